@@ -1,0 +1,5 @@
+"""Activation functions."""
+
+from regard.reference import softmax
+
+__all__ = ["softmax"]

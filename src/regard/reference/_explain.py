@@ -1,0 +1,194 @@
+"""`explain`: one attention, every step of it kept, printed as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from . import _tables
+from ._attention import attend
+from ._basics import Array, as_floats
+from ._masks import apply_mask
+from ._scores import additive_scores, bilinear_scores, default_scale, dot_scores
+
+ScoreLike = str | Callable[[Array, Array], ArrayLike]
+_FORMULAS = {
+    "scaled_dot": "q·k",
+    "dot": "q·k",
+    "additive": "v·tanh(W_q q + W_k k + b)",
+    "bilinear": "q·W·k",
+}
+_FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "scaled_dot": dot_scores,
+    "dot": dot_scores,
+    "additive": additive_scores,
+    "bilinear": bilinear_scores,
+}
+_NEEDS = {"additive": {"W_q", "W_k", "v"}, "bilinear": {"W"}}
+_MAY = {"additive": {"b"}}
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Explanation:
+    """One attention with its inputs and every step between; arrays are read-only copies.
+
+    `scores -> scaled -> masked -> weights -> output`. Print it for tables; a notebook shows it as HTML.
+    """
+
+    q: Array
+    k: Array
+    v: Array
+    mask: Array | None
+    score: str
+    formula: str
+    scale: float | None
+    scores: Array
+    scaled: Array
+    masked: Array
+    weights: Array
+    output: Array
+    query_labels: tuple[str, ...]
+    key_labels: tuple[str, ...]
+    digits: int = 4
+
+    def steps(self) -> list[_tables.Step]:
+        """The steps in order, each with its title and, if it changed anything, its numbers."""
+        names, widths = self.key_labels, tuple(f"v{i}" for i in range(self.output.shape[-1]))
+        scaled = masked = None  # a step that changed nothing has no table
+        if self.scale is not None:
+            scaled = _tables.Step(f"scaled = scores * {self.scale:.{self.digits}g}", self.scaled, names)
+        if self.mask is not None:
+            added = "scaled + mask" if self.mask.dtype.kind == "f" else "scaled, -inf where the mask forbids"
+            masked = _tables.Step(f"masked = {added}", self.masked, names)
+        return [
+            _tables.Step(f"scores = {self.formula}", self.scores, names),
+            scaled or _tables.Step("scaled = scores (this score is not scaled)", None, names),
+            masked or _tables.Step("masked = scaled (no mask)", None, names),
+            _tables.Step("weights = softmax(masked)", self.weights, names, shaded=True),
+            _tables.Step("output = weights · v", self.output, widths),
+        ]
+
+    def __str__(self) -> str:
+        return _tables.as_text(self._title(), self.steps(), self.query_labels, self.digits)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return _tables.as_html(self._title(), self.steps(), self.query_labels, self.digits)
+
+    def _title(self) -> str:
+        *leading, queries, keys = self.weights.shape
+        where = f", leading axes {tuple(leading)}" if leading else ""
+        return f"{self.score} attention: q = {queries}, k = {keys}, d = {self.q.shape[-1]}{where}"
+
+
+def _labels(name: str, given: Sequence[str] | None, letter: str, count: int) -> tuple[str, ...]:
+    if given is None:
+        return tuple(f"{letter}{i}" for i in range(count))
+    labels = tuple(str(label) for label in given)
+    if len(labels) != count:
+        raise ValueError(f"{name}: {len(labels)} given, {count} in {letter}")
+    return labels
+
+
+def _check_params(score: str, params: Mapping[str, Any]) -> None:
+    if score not in _FUNCTIONS:
+        raise ValueError(
+            f"score: expected one of {', '.join(_FUNCTIONS)} or a function of q and k, got {score!r}"
+        )
+    needed, allowed = _NEEDS.get(score, set()), _NEEDS.get(score, set()) | _MAY.get(score, set())
+    for name in sorted(needed - set(params)):
+        raise ValueError(f"params: score {score!r} needs {name!r}: params={{{name!r}: ...}}")
+    for name in sorted(set(params) - allowed):
+        raise ValueError(f"params: score {score!r} takes no {name!r}")
+
+
+def _score(score: ScoreLike, q: Array, k: Array, params: Mapping[str, Any]) -> tuple[str, str, Array]:
+    """The name of a score, its formula in words, and the scores themselves."""
+    if callable(score):
+        if params:
+            raise ValueError("params: your own function takes only q and k: bind its parameters beforehand")
+        name = getattr(score, "__name__", "custom")
+        return name, f"{name}(q, k)", np.asarray(score(q, k))
+    _check_params(score, params)
+    return score, _FORMULAS[score], _FUNCTIONS[score](q, k, **params)
+
+
+def _scale(score: ScoreLike, scale: float | None, width: int) -> float | None:
+    """The factor on the scores; None where the score is not a scaled one."""
+    if score == "scaled_dot":
+        return default_scale(width) if scale is None else float(scale)
+    if scale is not None:
+        raise ValueError("scale: only score='scaled_dot' is scaled")
+    return None
+
+
+def _frozen(array: ArrayLike) -> Array:
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
+
+
+def explain(
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    *,
+    mask: ArrayLike | None = None,
+    score: ScoreLike = "scaled_dot",
+    scale: float | None = None,
+    params: Mapping[str, ArrayLike | None] | None = None,
+    query_labels: Sequence[str] | None = None,
+    key_labels: Sequence[str] | None = None,
+    digits: int = 4,
+) -> Explanation:
+    """Work out one attention step by step and keep every step.
+
+    `score` is "scaled_dot", "dot", "additive", "bilinear" or a function of (q, k); `params` holds the
+    matrices of the score by name: `W_q`, `W_k`, `v` and perhaps `b` for additive, `W` for bilinear.
+
+    >>> print(explain([[np.log(3.0)]], [[1.0], [0.0]], [[4.0], [8.0]], key_labels=["猫", "mat"], score="dot"))
+    dot attention: q = 1, k = 2, d = 1
+    <BLANKLINE>
+    1. scores = q·k
+            猫     mat
+    q0  1.0986  0.0000
+    <BLANKLINE>
+    2. scaled = scores (this score is not scaled)
+    <BLANKLINE>
+    3. masked = scaled (no mask)
+    <BLANKLINE>
+    4. weights = softmax(masked)
+            猫     mat
+    q0  0.7500  0.2500
+    <BLANKLINE>
+    5. output = weights · v
+            v0
+    q0  5.0000
+    """
+    q_, k_, v_ = as_floats(q=q, k=k, v=v)
+    name, formula, scores = _score(score, q_, k_, dict(params or {}))
+    factor = _scale(score, scale, q_.shape[-1])
+    scaled = scores if factor is None else scores * factor
+    output, weights = attend(scaled, v_, mask)
+    return Explanation(
+        q=_frozen(q_),
+        k=_frozen(k_),
+        v=_frozen(v_),
+        mask=None if mask is None else _frozen(mask),
+        score=name,
+        formula=formula,
+        scale=factor,
+        scores=_frozen(scores),
+        scaled=_frozen(scaled),
+        masked=_frozen(apply_mask(scaled, mask)),
+        weights=_frozen(weights),
+        output=_frozen(output),
+        query_labels=_labels("query_labels", query_labels, "q", weights.shape[-2]),
+        key_labels=_labels("key_labels", key_labels, "k", weights.shape[-1]),
+        digits=digits,
+    )
