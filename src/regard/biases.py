@@ -1,0 +1,75 @@
+"""Biases: finite numbers added to the scores, as a tensor or as a rule about positions.
+
+A rule (:class:`regard.positions.ALiBi`, :class:`regard.positions.RelativeBias`) has a method
+``tile(i, j, grid)`` that gives the numbers for any query and key indices, so that a long map need not store them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.masks.stored import check_broadcast
+from regard.shapes import Grid, axes
+
+__all__ = ["Bias", "StoredBias", "SumOfBiases", "as_bias", "dense_bias"]
+
+
+class Bias(Protocol):
+    """What can be added to scores."""
+
+    def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        """Numbers for query indices ``i`` and key indices ``j``: ``(b or 1, h or 1, *shape of both)``."""
+        ...
+
+
+class StoredBias(NamedTuple):
+    """A tensor that broadcasts to ``(b,h,q,k)``."""
+
+    values: Tensor  # four axes
+
+    def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        i = i if self.values.shape[2] > 1 else torch.zeros_like(i)
+        j = j if self.values.shape[3] > 1 else torch.zeros_like(j)
+        return self.values[:, :, i, j]
+
+
+class SumOfBiases(NamedTuple):
+    """Two biases added."""
+
+    left: Bias
+    right: Bias
+
+    def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        return self.left.tile(i, j, grid) + self.right.tile(i, j, grid)
+
+
+def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None:
+    """Read what a caller gave as ``bias``, and check that it fits."""
+    if bias is None:
+        return None
+    if not isinstance(bias, Tensor):
+        if not hasattr(bias, "tile"):
+            raise DtypeError("bias", f"expected a tensor or a position bias, got {type(bias).__name__}")
+        return bias
+    if not bias.is_floating_point():
+        raise DtypeError("bias", f"expected a floating dtype, got {bias.dtype}", "use mask=... to hide pairs")
+    if not 2 <= bias.ndim <= 4:
+        raise ShapeError("bias", f"expected (q,k), (b,q,k) or (b,h,q,k), got {axes(bias.shape)}")
+    if bias.device != like.device:
+        raise DtypeError("bias", f"on {bias.device}, but q is on {like.device}", "use bias.to(q.device)")
+    check_broadcast("bias", bias.shape, grid)
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(bias.detach()).all()):
+        raise ArgumentError("bias", "found NaN or infinity", "hide pairs with mask=..., a bias is finite")
+    return StoredBias(bias[None, None] if bias.ndim == 2 else bias[:, None] if bias.ndim == 3 else bias)
+
+
+def dense_bias(bias: Bias, grid: Grid, device: torch.device) -> Tensor:
+    """All numbers of a bias, ``(b or 1, h or 1, q or 1, k or 1)``."""
+    if isinstance(bias, StoredBias):
+        return bias.values
+    i = torch.arange(grid.q, device=device)[:, None]
+    return bias.tile(i, torch.arange(grid.k, device=device)[None, :], grid)

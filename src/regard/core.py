@@ -1,0 +1,189 @@
+"""The one door: score, mask, softmax, weighted sum.
+
+:func:`attention` picks the kernel and returns the output, with the map of the weights if asked;
+:func:`attention_with_weights` gives the weights as a plain tensor that can be differentiated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor
+
+from regard.biases import Bias, SumOfBiases, as_bias
+from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, did_you_mean
+from regard.kernels.dispatch import Call, attend_with_weights, run, weights_of
+from regard.maps import AttentionMap, Recomputed
+from regard.masks import Mask, split_additive
+from regard.scores import Prepared, Score, as_score
+from regard.shapes import check_qkv, four_axes
+
+__all__ = ["attention", "attention_weights", "attention_with_weights"]
+
+ScoreLike = str | Callable[[Tensor, Tensor], Tensor]
+MaskLike = Mask | Tensor
+
+
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    score: ScoreLike = ...,
+    mask: MaskLike | None = ...,
+    bias: Tensor | Bias | None = ...,
+    scale: float | None = ...,
+    dropout: float = ...,
+    return_map: Literal[False] = ...,
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    score: ScoreLike = ...,
+    mask: MaskLike | None = ...,
+    bias: Tensor | Bias | None = ...,
+    scale: float | None = ...,
+    dropout: float = ...,
+    return_map: Literal[True],
+) -> tuple[Tensor, AttentionMap]: ...
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    bias: Tensor | Bias | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    return_map: bool = False,
+    **unknown: Any,
+) -> Tensor | tuple[Tensor, AttentionMap]:
+    """Attention of queries over keys and values.
+
+    ``q``, ``k``, ``v`` are ``(n,d)``, ``(b,n,d)`` or ``(b,h,n,d)``; keys and values may have fewer heads than the
+    queries (groups), values another width than keys.
+
+    score
+        ``"dot"``, ``"scaled_dot"``, a score of :mod:`regard.scores`, or a callable ``(q, k) -> scores``.
+    mask
+        A :class:`~regard.Mask` or a tensor; True or non-zero integers may be attended, floats are added.
+    bias
+        Finite numbers added to the scores: a tensor, or :class:`~regard.positions.ALiBi` and its like.
+    scale
+        Multiplies the scores in place of the score's own factor.
+    dropout
+        Share of the weights that is dropped. It acts whenever it is given: pass 0 outside training.
+    return_map
+        Also return the :class:`~regard.AttentionMap`.
+
+    >>> q, k, v = torch.tensor([[1.0, 0.0]]), torch.eye(2), torch.tensor([[1.0], [0.0]])
+    >>> attention(q, k, v, scale=math.log(3))
+    tensor([[0.7500]])
+    """
+    if unknown:
+        raise _unknown_argument(next(iter(unknown)))
+    call = _read(q, k, v, score, mask, bias, scale, dropout)
+    out, lse, ready = run(call, return_map)
+    out = _like(out, q)
+    if not return_map:
+        return out
+    ready = ready or Prepared(call.q, call.k, 1.0 if call.scale is None else call.scale)
+    score = None if isinstance(call.score, Score) else call.score
+    return out, AttentionMap(Recomputed.frozen(ready, call.grid, call.mask, call.bias, lse, score))
+
+
+def attention_weights(
+    q: Tensor,
+    k: Tensor,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    bias: Tensor | Bias | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """The weights alone, ``(..., q, k)``, differentiable.
+
+    >>> attention_weights(torch.tensor([[1.0]]), torch.tensor([[1.0], [0.0]]), scale=math.log(3))
+    tensor([[0.7500, 0.2500]])
+    """
+    call = _read(q, k, None, score, mask, bias, scale, 0.0)
+    return _like(weights_of(call)[0], q).to(q.dtype)
+
+
+def attention_with_weights(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    score: ScoreLike = "scaled_dot",
+    mask: MaskLike | None = None,
+    bias: Tensor | Bias | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Output and weights as plain tensors, both differentiable; dropout never shows in the weights.
+
+    >>> out, weights = attention_with_weights(torch.ones(5, 4), torch.ones(7, 4), torch.ones(7, 3))
+    >>> out.shape, weights.shape
+    (torch.Size([5, 3]), torch.Size([5, 7]))
+    """
+    out, weights = attend_with_weights(_read(q, k, v, score, mask, bias, scale, dropout))
+    return _like(out, q).to(v.dtype), _like(weights, q).to(q.dtype)
+
+
+def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
+    """Check the arguments and bring them into one form."""
+    grid = check_qkv(q, k, v)
+    score = as_score(score)
+    if scale is not None and not (isinstance(scale, int | float) and math.isfinite(scale)):
+        raise DtypeError("scale", f"expected a finite number, got {scale!r}")
+    if not 0.0 <= dropout <= 1.0:
+        raise ArgumentError("dropout", f"expected a share from 0 to 1, got {dropout}")
+    if mask is not None:
+        mask, added = split_additive(mask)
+        if added is not None:
+            added = as_bias(added, grid, q)
+            bias = added if bias is None else SumOfBiases(added, as_bias(bias, grid, q))  # type: ignore[arg-type]
+        if mask is not None:
+            mask.check(grid)
+            mask = mask.simplified(grid)
+    if isinstance(bias, Tensor):
+        bias = as_bias(bias, grid, q)
+    elif bias is not None and not hasattr(bias, "tile"):
+        bias = as_bias(bias, grid, q)  # raises
+    return Call(
+        four_axes(q), four_axes(k), four_axes(k if v is None else v), grid, score, scale, mask, bias, dropout
+    )
+
+
+def _like(x: Tensor, q: Tensor) -> Tensor:
+    """Four axes cut back to those the caller gave."""
+    return x if q.ndim == 4 else x[:, 0] if q.ndim == 3 else x[0, 0]
+
+
+_SAID_ELSEWHERE = {
+    "is_causal": "use mask=regard.causal()",
+    "causal": "use mask=regard.causal()",
+    "attn_mask": "use mask=..., where True may be attended",
+    "attention_mask": "use mask=regard.padding(attention_mask)",
+    "key_padding_mask": "use mask=regard.Mask.from_key_padding_mask(...)",
+    "dropout_p": "use dropout=...",
+    "enable_gqa": "k and v with fewer heads need no flag",
+    "need_weights": "use return_map=True",
+    "window_size": "use mask=regard.window(left, right)",
+    "alibi_slopes": "use bias=regard.positions.ALiBi(heads)",
+}
+
+
+def _unknown_argument(name: str) -> UnknownArgumentError:
+    known = ["score", "mask", "bias", "scale", "dropout", "return_map"]
+    hint = _SAID_ELSEWHERE.get(name) or f"{did_you_mean(name, known)}attention() takes {', '.join(known)}"
+    return UnknownArgumentError(name, "not an argument of attention()", hint)

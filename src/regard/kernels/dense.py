@@ -1,0 +1,86 @@
+"""The plain form: scores, mask, softmax, weighted sum, all of them as tensors.
+
+For dropout, trained biases, callables, odd devices and empty inputs; and for whoever wants the weights. Half
+precision is widened to float32 inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.kernels.additive import additive_scores
+from regard.scores import Prepared
+from regard.shapes import axes, wide_dtype
+
+__all__ = ["callable_scores", "expand_heads", "hide", "masked_softmax", "pair_scores", "weighted_sum"]
+
+
+def expand_heads(x: Tensor, heads: int) -> Tensor:
+    """Keys or values ``(b,g,k,d)`` of grouped heads, repeated for every query head: ``(b,h,k,d)``."""
+    if x.shape[1] == heads:
+        return x
+    b, groups, n, d = x.shape
+    return x[:, :, None].expand(b, groups, heads // groups, n, d).reshape(b, heads, n, d)
+
+
+def pair_scores(ready: Prepared) -> Tensor:
+    """Scores ``(b,h,q,k)`` in the wide dtype, of ``q (b,h,q,d)`` and ``k (b,g,k,d)`` with g dividing h."""
+    wide = wide_dtype(ready.q.dtype)
+    q, k = ready.q.to(wide), ready.k.to(wide)
+    (b, h, n, d), (groups, n_k) = q.shape, k.shape[1:3]
+    q = q.reshape(b, groups, h // groups * n, d)  # the heads of a group share their keys: no copy of k
+    if ready.v is None:
+        scores = (q * ready.scale) @ k.transpose(-2, -1)
+    else:
+        v = ready.v.to(wide) * ready.scale
+        scores = additive_scores(q.reshape(b * groups, -1, d), k.reshape(b * groups, n_k, d), v)
+    return scores.reshape(b, h, n, n_k)
+
+
+def callable_scores(score: Callable[[Tensor, Tensor], Tensor], q: Tensor, k: Tensor) -> Tensor:
+    """Scores of a user's callable on ``(b,h,q,d)`` and ``(b,g,k,d)``, checked, in the wide dtype."""
+    scores = score(q, expand_heads(k, q.shape[1]))
+    expected = (*q.shape[:3], k.shape[2])
+    if not isinstance(scores, Tensor) or tuple(scores.shape) != expected:
+        got = axes(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+        raise ShapeError("score", f"the callable must give (b,h,q,k) = {axes(expected)}, it gave {got}")
+    return scores.to(wide_dtype(q.dtype))
+
+
+def masked_softmax(scores: Tensor, keep: Tensor | None) -> Tensor:
+    """Softmax over the keys; exactly 0 where hidden, a row of zeros where all are hidden.
+
+    >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [False, False]]))
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
+    if keep is None:
+        return torch.softmax(scores, dim=-1)
+    some = keep.any(dim=-1, keepdim=True)  # a row without keys would be 0/0: it takes the softmax of anything
+    weights = torch.softmax(scores.masked_fill(~keep & some, float("-inf")).masked_fill(~some, 0.0), dim=-1)
+    return weights.masked_fill(~keep, 0.0)
+
+
+def hide(x: Tensor, seen: Tensor | None) -> Tensor:
+    """Zeros in place of keys or values that no query may see, so that NaN there goes nowhere.
+
+    ``x`` is ``(b,h,k,d)``, ``seen`` is ``(b or 1, h or 1, k)``.
+    """
+    if seen is None:
+        return x
+    return torch.where(seen[..., None], x, torch.zeros((), dtype=x.dtype, device=x.device))
+
+
+def weighted_sum(weights: Tensor, v: Tensor, dropout: float) -> Tensor:
+    """``weights (b,h,q,k)`` times ``v (b,g,k,e)``, in the dtype of the weights."""
+    b, h, n, n_k = weights.shape
+    groups = v.shape[1]
+    if dropout:
+        weights = F.dropout(weights, dropout)
+    weights = weights.reshape(b, groups, h // groups * n, n_k)
+    return (weights @ v.to(weights.dtype)).reshape(b, h, n, v.shape[-1])

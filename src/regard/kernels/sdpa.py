@@ -1,0 +1,51 @@
+"""Products through torch's fused kernel, which keeps no weights.
+
+On the CPU the kernel is called directly where its log-sum-exp is wanted: it is computed anyway.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from regard.kernels.dense import expand_heads
+
+__all__ = ["equal_widths", "fused", "fused_with_lse"]
+
+flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+
+
+def fused(q: Tensor, k: Tensor, v: Tensor, scale: float, additive: Tensor | None, causal: bool) -> Tensor:
+    """Attention ``(b,h,q,e)``. ``additive`` is a boolean keep mask or numbers to add, ``(b or 1,h or 1,q,k)``."""
+    q, k, v, width = equal_widths(q, k, v)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=additive, is_causal=causal, scale=scale)
+    return out if width is None else out[..., :width]
+
+
+def fused_with_lse(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, additive: Tensor | None, causal: bool
+) -> tuple[Tensor, Tensor | None]:
+    """The same, with the log-sum-exp ``(b,h,q)`` of each row where the device's kernel gives it."""
+    if q.device.type != "cpu" or not q.numel() or not k.numel() or not v.numel():
+        return fused(q, k, v, scale, additive, causal), None
+    if additive is not None and additive.dtype == torch.bool:
+        additive = torch.zeros((), dtype=q.dtype).masked_fill(~additive, float("-inf"))
+    q, k, v, width = equal_widths(q, k, v)
+    out, lse = flash(q, k, v, 0.0, causal, attn_mask=additive, scale=scale)
+    return (out if width is None else out[..., :width]), lse.detach()
+
+
+def equal_widths(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, int | None]:
+    """Repeat grouped heads and fill the narrower of keys and values with zeros, as the kernel wants them.
+
+    Zeros in q and k change no product, zeros in v only add columns: the last value is the width to cut back to.
+    """
+    k, v = expand_heads(k, q.shape[1]), expand_heads(v, q.shape[1])
+    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
+    d, e = k.shape[-1], v.shape[-1]
+    if e < d:
+        return q, k, F.pad(v, (0, d - e)), e
+    if e > d:
+        return F.pad(q, (0, e - d)), F.pad(k, (0, e - d)), v, None
+    return q, k, v, None

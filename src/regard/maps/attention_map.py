@@ -1,0 +1,309 @@
+"""AttentionMap: any row, tile, top-k, entropy or overview of the weights, exactly, on demand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
+from regard.maps import storage
+from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile, tiles
+from regard.shapes import Grid, axes
+
+__all__ = ["AttentionMap", "TopK"]
+
+Index = int | slice | Sequence[int] | Tensor
+_MAX_INDEXED = 2**28  # weights that an index may ask for; more must be asked for by name
+
+
+class TopK(NamedTuple):
+    """The largest weights of each row, largest first, and the keys they belong to."""
+
+    weights: Tensor  # (b,h,q,n)
+    keys: Tensor  # (b,h,q,n)
+
+
+class AttentionMap:
+    """The weights of an attention call, ``(b,h,q,k)``, computed where they are looked at.
+
+    It holds the queries, the keys, the mask and each row's log-sum-exp: O(n) numbers, not O(n n). It is detached
+    from the graph and does not change when the tensors it came from do. Dropout never shows in it.
+
+    >>> import regard
+    >>> q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 8)
+    >>> out, seen = regard.attention(q, k, v, return_map=True)
+    >>> seen
+    AttentionMap(b=2, h=4, q=5, k=7, recomputed)
+    >>> seen[0, 1, :2, :3].shape
+    torch.Size([2, 3])
+    >>> bool(torch.allclose(seen.weights() @ v, out, atol=1e-6))
+    True
+    """
+
+    def __init__(self, source: Source):
+        self._source = source
+
+    @staticmethod
+    def from_weights(weights: Tensor | np.ndarray) -> AttentionMap:
+        """Wrap a matrix that someone else made: ``(q,k)``, ``(b,q,k)`` or ``(b,h,q,k)``.
+
+        >>> AttentionMap.from_weights(torch.tensor([[0.75, 0.25]])).entropy().shape
+        torch.Size([1, 1, 1])
+        """
+        values = torch.as_tensor(weights).detach().clone()
+        if not values.is_floating_point():
+            raise DtypeError("weights", f"expected a floating dtype, got {values.dtype}", "use weights.float()")
+        if not 2 <= values.ndim <= 4:
+            raise ShapeError("weights", f"expected (q,k), (b,q,k) or (b,h,q,k), got {axes(values.shape)}")
+        if not bool(((values >= 0) & torch.isfinite(values)).all()):
+            raise ArgumentError("weights", "found negative or non-finite numbers", "softmax the scores first")
+        return AttentionMap(Stored(values[None, None] if values.ndim == 2 else values[:, None] if values.ndim == 3 else values))
+
+    @property
+    def shape(self) -> torch.Size:
+        """``(b,h,q,k)``."""
+        return torch.Size(self._source.grid)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the map holds."""
+        return storage.bytes_held(self._source)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{name}={n}" for name, n in zip("bhqk", self.shape, strict=True))
+        return f"AttentionMap({sizes}, {type(self._source).__name__.lower()})"
+
+    # ---- looking at parts
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """Weights by batch, head, row and column, as from a tensor; only these are computed."""
+        index = index if isinstance(index, tuple) else (index,)
+        if len(index) > 4:
+            raise ShapeError("index", f"{len(index)} indices for the 4 axes (b,h,q,k)")
+        index = index + (slice(None),) * (4 - len(index))
+        parts = [_resolve(name, i, n) for name, i, n in zip("bhqk", index, self.shape, strict=True)]
+        count = int(np.prod([_length(part) for part in parts]))
+        if count > _MAX_INDEXED:
+            raise ArgumentError(
+                "index", f"asks for {count:,} weights", "narrow it, use .topk, .pooled or .rows, or ask for .weights()"
+            )
+        b, h, q, k = parts
+        out = torch.cat([
+            torch.cat([self._source.weights(Tile(bs, hs, q, k)) for hs in _runs(h)], dim=1) for bs in _runs(b)
+        ])  # fmt: skip
+        dropped = tuple(0 if isinstance(i, int) else slice(None) for i in index)
+        return out[dropped]
+
+    def tile(self, rows: Index, cols: Index) -> Tensor:
+        """The weights of some queries over some keys, ``(b,h,rows,cols)``.
+
+        >>> AttentionMap.from_weights(torch.eye(4)).tile(slice(1, 3), [1, 2])[0, 0]
+        tensor([[1., 0.],
+                [0., 1.]])
+        """
+        _, _, q, k = self.shape
+        rows, cols = _keep_axis(rows), _keep_axis(cols)
+        return self[:, :, rows, cols]
+
+    def rows(self, i: Index) -> Tensor:
+        """The weights of one query, ``(b,h,k)``, or of several, ``(b,h,rows,k)``.
+
+        >>> AttentionMap.from_weights(torch.eye(3)).rows(-1)[0, 0]
+        tensor([0., 0., 1.])
+        """
+        return self[:, :, i]
+
+    def select(self, batch: int | slice = slice(None), heads: int | slice = slice(None)) -> AttentionMap:
+        """A map of some batch entries and heads, still not computed; all four axes stay.
+
+        >>> AttentionMap.from_weights(torch.ones(2, 3, 5, 7) / 7).select(batch=1, heads=slice(0, 2)).shape
+        torch.Size([1, 2, 5, 7])
+        """
+        b, h, _, _ = self.shape
+        return AttentionMap(Selected(self._source, _as_slice("batch", batch, b), _as_slice("heads", heads, h)))
+
+    def weights(self) -> Tensor:
+        """All weights, ``(b,h,q,k)``: the one call that takes O(q k) memory."""
+        out: Tensor | None = None
+        for tile in tiles(self._source.grid):
+            part = self._source.weights(tile)
+            if out is None:
+                out = part.new_zeros(self.shape)
+            out[tile.b, tile.h, tile.q] = part
+        return torch.zeros(self.shape) if out is None else out
+
+    def numpy(self) -> np.ndarray:
+        """All weights as a NumPy array."""
+        weights = self.weights().cpu()
+        return (weights if weights.dtype in (torch.float32, torch.float64) else weights.float()).numpy()
+
+    # ---- what the weights say, in one streamed pass
+
+    def topk(self, n: int) -> TopK:
+        """The n largest weights of each row and the keys they belong to.
+
+        >>> AttentionMap.from_weights(torch.tensor([[0.2, 0.5, 0.3]])).topk(2).keys[0, 0]
+        tensor([[1, 2]])
+        """
+        if not 1 <= n <= self.shape[3]:
+            raise ArgumentError("n", f"expected 1 to {self.shape[3]} keys, got {n}")
+        found = [(tile, self._source.weights(tile).topk(n, dim=-1)) for tile in tiles(self._source.grid)]
+        return TopK(
+            self._per_row([(tile, part.values) for tile, part in found], n),
+            self._per_row([(tile, part.indices) for tile, part in found], n),
+        )
+
+    def entropy(self) -> Tensor:
+        """How spread out each row is, in nats, ``(b,h,q)``: 0 on one key, log k when even.
+
+        >>> AttentionMap.from_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).entropy()
+        tensor([[[0.0000, 0.6931]]])
+        """
+        grid = self._source.grid
+        parts = [(t, torch.special.entr(self._source.weights(t)).sum(-1, keepdim=True)) for t in tiles(grid)]
+        return self._per_row(parts, 1)[..., 0]
+
+    def received(self) -> Tensor:
+        """How much each key gets from all queries together, ``(b,h,k)``.
+
+        >>> AttentionMap.from_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).received()
+        tensor([[[1.5000, 0.5000]]])
+        """
+        b, h, _, k = self.shape
+        total: Tensor | None = None
+        for tile in tiles(self._source.grid):
+            part = self._source.weights(tile).sum(dim=2)
+            if total is None:
+                total = part.new_zeros(b, h, k)
+            total[tile.b, tile.h] += part
+        return torch.zeros(b, h, k) if total is None else total
+
+    def pooled(self, rows: int, cols: int, how: str = "max") -> Tensor:
+        """An overview of ``rows x cols`` cells, ``(b,h,rows,cols)``: the max, mean or sum of each cell's weights.
+
+        >>> AttentionMap.from_weights(torch.eye(4)).pooled(2, 2, how="sum")[0, 0]
+        tensor([[2., 0.],
+                [0., 2.]])
+        """
+        if how not in ("max", "mean", "sum"):
+            raise UnknownNameError("how", how, ["max", "mean", "sum"])
+        b, h, q, k = self.shape
+        for name, wanted, there in (("rows", rows, q), ("cols", cols, k)):
+            if not 1 <= wanted <= there:
+                raise ArgumentError(name, f"expected 1 to {there} cells, got {wanted}")
+        row_cell, (members, filled) = _cells(q, rows), _members(k, cols)
+        out: Tensor | None = None
+        for tile in tiles(self._source.grid):
+            part = _pool_columns(self._source.weights(tile), members, filled, how)  # (b,h,rows of tile,cols)
+            if out is None:
+                out = part.new_zeros(b, h, rows, cols)
+            cell = row_cell[tile.q].to(part.device)
+            target = out[tile.b, tile.h]
+            if how == "max":
+                target.index_reduce_(2, cell, part, "amax")
+            else:
+                target.index_add_(2, cell, part)
+        assert out is not None
+        if how == "mean":
+            out /= (torch.bincount(row_cell)[:, None] * filled.sum(dim=1)[None, :]).to(out.device)
+        return out
+
+    def mean_heads(self) -> AttentionMap:
+        """The map of the mean over the heads, ``(b,1,q,k)``, still not computed.
+
+        >>> AttentionMap.from_weights(torch.ones(1, 2, 3, 4) / 4).mean_heads().shape
+        torch.Size([1, 1, 3, 4])
+        """
+        return AttentionMap(HeadMean(self._source))
+
+    # ---- files
+
+    def save(self, path: str | os.PathLike, *, as_weights: bool = False) -> None:
+        """Write the map to a safetensors file: its parts, or with ``as_weights`` the weights themselves."""
+        source = Stored(self.weights()) if as_weights else self._source
+        storage.save(source, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike) -> AttentionMap:
+        """Read a map that :meth:`save` wrote."""
+        return AttentionMap(storage.load(path))
+
+    def _per_row(self, parts: list[tuple[Tile, Tensor]], n: int) -> Tensor:
+        """Results of the tiles ``(b,h,rows,n)``, put together."""
+        if not parts:
+            return torch.zeros(*self.shape[:3], n)
+        out = parts[0][1].new_zeros(*self.shape[:3], n)
+        for tile, part in parts:
+            out[tile.b, tile.h, tile.q] = part
+        return out
+
+
+def _resolve(axis: str, index: Index, n: int) -> slice | Tensor:
+    """An index as a slice of step 1, or as a tensor of indices; negative ones count from the end."""
+    if isinstance(index, int | np.integer):
+        if not -n <= index < n:
+            raise ArgumentError("index", f"{axis}={index} is outside the {n} of this map")
+        index = int(index) % n
+        return slice(index, index + 1)
+    if isinstance(index, slice):
+        start, stop, step = index.indices(n)
+        return slice(start, max(start, stop)) if step == 1 else torch.arange(start, stop, step)
+    chosen = torch.as_tensor(index)
+    if chosen.dtype == torch.bool and chosen.shape == (n,):
+        return chosen.nonzero()[:, 0]
+    if chosen.is_floating_point() or chosen.dtype == torch.bool or chosen.ndim != 1:
+        raise DtypeError("index", f"expected integers, slices or lists of integers for {axis}, got {index!r}")
+    if chosen.numel() and not (-n <= int(chosen.min()) and int(chosen.max()) < n):
+        raise ArgumentError("index", f"{axis} has indices outside the {n} of this map")
+    return torch.where(chosen < 0, chosen + n, chosen)
+
+
+def _length(part: slice | Tensor) -> int:
+    return len(part) if isinstance(part, Tensor) else part.stop - part.start
+
+
+def _runs(part: slice | Tensor) -> list[slice]:
+    """Batch entries or heads as slices; an empty choice is one empty slice."""
+    if isinstance(part, slice):
+        return [part]
+    return [slice(i, i + 1) for i in part.tolist()] or [slice(0, 0)]
+
+
+def _keep_axis(index: Index) -> Index:
+    return [int(index)] if isinstance(index, int | np.integer) else index
+
+
+def _as_slice(name: str, index: int | slice, n: int) -> slice:
+    found = _resolve(name, index, n)
+    if isinstance(found, Tensor):
+        raise ArgumentError(name, "expected an integer or a slice of step 1")
+    return found
+
+
+def _cells(n: int, cells: int) -> Tensor:
+    """Which of ``cells`` equal cells each of n indices falls into."""
+    return torch.arange(n) * cells // n
+
+
+def _members(n: int, cells: int) -> tuple[Tensor, Tensor]:
+    """The indices of each cell, ``(cells, most)``, and which of these places are filled."""
+    cell = _cells(n, cells)
+    counts = torch.bincount(cell, minlength=cells)
+    first = torch.cat([counts.new_zeros(1), counts.cumsum(0)[:-1]])
+    place = torch.arange(int(counts.max()))[None, :]
+    return (first[:, None] + place).clamp(max=n - 1), place < counts[:, None]
+
+
+def _pool_columns(weights: Tensor, members: Tensor, filled: Tensor, how: str) -> Tensor:
+    cells, most = members.shape
+    if bool(filled.all()):  # equal cells: no copy
+        parts = weights.unflatten(-1, (cells, most))
+    else:
+        chosen = weights.index_select(-1, members.reshape(-1).to(weights.device)).unflatten(-1, (cells, most))
+        parts = chosen * filled.to(weights.device)
+    return parts.amax(dim=-1) if how == "max" else parts.sum(dim=-1)

@@ -1,0 +1,158 @@
+"""Maps as safetensors files: tensors, and a JSON header that says what they mean."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from regard import positions
+from regard.biases import Bias, StoredBias, SumOfBiases
+from regard.errors import ArgumentError, FileError
+from regard.files import write_atomically
+from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored
+from regard.masks.specs import mask_from_spec, mask_spec
+from regard.scores import Prepared
+from regard.shapes import Grid
+
+__all__ = ["bytes_held", "load", "save"]
+
+FORMAT = "regard.map/1"
+
+
+def save(source: Source, path: str | os.PathLike) -> None:
+    """Write a source; refuses what cannot be rebuilt from a file."""
+    tensors: dict[str, Tensor] = {}
+    header = {"format": FORMAT, "map": json.dumps(_spec(source, tensors))}
+    ready = {name: x.contiguous() for name, x in tensors.items()}
+    write_atomically(path, lambda part: save_file(ready, part, metadata=header))
+
+
+def load(path: str | os.PathLike) -> Source:
+    """Read a source; a file that is cut short, altered or of another kind is an error that says so."""
+    try:
+        with safe_open(os.fspath(path), framework="pt") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+    except FileNotFoundError as error:
+        raise FileError(f"path: no file {path}") from error
+    except (SafetensorError, OSError, ValueError) as error:
+        raise FileError(f"path: {path} is not a readable map: {error}") from error
+    if header.get("format") != FORMAT:
+        raise FileError(f"path: {path} is not an attention map: expected format {FORMAT!r}, got {header.get('format')!r}")
+    try:
+        return _checked(_source(json.loads(header["map"]), tensors))
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError) as error:
+        raise FileError(f"path: the header of {path} does not fit its tensors: {error}") from error
+
+
+def bytes_held(source: Source) -> int:
+    """Bytes of the tensors behind a source."""
+    if isinstance(source, HeadMean | Selected):
+        return bytes_held(source.source)
+    if isinstance(source, Stored):
+        return source.values.nbytes
+    assert isinstance(source, Recomputed)
+    held: dict[str, Tensor] = {}
+    if source.mask is not None:
+        mask_spec(source.mask, held)
+    parts = [source.ready.q, source.ready.k, source.ready.v, source._lse, *held.values()]
+    return sum(x.nbytes for x in parts if x is not None)
+
+
+def _spec(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    if isinstance(source, Stored):
+        tensors["weights"] = source.values
+        return {"source": "stored"}
+    if isinstance(source, HeadMean):
+        return {"source": "head_mean", "of": _spec(source.source, tensors)}
+    if isinstance(source, Selected):
+        ends = (source.b.start, source.b.stop, source.h.start, source.h.stop)
+        return {"source": "selected", "of": _spec(source.source, tensors), "ends": ends}
+    assert isinstance(source, Recomputed)
+    if source.score is not None:
+        raise ArgumentError(
+            "score", "a map whose score is your own function cannot be saved by its parts", "use save(path, as_weights=True)"
+        )
+    tensors.update(q=source.ready.q, k=source.ready.k, lse=source.lse)
+    if source.ready.v is not None:
+        tensors["v"] = source.ready.v
+    return {
+        "source": "recomputed",
+        "scale": source.ready.scale,
+        "grid": list(source.grid),
+        "mask": None if source.mask is None else mask_spec(source.mask, tensors),
+        "bias": None if source.bias is None else _bias_spec(source.bias, tensors),
+    }
+
+
+def _source(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Source:
+    kind = spec["source"]
+    if kind == "stored":
+        return Stored(tensors["weights"])
+    if kind == "head_mean":
+        return HeadMean(_source(spec["of"], tensors))
+    if kind == "selected":
+        b0, b1, h0, h1 = spec["ends"]
+        return Selected(_source(spec["of"], tensors), slice(b0, b1), slice(h0, h1))
+    if kind != "recomputed":
+        raise FileError(f"unknown source {kind!r}")
+    ready = Prepared(tensors["q"], tensors["k"], float(spec["scale"]), tensors.get("v"))
+    mask = None if spec["mask"] is None else mask_from_spec(spec["mask"], tensors)
+    bias = None if spec["bias"] is None else _bias_from_spec(spec["bias"], tensors)
+    return Recomputed(ready, Grid(*spec["grid"]), mask, bias, tensors["lse"], None)
+
+
+def _checked(source: Source) -> Source:
+    """Refuse sizes that do not belong together before anything is computed from them."""
+    if isinstance(source, HeadMean | Selected):
+        _checked(source.source)
+    if isinstance(source, Selected):
+        grid = source.source.grid
+        if not (0 <= source.b.start <= source.b.stop <= grid.b and 0 <= source.h.start <= source.h.stop <= grid.h):
+            raise ValueError("the selection is outside the map")
+    if isinstance(source, Stored) and source.values.ndim != 4:
+        raise ValueError("the weights do not have four axes")
+    if isinstance(source, Recomputed):
+        q, k, grid = source.ready.q, source.ready.k, source.grid
+        fits = q.ndim == k.ndim == 4 and tuple(q.shape[:3]) == grid[:3] and source.lse.shape == grid[:3]
+        if not (fits and k.shape[0] == grid.b and k.shape[2] == grid.k and q.shape[3] == k.shape[3]):
+            raise ValueError("q, k and lse do not have the sizes of the map")
+        if k.shape[1] == 0 or grid.h % k.shape[1]:
+            raise ValueError("the heads of k do not divide those of q")
+        if source.mask is not None:
+            source.mask.check(grid)
+    return source
+
+
+def _bias_spec(bias: Bias, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    if isinstance(bias, StoredBias):
+        name = f"bias.{len(tensors)}"
+        tensors[name] = bias.values
+        return {"kind": "stored", "tensor": name}
+    if isinstance(bias, SumOfBiases):
+        return {"kind": "sum", "left": _bias_spec(bias.left, tensors), "right": _bias_spec(bias.right, tensors)}
+    if not hasattr(bias, "spec"):
+        raise ArgumentError(
+            "bias", "a map whose bias is your own rule cannot be saved by its parts", "use save(path, as_weights=True)"
+        )
+    values, parts = bias.spec()  # type: ignore[attr-defined]
+    names = {}
+    for part, tensor in parts.items():
+        names[part] = f"bias.{len(tensors)}"
+        tensors[names[part]] = tensor.detach()
+    return {"kind": "positions", "values": values, "tensors": names}
+
+
+def _bias_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Bias:
+    if spec["kind"] == "stored":
+        return StoredBias(tensors[spec["tensor"]])
+    if spec["kind"] == "sum":
+        return SumOfBiases(_bias_from_spec(spec["left"], tensors), _bias_from_spec(spec["right"], tensors))
+    bias = positions.bias_from_spec(spec["values"], {part: tensors[name] for part, name in spec["tensors"].items()})
+    return bias.requires_grad_(False) if isinstance(bias, nn.Module) else bias

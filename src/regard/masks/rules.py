@@ -1,0 +1,275 @@
+"""Masks that are a rule about indices: nothing is stored but a few numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.masks.base import Mask
+from regard.masks.tiling import ALL, SOME, Blocking
+from regard.shapes import Grid, axes
+
+__all__ = ["Blocks", "Causal", "GlobalTokens", "Window", "blocks", "causal", "global_tokens", "window"]
+
+
+@dataclass(frozen=True, eq=False)
+class Causal(Mask):
+    offset: int | Tensor | None = None
+
+    def _reach(self, grid: Grid) -> int | Tensor:
+        return grid.shift if self.offset is None else self.offset
+
+    def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        reach = self._reach(grid)
+        if isinstance(reach, Tensor):  # one per sequence
+            reach = reach.to(i.device).reshape(-1, *[1] * (1 + max(i.ndim, j.ndim)))
+            return j <= i + reach
+        return (j <= i + reach)[None, None]
+
+    def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
+        reach = self._reach(grid)
+        if isinstance(reach, Tensor):
+            return super().classify(rows, cols, grid)
+        return rows.at_most(cols, shift=reach)
+
+    def check(self, grid: Grid) -> None:
+        if isinstance(self.offset, Tensor) and self.offset.shape[0] not in (1, grid.b):
+            raise ShapeError("offset", f"{self.offset.shape[0]} offsets for a batch of {grid.b}")
+
+    def seen_keys(self, grid: Grid) -> Tensor | None:
+        reach = self._reach(grid)
+        if isinstance(reach, int) and grid.q - 1 + reach >= grid.k - 1:
+            return None
+        device = reach.device if isinstance(reach, Tensor) else None
+        last = torch.tensor([[grid.q - 1]], device=device)
+        return self.allow(last, torch.arange(grid.k, device=device)[None, :], grid)[..., 0, :]
+
+    @property
+    def rule(self) -> tuple:
+        return super().rule if isinstance(self.offset, Tensor) else ("causal", self.offset)
+
+    @property
+    def symbolic(self) -> bool:
+        return not isinstance(self.offset, Tensor)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.symbolic
+
+    def simplified(self, grid: Grid) -> Mask | None:
+        reach = self._reach(grid)
+        return None if isinstance(reach, int) and reach >= grid.k - 1 else self
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Mask):
+    left: int | None
+    right: int | None
+
+    def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        here = i + grid.shift
+        keep = torch.ones((), dtype=torch.bool, device=i.device)
+        if self.left is not None:
+            keep = keep & (j >= here - self.left)
+        if self.right is not None:
+            keep = keep & (j <= here + self.right)
+        return keep.expand(torch.broadcast_shapes(i.shape, j.shape))[None, None]
+
+    def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
+        found = np.full((len(rows), len(cols)), ALL, dtype=np.int8)
+        if self.left is not None:
+            found = np.minimum(found, rows.at_least(cols, shift=grid.shift - self.left))
+        if self.right is not None:
+            found = np.minimum(found, rows.at_most(cols, shift=grid.shift + self.right))
+        return found
+
+    def seen_keys(self, grid: Grid) -> Tensor | None:
+        first = 0 if self.left is None else grid.shift - self.left
+        last = grid.k - 1 if self.right is None else grid.k - 1 + self.right
+        if first <= 0 and last >= grid.k - 1:
+            return None
+        j = torch.arange(grid.k)
+        return ((j >= first) & (j <= last))[None, None]
+
+    @property
+    def rule(self) -> tuple:
+        return ("window", self.left, self.right)
+
+    @property
+    def symbolic(self) -> bool:
+        return True
+
+    @property
+    def is_sparse(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalTokens(Mask):
+    positions: tuple[int, ...]
+
+    def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        chosen = torch.tensor(self.positions, dtype=torch.long, device=i.device)
+        return (torch.isin(i + grid.shift, chosen) | torch.isin(j, chosen))[None, None]
+
+    def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
+        return np.maximum(
+            rows.contains(np.array(self.positions) - grid.shift)[:, None],
+            cols.contains(np.array(self.positions))[None, :],
+        )
+
+    def check(self, grid: Grid) -> None:
+        if self.positions and max(self.positions) >= grid.k:
+            raise ShapeError("positions", f"global token {max(self.positions)}, but there are only {grid.k} keys")
+
+    @property
+    def rule(self) -> tuple:
+        return ("global", self.positions)
+
+    @property
+    def symbolic(self) -> bool:
+        return True
+
+    @property
+    def is_sparse(self) -> bool:
+        return True
+
+    def pivots(self) -> tuple[int, ...]:
+        return self.positions
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Mask):
+    layout: Tensor  # bool (h or 1, query blocks, key blocks)
+    size: tuple[int, int]
+
+    def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        layout = self.layout.to(i.device)
+        return layout[:, i // self.size[0], j // self.size[1]][None]
+
+    def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
+        layout = self.layout.cpu().numpy()
+        some, every = layout.any(axis=0), layout.all(axis=0)
+        found = rows.count_in(cols, some, self.size)
+        return np.where(rows.count_in(cols, every, self.size) == ALL, ALL, np.minimum(found, SOME))
+
+    def check(self, grid: Grid) -> None:
+        h, rows, cols = self.layout.shape
+        if h not in (1, grid.h):
+            raise ShapeError("layout", f"made for {h} heads, but there are {grid.h}")
+        if rows * self.size[0] < grid.q or cols * self.size[1] < grid.k:
+            raise ShapeError(
+                "layout",
+                f"{rows} x {cols} blocks of {self.size[0]} x {self.size[1]} do not cover (q,k) = {axes(grid[2:])}",
+                f"give at least {-(-grid.q // self.size[0])} x {-(-grid.k // self.size[1])} blocks",
+            )
+
+    def seen_keys(self, grid: Grid) -> Tensor | None:
+        used = self.layout[:, : -(-grid.q // self.size[0])].any(dim=1)  # (h, key blocks)
+        return None if bool(used.all()) else used.repeat_interleave(self.size[1], dim=1)[None, :, : grid.k]
+
+    @property
+    def rule(self) -> tuple:
+        layout = self.layout.cpu().numpy()
+        return ("blocks", layout.shape, layout.tobytes(), self.size)
+
+    @property
+    def symbolic(self) -> bool:
+        return True
+
+    @property
+    def is_sparse(self) -> bool:
+        return True
+
+
+
+
+def causal(offset: int | Tensor | None = None) -> Mask:
+    """Each query sees the keys up to its own position: key ``j <= i + offset``.
+
+    Without an offset both sequences end together (``offset = k - q``), so a query that continues a cache sees
+    the whole cache. An integer tensor ``(b,)`` gives every sequence its own offset.
+
+    >>> causal().dense(Grid(1, 1, 2, 3))[0, 0].int()
+    tensor([[1, 1, 0],
+            [1, 1, 1]], dtype=torch.int32)
+    """
+    if isinstance(offset, Tensor):
+        if offset.is_floating_point() or offset.dtype == torch.bool or offset.ndim > 1:
+            raise ArgumentError(
+                "offset", f"expected an integer or an integer tensor (b,), got {offset.dtype} {axes(offset.shape)}"
+            )
+        return Causal(int(offset) if offset.ndim == 0 else offset)
+    if offset is not None and (not isinstance(offset, int) or isinstance(offset, bool)):
+        raise DtypeError("offset", f"expected an integer, a tensor (b,) or None, got {offset!r}")
+    return Causal(offset)
+
+
+def window(left: int | None, right: int | None = 0) -> Mask:
+    """Each query sees the keys ``i - left ... i + right``, both included; None leaves a side open.
+
+    >>> window(1, 0).dense(Grid(1, 1, 3, 3))[0, 0].int()
+    tensor([[1, 0, 0],
+            [1, 1, 0],
+            [0, 1, 1]], dtype=torch.int32)
+    """
+    for name, value in (("left", left), ("right", right)):
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise DtypeError(name, f"expected an integer or None, got {value!r}")
+        if value < 0:
+            raise ArgumentError(
+                name, f"expected 0 or more keys, got {value}", f"{name}={-value} looks {-value} keys to the {name}"
+            )
+    return Window(left, right)
+
+
+def global_tokens(positions: int | Iterable[int]) -> Mask:
+    """Tokens that see every key and are seen by every query: the first ``n``, or those at the given positions.
+
+    Combine it with a local rule, and let padding win: ``(window(64, 64) | global_tokens(4)) & padding(lengths)``.
+
+    >>> global_tokens([1]).dense(Grid(1, 1, 3, 3))[0, 0].int()
+    tensor([[0, 1, 0],
+            [1, 1, 1],
+            [0, 1, 0]], dtype=torch.int32)
+    """
+    if isinstance(positions, Tensor):
+        positions = positions.tolist()
+    if isinstance(positions, int):
+        if positions < 0:
+            raise ArgumentError("positions", f"expected 0 or more tokens, got {positions}")
+        positions = range(positions)
+    chosen = tuple(sorted({int(p) for p in positions}))
+    if chosen and chosen[0] < 0:
+        raise ArgumentError("positions", f"expected positions of 0 or more, got {chosen[0]}", "count from the start")
+    return GlobalTokens(chosen)
+
+
+def blocks(layout: Tensor | np.ndarray | list, size: int | tuple[int, int]) -> Mask:
+    """A block-sparse pattern: query ``i`` sees key ``j`` where ``layout[i // size, j // size]`` is true.
+
+    ``layout`` is ``(query blocks, key blocks)``, or has a head axis in front; ``size`` is the side of a block,
+    or ``(queries, keys)`` of one.
+
+    >>> blocks([[1, 0], [1, 1]], size=2).dense(Grid(1, 1, 3, 4))[0, 0].int()
+    tensor([[1, 1, 0, 0],
+            [1, 1, 0, 0],
+            [1, 1, 1, 1]], dtype=torch.int32)
+    """
+    table = torch.as_tensor(layout)
+    if table.is_floating_point():
+        raise DtypeError("layout", f"expected booleans or integers, got {table.dtype}", "use layout.bool()")
+    if table.ndim not in (2, 3):
+        raise ShapeError("layout", f"expected (query blocks, key blocks), got {axes(table.shape)}")
+    rows, cols = (size, size) if isinstance(size, int) else size
+    if rows < 1 or cols < 1:
+        raise ArgumentError("size", f"expected blocks of 1 or more, got {size}")
+    table = table.bool()
+    return Blocks(table if table.ndim == 3 else table[None], (rows, cols))

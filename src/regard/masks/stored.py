@@ -1,0 +1,152 @@
+"""Masks that come as tensors, and the rule that reads them (the dtype decides)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.errors import DtypeError, MaskError, ShapeError
+from regard.masks.base import Mask
+from regard.shapes import Grid, axes
+
+__all__ = ["Padding", "Stored", "as_mask", "check_broadcast", "padding", "split_additive"]
+
+
+@dataclass(frozen=True, eq=False)
+class Padding(Mask):
+    keep: Tensor  # integer (b,) lengths, or bool (b,k)
+
+    def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        keep = self.keep.to(j.device)
+        if keep.ndim == 2:
+            return keep[:, j][:, None]
+        lengths = keep.reshape(-1, *[1] * (1 + j.ndim))
+        return j < lengths
+
+    def check(self, grid: Grid) -> None:
+        if self.keep.shape[0] not in (1, grid.b):
+            raise ShapeError("padding", f"made for a batch of {self.keep.shape[0]}, but q has {grid.b}")
+        if self.keep.ndim == 2:
+            if self.keep.shape[1] != grid.k:
+                raise ShapeError("padding", f"made for {self.keep.shape[1]} keys, but k has {grid.k}")
+        elif not torch.compiler.is_compiling() and self.keep.numel() and int(self.keep.max()) > grid.k:
+            raise ShapeError("padding", f"a length of {int(self.keep.max())}, but k has only {grid.k} keys")
+
+    def seen_keys(self, grid: Grid) -> Tensor | None:
+        j = torch.arange(grid.k, device=self.keep.device)[None, :]
+        return self.allow(j, j, grid)[..., 0, :]
+
+    @property
+    def per_key(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Mask):
+    keep: Tensor  # bool (q,k), (b,q,k), (b,1,k) or (b,h,q,k)
+
+    def _four(self) -> Tensor:
+        keep = self.keep
+        return keep[None, None] if keep.ndim == 2 else keep[:, None] if keep.ndim == 3 else keep
+
+    def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        keep = self._four().to(i.device)
+        i = i if keep.shape[2] > 1 else torch.zeros_like(i)
+        j = j if keep.shape[3] > 1 else torch.zeros_like(j)
+        return keep[:, :, i, j]
+
+    def dense(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
+        self.check(grid)  # no index arithmetic needed: it is dense already
+        keep = self._four()
+        return keep if device is None else keep.to(device)
+
+    def check(self, grid: Grid) -> None:
+        check_broadcast("mask", self.keep.shape, grid)
+
+    def seen_keys(self, grid: Grid) -> Tensor | None:
+        return self._four().any(dim=2).expand(-1, -1, grid.k)
+
+
+
+
+def padding(keep: Tensor | Sequence[int]) -> Mask:
+    """Hides padding: from the lengths ``(b,)``, or from a boolean ``(b,k)`` that is True on real tokens.
+
+    >>> padding([1, 2]).dense(Grid(2, 1, 1, 2))[:, 0, 0].int()
+    tensor([[1, 0],
+            [1, 1]], dtype=torch.int32)
+    """
+    table = torch.as_tensor(keep)
+    if table.is_floating_point():
+        raise DtypeError(
+            "keep", f"expected integer lengths or booleans, got {table.dtype}", "use keep.bool(), True on real tokens"
+        )
+    if table.dtype == torch.bool and table.ndim == 1:
+        table = table[None]
+    if table.ndim == 2:  # integers of two axes are 0/1 marks, as tokenizers give them
+        return Padding(table.bool())
+    if table.ndim != 1:
+        raise ShapeError("keep", f"expected lengths (b,) or booleans (b,k), got {axes(table.shape)}")
+    if not torch.compiler.is_compiling() and table.numel() and int(table.min()) < 0:
+        raise MaskError("keep", f"expected lengths of 0 or more, got {int(table.min())}")
+    return Padding(table)
+
+
+def as_mask(mask: Mask | Tensor) -> Mask:
+    """A mask from a Mask or a plain tensor: bool and integers mean keep, floats must be 0 and -inf.
+
+    >>> as_mask(torch.tensor([[1, 0]])).dense(Grid(1, 1, 1, 2))
+    tensor([[[[ True, False]]]])
+    """
+    found, bias = split_additive(mask)
+    if bias is not None:
+        raise MaskError("mask", "finite numbers other than 0 are a bias, not a mask", "pass them as bias=...")
+    return Stored(torch.ones(1, 1, dtype=torch.bool)) if found is None else found
+
+
+def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | None]:
+    """Read what a caller gave as ``mask``: the boolean part, and the finite part if it has one."""
+    if mask is None or isinstance(mask, Mask):
+        return mask, None
+    if not isinstance(mask, Tensor):
+        raise DtypeError("mask", f"expected a Mask or a tensor, got {type(mask).__name__}")
+    _check_axes(mask)
+    if not mask.is_floating_point():
+        return Stored(mask if mask.dtype == torch.bool else mask != 0), None
+    if torch.compiler.is_compiling() or mask.requires_grad:
+        # what the numbers are cannot be looked at while tracing; a mask that is trained is a bias
+        return Stored(mask != float("-inf")), mask.masked_fill(mask == float("-inf"), 0.0)
+    keep = mask != float("-inf")
+    finite = mask.masked_fill(~keep, 0.0)
+    if not finite.any():
+        return (None if bool(keep.all()) else Stored(keep)), None
+    if bool(((mask == 0) | (mask == 1)).all()):
+        raise MaskError(
+            "mask",
+            "a float mask is added to the scores, but this one holds only zeros and ones",
+            "use mask.bool() to keep the ones, or bias=mask to add them",
+        )
+    if not bool(torch.isfinite(finite).all()):
+        raise MaskError("mask", "found NaN or +inf", "a float mask holds finite numbers and -inf only")
+    return (None if bool(keep.all()) else Stored(keep)), finite
+
+
+def check_broadcast(name: str, shape: torch.Size, grid: Grid) -> None:
+    """Raise unless a tensor of this shape means something as ``(q,k)``, ``(b,q,k)`` or ``(b,h,q,k)``."""
+    full = {2: (1, 1, *shape), 3: (shape[0], 1, *shape[1:])}.get(len(shape), tuple(shape))
+    for axis, word, given, needed in zip("bhqk", ("batch", "heads", "queries", "keys"), full, grid, strict=True):
+        if given not in (1, needed):
+            hint = f"{given} {word} given, {needed} in {'k' if axis == 'k' else 'q'}"
+            if len(shape) == 2 and tuple(shape) == (grid.b, grid.k):
+                hint += "; two axes always mean (q,k): use regard.padding(mask) for (b,k)"
+            raise ShapeError(name, f"cannot broadcast {axes(shape)} to (b,h,q,k) = {axes(grid)}", hint)
+
+
+def _check_axes(mask: Tensor) -> None:
+    if not 2 <= mask.ndim <= 4:
+        raise ShapeError(
+            "mask", f"expected (q,k), (b,q,k), (b,1,k) or (b,h,q,k), got {axes(mask.shape)}", "add the missing axes"
+        )

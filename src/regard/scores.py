@@ -1,0 +1,185 @@
+"""Scores: how well a query fits a key. Softmax of the scores gives the weights.
+
+=============  =======================================  ==========================
+dot            ``q . k``                                no parameters
+scaled_dot     ``q . k / sqrt(d)``                      no parameters
+additive       ``v . tanh(W1 q + W2 k)``                :class:`Additive`
+bilinear       ``q . W k``                              :class:`Bilinear`
+=============  =======================================  ==========================
+
+A score is also any callable of yours that maps ``(q, k)`` to scores ``(..., q, k)``, as long as the score of a
+pair depends on that pair alone; what depends on positions belongs into ``bias``.
+
+Calling a score gives the formula written out; :meth:`prepare` gives what the kernels need of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
+
+__all__ = ["Additive", "Bilinear", "Dot", "Prepared", "ScaledDot", "Score", "Tanh", "as_score"]
+
+
+class Prepared(NamedTuple):
+    """Queries and keys as a kernel takes them.
+
+    A product (``v`` is None): ``scale * q . k``. A sum: ``scale * v . tanh(q + k)``.
+    """
+
+    q: Tensor  # (..., q, d) or (..., q, m)
+    k: Tensor  # (..., k, d) or (..., k, m)
+    scale: float
+    v: Tensor | None = None  # (m,)
+
+
+class Score(nn.Module):
+    """The base of the scores that have a kernel."""
+
+    def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
+        """Project q and k, check their widths, and settle the scale."""
+        raise NotImplementedError  # every score below has its own
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:  # (..., q, d), (..., k, d) -> (..., q, k)
+        """The formula itself, as a reader would write it."""
+        ready = self.prepare(q, k, None)
+        if ready.v is None:
+            return ready.q @ ready.k.transpose(-2, -1) * ready.scale
+        hidden = torch.tanh(ready.q[..., :, None, :] + ready.k[..., None, :, :])  # (..., q, k, m)
+        return hidden @ ready.v * ready.scale
+
+
+class Dot(Score):
+    """``q . k``
+
+    >>> Dot()(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]))
+    tensor([[11.]])
+    """
+
+    def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
+        _check_same_width(q, k)
+        return Prepared(q, k, 1.0 if scale is None else scale)
+
+
+class ScaledDot(Score):
+    """``q . k / sqrt(d)``
+
+    >>> ScaledDot()(torch.ones(1, 4), torch.ones(1, 4))
+    tensor([[2.]])
+    """
+
+    def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
+        _check_same_width(q, k)
+        return Prepared(q, k, 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else scale)
+
+
+class Bilinear(Score):
+    """``q . W k``, with one matrix shared by the heads; widths may differ.
+
+    >>> Bilinear(query_dim=2, key_dim=3)(torch.ones(1, 5, 2), torch.ones(1, 7, 3)).shape
+    torch.Size([1, 5, 7])
+    """
+
+    def __init__(self, query_dim: int, key_dim: int):
+        super().__init__()
+        self.query_dim, self.key_dim = query_dim, key_dim
+        self.W = nn.Parameter(torch.empty(query_dim, key_dim))
+        nn.init.xavier_uniform_(self.W)
+
+    def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
+        _check_width("q", q, self.query_dim)
+        _check_width("k", k, self.key_dim)
+        return Prepared(q @ self.W, k, 1.0 if scale is None else scale)
+
+
+class Tanh(Score):
+    """``v . tanh(q + k)``: the additive score of queries and keys that are projected already.
+
+    >>> Tanh(torch.tensor([2.0]))(torch.tensor([[0.0]]), torch.tensor([[100.0]]))
+    tensor([[2.]])
+    """
+
+    def __init__(self, v: Tensor):
+        super().__init__()
+        if v.ndim != 1:
+            raise ShapeError("v", f"expected (m,), got {tuple(v.shape)}")
+        self.v = v
+
+    def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
+        _check_width("q", q, self.v.shape[0])
+        _check_width("k", k, self.v.shape[0])
+        return Prepared(q, k, 1.0 if scale is None else scale, self.v)
+
+
+class Additive(Score):
+    """``v . tanh(W1 q + W2 k)``, shared by the heads (Bahdanau 2014); widths may differ.
+
+    ``project_query=False`` leaves the query as it is (``v . tanh(q + W2 k)``); it then must be ``hidden_dim`` wide.
+
+    >>> Additive(query_dim=2, key_dim=3, hidden_dim=4)(torch.ones(5, 2), torch.ones(7, 3)).shape
+    torch.Size([5, 7])
+    """
+
+    def __init__(
+        self, query_dim: int, key_dim: int, hidden_dim: int, *, bias: bool = False, project_query: bool = True
+    ):
+        super().__init__()
+        if not project_query and query_dim != hidden_dim:
+            raise ArgumentError(
+                "query_dim", f"an unprojected query must be hidden_dim = {hidden_dim} wide, got {query_dim}"
+            )
+        self.query_dim, self.key_dim = query_dim, key_dim
+        self.W1 = nn.Linear(query_dim, hidden_dim, bias=False) if project_query else None
+        self.W2 = nn.Linear(key_dim, hidden_dim, bias=bias)
+        self.v = nn.Parameter(torch.empty(hidden_dim).uniform_(-1, 1) / math.sqrt(hidden_dim))
+
+    def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
+        _check_width("q", q, self.query_dim)
+        _check_width("k", k, self.key_dim)
+        return Prepared(q if self.W1 is None else self.W1(q), self.W2(k), 1.0 if scale is None else scale, self.v)
+
+
+_PLAIN: dict[str, Score] = {"dot": Dot(), "scaled_dot": ScaledDot()}
+_WITH_PARAMETERS = {
+    "additive": "regard.scores.Additive(query_dim, key_dim, hidden_dim)",
+    "bilinear": "regard.scores.Bilinear(query_dim, key_dim)",
+}
+
+
+def as_score(score: str | Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The score that a name or a callable stands for.
+
+    >>> as_score("scaled_dott")
+    Traceback (most recent call last):
+        ...
+    regard.errors.UnknownNameError: score: unknown name 'scaled_dott': did you mean 'scaled_dot'? known are ...
+    """
+    if isinstance(score, str):
+        if score in _PLAIN:
+            return _PLAIN[score]
+        if score in _WITH_PARAMETERS:
+            raise ArgumentError("score", f"{score!r} has parameters of its own", f"pass {_WITH_PARAMETERS[score]}")
+        raise UnknownNameError("score", score, [*_PLAIN, *_WITH_PARAMETERS])
+    if not callable(score):
+        raise DtypeError("score", f"expected a name, a Score or a callable, got {type(score).__name__}")
+    return score
+
+
+def _check_same_width(q: Tensor, k: Tensor) -> None:
+    if q.shape[-1] != k.shape[-1]:
+        raise ShapeError(
+            "k",
+            f"width {k.shape[-1]}, but q has {q.shape[-1]}",
+            "the dot scores need equal widths; use scores.Bilinear or scores.Additive for different ones",
+        )
+
+
+def _check_width(name: str, x: Tensor, width: int) -> None:
+    if x.shape[-1] != width:
+        raise ShapeError(name, f"width {x.shape[-1]}, but the score was made for {width}")
