@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
-import torch
 from torch import Tensor
 
 from regard.biases import Bias, SumOfBiases, as_bias
@@ -84,6 +83,7 @@ def attention(
     return_map
         Also return the :class:`~regard.AttentionMap`.
 
+    >>> import torch
     >>> q, k, v = torch.tensor([[1.0, 0.0]]), torch.eye(2), torch.tensor([[1.0], [0.0]])
     >>> attention(q, k, v, scale=math.log(3))
     tensor([[0.7500]])
@@ -96,8 +96,8 @@ def attention(
     if not return_map:
         return out
     ready = ready or Prepared(call.q, call.k, 1.0 if call.scale is None else call.scale)
-    score = None if isinstance(call.score, Score) else call.score
-    return out, AttentionMap(Recomputed.frozen(ready, call.grid, call.mask, call.bias, lse, score))
+    own = None if isinstance(call.score, Score) else call.score
+    return out, AttentionMap(Recomputed.frozen(ready, call.grid, call.mask, call.bias, lse, own))
 
 
 def attention_weights(
@@ -111,6 +111,7 @@ def attention_weights(
 ) -> Tensor:
     """The weights alone, ``(..., q, k)``, differentiable.
 
+    >>> import torch
     >>> attention_weights(torch.tensor([[1.0]]), torch.tensor([[1.0], [0.0]]), scale=math.log(3))
     tensor([[0.7500, 0.2500]])
     """
@@ -131,6 +132,7 @@ def attention_with_weights(
 ) -> tuple[Tensor, Tensor]:
     """Output and weights as plain tensors, both differentiable; dropout never shows in the weights.
 
+    >>> import torch
     >>> out, weights = attention_with_weights(torch.ones(5, 4), torch.ones(7, 4), torch.ones(7, 3))
     >>> out.shape, weights.shape
     (torch.Size([5, 3]), torch.Size([5, 7]))

@@ -61,7 +61,9 @@ class UnknownNameError(ArgumentError):
     def __init__(self, argument: str, name: object, known: Iterable[str]):
         known = list(known)
         super().__init__(
-            argument, f"unknown name {name!r}", f"{did_you_mean(str(name), known)}known are {', '.join(known)}"
+            argument,
+            f"unknown name {name!r}",
+            f"{did_you_mean(str(name), known)}known are {', '.join(known)}",
         )
 
 

@@ -142,7 +142,9 @@ class Additive(Score):
     def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
         _check_width("q", q, self.query_dim)
         _check_width("k", k, self.key_dim)
-        return Prepared(q if self.W1 is None else self.W1(q), self.W2(k), 1.0 if scale is None else scale, self.v)
+        return Prepared(
+            q if self.W1 is None else self.W1(q), self.W2(k), 1.0 if scale is None else scale, self.v
+        )
 
 
 _PLAIN: dict[str, Score] = {"dot": Dot(), "scaled_dot": ScaledDot()}
@@ -164,7 +166,9 @@ def as_score(score: str | Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tenso
         if score in _PLAIN:
             return _PLAIN[score]
         if score in _WITH_PARAMETERS:
-            raise ArgumentError("score", f"{score!r} has parameters of its own", f"pass {_WITH_PARAMETERS[score]}")
+            raise ArgumentError(
+                "score", f"{score!r} has parameters of its own", f"pass {_WITH_PARAMETERS[score]}"
+            )
         raise UnknownNameError("score", score, [*_PLAIN, *_WITH_PARAMETERS])
     if not callable(score):
         raise DtypeError("score", f"expected a name, a Score or a callable, got {type(score).__name__}")

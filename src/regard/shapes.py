@@ -70,15 +70,21 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
     for name, x in given[1:]:
         b_x, h_x, _ = _leading(x)
         if b_x != b:
-            raise ShapeError(name, f"batch of {b_x}, but q has {b}", f"q is {axes(q.shape)}, {name} is {axes(x.shape)}")
+            raise ShapeError(
+                name, f"batch of {b_x}, but q has {b}", f"q is {axes(q.shape)}, {name} is {axes(x.shape)}"
+            )
         if h_x == 0 or h % h_x:
             raise ShapeError(
-                name, f"{h_x} heads do not divide the {h} heads of q", "give k and v 1 head, h heads, or a divisor of h"
+                name,
+                f"{h_x} heads do not divide the {h} heads of q",
+                "give k and v 1 head, h heads, or a divisor of h",
             )
     if v is not None:
         if k.shape[-2] != v.shape[-2]:
             raise ShapeError(
-                "v", f"{v.shape[-2]} values for {k.shape[-2]} keys", f"k is {axes(k.shape)}, v is {axes(v.shape)}"
+                "v",
+                f"{v.shape[-2]} values for {k.shape[-2]} keys",
+                f"k is {axes(k.shape)}, v is {axes(v.shape)}",
             )
         if _leading(k)[1] != _leading(v)[1]:
             raise ShapeError(
@@ -95,7 +101,9 @@ def _check_tensor(name: str, x: Tensor, q: Tensor) -> None:
     if not 2 <= x.ndim <= 4:
         raise ShapeError(name, f"expected (n,d), (b,n,d) or (b,h,n,d), got {axes(x.shape)}")
     if x.ndim != q.ndim:
-        raise ShapeError(name, f"{x.ndim} axes, but q has {q.ndim}", f"q is {axes(q.shape)}, {name} is {axes(x.shape)}")
+        raise ShapeError(
+            name, f"{x.ndim} axes, but q has {q.ndim}", f"q is {axes(q.shape)}, {name} is {axes(x.shape)}"
+        )
     if x.dtype != q.dtype:
         raise DtypeError(name, f"{x.dtype}, but q is {q.dtype}", f"use {name}.to(q.dtype)")
     if x.device != q.device:

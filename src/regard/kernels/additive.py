@@ -121,7 +121,11 @@ def _exp2(x: Tensor) -> Tensor:
 def _row_blocks(a: Tensor, c: Tensor) -> list[tuple[int, slice]]:
     """(batch entry, rows of queries) of each eager block."""
     rows = max(1, _BLOCK // max(1, c.shape[1] * c.shape[2]))
-    return [(t, slice(i, min(i + rows, a.shape[1]))) for t in range(a.shape[0]) for i in range(0, a.shape[1], rows)]
+    return [
+        (t, slice(i, min(i + rows, a.shape[1])))
+        for t in range(a.shape[0])
+        for i in range(0, a.shape[1], rows)
+    ]
 
 
 def _buffer(a: Tensor, c: Tensor) -> Tensor:

@@ -58,21 +58,29 @@ def run(call: Call, want_lse: bool) -> tuple[Tensor, Tensor | None, Prepared | N
 
 def _product(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor | None]:
     """Attention whose scores are products: through the fused kernel wherever it can do the work."""
-    mask, grid = call.mask, call.grid
-    plan = None
-    if mask is not None and not torch.compiler.is_compiling() and ready.q.device.type == "cpu":
-        plan = None if _is_plain_causal(call) else plan_for(mask, grid)
-    if call.dropout or _trained(call.bias):
-        if plan is None:
+    job = _local_job(call, ready)
+    if call.dropout or _trained(call.bias):  # the fused kernels can do neither
+        if job is None:
             return _dense(call, ready, want_lse)
-        job = LocalJob(plan, mask, grid, _tile_of(call), ready.scale)
         return local_attention_dense(*_local_inputs(call, ready), job, call.dropout), None
-    if plan is not None:
-        job = LocalJob(plan, mask, grid, _tile_of(call), ready.scale)
-        q, k, v, width = sdpa.equal_widths(*_local_inputs(call, ready))
-        out, lse = local_attention(q, k, v, job)
-        return (out if width is None else out[..., :width]), lse
-    return _fused(call, ready, want_lse)
+    if job is None:
+        return _fused(call, ready, want_lse)
+    q, k, v, width = sdpa.equal_widths(*_local_inputs(call, ready))
+    out, lse = local_attention(q, k, v, job)
+    return (out if width is None else out[..., :width]), lse
+
+
+def _local_job(call: Call, ready: Prepared) -> LocalJob | None:
+    """What the local kernel would compute, or None where it would gain nothing."""
+    if (
+        call.mask is None
+        or torch.compiler.is_compiling()
+        or ready.q.device.type != "cpu"
+        or _is_plain_causal(call)
+    ):
+        return None
+    plan = plan_for(call.mask, call.grid)
+    return None if plan is None else LocalJob(plan, call.mask, call.grid, _tile_of(call), ready.scale)
 
 
 def _fused(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor | None]:
@@ -80,7 +88,9 @@ def _fused(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor 
     q, k, v, grid = ready.q, ready.k, call.v, call.grid
     run = sdpa.fused_with_lse if want_lse else sdpa.fused
     if call.mask is None and call.bias is None:
-        if k.shape[1] != grid.h:  # grouped heads: the queries of a group stand behind one another, k is not copied
+        if (
+            k.shape[1] != grid.h
+        ):  # grouped heads: the queries of a group stand behind one another, k is not copied
             folded = q.reshape(grid.b, k.shape[1], -1, q.shape[-1])
             return _unfold(run(folded, k, v, ready.scale, None, False), grid)
         return _pair(run(q, k, v, ready.scale, None, False))
@@ -192,7 +202,11 @@ def _is_plain_causal(call: Call) -> bool:
     """Whether this is the fused kernel's own causal rule: key j <= query i, counted from the start."""
     if not isinstance(call.mask, Causal) or call.bias is not None:
         return False
-    return call.grid.shift == 0 if call.mask.offset is None else isinstance(call.mask.offset, int) and call.mask.offset == 0
+    return (
+        call.grid.shift == 0
+        if call.mask.offset is None
+        else isinstance(call.mask.offset, int) and call.mask.offset == 0
+    )
 
 
 def _per_group(seen: Tensor | None, groups: int) -> Tensor | None:

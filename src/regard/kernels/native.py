@@ -1,8 +1,8 @@
-"""Compiles ``native.c`` with the user's C compiler, once a machine, and calls it.
+"""Compiles the C files beside with the user's C compiler, once a machine, and calls them.
 
-The library is kept in the user's cache folder under a name that holds the hash of the source, the compiler and
-the processor; it is written beside and renamed, so that two processes may build it at once. Without a compiler
-everything works all the same, through the blocked eager form.
+They need no header of torch, so that this takes about a second. The library is kept in the user's cache folder
+under a name that holds the hash of the sources, the compiler and the processor; it is written beside and renamed,
+so that two processes may build it at once. Without a compiler everything works all the same, in torch.
 """
 
 from __future__ import annotations
@@ -23,12 +23,9 @@ from torch import Tensor
 
 __all__ = ["Library", "library", "library_status"]
 
-_SOURCE = Path(__file__).with_name("native.c")
+_SOURCES = sorted((Path(__file__).parent / "c").glob("*.c"))
 # Not -ffast-math: linking with it makes gcc flush denormals in the whole process, and it drops NaN.
-_FLAGS = [
-    "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fno-signed-zeros", "-fassociative-math",
-    "-std=gnu11", "-shared", "-fPIC",
-]  # fmt: skip
+_FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=gnu11", "-shared", "-fPIC"]
 
 
 class Library(NamedTuple):
@@ -42,9 +39,12 @@ class Library(NamedTuple):
         assert self.handle is not None, self.why  # callers ask for the library first
         kind = "f64" if any(isinstance(x, Tensor) and x.dtype == torch.float64 for x in arguments) else "f32"
         function = getattr(self.handle, f"{name}_{kind}")
-        function(*[
-            ctypes.c_void_p(x.data_ptr()) if isinstance(x, Tensor) else ctypes.c_int64(x) for x in arguments
-        ])
+        function(
+            *[
+                ctypes.c_void_p(x.data_ptr()) if isinstance(x, Tensor) else ctypes.c_int64(x)
+                for x in arguments
+            ]
+        )
 
 
 @functools.cache
@@ -86,8 +86,12 @@ def _compiler() -> str | None:
 
 def _build(compiler: str) -> Path:
     """The path of the compiled library; compiles it unless it is there already."""
-    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True, timeout=20).stdout
-    identity = "\n".join([_SOURCE.read_text(), version, *_FLAGS, platform.machine(), _processor()])
+    version = subprocess.run(
+        [compiler, "--version"], capture_output=True, text=True, check=True, timeout=20
+    ).stdout
+    identity = "\n".join(
+        [*(source.read_text() for source in _SOURCES), version, *_FLAGS, platform.machine(), _processor()]
+    )
     name = f"regard-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
     folder = cache_folder()
     if (folder / name).exists():
@@ -103,7 +107,7 @@ def _compile(compiler: str, folder: Path, name: str) -> Path:
     handle, temporary = tempfile.mkstemp(dir=folder, suffix=".so")
     os.close(handle)
     try:
-        command = [compiler, *_FLAGS, "-fopenmp", str(_SOURCE), "-o", temporary, "-lm"]
+        command = [compiler, *_FLAGS, "-fopenmp", *map(str, _SOURCES), "-o", temporary, "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         if done.returncode:  # a compiler without OpenMP still gives a fast single thread
             command.remove("-fopenmp")

@@ -13,7 +13,7 @@ from regard.masks import Mask
 from regard.masks.tiling import ALL, NONE, Blocking
 from regard.shapes import Grid
 
-__all__ = ["BLOCK", "Group", "Order", "Plan", "plan_for"]
+__all__ = ["BLOCK", "Group", "Order", "Pairs", "Plan", "plan_for"]
 
 BLOCK = 64  # side of a block: small enough to skip much, large enough for a matrix product
 MIN_PAIRS = 2**18  # with fewer pairs a plan costs more than it saves
@@ -49,12 +49,23 @@ class Group(NamedTuple):
     whole: bool  # every pair is kept: no mask needed
 
 
+class Pairs(NamedTuple):
+    """The same as a list of (query block, key block), row after row: what the compiled kernel walks along."""
+
+    start: Tensor  # (row blocks + 1,) where each query block's pairs begin
+    cols: Tensor  # (pairs,) the key block
+    kept: Tensor  # (pairs,) which of the partly kept pairs it is, -1 for one that is kept whole
+    row_index: Tensor  # (partly kept pairs, BLOCK) query indices, -1 where a block is filled up
+    col_index: Tensor  # (partly kept pairs, BLOCK) key indices, likewise
+
+
 class Plan(NamedTuple):
     """What to compute, and what share of all pairs that is."""
 
     rows: Order
     cols: Order
     groups: list[Group]
+    pairs: Pairs
     empty: Tensor  # query blocks without a key
     place: Tensor  # (row blocks,) where each stands after the groups, and the empty ones, one after the other
     density: float
@@ -80,10 +91,23 @@ def _make_plan(mask: Mask, grid: Grid) -> Plan:
     found = mask.classify(rows, cols, grid)  # (row blocks, col blocks)
     needed = found != NONE
     counts = needed.sum(axis=1)
-    groups = [_make_group(np.flatnonzero(counts == c), found, rows, cols) for c in sorted(set(counts.tolist()) - {0})]
+    groups = [
+        _make_group(np.flatnonzero(counts == c), found, rows, cols)
+        for c in sorted(set(counts.tolist()) - {0})
+    ]
     empty = torch.from_numpy(np.flatnonzero(counts == 0))
     place = torch.argsort(torch.cat([*(group.row_blocks for group in groups), empty]))
-    return Plan(_order(rows, grid.q), _order(cols, grid.k), groups, empty, place, needed.mean().item())
+    orders = _order(rows, grid.q), _order(cols, grid.k)
+    return Plan(*orders, groups, _make_pairs(found, rows, cols), empty, place, needed.mean().item())
+
+
+def _make_pairs(found: np.ndarray, rows: Blocking, cols: Blocking) -> Pairs:
+    row, col = np.nonzero(found != NONE)
+    start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(rows)))])
+    partly = (found[row, col] != ALL) | ~rows.real[row].all(axis=1) | ~cols.real[col].all(axis=1)
+    kept = np.where(partly, np.cumsum(partly) - 1, -1)
+    parts = (start, col, kept, rows.index[row[partly]], cols.index[col[partly]])
+    return Pairs(*(torch.from_numpy(np.ascontiguousarray(part, dtype=np.int64)) for part in parts))
 
 
 def _make_group(chosen: np.ndarray, found: np.ndarray, rows: Blocking, cols: Blocking) -> Group:
@@ -92,7 +116,8 @@ def _make_group(chosen: np.ndarray, found: np.ndarray, rows: Blocking, cols: Blo
     parts = (chosen, columns, rows.index[chosen], index)
     filled_up = bool((rows.index[chosen] < 0).any() or (index < 0).any())
     whole = bool((found[chosen[:, None], columns] == ALL).all()) and not filled_up
-    return Group(*(torch.from_numpy(part) for part in parts), whole)
+    chosen_blocks, col_blocks, row_index, col_index = (torch.from_numpy(part) for part in parts)
+    return Group(chosen_blocks, col_blocks, row_index, col_index, whole)
 
 
 def _pivots_first(n: int, pivots: np.ndarray) -> np.ndarray:

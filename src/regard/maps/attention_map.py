@@ -12,8 +12,8 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
 from regard.maps import storage
-from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile, tiles
-from regard.shapes import Grid, axes
+from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile, largest, tiles
+from regard.shapes import axes
 
 __all__ = ["AttentionMap", "TopK"]
 
@@ -57,12 +57,18 @@ class AttentionMap:
         """
         values = torch.as_tensor(weights).detach().clone()
         if not values.is_floating_point():
-            raise DtypeError("weights", f"expected a floating dtype, got {values.dtype}", "use weights.float()")
+            raise DtypeError(
+                "weights", f"expected a floating dtype, got {values.dtype}", "use weights.float()"
+            )
         if not 2 <= values.ndim <= 4:
             raise ShapeError("weights", f"expected (q,k), (b,q,k) or (b,h,q,k), got {axes(values.shape)}")
         if not bool(((values >= 0) & torch.isfinite(values)).all()):
             raise ArgumentError("weights", "found negative or non-finite numbers", "softmax the scores first")
-        return AttentionMap(Stored(values[None, None] if values.ndim == 2 else values[:, None] if values.ndim == 3 else values))
+        return AttentionMap(
+            Stored(
+                values[None, None] if values.ndim == 2 else values[:, None] if values.ndim == 3 else values
+            )
+        )
 
     @property
     def shape(self) -> torch.Size:
@@ -90,7 +96,9 @@ class AttentionMap:
         count = int(np.prod([_length(part) for part in parts]))
         if count > _MAX_INDEXED:
             raise ArgumentError(
-                "index", f"asks for {count:,} weights", "narrow it, use .topk, .pooled or .rows, or ask for .weights()"
+                "index",
+                f"asks for {count:,} weights",
+                "narrow it, use .topk, .pooled or .rows, or ask for .weights()",
             )
         b, h, q, k = parts
         out = torch.cat([
@@ -106,9 +114,7 @@ class AttentionMap:
         tensor([[1., 0.],
                 [0., 1.]])
         """
-        _, _, q, k = self.shape
-        rows, cols = _keep_axis(rows), _keep_axis(cols)
-        return self[:, :, rows, cols]
+        return self[:, :, _keep_axis(rows), _keep_axis(cols)]
 
     def rows(self, i: Index) -> Tensor:
         """The weights of one query, ``(b,h,k)``, or of several, ``(b,h,rows,k)``.
@@ -125,7 +131,9 @@ class AttentionMap:
         torch.Size([1, 2, 5, 7])
         """
         b, h, _, _ = self.shape
-        return AttentionMap(Selected(self._source, _as_slice("batch", batch, b), _as_slice("heads", heads, h)))
+        return AttentionMap(
+            Selected(self._source, _as_slice("batch", batch, b), _as_slice("heads", heads, h))
+        )
 
     def weights(self) -> Tensor:
         """All weights, ``(b,h,q,k)``: the one call that takes O(q k) memory."""
@@ -152,10 +160,19 @@ class AttentionMap:
         """
         if not 1 <= n <= self.shape[3]:
             raise ArgumentError("n", f"expected 1 to {self.shape[3]} keys, got {n}")
-        found = [(tile, self._source.weights(tile).topk(n, dim=-1)) for tile in tiles(self._source.grid)]
+        source = self._source
+        found = [
+            (
+                tile,
+                source.largest(tile, n)
+                if isinstance(source, Recomputed)
+                else largest(source.weights(tile), n),
+            )
+            for tile in tiles(source.grid)
+        ]
         return TopK(
-            self._per_row([(tile, part.values) for tile, part in found], n),
-            self._per_row([(tile, part.indices) for tile, part in found], n),
+            self._per_row([(tile, weights) for tile, (weights, _) in found], n),
+            self._per_row([(tile, keys) for tile, (_, keys) in found], n),
         )
 
     def entropy(self) -> Tensor:

@@ -16,10 +16,12 @@ from regard.masks import Mask
 from regard.scores import Prepared
 from regard.shapes import Grid, wide_dtype
 
-__all__ = ["HeadMean", "Recomputed", "Selected", "Source", "Stored", "Tile", "tiles"]
+__all__ = ["HeadMean", "Recomputed", "Selected", "Source", "Stored", "Tile", "largest", "tiles"]
 
 MAX_WEIGHTS = 2**21
 """Weights that a map holds at once while it streams."""
+
+_SORTED = 32  # side of the blocks whose maxima are compared first
 
 
 class Tile(NamedTuple):
@@ -49,8 +51,29 @@ def tiles(grid: Grid) -> Iterator[Tile]:
         for h in range(0, grid.h, heads):
             for q in range(0, grid.q, rows):
                 yield Tile(
-                    slice(b, b + 1), slice(h, min(h + heads, grid.h)), slice(q, min(q + rows, grid.q)), slice(0, grid.k)
+                    slice(b, b + 1),
+                    slice(h, min(h + heads, grid.h)),
+                    slice(q, min(q + rows, grid.q)),
+                    slice(0, grid.k),
                 )
+
+
+def largest(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """The n largest numbers of each row and their places, largest first.
+
+    The n largest stand in the n blocks with the largest maxima: a long row is looked at once, and only these
+    blocks are sorted.
+    """
+    k = x.shape[-1]
+    blocks = k // _SORTED
+    if k % _SORTED or blocks <= 2 * n:
+        return x.topk(n, dim=-1)
+    cut = x.unflatten(-1, (blocks, _SORTED))
+    best = cut.amax(dim=-1).topk(n, dim=-1).indices  # (..., n) of blocks
+    held = cut.gather(-2, best[..., None].expand(*best.shape, _SORTED)).flatten(-2)  # (..., n * _SORTED)
+    values, place = held.topk(n, dim=-1)
+    keys = best.gather(-1, place // _SORTED) * _SORTED + place % _SORTED
+    return values, keys
 
 
 class Stored:
@@ -82,7 +105,9 @@ class Recomputed:
     @classmethod
     def frozen(cls, ready, grid, mask, bias, lse, score) -> Recomputed:
         """From live tensors: detached, and copied so that later changes of them do not show."""
-        ready = Prepared(_copy(ready.q), _copy(ready.k), ready.scale, None if ready.v is None else _copy(ready.v))
+        ready = Prepared(
+            _copy(ready.q), _copy(ready.k), ready.scale, None if ready.v is None else _copy(ready.v)
+        )
         if score is not None:
             _check_pairwise(score, ready)
         mask = None if mask is None else mask.map_tensors(_copy)
@@ -122,6 +147,17 @@ class Recomputed:
         lse = _pick(self.lse[tile.b, tile.h], 2, tile.q)
         weights = scores.sub_(lse[..., None]).exp_()
         return weights if keep is None else weights.masked_fill_(~keep, 0.0)
+
+    @torch.no_grad()
+    def largest(self, tile: Tile, n: int) -> tuple[Tensor, Tensor]:
+        """As :func:`largest` of the weights, with exponentials taken of the n scores only."""
+        scores, keep = self.scores(tile)
+        if keep is not None:
+            scores = scores.masked_fill_(~keep, float("-inf"))
+        values, keys = largest(scores, n)
+        lse = _pick(self.lse[tile.b, tile.h], 2, tile.q)[..., None]
+        weights = (values - lse).exp_()
+        return weights.masked_fill_(values == float("-inf"), 0.0), keys  # also where a whole row is hidden
 
 
 class HeadMean:
@@ -193,7 +229,7 @@ def _freeze_bias(bias: Bias | None) -> Bias | None:
         assert right is not None
         return SumOfBiases(left, right)
     if isinstance(bias, torch.nn.Module):  # a trained rule: its table may change with the next step
-        return copy.deepcopy(bias).requires_grad_(False)  # type: ignore[return-value]
+        return copy.deepcopy(bias).requires_grad_(False)
     return bias
 
 
@@ -206,7 +242,9 @@ def _check_pairwise(score: Callable[[Tensor, Tensor], Tensor], ready: Prepared) 
         alone = callable_scores(score, q[:, :, -1:], k[:, :, -1:])[:, :, 0, 0]
         among_queries = callable_scores(score, q, k[:, :, -1:])[:, :, -1, 0]
         among_keys = callable_scores(score, q[:, :, -1:], k)[:, :, 0, -1]
-    if not all(torch.allclose(x, alone, rtol=1e-3, atol=1e-5, equal_nan=True) for x in (among_queries, among_keys)):
+    if not all(
+        torch.allclose(x, alone, rtol=1e-3, atol=1e-5, equal_nan=True) for x in (among_queries, among_keys)
+    ):
         raise ArgumentError(
             "score",
             "the callable scores a pair differently when other pairs are there, so a map cannot look at parts",

@@ -6,7 +6,6 @@ import json
 import os
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -44,7 +43,9 @@ def load(path: str | os.PathLike) -> Source:
     except (SafetensorError, OSError, ValueError) as error:
         raise FileError(f"path: {path} is not a readable map: {error}") from error
     if header.get("format") != FORMAT:
-        raise FileError(f"path: {path} is not an attention map: expected format {FORMAT!r}, got {header.get('format')!r}")
+        raise FileError(
+            f"path: {path} is not an attention map: expected format {FORMAT!r}, got {header.get('format')!r}"
+        )
     try:
         return _checked(_source(json.loads(header["map"]), tensors))
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError) as error:
@@ -77,7 +78,9 @@ def _spec(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]:
     assert isinstance(source, Recomputed)
     if source.score is not None:
         raise ArgumentError(
-            "score", "a map whose score is your own function cannot be saved by its parts", "use save(path, as_weights=True)"
+            "score",
+            "a map whose score is your own function cannot be saved by its parts",
+            "use save(path, as_weights=True)",
         )
     tensors.update(q=source.ready.q, k=source.ready.k, lse=source.lse)
     if source.ready.v is not None:
@@ -114,7 +117,9 @@ def _checked(source: Source) -> Source:
         _checked(source.source)
     if isinstance(source, Selected):
         grid = source.source.grid
-        if not (0 <= source.b.start <= source.b.stop <= grid.b and 0 <= source.h.start <= source.h.stop <= grid.h):
+        if not (
+            0 <= source.b.start <= source.b.stop <= grid.b and 0 <= source.h.start <= source.h.stop <= grid.h
+        ):
             raise ValueError("the selection is outside the map")
     if isinstance(source, Stored) and source.values.ndim != 4:
         raise ValueError("the weights do not have four axes")
@@ -136,10 +141,16 @@ def _bias_spec(bias: Bias, tensors: dict[str, Tensor]) -> dict[str, Any]:
         tensors[name] = bias.values
         return {"kind": "stored", "tensor": name}
     if isinstance(bias, SumOfBiases):
-        return {"kind": "sum", "left": _bias_spec(bias.left, tensors), "right": _bias_spec(bias.right, tensors)}
+        return {
+            "kind": "sum",
+            "left": _bias_spec(bias.left, tensors),
+            "right": _bias_spec(bias.right, tensors),
+        }
     if not hasattr(bias, "spec"):
         raise ArgumentError(
-            "bias", "a map whose bias is your own rule cannot be saved by its parts", "use save(path, as_weights=True)"
+            "bias",
+            "a map whose bias is your own rule cannot be saved by its parts",
+            "use save(path, as_weights=True)",
         )
     values, parts = bias.spec()  # type: ignore[attr-defined]
     names = {}
@@ -154,5 +165,7 @@ def _bias_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Bias:
         return StoredBias(tensors[spec["tensor"]])
     if spec["kind"] == "sum":
         return SumOfBiases(_bias_from_spec(spec["left"], tensors), _bias_from_spec(spec["right"], tensors))
-    bias = positions.bias_from_spec(spec["values"], {part: tensors[name] for part, name in spec["tensors"].items()})
+    bias = positions.bias_from_spec(
+        spec["values"], {part: tensors[name] for part, name in spec["tensors"].items()}
+    )
     return bias.requires_grad_(False) if isinstance(bias, nn.Module) else bias

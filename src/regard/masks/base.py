@@ -109,7 +109,9 @@ class Mask:
         return Not(self)
 
     def __bool__(self) -> bool:
-        raise MaskError("mask", "a mask has no truth value", "combine masks with & | ~, not with and, or, not")
+        raise MaskError(
+            "mask", "a mask has no truth value", "combine masks with & | ~, not with and, or, not"
+        )
 
     @staticmethod
     def from_additive(mask: Tensor) -> Mask:
@@ -122,7 +124,9 @@ class Mask:
             raise MaskError("mask", f"expected a float tensor of 0 and -inf, got {_kind(mask)}")
         if not ((mask == 0) | (mask == float("-inf"))).all():
             raise MaskError(
-                "mask", "expected only 0 and -inf, found other numbers", "finite numbers are a bias: pass bias=..."
+                "mask",
+                "expected only 0 and -inf, found other numbers",
+                "finite numbers are a bias: pass bias=...",
             )
         return _stored().Stored(mask == 0)
 
@@ -142,8 +146,11 @@ class Mask:
             raise MaskError("mask", f"expected a boolean (b,k) tensor, got {mask.dtype}", "use mask.bool()")
         return _stored().Padding(~mask)
 
+
 @dataclass(frozen=True, eq=False)
 class And(Mask):
+    """What both masks keep."""
+
     left: Mask
     right: Mask
 
@@ -192,6 +199,8 @@ class And(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Or(Mask):
+    """What either mask keeps."""
+
     left: Mask
     right: Mask
 
@@ -232,6 +241,8 @@ class Or(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Not(Mask):
+    """What a mask hides."""
+
     inner: Mask
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:

@@ -19,6 +19,8 @@ __all__ = ["Blocks", "Causal", "GlobalTokens", "Window", "blocks", "causal", "gl
 
 @dataclass(frozen=True, eq=False)
 class Causal(Mask):
+    """Key ``j <= i + offset``; see :func:`causal`."""
+
     offset: int | Tensor | None = None
 
     def _reach(self, grid: Grid) -> int | Tensor:
@@ -68,6 +70,8 @@ class Causal(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Window(Mask):
+    """Keys near the query; see :func:`window`."""
+
     left: int | None
     right: int | None
 
@@ -111,6 +115,8 @@ class Window(Mask):
 
 @dataclass(frozen=True, eq=False)
 class GlobalTokens(Mask):
+    """Rows and columns of chosen tokens; see :func:`global_tokens`."""
+
     positions: tuple[int, ...]
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
@@ -125,7 +131,9 @@ class GlobalTokens(Mask):
 
     def check(self, grid: Grid) -> None:
         if self.positions and max(self.positions) >= grid.k:
-            raise ShapeError("positions", f"global token {max(self.positions)}, but there are only {grid.k} keys")
+            raise ShapeError(
+                "positions", f"global token {max(self.positions)}, but there are only {grid.k} keys"
+            )
 
     @property
     def rule(self) -> tuple:
@@ -145,6 +153,8 @@ class GlobalTokens(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Blocks(Mask):
+    """A table of blocks; see :func:`blocks`."""
+
     layout: Tensor  # bool (h or 1, query blocks, key blocks)
     size: tuple[int, int]
 
@@ -154,7 +164,7 @@ class Blocks(Mask):
 
     def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
         layout = self.layout.cpu().numpy()
-        some, every = layout.any(axis=0), layout.all(axis=0)
+        some, every = np.asarray(layout.any(axis=0)), np.asarray(layout.all(axis=0))  # over the heads
         found = rows.count_in(cols, some, self.size)
         return np.where(rows.count_in(cols, every, self.size) == ALL, ALL, np.minimum(found, SOME))
 
@@ -187,8 +197,6 @@ class Blocks(Mask):
         return True
 
 
-
-
 def causal(offset: int | Tensor | None = None) -> Mask:
     """Each query sees the keys up to its own position: key ``j <= i + offset``.
 
@@ -202,7 +210,8 @@ def causal(offset: int | Tensor | None = None) -> Mask:
     if isinstance(offset, Tensor):
         if offset.is_floating_point() or offset.dtype == torch.bool or offset.ndim > 1:
             raise ArgumentError(
-                "offset", f"expected an integer or an integer tensor (b,), got {offset.dtype} {axes(offset.shape)}"
+                "offset",
+                f"expected an integer or an integer tensor (b,), got {offset.dtype} {axes(offset.shape)}",
             )
         return Causal(int(offset) if offset.ndim == 0 else offset)
     if offset is not None and (not isinstance(offset, int) or isinstance(offset, bool)):
@@ -225,7 +234,9 @@ def window(left: int | None, right: int | None = 0) -> Mask:
             raise DtypeError(name, f"expected an integer or None, got {value!r}")
         if value < 0:
             raise ArgumentError(
-                name, f"expected 0 or more keys, got {value}", f"{name}={-value} looks {-value} keys to the {name}"
+                name,
+                f"expected 0 or more keys, got {value}",
+                f"{name}={-value} looks {-value} keys to the {name}",
             )
     return Window(left, right)
 
@@ -248,7 +259,9 @@ def global_tokens(positions: int | Iterable[int]) -> Mask:
         positions = range(positions)
     chosen = tuple(sorted({int(p) for p in positions}))
     if chosen and chosen[0] < 0:
-        raise ArgumentError("positions", f"expected positions of 0 or more, got {chosen[0]}", "count from the start")
+        raise ArgumentError(
+            "positions", f"expected positions of 0 or more, got {chosen[0]}", "count from the start"
+        )
     return GlobalTokens(chosen)
 
 

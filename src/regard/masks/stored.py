@@ -17,6 +17,8 @@ __all__ = ["Padding", "Stored", "as_mask", "check_broadcast", "padding", "split_
 
 @dataclass(frozen=True, eq=False)
 class Padding(Mask):
+    """Hides padding, for all queries alike; see :func:`padding`."""
+
     keep: Tensor  # integer (b,) lengths, or bool (b,k)
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
@@ -46,6 +48,8 @@ class Padding(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Stored(Mask):
+    """A mask that came as a tensor."""
+
     keep: Tensor  # bool (q,k), (b,q,k), (b,1,k) or (b,h,q,k)
 
     def _four(self) -> Tensor:
@@ -70,8 +74,6 @@ class Stored(Mask):
         return self._four().any(dim=2).expand(-1, -1, grid.k)
 
 
-
-
 def padding(keep: Tensor | Sequence[int]) -> Mask:
     """Hides padding: from the lengths ``(b,)``, or from a boolean ``(b,k)`` that is True on real tokens.
 
@@ -82,7 +84,9 @@ def padding(keep: Tensor | Sequence[int]) -> Mask:
     table = torch.as_tensor(keep)
     if table.is_floating_point():
         raise DtypeError(
-            "keep", f"expected integer lengths or booleans, got {table.dtype}", "use keep.bool(), True on real tokens"
+            "keep",
+            f"expected integer lengths or booleans, got {table.dtype}",
+            "use keep.bool(), True on real tokens",
         )
     if table.dtype == torch.bool and table.ndim == 1:
         table = table[None]
@@ -137,7 +141,9 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
 def check_broadcast(name: str, shape: torch.Size, grid: Grid) -> None:
     """Raise unless a tensor of this shape means something as ``(q,k)``, ``(b,q,k)`` or ``(b,h,q,k)``."""
     full = {2: (1, 1, *shape), 3: (shape[0], 1, *shape[1:])}.get(len(shape), tuple(shape))
-    for axis, word, given, needed in zip("bhqk", ("batch", "heads", "queries", "keys"), full, grid, strict=True):
+    for axis, word, given, needed in zip(
+        "bhqk", ("batch", "heads", "queries", "keys"), full, grid, strict=True
+    ):
         if given not in (1, needed):
             hint = f"{given} {word} given, {needed} in {'k' if axis == 'k' else 'q'}"
             if len(shape) == 2 and tuple(shape) == (grid.b, grid.k):
@@ -148,5 +154,7 @@ def check_broadcast(name: str, shape: torch.Size, grid: Grid) -> None:
 def _check_axes(mask: Tensor) -> None:
     if not 2 <= mask.ndim <= 4:
         raise ShapeError(
-            "mask", f"expected (q,k), (b,q,k), (b,1,k) or (b,h,q,k), got {axes(mask.shape)}", "add the missing axes"
+            "mask",
+            f"expected (q,k), (b,q,k), (b,1,k) or (b,h,q,k), got {axes(mask.shape)}",
+            "add the missing axes",
         )

@@ -1,0 +1,189 @@
+"""Scaled dot-product attention over movie reviews, drawn as a heat map, with padding masked and not.
+
+    python examples/imdb_attention.py                        IMDb through Hugging Face, else the small sample
+    python examples/imdb_attention.py --data huggingface     IMDb (train[:1000]) through `datasets`, or fail
+    python examples/imdb_attention.py --data PATH            a file, or a folder with train.tsv[.gz]
+    python examples/imdb_attention.py --data sample          48 short reviews that come with this example
+
+A file has one review a line: label TAB rating TAB id TAB text. The embedding is random and untrained: equal
+words find each other, nothing more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import SimpleAttention, padding, plot_attention_weights
+
+SAMPLE = Path(__file__).with_name("imdb_sample.tsv")
+REVIEWS, BATCH_SIZE, MAX_LENGTH, EMBED_DIM = 1000, 32, 20, 64
+PAD, UNK = "<pad>", "<unk>"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", default="auto", help="auto, huggingface, sample, or the path of a file or folder"
+    )
+    parser.add_argument(
+        "--review", type=int, default=0, metavar="N", help="which review is drawn (default: the first)"
+    )
+    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the pictures")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
+    texts = load(options.data, parser)
+    if not 0 <= options.review < len(texts):
+        parser.error(f"--review {options.review}: there are {len(texts)} reviews, numbered from 0")
+    vocabulary = build_vocabulary(token for text in texts for token in text.lower().split())
+    embedding = nn.Embedding(len(vocabulary), EMBED_DIM)
+    tokens = [text.lower().split()[:MAX_LENGTH] for text in texts]
+    ids = torch.tensor([encode(review, vocabulary) for review in tokens])  # (reviews,20)
+    lengths = torch.tensor([len(review) for review in tokens])
+    with torch.no_grad():
+        embedded = embedding(ids)  # (reviews,20,64)
+        output, masked = attend(embedded, lengths)
+        _, unmasked = attend(embedded, None)
+    print("Dataset size:", len(texts))
+    print("Sample text:", texts[0][:100] + "...")
+    print("Output shape:", output.shape)
+    print("Attention weights shape:", masked.shape)
+    draw(tokens, masked, unmasked, options.review, options.out)
+
+
+def attend(embedded: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Let each review attend to itself, 32 at a time: (reviews,20,64) and (reviews,20,20)."""
+    model = SimpleAttention(EMBED_DIM)
+    outputs, weights = [], []
+    for start in range(0, len(embedded), BATCH_SIZE):
+        batch = embedded[start : start + BATCH_SIZE]
+        mask = None if lengths is None else padding(lengths[start : start + BATCH_SIZE])
+        output, attention_weights = model(batch, batch, batch, mask=mask)
+        outputs.append(output)
+        weights.append(attention_weights)
+    return torch.cat(outputs), torch.cat(weights)
+
+
+def build_vocabulary(tokens: Iterable[str]) -> dict[str, int]:
+    """Padding, the unknown word, then the words from the most frequent down.
+
+    >>> build_vocabulary(["the", "cat", "the"])
+    {'<pad>': 0, '<unk>': 1, 'the': 2, 'cat': 3}
+    """
+    words = sorted(Counter(tokens).items(), key=lambda item: (-item[1], item[0]))
+    return {word: index for index, word in enumerate([PAD, UNK, *(word for word, _ in words)])}
+
+
+def encode(tokens: list[str], vocabulary: dict[str, int]) -> list[int]:
+    """The numbers of 20 tokens, filled up with padding."""
+    return [vocabulary.get(token, vocabulary[UNK]) for token in padded(tokens)]
+
+
+def padded(tokens: list[str]) -> list[str]:
+    return tokens + [PAD] * (MAX_LENGTH - len(tokens))
+
+
+def draw(tokens: list[list[str]], masked: Tensor, unmasked: Tensor, review: int, out: Path) -> None:
+    labels = padded(tokens[review])
+    plot_attention_weights(masked[review], labels, path=out / "attention_heatmap.png")
+    title = "Attention Weights Heatmap (padding not masked)"
+    plot_attention_weights(unmasked[review], labels, title, path=out / "attention_heatmap_unmasked.png")
+    pads = MAX_LENGTH - len(tokens[review])
+    if pads:
+        lost = unmasked[review, : len(tokens[review]), -pads:].sum(dim=-1).mean().item()
+        print(
+            f"Review {review} has {pads} <pad>. A word spends {lost:.1%} of its attention on them, masked 0%"
+        )
+    else:
+        shorter = [n for n, review_tokens in enumerate(tokens) if len(review_tokens) < MAX_LENGTH]
+        hint = (
+            f"--review {shorter[0]} has some" if shorter else f"no review is shorter than {MAX_LENGTH} tokens"
+        )
+        print(f"Review {review} has no <pad>, so both pictures are the same: {hint}")
+
+
+# ---- where the reviews come from ----------------------------------------------------------------------
+
+
+def load(source: str, parser: argparse.ArgumentParser) -> list[str]:
+    if source == "sample":
+        return from_sample()
+    if source in ("auto", "huggingface"):
+        try:
+            return from_hugging_face()
+        except Exception as error:  # `datasets` raises many kinds when it is offline
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            if source == "huggingface":
+                parser.exit(1, f"IMDb could not be loaded through Hugging Face: {reason}\n")
+            print(f"IMDb is not at hand ({reason}); using the sample instead.")
+            return from_sample()
+    path = Path(source)
+    if not path.exists():
+        parser.error(f"--data: '{source}' is neither a file nor a folder, nor auto, huggingface or sample")
+    return from_file(path, parser)
+
+
+def from_hugging_face() -> list[str]:
+    from datasets import load_dataset  # optional: pip install 'regard[hf]'
+
+    dataset: Any = load_dataset("imdb", split=f"train[:{REVIEWS}]")
+    print(f"Data: IMDb through Hugging Face, {len(dataset)} reviews")
+    return [clean(example["text"]) for example in dataset]
+
+
+def from_file(path: Path, parser: argparse.ArgumentParser) -> list[str]:
+    if path.is_dir():
+        names = [name for name in ("train.tsv", "train.tsv.gz") if (path / name).is_file()]
+        if not names:
+            parser.error(f"--data: the folder '{path}' has neither train.tsv nor train.tsv.gz")
+        path = path / names[0]
+    texts = read(path)
+    print(f"Data: {path.name}, {len(texts)} reviews")
+    return texts
+
+
+def from_sample() -> list[str]:
+    texts = read(SAMPLE)
+    print(
+        f"Data: the sample that comes with this example, {len(texts)} reviews (not {REVIEWS}, and not IMDb)"
+    )
+    return texts
+
+
+def read(path: Path) -> list[str]:
+    """The texts of the first 1,000 lines of a file, plain or gzipped."""
+    texts = []
+    with (
+        gzip.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8") as lines
+    ):
+        for number, line in enumerate(itertools.islice(lines, REVIEWS), start=1):
+            columns = line.rstrip("\n").split("\t", 3)
+            if len(columns) != 4:
+                problem = f"expected label, rating, id and text, got {len(columns)} columns"
+                raise SystemExit(f"{path.name}, line {number}: {problem}")
+            texts.append(clean(columns[3]))
+    if not texts:
+        raise SystemExit(f"{path.name} has no reviews")
+    return texts
+
+
+def clean(text: str) -> str:
+    """Without the line breaks of the web page."""
+    return " ".join(text.replace("<br />", " ").split())
+
+
+if __name__ == "__main__":
+    main()

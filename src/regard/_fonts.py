@@ -1,0 +1,127 @@
+"""Finding fonts for what the default font cannot write, such as Chinese.
+
+Only ``plots`` and ``regard doctor`` use this; matplotlib must be installed.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Iterable
+
+from matplotlib import font_manager
+from matplotlib.ft2font import FT2Font
+
+__all__ = ["families_for", "missing_from"]
+
+# Tried before the others, because they look right beside Latin text and cover all of everyday Chinese.
+_FAVOURITES = (
+    "Noto Sans CJK SC",
+    "Noto Sans SC",
+    "Source Han Sans SC",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "Microsoft YaHei",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "SimHei",
+    "Droid Sans Fallback",
+    "Noto Sans CJK JP",
+    "Arial Unicode MS",
+)
+
+
+def families_for(texts: Iterable[str]) -> list[str] | None:
+    """The font families that together write the texts, or None where the default font alone does.
+
+    When some characters are in no installed font, one warning says so and names what to install.
+    """
+    needed = {ord(c) for text in texts for c in text if not c.isspace()}
+    missing = needed - _default_glyphs()
+    if not missing:
+        return None
+    families, missing = missing_from(frozenset(missing))
+    if missing:
+        _warn(missing)
+    return [*_default_families(), *families]
+
+
+@functools.lru_cache(maxsize=64)
+def missing_from(codes: frozenset[int]) -> tuple[list[str], frozenset[int]]:
+    """The families found for these characters, in order, and the characters that no font has."""
+    families, missing = _cover(codes, [(f.name, f.fname) for f in font_manager.fontManager.ttflist])
+    if missing and (new := _add_new_fonts()):
+        families, missing = _cover(codes, new)
+    return families, missing
+
+
+def _cover(codes: frozenset[int], fonts: list[tuple[str, str]]) -> tuple[list[str], frozenset[int]]:
+    families: list[str] = []
+    for name, path in sorted(fonts, key=_rank):
+        found = codes & _glyphs(path)
+        if found and name not in families:
+            families.append(name)
+            codes = codes - found
+        if not codes:
+            break
+    return families, codes
+
+
+def _rank(font: tuple[str, str]) -> tuple[int, str, str]:
+    """Favourites first; "regular" before "bold" of the same family, as their files are named."""
+    name, path = font
+    return (_FAVOURITES.index(name) if name in _FAVOURITES else len(_FAVOURITES), name, path)
+
+
+def _add_new_fonts() -> list[tuple[str, str]]:
+    """Take in fonts installed since matplotlib made its list; all fonts then, or [] if none are new."""
+    manager = font_manager.fontManager
+    known = {f.fname for f in manager.ttflist}
+    new = [path for path in font_manager.findSystemFonts() if path not in known]
+    for path in new:
+        try:
+            manager.addfont(path)
+        except Exception:  # a broken font file on someone's machine is no reason to fail
+            continue
+    return [(f.name, f.fname) for f in manager.ttflist] if new else []
+
+
+@functools.lru_cache(maxsize=512)
+def _glyphs(path: str) -> frozenset[int]:
+    if "LastResort" in path:  # matplotlib's own: it has a box for every character, and writes none
+        return frozenset()
+    try:
+        return frozenset(FT2Font(path).get_charmap())
+    except Exception:  # unreadable fonts have no characters
+        return frozenset()
+
+
+def _default_families() -> list[str]:
+    from matplotlib import rcParams
+
+    return list(rcParams["font.family"])
+
+
+def _default_glyphs() -> frozenset[int]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a default font that is not installed is matplotlib's to report
+        return _glyphs(str(font_manager.findfont(font_manager.FontProperties())))
+
+
+def _warn(missing: frozenset[int]) -> None:
+    shown = "".join(chr(c) for c in sorted(missing)[:8])
+    warnings.warn(
+        f"no installed font has {len(missing)} of the characters to draw ({shown}), boxes stand for them; "
+        "for Chinese install one, e.g. the Debian package fonts-noto-cjk or fonts-wqy-microhei",
+        UserWarning,
+        stacklevel=_callers_level(),
+    )
+
+
+def _callers_level() -> int:
+    """How far up the line of code is that called Regard, so that the warning points at it."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("regard."):
+        level, frame = level + 1, frame.f_back
+    return level

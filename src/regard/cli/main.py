@@ -1,0 +1,94 @@
+"""The command line itself: its commands, its exit codes and how it speaks of errors.
+
+0 is success, 1 a failure, 2 a wrong call, 130 an interruption. An error is one line on standard error;
+``--debug`` adds the traceback.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+
+from regard import __version__
+from regard.cli import doctor, tour
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="regard",
+    help="Build any attention mechanism, train with it, and see what a model attends to.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("tour")(tour.tour)
+app.command("doctor")(doctor.doctor)
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+) -> None:
+    """Print the version or the help where no command is given (the help above is the one shown)."""
+    del debug  # taken out by main(), where it may stand anywhere on the line; declared here for the help
+    if version:
+        typer.echo(f"regard {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+start.__doc__ = app.info.help
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line and leave with its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot write 猫 gets an escape, not a crash.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(words, prog_name="regard", standalone_mode=False)
+        sys.stdout.flush()
+        if code == 130:  # newer typers answer an interruption themselves, and silently
+            _say("interrupted", 130)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _say("interrupted", 130)
+    except BrokenPipeError:  # the reader has gone (`regard tour | head`): there is nobody to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        code = _report(error, debug)
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _report(error: Exception, debug: bool) -> int:
+    """One line for an error: what a user did wrong in plain words, anything else with its kind."""
+    from regard.errors import RegardError
+
+    if isinstance(error, typer.Exit):
+        return error.exit_code
+    usage = getattr(error, "format_message", None)  # the errors of the command line's parser have one
+    if usage is not None:
+        return _say(f"{usage()} (see regard --help)", getattr(error, "exit_code", 2))
+    if isinstance(error, RegardError):
+        return _say(str(error), 1)
+    hint = "" if debug else " (--debug shows where)"
+    return _say(f"{type(error).__name__}: {error}{hint}", 1)
+
+
+def _say(message: str, code: int) -> int:
+    print("regard: " + " ".join(message.split()), file=sys.stderr)
+    return code

@@ -1,0 +1,235 @@
+/* Attention over the blocks that a mask keeps, forward and backward, in float32.
+ *
+ * Queries, keys and values come cut into blocks of 64 (t, blocks, 64, d), with t = batch x head and d a multiple of
+ * 16. For query block i the key blocks are cols[start[i] .. start[i+1]); a pair either keeps everything
+ * (kept[p] < 0) or has 64 x 64 bytes that say which (block kept[p] of keep). The softmax is taken online, so
+ * nothing but one block of scores exists at a time.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define B 64
+typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t i8 __attribute__((vector_size(32)));
+
+typedef struct { /* what every function below is told */
+    const int64_t *start, *cols, *kept;
+    const uint8_t *keep; /* (batch or 1, heads or 1, pairs, 64, 64) */
+    int64_t batch_step, head_step, heads, T, NQ, NK, D;
+    float scale;
+} job;
+
+/* e^x for x <= 0, eight at a time; 0 below the smallest normal number, NaN stays NaN */
+static inline v8 exp8(v8 x)
+{
+    i8 tiny = x < -87.0f;
+    v8 y = x * 1.44269504088896341f, n;
+    for (int l = 0; l < 8; l++) n[l] = __builtin_rintf(y[l]);
+    v8 r = x - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts: no digit is lost */
+    v8 p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    i8 power = (__builtin_convertvector(n, i8) + 127) << 23;
+    v8 e = p * (v8)power;
+    return (v8)((i8)e & ~tiny);
+}
+
+/* C (m,n) += A (m,k) B (k,n): rows of B and C are contiguous, A may have any strides; m % 4 == 0, n % 16 == 0 */
+static inline void add_product(float *restrict c, int64_t ldc, const float *restrict a, int64_t row, int64_t col,
+                               const float *restrict b, int64_t ldb, int64_t m, int64_t n, int64_t k)
+{
+    for (int64_t i = 0; i < m; i += 4)
+        for (int64_t j = 0; j < n; j += 16) {
+            float *c0 = c + i * ldc + j, *c1 = c0 + ldc, *c2 = c1 + ldc, *c3 = c2 + ldc;
+            v8 s00 = *(v8 *)c0, s01 = *(v8 *)(c0 + 8), s10 = *(v8 *)c1, s11 = *(v8 *)(c1 + 8);
+            v8 s20 = *(v8 *)c2, s21 = *(v8 *)(c2 + 8), s30 = *(v8 *)c3, s31 = *(v8 *)(c3 + 8);
+            const float *ai = a + i * row;
+            for (int64_t x = 0; x < k; x++) {
+                v8 b0 = *(v8 *)(b + x * ldb + j), b1 = *(v8 *)(b + x * ldb + j + 8);
+                const float *ax = ai + x * col;
+                s00 += ax[0] * b0, s01 += ax[0] * b1, s10 += ax[row] * b0, s11 += ax[row] * b1;
+                s20 += ax[2 * row] * b0, s21 += ax[2 * row] * b1, s30 += ax[3 * row] * b0, s31 += ax[3 * row] * b1;
+            }
+            *(v8 *)c0 = s00, *(v8 *)(c0 + 8) = s01, *(v8 *)c1 = s10, *(v8 *)(c1 + 8) = s11;
+            *(v8 *)c2 = s20, *(v8 *)(c2 + 8) = s21, *(v8 *)c3 = s30, *(v8 *)(c3 + 8) = s31;
+        }
+}
+
+static void transpose_block(const float *restrict x, float *restrict y, int64_t D) /* (64,d) -> (d,64) */
+{
+    for (int64_t j0 = 0; j0 < D; j0 += 8)
+        for (int i = 0; i < B; i++)
+            for (int64_t j = j0; j < j0 + 8; j++) y[j * B + i] = x[i * D + j];
+}
+
+static const uint8_t *kept_pairs(const job *w, int64_t t, int64_t pair)
+{
+    if (w->kept[pair] < 0) return 0;
+    return w->keep + t / w->heads * w->batch_step + t % w->heads * w->head_step + w->kept[pair] * B * B;
+}
+
+/* scores of a block of scaled queries and a transposed block of keys, -inf where hidden */
+static void block_scores(const job *w, const float *q, const float *kt, const uint8_t *keep, float *s)
+{
+    memset(s, 0, B * B * sizeof(float));
+    add_product(s, B, q, w->D, 1, kt, B, B, B, w->D);
+    if (keep)
+        for (int x = 0; x < B * B; x++) s[x] = keep[x] ? s[x] : -INFINITY;
+}
+
+static float row_max(const float *s)
+{
+    v8 m = *(v8 *)s;
+    for (int j = 8; j < B; j += 8) {
+        v8 x = *(v8 *)(s + j);
+        i8 larger = x > m;
+        m = (v8)(((i8)x & larger) | ((i8)m & ~larger));
+    }
+    float top = m[0];
+    for (int l = 1; l < 8; l++) top = m[l] > top ? m[l] : top;
+    return top;
+}
+
+/* s = e^(s - top) in place; gives the sum */
+static float row_exp(float *s, float top)
+{
+    v8 sum = {0};
+    for (int j = 0; j < B; j += 8) {
+        v8 e = exp8(*(v8 *)(s + j) - top);
+        *(v8 *)(s + j) = e;
+        sum += e;
+    }
+    float total = 0;
+    for (int l = 0; l < 8; l++) total += sum[l];
+    return total;
+}
+
+static void scale_row(float *x, int64_t D, float by)
+{
+    for (int64_t d = 0; d < D; d += 8) *(v8 *)(x + d) *= by;
+}
+
+/* One block of scores enters the running softmax: max, sum and the output so far. */
+static void online_step(const job *w, float *s, const float *v, float *top, float *sum, float *out)
+{
+    for (int i = 0; i < B; i++) {
+        float m = row_max(s + i * B);
+        m = m > top[i] ? m : top[i];
+        if (m == -INFINITY) { /* nothing seen yet: keep the row at zero */
+            memset(s + i * B, 0, B * sizeof(float));
+            continue;
+        }
+        float fade = expf(top[i] - m);
+        sum[i] = sum[i] * fade + row_exp(s + i * B, m);
+        if (fade != 1) scale_row(out + i * w->D, w->D, fade);
+        top[i] = m;
+    }
+    add_product(out, w->D, s, B, 1, v, w->D, B, w->D, B);
+}
+
+static void forward_block(const job *w, int64_t t, int64_t i, const float *q, const float *kt, const float *v,
+                          float *out, float *lse, float *qs)
+{
+    int64_t size = B * w->D;
+    float s[B * B] __attribute__((aligned(32))), top[B], sum[B];
+    for (int64_t x = 0; x < size; x++) qs[x] = q[x] * w->scale, out[x] = 0;
+    for (int r = 0; r < B; r++) top[r] = -INFINITY, sum[r] = 0;
+    for (int64_t p = w->start[i]; p < w->start[i + 1]; p++) {
+        int64_t at = (t * w->NK + w->cols[p]) * size;
+        block_scores(w, qs, kt + at, kept_pairs(w, t, p), s);
+        online_step(w, s, v + at, top, sum, out);
+    }
+    for (int r = 0; r < B; r++) {
+        scale_row(out + r * w->D, w->D, sum[r] == 0 ? 0 : 1 / sum[r]);
+        lse[r] = sum[r] == 0 ? 0 : top[r] + logf(sum[r]); /* 0 for a row without keys: e^(-inf - 0) is 0 */
+    }
+}
+
+void transpose_blocks_f32(const float *x, float *y, int64_t blocks, int64_t D, int64_t threads)
+{
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t b = 0; b < blocks; b++) transpose_block(x + b * B * D, y + b * B * D, D);
+}
+
+/* kt is k with every block transposed; work holds threads x 64 x D numbers */
+void local_forward_f32(const float *q, const float *kt, const float *v, float *out, float *lse, float *work,
+                       const int64_t *start, const int64_t *cols, const int64_t *kept, const uint8_t *keep,
+                       const float *scale, int64_t batch_step, int64_t head_step, int64_t heads, int64_t T, int64_t NQ,
+                       int64_t NK, int64_t D, int64_t threads)
+{
+    job w = {start, cols, kept, keep, batch_step, head_step, heads, T, NQ, NK, D, *scale};
+    int64_t next = 0;
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int64_t thread = 0; thread < threads; thread++)
+        for (;;) { /* blocks differ in cost: each thread takes the next */
+            int64_t task;
+#pragma omp atomic capture
+            task = next++;
+            if (task >= T * NQ) break;
+            int64_t at = task * B * D;
+            forward_block(&w, task / NQ, task % NQ, q + at, kt, v, out + at, lse + task * B, work + thread * B * D);
+        }
+}
+
+/* dq of one query block; dk and dv of the key blocks it sees are added to. buf holds (2 D + 3 x 64) x 64 numbers. */
+static void backward_block(const job *w, int64_t t, int64_t i, const float *q, const float *k, const float *kt,
+                           const float *vt, const float *g, const float *out, const float *lse, float *dq, float *dk,
+                           float *dv, float *buf)
+{
+    int64_t D = w->D, size = B * D;
+    float *qs = buf, *p = qs + size, *dp = p + B * B, delta[B];
+    for (int64_t x = 0; x < size; x++) qs[x] = q[x] * w->scale, dq[x] = 0;
+    for (int r = 0; r < B; r++) {
+        v8 dot = {0};
+        for (int64_t d = 0; d < D; d += 8) dot += *(v8 *)(g + r * D + d) * *(v8 *)(out + r * D + d);
+        delta[r] = 0;
+        for (int l = 0; l < 8; l++) delta[r] += dot[l];
+    }
+    for (int64_t pair = w->start[i]; pair < w->start[i + 1]; pair++) {
+        int64_t at = (t * w->NK + w->cols[pair]) * size;
+        block_scores(w, qs, kt + at, kept_pairs(w, t, pair), p);
+        memset(dp, 0, B * B * sizeof(float));
+        add_product(dp, B, g, D, 1, vt + at, B, B, B, D);
+        for (int r = 0; r < B; r++) {
+            row_exp(p + r * B, lse[r]);
+            for (int j = 0; j < B; j += 8) {
+                v8 weight = *(v8 *)(p + r * B + j);
+                *(v8 *)(dp + r * B + j) = weight * (*(v8 *)(dp + r * B + j) - delta[r]);
+            }
+        }
+        add_product(dv + at, D, p, 1, B, g, D, B, D, B);
+        add_product(dq, D, dp, B, 1, k + at, D, B, D, B);
+        add_product(dk + at, D, dp, 1, B, qs, D, B, D, B);
+    }
+    for (int r = 0; r < B; r++) scale_row(dq + r * D, D, w->scale);
+}
+
+/* dk and dv hold `parts` times (t, blocks, 64, d), zeroed: each part of the query blocks adds to its own, so that no
+ * two threads meet and the sum does not depend on who was first. */
+void local_backward_f32(const float *q, const float *k, const float *kt, const float *vt, const float *g,
+                        const float *out, const float *lse, float *dq, float *dk, float *dv, float *work,
+                        const int64_t *start, const int64_t *cols, const int64_t *kept, const uint8_t *keep,
+                        const float *scale, int64_t batch_step, int64_t head_step, int64_t heads, int64_t T,
+                        int64_t NQ, int64_t NK, int64_t D, int64_t parts, int64_t threads)
+{
+    job w = {start, cols, kept, keep, batch_step, head_step, heads, T, NQ, NK, D, *scale};
+    int64_t next = 0;
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int64_t thread = 0; thread < threads; thread++)
+        for (;;) {
+            int64_t task;
+#pragma omp atomic capture
+            task = next++;
+            if (task >= T * parts) break;
+            int64_t t = task / parts, part = task % parts, shift = part * T * NK * B * D;
+            for (int64_t i = NQ * part / parts; i < NQ * (part + 1) / parts; i++) {
+                int64_t at = (t * NQ + i) * B * D;
+                backward_block(&w, t, i, q + at, k, kt, vt, g + at, out + at, lse + (t * NQ + i) * B, dq + at,
+                               dk + shift, dv + shift, work + thread * B * (D + 2 * B));
+            }
+        }
+}

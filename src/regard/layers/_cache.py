@@ -1,0 +1,74 @@
+"""The keys and values that decoding step by step does not compute twice."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.shapes import axes
+
+__all__ = ["KeyValueCache"]
+
+
+class KeyValueCache:
+    """The keys and values one layer has computed so far, ``(b,h,k,d)``; give it to every step.
+
+    It grows with each call of the layer. With ``static=True`` it is filled by the first call and used as it
+    is from then on: for cross attention, whose keys come from an encoder that has finished.
+
+    >>> cache = KeyValueCache()
+    >>> k, v = cache.append(torch.ones(2, 3, 5, 4), torch.ones(2, 3, 5, 4))
+    >>> k, v = cache.append(torch.ones(2, 3, 1, 4), torch.ones(2, 3, 1, 4))
+    >>> cache.length, k.shape
+    (6, torch.Size([2, 3, 6, 4]))
+    """
+
+    def __init__(self, *, static: bool = False):
+        self.static = static
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    @property
+    def length(self) -> int:
+        """How many keys are held."""
+        return 0 if self.keys is None else self.keys.shape[-2]
+
+    @property
+    def filled(self) -> bool:
+        """Whether this is a static cache that has its keys: the layer computes no more of them."""
+        return self.static and self.keys is not None
+
+    def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Add the keys and values of new positions; give all of them."""
+        if self.keys is None or self.values is None:
+            self.keys, self.values = k, v
+        else:
+            _check_like("k", k, self.keys)
+            _check_like("v", v, self.values)
+            # Copied, not written into a buffer: it can be differentiated, and a step reads as much anyway.
+            self.keys = torch.cat([self.keys, k], dim=-2)
+            self.values = torch.cat([self.values, v], dim=-2)
+        return self.keys, self.values
+
+    def reorder(self, rows: Tensor) -> None:
+        """Keep these rows of the batch, in this order (what a beam search does between steps)."""
+        if self.keys is not None and self.values is not None:
+            self.keys, self.values = self.keys[rows], self.values[rows]
+
+    def reset(self) -> None:
+        """Forget everything, for the next sequence."""
+        self.keys = self.values = None
+
+    def __repr__(self) -> str:
+        held = "empty" if self.keys is None else f"keys {axes(self.keys.shape)}"
+        return f"KeyValueCache({held}, static={self.static})"
+
+
+def _check_like(name: str, new: Tensor, held: Tensor) -> None:
+    if new.shape[:-2] != held.shape[:-2] or new.shape[-1] != held.shape[-1]:
+        raise ShapeError(
+            "cache",
+            f"{name} of {axes(new.shape)} does not continue {axes(held.shape)}",
+            "use cache.reset() for a new batch, and one cache for each layer",
+        )

@@ -1,0 +1,95 @@
+"""Weights to and from ``nn.MultiheadAttention``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ArgumentError, DtypeError
+
+if TYPE_CHECKING:
+    from regard.layers._multihead import MultiHeadAttention
+
+__all__ = ["copy_from_torch", "copy_to_torch"]
+
+
+def copy_from_torch(layer: type[MultiHeadAttention], module: nn.MultiheadAttention) -> MultiHeadAttention:
+    """See :meth:`MultiHeadAttention.from_torch`."""
+    if not isinstance(module, nn.MultiheadAttention):
+        raise DtypeError("module", f"expected nn.MultiheadAttention, got {type(module).__name__}")
+    if module.bias_k is not None or module.bias_v is not None:
+        raise ArgumentError(
+            "module", "add_bias_kv=True cannot be carried over", "there is no learned extra key here"
+        )
+    if module.add_zero_attn:
+        raise ArgumentError(
+            "module", "add_zero_attn=True cannot be carried over", "there is no extra zero key here"
+        )
+    ours = layer(
+        module.embed_dim,
+        module.num_heads,
+        dropout=module.dropout,
+        bias=module.in_proj_bias is not None,
+        key_dim=module.kdim,
+        value_dim=module.vdim,
+    )
+    weights, biases = _projections(module)
+    like = module.out_proj.weight
+    ours.to(device=like.device, dtype=like.dtype).train(module.training)
+    for linear, weight, bias in zip((ours.W_q, ours.W_k, ours.W_v), weights, biases, strict=True):
+        _copy(linear, weight, bias)
+    _copy(ours.W_o, module.out_proj.weight, module.out_proj.bias)
+    return ours
+
+
+def copy_to_torch(layer: MultiHeadAttention, *, batch_first: bool) -> nn.MultiheadAttention:
+    """See :meth:`MultiHeadAttention.to_torch`."""
+    if layer.rotary is not None:
+        raise ArgumentError(
+            "rotary", "nn.MultiheadAttention cannot turn queries and keys", "keep this layer as it is"
+        )
+    if layer.kv_heads != layer.num_heads:
+        problem = f"nn.MultiheadAttention has no groups; here {layer.num_heads} heads share {layer.kv_heads}"
+        raise ArgumentError("kv_heads", problem, "keep this layer as it is")
+    like = layer.W_o.weight
+    module = nn.MultiheadAttention(
+        layer.hidden_dim,
+        layer.num_heads,
+        dropout=layer.dropout,
+        bias=layer.W_q.bias is not None,
+        kdim=layer.key_dim,
+        vdim=layer.value_dim,
+        batch_first=batch_first,
+        device=like.device,
+        dtype=like.dtype,
+    ).train(layer.training)
+    weights, biases = _projections(module)  # views: what is copied into them is in the module
+    with torch.no_grad():
+        for linear, weight, bias in zip((layer.W_q, layer.W_k, layer.W_v), weights, biases, strict=True):
+            weight.copy_(linear.weight)
+            if bias is not None:
+                bias.copy_(linear.bias)
+    _copy(module.out_proj, layer.W_o.weight, layer.W_o.bias)
+    return module
+
+
+def _projections(module: nn.MultiheadAttention) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
+    """The weights and biases of query, key and value; torch packs them when the widths agree."""
+    if module.in_proj_weight is not None:
+        weights = module.in_proj_weight.chunk(3)
+    else:
+        assert module.q_proj_weight is not None  # for the type checker: one or the other
+        assert module.k_proj_weight is not None
+        assert module.v_proj_weight is not None
+        weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
+    biases = (None,) * 3 if module.in_proj_bias is None else module.in_proj_bias.chunk(3)
+    return weights, biases
+
+
+@torch.no_grad()
+def _copy(linear: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
+    linear.weight.copy_(weight)
+    if bias is not None:
+        linear.bias.copy_(bias)

@@ -1,0 +1,80 @@
+"""What the layers do with their inputs before anything is projected."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.masks import Mask, split_additive
+from regard.shapes import Grid, axes
+
+__all__ = ["blank_unseen", "check_input", "check_size", "common_batch", "document_mask"]
+
+
+def check_size(name: str, value: int) -> int:
+    """A size in a constructor: a whole number of 1 or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ArgumentError(name, f"expected a whole number of 1 or more, got {value!r}")
+    return value
+
+
+def check_input(name: str, x: Tensor, width: int, shape: str = "(b,n,m)") -> None:
+    """Raise unless ``x`` is a tensor that ends in ``width`` columns."""
+    if not isinstance(x, Tensor):
+        raise DtypeError(name, f"expected a torch.Tensor, got {type(x).__name__}", "use torch.as_tensor(...)")
+    if x.ndim < 2 or x.shape[-1] != width:
+        fix = "m is the width the layer was built with"
+        raise ShapeError(name, f"expected {shape} with m = {width}, got {axes(x.shape)}", fix)
+
+
+def common_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Repeat a batch of one (or none) for the others, as a matrix product would: one learned query for all.
+
+    What does not broadcast is left to the core, which knows about groups of heads and has the better error.
+    """
+    shapes = [x.shape[:-2] for x in tensors]
+    if all(shape == shapes[0] for shape in shapes):
+        return tensors
+    try:
+        common = torch.broadcast_shapes(*shapes)
+    except RuntimeError:
+        return tensors
+    return tuple(x.expand(*common, *x.shape[-2:]) for x in tensors)
+
+
+def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
+    """Document 002's dialect: ``mask == 0`` is hidden, so a float mask of zeros and ones means keep.
+
+    Only its three layers read masks so. Other float masks are additive, and so is one that is being trained
+    (as a boolean it would have no gradient).
+
+    >>> document_mask(torch.tensor([[1.0, 0.0]]))
+    tensor([[ True, False]])
+    >>> document_mask(torch.tensor([[0.0, float("-inf")]]))
+    tensor([[0., -inf]])
+    """
+    if not isinstance(mask, Tensor) or not mask.is_floating_point() or mask.requires_grad:
+        return mask
+    return mask.bool() if bool(((mask == 0) | (mask == 1)).all()) else mask
+
+
+def blank_unseen(mask: Mask | Tensor | None, grid: Grid, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """Zero the rows of key inputs ``(b,n,m)`` that no query may see; they are the last n of ``grid.k`` keys.
+
+    The core ignores such keys already. But a projection's weight gradient is a sum of ``0 * input`` over
+    them, and 0 * NaN is NaN: garbage in the padding would reach the parameters.
+    """
+    found, _ = split_additive(mask)
+    if found is None:
+        return inputs
+    found.check(grid)
+    seen = found.seen_keys(grid)  # (b,h,k), sizes of 1 where all agree
+    if seen is None:
+        return inputs
+    x = inputs[0]
+    hidden = ~seen.to(x.device).any(dim=1)[:, -x.shape[-2] :, None]  # (b,n,1)
+    if x.ndim == 2:
+        hidden = hidden[0]
+    blank = x.masked_fill(hidden, 0.0)
+    return tuple(blank if other is x else other.masked_fill(hidden, 0.0) for other in inputs)

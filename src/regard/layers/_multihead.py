@@ -1,0 +1,214 @@
+"""Attention with several heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.core import attention, attention_with_weights
+from regard.errors import ArgumentError, ShapeError
+from regard.layers._cache import KeyValueCache
+from regard.layers._exchange import copy_from_torch, copy_to_torch
+from regard.layers._inputs import blank_unseen, check_input, check_size, document_mask
+from regard.masks import Mask
+from regard.positions import Rotary
+from regard.shapes import Grid
+
+__all__ = ["MultiHeadAttention"]
+
+
+class MultiHeadAttention(nn.Module):
+    """Several heads side by side, each on its own ``hidden_dim / num_heads`` columns (document 002).
+
+    - ``kv_heads``: fewer heads for keys and values, each shared by a group of query heads (GQA; 1 is MQA);
+    - ``rotary``: True or a :class:`regard.Rotary` turns queries and keys by their position;
+    - ``dropout``: of the weights, in training only; the returned weights are without it;
+    - ``bias=False``: projections without biases; ``key_dim``, ``value_dim``: widths of ``key`` and ``value``.
+
+    ``mask`` may also be document 002's: zeros and ones in any dtype, floats too, where 0 is hidden. A float
+    mask of nothing but zeros therefore hides everything; ``mask=None`` hides nothing. A query that may see no
+    key has a context of zeros, so that its output is the bias of ``W_o``.
+
+    >>> attend = MultiHeadAttention(hidden_dim=12, num_heads=3)
+    >>> x = torch.randn(2, 5, 12)
+    >>> output, weights = attend(x, x, x)
+    >>> output.shape, weights.shape
+    (torch.Size([2, 5, 12]), torch.Size([2, 3, 5, 5]))
+    """
+
+    def __init__(
+        self,
+        hidden_dim: int,
+        num_heads: int,
+        *,
+        kv_heads: int | None = None,
+        rotary: Rotary | bool | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+    ):
+        super().__init__()
+        self.hidden_dim = check_size("hidden_dim", hidden_dim)
+        self.num_heads = check_size("num_heads", num_heads)
+        self.kv_heads = check_size("kv_heads", num_heads if kv_heads is None else kv_heads)
+        self.key_dim = check_size("key_dim", hidden_dim if key_dim is None else key_dim)
+        self.value_dim = check_size("value_dim", hidden_dim if value_dim is None else value_dim)
+        if hidden_dim % num_heads:
+            fix = f"it takes one of {_divisors(hidden_dim)} heads"
+            raise ArgumentError(
+                "num_heads", f"{num_heads} heads do not divide hidden_dim = {hidden_dim}", fix
+            )
+        if num_heads % self.kv_heads:
+            fix = f"use one of {_divisors(num_heads)}"
+            raise ArgumentError(
+                "kv_heads", f"{kv_heads} does not divide the {num_heads} heads of the queries", fix
+            )
+        if not 0 <= dropout < 1:
+            raise ArgumentError("dropout", f"expected a probability from 0 to below 1, got {dropout}")
+        self.head_dim = hidden_dim // num_heads
+        self.dropout = float(dropout)
+        self.rotary = _as_rotary(rotary, self.head_dim)
+        self.W_q = nn.Linear(hidden_dim, hidden_dim, bias=bias)
+        self.W_k = nn.Linear(self.key_dim, self.kv_heads * self.head_dim, bias=bias)
+        self.W_v = nn.Linear(self.value_dim, self.kv_heads * self.head_dim, bias=bias)
+        self.W_o = nn.Linear(hidden_dim, hidden_dim, bias=bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        mask: Mask | Tensor | None = None,
+        *,
+        bias: Any = None,
+        need_weights: bool = True,
+        cache: KeyValueCache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Output ``(b,q,m)`` and weights ``(b,h,q,k)``.
+
+        ``key`` defaults to ``query``, ``value`` to ``key``. ``bias`` is added to the scores: a tensor, or a
+        :class:`regard.ALiBi` or :class:`regard.RelativeBias`. ``need_weights=False`` returns None for the
+        weights and takes the fused kernel.
+
+        ``cache`` continues the keys of earlier calls; the mask then speaks of all keys, earlier ones first,
+        and ``causal()`` is right as it is. With ``KeyValueCache(static=True)`` the keys are computed once,
+        for cross attention; later calls may leave out ``key`` and ``value``.
+        """
+        if query.ndim == 2:
+            return self._one_sequence(
+                query, key, value, mask, bias=bias, need_weights=need_weights, cache=cache
+            )
+        check_input("query", query, self.hidden_dim, "(b,q,m)")
+        mask = document_mask(mask)
+        k, v = self._keys_and_values(query, key, value, mask, cache)
+        q = self._turn(self.split_heads(self.W_q(query)), k.shape[-2] - query.shape[-2])
+        dropout = self.dropout if self.training else 0.0
+        weights = None
+        if need_weights:
+            context, weights = attention_with_weights(q, k, v, mask=mask, bias=bias, dropout=dropout)
+        else:
+            context = attention(q, k, v, mask=mask, bias=bias, dropout=dropout)
+        return self.W_o(context.transpose(1, 2).flatten(2)), weights  # (b,h,q,d) -> (b,q,m)
+
+    def split_heads(self, x: Tensor) -> Tensor:
+        """``(b,n,h*d)`` as ``(b,h,n,d)``."""
+        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+
+    def _keys_and_values(
+        self,
+        query: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
+        mask: Mask | Tensor | None,
+        cache: KeyValueCache | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Projected keys and values, all of them, ``(b,kv_heads,k,d)``."""
+        if cache is not None and cache.static and self.rotary is not None:
+            # Each step's query would count as the last position: not what the full pass computes.
+            raise ArgumentError(
+                "cache", "a static cache does not work with rotary", "use rotary=None across sequences"
+            )
+        if cache is not None and cache.filled:
+            return _held(cache, key)
+        key = query if key is None else key
+        value = key if value is None else value
+        check_input("key", key, self.key_dim, "(b,k,m)")
+        check_input("value", value, self.value_dim, "(b,k,m)")
+        past = 0 if cache is None else cache.length
+        grid = Grid(query.shape[0], self.num_heads, query.shape[1], past + key.shape[1])
+        key, value = blank_unseen(mask, grid, key, value)
+        k = self._turn(self.split_heads(self.W_k(key)), past)
+        v = self.split_heads(self.W_v(value))
+        return (k, v) if cache is None else cache.append(k, v)
+
+    def _turn(self, x: Tensor, first: int) -> Tensor:
+        """Turn ``x (b,h,n,d)`` as the rows from position ``first`` on; without rotary leave it."""
+        if self.rotary is None:
+            return x
+        return self.rotary.rotate(x, torch.arange(first, first + x.shape[-2], device=x.device))
+
+    def _one_sequence(
+        self,
+        query: Tensor,
+        key: Tensor | None,
+        value: Tensor | None,
+        mask: Mask | Tensor | None,
+        **options: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        """``(q,m)``, without a batch, as a batch of one."""
+        lifted = [None if x is None else x[None] for x in (query, key, value)]
+        output, weights = self.forward(*lifted, mask, **options)  # type: ignore[arg-type]  # query is not None
+        return output[0], None if weights is None else weights[0]
+
+    @classmethod
+    def from_torch(cls, module: nn.MultiheadAttention) -> MultiHeadAttention:
+        """A layer with the weights of an ``nn.MultiheadAttention``; its inputs are always ``(b,n,m)``.
+
+        Its ``key_padding_mask`` enters as ``Mask.from_key_padding_mask(...)``: there True means hide.
+
+        >>> ours = MultiHeadAttention.from_torch(nn.MultiheadAttention(12, 3, batch_first=True))
+        >>> ours.num_heads
+        3
+        """
+        return copy_from_torch(cls, module)
+
+    def to_torch(self, *, batch_first: bool = True) -> nn.MultiheadAttention:
+        """An ``nn.MultiheadAttention`` with these weights."""
+        return copy_to_torch(self, batch_first=batch_first)
+
+    def extra_repr(self) -> str:
+        """The settings, for ``print(model)``."""
+        groups = "" if self.kv_heads == self.num_heads else f", kv_heads={self.kv_heads}"
+        return f"hidden_dim={self.hidden_dim}, num_heads={self.num_heads}{groups}, dropout={self.dropout:g}"
+
+
+def _held(cache: KeyValueCache, key: Tensor | None) -> tuple[Tensor, Tensor]:
+    assert cache.keys is not None  # for the type checker: it is filled
+    assert cache.values is not None
+    if key is not None and key.shape[-2] != cache.length:
+        problem = f"the static cache holds {cache.length} keys, but key has {key.shape[-2]}"
+        raise ShapeError(
+            "key", problem, "use cache.reset() for another source, or KeyValueCache() to add keys"
+        )
+    return cache.keys, cache.values
+
+
+def _as_rotary(rotary: Rotary | bool | None, head_dim: int) -> Rotary | None:
+    if rotary is None or rotary is False:
+        return None
+    if rotary is True:
+        return Rotary(head_dim)
+    if not isinstance(rotary, Rotary):
+        raise ArgumentError("rotary", f"expected True or a Rotary, got {type(rotary).__name__}")
+    if rotary.head_dim != head_dim:
+        raise ShapeError(
+            "rotary", f"turns heads of {rotary.head_dim}, but hidden_dim / num_heads is {head_dim}"
+        )
+    return rotary
+
+
+def _divisors(n: int) -> str:
+    return ", ".join(str(d) for d in range(1, n + 1) if n % d == 0)

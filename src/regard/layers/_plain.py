@@ -1,0 +1,178 @@
+"""The layers with one head."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+from regard.core import attention_with_weights
+from regard.errors import ShapeError
+from regard.layers._inputs import blank_unseen, check_input, check_size, common_batch, document_mask
+from regard.masks import Mask
+from regard.scores import Tanh
+from regard.shapes import Grid, axes
+
+__all__ = [
+    "AdditiveAttention",
+    "BasicAttention",
+    "EncoderDecoderAttention",
+    "SelfAttention",
+    "SimpleAttention",
+]
+
+
+class AdditiveAttention(nn.Module):
+    """Additive (Bahdanau) attention: the score of a key is ``v . tanh(query + W key)`` (document 000).
+
+    The query enters unprojected, so it has the width of the keys. The keys are the values as well.
+
+    >>> import torch
+    >>> attend = AdditiveAttention(hidden_dim=10)
+    >>> context, weights = attend(torch.randn(2, 10), torch.randn(2, 5, 10))
+    >>> context.shape, weights.shape
+    (torch.Size([2, 10]), torch.Size([2, 5]))
+    """
+
+    def __init__(self, hidden_dim: int):
+        super().__init__()
+        check_size("hidden_dim", hidden_dim)
+        self.W = nn.Linear(hidden_dim, hidden_dim)
+        self.v = nn.Linear(hidden_dim, 1)
+
+    def forward(
+        self, query: Tensor, keys: Tensor, *, mask: Mask | Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Context ``(b,m)`` and weights ``(b,k)``; of queries ``(b,q,m)``: ``(b,q,m)`` and ``(b,q,k)``.
+
+        ``mask`` is read as ``attention`` reads it; a single query counts as q = 1, so that ``(b,1,k)`` or
+        ``regard.padding(lengths)`` hides padding.
+        """
+        check_input("query", query, self.W.in_features, "(b,m) or (b,q,m)")
+        check_input("keys", keys, self.W.in_features, "(b,k,m)")
+        if keys.ndim != 3 or query.ndim not in (2, 3):
+            raise ShapeError(
+                "query",
+                f"expected (b,m) or (b,q,m) and keys (b,k,m), got {axes(query.shape)} and {axes(keys.shape)}",
+            )
+        q = query[:, None] if query.ndim == 2 else query  # (b,q,m)
+        (keys,) = blank_unseen(mask, Grid(q.shape[0], 1, q.shape[1], keys.shape[1]), keys)
+        # v's bias moves all scores alike, so softmax takes it out again. It stays in the graph, with the zero
+        # gradient it has in the document: training in several processes stumbles over unused parameters.
+        v = self.v.weight[0] + 0 * self.v.bias  # (m,)
+        context, weights = attention_with_weights(q, self.W(keys), keys, score=Tanh(v), mask=mask)
+        return (context[:, 0], weights[:, 0]) if query.ndim == 2 else (context, weights)
+
+
+class SimpleAttention(nn.Module):
+    """Scaled dot-product attention without parameters (document 001); divides by the root of ``dim``.
+
+    >>> import torch
+    >>> x = torch.randn(32, 20, 64)
+    >>> output, weights = SimpleAttention(64)(x, x, x)
+    >>> output.shape, weights.shape
+    (torch.Size([32, 20, 64]), torch.Size([32, 20, 20]))
+    """
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.dim = check_size("dim", dim)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Output ``(...,q,m)`` and weights ``(...,q,k)``."""
+        query, key, value = common_batch(query, key, value)
+        return attention_with_weights(query, key, value, mask=mask, scale=1 / math.sqrt(self.dim))
+
+    def extra_repr(self) -> str:
+        """The width, for ``print(model)``."""
+        return f"dim={self.dim}"
+
+
+class BasicAttention(nn.Module):
+    """Scaled dot-product attention of projected query, key and value (document 002).
+
+    ``mask`` may also be document 002's: zeros and ones in any dtype, floats too, where 0 is hidden.
+
+    >>> import torch
+    >>> query, memory = torch.randn(2, 5, 8), torch.randn(2, 7, 8)
+    >>> context, weights = BasicAttention(8)(query, memory, memory, mask=torch.ones(5, 7).tril(2))
+    >>> context.shape, int((weights[0] > 0).sum())
+    (torch.Size([2, 5, 8]), 25)
+    """
+
+    def __init__(self, hidden_dim: int):
+        super().__init__()
+        self.hidden_dim = check_size("hidden_dim", hidden_dim)
+        self.W_q = nn.Linear(hidden_dim, hidden_dim)
+        self.W_k = nn.Linear(hidden_dim, hidden_dim)
+        self.W_v = nn.Linear(hidden_dim, hidden_dim)
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Context ``(b,q,m)`` and weights ``(b,q,k)``."""
+        for name, x in (("query", query), ("key", key), ("value", value)):
+            check_input(name, x, self.hidden_dim)
+        query, key, value = common_batch(query, key, value)
+        mask = document_mask(mask)
+        key, value = _blank(mask, query, key, value)
+        return attention_with_weights(self.W_q(query), self.W_k(key), self.W_v(value), mask=mask)
+
+
+class SelfAttention(nn.Module):
+    """:class:`BasicAttention` of one sequence to itself (document 002).
+
+    >>> import torch
+    >>> from regard import causal
+    >>> context, weights = SelfAttention(8)(torch.randn(2, 5, 8), mask=causal())
+    >>> weights[0, 0, 1:].tolist()
+    [0.0, 0.0, 0.0, 0.0]
+    """
+
+    def __init__(self, hidden_dim: int):
+        super().__init__()
+        self.attention = BasicAttention(hidden_dim)
+
+    def forward(self, x: Tensor, mask: Mask | Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Context ``(b,n,m)`` and weights ``(b,n,n)``."""
+        check_input("x", x, self.attention.hidden_dim)
+        return self.attention(x, x, x, mask)
+
+
+class EncoderDecoderAttention(nn.Module):
+    """Cross attention: queries from the decoder, keys and values from the encoder, no biases (document 004).
+
+    >>> import torch
+    >>> output, weights = EncoderDecoderAttention(embed_dim=4)(torch.rand(1, 5, 4), torch.rand(1, 3, 4))
+    >>> output.shape, weights.shape
+    (torch.Size([1, 3, 4]), torch.Size([1, 3, 5]))
+    """
+
+    def __init__(self, embed_dim: int):
+        super().__init__()
+        self.embed_dim = check_size("embed_dim", embed_dim)
+        self.W_Q = nn.Linear(embed_dim, embed_dim, bias=False)
+        self.W_K = nn.Linear(embed_dim, embed_dim, bias=False)
+        self.W_V = nn.Linear(embed_dim, embed_dim, bias=False)
+
+    def forward(
+        self, encoder_output: Tensor, decoder_input: Tensor, *, mask: Mask | Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Output ``(b,q,m)`` and weights ``(b,q,k)``: q tokens of the decoder over k of the encoder."""
+        check_input("encoder_output", encoder_output, self.embed_dim, "(b,k,m)")
+        check_input("decoder_input", decoder_input, self.embed_dim, "(b,q,m)")
+        memory, query = common_batch(encoder_output, decoder_input)
+        memory, _ = _blank(mask, query, memory, memory)
+        return attention_with_weights(self.W_Q(query), self.W_K(memory), self.W_V(memory), mask=mask)
+
+
+def _blank(mask: Mask | Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    if (
+        query.ndim > 3
+    ):  # (b,h,n,m): a mask by head may hide a key from some heads only; the core sees to those
+        return key, value
+    batch = query.shape[0] if query.ndim == 3 else 1
+    key, value = blank_unseen(mask, Grid(batch, 1, query.shape[-2], key.shape[-2]), key, value)
+    return key, value

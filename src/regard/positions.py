@@ -1,0 +1,363 @@
+"""Positions: what tells attention the order of its tokens.
+
+Three kinds, and where each plugs in:
+
+- added to the input: :func:`sinusoidal`, :class:`PositionalEncoding`, :class:`LearnedPositionalEncoding`;
+- turning queries and keys: :class:`Rotary` maps ``(q, k)`` to ``(q, k)``;
+- added to the scores: :class:`ALiBi` and :class:`RelativeBias` go to ``attention(..., bias=...)``.
+
+Where there are fewer queries than keys both sequences END together, as everywhere in Regard: query ``i``
+sits at key position ``i + grid.shift``. Tables are computed in float32 (float64 for float64 input) and cast
+to the input's dtype at the end, so that half precision loses nothing on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ArgumentError, ShapeError, UnknownNameError
+from regard.shapes import Grid, axes, wide_dtype
+
+__all__ = [
+    "ALiBi",
+    "LearnedPositionalEncoding",
+    "PositionalEncoding",
+    "RelativeBias",
+    "Rotary",
+    "bias_from_spec",
+    "sinusoidal",
+]
+
+
+def sinusoidal(
+    length: int,
+    width: int,
+    *,
+    start: int = 0,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """One row a position from ``start`` on, ``(length,width)``: even columns are sines, odd ones cosines.
+
+    An odd width has one sine more than cosines.
+
+    >>> sinusoidal(2, 3)
+    tensor([[0.0000, 1.0000, 0.0000],
+            [0.8415, 0.5403, 0.0022]])
+    """
+    _check_count("length", length, least=0)
+    _check_count("width", width)
+    _check_count("start", start, least=0)
+    wide = wide_dtype(dtype)
+    position = torch.arange(start, start + length, device=device).to(wide)[:, None]  # (n,1)
+    # Document 002's order of operations, so that a fresh table has its numbers to the last bit.
+    even = torch.arange(0, width, 2, device=device).to(wide)
+    angle = position * torch.exp(even * (-math.log(10000.0) / width))  # (n, ceil(m/2))
+    table = torch.empty(length, width, dtype=wide, device=device)
+    table[:, 0::2] = torch.sin(angle)
+    table[:, 1::2] = torch.cos(angle[:, : width // 2])
+    return table.to(dtype)
+
+
+class PositionalEncoding(nn.Module):
+    """Adds sines and cosines to ``x (b,n,m)`` (document 002).
+
+    The first ``max_len`` positions are stored in the buffer ``pe (1,max_len,m)``, as the document's class
+    stores them; positions beyond are computed when they come. ``start`` is the position of the first token,
+    for decoding step by step.
+
+    >>> encode = PositionalEncoding(d_model=5, max_len=8)
+    >>> x = torch.zeros(1, 12, 5)
+    >>> torch.equal(encode(x)[:, 9:], encode(x[:, 9:], start=9))
+    True
+    """
+
+    pe: Tensor
+
+    def __init__(self, d_model: int, max_len: int = 5000):
+        super().__init__()
+        _check_count("d_model", d_model)
+        _check_count("max_len", max_len)
+        self.register_buffer("pe", sinusoidal(max_len, d_model)[None])  # (1,n,m)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """``x`` plus the encoding of positions ``start``, ``start + 1``, …"""
+        max_len, width = self.pe.shape[1:]
+        stop = _stop_of(x, width, start)
+        table = self.pe[0, start:stop]
+        if stop > max_len:
+            first = max(start, max_len)
+            beyond = sinusoidal(stop - first, width, start=first, dtype=self.pe.dtype, device=self.pe.device)
+            table = torch.cat([table, beyond])
+        return x + table.to(x.dtype)  # (b,n,m) + (n,m)
+
+    def extra_repr(self) -> str:
+        """The sizes, for ``print(model)``."""
+        return f"d_model={self.pe.shape[2]}, max_len={self.pe.shape[1]}"
+
+
+class LearnedPositionalEncoding(nn.Module):
+    """Adds one learned vector a position to ``x (b,n,m)`` (document 002); parameter ``pos_embedding.weight``.
+
+    >>> encode = LearnedPositionalEncoding(d_model=4, max_len=8)
+    >>> encode(torch.zeros(2, 9, 4))
+    Traceback (most recent call last):
+        ...
+    regard.errors.ShapeError: x: 9 positions, but only 8 are learned: build it with max_len=9 or more, ...
+    """
+
+    def __init__(self, d_model: int, max_len: int = 5000):
+        super().__init__()
+        _check_count("d_model", d_model)
+        _check_count("max_len", max_len)
+        self.pos_embedding = nn.Embedding(max_len, d_model)
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """``x`` plus the vectors of positions ``start``, ``start + 1``, …"""
+        max_len, width = self.pos_embedding.weight.shape
+        stop = _stop_of(x, width, start)
+        if stop > max_len:
+            raise ShapeError(
+                "x",
+                f"{stop} positions, but only {max_len} are learned",
+                f"build it with max_len={stop} or more, or use PositionalEncoding, which has no end",
+            )
+        # Looked up rather than sliced: an embedding may be sparse, parametrised or hooked.
+        table = self.pos_embedding(torch.arange(start, stop, device=self.pos_embedding.weight.device))
+        return x + table.to(x.dtype)  # (b,n,m) + (n,m)
+
+
+class Rotary(nn.Module):
+    """Turns neighbouring pairs of columns of q and k by an angle that grows with the position (RoFormer).
+
+    The score of two turned vectors depends on the distance of their positions only. It has no parameters and
+    no greatest length. ``interleaved=False`` pairs column ``i`` with ``i + d/2`` instead of ``2i`` with
+    ``2i + 1``, which is how Hugging Face stores Llama.
+
+    >>> rotary = Rotary(head_dim=4)
+    >>> q, k = torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 4)
+    >>> here, later = rotary(q, k), rotary(q, k, offset=0)
+    >>> torch.equal(here[0], later[0])  # as many queries as keys: both start at 0
+    True
+    """
+
+    def __init__(self, head_dim: int, base: float = 10000.0, *, interleaved: bool = True):
+        super().__init__()
+        _check_count("head_dim", head_dim)
+        if head_dim % 2:
+            raise ArgumentError(
+                "head_dim", f"expected an even number, got {head_dim}", "columns are turned in pairs"
+            )
+        if not base > 0:
+            raise ArgumentError("base", f"expected a number above 0, got {base}")
+        self.head_dim, self.base, self.interleaved = head_dim, float(base), interleaved
+
+    def forward(self, q: Tensor, k: Tensor, offset: int | Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Turn q and k. Keys sit at 0, 1, …; queries at ``offset``, …, by default so that both end together.
+
+        ``offset`` may be one number for each sequence of the batch, ``(b,)``.
+        """
+        q_len, k_len = q.shape[-2], k.shape[-2]
+        if offset is None:
+            offset = k_len - q_len
+        i = torch.arange(q_len, device=q.device)
+        if isinstance(offset, Tensor):
+            i = i + offset.to(q.device).reshape(-1, 1)  # (b,q)
+        else:
+            i = i + offset  # (q,)
+        return self.rotate(q, i), self.rotate(k, torch.arange(k_len, device=k.device))
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Turn ``x (...,n,d)`` as ``positions`` say: ``(n,)``, or ``(b,n)`` if sequences differ."""
+        if x.shape[-1] != self.head_dim:
+            raise ShapeError("x", f"width {x.shape[-1]}, but this Rotary turns heads of {self.head_dim}")
+        if positions.shape[-1] != x.shape[-2]:
+            raise ShapeError(
+                "positions",
+                f"{positions.shape[-1]} positions for {x.shape[-2]} rows",
+                f"x is {axes(x.shape)}",
+            )
+        wide = wide_dtype(x.dtype)
+        even = torch.arange(0, self.head_dim, 2, device=x.device).to(wide)
+        angle = positions.to(x.device, wide)[..., None] * self.base ** (-even / self.head_dim)  # ([b,]n,d/2)
+        if positions.ndim == 2 and x.ndim == 4:
+            angle = angle[:, None]  # the same for every head
+        cos, sin = angle.cos(), angle.sin()
+        first, second = self._pairs(x.to(wide))
+        turned = (first * cos - second * sin, first * sin + second * cos)
+        out = torch.stack(turned, dim=-1).flatten(-2) if self.interleaved else torch.cat(turned, dim=-1)
+        return out.to(x.dtype)
+
+    def _pairs(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        if self.interleaved:
+            return x[..., 0::2], x[..., 1::2]
+        first, second = x.chunk(2, dim=-1)
+        return first, second
+
+    def extra_repr(self) -> str:
+        """The settings, for ``print(model)``."""
+        return f"head_dim={self.head_dim}, base={self.base:g}, interleaved={self.interleaved}"
+
+
+class ALiBi:
+    """A bias that falls in a straight line with the distance, steeper or flatter by head (Press et al. 2021).
+
+    >>> ALiBi(heads=2)(Grid(b=1, h=2, q=2, k=3))[0, 0]
+    tensor([[-0.0625, -0.0000, -0.0625],
+            [-0.1250, -0.0625, -0.0000]])
+    """
+
+    def __init__(self, heads: int):
+        _check_count("heads", heads)
+        self.heads = heads
+
+    @property
+    def slopes(self) -> Tensor:
+        """One a head, ``(h,)``, as published: also where the number of heads is no power of two."""
+        return torch.tensor(_slopes(self.heads), dtype=torch.float32)
+
+    def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        """The bias of queries ``i`` and keys ``j``: ``(1, h, *shape of i and j broadcast)``."""
+        _check_heads(self.heads, grid)
+        distance = (i + grid.shift - j).abs().to(torch.float32)
+        slopes = self.slopes.to(distance.device).reshape(-1, *[1] * distance.ndim)
+        return (-slopes * distance)[None]  # (1,h,...)
+
+    def __call__(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
+        """The whole bias, ``(1,h,q,k)``."""
+        return self.tile(*_indices(grid, device), grid)
+
+    def spec(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What rebuilds this bias: JSON values, and tensors (none)."""
+        return {"kind": "alibi", "heads": self.heads}, {}
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], tensors: dict[str, Tensor]) -> ALiBi:
+        """The bias that ``spec`` came from."""
+        return cls(spec["heads"])
+
+    def __repr__(self) -> str:
+        return f"ALiBi(heads={self.heads})"
+
+
+class RelativeBias(nn.Module):
+    """A learned bias for each head and each bucket of distances (T5); parameter ``table.weight (buckets,h)``.
+
+    Half of the buckets hold one distance each, the rest widen up to ``max_distance``. ``bidirectional`` gives
+    keys before and after the query their own halves; without it all later keys share the bucket of 0.
+
+    >>> bias = RelativeBias(heads=2, buckets=8, max_distance=16)
+    >>> bias.bucket(torch.tensor([-20, -3, -1, 0, 1, 20]))
+    tensor([3, 2, 1, 0, 5, 7])
+    """
+
+    def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True):
+        super().__init__()
+        _check_count("heads", heads)
+        _check_count("buckets", buckets, least=4 if bidirectional else 2)
+        if bidirectional and buckets % 2:
+            raise ArgumentError(
+                "buckets", f"expected an even number, got {buckets}", "half of them for each direction"
+            )
+        exact = buckets // 4 if bidirectional else buckets // 2
+        _check_count("max_distance", max_distance, least=exact + 1)
+        self.heads, self.buckets = heads, buckets
+        self.max_distance, self.bidirectional = max_distance, bidirectional
+        self.table = nn.Embedding(buckets, heads)
+        nn.init.normal_(self.table.weight, std=0.02)  # the default, 1, would drown the scores
+
+    def bucket(self, relative: Tensor) -> Tensor:
+        """The bucket of each ``key position - query position``."""
+        buckets = self.buckets // 2 if self.bidirectional else self.buckets
+        exact = buckets // 2
+        distance = relative.abs() if self.bidirectional else (-relative).clamp(min=0)
+        # In float32 and in this order, as T5 does it: any other rounding moves a distance to the next bucket.
+        growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.max_distance / exact)
+        far = (exact + (growth * (buckets - exact)).long()).clamp(max=buckets - 1)
+        found = torch.where(distance < exact, distance, far)
+        return found + buckets * (relative > 0).long() if self.bidirectional else found
+
+    def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        """The bias of queries ``i`` and keys ``j``: ``(1, h, *shape of both)``; differentiable."""
+        _check_heads(self.heads, grid)
+        found = self.bucket(j - (i + grid.shift)).to(self.table.weight.device)
+        return self.table(found).movedim(-1, 0)[None]  # (...,h) -> (1,h,...)
+
+    def forward(self, grid: Grid) -> Tensor:
+        """The whole bias, ``(1,h,q,k)``."""
+        return self.tile(*_indices(grid, self.table.weight.device), grid)
+
+    def spec(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What rebuilds this bias as it is now: JSON values, and a copy of its table."""
+        values = {
+            "kind": "relative_bias",
+            "heads": self.heads,
+            "buckets": self.buckets,
+            "max_distance": self.max_distance,
+            "bidirectional": self.bidirectional,
+        }
+        return values, {"table.weight": self.table.weight.detach().clone()}
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], tensors: dict[str, Tensor]) -> RelativeBias:
+        """The bias that ``spec`` came from, with its table."""
+        table = tensors["table.weight"]
+        bias = cls(spec["heads"], spec["buckets"], spec["max_distance"], spec["bidirectional"])
+        bias.to(device=table.device, dtype=table.dtype).load_state_dict({"table.weight": table})
+        return bias
+
+    def extra_repr(self) -> str:
+        """The settings, for ``print(model)``."""
+        return f"heads={self.heads}, max_distance={self.max_distance}, bidirectional={self.bidirectional}"
+
+
+_KINDS: dict[str, type[ALiBi] | type[RelativeBias]] = {"alibi": ALiBi, "relative_bias": RelativeBias}
+
+
+def bias_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> ALiBi | RelativeBias:
+    """The bias whose ``spec()`` this was.
+
+    >>> bias_from_spec(*ALiBi(heads=8).spec())
+    ALiBi(heads=8)
+    """
+    kind = spec.get("kind")
+    if kind not in _KINDS:
+        raise UnknownNameError("spec", kind, _KINDS)
+    return _KINDS[kind].from_spec(spec, tensors)
+
+
+def _slopes(heads: int) -> list[float]:
+    """2^-(8/h), 2^-2(8/h), …; other counts fill up with every second slope of the next power of two."""
+    power = 2 ** int(math.log2(heads))
+    slopes = [2 ** (-8 * (n + 1) / power) for n in range(power)]
+    return slopes if power == heads else slopes + _slopes(2 * power)[0::2][: heads - power]
+
+
+def _indices(grid: Grid, device: torch.device | str | None) -> tuple[Tensor, Tensor]:
+    return torch.arange(grid.q, device=device)[:, None], torch.arange(grid.k, device=device)[None, :]
+
+
+def _check_heads(heads: int, grid: Grid) -> None:
+    if grid.h != heads:
+        raise ShapeError("bias", f"made for {heads} heads, but q has {grid.h}")
+
+
+def _check_count(name: str, value: int, least: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ArgumentError(name, f"expected a whole number of {least} or more, got {value!r}")
+
+
+def _stop_of(x: Tensor, width: int, start: int) -> int:
+    """Where the positions of ``x (b,n,m)`` end, after checking that it fits."""
+    _check_count("start", start, least=0)
+    if x.ndim < 2 or x.shape[-1] != width:
+        raise ShapeError(
+            "x",
+            f"expected (b,n,m) with m = {width}, got {axes(x.shape)}",
+            "m is the d_model it was built with",
+        )
+    return start + x.shape[-2]

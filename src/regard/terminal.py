@@ -1,0 +1,148 @@
+"""Attention weights drawn in the terminal.
+
+In colour where the terminal has it, in shades where it has not, and in plain ASCII when the output goes to
+a file or another program. Wide characters (Chinese, for one) keep the columns straight; a table wider than
+the window goes on below.
+
+>>> print(weights_text([[1.0, 0.0], [0.25, 0.75]], ["the", "猫"], ["the", "猫"]))
+        the      猫
+the  1.00 #  0.00
+ 猫  0.25 .  0.75 *
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from regard._drawing import as_labels, as_weights
+
+__all__ = ["draw_weights", "weights_text"]
+
+ASCII = " .:*#"
+SHADES = " ░▒▓█"
+LONGEST_LABEL = 16  # columns of the terminal; longer ones end in "~"
+# Nine colours of matplotlib's viridis, from dark to light.
+VIRIDIS = (
+    (68, 1, 84),
+    (71, 45, 123),
+    (59, 82, 139),
+    (44, 114, 142),
+    (33, 145, 140),
+    (40, 174, 128),
+    (94, 201, 98),
+    (173, 220, 48),
+    (253, 231, 37),
+)
+
+
+def draw_weights(
+    weights: Any,
+    rows: Iterable[Any],
+    columns: Iterable[Any] | None = None,
+    *,
+    title: str = "",
+    console: Console | None = None,
+) -> None:
+    """Print the weights, a row for each query; ``columns=None`` puts the row labels on both sides."""
+    console = console or Console(highlight=False)
+    if title:
+        console.print(Text(title, style="bold"), soft_wrap=True)
+    colour = console.is_terminal and console.color_system is not None and not console.no_color
+    shades = SHADES if console.is_terminal and _writes(console, SHADES) else ASCII
+    for line in _lines(weights, rows, columns, console.width, shades, colour):
+        console.print(line, soft_wrap=True)
+
+
+def weights_text(
+    weights: Any, rows: Iterable[Any], columns: Iterable[Any] | None = None, *, width: int = 100
+) -> str:
+    """The table as plain text, its marks in ASCII."""
+    return "\n".join(line.plain for line in _lines(weights, rows, columns, width, ASCII, colour=False))
+
+
+def _lines(
+    weights: Any, rows: Iterable[Any], columns: Iterable[Any] | None, width: int, shades: str, colour: bool
+) -> list[Text]:
+    array = as_weights("weights", weights, "qk")
+    rows = list(rows)
+    columns = rows if columns is None else list(columns)
+    q, k = array.shape
+    left = [_cut(label) for label in as_labels("rows", rows, q, f"rows in weights ({q},{k})")]
+    top = [_cut(label) for label in as_labels("columns", columns, k, f"columns in weights ({q},{k})")]
+    margin = max(cell_len(label) for label in left)
+    widths = [max(cell_len(label), len("0.00 #")) for label in top]
+    lines: list[Text] = []
+    for start, stop in _bands(widths, width - margin):
+        if lines:
+            lines.append(Text(""))
+        head = "".join("  " + _right(top[j], widths[j]) for j in range(start, stop))
+        lines.append(Text(" " * margin + head))
+        for i in range(q):
+            line = Text(_right(left[i], margin))
+            for j in range(start, stop):
+                line.append("  ").append_text(
+                    _cell(array[i, j], _level(array, i, j), widths[j], shades, colour)
+                )
+            if not colour:
+                line.rstrip()
+            lines.append(line)
+    return lines
+
+
+def _bands(widths: list[int], room: int) -> list[tuple[int, int]]:
+    """Which columns stand side by side; at least one each time, however narrow the window."""
+    bands, start, used = [], 0, 0
+    for j, width in enumerate(widths):
+        if j > start and used + width + 2 > room:
+            bands.append((start, j))
+            start, used = j, 0
+        used += width + 2
+    return [*bands, (start, len(widths))]
+
+
+def _level(array: np.ndarray, i: int, j: int) -> float:
+    """Where the weight lies between 0 and the largest of the table."""
+    largest = float(array.max())
+    return min(1.0, max(0.0, float(array[i, j]) / largest)) if largest > 0 else 0.0
+
+
+def _cell(weight: float, level: float, width: int, shades: str, colour: bool) -> Text:
+    number = f"{weight:.2f}".replace("-0.00", "0.00")
+    if not colour:
+        return Text(_right(f"{number} {shades[round(level * (len(shades) - 1))]}", width))
+    red, green, blue = _viridis(level)
+    ink = "white" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 128 else "black"
+    return Text(f"{number:^{width}}", style=Style.parse(f"{ink} on rgb({red},{green},{blue})"))
+
+
+def _viridis(level: float) -> tuple[int, int, int]:
+    place = level * (len(VIRIDIS) - 1)
+    low = min(int(place), len(VIRIDIS) - 2)
+    pairs = zip(VIRIDIS[low], VIRIDIS[low + 1], strict=True)
+    red, green, blue = (round(a + (b - a) * (place - low)) for a, b in pairs)
+    return red, green, blue
+
+
+def _cut(label: str) -> str:
+    return (
+        label if cell_len(label) <= LONGEST_LABEL else set_cell_size(label, LONGEST_LABEL - 1).rstrip() + "~"
+    )
+
+
+def _right(text: str, width: int) -> str:
+    return " " * (width - cell_len(text)) + text
+
+
+def _writes(console: Console, text: str) -> bool:
+    try:
+        text.encode(console.encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

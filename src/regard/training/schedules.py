@@ -1,0 +1,77 @@
+"""Learning-rate schedules.
+
+A Transformer that starts at its full learning rate often diverges: the first gradients are large and Adam's
+averages are still empty. So the rate climbs from 0 to its full value over the warm-up, then falls to 0 at
+the last step.
+"""
+
+from __future__ import annotations
+
+import operator
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
+
+from regard.errors import ArgumentError, DtypeError
+
+__all__ = ["get_linear_schedule_with_warmup", "linear_warmup_factor"]
+
+
+def get_linear_schedule_with_warmup(
+    optimizer: Optimizer, num_warmup_steps: int, num_training_steps: int, last_epoch: int = -1
+) -> LambdaLR:
+    """Scale the optimizer's rates from 0 to 1 over the warm-up, then back to 0 at ``num_training_steps``.
+
+    Call ``schedule.step()`` after each ``optimizer.step()``. To go on from a saved run, pass the number of
+    steps already made as ``last_epoch`` (as for any torch scheduler), or load the schedule's
+    ``state_dict``.
+
+    >>> import torch
+    >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=8.0)
+    >>> schedule = get_linear_schedule_with_warmup(optimizer, num_warmup_steps=2, num_training_steps=6)
+    >>> rates = []
+    >>> for _ in range(7):
+    ...     rates += schedule.get_last_lr()
+    ...     optimizer.step()
+    ...     schedule.step()
+    >>> rates
+    [0.0, 4.0, 8.0, 6.0, 4.0, 2.0, 0.0]
+    """
+    if not isinstance(optimizer, Optimizer):
+        raise DtypeError("optimizer", f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")
+    warmup = _count("num_warmup_steps", num_warmup_steps, at_least=0)
+    total = _count("num_training_steps", num_training_steps, at_least=1)
+    if warmup > total:
+        raise ArgumentError(
+            "num_warmup_steps",
+            f"{warmup} steps of warm-up do not fit in num_training_steps={total}",
+            "warm up for fewer steps, or train for more",
+        )
+    last = _count("last_epoch", last_epoch, at_least=-1)
+    return LambdaLR(optimizer, lambda step: linear_warmup_factor(step, warmup, total), last)
+
+
+def linear_warmup_factor(step: int, num_warmup_steps: int, num_training_steps: int) -> float:
+    """The factor on the learning rate at one step: up to 1, then down to 0, and 0 ever after.
+
+    >>> [linear_warmup_factor(step, 2, 6) for step in range(8)]
+    [0.0, 0.5, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
+    """
+    if step < num_warmup_steps:
+        return step / num_warmup_steps
+    if step >= num_training_steps:
+        return 0.0
+    return (num_training_steps - step) / (num_training_steps - num_warmup_steps)
+
+
+def _count(argument: str, value: object, at_least: int) -> int:
+    """The value as an int; NumPy's and torch's integers count, 2.5 and True do not."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        count = operator.index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        raise DtypeError(argument, f"expected a whole number, got {value!r}") from None
+    if count < at_least:
+        raise ArgumentError(argument, f"expected {at_least} or more, got {count}")
+    return count

@@ -1,0 +1,173 @@
+"""What may import what, and what is loaded when."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import regard
+
+PACKAGE = Path(regard.__file__).parent
+
+# The rooms of docs/design.md and the rooms each may use. A new room has to be added, with a reason.
+BASE = {"errors", "files"}
+PARTS = BASE | {"shapes", "scores", "masks", "positions", "biases"}
+CORE = PARTS | {"kernels", "maps", "core"}
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "reference": set(),  # the oracle stands alone
+    "files": {"errors"},
+    "shapes": BASE,
+    "scores": BASE | {"shapes"},
+    "masks": BASE | {"shapes"},
+    "positions": BASE | {"shapes"},
+    "biases": BASE | {"shapes", "masks", "positions"},
+    "kernels": PARTS,
+    "maps": PARTS | {"kernels"},
+    "core": CORE,
+    "layers": CORE,
+    "_drawing": BASE,
+    "_fonts": BASE,
+    "plots": BASE | {"_drawing", "_fonts", "maps"},
+    "terminal": BASE | {"_drawing", "maps"},
+    "training": CORE | {"layers"},
+    "learn": CORE | {"layers", "training", "reference", "plots", "terminal", "_drawing"},
+    "cli": CORE | {"layers", "training", "reference", "plots", "terminal", "_fonts", "learn"},
+    "__main__": {"cli"},
+}
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def used_rooms(source: str, where: list[str]) -> set[str]:
+    """The rooms that this source imports, anywhere in it; ``where`` is its package, for relative imports."""
+    used: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = where[: len(where) - node.level + 1] if node.level else []
+            start = ".".join([*base, *([node.module] if node.module else [])])
+            names = [f"{start}.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "regard" and len(parts) > 1:
+                used.add(parts[1])
+    return used
+
+
+def offences(path: Path, source: str) -> set[str]:
+    where = ["regard", *path.relative_to(PACKAGE).parent.parts]
+    room = room_of(path)
+    public = {"__version__", *regard._HOME_OF}  # `from regard import __version__`
+    return used_rooms(source, where) - ALLOWED[room] - {room} - public
+
+
+FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_rooms_import_only_what_they_may(path):
+    assert room_of(path) in ALLOWED, "a new room: add it to the table above and to docs/design.md"
+    assert offences(path, path.read_text(encoding="utf-8")) == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import regard.cli",
+        "from regard import layers",
+        "from .. import layers",
+        "def f():\n from regard.cli import main",
+    ],
+)
+def test_the_check_sees_every_form_of_import(line):
+    assert offences(PACKAGE / "masks" / "some.py", line)
+
+
+def test_the_oracle_imports_numpy_and_nothing_else():
+    for path in sorted((PACKAGE / "reference").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            for name in names:
+                top = name.split(".")[0]
+                assert top == "numpy" or top in sys.stdlib_module_names, f"{path.name} imports {name}"
+
+
+def loaded_after(code: str) -> set[str]:
+    """The top-level modules in ``sys.modules`` of a fresh process."""
+    code = f"import sys, json\n{code}\nprint(json.dumps(sorted({{n.split('.')[0] for n in sys.modules}})))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
+    )
+    return set(json.loads(result.stdout.splitlines()[-1]))
+
+
+HEAVY = {"torch", "numpy", "matplotlib", "transformers"}
+HELP = """
+from regard.cli import main
+try:
+    main(["--help"])
+except SystemExit as stop:
+    assert stop.code == 0
+"""
+
+
+@pytest.mark.parametrize("code", ["import regard", "import regard; dir(regard)", HELP])
+def test_light_things_load_nothing_heavy(code):
+    assert loaded_after(code) & HEAVY == set()
+
+
+def test_the_check_on_loading_can_fail():
+    assert "numpy" in loaded_after("import regard; regard.explain")
+
+
+def test_the_oracle_loads_no_torch():
+    assert "torch" not in loaded_after("from regard import explain; import regard.reference")
+
+
+def test_plots_load_matplotlib_only_to_draw():
+    assert "matplotlib" not in loaded_after("import regard.plots, regard.terminal, regard.learn.tour")
+
+
+@pytest.mark.parametrize("name", regard.__all__)
+def test_every_public_name_is_there_and_listed(name):
+    assert getattr(regard, name) is not None
+    assert name in dir(regard)
+
+
+def test_all_is_what_the_table_says():
+    assert set(regard.__all__) == {*regard._HOME_OF, *regard._SUBMODULES, "__version__"}
+
+
+def test_attention_is_the_function_whatever_was_imported_before():
+    code = "import regard.core, regard.layers; from regard import attention; assert callable(attention)"
+    loaded_after(code + "; assert regard.attention is attention is regard.core.attention")
+
+
+def test_a_misspelt_name_is_answered_with_the_right_one():
+    with pytest.raises(
+        AttributeError, match="has no attribute 'MultiheadAttention': did you mean 'MultiHeadAttention'"
+    ):
+        getattr(regard, "MultiheadAttention")  # noqa: B009
+    with pytest.raises(ImportError):
+        from regard import nothing_like_it  # noqa: F401
+
+
+def test_a_missing_extra_is_named_with_its_command():
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "import regard\n"
+        "try: regard.plot_weights([1.0])\n"
+        "except regard.RegardError as error: print(error); assert isinstance(error, ImportError)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert result.stdout == "drawing needs matplotlib: install it with  pip install 'regard[plot]'\n"

@@ -1,0 +1,70 @@
+"""Weights in the terminal: straight columns, colours only where they belong."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from regard.errors import ShapeError
+from regard.terminal import draw_weights, weights_text
+
+WEIGHTS = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
+WORDS = ["the", "猫", "sat"]
+
+
+def drawn(encoding="utf-8", **options) -> str:
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    draw_weights(WEIGHTS, WORDS, ["a", "b", "c"], console=Console(file=file, highlight=False, **options))
+    file.flush()
+    return file.buffer.getvalue().decode(encoding)
+
+
+def test_numbers_stand_under_their_words():
+    lines = weights_text(WEIGHTS, WORDS).splitlines()
+    assert [line.split()[0] for line in lines[1:]] == WORDS
+    assert lines[3].split()[1::2] == ["0.20", "0.30", "0.50"]
+    ends = [cell_len(line) for line in weights_text(np.ones((3, 3)), WORDS).splitlines()]
+    assert len(set(ends)) == 1  # every line is as wide as the others, wide characters included
+
+
+def test_marks_grow_with_the_weight():
+    first = weights_text([[0.0, 0.25, 0.5, 0.75, 1.0]], ["q"], list("abcde")).splitlines()[1]
+    assert first.split() == ["q", "0.00", "0.25", ".", "0.50", ":", "0.75", "*", "1.00", "#"]
+
+
+def test_a_wide_table_goes_on_below_and_loses_nothing():
+    text = weights_text(np.full((2, 40), 0.025), ["q0", "q1"], [f"key{i}" for i in range(40)], width=60)
+    assert max(map(cell_len, text.splitlines())) <= 60
+    assert text.count("0.03") == 80 or text.count("0.02") == 80
+    assert all(f"key{i}" in text.split() for i in range(40))
+
+
+def test_a_file_gets_plain_ascii_marks():
+    assert "\x1b" not in (text := drawn())
+    assert text.replace("猫", "").isascii()
+
+
+def test_a_terminal_gets_colours():
+    assert "48;2;253;231;37" in drawn(
+        force_terminal=True, color_system="truecolor"
+    )  # viridis' yellow, for 1.0
+
+
+def test_a_terminal_without_colours_gets_shades():
+    text = drawn(force_terminal=True, color_system=None)
+    assert "\x1b" not in text
+    assert "1.00 █" in text
+
+
+def test_long_tokens_are_shortened_and_line_breaks_escaped():
+    text = weights_text([[1.0]], ["a\nb"], ["x" * 50])
+    assert "a\\nb" in text
+    assert "x" * 15 + "~" in text
+    assert len(text.splitlines()) == 2
+
+
+def test_sizes_are_checked():
+    with pytest.raises(ShapeError, match=r"columns: 2 tokens given, 3 columns in weights \(3,3\)"):
+        weights_text(WEIGHTS, WORDS, ["a", "b"])

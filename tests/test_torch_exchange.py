@@ -1,0 +1,114 @@
+"""Weights to and from nn.MultiheadAttention: the same numbers, and a refusal where there cannot be."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from regard import Mask, MultiHeadAttention, causal
+from regard.errors import ArgumentError, DtypeError
+
+B, H, Q, K, M = 2, 3, 5, 7, 12
+CASES = {
+    "plain": {},
+    "no bias": {"bias": False},
+    "widths": {"kdim": 11, "vdim": 13},
+    "widths, no bias": {"kdim": 11, "bias": False},
+    "batch second": {"batch_first": False},
+    "dropout": {"dropout": 0.3},
+}
+
+
+def torch_module(**options) -> nn.MultiheadAttention:
+    module = nn.MultiheadAttention(M, H, **{"batch_first": True, **options})
+    if module.in_proj_bias is not None:
+        nn.init.normal_(module.in_proj_bias)  # torch starts them at zero, where a swap would not show
+        nn.init.normal_(module.out_proj.bias)
+    return module.eval()
+
+
+def run(module: nn.MultiheadAttention, query, key, value, **options):
+    """(b,n,m) in and out whatever the order of the module, with the weights of all heads."""
+    if not module.batch_first:
+        query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+    output, weights = module(query, key, value, average_attn_weights=False, **options)
+    return (output if module.batch_first else output.transpose(0, 1)), weights
+
+
+def inputs(module: nn.MultiheadAttention) -> tuple[torch.Tensor, ...]:
+    return torch.randn(B, Q, M), torch.randn(B, K, module.kdim), torch.randn(B, K, module.vdim)
+
+
+def same(wanted, got) -> None:
+    for one, other in zip(wanted, got, strict=True):
+        torch.testing.assert_close(other, one, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_from_torch_gives_the_same_numbers(options):
+    module = torch_module(**options)
+    x = inputs(module)
+    same(run(module, *x), MultiHeadAttention.from_torch(module)(*x))
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_there_and_back(options, batch_first):
+    module = torch_module(**options)
+    again = MultiHeadAttention.from_torch(module).to_torch(batch_first=batch_first)
+    assert again.batch_first is batch_first
+    assert again.dropout == module.dropout
+    assert {k: v.shape for k, v in again.state_dict().items()} == {
+        k: v.shape for k, v in module.state_dict().items()
+    }
+    for name, tensor in module.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor)
+    x = inputs(module)
+    same(run(module, *x), run(again, *x))
+
+
+def test_masks_are_translated():
+    module = torch_module()
+    ours = MultiHeadAttention.from_torch(module)
+    x = torch.randn(B, Q, M)
+    padded = torch.tensor([[False] * Q, [False] * 3 + [True] * 2])
+    forbidden = torch.ones(Q, Q, dtype=torch.bool).triu(1)
+    wanted = run(module, x, x, x, key_padding_mask=padded, attn_mask=forbidden)
+    same(wanted, ours(x, mask=causal() & Mask.from_key_padding_mask(padded)))
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_copies_keep_mode_and_dtype_and_are_copies(mode):
+    module = torch_module().double().train(mode)
+    ours = MultiHeadAttention.from_torch(module)
+    assert ours.training is mode
+    assert ours.W_o.weight.dtype == torch.float64
+    again = ours.to_torch()
+    assert again.training is mode
+    assert again.in_proj_weight.dtype == torch.float64
+    assert again.in_proj_weight.is_leaf
+    assert again.in_proj_weight.requires_grad
+    with torch.no_grad():
+        module.in_proj_weight.zero_()
+    assert ours.W_q.weight.abs().sum() > 0
+    assert again.in_proj_weight.abs().sum() > 0
+
+
+def test_dropout_is_carried_over_and_acts():
+    ours = MultiHeadAttention.from_torch(torch_module(dropout=0.5).train())
+    x = torch.randn(B, Q, M)
+    assert ours.dropout == 0.5
+    assert not torch.equal(ours(x)[0], ours(x)[0])
+
+
+def test_what_cannot_be_carried_over_is_refused_by_name():
+    for option in ("add_bias_kv", "add_zero_attn"):
+        with pytest.raises(ArgumentError, match=f"module: {option}=True"):
+            MultiHeadAttention.from_torch(nn.MultiheadAttention(M, H, **{option: True}))
+    with pytest.raises(ArgumentError, match="rotary"):
+        MultiHeadAttention(M, H, rotary=True).to_torch()
+    with pytest.raises(ArgumentError, match="kv_heads"):
+        MultiHeadAttention(M, H, kv_heads=1).to_torch()
+    with pytest.raises(DtypeError, match=r"module: expected nn\.MultiheadAttention, got Linear"):
+        MultiHeadAttention.from_torch(nn.Linear(2, 2))
