@@ -101,9 +101,9 @@ def draw(tokens: list[list[str]], masked: Tensor, unmasked: Tensor, review: int,
     plot_attention_weights(unmasked[review], labels, title, path=out / "attention_heatmap_unmasked.png")
     pads = MAX_LENGTH - len(tokens[review])
     if pads:
-        lost = unmasked[review, : len(tokens[review]), -pads:].sum(dim=-1).mean().item()
+        lost = [w[review, :-pads, -pads:].sum(dim=-1).mean().item() for w in (unmasked, masked)]
         print(
-            f"Review {review} has {pads} <pad>. A word spends {lost:.1%} of its attention on them, masked 0%"
+            f"Review {review} has {pads} <pad>. They take {lost[0]:.1%} of a word's attention, {lost[1]:.1%} masked"
         )
     else:
         shorter = [n for n, review_tokens in enumerate(tokens) if len(review_tokens) < MAX_LENGTH]

@@ -88,7 +88,12 @@ def test_imdb_on_the_sample(tmp_path):
     assert "Output shape: torch.Size([48, 20, 64])" in printed
     assert "Attention weights shape: torch.Size([48, 20, 20])" in printed
     assert "Attention heatmap saved as 'attention_heatmap.png'" in printed
-    assert re.search(r"Review 0 has \d+ <pad>", printed)
+    pads, unmasked, masked = re.search(
+        r"has (\d+) <pad>. They take (\S+)% .* (\S+)% masked", printed
+    ).groups()
+    assert int(pads) > 0
+    assert float(unmasked) > 0
+    assert float(masked) == 0
     assert pictures(tmp_path) == IMDB_PICTURES
     assert (tmp_path / IMDB_PICTURES[0]).read_bytes() != (tmp_path / IMDB_PICTURES[1]).read_bytes()
 

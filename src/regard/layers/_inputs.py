@@ -60,7 +60,7 @@ def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
 
 
 def blank_unseen(mask: Mask | Tensor | None, grid: Grid, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """Zero the rows of key inputs ``(b,n,m)`` that no query may see; they are the last n of ``grid.k`` keys.
+    """Zero the rows of key inputs ``(b,k,m)`` that no query may see.
 
     The core ignores such keys already. But a projection's weight gradient is a sum of ``0 * input`` over
     them, and 0 * NaN is NaN: garbage in the padding would reach the parameters.
@@ -73,7 +73,7 @@ def blank_unseen(mask: Mask | Tensor | None, grid: Grid, *inputs: Tensor) -> tup
     if seen is None:
         return inputs
     x = inputs[0]
-    hidden = ~seen.to(x.device).any(dim=1)[:, -x.shape[-2] :, None]  # (b,n,1)
+    hidden = ~seen.to(x.device).any(dim=1)[..., None]  # (b,k,1)
     if x.ndim == 2:
         hidden = hidden[0]
     blank = x.masked_fill(hidden, 0.0)

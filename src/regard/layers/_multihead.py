@@ -138,8 +138,9 @@ class MultiHeadAttention(nn.Module):
         check_input("key", key, self.key_dim, "(b,k,m)")
         check_input("value", value, self.value_dim, "(b,k,m)")
         past = 0 if cache is None else cache.length
-        grid = Grid(query.shape[0], self.num_heads, query.shape[1], past + key.shape[1])
-        key, value = blank_unseen(mask, grid, key, value)
+        if cache is None:  # in a cache a later query may see what none sees now
+            grid = Grid(query.shape[0], self.num_heads, query.shape[1], key.shape[1])
+            key, value = blank_unseen(mask, grid, key, value)
         k = self._turn(self.split_heads(self.W_k(key)), past)
         v = self.split_heads(self.W_v(value))
         return (k, v) if cache is None else cache.append(k, v)
