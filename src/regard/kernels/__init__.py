@@ -25,11 +25,8 @@ def status() -> list[KernelStatus]:
     flash = hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu")
     return [
         KernelStatus("fused products (dot, scaled dot, bilinear)", flash, f"torch {torch.__version__}"),
-        KernelStatus(
-            "local (window, global tokens, blocks)", flash, "gathered blocks through the fused kernel"
-        ),
+        KernelStatus("local (window, global tokens, blocks), compiled C", native, why),
+        KernelStatus("local, gathered blocks", flash, "for float64 and biases, and where nothing is compiled"),
         KernelStatus("additive, compiled C", native, f"{why}; {small}"),
-        KernelStatus(
-            "additive, blocked eager", not native, "stands in where the compiled one is not available"
-        ),
+        KernelStatus("additive, blocked eager", not native, "stands in where nothing is compiled"),
     ]

@@ -56,8 +56,7 @@ def library() -> Library:
     if compiler is None:
         return Library(None, "no C compiler found (looked for $CC, cc, gcc, clang)")
     try:
-        path = _build(compiler)
-        return Library(ctypes.CDLL(str(path)), f"compiled with {compiler}")
+        return Library(_load(compiler), f"compiled with {compiler}")
     except (OSError, subprocess.SubprocessError) as error:
         detail = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         return Library(None, f"{compiler} failed: {detail[0] if detail else type(error).__name__}")
@@ -82,6 +81,15 @@ def _compiler() -> str | None:
         if name and shutil.which(name):
             return name
     return None
+
+
+def _load(compiler: str) -> ctypes.CDLL:
+    path = _build(compiler)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:  # damaged on the disk: build it again, once
+        path.unlink()
+        return ctypes.CDLL(str(_build(compiler)))
 
 
 def _build(compiler: str) -> Path:

@@ -219,12 +219,11 @@ class AttentionMap:
             part = _pool_columns(self._source.weights(tile), members, filled, how)  # (b,h,rows of tile,cols)
             if out is None:
                 out = part.new_zeros(b, h, rows, cols)
-            cell = row_cell[tile.q].to(part.device)
-            target = out[tile.b, tile.h]
-            if how == "max":
-                target.index_reduce_(2, cell, part, "amax")
-            else:
-                target.index_add_(2, cell, part)
+            for cell, rows_of_cell in _segments(row_cell[tile.q]):
+                held, new = out[tile.b, tile.h, cell], part[:, :, rows_of_cell]
+                out[tile.b, tile.h, cell] = (
+                    torch.maximum(held, new.amax(dim=2)) if how == "max" else held + new.sum(dim=2)
+                )
         assert out is not None
         if how == "mean":
             out /= (torch.bincount(row_cell)[:, None] * filled.sum(dim=1)[None, :]).to(out.device)
@@ -305,6 +304,13 @@ def _as_slice(name: str, index: int | slice, n: int) -> slice:
 def _cells(n: int, cells: int) -> Tensor:
     """Which of ``cells`` equal cells each of n indices falls into."""
     return torch.arange(n) * cells // n
+
+
+def _segments(cells: Tensor) -> list[tuple[int, slice]]:
+    """Each cell of a sorted run of cells, and where it stands in it."""
+    found, counts = torch.unique_consecutive(cells, return_counts=True)
+    ends = counts.cumsum(0).tolist()
+    return [(c, slice(end - n, end)) for c, end, n in zip(found.tolist(), ends, counts.tolist(), strict=True)]
 
 
 def _members(n: int, cells: int) -> tuple[Tensor, Tensor]:

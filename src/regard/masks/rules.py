@@ -135,6 +135,11 @@ class GlobalTokens(Mask):
                 "positions", f"global token {max(self.positions)}, but there are only {grid.k} keys"
             )
 
+    def seen_keys(self, grid: Grid) -> Tensor | None:
+        if any(0 <= p - grid.shift < grid.q for p in self.positions):
+            return None  # a global token among the queries sees everything
+        return torch.isin(torch.arange(grid.k), torch.tensor(self.positions, dtype=torch.long))[None, None]
+
     @property
     def rule(self) -> tuple:
         return ("global", self.positions)

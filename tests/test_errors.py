@@ -1,0 +1,306 @@
+"""Bad input: every error names the argument, what was expected, what came and the fix."""
+
+import re
+
+import pytest
+import torch
+
+import regard
+from regard import Mask, attention, attention_weights, blocks, causal, global_tokens, padding, positions, scores, window
+from regard.errors import (
+    ArgumentError,
+    DtypeError,
+    MaskError,
+    MissingExtraError,
+    RegardError,
+    ShapeError,
+    UnknownArgumentError,
+    UnknownNameError,
+)
+
+B, H, Q, K, D, E = 2, 3, 5, 7, 11, 13
+
+
+def tensors(q=(B, H, Q, D), k=(B, H, K, D), v=(B, H, K, E)):
+    return torch.randn(q), torch.randn(k), torch.randn(v)
+
+
+def call(q=None, k=None, v=None, **options):
+    made = tensors()
+    given = (q, k, v)
+    return attention(*(made[i] if x is None else x for i, x in enumerate(given)), **options)
+
+
+CASES = {
+    "width": (
+        lambda: call(k=torch.randn(B, H, K, 4)),
+        ShapeError,
+        "k: width 4, but q has 11: the dot scores need equal widths; use scores.Bilinear or scores.Additive",
+    ),
+    "score width": (
+        lambda: call(score=scores.Bilinear(2, D)),
+        ShapeError,
+        "q: width 11, but the score was made for 2",
+    ),
+    "additive width": (
+        lambda: call(score=scores.Additive(D, 2, 3)),
+        ShapeError,
+        "k: width 11, but the score was made for 2",
+    ),
+    "heads": (
+        lambda: call(k=torch.randn(B, 2, K, D), v=torch.randn(B, 2, K, E)),
+        ShapeError,
+        "k: 2 heads do not divide the 3 heads of q: give k and v 1 head, h heads, or a divisor of h",
+    ),
+    "heads of v": (lambda: call(v=torch.randn(B, 1, K, E)), ShapeError, "v: 1 heads, but k has 3"),
+    "batch": (
+        lambda: call(k=torch.randn(4, H, K, D)),
+        ShapeError,
+        "k: batch of 4, but q has 2: q is (2,3,5,11), k is (4,3,7,11)",
+    ),
+    "lengths": (
+        lambda: call(v=torch.randn(B, H, 6, E)),
+        ShapeError,
+        "v: 6 values for 7 keys: k is (2,3,7,11), v is (2,3,6,13)",
+    ),
+    "axes": (lambda: call(k=torch.randn(K, D)), ShapeError, "k: 2 axes, but q has 4: q is (2,3,5,11), k is (7,11)"),
+    "too few axes": (
+        lambda: call(torch.randn(3)),
+        ShapeError,
+        "q: expected (n,d), (b,n,d) or (b,h,n,d), got (3)",
+    ),
+    "integers": (
+        lambda: call(torch.ones(B, H, Q, D, dtype=torch.long)),
+        DtypeError,
+        "q: expected a floating dtype, got torch.int64: use q.float()",
+    ),
+    "not a tensor": (
+        lambda: attention([[1.0]], torch.ones(1, 1), torch.ones(1, 1)),
+        DtypeError,
+        "q: expected a torch.Tensor, got list: use torch.as_tensor(...)",
+    ),
+    "dtypes": (
+        lambda: call(k=torch.randn(B, H, K, D).double()),
+        DtypeError,
+        "k: torch.float64, but q is torch.float32: use k.to(q.dtype)",
+    ),
+    "devices": (
+        lambda: call(k=torch.randn(B, H, K, D, device="meta")),
+        DtypeError,
+        "k: on meta, but q is on cpu: use k.to(q.device)",
+    ),
+    "mask axes": (
+        lambda: call(mask=torch.ones(2, 5, 6, dtype=torch.bool)),
+        ShapeError,
+        "mask: cannot broadcast (2,5,6) to (b,h,q,k) = (2,3,5,7): 6 keys given, 7 in k",
+    ),
+    "mask queries": (
+        lambda: call(mask=torch.ones(4, 7, dtype=torch.bool)),
+        ShapeError,
+        "mask: cannot broadcast (4,7) to (b,h,q,k) = (2,3,5,7): 4 queries given, 5 in q",
+    ),
+    "padding given as a mask": (
+        lambda: call(mask=torch.ones(B, K, dtype=torch.bool)),
+        ShapeError,
+        "two axes always mean (q,k): use regard.padding(mask) for (b,k)",
+    ),
+    "mask of one axis": (
+        lambda: call(mask=torch.ones(K, dtype=torch.bool)),
+        ShapeError,
+        "mask: expected (q,k), (b,q,k), (b,1,k) or (b,h,q,k), got (7)",
+    ),
+    "float mask of zeros and ones": (
+        lambda: call(mask=(torch.rand(Q, K) < 0.5).float()),
+        MaskError,
+        "mask: a float mask is added to the scores, but this one holds only zeros and ones: "
+        "use mask.bool() to keep the ones, or bias=mask to add them",
+    ),
+    "NaN in a mask": (
+        lambda: call(mask=torch.full((Q, K), float("nan"))),
+        MaskError,
+        "mask: found NaN or +inf: a float mask holds finite numbers and -inf only",
+    ),
+    "mask of another kind": (
+        lambda: call(mask="causal"),
+        DtypeError,
+        "mask: expected a Mask or a tensor, got str",
+    ),
+    "truth of a mask": (
+        lambda: causal() and padding([1]),
+        MaskError,
+        "mask: a mask has no truth value: combine masks with & | ~, not with and, or, not",
+    ),
+    "unknown score": (
+        lambda: call(score="scaled_dott"),
+        UnknownNameError,
+        "score: unknown name 'scaled_dott': did you mean 'scaled_dot'? known are dot, scaled_dot, additive, bilinear",
+    ),
+    "score with parameters": (
+        lambda: call(score="additive"),
+        ArgumentError,
+        "score: 'additive' has parameters of its own: pass regard.scores.Additive(query_dim, key_dim, hidden_dim)",
+    ),
+    "score of another kind": (
+        lambda: call(score=3),
+        DtypeError,
+        "score: expected a name, a Score or a callable, got int",
+    ),
+    "callable of wrong shape": (
+        lambda: call(score=lambda q, k: q.sum()),
+        ShapeError,
+        "score: the callable must give (b,h,q,k) = (2,3,5,7), it gave ()",
+    ),
+    "unprojected query": (
+        lambda: scores.Additive(2, 3, 4, project_query=False),
+        ArgumentError,
+        "query_dim: an unprojected query must be hidden_dim = 4 wide, got 2",
+    ),
+    "negative left": (
+        lambda: window(-3, 0),
+        ArgumentError,
+        "left: expected 0 or more keys, got -3: left=3 looks 3 keys to the left",
+    ),
+    "negative right": (lambda: window(3, -1), ArgumentError, "right: expected 0 or more keys, got -1"),
+    "window of floats": (lambda: window(1.5, 0), DtypeError, "left: expected an integer or None, got 1.5"),
+    "causal offset": (lambda: causal(1.5), DtypeError, "offset: expected an integer, a tensor (b,) or None, got 1.5"),
+    "offsets for another batch": (
+        lambda: call(mask=causal(torch.tensor([1, 2, 3]))),
+        ShapeError,
+        "offset: 3 offsets for a batch of 2",
+    ),
+    "lengths for another batch": (
+        lambda: call(mask=padding([1, 2, 3])),
+        ShapeError,
+        "padding: made for a batch of 3, but q has 2",
+    ),
+    "length too long": (
+        lambda: call(mask=padding([1, 8])),
+        ShapeError,
+        "padding: a length of 8, but k has only 7 keys",
+    ),
+    "negative length": (lambda: padding([1, -1]), MaskError, "keep: expected lengths of 0 or more, got -1"),
+    "padding of floats": (
+        lambda: padding(torch.ones(2, 3)),
+        DtypeError,
+        "keep: expected integer lengths or booleans, got torch.float32: use keep.bool(), True on real tokens",
+    ),
+    "padding of another length": (
+        lambda: call(mask=padding(torch.ones(B, 6, dtype=torch.bool))),
+        ShapeError,
+        "padding: made for 6 keys, but k has 7",
+    ),
+    "blocks too few": (
+        lambda: call(mask=blocks([[1]], size=4)),
+        ShapeError,
+        "layout: 1 x 1 blocks of 4 x 4 do not cover (q,k) = (5,7): give at least 2 x 2 blocks",
+    ),
+    "blocks of floats": (
+        lambda: blocks([[0.5]], size=4),
+        DtypeError,
+        "layout: expected booleans or integers, got torch.float32: use layout.bool()",
+    ),
+    "blocks of no size": (lambda: blocks([[1]], size=0), ArgumentError, "size: expected blocks of 1 or more, got 0"),
+    "blocks for other heads": (
+        lambda: call(mask=blocks(torch.ones(2, 1, 1, dtype=torch.bool), size=8)),
+        ShapeError,
+        "layout: made for 2 heads, but there are 3",
+    ),
+    "global tokens outside": (
+        lambda: call(mask=global_tokens([7])),
+        ShapeError,
+        "positions: global token 7, but there are only 7 keys",
+    ),
+    "global tokens negative": (
+        lambda: global_tokens([-1]),
+        ArgumentError,
+        "positions: expected positions of 0 or more, got -1: count from the start",
+    ),
+    "additive with numbers": (
+        lambda: Mask.from_additive(torch.ones(2, 2)),
+        MaskError,
+        "mask: expected only 0 and -inf, found other numbers: finite numbers are a bias: pass bias=...",
+    ),
+    "key padding mask of integers": (
+        lambda: Mask.from_key_padding_mask(torch.ones(2, 3, dtype=torch.long)),
+        MaskError,
+        "mask: expected a boolean (b,k) tensor, got torch.int64: use mask.bool()",
+    ),
+    "numbers where masks combine": (
+        lambda: causal() & torch.randn(Q, K),
+        MaskError,
+        "mask: finite numbers other than 0 are a bias, not a mask: pass them as bias=...",
+    ),
+    "bias axes": (
+        lambda: call(bias=torch.randn(4, 5, 7)),
+        ShapeError,
+        "bias: cannot broadcast (4,5,7) to (b,h,q,k) = (2,3,5,7): 4 batch given, 2 in q",
+    ),
+    "bias of booleans": (
+        lambda: call(bias=torch.ones(Q, K, dtype=torch.bool)),
+        DtypeError,
+        "bias: expected a floating dtype, got torch.bool: use mask=... to hide pairs",
+    ),
+    "bias of infinities": (
+        lambda: call(bias=torch.full((Q, K), float("-inf"))),
+        ArgumentError,
+        "bias: found NaN or infinity: hide pairs with mask=..., a bias is finite",
+    ),
+    "bias of another kind": (
+        lambda: call(bias="alibi"),
+        DtypeError,
+        "bias: expected a tensor or a position bias, got str",
+    ),
+    "bias for other heads": (lambda: call(bias=positions.ALiBi(4)), RegardError, "4"),
+    "scale": (lambda: call(scale=float("nan")), DtypeError, "scale: expected a finite number, got nan"),
+    "dropout": (lambda: call(dropout=1.5), ArgumentError, "dropout: expected a share from 0 to 1, got 1.5"),
+    "is_causal beside a mask": (
+        lambda: call(mask=causal(), is_causal=True),
+        UnknownArgumentError,
+        "is_causal: not an argument of attention(): use mask=regard.causal()",
+    ),
+    "attn_mask": (
+        lambda: call(attn_mask=torch.ones(Q, K, dtype=torch.bool)),
+        UnknownArgumentError,
+        "attn_mask: not an argument of attention(): use mask=..., where True may be attended",
+    ),
+    "key_padding_mask": (
+        lambda: call(key_padding_mask=torch.ones(B, K, dtype=torch.bool)),
+        UnknownArgumentError,
+        "key_padding_mask: not an argument of attention(): use mask=regard.Mask.from_key_padding_mask(...)",
+    ),
+    "misspelt argument": (
+        lambda: call(retrun_map=True),
+        UnknownArgumentError,
+        "retrun_map: not an argument of attention(): did you mean 'return_map'?",
+    ),
+    "weights": (
+        lambda: attention_weights(torch.randn(3, 4), torch.randn(5, 2)),
+        ShapeError,
+        "k: width 2, but q has 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_input_is_named(name):
+    bad, kind, message = CASES[name]
+    with pytest.raises(kind, match=re.escape(message)) as caught:
+        bad()
+    assert isinstance(caught.value, RegardError)
+
+
+def test_errors_are_also_the_kinds_that_callers_catch():
+    assert issubclass(ShapeError, ValueError)
+    assert issubclass(DtypeError, TypeError)
+    assert issubclass(UnknownArgumentError, TypeError)
+    assert issubclass(MissingExtraError, ImportError)
+
+
+def test_a_missing_extra_names_the_command():
+    message = str(MissingExtraError("matplotlib", "plot", "drawing"))
+    assert message == "drawing needs matplotlib: install it with  pip install 'regard[plot]'"
+
+
+def test_a_misspelt_public_name_suggests_the_right_one():
+    with pytest.raises(AttributeError, match="attention"):
+        regard.atention  # noqa: B018

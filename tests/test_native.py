@@ -1,0 +1,164 @@
+"""The compiled kernels: building, falling back, and the edges of their arithmetic."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from cases import forced
+
+from regard.kernels import additive, native, status
+
+needs_compiler = pytest.mark.skipif(
+    native.library().handle is None, reason=f"no compiled kernels: {native.library().why}"
+)
+PROGRAM = """
+import torch
+from regard.kernels import status
+from regard.kernels.additive import additive_scores
+a, c, v = (torch.randn(*s, generator=torch.Generator().manual_seed(1)) for s in [(2, 70, 64), (2, 60, 64), (64,)])
+expected = torch.tanh(a.double()[:, :, None] + c.double()[:, None]) @ v.double()
+assert torch.allclose(additive_scores(a, c, v).double(), expected, atol=1e-5)
+for line in status():
+    print(line.name, "|", line.active, "|", line.why)
+"""
+
+
+def run(tmp_path: Path, **environment: str) -> str:
+    clean = {k: v for k, v in os.environ.items() if k not in ("CC", "REGARD_NATIVE")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM],
+        env={**clean, "REGARD_CACHE": str(tmp_path / "cache"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_without_a_compiler_everything_works_and_doctor_says_why(tmp_path):
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    out = run(tmp_path, PATH=str(bare))
+    assert "additive, compiled C | False | no C compiler found" in out
+    assert "additive, blocked eager | True" in out
+    assert not (tmp_path / "cache").exists()
+
+
+def test_the_compiled_kernels_can_be_switched_off(tmp_path):
+    assert "compiled C | False | switched off by REGARD_NATIVE=0" in run(tmp_path, REGARD_NATIVE="0")
+
+
+def test_a_compiler_that_fails_is_no_disaster(tmp_path):
+    broken = tmp_path / "cc"
+    broken.write_text('#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "boom: no such instruction" >&2\nexit 1\n')
+    broken.chmod(0o755)
+    out = run(tmp_path, CC=str(broken))
+    assert "compiled C | False" in out
+    assert "boom: no such instruction" in out
+    assert list((tmp_path / "cache" / "kernels").iterdir()) == []
+
+
+@needs_compiler
+def test_the_library_is_built_once_and_found_again(tmp_path):
+    assert "compiled C | True | compiled with" in run(tmp_path)
+    built = list((tmp_path / "cache" / "kernels").iterdir())
+    assert len(built) == 1
+    stamp = built[0].stat().st_mtime_ns
+    run(tmp_path)
+    assert [p.stat().st_mtime_ns for p in (tmp_path / "cache" / "kernels").iterdir()] == [stamp]
+
+
+@needs_compiler
+def test_two_processes_may_build_it_at_once(tmp_path):
+    with ThreadPoolExecutor() as pool:
+        outs = list(pool.map(lambda _: run(tmp_path), range(3)))
+    assert all("compiled C | True" in out for out in outs)
+    assert len(list((tmp_path / "cache" / "kernels").iterdir())) == 1
+
+
+@needs_compiler
+def test_a_cache_that_cannot_be_written_is_gone_around(tmp_path):
+    blocked = tmp_path / "cache"
+    blocked.write_text("a file where a folder should be")
+    assert "compiled C | True" in run(tmp_path)
+
+
+@needs_compiler
+def test_a_damaged_library_is_built_again(tmp_path):
+    run(tmp_path)
+    built = next((tmp_path / "cache" / "kernels").iterdir())
+    built.write_bytes(b"not a library")
+    assert "additive, compiled C | True" in run(tmp_path)
+    assert built.stat().st_size > 1000
+
+
+def test_small_numbers_stay_what_they_are():
+    """Loading a library must not make the process flush denormals to zero."""
+    native.library()
+    assert (torch.tensor(1e-40) * 0.5).item() != 0
+    assert float("1e-310") * 0.5 != 0
+
+
+KERNELS = ["additive in torch", *(["additive in C"] if native.library().handle is not None else [])]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("size", [1.0, 15.0, 39.0, 45.0, 1e3, 1e30])
+def test_large_numbers_neither_overflow_nor_lose_their_sum(kernel, dtype, size):
+    random = torch.Generator().manual_seed(0)
+    a = torch.randn(2, 9, 33, generator=random, dtype=dtype) * size / 3
+    c = -a[:, :7] + torch.randn(2, 7, 33, generator=random, dtype=dtype)  # large numbers that cancel
+    v = torch.randn(33, generator=random, dtype=dtype)
+    a, c, v = (x.clamp(-size, size).requires_grad_() for x in (a, c, v))
+    with forced(kernel):
+        scores = additive.additive_scores(a, c, v)
+        found = [scores.detach(), *torch.autograd.grad(scores.sum(), (a, c, v))]
+    exact_inputs = [x.detach().double().requires_grad_() for x in (a, c, v)]
+    exact = torch.tanh(exact_inputs[0][:, :, None] + exact_inputs[1][:, None]) @ exact_inputs[2]
+    expected = [exact.detach(), *torch.autograd.grad(exact.sum(), exact_inputs)]
+    plain_inputs = [x.detach().requires_grad_() for x in (a, c, v)]
+    plain = torch.tanh(plain_inputs[0][:, :, None] + plain_inputs[1][:, None]) @ plain_inputs[2]
+    plains = [plain.detach(), *torch.autograd.grad(plain.sum(), plain_inputs)]
+    for got, want, theirs in zip(found, expected, plains, strict=True):
+        assert torch.isfinite(got).all()
+        error = (got.double() - want).pow(2).mean().sqrt()
+        limit = 3 * (theirs.double() - want).pow(2).mean().sqrt()
+        assert error <= limit + 20 * torch.finfo(dtype).eps * max(1.0, float(want.abs().max()))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_nan_is_not_swallowed(kernel):
+    a, c, v = torch.zeros(1, 3, 20), torch.zeros(1, 4, 20), torch.ones(20)
+    a[0, 1, 5] = float("nan")
+    a.requires_grad_()
+    with forced(kernel):
+        scores = additive.additive_scores(a, c, v)
+        (grad,) = torch.autograd.grad(scores.sum(), a)
+    assert scores[0, 1].isnan().all()
+    assert torch.isfinite(scores[0, [0, 2]]).all()
+    assert grad[0, 1, 5].isnan()
+
+
+def test_a_mean_in_v_costs_no_digits():
+    """The constant of 1 - 2r belongs into the sum: leaving it out loses digits when v has a mean."""
+    random = torch.Generator().manual_seed(3)
+    a, c = (torch.randn(1, 64, 256, generator=random) * 0.1 for _ in range(2))
+    v = torch.ones(256)
+    exact = torch.tanh(a.double()[:, :, None] + c.double()[:, None]) @ v.double()
+    plain = torch.tanh(a[:, :, None] + c[:, None]) @ v
+    for kernel in KERNELS:
+        with forced(kernel):
+            error = (additive.additive_scores(a, c, v).double() - exact).pow(2).mean().sqrt()
+        assert error <= 3 * (plain.double() - exact).pow(2).mean().sqrt()
+
+
+def test_status_lists_every_kernel():
+    names = [line.name.split(" ")[0].strip(",") for line in status()]
+    assert names == ["fused", "local", "local", "additive", "additive"]
+    assert all(line.why for line in status())
