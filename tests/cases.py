@@ -19,7 +19,19 @@ from regard.kernels import additive, local_native, native, plans
 from regard.shapes import Grid
 
 SCORES = ("dot", "scaled_dot", "additive", "bilinear")
-MASKS = ("none", "causal", "padding", "causal&padding", "window", "global", "blocks", "dense", "not", "offset", "nothing")
+MASKS = (
+    "none",
+    "causal",
+    "padding",
+    "causal&padding",
+    "window",
+    "global",
+    "blocks",
+    "dense",
+    "not",
+    "offset",
+    "nothing",
+)
 LAYOUTS = ("contiguous", "heads last", "strided")
 KERNELS = ("default", "additive in C", "additive in torch", "local in C", "local in torch")
 FULL = os.environ.get("REGARD_FULL") == "1"
@@ -121,7 +133,9 @@ class Tensors:
             "causal&padding": lambda: regard.causal() & regard.padding(lengths),
             "window": lambda: regard.window(3, 1),
             "global": lambda: regard.window(2, 2) | regard.global_tokens([p for p in (0, 4) if p < k]),
-            "blocks": lambda: regard.blocks(torch.rand(-(-q // 16), -(-k // 16), generator=self.random) < 0.5, 16),
+            "blocks": lambda: regard.blocks(
+                torch.rand(-(-q // 16), -(-k // 16), generator=self.random) < 0.5, 16
+            ),
             "dense": lambda: regard.masks.as_mask(torch.rand(b, h, q, k, generator=self.random) < 0.6),
             "not": lambda: ~regard.window(1, 1),
             "offset": lambda: regard.causal(offset=torch.arange(b) - 1),
@@ -201,7 +215,9 @@ def plain_scores(case: Case, q: Tensor, k: Tensor, x: dict[str, Tensor]) -> Tens
 
 def _with_gradients(t: Tensors, out: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     leaves = t.leaves
-    grads = torch.autograd.grad(out, list(leaves.values()), t.upstream, allow_unused=True, materialize_grads=True)
+    grads = torch.autograd.grad(
+        out, list(leaves.values()), t.upstream, allow_unused=True, materialize_grads=True
+    )
     return out.detach(), dict(zip(leaves, (g.detach() for g in grads), strict=True))
 
 

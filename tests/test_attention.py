@@ -8,7 +8,16 @@ import torch.nn.functional as F
 from cases import forced
 
 import regard
-from regard import attention, attention_weights, attention_with_weights, causal, padding, positions, scores, window
+from regard import (
+    attention,
+    attention_weights,
+    attention_with_weights,
+    causal,
+    padding,
+    positions,
+    scores,
+    window,
+)
 from regard.kernels import additive, dispatch, local, native
 
 B, H, Q, K, D, E = 2, 6, 5, 7, 11, 13
@@ -24,7 +33,9 @@ def test_an_answer_by_hand():
     assert torch.allclose(attention_weights(q, k), torch.tensor([[0.75, 0.25]]))
     assert torch.allclose(attention(q, k, v), torch.tensor([[5.0]]))
     assert torch.allclose(attention(q, k, v, mask=torch.tensor([[0, 1]])), torch.tensor([[8.0]]))
-    assert torch.allclose(attention(q, k, v, bias=torch.tensor([[0.0, math.log(3.0)]])), torch.tensor([[6.0]]))
+    assert torch.allclose(
+        attention(q, k, v, bias=torch.tensor([[0.0, math.log(3.0)]])), torch.tensor([[6.0]])
+    )
 
 
 def test_document_003s_worked_example():
@@ -55,7 +66,12 @@ def test_axes_come_back_as_they_were_given(axes):
 def test_grouped_heads_equal_repeated_ones(groups, mask):
     q, k, v = tensors(g=groups)
     repeated = [x.repeat_interleave(H // groups, dim=1) for x in (k, v)]
-    for score in ("scaled_dot", scores.Additive(D, D, 4), scores.Bilinear(D, D), lambda q, k: -torch.cdist(q, k)):
+    for score in (
+        "scaled_dot",
+        scores.Additive(D, D, 4),
+        scores.Bilinear(D, D),
+        lambda q, k: -torch.cdist(q, k),
+    ):
         out, seen = attention(q, k, v, mask=mask, score=score, return_map=True)
         expected, whole = attention(q, *repeated, mask=mask, score=score, return_map=True)
         assert torch.allclose(out, expected, atol=1e-6)
@@ -66,14 +82,18 @@ def test_the_plain_call_equals_torchs():
     q, k, v = (x.requires_grad_() for x in (torch.randn(2, 4, 33, 16) for _ in range(3)))
     ours, theirs = attention(q, k, v), F.scaled_dot_product_attention(q, k, v)
     assert torch.equal(ours, theirs)
-    assert torch.equal(attention(q, k, v, mask=causal()), F.scaled_dot_product_attention(q, k, v, is_causal=True))
+    assert torch.equal(
+        attention(q, k, v, mask=causal()), F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    )
 
 
 def test_causal_continues_a_cache():
     q, k, v = (torch.randn(1, 2, 9, 8) for _ in range(3))
     whole = attention(q, k, v, mask=causal())
     for start in (1, 4, 8):
-        tail = attention(q[:, :, start:], k, v, mask=causal())  # the queries that continue it: both end together
+        tail = attention(
+            q[:, :, start:], k, v, mask=causal()
+        )  # the queries that continue it: both end together
         assert torch.allclose(tail, whole[:, :, start:], atol=1e-6)
 
 
@@ -90,7 +110,12 @@ def test_masks_and_biases_add_up():
     expected = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(D) + bias + mask, dim=-1) @ v
     assert torch.allclose(attention(q, k, v, mask=mask, bias=bias), expected, atol=1e-5)
     alibi = positions.ALiBi(H)
-    expected = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(D) + mask + alibi(regard.shapes.Grid(B, H, Q, K)), -1) @ v
+    expected = (
+        torch.softmax(
+            q @ k.transpose(-2, -1) / math.sqrt(D) + mask + alibi(regard.shapes.Grid(B, H, Q, K)), -1
+        )
+        @ v
+    )
     assert torch.allclose(attention(q, k, v, mask=mask, bias=alibi), expected, atol=1e-5)
 
 
@@ -148,7 +173,9 @@ def test_each_kernel_is_taken_where_it_should_be(monkeypatch):
     taken = []
     for module, name in [(dispatch, "local_attention"), (dispatch, "_fused"), (dispatch, "_dense")]:
         real = getattr(module, name)
-        monkeypatch.setattr(module, name, lambda *a, _n=name, _r=real, **o: (taken.append(_n), _r(*a, **o))[1])
+        monkeypatch.setattr(
+            module, name, lambda *a, _n=name, _r=real, **o: (taken.append(_n), _r(*a, **o))[1]
+        )
 
     def used(n=16, **options):
         taken.clear()
@@ -189,13 +216,18 @@ def test_the_compiled_kernels_do_not_depend_on_the_number_of_threads():
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            a, c = torch.randn(3, 90, 32, generator=torch.Generator().manual_seed(0)), score.W2.weight.new_ones(3, 80, 32)
+            a, c = (
+                torch.randn(3, 90, 32, generator=torch.Generator().manual_seed(0)),
+                score.W2.weight.new_ones(3, 80, 32),
+            )
             a.requires_grad_()
             with forced("additive in C"):
                 s = additive.additive_scores(a, c, score.v)
             with forced("local in C"):
                 out, _ = local.local_attention(q, k, v, _job(q))
-            results.append([s, *torch.autograd.grad(s.sum(), a), out, *torch.autograd.grad(out.sum(), (q, k, v))])
+            results.append(
+                [s, *torch.autograd.grad(s.sum(), a), out, *torch.autograd.grad(out.sum(), (q, k, v))]
+            )
     finally:
         torch.set_num_threads(before)
     for one, two in zip(*results, strict=True):

@@ -18,7 +18,12 @@ def _mechanisms():
     """Every score on the path it takes by itself, and each kernel by force on what it can do."""
     found = [("default", score) for score in SCORES]
     found += [(kernel, "additive") for kernel in KERNELS if kernel.startswith("additive")]
-    found += [(kernel, score) for kernel in KERNELS if kernel.startswith("local") for score in ("scaled_dot", "bilinear")]
+    found += [
+        (kernel, score)
+        for kernel in KERNELS
+        if kernel.startswith("local")
+        for score in ("scaled_dot", "bilinear")
+    ]
     return found
 
 
@@ -89,6 +94,8 @@ def test_float64_equals_the_oracle(kernel, score):
         np.testing.assert_allclose(out.numpy(), expected, rtol=0, atol=1e-12)
         for name, grad in grads.items():
             scale = max(1.0, float(np.abs(expected_grads[name]).max(initial=0)))
-            np.testing.assert_allclose(grad.numpy(), expected_grads[name], rtol=0, atol=1e-12 * scale, err_msg=name)
+            np.testing.assert_allclose(
+                grad.numpy(), expected_grads[name], rtol=0, atol=1e-12 * scale, err_msg=name
+            )
 
     check()

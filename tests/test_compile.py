@@ -51,7 +51,9 @@ def test_compiled_numbers_are_the_same(name):
 def test_a_long_window_compiles_too():
     torch._dynamo.reset()
     q, k, v = (torch.randn(1, 1, 700, D) for _ in range(3))
-    compiled = torch.compile(lambda q, k, v: attention(q, k, v, mask=window(9, 0)), fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(
+        lambda q, k, v: attention(q, k, v, mask=window(9, 0)), fullgraph=True, backend="aot_eager"
+    )
     assert torch.allclose(compiled(q, k, v), attention(q, k, v, mask=window(9, 0)), atol=1e-5)
 
 

@@ -6,7 +6,18 @@ import pytest
 import torch
 
 import regard
-from regard import Mask, attention, attention_weights, blocks, causal, global_tokens, padding, positions, scores, window
+from regard import (
+    Mask,
+    attention,
+    attention_weights,
+    blocks,
+    causal,
+    global_tokens,
+    padding,
+    positions,
+    scores,
+    window,
+)
 from regard.errors import (
     ArgumentError,
     DtypeError,
@@ -63,7 +74,11 @@ CASES = {
         ShapeError,
         "v: 6 values for 7 keys: k is (2,3,7,11), v is (2,3,6,13)",
     ),
-    "axes": (lambda: call(k=torch.randn(K, D)), ShapeError, "k: 2 axes, but q has 4: q is (2,3,5,11), k is (7,11)"),
+    "axes": (
+        lambda: call(k=torch.randn(K, D)),
+        ShapeError,
+        "k: 2 axes, but q has 4: q is (2,3,5,11), k is (7,11)",
+    ),
     "too few axes": (
         lambda: call(torch.randn(3)),
         ShapeError,
@@ -162,7 +177,11 @@ CASES = {
     ),
     "negative right": (lambda: window(3, -1), ArgumentError, "right: expected 0 or more keys, got -1"),
     "window of floats": (lambda: window(1.5, 0), DtypeError, "left: expected an integer or None, got 1.5"),
-    "causal offset": (lambda: causal(1.5), DtypeError, "offset: expected an integer, a tensor (b,) or None, got 1.5"),
+    "causal offset": (
+        lambda: causal(1.5),
+        DtypeError,
+        "offset: expected an integer, a tensor (b,) or None, got 1.5",
+    ),
     "offsets for another batch": (
         lambda: call(mask=causal(torch.tensor([1, 2, 3]))),
         ShapeError,
@@ -199,7 +218,11 @@ CASES = {
         DtypeError,
         "layout: expected booleans or integers, got torch.float32: use layout.bool()",
     ),
-    "blocks of no size": (lambda: blocks([[1]], size=0), ArgumentError, "size: expected blocks of 1 or more, got 0"),
+    "blocks of no size": (
+        lambda: blocks([[1]], size=0),
+        ArgumentError,
+        "size: expected blocks of 1 or more, got 0",
+    ),
     "blocks for other heads": (
         lambda: call(mask=blocks(torch.ones(2, 1, 1, dtype=torch.bool), size=8)),
         ShapeError,

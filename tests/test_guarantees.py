@@ -82,7 +82,11 @@ def test_what_no_query_may_see_reaches_nothing(kernel, dtype, poison):
         for x in (k, v)
     )
     score = _score(kernel, dtype)
-    for mask in (padding(lengths), (window(3, 3) | global_tokens(2)) & padding(lengths), padding(~hidden) & causal()):
+    for mask in (
+        padding(lengths),
+        (window(3, 3) | global_tokens(2)) & padding(lengths),
+        padding(~hidden) & causal(),
+    ):
         for way in _ways(kernel):
             clean = way(q, k, v, mask=mask, score=score)
             out = way(q, bad_k, bad_v, mask=mask, score=score)
@@ -134,7 +138,9 @@ def test_a_padded_batch_equals_each_sequence_alone(kernel):
         score = _score(kernel, torch.float32)
         together = attention(q, k, v, mask=mask, score=score)
         for i, n in enumerate(lengths):
-            alone = attention(q[i : i + 1, :, :n], k[i : i + 1, :, :n], v[i : i + 1, :, :n], mask=extra, score=score)
+            alone = attention(
+                q[i : i + 1, :, :n], k[i : i + 1, :, :n], v[i : i + 1, :, :n], mask=extra, score=score
+            )
             assert torch.allclose(together[i : i + 1, :, :n], alone, atol=2e-6, rtol=0)
 
 
@@ -161,7 +167,9 @@ GRADCHECKED = {
     "window": lambda: window(1, 1),
     "global": lambda: window(0, 0) | global_tokens([1]),
     "blocks": lambda: regard.blocks([[1, 0, 0], [0, 1, 1]], 2),
-    "empty row": lambda: regard.masks.as_mask(torch.tensor([[1, 1, 0, 1, 0], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0]])),
+    "empty row": lambda: regard.masks.as_mask(
+        torch.tensor([[1, 1, 0, 1, 0], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0]])
+    ),
 }
 
 
@@ -176,7 +184,10 @@ def test_gradcheck_every_mechanism_and_mask(kernel, name, score):
         "bilinear": lambda: scores.Bilinear(2, 2).double(),
         "callable": lambda: lambda q, k: -torch.cdist(q, k).pow(2),
     }.get(score, lambda: score)()
-    q, k, v = (torch.randn(2, h, n, w, dtype=torch.float64, requires_grad=True) for h, n, w in [(2, 3, 2), (1, 5, 2), (1, 5, 3)])
+    q, k, v = (
+        torch.randn(2, h, n, w, dtype=torch.float64, requires_grad=True)
+        for h, n, w in [(2, 3, 2), (1, 5, 2), (1, 5, 3)]
+    )
     bias = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)[None].detach().requires_grad_()
     parameters = list(made.parameters()) if isinstance(made, torch.nn.Module) else []
     mask = GRADCHECKED[name]()
@@ -184,5 +195,6 @@ def test_gradcheck_every_mechanism_and_mask(kernel, name, score):
         lambda q, k, v, *rest: attention(q, k, v, score=made, mask=mask), (q, k, v, *parameters)
     )
     assert torch.autograd.gradcheck(
-        lambda q, k, v, bias, *rest: attention(q, k, v, score=made, mask=mask, bias=bias), (q, k, v, bias, *parameters)
+        lambda q, k, v, bias, *rest: attention(q, k, v, score=made, mask=mask, bias=bias),
+        (q, k, v, bias, *parameters),
     )

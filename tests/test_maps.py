@@ -60,7 +60,9 @@ def _pooled(w, rows, cols, how):
             r = [x for x in range(q) if x * rows // q == i]
             c = [x for x in range(k) if x * cols // k == j]
             cell = w[:, :, r][..., c]
-            out[:, :, i, j] = {"max": cell.amax((2, 3)), "mean": cell.mean((2, 3)), "sum": cell.sum((2, 3))}[how]
+            out[:, :, i, j] = {"max": cell.amax((2, 3)), "mean": cell.mean((2, 3)), "sum": cell.sum((2, 3))}[
+                how
+            ]
     return out
 
 
@@ -101,7 +103,9 @@ def test_a_map_from_the_local_kernels_is_exact(kernel):
 def test_half_precision_maps_sum_to_one(dtype):
     q, k, v = (torch.randn(1, 2, n, 16).to(dtype) for n in (5, 7, 7))
     _, seen = attention(q, k, v, return_map=True)
-    assert torch.allclose(seen.weights().sum(-1), torch.ones(()), atol=1e-3 if dtype != torch.float32 else 1e-6)
+    assert torch.allclose(
+        seen.weights().sum(-1), torch.ones(()), atol=1e-3 if dtype != torch.float32 else 1e-6
+    )
 
 
 def test_a_map_holds_on_to_nothing_that_may_change():
@@ -154,7 +158,9 @@ def test_streaming_never_holds_more_than_its_bound(score, monkeypatch):
     for name, ask in asked.items():
         with _Largest() as mode:
             ask()
-        assert mode.numel <= 1.01 * 2**14 * (2 if score == "additive" else 1), name  # cells of uneven size are filled up
+        assert mode.numel <= 1.01 * 2**14 * (2 if score == "additive" else 1), (
+            name
+        )  # cells of uneven size are filled up
     with _Largest() as mode:
         seen.weights()
     assert mode.numel == 2 * n * n
@@ -172,10 +178,14 @@ def test_a_callable_can_be_read_and_is_saved_only_as_weights(tmp_path):
 
     q, k, v = torch.randn(2, 5, 3), torch.randn(2, 7, 3), torch.randn(2, 7, 2)
     out, seen = attention(q, k, v, score=distance, mask=causal(), scale=2.0, return_map=True)
-    w = torch.softmax((distance(q, k) * 2).masked_fill(~causal().dense(regard.shapes.Grid(1, 1, 5, 7))[0], -torch.inf), -1)
+    w = torch.softmax(
+        (distance(q, k) * 2).masked_fill(~causal().dense(regard.shapes.Grid(1, 1, 5, 7))[0], -torch.inf), -1
+    )
     assert torch.allclose(seen.weights()[:, 0], w, atol=1e-6)
     assert torch.allclose(out, w @ v, atol=1e-6)
-    with pytest.raises(ArgumentError, match=r"your own function cannot be saved by its parts: use .*as_weights=True"):
+    with pytest.raises(
+        ArgumentError, match=r"your own function cannot be saved by its parts: use .*as_weights=True"
+    ):
         seen.save(tmp_path / "map.safetensors")
     assert list(tmp_path.iterdir()) == []
     seen.save(tmp_path / "map.safetensors", as_weights=True)
@@ -186,9 +196,13 @@ def test_a_callable_that_looks_at_positions_is_refused():
     def positional(q, k):
         return q @ k.transpose(-2, -1) + torch.arange(k.shape[-2])
 
-    with pytest.raises(ArgumentError, match=r"score: the callable scores a pair differently .* put positions into bias"):
+    with pytest.raises(
+        ArgumentError, match=r"score: the callable scores a pair differently .* put positions into bias"
+    ):
         attention(torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 4), score=positional, return_map=True)
-    attention(torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 4), score=positional)  # without a map it may
+    attention(
+        torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 4), score=positional
+    )  # without a map it may
 
 
 # ---- files
@@ -288,7 +302,11 @@ def test_altered_files_are_named_errors_or_harmless(tmp_path):
         (lambda m: m.pooled(1, 0), ArgumentError, "cols: expected 1 to 7 cells, got 0"),
         (lambda m: m.pooled(1, 1, how="men"), ArgumentError, "how: unknown name 'men': did you mean 'mean'?"),
         (lambda m: AttentionMap.from_weights(-torch.eye(2)), ArgumentError, "weights: found negative"),
-        (lambda m: AttentionMap.from_weights(torch.eye(2).long()), DtypeError, "weights: expected a floating dtype"),
+        (
+            lambda m: AttentionMap.from_weights(torch.eye(2).long()),
+            DtypeError,
+            "weights: expected a floating dtype",
+        ),
         (lambda m: AttentionMap.from_weights(torch.ones(3)), ShapeError, r"weights: expected \(q,k\)"),
     ],
 )

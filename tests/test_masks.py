@@ -75,7 +75,12 @@ def test_masks_combine_with_tensors_from_both_sides():
 def test_a_tensor_means_what_its_shape_says(shape):
     keep = torch.rand(shape) < 0.5
     four = keep[None, None] if len(shape) == 2 else keep[:, None] if len(shape) == 3 else keep
-    for given_mask in (keep, keep.int(), keep.long() * 5, torch.zeros(shape).masked_fill(~keep, float("-inf"))):
+    for given_mask in (
+        keep,
+        keep.int(),
+        keep.long() * 5,
+        torch.zeros(shape).masked_fill(~keep, float("-inf")),
+    ):
         assert torch.equal(full(as_mask(given_mask)), four.expand(tuple(GRID)))
 
 
@@ -99,7 +104,12 @@ def test_torchs_inverted_padding_mask_enters_by_its_own_door():
 
 @pytest.mark.parametrize("name", RULES)
 def test_seen_keys_are_those_of_some_query(name):
-    for mask in (RULES[name][0], RULES[name][0] & padding([5, 7]), RULES[name][0] & ~window(1, 1), ~RULES[name][0]):
+    for mask in (
+        RULES[name][0],
+        RULES[name][0] & padding([5, 7]),
+        RULES[name][0] & ~window(1, 1),
+        ~RULES[name][0],
+    ):
         expected = full(mask).any(dim=2)
         seen = mask.seen_keys(GRID)
         found = torch.ones(2, 3, 7, dtype=torch.bool) if seen is None else seen.expand(2, 3, 7)
@@ -129,7 +139,9 @@ LEAVES = st.one_of(
     st.builds(window, st.integers(0, 9), st.integers(0, 9)),
     st.builds(global_tokens, st.lists(st.integers(0, 11), max_size=3)),
     st.builds(
-        lambda seed, size: blocks(torch.rand(14, 14, generator=torch.Generator().manual_seed(seed)) < 0.4, size),
+        lambda seed, size: blocks(
+            torch.rand(14, 14, generator=torch.Generator().manual_seed(seed)) < 0.4, size
+        ),
         st.integers(0, 99),
         st.integers(3, 5),
     ),
@@ -146,7 +158,9 @@ TREES = st.recursive(
 
 
 @examples(300, 2000)
-@given(mask=TREES, q=st.integers(1, 29), k=st.integers(12, 29), size=st.integers(1, 7), seed=st.integers(0, 99))
+@given(
+    mask=TREES, q=st.integers(1, 29), k=st.integers(12, 29), size=st.integers(1, 7), seed=st.integers(0, 99)
+)
 def test_block_arithmetic_is_sound_in_any_order(mask, q, k, size, seed):
     grid = Grid(1, 1, q, k)
     random = np.random.default_rng(seed)

@@ -55,7 +55,9 @@ def test_the_compiled_kernels_can_be_switched_off(tmp_path):
 
 def test_a_compiler_that_fails_is_no_disaster(tmp_path):
     broken = tmp_path / "cc"
-    broken.write_text('#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "boom: no such instruction" >&2\nexit 1\n')
+    broken.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "boom: no such instruction" >&2\nexit 1\n'
+    )
     broken.chmod(0o755)
     out = run(tmp_path, CC=str(broken))
     assert "compiled C | False" in out

@@ -26,7 +26,9 @@ def status() -> list[KernelStatus]:
     return [
         KernelStatus("fused products (dot, scaled dot, bilinear)", flash, f"torch {torch.__version__}"),
         KernelStatus("local (window, global tokens, blocks), compiled C", native, why),
-        KernelStatus("local, gathered blocks", flash, "for float64 and biases, and where nothing is compiled"),
+        KernelStatus(
+            "local, gathered blocks", flash, "for float64 and biases, and where nothing is compiled"
+        ),
         KernelStatus("additive, compiled C", native, f"{why}; {small}"),
         KernelStatus("additive, blocked eager", not native, "stands in where nothing is compiled"),
     ]
