@@ -257,7 +257,7 @@ def magnitudes(t: Tensors) -> dict[str, float]:
     """RMS of what each gradient would be if nothing cancelled: the ruler for an error of a few ulp."""
     x = {name: value.detach().double().abs().requires_grad_() for name, value in t.leaves.items()}
     signed = {name: value.detach().double() for name, value in t.leaves.items()}
-    out, w = plain_output(t, signed)
+    _, w = plain_output(t, signed)
     groups = t.case.h // t.case.g
     v = x["v"].repeat_interleave(groups, dim=1)
     g = t.upstream.double().abs()

@@ -122,7 +122,7 @@ def test_masks_and_biases_add_up():
 @pytest.mark.parametrize("score", ["dot", "scaled_dot", scores.Bilinear(D, D), scores.Additive(D, D, 4)])
 def test_scale_replaces_the_scores_own_factor(score):
     q, k, v = tensors()
-    formula = score if callable(score) else (lambda q, k: q @ k.transpose(-2, -1))
+    formula = score if isinstance(score, scores.Score) else scores.Dot()
     expected = torch.softmax(formula(q, k) * 0.3, dim=-1) @ v
     assert torch.allclose(attention(q, k, v, score=score, scale=0.3), expected, atol=1e-5)
 

@@ -3,8 +3,22 @@
 import numpy as np
 import pytest
 import torch
-from cases import KERNELS, LARGE, SCORES, SMALL, Tensors, cases, examples, forced, magnitudes, oracle, ours
-from cases import ours_with_weights, plain, rms
+from cases import (
+    KERNELS,
+    LARGE,
+    SCORES,
+    SMALL,
+    Tensors,
+    cases,
+    examples,
+    forced,
+    magnitudes,
+    oracle,
+    ours,
+    ours_with_weights,
+    plain,
+    rms,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -258,6 +258,11 @@ CASES = {
         ShapeError,
         "bias: cannot broadcast (4,5,7) to (b,h,q,k) = (2,3,5,7): 4 batch given, 2 in q",
     ),
+    "bias of the heads": (
+        lambda: call(bias=torch.randn(H, Q, K)),
+        ShapeError,
+        "3 batch given, 2 in q; three axes always mean (b,q,k): use bias[None] for (h,q,k)",
+    ),
     "bias of booleans": (
         lambda: call(bias=torch.ones(Q, K, dtype=torch.bool)),
         DtypeError,

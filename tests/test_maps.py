@@ -1,5 +1,6 @@
 """AttentionMap: every question it answers equals the answer from the whole matrix, without ever holding it."""
 
+import contextlib
 import json
 import struct
 
@@ -27,7 +28,7 @@ def _map(t: Tensors) -> AttentionMap:
 def _check_against(seen: AttentionMap, w: torch.Tensor, atol: float) -> None:
     """Everything a map says, against the matrix w (b,h,q,k)."""
     close = lambda a, b: torch.allclose(a.double(), b.double(), atol=atol)  # noqa: E731
-    b, h, q, k = w.shape
+    q, k = w.shape[2:]
     assert seen.shape == w.shape
     assert close(seen.weights(), w)
     assert np.allclose(seen.numpy(), w.numpy(), atol=atol)
@@ -211,7 +212,7 @@ SAVED = {
     "plain": {},
     "masked": {"mask": (window(2, 1) | global_tokens([1])) & padding([6, 4]) & ~causal(offset=-3)},
     "stored mask": {"mask": torch.rand(2, 5, 6) < 0.7},
-    "biased": {"bias": torch.randn(3, 5, 6)},
+    "biased": {"bias": torch.randn(1, 3, 5, 6)},
     "both": {"mask": torch.randn(5, 6), "bias": positions.ALiBi(3)},
     "alibi": {"bias": positions.ALiBi(3)},
     "relative": {"bias": positions.RelativeBias(3)},
@@ -231,8 +232,7 @@ def test_a_map_comes_back_from_its_file(name, tmp_path):
         back = AttentionMap.load(path)
         assert back.shape == part.shape
         assert torch.equal(back.weights(), part.weights())
-        assert [p.name for p in tmp_path.iterdir()] == sorted(p.name for p in tmp_path.iterdir())
-    assert not list(tmp_path.glob("*.part"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == [f"{n}.safetensors" for n in range(3)]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -280,10 +280,8 @@ def test_altered_files_are_named_errors_or_harmless(tmp_path):
             for _ in range(random.integers(1, 4)):
                 bad[random.integers(0, 8 + header)] = random.integers(0, 256)
         path.write_bytes(bytes(bad))
-        try:
+        with contextlib.suppress(FileError):  # any other error fails the test
             AttentionMap.load(path).weights()
-        except FileError:
-            pass
 
 
 # ---- bad input

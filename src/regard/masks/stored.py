@@ -148,6 +148,8 @@ def check_broadcast(name: str, shape: torch.Size, grid: Grid) -> None:
             hint = f"{given} {word} given, {needed} in {'k' if axis == 'k' else 'q'}"
             if len(shape) == 2 and tuple(shape) == (grid.b, grid.k):
                 hint += "; two axes always mean (q,k): use regard.padding(mask) for (b,k)"
+            if len(shape) == 3 and shape[0] == grid.h:
+                hint += f"; three axes always mean (b,q,k): use {name}[None] for (h,q,k)"
             raise ShapeError(name, f"cannot broadcast {axes(shape)} to (b,h,q,k) = {axes(grid)}", hint)
 
 
