@@ -19,8 +19,8 @@ demo: $(READY) ## the tour: a worked example, then attention drawn here and in r
 test: $(READY) ## the tests that take seconds, and the examples in the docstrings
 	$(BIN)/python -m pytest -q -m "not slow"
 
-test-all: $(READY) ## all tests, the slow ones too
-	$(BIN)/python -m pytest -q
+test-all: $(READY) ## all tests: the slow ones too, and thousands of made-up cases instead of hundreds
+	REGARD_FULL=1 $(BIN)/python -m pytest -q
 
 check: $(READY) ## lint, formatting and types
 	$(BIN)/ruff check .

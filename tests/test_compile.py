@@ -65,3 +65,23 @@ def test_a_layer_compiles_whole():
         lambda x: layer(x, x, x, mask=causal(), need_weights=False)[0], fullgraph=True, backend="aot_eager"
     )
     assert torch.allclose(compiled(x), layer(x, x, x, mask=causal())[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("mask", [torch.ones(5, 5).tril(), torch.randn(5, 5), torch.zeros(5, 5)])
+def test_a_layer_reads_float_masks_alike_when_compiled(mask):
+    torch._dynamo.reset()
+    layer = regard.MultiHeadAttention(12, 3)
+    x = torch.randn(2, 5, 12)
+    compiled = torch.compile(lambda x, mask: layer(x, x, x, mask=mask), fullgraph=True, backend="aot_eager")
+    for got, want in zip(compiled(x, mask), layer(x, x, x, mask=mask), strict=True):
+        assert torch.allclose(got, want, atol=1e-5)
+
+
+def test_a_map_can_be_made_while_compiled():
+    torch._dynamo.reset()
+    q, k, v = (torch.randn(1, 2, 6, D) for _ in range(3))
+    compiled = torch.compile(
+        lambda q, k, v: attention(q, k, v, mask=causal(), return_map=True), fullgraph=True, backend="aot_eager"
+    )
+    out, seen = compiled(q, k, v)
+    assert torch.allclose(seen.weights() @ v, out, atol=1e-5)

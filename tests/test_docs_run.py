@@ -46,7 +46,8 @@ def test_a_snippet_that_fails_would_be_seen(tmp_path):
     assert run("import regard\nregard.nothing_of_this_name", tmp_path).returncode != 0
 
 
-def test_both_readmes_have_the_same_code():
-    english, chinese = (blocks(ROOT / name) for name in ("README.md", "README.zh-CN.md"))
+@pytest.mark.parametrize("name", ["README", "docs/tutorial-code"])
+def test_both_languages_have_the_same_code(name):
+    english, chinese = (blocks(ROOT / f"{name}{ending}") for ending in (".md", ".zh-CN.md"))
     assert english == chinese
     assert any(kind == "python" for kind, _ in english)

@@ -56,7 +56,10 @@ def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
     """
     if not isinstance(mask, Tensor) or not mask.is_floating_point() or mask.requires_grad:
         return mask
-    return mask.bool() if bool(((mask == 0) | (mask == 1)).all()) else mask
+    marks = ((mask == 0) | (mask == 1)).all()
+    if torch.compiler.is_compiling():  # the same without a branch: a trace cannot look at numbers
+        return torch.where(marks, torch.zeros_like(mask).masked_fill(mask == 0, float("-inf")), mask)
+    return mask.bool() if bool(marks) else mask
 
 
 def blank_unseen(mask: Mask | Tensor | None, grid: Grid, *inputs: Tensor) -> tuple[Tensor, ...]:
