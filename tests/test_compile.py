@@ -81,7 +81,9 @@ def test_a_map_can_be_made_while_compiled():
     torch._dynamo.reset()
     q, k, v = (torch.randn(1, 2, 6, D) for _ in range(3))
     compiled = torch.compile(
-        lambda q, k, v: attention(q, k, v, mask=causal(), return_map=True), fullgraph=True, backend="aot_eager"
+        lambda q, k, v: attention(q, k, v, mask=causal(), return_map=True),
+        fullgraph=True,
+        backend="aot_eager",
     )
     out, seen = compiled(q, k, v)
     assert torch.allclose(seen.weights() @ v, out, atol=1e-5)

@@ -12,8 +12,12 @@ B, H, D, E = 2, 3, 8, 5
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
 
-def _score(kernel, dtype, width=D):
-    return scores.Additive(width, width, 7).to(dtype) if kernel.startswith("additive") else "scaled_dot"
+def _score(kernel, dtype):
+    return (
+        scores.Additive(D, D, 7).to(dtype)
+        if kernel.startswith("additive")
+        else scores.Bilinear(D, D).to(dtype)
+    )
 
 
 def _length(kernel):
@@ -92,11 +96,12 @@ def test_what_no_query_may_see_reaches_nothing(kernel, dtype, poison):
             out = way(q, bad_k, bad_v, mask=mask, score=score)
             assert torch.equal(out, clean)
             upstream = torch.ones_like(out)
-            grads = torch.autograd.grad(out, (q, bad_k, bad_v), upstream)
-            expected = torch.autograd.grad(clean, (q, k, v), upstream)
+            parameters = tuple(score.parameters())
+            grads = torch.autograd.grad(out, (q, bad_k, bad_v, *parameters), upstream)
+            expected = torch.autograd.grad(clean, (q, k, v, *parameters), upstream)
             for got, want in zip(grads, expected, strict=True):
                 assert torch.equal(got, want)
-            for grad in grads[1:]:
+            for grad in grads[1:3]:
                 assert (grad[hidden[:, None].expand(B, H, n)] == 0).all()
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
+import torch
 from torch import Tensor
 
 from regard.biases import Bias, SumOfBiases, as_bias
@@ -18,7 +19,7 @@ from regard.kernels.dispatch import Call, attend_with_weights, run, weights_of
 from regard.maps import AttentionMap, Recomputed
 from regard.masks import Mask, split_additive
 from regard.scores import Prepared, Score, as_score
-from regard.shapes import check_qkv, four_axes
+from regard.shapes import Grid, check_qkv, four_axes
 
 __all__ = ["attention", "attention_weights", "attention_with_weights"]
 
@@ -116,7 +117,7 @@ def attention_weights(
     tensor([[0.7500, 0.2500]])
     """
     call = _read(q, k, None, score, mask, bias, scale, 0.0)
-    return _like(weights_of(call)[0], q).to(q.dtype)
+    return _like(weights_of(call), q).to(q.dtype)
 
 
 def attention_with_weights(
@@ -161,9 +162,23 @@ def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
         bias = as_bias(bias, grid, q)
     elif bias is not None and not hasattr(bias, "tile"):
         bias = as_bias(bias, grid, q)  # raises
-    return Call(
-        four_axes(q), four_axes(k), four_axes(k if v is None else v), grid, score, scale, mask, bias, dropout
-    )
+    tensors = four_axes(q), *_without_unseen(four_axes(k), four_axes(k if v is None else v), mask, grid)
+    return Call(*tensors, grid, score, scale, mask, bias, dropout)
+
+
+def _without_unseen(k: Tensor, v: Tensor, mask: Mask | None, grid: Grid) -> tuple[Tensor, Tensor]:
+    """Zeros in place of keys and values that no query may see: NaN there must go nowhere.
+
+    It happens before anything is projected, since the gradient of a projection is a sum over all its inputs.
+    """
+    seen = None if mask is None else mask.seen_keys(grid)
+    if seen is None:
+        return k, v
+    seen = seen.to(k.device)
+    if seen.shape[1] not in (1, k.shape[1]):  # grouped heads: seen by any head of the group
+        seen = seen.unflatten(1, (k.shape[1], -1)).any(dim=2)
+    nothing = torch.zeros((), dtype=k.dtype, device=k.device)
+    return torch.where(seen[..., None], k, nothing), torch.where(seen[..., None], v, nothing)
 
 
 def _like(x: Tensor, q: Tensor) -> Tensor:

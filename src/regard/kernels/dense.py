@@ -17,7 +17,7 @@ from regard.kernels.additive import additive_scores
 from regard.scores import Prepared
 from regard.shapes import axes, wide_dtype
 
-__all__ = ["callable_scores", "expand_heads", "hide", "masked_softmax", "pair_scores", "weighted_sum"]
+__all__ = ["callable_scores", "expand_heads", "masked_softmax", "pair_scores", "weighted_sum"]
 
 
 def expand_heads(x: Tensor, heads: int) -> Tensor:
@@ -64,16 +64,6 @@ def masked_softmax(scores: Tensor, keep: Tensor | None) -> Tensor:
     some = keep.any(dim=-1, keepdim=True)  # a row without keys would be 0/0: it takes the softmax of anything
     weights = torch.softmax(scores.masked_fill(~keep & some, float("-inf")).masked_fill(~some, 0.0), dim=-1)
     return weights.masked_fill(~keep, 0.0)
-
-
-def hide(x: Tensor, seen: Tensor | None) -> Tensor:
-    """Zeros in place of keys or values that no query may see, so that NaN there goes nowhere.
-
-    ``x`` is ``(b,h,k,d)``, ``seen`` is ``(b or 1, h or 1, k)``.
-    """
-    if seen is None:
-        return x
-    return torch.where(seen[..., None], x, torch.zeros((), dtype=x.dtype, device=x.device))
 
 
 def weighted_sum(weights: Tensor, v: Tensor, dropout: float) -> Tensor:

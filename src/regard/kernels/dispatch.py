@@ -43,9 +43,8 @@ class Call(NamedTuple):
 
 def attend_with_weights(call: Call) -> tuple[Tensor, Tensor]:
     """Output ``(b,h,q,e)`` and weights ``(b,h,q,k)``, both in the wide dtype."""
-    weights, seen = weights_of(call)
-    v = dense.hide(call.v, _per_group(seen, call.v.shape[1]))
-    return dense.weighted_sum(weights, v, call.dropout), weights
+    weights = weights_of(call)
+    return dense.weighted_sum(weights, call.v, call.dropout), weights
 
 
 def run(call: Call, want_lse: bool) -> tuple[Tensor, Tensor | None, Prepared | None]:
@@ -88,18 +87,13 @@ def _fused(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor 
     q, k, v, grid = ready.q, ready.k, call.v, call.grid
     run = sdpa.fused_with_lse if want_lse else sdpa.fused
     if call.mask is None and call.bias is None:
-        if (
-            k.shape[1] != grid.h
-        ):  # grouped heads: the queries of a group stand behind one another, k is not copied
+        if k.shape[1] != grid.h:  # the queries of a group stand behind one another: k is not copied
             folded = q.reshape(grid.b, k.shape[1], -1, q.shape[-1])
             return _unfold(run(folded, k, v, ready.scale, None, False), grid)
         return _pair(run(q, k, v, ready.scale, None, False))
     if _is_plain_causal(call):
-        seen = min(grid.q, grid.k)  # later keys are seen by nobody: what stands there must not matter
-        return _pair(run(q, k[:, :, :seen], v[:, :, :seen], ready.scale, None, True))
-    added, seen = _added(call, q.dtype)
-    k, v = (dense.hide(x, _per_group(seen, x.shape[1])) for x in (k, v))
-    return _pair(run(q, k, v, ready.scale, added, False))
+        return _pair(run(q, k, v, ready.scale, None, True))
+    return _pair(run(q, k, v, ready.scale, _added(call, q.dtype), False))
 
 
 def _dense(call: Call, ready: Prepared | None, want_lse: bool) -> tuple[Tensor, Tensor | None]:
@@ -122,64 +116,55 @@ def _dense(call: Call, ready: Prepared | None, want_lse: bool) -> tuple[Tensor, 
 def _dense_rows(
     call: Call, ready: Prepared | None, rows: slice, want_lse: bool
 ) -> tuple[Tensor, Tensor | None]:
-    weights, seen, lse = _weights_of_rows(call, ready, rows, want_lse)
-    v = dense.hide(call.v, _per_group(seen, call.v.shape[1]))
-    return dense.weighted_sum(weights, v, call.dropout).to(call.v.dtype), lse
+    weights, lse = _weights_of_rows(call, ready, rows, want_lse)
+    return dense.weighted_sum(weights, call.v, call.dropout).to(call.v.dtype), lse
 
 
-def weights_of(call: Call) -> tuple[Tensor, Tensor | None]:
-    """All weights ``(b,h,q,k)`` in the wide dtype, and which keys some query may see."""
-    return _weights_of_rows(call, call.ready(), slice(0, call.grid.q), False)[:2]
+def weights_of(call: Call) -> Tensor:
+    """All weights ``(b,h,q,k)`` in the wide dtype."""
+    return _weights_of_rows(call, call.ready(), slice(0, call.grid.q), False)[0]
 
 
 def _weights_of_rows(
     call: Call, ready: Prepared | None, rows: slice, want_lse: bool
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Weights ``(b,h,rows,k)``, keys that some query may see, and the log-sum-exp if wanted."""
+) -> tuple[Tensor, Tensor | None]:
+    """Weights ``(b,h,rows,k)``, and the log-sum-exp ``(b,h,rows)`` if wanted."""
     grid, device = call.grid, call.q.device
     i = torch.arange(rows.start, rows.stop, device=device)[:, None]
     j = torch.arange(grid.k, device=device)[None, :]
-    keep = seen = None
-    if call.mask is not None:
-        whole = rows == slice(0, grid.q)
-        keep = call.mask.dense(grid, device) if whole else call.mask.allow(i, j, grid)
-        seen = keep.any(dim=2).expand(-1, -1, grid.k) if whole else call.mask.seen_keys(grid)
-    scores = _scores_of_rows(call, ready, rows, _per_group(seen, call.k.shape[1]))
+    scores = _scores_of_rows(call, ready, rows)
     if call.bias is not None:
         scores = scores + call.bias.tile(i, j, grid).to(scores.dtype)
+    keep = None if call.mask is None else call.mask.allow(i, j, grid)
     lse = None
     if want_lse:
         hidden = scores if keep is None else scores.masked_fill(~keep, float("-inf"))
         lse = torch.logsumexp(hidden.detach(), dim=-1)
-    return dense.masked_softmax(scores, keep), seen, lse
+    return dense.masked_softmax(scores, keep), lse
 
 
-def _scores_of_rows(call: Call, ready: Prepared | None, rows: slice, seen: Tensor | None) -> Tensor:
-    """Scores ``(b,h,rows,k)`` in the wide dtype; keys that nobody sees count as zeros."""
+def _scores_of_rows(call: Call, ready: Prepared | None, rows: slice) -> Tensor:
+    """Scores ``(b,h,rows,k)`` in the wide dtype."""
     if ready is not None:
-        return dense.pair_scores(ready._replace(q=ready.q[:, :, rows], k=dense.hide(ready.k, seen)))
-    scores = dense.callable_scores(call.score, call.q, dense.hide(call.k, seen))
+        return dense.pair_scores(ready._replace(q=ready.q[:, :, rows]))
+    scores = dense.callable_scores(call.score, call.q, call.k)
     return scores if call.scale is None else scores * call.scale
 
 
-def _added(call: Call, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-    """What the fused kernel takes as mask (booleans, or numbers), and which keys some query may see."""
+def _added(call: Call, dtype: torch.dtype) -> Tensor:
+    """What the fused kernel takes as mask: booleans, or numbers to add."""
     grid, device = call.grid, call.q.device
     keep = None if call.mask is None else call.mask.dense(grid, device)
-    seen = None if keep is None else keep.any(dim=2).expand(-1, -1, grid.k)
     if call.bias is None:
         assert keep is not None  # one of the two is there
-        return keep, seen
+        return keep
     added = dense_bias(call.bias, grid, device).to(dtype)
-    return (added if keep is None else added.masked_fill(~keep, float("-inf"))), seen
+    return added if keep is None else added.masked_fill(~keep, float("-inf"))
 
 
 def _local_inputs(call: Call, ready: Prepared) -> tuple[Tensor, Tensor, Tensor]:
-    """q, k, v with equal heads, and zeros where no query looks."""
-    assert call.mask is not None
-    seen = _per_group(call.mask.seen_keys(call.grid), ready.k.shape[1])
-    k, v = (dense.expand_heads(dense.hide(x, seen), call.grid.h) for x in (ready.k, call.v))
-    return ready.q, k, v
+    """q, k, v with equal heads."""
+    return ready.q, dense.expand_heads(ready.k, call.grid.h), dense.expand_heads(call.v, call.grid.h)
 
 
 def _tile_of(call: Call) -> Callable[[Tensor, Tensor], Tensor] | None:
@@ -207,13 +192,6 @@ def _is_plain_causal(call: Call) -> bool:
         if call.mask.offset is None
         else isinstance(call.mask.offset, int) and call.mask.offset == 0
     )
-
-
-def _per_group(seen: Tensor | None, groups: int) -> Tensor | None:
-    """``(b,h,k)`` of the query heads, for keys of fewer heads: seen by any head of the group."""
-    if seen is None or seen.shape[1] in (1, groups):
-        return seen
-    return seen.unflatten(1, (groups, -1)).any(dim=2)
 
 
 def _pair(result: Tensor | tuple[Tensor, Tensor | None]) -> tuple[Tensor, Tensor | None]:

@@ -165,12 +165,9 @@ class And(Mask):
         self.right.check(grid)
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
+        if not (self.left.per_key or self.right.per_key) and _is_countable(self, grid):
+            return _counted(self, grid)  # what both see need not be what they see together
         left, right = self.left.seen_keys(grid), self.right.seen_keys(grid)
-        if not (self.left.per_key or self.right.per_key):
-            if not self.symbolic:
-                return self.dense(grid).any(dim=2)
-            if grid.q * grid.k <= _COUNTABLE:  # what both see need not be what they see together
-                return _seen_by_rule(self, grid)
         if left is None or right is None:
             return right if left is None else left
         return left.to(right.device) & right
@@ -255,7 +252,7 @@ class Not(Mask):
         self.inner.check(grid)
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
-        return self.dense(grid).any(dim=2)  # no shortcut: what is left out depends on every query
+        return _counted(self, grid) if _is_countable(self, grid) else None
 
     @property
     def per_key(self) -> bool:
@@ -274,19 +271,29 @@ class Not(Mask):
         return self.inner.is_sparse
 
 
-_COUNTABLE = 2**26  # pairs that may be looked at, once a rule and size, to find keys that nobody sees
+_COUNTABLE = (
+    2**26
+)  # pairs of a rule that may be looked at, once for each length, to find keys that nobody sees
 _SEEN: dict[tuple, Tensor | None] = {}
 
 
-def _seen_by_rule(mask: Mask, grid: Grid) -> Tensor | None:
+def _is_countable(mask: Mask, grid: Grid) -> bool:
+    """Whether to look at every pair: a tensor has that many numbers anyway, for a rule there is a limit."""
+    return not mask.symbolic or grid.q * grid.k <= _COUNTABLE
+
+
+def _counted(mask: Mask, grid: Grid) -> Tensor | None:
+    """Keys that some query may see, ``(b or 1, h or 1, k)``, by looking at every pair."""
+    if not mask.symbolic or torch.compiler.is_compiling():
+        return mask.dense(grid).any(dim=2).expand(-1, -1, grid.k)
     key = (mask.rule, grid.q, grid.k)
     if key not in _SEEN:
         if len(_SEEN) > 256:
             _SEEN.clear()
         j = torch.arange(grid.k)[None, :]
         parts = [mask.allow(i[:, None], j, grid).any(dim=2) for i in torch.arange(grid.q).split(256)]
-        seen = torch.stack(parts).any(dim=0) if parts else None
-        _SEEN[key] = None if seen is None or bool(seen.all()) else seen
+        seen = torch.stack(parts).any(dim=0).expand(-1, -1, grid.k)
+        _SEEN[key] = None if bool(seen.all()) else seen
     return _SEEN[key]
 
 

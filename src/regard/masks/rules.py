@@ -186,7 +186,9 @@ class Blocks(Mask):
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
         used = self.layout[:, : -(-grid.q // self.size[0])].any(dim=1)  # (h, key blocks)
-        return None if bool(used.all()) else used.repeat_interleave(self.size[1], dim=1)[None, :, : grid.k]
+        if not torch.compiler.is_compiling() and bool(used.all()):
+            return None
+        return used.repeat_interleave(self.size[1], dim=1)[None, :, : grid.k]
 
     @property
     def rule(self) -> tuple:
