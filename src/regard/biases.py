@@ -13,9 +13,9 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks.stored import check_broadcast
-from regard.shapes import Grid, axes
+from regard.shapes import Grid, axes, four_axes
 
-__all__ = ["Bias", "StoredBias", "SumOfBiases", "as_bias", "dense_bias"]
+__all__ = ["Bias", "StoredBias", "SumOfBiases", "as_bias", "dense_bias", "part_of_bias"]
 
 
 class Bias(Protocol):
@@ -36,6 +36,10 @@ class StoredBias(NamedTuple):
         j = j if self.values.shape[3] > 1 else torch.zeros_like(j)
         return self.values[:, :, i, j]
 
+    def part(self, b: slice, h: slice) -> StoredBias:
+        values = self.values if self.values.shape[0] == 1 else self.values[b]
+        return StoredBias(values if values.shape[1] == 1 else values[:, h])
+
 
 class SumOfBiases(NamedTuple):
     """Two biases added."""
@@ -45,6 +49,28 @@ class SumOfBiases(NamedTuple):
 
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         return self.left.tile(i, j, grid) + self.right.tile(i, j, grid)
+
+    def part(self, b: slice, h: slice) -> SumOfBiases:
+        return SumOfBiases(part_of_bias(self.left, b, h), part_of_bias(self.right, b, h))
+
+
+class _SomeHeads(NamedTuple):
+    """A rule of the user's that cannot be cut: computed for all heads, then cut."""
+
+    whole: Bias
+    b: slice
+    h: slice
+    heads: int
+
+    def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        found = self.whole.tile(i, j, grid._replace(h=self.heads))
+        found = found if found.shape[0] == 1 else found[self.b]
+        return found if found.shape[1] == 1 else found[:, self.h]
+
+
+def part_of_bias(bias: Bias, b: slice, h: slice, heads: int = 0) -> Bias:
+    """A bias for some batch entries and heads, so that nothing is computed for the others."""
+    return bias.part(b, h) if hasattr(bias, "part") else _SomeHeads(bias, b, h, heads)  # type: ignore[attr-defined]
 
 
 def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None:
@@ -64,7 +90,7 @@ def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None
     check_broadcast("bias", bias.shape, grid)
     if not torch.compiler.is_compiling() and not bool(torch.isfinite(bias.detach()).all()):
         raise ArgumentError("bias", "found NaN or infinity", "hide pairs with mask=..., a bias is finite")
-    return StoredBias(bias[None, None] if bias.ndim == 2 else bias[:, None] if bias.ndim == 3 else bias)
+    return StoredBias(four_axes(bias))
 
 
 def dense_bias(bias: Bias, grid: Grid, device: torch.device) -> Tensor:

@@ -14,12 +14,12 @@ to the input's dtype at the end, so that half precision loses nothing on the way
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from regard.errors import ArgumentError, ShapeError, UnknownNameError
+from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
 from regard.shapes import Grid, axes, wide_dtype
 
 __all__ = [
@@ -203,6 +203,30 @@ class Rotary(nn.Module):
         return f"head_dim={self.head_dim}, base={self.base:g}, interleaved={self.interleaved}"
 
 
+class _Line(NamedTuple):
+    """A bias of ``-slope * distance`` for each of some heads."""
+
+    slopes: Tensor  # (h,)
+
+    def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        distance = (i + grid.shift - j).abs().to(torch.float32)
+        return (-self.slopes.to(distance.device).reshape(-1, *[1] * distance.ndim) * distance)[
+            None
+        ]  # (1,h,...)
+
+
+class _SomeHeadsOfTable(NamedTuple):
+    """A :class:`RelativeBias` cut to some heads."""
+
+    whole: RelativeBias
+    h: slice
+
+    def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        weight = self.whole.table.weight[:, self.h]
+        found = self.whole.bucket(j - (i + grid.shift)).to(weight.device)
+        return nn.functional.embedding(found, weight).movedim(-1, 0)[None]  # (...,h) -> (1,h,...)
+
+
 class ALiBi:
     """A bias that falls in a straight line with the distance, steeper or flatter by head (Press et al. 2021).
 
@@ -223,9 +247,11 @@ class ALiBi:
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         """The bias of queries ``i`` and keys ``j``: ``(1, h, *shape of i and j broadcast)``."""
         _check_heads(self.heads, grid)
-        distance = (i + grid.shift - j).abs().to(torch.float32)
-        slopes = self.slopes.to(distance.device).reshape(-1, *[1] * distance.ndim)
-        return (-slopes * distance)[None]  # (1,h,...)
+        return _Line(self.slopes).tile(i, j, grid)
+
+    def part(self, b: slice, h: slice) -> _Line:
+        """The bias of some heads (and of any batch entries: they share it)."""
+        return _Line(self.slopes[h])
 
     def __call__(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
         """The whole bias, ``(1,h,q,k)``."""
@@ -284,8 +310,11 @@ class RelativeBias(nn.Module):
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         """The bias of queries ``i`` and keys ``j``: ``(1, h, *shape of both)``; differentiable."""
         _check_heads(self.heads, grid)
-        found = self.bucket(j - (i + grid.shift)).to(self.table.weight.device)
-        return self.table(found).movedim(-1, 0)[None]  # (...,h) -> (1,h,...)
+        return self.part(slice(None), slice(None)).tile(i, j, grid)
+
+    def part(self, b: slice, h: slice) -> _SomeHeadsOfTable:
+        """The bias of some heads (and of any batch entries: they share it)."""
+        return _SomeHeadsOfTable(self, h)
 
     def forward(self, grid: Grid) -> Tensor:
         """The whole bias, ``(1,h,q,k)``."""
@@ -354,6 +383,9 @@ def _check_count(name: str, value: int, least: int = 1) -> None:
 def _stop_of(x: Tensor, width: int, start: int) -> int:
     """Where the positions of ``x (b,n,m)`` end, after checking that it fits."""
     _check_count("start", start, least=0)
+    if not isinstance(x, Tensor) or not x.is_floating_point():
+        kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
+        raise DtypeError("x", f"expected a floating tensor, got {kind}", "embed the tokens first")
     if x.ndim < 2 or x.shape[-1] != width:
         raise ShapeError(
             "x",

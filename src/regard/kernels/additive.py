@@ -15,7 +15,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.errors import ShapeError
 from regard.kernels.native import library
+from regard.shapes import axes
 
 __all__ = ["SMALL_WORK", "additive_scores"]
 
@@ -24,6 +26,7 @@ SMALL_WORK = 2**18
 compiler."""
 
 _SAFE = 40.0  # beyond it e^2a leaves float32; such inputs take the plain tanh
+_SLICE = 32  # as in additive.c
 _BLOCK = 2**20  # numbers in one eager block: enough to pay for the calls, little enough for the cache
 
 
@@ -41,6 +44,7 @@ def additive_scores(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
 
 @torch.library.custom_op("regard::additive_scores", mutates_args=())
 def _scores(a: Tensor, c: Tensor, v: Tensor) -> Tensor:  # (t,q,m), (t,k,m), (m,) -> (t,q,k)
+    _check(a, c, v)
     a, c, v = a.contiguous(), c.contiguous(), v.contiguous()
     scores = a.new_empty(a.shape[0], a.shape[1], c.shape[1])
     if scores.numel() == 0:
@@ -71,7 +75,7 @@ def _scores_backward(g: Tensor, a: Tensor, c: Tensor, v: Tensor) -> tuple[Tensor
     if safe and _native(a):
         dv = v.new_empty(a.shape[0], v.shape[0])
         threads = torch.get_num_threads()
-        work = a.new_empty(threads * 2 * c.shape[1] * 32)
+        work = a.new_empty(threads * 2 * c.shape[1] * _SLICE)
         library().call("additive_backward", a, c, v, g, da, dc, dv, work, *_sizes(a, c), threads)
         return da, dc, dv.sum(0)
     return da, dc, _eager_backward(g, a, c, v, da, dc, safe)
@@ -91,6 +95,17 @@ def _backward(ctx, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 torch.library.register_autograd("regard::additive_scores", _backward, setup_context=_keep)
+
+
+def _check(a: Tensor, c: Tensor, v: Tensor) -> None:
+    """What comes next is C, which believes what it is told."""
+    if not (
+        a.shape[0] == c.shape[0] and a.shape[2:] == c.shape[2:] == v.shape and a.dtype == c.dtype == v.dtype
+    ):
+        raise ShapeError(
+            "v",
+            f"expected (t,q,m), (t,k,m) and (m,) of one dtype, got {axes(a.shape)}, {axes(c.shape)}, {axes(v.shape)}",
+        )
 
 
 def _native(a: Tensor) -> bool:

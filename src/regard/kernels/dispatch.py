@@ -16,7 +16,7 @@ from regard.kernels.plans import plan_for
 from regard.masks import Mask
 from regard.masks.rules import Causal
 from regard.scores import Prepared, Score
-from regard.shapes import Grid
+from regard.shapes import Grid, wide_dtype
 
 __all__ = ["Call", "attend_with_weights", "run", "weights_of"]
 
@@ -50,7 +50,7 @@ def attend_with_weights(call: Call) -> tuple[Tensor, Tensor]:
 def run(call: Call, want_lse: bool) -> tuple[Tensor, Tensor | None, Prepared | None]:
     """Output ``(b,h,q,e)``, the log-sum-exp where it came for free, and the projected queries and keys."""
     ready = call.ready()
-    if ready is None or ready.v is not None or call.grid.q * call.grid.k * call.v.shape[-1] == 0:
+    if ready is None or ready.v is not None or 0 in (*call.grid, call.v.shape[-1]):
         return (*_dense(call, ready, want_lse), ready)
     return (*_product(call, ready, want_lse), ready)
 
@@ -93,7 +93,16 @@ def _fused(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor 
         return _pair(run(q, k, v, ready.scale, None, False))
     if _is_plain_causal(call):
         return _pair(run(q, k, v, ready.scale, None, True))
-    return _pair(run(q, k, v, ready.scale, _added(call, q.dtype), False))
+    return _pair(
+        run(
+            q,
+            k,
+            v,
+            ready.scale,
+            _added(call, wide_dtype(q.dtype) if q.device.type == "cpu" else q.dtype),
+            False,
+        )
+    )
 
 
 def _dense(call: Call, ready: Prepared | None, want_lse: bool) -> tuple[Tensor, Tensor | None]:
@@ -158,7 +167,9 @@ def _added(call: Call, dtype: torch.dtype) -> Tensor:
     if call.bias is None:
         assert keep is not None  # one of the two is there
         return keep
-    added = dense_bias(call.bias, grid, device).to(dtype)
+    added = dense_bias(call.bias, grid, device).to(
+        dtype
+    )  # wider than q where q is half: rounding it would show
     return added if keep is None else added.masked_fill(~keep, float("-inf"))
 
 

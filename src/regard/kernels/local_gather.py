@@ -10,6 +10,7 @@ from torch import Tensor
 from regard.kernels.local_job import LocalJob
 from regard.kernels.plans import BLOCK, Group, Plan
 from regard.kernels.sdpa import flash
+from regard.shapes import wide_dtype
 
 __all__ = ["assembled", "backward", "blocked", "forward", "gathered"]
 
@@ -25,7 +26,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: LocalJob) -> tuple[Tensor, Ten
         qs, ks, vs = gathered(blocks, group)
         results = [
             flash(qs[:, heads], ks[:, heads], vs[:, heads], attn_mask=added, scale=job.scale)
-            for heads, added in calls(job.additive(index, q.dtype), b, h)
+            for heads, added in calls(job.additive(index, wide_dtype(q.dtype)), b, h)
         ]
         outs.append(torch.cat([out for out, _ in results], dim=1))  # (g,t,r,d)
         sums.append(torch.cat([lse for _, lse in results], dim=1)[..., None])  # (g,t,r,1)
@@ -49,7 +50,7 @@ def backward(
                 grads[:, heads], *(x[:, heads] for x in qkv), outs[:, heads], sums[:, heads, :, 0],
                 0.0, False, attn_mask=added, scale=job.scale,
             )
-            for heads, added in calls(job.additive(index, q.dtype), b, h)
+            for heads, added in calls(job.additive(index, wide_dtype(q.dtype)), b, h)
         ]  # fmt: skip
         dqs.append(torch.cat([part for part, _, _ in results], dim=1))
         give(dk, torch.cat([part for _, part, _ in results], dim=1), group.col_blocks)

@@ -61,7 +61,8 @@ def kept_once(job: LocalJob, name: tuple, make: Callable[[], Tensor | None]) -> 
     key = (job.mask.rule, job.grid.q, job.grid.k, *name)
     if key in _KEPT:
         return _KEPT[key]
-    made = make()
+    with torch.inference_mode(False):  # it outlives this call
+        made = make()
     if made is not None and made.nbytes <= _KEPT_BYTES:
         _KEPT[key] = made
         while sum(x.nbytes for x in _KEPT.values()) > _KEPT_BYTES:

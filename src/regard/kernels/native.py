@@ -7,6 +7,7 @@ so that two processes may build it at once. Without a compiler everything works 
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
@@ -68,12 +69,12 @@ def library_status() -> tuple[bool, str]:
     return found.handle is not None, found.why
 
 
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: ``$REGARD_CACHE``, else the user's cache folder."""
+def cache_folder() -> Path | None:
+    """Where compiled kernels are kept: ``$REGARD_CACHE``, else the user's cache folder; None without a home."""
     if chosen := os.environ.get("REGARD_CACHE"):
         return Path(chosen) / "kernels"
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "regard" / "kernels"
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return None if base.startswith("~") else Path(base) / "regard" / "kernels"
 
 
 def _compiler() -> str | None:
@@ -102,13 +103,17 @@ def _build(compiler: str) -> Path:
     )
     name = f"regard-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
     folder = cache_folder()
-    if (folder / name).exists():
-        return folder / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return _compile(compiler, folder, name)
-    except OSError:  # a home that cannot be written: build for this process alone
-        return _compile(compiler, Path(tempfile.mkdtemp(prefix="regard-")), name)
+    if folder is not None:
+        if (folder / name).exists():
+            return folder / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return _compile(compiler, folder, name)
+        except OSError:  # it cannot be written
+            pass
+    own = tempfile.mkdtemp(prefix="regard-")  # for this process alone
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return _compile(compiler, Path(own), name)
 
 
 def _compile(compiler: str, folder: Path, name: str) -> Path:

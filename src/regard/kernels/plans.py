@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.kernels.additive import SMALL_WORK
 from regard.masks import Mask
 from regard.masks.tiling import ALL, NONE, Blocking
 from regard.shapes import Grid
@@ -16,7 +17,7 @@ from regard.shapes import Grid
 __all__ = ["BLOCK", "Group", "Order", "Pairs", "Plan", "plan_for"]
 
 BLOCK = 64  # side of a block: small enough to skip much, large enough for a matrix product
-MIN_PAIRS = 2**18  # with fewer pairs a plan costs more than it saves
+MIN_PAIRS = SMALL_WORK  # with fewer pairs a plan costs more than it saves
 MAX_DENSITY = 0.6  # above it the plain kernel with a mask is as fast
 _PLANS: OrderedDict[tuple, Plan] = OrderedDict()
 
@@ -84,6 +85,7 @@ def plan_for(mask: Mask, grid: Grid) -> Plan | None:
     return plan if plan.groups and plan.density <= MAX_DENSITY else None
 
 
+@torch.inference_mode(False)  # a plan outlives the call that made it
 def _make_plan(mask: Mask, grid: Grid) -> Plan:
     pivots = np.array(sorted(set(mask.pivots())), dtype=np.int64)
     rows = Blocking(_pivots_first(grid.q, pivots - grid.shift), BLOCK)

@@ -13,7 +13,7 @@ from torch import Tensor
 from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
 from regard.maps import storage
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile, largest, tiles
-from regard.shapes import axes
+from regard.shapes import axes, four_axes
 
 __all__ = ["AttentionMap", "TopK"]
 
@@ -64,11 +64,7 @@ class AttentionMap:
             raise ShapeError("weights", f"expected (q,k), (b,q,k) or (b,h,q,k), got {axes(values.shape)}")
         if not bool(((values >= 0) & torch.isfinite(values)).all()):
             raise ArgumentError("weights", "found negative or non-finite numbers", "softmax the scores first")
-        return AttentionMap(
-            Stored(
-                values[None, None] if values.ndim == 2 else values[:, None] if values.ndim == 3 else values
-            )
-        )
+        return AttentionMap(Stored(four_axes(values)))
 
     @property
     def shape(self) -> torch.Size:
@@ -224,7 +220,8 @@ class AttentionMap:
                 out[tile.b, tile.h, cell] = (
                     torch.maximum(held, new.amax(dim=2)) if how == "max" else held + new.sum(dim=2)
                 )
-        assert out is not None
+        if out is None:  # no batch entry, or no head
+            return torch.zeros(b, h, rows, cols)
         if how == "mean":
             out /= (torch.bincount(row_cell)[:, None] * filled.sum(dim=1)[None, :]).to(out.device)
         return out

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from regard.biases import Bias, StoredBias, SumOfBiases
+from regard.biases import Bias, StoredBias, SumOfBiases, part_of_bias
 from regard.errors import ArgumentError
 from regard.kernels.dense import callable_scores, pair_scores
 from regard.masks import Mask
@@ -109,6 +109,7 @@ class Recomputed:
             _copy(ready.q), _copy(ready.k), ready.scale, None if ready.v is None else _copy(ready.v)
         )
         if score is not None:
+            score = copy.deepcopy(score) if isinstance(score, torch.nn.Module) else score
             _check_pairwise(score, ready)
         mask = None if mask is None else mask.map_tensors(_copy)
         return cls(ready, grid, mask, _freeze_bias(bias), lse, score)
@@ -137,9 +138,11 @@ class Recomputed:
             scores = callable_scores(self.score, q, k) * scale
         i = _indices(tile.q, self.grid.q, q.device)[:, None]
         j = _indices(tile.k, self.grid.k, q.device)[None, :]
+        part = self.grid._replace(b=q.shape[0], h=q.shape[1])
         if self.bias is not None:
-            scores = scores + _part(self.bias.tile(i, j, self.grid), tile).to(scores.dtype)
-        return scores, None if self.mask is None else _part(self.mask.allow(i, j, self.grid), tile)
+            bias = part_of_bias(self.bias, tile.b, tile.h, self.grid.h)
+            scores = scores + bias.tile(i, j, part).to(scores.dtype)
+        return scores, None if self.mask is None else self.mask.part(tile.b, tile.h).allow(i, j, part)
 
     @torch.no_grad()
     def weights(self, tile: Tile) -> Tensor:
@@ -208,12 +211,6 @@ def _heads_of(k: Tensor, heads: slice, h: int) -> Tensor:
         return k[:, heads]
     chosen = torch.arange(h, device=k.device)[heads] // (h // k.shape[1])
     return k.index_select(1, chosen)
-
-
-def _part(x: Tensor, tile: Tile) -> Tensor:
-    """Batch entries and heads of what may be shared by them."""
-    x = x if x.shape[0] == 1 else x[tile.b]
-    return x if x.shape[1] == 1 else x[:, tile.h]
 
 
 def _copy(x: Tensor) -> Tensor:

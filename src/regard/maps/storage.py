@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from regard.errors import ArgumentError, FileError
 from regard.files import write_atomically
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored
 from regard.masks.specs import mask_from_spec, mask_spec
+from regard.masks.stored import check_broadcast
 from regard.scores import Prepared
 from regard.shapes import Grid
 
@@ -62,8 +64,18 @@ def bytes_held(source: Source) -> int:
     held: dict[str, Tensor] = {}
     if source.mask is not None:
         mask_spec(source.mask, held)
+    if source.bias is not None:
+        held |= {f"bias {n}": x for n, x in enumerate(_bias_tensors(source.bias))}
     parts = [source.ready.q, source.ready.k, source.ready.v, source._lse, *held.values()]
     return sum(x.nbytes for x in parts if x is not None)
+
+
+def _bias_tensors(bias: Bias) -> list[Tensor]:
+    if isinstance(bias, StoredBias):
+        return [bias.values]
+    if isinstance(bias, SumOfBiases):
+        return _bias_tensors(bias.left) + _bias_tensors(bias.right)
+    return list(bias.parameters()) if isinstance(bias, nn.Module) else []
 
 
 def _spec(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -130,9 +142,25 @@ def _checked(source: Source) -> Source:
             raise ValueError("q, k and lse do not have the sizes of the map")
         if k.shape[1] == 0 or grid.h % k.shape[1]:
             raise ValueError("the heads of k do not divide those of q")
+        if source.ready.v is not None and source.ready.v.shape != (q.shape[3],):
+            raise ValueError("v does not have the width of q and k")
+        if len({x.dtype for x in (q, k, source.ready.v) if x is not None}) > 1:
+            raise ValueError("q, k and v are of different dtypes")
         if source.mask is not None:
             source.mask.check(grid)
+        if source.bias is not None:
+            one = torch.zeros(1, 1, dtype=torch.long)
+            _check_bias(source.bias, grid)
+            source.bias.tile(one, one, grid)
     return source
+
+
+def _check_bias(bias: Bias, grid: Grid) -> None:
+    if isinstance(bias, StoredBias):
+        check_broadcast("bias", bias.values.shape, grid)
+    if isinstance(bias, SumOfBiases):
+        _check_bias(bias.left, grid)
+        _check_bias(bias.right, grid)
 
 
 def _bias_spec(bias: Bias, tensors: dict[str, Tensor]) -> dict[str, Any]:

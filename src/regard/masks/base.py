@@ -69,6 +69,10 @@ class Mask:
         """The same mask for these sizes, or None when it hides nothing."""
         return self
 
+    def part(self, b: slice, h: slice) -> Mask:
+        """The same mask for some batch entries and heads, so that nothing is computed for the others."""
+        return self
+
     def map_tensors(self, change: Callable[[Tensor], Tensor]) -> Mask:
         """A copy whose tensors went through ``change``."""
         changed: dict[str, Any] = {}
@@ -165,12 +169,15 @@ class And(Mask):
         self.right.check(grid)
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
-        if not (self.left.per_key or self.right.per_key) and _is_countable(self, grid):
-            return _counted(self, grid)  # what both see need not be what they see together
+        if not (self.left.per_key or self.right.per_key):
+            return seen_by_looking(self, grid)  # what both see need not be what they see together
         left, right = self.left.seen_keys(grid), self.right.seen_keys(grid)
         if left is None or right is None:
             return right if left is None else left
         return left.to(right.device) & right
+
+    def part(self, b: slice, h: slice) -> Mask:
+        return And(self.left.part(b, h), self.right.part(b, h))
 
     @property
     def rule(self) -> tuple:
@@ -215,6 +222,9 @@ class Or(Mask):
         left, right = self.left.seen_keys(grid), self.right.seen_keys(grid)
         return None if left is None or right is None else left.to(right.device) | right
 
+    def part(self, b: slice, h: slice) -> Mask:
+        return Or(self.left.part(b, h), self.right.part(b, h))
+
     @property
     def rule(self) -> tuple:
         return ("or", self.left.rule, self.right.rule)
@@ -252,11 +262,14 @@ class Not(Mask):
         self.inner.check(grid)
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
-        return _counted(self, grid) if _is_countable(self, grid) else None
+        return seen_by_looking(self, grid)
 
     @property
     def per_key(self) -> bool:
         return self.inner.per_key
+
+    def part(self, b: slice, h: slice) -> Mask:
+        return Not(self.inner.part(b, h))
 
     @property
     def rule(self) -> tuple:
@@ -271,30 +284,39 @@ class Not(Mask):
         return self.inner.is_sparse
 
 
-_COUNTABLE = (
-    2**26
-)  # pairs of a rule that may be looked at, once for each length, to find keys that nobody sees
-_SEEN: dict[tuple, Tensor | None] = {}
+_SEEN: dict[tuple, Tensor | None] = {}  # what looking found, for rules
 
 
-def _is_countable(mask: Mask, grid: Grid) -> bool:
-    """Whether to look at every pair: a tensor has that many numbers anyway, for a rule there is a limit."""
-    return not mask.symbolic or grid.q * grid.k <= _COUNTABLE
-
-
-def _counted(mask: Mask, grid: Grid) -> Tensor | None:
-    """Keys that some query may see, ``(b or 1, h or 1, k)``, by looking at every pair."""
+def seen_by_looking(mask: Mask, grid: Grid) -> Tensor | None:
+    """Keys that some query may see, ``(b or 1, h or 1, k)``, for masks that have no shortcut."""
     if not mask.symbolic or torch.compiler.is_compiling():
         return mask.dense(grid).any(dim=2).expand(-1, -1, grid.k)
     key = (mask.rule, grid.q, grid.k)
     if key not in _SEEN:
         if len(_SEEN) > 256:
             _SEEN.clear()
-        j = torch.arange(grid.k)[None, :]
-        parts = [mask.allow(i[:, None], j, grid).any(dim=2) for i in torch.arange(grid.q).split(256)]
-        seen = torch.stack(parts).any(dim=0).expand(-1, -1, grid.k)
+        with torch.inference_mode(False):  # it outlives this call
+            seen = _look(mask, grid)
         _SEEN[key] = None if bool(seen.all()) else seen
     return _SEEN[key]
+
+
+def _look(mask: Mask, grid: Grid) -> Tensor:
+    """Ask the rule of whole blocks first, and of single pairs only where a block is kept in part."""
+    rows, cols = Blocking(np.arange(grid.q), 64), Blocking(np.arange(grid.k), 64)
+    found = mask.classify(rows, cols, grid)  # (row blocks, col blocks)
+    sure = (found == ALL).any(axis=0)  # seen whole by some block of queries
+    row, col = np.nonzero((found == SOME) & ~sure[None, :])
+    count = torch.zeros(1, grid.h if len(row) else 1, len(cols), 64, dtype=torch.int32)
+    count[:, :, torch.from_numpy(sure)] = 1
+    for at in range(0, len(row), 1024):
+        chosen = slice(at, at + 1024)
+        i, j = (torch.from_numpy(x.index[y[chosen]]) for x, y in ((rows, row), (cols, col)))
+        keep = mask.allow(i.clamp(min=0)[:, :, None], j.clamp(min=0)[:, None, :], grid) & (i >= 0)[:, :, None]
+        count.index_add_(
+            2, torch.from_numpy(col[chosen]), keep.any(dim=3).int().expand(1, count.shape[1], -1, -1)
+        )
+    return (count > 0).flatten(2)[..., : grid.k]
 
 
 def _stored():

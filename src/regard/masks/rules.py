@@ -51,6 +51,10 @@ class Causal(Mask):
         last = torch.tensor([[grid.q - 1]], device=device)
         return self.allow(last, torch.arange(grid.k, device=device)[None, :], grid)[..., 0, :]
 
+    def part(self, b: slice, h: slice) -> Mask:
+        shared = not isinstance(self.offset, Tensor) or self.offset.shape[0] == 1
+        return self if shared else Causal(self.offset[b])  # type: ignore[index]  # a tensor, then
+
     @property
     def rule(self) -> tuple:
         return super().rule if isinstance(self.offset, Tensor) else ("causal", self.offset)
@@ -189,6 +193,9 @@ class Blocks(Mask):
         if not torch.compiler.is_compiling() and bool(used.all()):
             return None
         return used.repeat_interleave(self.size[1], dim=1)[None, :, : grid.k]
+
+    def part(self, b: slice, h: slice) -> Mask:
+        return self if self.layout.shape[0] == 1 else Blocks(self.layout[h], self.size)
 
     @property
     def rule(self) -> tuple:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.errors import DtypeError, MaskError, ShapeError
 from regard.masks.base import Mask
-from regard.shapes import Grid, axes
+from regard.shapes import Grid, axes, four_axes
 
 __all__ = ["Padding", "Stored", "as_mask", "check_broadcast", "padding", "split_additive"]
 
@@ -29,17 +29,22 @@ class Padding(Mask):
         return j < lengths
 
     def check(self, grid: Grid) -> None:
+        if torch.compiler.is_compiling():  # sizes may be symbols then, and lengths cannot be looked at
+            return
         if self.keep.shape[0] not in (1, grid.b):
             raise ShapeError("padding", f"made for a batch of {self.keep.shape[0]}, but q has {grid.b}")
         if self.keep.ndim == 2:
             if self.keep.shape[1] != grid.k:
                 raise ShapeError("padding", f"made for {self.keep.shape[1]} keys, but k has {grid.k}")
-        elif not torch.compiler.is_compiling() and self.keep.numel() and int(self.keep.max()) > grid.k:
+        elif self.keep.numel() and int(self.keep.max()) > grid.k:
             raise ShapeError("padding", f"a length of {int(self.keep.max())}, but k has only {grid.k} keys")
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
         j = torch.arange(grid.k, device=self.keep.device)[None, :]
         return self.allow(j, j, grid)[..., 0, :]
+
+    def part(self, b: slice, h: slice) -> Mask:
+        return self if self.keep.shape[0] == 1 else Padding(self.keep[b])
 
     @property
     def per_key(self) -> bool:
@@ -52,26 +57,27 @@ class Stored(Mask):
 
     keep: Tensor  # bool (q,k), (b,q,k), (b,1,k) or (b,h,q,k)
 
-    def _four(self) -> Tensor:
-        keep = self.keep
-        return keep[None, None] if keep.ndim == 2 else keep[:, None] if keep.ndim == 3 else keep
+    def part(self, b: slice, h: slice) -> Mask:
+        keep = four_axes(self.keep)
+        keep = keep if keep.shape[0] == 1 else keep[b]
+        return Stored(keep if keep.shape[1] == 1 else keep[:, h])
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
-        keep = self._four().to(i.device)
+        keep = four_axes(self.keep).to(i.device)
         i = i if keep.shape[2] > 1 else torch.zeros_like(i)
         j = j if keep.shape[3] > 1 else torch.zeros_like(j)
         return keep[:, :, i, j]
 
     def dense(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
         self.check(grid)  # no index arithmetic needed: it is dense already
-        keep = self._four()
+        keep = four_axes(self.keep)
         return keep if device is None else keep.to(device)
 
     def check(self, grid: Grid) -> None:
         check_broadcast("mask", self.keep.shape, grid)
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
-        return self._four().any(dim=2).expand(-1, -1, grid.k)
+        return four_axes(self.keep).any(dim=2).expand(-1, -1, grid.k)
 
 
 def padding(keep: Tensor | Sequence[int]) -> Mask:

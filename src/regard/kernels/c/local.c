@@ -86,11 +86,11 @@ static float row_max(const float *s)
     v8 m = *(v8 *)s;
     for (int j = 8; j < B; j += 8) {
         v8 x = *(v8 *)(s + j);
-        i8 larger = x > m;
+        i8 larger = (x > m) | (x != x); /* NaN wins, and stays */
         m = (v8)(((i8)x & larger) | ((i8)m & ~larger));
     }
     float top = m[0];
-    for (int l = 1; l < 8; l++) top = m[l] > top ? m[l] : top;
+    for (int l = 1; l < 8; l++) top = m[l] > top || m[l] != m[l] ? m[l] : top;
     return top;
 }
 
@@ -118,7 +118,7 @@ static void online_step(const job *w, float *s, const float *v, float *top, floa
 {
     for (int i = 0; i < B; i++) {
         float m = row_max(s + i * B);
-        m = m > top[i] ? m : top[i];
+        m = m <= top[i] ? top[i] : m; /* written so that NaN is passed on */
         if (m == -INFINITY) { /* nothing seen yet: keep the row at zero */
             memset(s + i * B, 0, B * sizeof(float));
             continue;
@@ -175,7 +175,7 @@ void local_forward_f32(const float *q, const float *kt, const float *v, float *o
         }
 }
 
-/* dq of one query block; dk and dv of the key blocks it sees are added to. buf holds (2 D + 3 x 64) x 64 numbers. */
+/* dq of one query block; dk and dv of the key blocks it sees are added to. buf holds (D + 2 x 64) x 64 numbers. */
 static void backward_block(const job *w, int64_t t, int64_t i, const float *q, const float *k, const float *kt,
                            const float *vt, const float *g, const float *out, const float *lse, float *dq, float *dk,
                            float *dv, float *buf)
@@ -191,7 +191,8 @@ static void backward_block(const job *w, int64_t t, int64_t i, const float *q, c
     }
     for (int64_t pair = w->start[i]; pair < w->start[i + 1]; pair++) {
         int64_t at = (t * w->NK + w->cols[pair]) * size;
-        block_scores(w, qs, kt + at, kept_pairs(w, t, pair), p);
+        const uint8_t *keep = kept_pairs(w, t, pair);
+        block_scores(w, qs, kt + at, keep, p);
         memset(dp, 0, B * B * sizeof(float));
         add_product(dp, B, g, D, 1, vt + at, B, B, B, D);
         for (int r = 0; r < B; r++) {
@@ -201,6 +202,8 @@ static void backward_block(const job *w, int64_t t, int64_t i, const float *q, c
                 *(v8 *)(dp + r * B + j) = weight * (*(v8 *)(dp + r * B + j) - delta[r]);
             }
         }
+        if (keep) /* exactly 0 where hidden, also in a row whose numbers are NaN */
+            for (int x = 0; x < B * B; x++) p[x] = keep[x] ? p[x] : 0, dp[x] = keep[x] ? dp[x] : 0;
         add_product(dv + at, D, p, 1, B, g, D, B, D, B);
         add_product(dq, D, dp, B, 1, k + at, D, B, D, B);
         add_product(dk + at, D, dp, 1, B, qs, D, B, D, B);
