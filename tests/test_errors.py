@@ -1,7 +1,9 @@
 """Bad input: every error names the argument, what was expected, what came and the fix."""
 
+import operator
 import re
 
+import numpy as np
 import pytest
 import torch
 
@@ -176,11 +178,11 @@ CASES = {
         "left: expected 0 or more keys, got -3: left=3 looks 3 keys to the left",
     ),
     "negative right": (lambda: window(3, -1), ArgumentError, "right: expected 0 or more keys, got -1"),
-    "window of floats": (lambda: window(1.5, 0), DtypeError, "left: expected an integer or None, got 1.5"),
+    "window of floats": (lambda: window(1.5, 0), DtypeError, "left: expected a whole number, got 1.5"),
     "causal offset": (
         lambda: causal(1.5),
         DtypeError,
-        "offset: expected an integer, a tensor (b,) or None, got 1.5",
+        "offset: expected a whole number, got 1.5",
     ),
     "offsets for another batch": (
         lambda: call(mask=causal(torch.tensor([1, 2, 3]))),
@@ -221,7 +223,7 @@ CASES = {
     "blocks of no size": (
         lambda: blocks([[1]], size=0),
         ArgumentError,
-        "size: expected blocks of 1 or more, got 0",
+        "size: expected a whole number of 1 or more, got 0",
     ),
     "blocks for other heads": (
         lambda: call(mask=blocks(torch.ones(2, 1, 1, dtype=torch.bool), size=8)),
@@ -301,6 +303,77 @@ CASES = {
         UnknownArgumentError,
         "retrun_map: not an argument of attention(): did you mean 'return_map'?",
     ),
+    "float8": (
+        lambda: call(*(x.to(torch.float8_e4m3fn) for x in tensors())),
+        DtypeError,
+        "q: expected a floating dtype, got torch.float8_e4m3fn: use q.float()",
+    ),
+    "class of a score": (
+        lambda: call(score=scores.Dot),
+        DtypeError,
+        "score: expected a score, got the class Dot: make one: Dot(...)",
+    ),
+    "class of a bias": (
+        lambda: call(bias=positions.ALiBi),
+        DtypeError,
+        "bias: expected a position bias, got the class ALiBi: make one: ALiBi(...)",
+    ),
+    "score of another dtype": (
+        lambda: attention(*(x.double() for x in tensors()), score=scores.Bilinear(D, D)),
+        DtypeError,
+        "score: its parameters are torch.float32, but q is torch.float64: use score.to(q.dtype)",
+    ),
+    "width of a score": (
+        lambda: scores.Additive(8, 0, 4),
+        ArgumentError,
+        "key_dim: expected a whole number of 1 or more, got 0",
+    ),
+    "padding of nothing": (
+        lambda: padding(None),
+        DtypeError,
+        "keep: expected a tensor or a list of numbers, got None",
+    ),
+    "ragged padding": (
+        lambda: padding([[1], [1, 1]]),
+        DtypeError,
+        "keep: expected a tensor or a list of numbers",
+    ),
+    "ragged blocks": (
+        lambda: blocks([[1], [1, 1]], 2),
+        DtypeError,
+        "layout: expected a tensor or a list of numbers",
+    ),
+    "size of a block": (
+        lambda: blocks([[1]], 2.0),
+        DtypeError,
+        "size: expected a whole number of 1 or more, got 2.0",
+    ),
+    "sides of a block": (
+        lambda: blocks([[1]], (2, 2, 2)),
+        ArgumentError,
+        "size: expected one side or (queries, keys)",
+    ),
+    "half a token": (lambda: global_tokens([1.5]), DtypeError, "positions: expected a whole number, got 1.5"),
+    "global tokens of nothing": (
+        lambda: global_tokens(None),
+        DtypeError,
+        "positions: expected a whole number of 0 or more, got None",
+    ),
+    "a mask and nothing": (
+        lambda: operator.and_(causal(), None),
+        DtypeError,
+        "mask: expected a Mask or a tensor, got None",
+    ),
+    "dropout of another kind": (
+        lambda: call(dropout="a"),
+        ArgumentError,
+        "dropout: expected a share from 0 to 1, got 'a'",
+    ),
+    "dropout as a switch": (
+        lambda: call(dropout=True),
+        ArgumentError,
+        "dropout: expected a share from 0 to 1, got True",
+    ),
     "weights": (
         lambda: attention_weights(torch.randn(3, 4), torch.randn(5, 2)),
         ShapeError,
@@ -315,6 +388,13 @@ def test_bad_input_is_named(name):
     with pytest.raises(kind, match=re.escape(message)) as caught:
         bad()
     assert isinstance(caught.value, RegardError)
+
+
+@pytest.mark.parametrize("number", [np.int64(2), np.uint8(2), 2])
+def test_any_kind_of_integer_will_do(number):
+    assert window(number, number).left == 2
+    assert causal(number).offset == 2
+    call(scale=np.float32(0.5), mask=window(number))
 
 
 def test_errors_are_also_the_kinds_that_callers_catch():

@@ -10,6 +10,7 @@ import torch
 from cases import KERNELS, SCORES, Case, Tensors, cases, examples, forced, plain_output
 from hypothesis import given
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import regard
 from regard import AttentionMap, attention, causal, global_tokens, padding, positions, scores, window
@@ -132,8 +133,11 @@ class _Largest(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        for x in out if isinstance(out, tuple | list) else [out]:
-            if isinstance(x, torch.Tensor) and not x._is_view():
+        held = {
+            x.untyped_storage().data_ptr() for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)
+        }
+        for x in tree_leaves(out):
+            if isinstance(x, torch.Tensor) and x.untyped_storage().data_ptr() not in held:  # not a view
                 self.numel = max(self.numel, x.numel())
         return out
 

@@ -77,6 +77,9 @@ def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None
     """Read what a caller gave as ``bias``, and check that it fits."""
     if bias is None:
         return None
+    if isinstance(bias, type):
+        name = bias.__name__
+        raise DtypeError("bias", f"expected a position bias, got the class {name}", f"make one: {name}(...)")
     if not isinstance(bias, Tensor):
         if not hasattr(bias, "tile"):
             raise DtypeError("bias", f"expected a tensor or a position bias, got {type(bias).__name__}")

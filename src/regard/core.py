@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 
-from regard.biases import Bias, SumOfBiases, as_bias
+from regard.biases import Bias, StoredBias, SumOfBiases, as_bias
 from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, did_you_mean
 from regard.kernels.dispatch import Call, attend_with_weights, run, weights_of
 from regard.maps import AttentionMap, Recomputed
@@ -144,12 +145,13 @@ def attention_with_weights(
 
 def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
     """Check the arguments and bring them into one form."""
+    q, k, v = _autocast(q, k, v)
     grid = check_qkv(q, k, v)
     score = as_score(score)
-    if scale is not None and not (isinstance(scale, int | float) and math.isfinite(scale)):
+    if scale is not None and not (_is_number(scale) and math.isfinite(scale)):
         raise DtypeError("scale", f"expected a finite number, got {scale!r}")
-    if not 0.0 <= dropout <= 1.0:
-        raise ArgumentError("dropout", f"expected a share from 0 to 1, got {dropout}")
+    if not _is_number(dropout) or not 0.0 <= dropout <= 1.0:
+        raise ArgumentError("dropout", f"expected a share from 0 to 1, got {dropout!r}")
     if mask is not None:
         mask, added = split_additive(mask)
         if added is not None:
@@ -158,27 +160,46 @@ def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
         if mask is not None:
             mask.check(grid)
             mask = mask.simplified(grid)
-    if isinstance(bias, Tensor):
+    if not isinstance(bias, StoredBias | SumOfBiases):
         bias = as_bias(bias, grid, q)
-    elif bias is not None and not hasattr(bias, "tile"):
-        bias = as_bias(bias, grid, q)  # raises
-    tensors = four_axes(q), *_without_unseen(four_axes(k), four_axes(k if v is None else v), mask, grid)
-    return Call(*tensors, grid, score, scale, mask, bias, dropout)
+    four_q, four_k, four_v = four_axes(q), four_axes(k), four_axes(k if v is None else v)
+    seen = _seen(mask, four_k, grid)
+    if seen is not None:
+        if q is k:  # a sequence that looks at itself: what is padding as a key is padding as a query
+            four_q = torch.where(seen | four_q.isfinite(), four_q, 0.0)
+        four_k, four_v = torch.where(seen, four_k, 0.0), torch.where(seen, four_v, 0.0)
+    return Call(four_q, four_k, four_v, grid, score, scale, mask, bias, dropout)
 
 
-def _without_unseen(k: Tensor, v: Tensor, mask: Mask | None, grid: Grid) -> tuple[Tensor, Tensor]:
-    """Zeros in place of keys and values that no query may see: NaN there must go nowhere.
+def _autocast(q, k, v):
+    """Under torch.autocast, what torch's own attention does: everything in the chosen dtype."""
+    if not (isinstance(q, Tensor) and torch.is_autocast_enabled(q.device.type)):
+        return q, k, v
+    dtype = torch.get_autocast_dtype(q.device.type)
+    cast = {id(x): x.to(dtype) for x in (q, k, v) if isinstance(x, Tensor) and x.dtype in _CASTABLE}
+    return tuple(cast.get(id(x), x) for x in (q, k, v))  # q and k stay one where they were
 
-    It happens before anything is projected, since the gradient of a projection is a sum over all its inputs.
+
+_CASTABLE = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _seen(mask: Mask | None, k: Tensor, grid: Grid) -> Tensor | None:
+    """Keys that some query may see, ``(b or 1, h or 1, k, 1)``; None for all.
+
+    The others are replaced by zeros, so that NaN there goes nowhere; before anything is projected, since the
+    gradient of a projection is a sum over all its inputs.
     """
     seen = None if mask is None else mask.seen_keys(grid)
     if seen is None:
-        return k, v
+        return None
     seen = seen.to(k.device)
     if seen.shape[1] not in (1, k.shape[1]):  # grouped heads: seen by any head of the group
         seen = seen.unflatten(1, (k.shape[1], -1)).any(dim=2)
-    nothing = torch.zeros((), dtype=k.dtype, device=k.device)
-    return torch.where(seen[..., None], k, nothing), torch.where(seen[..., None], v, nothing)
+    return seen[..., None]
 
 
 def _like(x: Tensor, q: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ __all__ = [
     "FileError",
     "MaskError",
     "MissingExtraError",
+    "OutsideError",
     "RegardError",
     "ShapeError",
     "UnknownArgumentError",
@@ -41,6 +42,10 @@ class ArgumentError(RegardError, ValueError):
 
 class ShapeError(ArgumentError):
     """Sizes do not fit together."""
+
+
+class OutsideError(ArgumentError, IndexError):
+    """An index beyond the end."""
 
 
 class MaskError(ArgumentError):

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
+from regard.shapes import whole_number
 
 __all__ = ["Additive", "Bilinear", "Dot", "Prepared", "ScaledDot", "Score", "Tanh", "as_score"]
 
@@ -88,13 +89,15 @@ class Bilinear(Score):
 
     def __init__(self, query_dim: int, key_dim: int):
         super().__init__()
-        self.query_dim, self.key_dim = query_dim, key_dim
+        self.query_dim = whole_number("query_dim", query_dim, least=1)
+        self.key_dim = whole_number("key_dim", key_dim, least=1)
         self.W = nn.Parameter(torch.empty(query_dim, key_dim))
         nn.init.xavier_uniform_(self.W)
 
     def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
         _check_width("q", q, self.query_dim)
         _check_width("k", k, self.key_dim)
+        _check_parameter(q, self.W)
         return Prepared(q @ self.W, k, 1.0 if scale is None else scale)
 
 
@@ -130,11 +133,13 @@ class Additive(Score):
         self, query_dim: int, key_dim: int, hidden_dim: int, *, bias: bool = False, project_query: bool = True
     ):
         super().__init__()
+        self.query_dim = whole_number("query_dim", query_dim, least=1)
+        self.key_dim = whole_number("key_dim", key_dim, least=1)
+        whole_number("hidden_dim", hidden_dim, least=1)
         if not project_query and query_dim != hidden_dim:
             raise ArgumentError(
                 "query_dim", f"an unprojected query must be hidden_dim = {hidden_dim} wide, got {query_dim}"
             )
-        self.query_dim, self.key_dim = query_dim, key_dim
         self.W1 = nn.Linear(query_dim, hidden_dim, bias=False) if project_query else None
         self.W2 = nn.Linear(key_dim, hidden_dim, bias=bias)
         self.v = nn.Parameter(torch.empty(hidden_dim).uniform_(-1, 1) / math.sqrt(hidden_dim))
@@ -142,6 +147,7 @@ class Additive(Score):
     def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
         _check_width("q", q, self.query_dim)
         _check_width("k", k, self.key_dim)
+        _check_parameter(q, self.v)
         return Prepared(
             q if self.W1 is None else self.W1(q), self.W2(k), 1.0 if scale is None else scale, self.v
         )
@@ -170,6 +176,10 @@ def as_score(score: str | Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tenso
                 "score", f"{score!r} has parameters of its own", f"pass {_WITH_PARAMETERS[score]}"
             )
         raise UnknownNameError("score", score, [*_PLAIN, *_WITH_PARAMETERS])
+    if isinstance(score, type):
+        raise DtypeError(
+            "score", f"expected a score, got the class {score.__name__}", f"make one: {score.__name__}(...)"
+        )
     if not callable(score):
         raise DtypeError("score", f"expected a name, a Score or a callable, got {type(score).__name__}")
     return score
@@ -181,6 +191,19 @@ def _check_same_width(q: Tensor, k: Tensor) -> None:
             "k",
             f"width {k.shape[-1]}, but q has {q.shape[-1]}",
             "the dot scores need equal widths; use scores.Bilinear or scores.Additive for different ones",
+        )
+
+
+def _check_parameter(q: Tensor, parameter: Tensor) -> None:
+    if parameter.device != q.device:
+        raise DtypeError(
+            "score",
+            f"its parameters are on {parameter.device}, but q is on {q.device}",
+            "use score.to(q.device)",
+        )
+    if parameter.dtype != q.dtype and not torch.is_autocast_enabled(q.device.type):
+        raise DtypeError(
+            "score", f"its parameters are {parameter.dtype}, but q is {q.dtype}", "use score.to(q.dtype)"
         )
 
 

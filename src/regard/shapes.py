@@ -16,14 +16,18 @@ m    width of the model (or hidden width of a score)
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from regard.errors import DtypeError, ShapeError
+from regard.errors import ArgumentError, DtypeError, ShapeError
 
-__all__ = ["Grid", "axes", "check_qkv", "four_axes", "wide_dtype"]
+__all__ = ["Grid", "as_table", "axes", "check_qkv", "four_axes", "whole_number", "wide_dtype"]
+
+
+_FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 class Grid(NamedTuple):
@@ -47,6 +51,34 @@ def axes(shape: tuple[int, ...] | torch.Size) -> str:
     '(2,5,7)'
     """
     return "(" + ",".join(str(n) for n in shape) + ")"
+
+
+def as_table(name: str, value: object) -> Tensor:
+    """``torch.as_tensor``, with an error that names the argument."""
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DtypeError(name, f"expected a tensor or a list of numbers, got {value!r}", str(error)) from None
+
+
+def whole_number(name: str, value: object, least: int | None = None) -> int:
+    """``value`` as an int, from any kind of integer; an error that names the argument otherwise.
+
+    >>> whole_number("heads", 0, least=1)
+    Traceback (most recent call last):
+        ...
+    regard.errors.ArgumentError: heads: expected a whole number of 1 or more, got 0
+    """
+    wanted = "a whole number" + ("" if least is None else f" of {least} or more")
+    try:
+        if isinstance(value, bool | Tensor):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise DtypeError(name, f"expected {wanted}, got {value!r}") from None
+    if least is not None and number < least:
+        raise ArgumentError(name, f"expected {wanted}, got {number}")
+    return number
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -96,7 +128,7 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
 def _check_tensor(name: str, x: Tensor, q: Tensor) -> None:
     if not isinstance(x, Tensor):
         raise DtypeError(name, f"expected a torch.Tensor, got {type(x).__name__}", "use torch.as_tensor(...)")
-    if not x.is_floating_point():
+    if x.dtype not in _FLOATS:  # not the floats of 8 bits either
         raise DtypeError(name, f"expected a floating dtype, got {x.dtype}", f"use {name}.float()")
     if not 2 <= x.ndim <= 4:
         raise ShapeError(name, f"expected (n,d), (b,n,d) or (b,h,n,d), got {axes(x.shape)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -44,15 +45,23 @@ class Call(NamedTuple):
 def attend_with_weights(call: Call) -> tuple[Tensor, Tensor]:
     """Output ``(b,h,q,e)`` and weights ``(b,h,q,k)``, both in the wide dtype."""
     weights = weights_of(call)
-    return dense.weighted_sum(weights, call.v, call.dropout), weights
+    with _own_precision(call):
+        return dense.weighted_sum(weights, call.v, call.dropout), weights
 
 
 def run(call: Call, want_lse: bool) -> tuple[Tensor, Tensor | None, Prepared | None]:
     """Output ``(b,h,q,e)``, the log-sum-exp where it came for free, and the projected queries and keys."""
     ready = call.ready()
-    if ready is None or ready.v is not None or 0 in (*call.grid, call.v.shape[-1]):
-        return (*_dense(call, ready, want_lse), ready)
-    return (*_product(call, ready, want_lse), ready)
+    with _own_precision(call):
+        if ready is None or ready.v is not None or 0 in (*call.grid, call.v.shape[-1]):
+            return (*_dense(call, ready, want_lse), ready)
+        return (*_product(call, ready, want_lse), ready)
+
+
+def _own_precision(call: Call) -> AbstractContextManager:
+    """Inside, sums are taken in the wide dtype, whatever torch.autocast would make of them."""
+    device = call.q.device.type
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def _product(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor | None]:
@@ -131,7 +140,9 @@ def _dense_rows(
 
 def weights_of(call: Call) -> Tensor:
     """All weights ``(b,h,q,k)`` in the wide dtype."""
-    return _weights_of_rows(call, call.ready(), slice(0, call.grid.q), False)[0]
+    ready = call.ready()
+    with _own_precision(call):
+        return _weights_of_rows(call, ready, slice(0, call.grid.q), False)[0]
 
 
 def _weights_of_rows(

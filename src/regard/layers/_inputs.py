@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks import Mask, split_additive
@@ -19,11 +19,23 @@ def check_size(name: str, value: int) -> int:
     return value
 
 
-def check_input(name: str, x: Tensor, width: int, shape: str = "(b,n,m)") -> None:
-    """Raise unless ``x`` is a tensor that ends in ``width`` columns."""
+def check_input(
+    name: str, x: Tensor, layer: nn.Linear, shape: str = "(b,n,m)", axis_counts: tuple = (2, 3, 4)
+) -> None:
+    """Raise unless ``x`` is a tensor that ``layer`` can project."""
     if not isinstance(x, Tensor):
         raise DtypeError(name, f"expected a torch.Tensor, got {type(x).__name__}", "use torch.as_tensor(...)")
-    if x.ndim < 2 or x.shape[-1] != width:
+    width, weight = layer.in_features, layer.weight
+    if x.device != weight.device:
+        fix = f"use {name}.to({str(weight.device)!r})"
+        raise DtypeError(name, f"on {x.device}, but the layer is on {weight.device}", fix)
+    if not x.is_floating_point():
+        raise DtypeError(name, f"expected a floating dtype, got {x.dtype}", "embed the tokens first")
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise DtypeError(
+            name, f"{x.dtype}, but the layer is {weight.dtype}", f"use {name}.to({weight.dtype})"
+        )
+    if x.ndim not in axis_counts or x.shape[-1] != width:
         fix = "m is the width the layer was built with"
         raise ShapeError(name, f"expected {shape} with m = {width}, got {axes(x.shape)}", fix)
 
@@ -62,14 +74,18 @@ def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
     return mask.bool() if bool(marks) else mask
 
 
-def blank_unseen(mask: Mask | Tensor | None, grid: Grid, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """Zero the rows of key inputs ``(b,k,m)`` that no query may see.
+def blank_unseen(
+    mask: Mask | Tensor | None, grid: Grid, *inputs: Tensor, finite: bool = False
+) -> tuple[Tensor, ...]:
+    """Zero the rows of key inputs ``(b,k,m)`` that no query may see; with ``finite`` only their NaN and inf.
 
     The core ignores such keys already. But a projection's weight gradient is a sum of ``0 * input`` over
     them, and 0 * NaN is NaN: garbage in the padding would reach the parameters.
     """
     found, _ = split_additive(mask)
-    if found is None:
+    if found is None or any(
+        x.shape[-2] != grid.k for x in inputs
+    ):  # the core has the error for unequal lengths
         return inputs
     found.check(grid)
     seen = found.seen_keys(grid)  # (b,h,k), sizes of 1 where all agree
@@ -77,7 +93,8 @@ def blank_unseen(mask: Mask | Tensor | None, grid: Grid, *inputs: Tensor) -> tup
         return inputs
     x = inputs[0]
     hidden = ~seen.to(x.device).any(dim=1)[..., None]  # (b,k,1)
-    if x.ndim == 2:
-        hidden = hidden[0]
+    hidden = hidden[0] if x.ndim == 2 else hidden
+    if finite:
+        hidden = hidden & ~x.isfinite()
     blank = x.masked_fill(hidden, 0.0)
     return tuple(blank if other is x else other.masked_fill(hidden, 0.0) for other in inputs)

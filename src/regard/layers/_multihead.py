@@ -97,13 +97,15 @@ class MultiHeadAttention(nn.Module):
         and ``causal()`` is right as it is. With ``KeyValueCache(static=True)`` the keys are computed once,
         for cross attention; later calls may leave out ``key`` and ``value``.
         """
+        check_input("query", query, self.W_q, "(b,q,m)", (2, 3))
         if query.ndim == 2:
             return self._one_sequence(
                 query, key, value, mask, bias=bias, need_weights=need_weights, cache=cache
             )
-        check_input("query", query, self.hidden_dim, "(b,q,m)")
         mask = document_mask(mask)
         k, v = self._keys_and_values(query, key, value, mask, cache)
+        if cache is None and (key is None or key is query):  # padding as a key is padding as a query
+            (query,) = blank_unseen(mask, self._grid(query, query), query, finite=True)
         q = self._turn(self.split_heads(self.W_q(query)), k.shape[-2] - query.shape[-2])
         dropout = self.dropout if self.training else 0.0
         weights = None
@@ -135,15 +137,17 @@ class MultiHeadAttention(nn.Module):
             return _held(cache, key)
         key = query if key is None else key
         value = key if value is None else value
-        check_input("key", key, self.key_dim, "(b,k,m)")
-        check_input("value", value, self.value_dim, "(b,k,m)")
+        check_input("key", key, self.W_k, "(b,k,m)", (3,))
+        check_input("value", value, self.W_v, "(b,k,m)", (3,))
         past = 0 if cache is None else cache.length
         if cache is None:  # in a cache a later query may see what none sees now
-            grid = Grid(query.shape[0], self.num_heads, query.shape[1], key.shape[1])
-            key, value = blank_unseen(mask, grid, key, value)
+            key, value = blank_unseen(mask, self._grid(query, key), key, value)
         k = self._turn(self.split_heads(self.W_k(key)), past)
         v = self.split_heads(self.W_v(value))
         return (k, v) if cache is None else cache.append(k, v)
+
+    def _grid(self, query: Tensor, key: Tensor) -> Grid:
+        return Grid(query.shape[0], self.num_heads, query.shape[1], key.shape[1])
 
     def _turn(self, x: Tensor, first: int) -> Tensor:
         """Turn ``x (b,h,n,d)`` as the rows from position ``first`` on; without rotary leave it."""

@@ -48,8 +48,8 @@ class AdditiveAttention(nn.Module):
         ``mask`` is read as ``attention`` reads it; a single query counts as q = 1, so that ``(b,1,k)`` or
         ``regard.padding(lengths)`` hides padding.
         """
-        check_input("query", query, self.W.in_features, "(b,m) or (b,q,m)")
-        check_input("keys", keys, self.W.in_features, "(b,k,m)")
+        check_input("query", query, self.W, "(b,m) or (b,q,m)")
+        check_input("keys", keys, self.W, "(b,k,m)")
         if keys.ndim != 3 or query.ndim not in (2, 3):
             raise ShapeError(
                 "query",
@@ -113,10 +113,19 @@ class BasicAttention(nn.Module):
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Context ``(b,q,m)`` and weights ``(b,q,k)``."""
-        for name, x in (("query", query), ("key", key), ("value", value)):
-            check_input(name, x, self.hidden_dim)
+        for name, x, layer in (
+            ("query", query, self.W_q),
+            ("key", key, self.W_k),
+            ("value", value, self.W_v),
+        ):
+            check_input(name, x, layer)
+        itself = query is key
         query, key, value = common_batch(query, key, value)
         mask = document_mask(mask)
+        if itself and query.ndim == 3:  # what is padding as a key is padding as a query
+            (query,) = blank_unseen(
+                mask, Grid(len(query), 1, query.shape[1], key.shape[1]), query, finite=True
+            )
         key, value = _blank(mask, query, key, value)
         return attention_with_weights(self.W_q(query), self.W_k(key), self.W_v(value), mask=mask)
 
@@ -137,7 +146,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Mask | Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Context ``(b,n,m)`` and weights ``(b,n,n)``."""
-        check_input("x", x, self.attention.hidden_dim)
+        check_input("x", x, self.attention.W_q)
         return self.attention(x, x, x, mask)
 
 
@@ -161,17 +170,15 @@ class EncoderDecoderAttention(nn.Module):
         self, encoder_output: Tensor, decoder_input: Tensor, *, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Output ``(b,q,m)`` and weights ``(b,q,k)``: q tokens of the decoder over k of the encoder."""
-        check_input("encoder_output", encoder_output, self.embed_dim, "(b,k,m)")
-        check_input("decoder_input", decoder_input, self.embed_dim, "(b,q,m)")
+        check_input("encoder_output", encoder_output, self.W_K, "(b,k,m)")
+        check_input("decoder_input", decoder_input, self.W_Q, "(b,q,m)")
         memory, query = common_batch(encoder_output, decoder_input)
         memory, _ = _blank(mask, query, memory, memory)
         return attention_with_weights(self.W_Q(query), self.W_K(memory), self.W_V(memory), mask=mask)
 
 
 def _blank(mask: Mask | Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    if (
-        query.ndim > 3
-    ):  # (b,h,n,m): a mask by head may hide a key from some heads only; the core sees to those
+    if query.ndim > 3:  # a mask by head may hide a key from some heads only; the core sees to those
         return key, value
     batch = query.shape[0] if query.ndim == 3 else 1
     key, value = blank_unseen(mask, Grid(batch, 1, query.shape[-2], key.shape[-2]), key, value)

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
+from regard.errors import ArgumentError, DtypeError, OutsideError, ShapeError, UnknownNameError
 from regard.maps import storage
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile, largest, tiles
-from regard.shapes import axes, four_axes
+from regard.shapes import as_table, axes, four_axes, whole_number
 
 __all__ = ["AttentionMap", "TopK"]
 
@@ -80,11 +80,20 @@ class AttentionMap:
         sizes = ", ".join(f"{name}={n}" for name, n in zip("bhqk", self.shape, strict=True))
         return f"AttentionMap({sizes}, {type(self._source).__name__.lower()})"
 
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return self.numpy() if dtype is None else self.numpy().astype(dtype)
+
     # ---- looking at parts
 
     def __getitem__(self, index: Any) -> Tensor:
         """Weights by batch, head, row and column, as from a tensor; only these are computed."""
         index = index if isinstance(index, tuple) else (index,)
+        if any(i is Ellipsis for i in index):
+            at = next(n for n, i in enumerate(index) if i is Ellipsis)
+            index = index[:at] + (slice(None),) * (5 - len(index)) + index[at + 1 :]
         if len(index) > 4:
             raise ShapeError("index", f"{len(index)} indices for the 4 axes (b,h,q,k)")
         index = index + (slice(None),) * (4 - len(index))
@@ -154,7 +163,7 @@ class AttentionMap:
         >>> AttentionMap.from_weights(torch.tensor([[0.2, 0.5, 0.3]])).topk(2).keys[0, 0]
         tensor([[1, 2]])
         """
-        if not 1 <= n <= self.shape[3]:
+        if not 1 <= whole_number("n", n) <= self.shape[3]:
             raise ArgumentError("n", f"expected 1 to {self.shape[3]} keys, got {n}")
         source = self._source
         found = [
@@ -207,7 +216,7 @@ class AttentionMap:
             raise UnknownNameError("how", how, ["max", "mean", "sum"])
         b, h, q, k = self.shape
         for name, wanted, there in (("rows", rows, q), ("cols", cols, k)):
-            if not 1 <= wanted <= there:
+            if not 1 <= whole_number(name, wanted) <= there:
                 raise ArgumentError(name, f"expected 1 to {there} cells, got {wanted}")
         row_cell, (members, filled) = _cells(q, rows), _members(k, cols)
         out: Tensor | None = None
@@ -260,13 +269,13 @@ def _resolve(axis: str, index: Index, n: int) -> slice | Tensor:
     """An index as a slice of step 1, or as a tensor of indices; negative ones count from the end."""
     if isinstance(index, int | np.integer):
         if not -n <= index < n:
-            raise ArgumentError("index", f"{axis}={index} is outside the {n} of this map")
+            raise OutsideError("index", f"{axis}={index} is outside the {n} of this map")
         index = int(index) % n
         return slice(index, index + 1)
     if isinstance(index, slice):
         start, stop, step = index.indices(n)
         return slice(start, max(start, stop)) if step == 1 else torch.arange(start, stop, step)
-    chosen = torch.as_tensor(index)
+    chosen = as_table("index", index)
     if chosen.dtype == torch.bool and chosen.shape == (n,):
         return chosen.nonzero()[:, 0]
     if chosen.is_floating_point() or chosen.dtype == torch.bool or chosen.ndim != 1:

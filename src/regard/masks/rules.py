@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks.base import Mask
 from regard.masks.tiling import ALL, SOME, Blocking
-from regard.shapes import Grid, axes
+from regard.shapes import Grid, as_table, axes, whole_number
 
 __all__ = ["Blocks", "Causal", "GlobalTokens", "Window", "blocks", "causal", "global_tokens", "window"]
 
@@ -228,9 +228,7 @@ def causal(offset: int | Tensor | None = None) -> Mask:
                 f"expected an integer or an integer tensor (b,), got {offset.dtype} {axes(offset.shape)}",
             )
         return Causal(int(offset) if offset.ndim == 0 else offset)
-    if offset is not None and (not isinstance(offset, int) or isinstance(offset, bool)):
-        raise DtypeError("offset", f"expected an integer, a tensor (b,) or None, got {offset!r}")
-    return Causal(offset)
+    return Causal(None if offset is None else whole_number("offset", offset))
 
 
 def window(left: int | None, right: int | None = 0) -> Mask:
@@ -242,17 +240,13 @@ def window(left: int | None, right: int | None = 0) -> Mask:
             [0, 1, 1]], dtype=torch.int32)
     """
     for name, value in (("left", left), ("right", right)):
-        if value is None:
-            continue
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise DtypeError(name, f"expected an integer or None, got {value!r}")
-        if value < 0:
+        if value is not None and whole_number(name, value) < 0:
             raise ArgumentError(
                 name,
                 f"expected 0 or more keys, got {value}",
                 f"{name}={-value} looks {-value} keys to the {name}",
             )
-    return Window(left, right)
+    return Window(None if left is None else int(left), None if right is None else int(right))
 
 
 def global_tokens(positions: int | Iterable[int]) -> Mask:
@@ -267,11 +261,9 @@ def global_tokens(positions: int | Iterable[int]) -> Mask:
     """
     if isinstance(positions, Tensor):
         positions = positions.tolist()
-    if isinstance(positions, int):
-        if positions < 0:
-            raise ArgumentError("positions", f"expected 0 or more tokens, got {positions}")
-        positions = range(positions)
-    chosen = tuple(sorted({int(p) for p in positions}))
+    if not isinstance(positions, Iterable):
+        positions = range(whole_number("positions", positions, least=0))
+    chosen = tuple(sorted({whole_number("positions", p) for p in positions}))
     if chosen and chosen[0] < 0:
         raise ArgumentError(
             "positions", f"expected positions of 0 or more, got {chosen[0]}", "count from the start"
@@ -290,13 +282,14 @@ def blocks(layout: Tensor | np.ndarray | list, size: int | tuple[int, int]) -> M
             [1, 1, 0, 0],
             [1, 1, 1, 1]], dtype=torch.int32)
     """
-    table = torch.as_tensor(layout)
+    table = as_table("layout", layout)
     if table.is_floating_point():
         raise DtypeError("layout", f"expected booleans or integers, got {table.dtype}", "use layout.bool()")
     if table.ndim not in (2, 3):
         raise ShapeError("layout", f"expected (query blocks, key blocks), got {axes(table.shape)}")
-    rows, cols = (size, size) if isinstance(size, int) else size
-    if rows < 1 or cols < 1:
-        raise ArgumentError("size", f"expected blocks of 1 or more, got {size}")
+    sides = tuple(size) if isinstance(size, tuple | list) else (size, size)
+    if len(sides) != 2:
+        raise ArgumentError("size", f"expected one side or (queries, keys), got {size!r}")
+    rows, cols = (whole_number("size", side, least=1) for side in sides)
     table = table.bool()
     return Blocks(table if table.ndim == 3 else table[None], (rows, cols))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.errors import DtypeError, MaskError, ShapeError
 from regard.masks.base import Mask
-from regard.shapes import Grid, axes, four_axes
+from regard.shapes import Grid, as_table, axes, four_axes
 
 __all__ = ["Padding", "Stored", "as_mask", "check_broadcast", "padding", "split_additive"]
 
@@ -87,7 +87,7 @@ def padding(keep: Tensor | Sequence[int]) -> Mask:
     tensor([[1, 0],
             [1, 1]], dtype=torch.int32)
     """
-    table = torch.as_tensor(keep)
+    table = as_table("keep", keep)
     if table.is_floating_point():
         raise DtypeError(
             "keep",
@@ -111,6 +111,8 @@ def as_mask(mask: Mask | Tensor) -> Mask:
     >>> as_mask(torch.tensor([[1, 0]])).dense(Grid(1, 1, 1, 2))
     tensor([[[[ True, False]]]])
     """
+    if mask is None:
+        raise DtypeError("mask", "expected a Mask or a tensor, got None")
     found, bias = split_additive(mask)
     if bias is not None:
         raise MaskError("mask", "finite numbers other than 0 are a bias, not a mask", "pass them as bias=...")
