@@ -32,6 +32,7 @@ MASKS = (
     "offset",
     "nothing",
 )
+BIASES = ("none", "trained", "fixed", "wide")
 LAYOUTS = ("contiguous", "heads last", "strided")
 KERNELS = ("default", "additive in C", "additive in torch", "local in C", "local in torch")
 FULL = os.environ.get("REGARD_FULL") == "1"
@@ -48,7 +49,7 @@ class Case:
     mask: str
     dtype: torch.dtype
     layout: str
-    biased: bool
+    bias: str  # none, trained, fixed, or wide: fixed in float32 whatever the dtype is
     b: int
     h: int
     g: int
@@ -76,7 +77,7 @@ def cases(score: str, dtypes: list[torch.dtype], lengths: list[int]) -> st.Searc
         mask=st.sampled_from(MASKS),
         dtype=st.sampled_from(dtypes),
         layout=st.sampled_from(LAYOUTS),
-        biased=st.booleans(),
+        bias=st.sampled_from(BIASES),
         b=st.integers(1, 3),
         q=st.sampled_from(lengths),
         k=st.sampled_from(lengths),
@@ -104,8 +105,12 @@ class Tensors:
             self.leaves["W1"] = self._made(hidden, case.d, layout=False)
             self.leaves["W2"] = self._made(hidden, key_width, layout=False)
             self.leaves["w"] = self._made(hidden, layout=False)
-        if case.biased:
-            self.leaves["bias"] = self._made(h, case.q, case.k, layout=False)[None].detach().requires_grad_()
+        self.bias: Tensor | None = None
+        if case.bias != "none":
+            dtype = torch.promote_types(case.dtype, torch.float32) if case.bias == "wide" else case.dtype
+            self.bias = self._random(1, h, case.q, case.k).to(dtype)
+        if case.bias == "trained":
+            self.leaves["bias"] = self.bias.requires_grad_()
         self.upstream = self._random(b, h, case.q, case.e).to(case.dtype)
         self.mask = self._mask()
 
@@ -175,15 +180,13 @@ def _with_additive(module, x: dict[str, Tensor]):
 
 def ours(t: Tensors) -> tuple[Tensor, dict[str, Tensor]]:
     x = t.leaves
-    out = regard.attention(x["q"], x["k"], x["v"], score=t.score(), mask=t.mask, bias=x.get("bias"))
+    out = regard.attention(x["q"], x["k"], x["v"], score=t.score(), mask=t.mask, bias=t.bias)
     return _with_gradients(t, out)
 
 
 def ours_with_weights(t: Tensors) -> tuple[Tensor, dict[str, Tensor]]:
     x = t.leaves
-    out, _ = regard.attention_with_weights(
-        x["q"], x["k"], x["v"], score=t.score(), mask=t.mask, bias=x.get("bias")
-    )
+    out, _ = regard.attention_with_weights(x["q"], x["k"], x["v"], score=t.score(), mask=t.mask, bias=t.bias)
     return _with_gradients(t, out)
 
 
@@ -196,12 +199,12 @@ def plain_output(t: Tensors, x: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     groups = t.case.h // t.case.g
     q, k, v = x["q"], x["k"].repeat_interleave(groups, dim=1), x["v"].repeat_interleave(groups, dim=1)
     s = plain_scores(t.case, q, k, x)
-    if "bias" in x:
-        s = s + x["bias"]
+    if t.bias is not None:
+        s = s + x.get("bias", t.bias.to(torch.promote_types(t.bias.dtype, s.dtype)))
     keep = t.keep()
     some = keep.any(-1, keepdim=True)
     w = torch.softmax(s.masked_fill(~keep & some, float("-inf")), dim=-1) * keep
-    return w @ v, w
+    return w.to(v.dtype) @ v, w
 
 
 def plain_scores(case: Case, q: Tensor, k: Tensor, x: dict[str, Tensor]) -> Tensor:
@@ -226,7 +229,8 @@ def oracle(t: Tensors) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     case, groups = t.case, t.case.h // t.case.g
     x = {name: value.detach().double().numpy() for name, value in t.leaves.items()}
     q, k, v = x["q"], x["k"].repeat(groups, axis=1), x["v"].repeat(groups, axis=1)
-    mask = np.where(t.keep().numpy(), x.get("bias", 0.0), -np.inf)
+    bias = 0.0 if t.bias is None else t.bias.detach().double().numpy()
+    mask = np.where(t.keep().numpy(), bias, -np.inf)
     g = t.upstream.double().numpy()
     if case.score == "additive":
         args = (q, k, v, x["W1"], x["W2"], x["w"], None, mask)
@@ -243,7 +247,7 @@ def oracle(t: Tensors) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         found = reference.scaled_dot_product_attention_grad(g, q, k, v, mask, scale=scale)
         extra = {}
     grads = {"q": found.query, "k": _grouped(found.key, case), "v": _grouped(found.value, case), **extra}
-    if case.biased:
+    if case.bias == "trained":
         grads["bias"] = found.mask.sum(axis=0, keepdims=True) if found.mask.shape[0] != 1 else found.mask
     return out, {name: np.asarray(grads[name]) for name in t.leaves}
 

@@ -21,9 +21,7 @@ from regard.maps import sources
 
 def _map(t: Tensors) -> AttentionMap:
     x = t.leaves
-    return attention(
-        x["q"], x["k"], x["v"], score=t.score(), mask=t.mask, bias=x.get("bias"), return_map=True
-    )[1]
+    return attention(x["q"], x["k"], x["v"], score=t.score(), mask=t.mask, bias=t.bias, return_map=True)[1]
 
 
 def _check_against(seen: AttentionMap, w: torch.Tensor, atol: float) -> None:
@@ -339,7 +337,7 @@ def test_long_rows_give_their_largest_weights():
 
 
 def test_an_empty_map_is_no_error():
-    case = Case("dot", "none", torch.float32, "contiguous", False, 1, 1, 1, 0, 3, 2, 2, 0)
+    case = Case("dot", "none", torch.float32, "contiguous", "none", 1, 1, 1, 0, 3, 2, 2, 0)
     seen = _map(Tensors(case))
     assert seen.weights().shape == (1, 1, 0, 3)
     assert seen.received().tolist() == [[[0, 0, 0]]]
