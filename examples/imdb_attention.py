@@ -14,10 +14,12 @@ from __future__ import annotations
 import argparse
 import gzip
 import itertools
+import socket
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 from torch import Tensor, nn
@@ -135,11 +137,22 @@ def load(source: str, parser: argparse.ArgumentParser) -> list[str]:
 
 
 def from_hugging_face() -> list[str]:
+    _ask_nobody_when_offline()
     from datasets import load_dataset  # optional: pip install 'regard[hf]'
 
     dataset: Any = load_dataset("imdb", split=f"train[:{REVIEWS}]")
     print(f"Data: IMDb through Hugging Face, {len(dataset)} reviews")
     return [clean(example["text"]) for example in dataset]
+
+
+def _ask_nobody_when_offline() -> None:
+    """One quick look at the hub: `datasets` would try for half a minute before it turns to its cache."""
+    from huggingface_hub import constants
+
+    try:
+        socket.create_connection((urlsplit(constants.ENDPOINT).hostname or "", 443), timeout=5).close()
+    except OSError:
+        constants.HF_HUB_OFFLINE = True  # read by `datasets` when it is imported
 
 
 def from_file(path: Path, parser: argparse.ArgumentParser) -> list[str]:
