@@ -241,3 +241,57 @@ def _job(q):
     grid = Grid(*q.shape[:3], q.shape[2])
     mask = window(70, 10)
     return local.LocalJob(plan_for(mask, grid), mask, grid, None, 0.25)
+
+
+def test_a_trained_mask_of_zeros_gets_its_gradient():
+    q, k, v = tensors()
+    mask = torch.zeros(Q, K, requires_grad=True)
+    out = attention(q, k, v, mask=mask)
+    (grad,) = torch.autograd.grad(out.pow(2).sum(), mask)
+    assert grad.abs().sum() > 0
+
+
+def test_a_callable_never_sees_poison_that_no_query_may_see():
+    q, k, v = tensors()
+    hidden = torch.arange(K) >= 4
+    bad_k, bad_v = (x.masked_fill(hidden[:, None], float("nan")).requires_grad_() for x in (k, v))
+    options = {"mask": padding([4, 4]), "score": lambda q, k: -torch.cdist(q, k)}
+    out = attention(q, bad_k, bad_v, **options)
+    assert torch.equal(out, attention(q, k, v, **options))
+    for grad in torch.autograd.grad(out.sum(), (bad_k, bad_v)):
+        assert torch.isfinite(grad).all()
+        assert (grad[:, :, hidden] == 0).all()
+
+
+def test_a_learned_bias_gets_its_gradient_beside_a_float_mask():
+    q, k, v = tensors()
+    for mask_is_trained in (False, True):
+        table = positions.RelativeBias(H).requires_grad_(not mask_is_trained)
+        mask = torch.randn(Q, K, requires_grad=mask_is_trained)
+        wanted = [mask] if mask_is_trained else list(table.parameters())
+        plain = attention(q, k, v, mask=mask, bias=table)
+        mapped, _ = attention(q, k, v, mask=mask, bias=table, return_map=True)
+        for out in (plain, mapped):
+            (grad,) = torch.autograd.grad(out.pow(2).sum(), wanted)
+            assert grad.abs().sum() > 0
+
+
+def test_many_weights_hide_poison_and_are_not_kept_for_the_backward_pass(monkeypatch):
+    monkeypatch.setattr(dispatch, "_MAX_WEIGHTS", 40 * 7)
+    q, k, v = (torch.randn(1, 1, 40, 6, requires_grad=True) for _ in range(3))
+    hidden = torch.arange(40) >= 30
+    bad_k, bad_v = (x.detach().masked_fill(hidden[:, None], torch.nan).requires_grad_() for x in (k, v))
+    options = {"score": scores.Additive(6, 6, 5), "mask": padding([30])}
+    sizes = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: (sizes.append(x.numel()), x)[1], lambda x: x):
+        out = attention(q, bad_k, bad_v, **options)
+    assert sum(sizes) < 40 * 40
+    assert torch.allclose(out, attention(q, k, v, **options), atol=1e-6)
+    assert all(torch.isfinite(g).all() for g in torch.autograd.grad(out.sum(), (q, bad_k, bad_v)))
+
+
+def test_scale_multiplies_the_score_of_projected_queries_and_keys():
+    q, k, v = tensors()
+    score = scores.Tanh(torch.randn(D))
+    expected = torch.softmax(score(q, k) * 0.3, dim=-1) @ v
+    assert torch.allclose(attention(q, k, v, score=score, scale=0.3), expected, atol=1e-5)

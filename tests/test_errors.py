@@ -374,6 +374,89 @@ CASES = {
         ArgumentError,
         "dropout: expected a share from 0 to 1, got True",
     ),
+    "score vector of two axes": (
+        lambda: scores.Tanh(torch.ones(2, 3)),
+        ShapeError,
+        "v: expected (m,), got (2, 3)",
+    ),
+    "scale of another kind": (
+        lambda: call(scale="0.5"),
+        DtypeError,
+        "scale: expected a finite number, got '0.5'",
+    ),
+    "negative dropout": (
+        lambda: call(dropout=-0.1),
+        ArgumentError,
+        "dropout: expected a share from 0 to 1, got -0.1",
+    ),
+    "mask of another batch on the local path": (
+        lambda: attention(
+            *(torch.randn(2, 1, 1024, 4) for _ in range(3)), mask=window(3, 0) & padding([9, 9, 9])
+        ),
+        ShapeError,
+        "padding: made for a batch of 3, but q has 2",
+    ),
+    "bias of one axis": (
+        lambda: call(bias=torch.randn(K)),
+        ShapeError,
+        "bias: expected (q,k), (b,q,k) or (b,h,q,k), got (7)",
+    ),
+    "bias on another device": (
+        lambda: call(bias=torch.randn(Q, K, device="meta")),
+        DtypeError,
+        "bias: on meta, but q is on cpu: use bias.to(q.device)",
+    ),
+    "window of booleans": (lambda: window(True, 0), DtypeError, "left: expected a whole number, got True"),
+    "causal offsets of floats": (
+        lambda: causal(torch.tensor([1.5, 2.0])),
+        ArgumentError,
+        "offset: expected an integer or an integer tensor (b,), got torch.float32 (2)",
+    ),
+    "causal offsets of two axes": (
+        lambda: causal(torch.ones(2, 1, dtype=torch.long)),
+        ArgumentError,
+        "offset: expected an integer or an integer tensor (b,), got torch.int64 (2,1)",
+    ),
+    "negative number of global tokens": (
+        lambda: global_tokens(-1),
+        ArgumentError,
+        "positions: expected a whole number of 0 or more, got -1",
+    ),
+    "blocks of one axis": (
+        lambda: blocks([1, 0], size=4),
+        ShapeError,
+        "layout: expected (query blocks, key blocks), got (2)",
+    ),
+    "blocks too few for the keys": (
+        lambda: call(mask=blocks([[1], [1]], size=4)),
+        ShapeError,
+        "layout: 2 x 1 blocks of 4 x 4 do not cover (q,k) = (5,7): give at least 2 x 2 blocks",
+    ),
+    "padding of three axes": (
+        lambda: padding(torch.ones(2, 3, 4, dtype=torch.bool)),
+        ShapeError,
+        "keep: expected lengths (b,) or booleans (b,k), got (2,3,4)",
+    ),
+    "additive of booleans": (
+        lambda: Mask.from_additive(torch.ones(2, 2, dtype=torch.bool)),
+        MaskError,
+        "mask: expected a float tensor of 0 and -inf, got torch.bool of 2 axes",
+    ),
+    "key padding mask of one axis": (
+        lambda: Mask.from_key_padding_mask(torch.ones(3, dtype=torch.bool)),
+        MaskError,
+        "mask: expected a (b,k) tensor, got torch.bool of 1 axes",
+    ),
+    "key padding mask of numbers": (
+        lambda: Mask.from_key_padding_mask(torch.full((2, 3), 0.5)),
+        MaskError,
+        "mask: expected only 0 and -inf, found other numbers",
+    ),
+    "callable of another kind": (
+        lambda: call(score=lambda q, k: 1.0),
+        ShapeError,
+        "score: the callable must give (b,h,q,k) = (2,3,5,7), it gave float",
+    ),
     "weights": (
         lambda: attention_weights(torch.randn(3, 4), torch.randn(5, 2)),
         ShapeError,

@@ -221,3 +221,35 @@ def _gradcheck(name, score):
         lambda q, k, v, bias, *rest: attention(q, k, v, score=made, mask=mask, bias=bias),
         (q, k, v, bias, *parameters),
     )
+
+
+def test_keys_after_the_last_query_reach_nothing(kernel):
+    """causal(offset=0) with more keys than queries: the fused kernel's own causal rule would read them."""
+    q, k, v = _inputs(kernel, torch.float32)
+    q, n = q[:, :, :-6], k.shape[2]
+    bad_k, bad_v = (x.detach().clone().requires_grad_() for x in (k, v))
+    with torch.no_grad():
+        bad_k[:, :, n - 6 :] = bad_v[:, :, n - 6 :] = float("nan")
+    score = _score(kernel, torch.float32)
+    for way in _ways(kernel):
+        out = way(q, bad_k, bad_v, mask=causal(offset=0), score=score)
+        assert torch.equal(out, way(q, k, v, mask=causal(offset=0), score=score))
+        assert all(torch.isfinite(g).all() for g in torch.autograd.grad(out.sum(), (q, bad_k, bad_v)))
+
+
+def test_large_scores_do_not_overflow(kernel):
+    """Scores hundreds apart: only with each row's own maximum taken off does nothing overflow."""
+    if kernel.startswith("additive"):
+        return  # those scores are bounded by v
+    q, k, v = (x.detach() for x in _inputs(kernel, torch.float32))
+    for mask in (None, window(20, 20), padding([k.shape[2], 9]) & window(30, 0)):
+        out = attention(q * 200, k, v, mask=mask)
+        expected, _ = attention_with_weights(q.double() * 200, k.double(), v.double(), mask=mask)
+        assert torch.allclose(out.double(), expected, atol=1e-2)
+
+
+def test_dropout_is_more_than_rounding(kernel):
+    q, k, v = _inputs(kernel, torch.float32)
+    options = {"mask": window(5, 5), "score": _score(kernel, torch.float32)}
+    plain, dropped = attention(q, k, v, **options), attention(q, k, v, dropout=0.5, **options)
+    assert (plain - dropped).abs().mean() > 0.1

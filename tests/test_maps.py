@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import struct
 
 import numpy as np
@@ -341,3 +342,104 @@ def test_an_empty_map_is_no_error():
     seen = _map(Tensors(case))
     assert seen.weights().shape == (1, 1, 0, 3)
     assert seen.received().tolist() == [[[0, 0, 0]]]
+
+
+def test_a_map_is_detached_and_copies_what_a_score_and_a_sum_of_biases_hold():
+    q, k, v = (torch.randn(2, 3, 5, 8, requires_grad=True) for _ in range(3))
+    score, mask, table = scores.Additive(8, 8, 4), torch.randn(5, 5), positions.RelativeBias(3)
+    for options in ({"score": score}, {"mask": mask, "bias": table}, {"mask": mask, "bias": mask.clone()}):
+        _, seen = attention(q, k, v, **options, return_map=True)
+        held = seen._source.ready
+        assert not any(x.requires_grad for x in (held.q, held.k, held.v) if x is not None)
+        before = seen.weights()
+        with torch.no_grad():
+            for x in (score.v, mask, table.table.weight, options.get("bias")):
+                if isinstance(x, torch.Tensor):
+                    x.mul_(3).add_(torch.randn_like(x))
+        assert torch.equal(seen.weights(), before)
+
+
+def test_a_callable_that_looks_at_the_other_queries_is_refused():
+    def positional(q, k):
+        return q @ k.transpose(-2, -1) * torch.arange(1, q.shape[-2] + 1)[:, None]
+
+    with pytest.raises(ArgumentError, match="the callable scores a pair differently"):
+        attention(torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 4), score=positional, return_map=True)
+
+
+@pytest.mark.parametrize("n_k", [64, 96, 4096, 4100])
+def test_the_largest_weights_of_rows_of_any_length(n_k):
+    """Around the two-step search: rows it cannot cut evenly, and rows with too few blocks for it."""
+    q, k, v = torch.randn(1, 2, 5, 4), torch.randn(1, 2, n_k, 4), torch.randn(1, 2, n_k, 4)
+    _, seen = attention(q, k, v, return_map=True)
+    w, top = seen.weights(), seen.topk(8)
+    assert torch.allclose(top.weights, w.topk(8).values, atol=1e-7)
+    assert torch.allclose(w.gather(-1, top.keys), top.weights, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("whole", lambda spec: spec.update(grid=[2, 4, 5, 9])),
+        ("whole", lambda spec: spec.update(grid=[2, 4, 6, 6])),
+        ("whole", lambda spec: spec["mask"]["right"].update(tensor="lse")),
+        ("whole", lambda spec: spec["mask"].update(right={"kind": "GlobalTokens", "positions": [6]})),
+        ("selected", lambda spec: spec.update(ends=[0, 3, 0, 1])),
+        ("selected", lambda spec: spec.update(ends=[-1, 1, 0, 1])),
+        ("heads", lambda spec: None),
+    ],
+)
+def test_sizes_that_do_not_belong_together_are_refused_at_once(part, change, tmp_path):
+    from safetensors.torch import load_file, safe_open, save_file
+
+    path = tmp_path / "map.safetensors"
+    q, k, v = torch.randn(2, 4, 5, 4), torch.randn(2, 2, 6, 4), torch.randn(2, 2, 6, 4)
+    _, seen = attention(q, k, v, mask=causal() & padding([6, 4]), return_map=True)
+    (seen.select(batch=0) if part == "selected" else seen).save(path)
+    with safe_open(path, framework="pt") as file:
+        header = file.metadata()
+    tensors, spec = load_file(path), json.loads(header["map"])
+    change(spec)
+    if part == "heads":
+        tensors["k"] = torch.randn(2, 3, 6, 4)
+    save_file(tensors, path, metadata={**header, "map": json.dumps(spec)})
+    with pytest.raises(FileError, match="does not fit its tensors"):
+        AttentionMap.load(path)
+
+
+def test_a_write_that_stops_half_way_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "map.safetensors"
+    AttentionMap.from_weights(torch.eye(3)).save(path)
+    before = path.read_bytes()
+
+    def half(tensors, part, metadata):
+        with open(part, "wb") as file:
+            file.write(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("regard.maps.storage.save_file", half)
+    with pytest.raises(OSError, match="No space left"):
+        AttentionMap.from_weights(torch.ones(2, 2) / 2).save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["map.safetensors"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_others_may_read_it(tmp_path, monkeypatch):
+    done = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, _n=name, _r=real: (done.append(_n), _r(*a))[1])
+    old = os.umask(0o022)
+    try:
+        AttentionMap.from_weights(torch.eye(3)).save(tmp_path / "map.safetensors")
+    finally:
+        os.umask(old)
+    assert done[:2] == ["fsync", "replace"]
+    assert (tmp_path / "map.safetensors").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_map_of_weights_does_not_change_with_them():
+    weights = torch.eye(3)
+    seen = AttentionMap.from_weights(weights)
+    weights.fill_(0.5)
+    assert torch.equal(seen.weights()[0, 0], torch.eye(3))

@@ -181,3 +181,21 @@ def test_block_arithmetic_is_exact_for_a_window():
     rows = cols = Blocking(np.arange(256), 64)
     expected = [[1, 0, 0, 0], [2, 1, 0, 0], [1, 2, 1, 0], [1, 1, 2, 1]]  # SOME is 1, ALL is 2
     assert window(130, 0).classify(rows, cols, Grid(1, 1, 256, 256)).tolist() == expected
+
+
+def test_a_key_that_either_mask_shows_is_seen():
+    for name in RULES:
+        mask = RULES[name][0] | window(0, 0)
+        seen = mask.seen_keys(GRID)
+        found = torch.ones(2, 3, 7, dtype=torch.bool) if seen is None else seen.expand(2, 3, 7)
+        assert torch.equal(found, full(mask).any(dim=2)), name
+
+
+def test_a_simplified_mask_hides_the_same_pairs():
+    grid = Grid(1, 1, 3, 4)
+    leaves = [causal(), *(causal(offset=n) for n in range(-1, 6)), window(1, 0), padding([2])]
+    for left, right in itertools.product(leaves, leaves):
+        for mask in (left, left & right, left | right, ~left & right):
+            simple = mask.simplified(grid)
+            found = torch.ones(tuple(grid), dtype=torch.bool) if simple is None else full(simple, grid)
+            assert torch.equal(found, full(mask, grid))

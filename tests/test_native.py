@@ -10,6 +10,7 @@ import pytest
 import torch
 from cases import forced
 
+import regard
 from regard.kernels import additive, native, status
 
 needs_compiler = pytest.mark.skipif(
@@ -164,3 +165,68 @@ def test_status_lists_every_kernel():
     names = [line.name.split(" ")[0].strip(",") for line in status()]
     assert names == ["fused", "local", "local", "additive", "additive"]
     assert all(line.why for line in status())
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(("size_a", "size_c"), [(0.0, 300.0), (300.0, 0.0), (-300.0, -300.0), (0.0, -300.0)])
+def test_one_large_side_is_enough_for_the_plain_form(kernel, size_a, size_c):
+    a, c, v = torch.full((1, 3, 20), size_a), torch.full((1, 4, 20), size_c), torch.ones(20)
+    a, c, v = (x.requires_grad_() for x in (a, c, v))
+    with forced(kernel):
+        scores = additive.additive_scores(a, c, v)
+        grads = torch.autograd.grad(scores.sum(), (a, c, v))
+    sign = 1.0 if size_a + size_c > 0 else -1.0
+    assert torch.equal(scores, torch.full((1, 3, 4), 20 * sign))
+    assert (grads[0] == 0).all()
+    assert (grads[1] == 0).all()
+    assert torch.equal(grads[2], torch.full((20,), 12 * sign))
+
+
+@needs_compiler
+def test_the_name_of_the_library_holds_all_it_depends_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    monkeypatch.setattr(native, "_compile", lambda compiler, folder, name: folder / name)
+    compiler = native._compiler()
+    names = [native._build(compiler).name]
+    for what, value in [
+        ("_FLAGS", ["-O1"]),
+        ("_SOURCES", native._SOURCES[:1]),
+        ("_processor", lambda: "another machine"),
+    ]:
+        with monkeypatch.context() as patch:
+            patch.setattr(native, what, value)
+            names.append(native._build(compiler).name)
+    assert len(set(names)) == 4
+    assert native._build(compiler).name == names[0]
+
+
+@needs_compiler
+def test_the_local_kernels_exponential_is_good_to_the_last_digits():
+    """Two keys a row, x apart: the output is e^-x / (1 + e^-x), and shows the error of the exponential alone."""
+    x = torch.linspace(0, 30, 640)[None, None, :, None]
+    k = torch.zeros(1, 1, 640, 1)
+    k[:, :, 1] = -1
+    v = torch.zeros(1, 1, 640, 1)
+    v[:, :, 1] = 1
+    with forced("local in C"):
+        out = regard.attention(
+            x, k, v, mask=regard.window(None, None) & (torch.arange(640) < 2)[None], scale=1.0
+        )
+    e = torch.exp(-x.double())
+    assert ((out.double() - e / (1 + e)) / (e / (1 + e))).abs().max() < 2.5e-7
+
+
+@pytest.mark.parametrize("size", [1.0, 60.0])
+def test_the_blocked_eager_form_takes_a_few_rows_at_a_time(size, monkeypatch):
+    random = torch.Generator().manual_seed(0)
+    a, c, v = (torch.randn(*s, generator=random, dtype=torch.float64) for s in [(2, 11, 5), (2, 7, 5), (5,)])
+    a, c, v = (x.requires_grad_() for x in (a * size, c, v))
+    monkeypatch.setattr(additive, "_BLOCK", 4 * 7 * 5)  # four rows, four, and three
+    expected = torch.tanh(a[:, :, None] + c[:, None]) @ v
+    upstream = torch.randn(expected.shape, generator=random, dtype=torch.float64)
+    with forced("additive in torch"):
+        found = additive.additive_scores(a, c, v)
+        grads = torch.autograd.grad(found, (a, c, v), upstream)
+    assert torch.allclose(found, expected, atol=1e-12)
+    for got, want in zip(grads, torch.autograd.grad(expected, (a, c, v), upstream), strict=True):
+        assert torch.allclose(got, want, atol=1e-11)
