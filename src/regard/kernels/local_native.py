@@ -28,7 +28,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: LocalJob) -> tuple[Tensor, Ten
     out, lse = torch.empty_like(qs), qs.new_empty(*qs.shape[:3], 1)
     threads = torch.get_num_threads()
     work = qs.new_empty(threads, BLOCK, qs.shape[-1])
-    library().call("local_forward", qs, _transposed(ks), vs, out, lse, work, *_rest(job, qs, ks), threads)
+    library().call("local_forward", qs, ks, vs, out, lse, work, *_rest(job, qs, ks), threads)
     return plan.rows.unblocked(out)[..., :d].to(dtype), plan.rows.unblocked(lse)
 
 
@@ -44,8 +44,8 @@ def backward(
     parts = -(-threads // (b * h))  # so that every thread has work, each part with a sum of its own
     dq = torch.empty_like(qs)
     dk, dv = ks.new_zeros(parts, *ks.shape), vs.new_zeros(parts, *vs.shape)
-    work = qs.new_empty(threads, BLOCK, qs.shape[-1] + 2 * BLOCK)
-    tensors = (qs, ks, _transposed(ks), _transposed(vs), g, o, s, dq, dk, dv, work)
+    work = qs.new_empty(threads, BLOCK, 3 * qs.shape[-1] + 2 * BLOCK)
+    tensors = (qs, ks, vs, g, o, s, dq, dk, dv, work)
     library().call("local_backward", *tensors, *_rest(job, qs, ks), parts, threads)
     dk, dv = dk.sum(0) if parts > 1 else dk[0], dv.sum(0) if parts > 1 else dv[0]
     orders = zip((plan.rows, plan.cols, plan.cols), (dq, dk, dv), strict=True)
@@ -58,14 +58,6 @@ def _ready(x: Tensor) -> Tensor:
     x = x.float()
     missing = -x.shape[-1] % _WIDTH
     return F.pad(x, (0, missing)) if missing else x.contiguous()
-
-
-def _transposed(blocks: Tensor) -> Tensor:
-    """Every block ``(BLOCK,d)`` as ``(d,BLOCK)``."""
-    t, n, _, d = blocks.shape
-    out = torch.empty_like(blocks)
-    library().call("transpose_blocks", blocks, out, t * n, d, torch.get_num_threads())
-    return out
 
 
 def _rest(job: LocalJob, q: Tensor, k: Tensor) -> tuple[Tensor | int, ...]:
@@ -82,11 +74,11 @@ def _rest(job: LocalJob, q: Tensor, k: Tensor) -> tuple[Tensor | int, ...]:
 
 
 def _keep(job: LocalJob, pairs: Pairs) -> Tensor:
-    """Which cells of the partly kept pairs are kept, ``(b or 1, h or 1, pairs, BLOCK, BLOCK)``."""
+    """Which cells of the partly kept pairs are kept, ``(b or 1, h or 1, pairs, keys, queries)``: keys down."""
     cut = zip(
         pairs.row_index.split(1024), pairs.col_index.split(1024), strict=True
     )  # bounds the index arithmetic
-    parts = [job.allowed(rows, cols) for rows, cols in cut]
+    parts = [job.allowed(rows, cols).transpose(-2, -1) for rows, cols in cut]
     return (
         torch.cat(parts, dim=2).contiguous()
         if parts

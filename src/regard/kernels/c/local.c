@@ -3,7 +3,8 @@
  * Queries, keys and values come cut into blocks of 64 (t, blocks, 64, d), with t = batch x head and d a multiple of
  * 16. For query block i the key blocks are cols[start[i] .. start[i+1]); a pair either keeps everything
  * (kept[p] < 0) or has 64 x 64 bytes that say which (block kept[p] of keep). The softmax is taken online, so
- * nothing but one block of scores exists at a time.
+ * nothing but one block of scores exists at a time. Scores are kept with the keys down and the queries across: then
+ * only the queries are ever transposed, and eight queries go through the softmax side by side.
  */
 #include <math.h>
 #include <stdint.h>
@@ -15,7 +16,7 @@ typedef int32_t i8 __attribute__((vector_size(32)));
 
 typedef struct { /* what every function below is told */
     const int64_t *start, *cols, *kept;
-    const uint8_t *keep; /* (batch or 1, heads or 1, pairs, 64, 64) */
+    const uint8_t *keep; /* (batch or 1, heads or 1, pairs, 64 keys, 64 queries) */
     int64_t batch_step, head_step, heads, T, NQ, NK, D;
     float scale;
 } job;
@@ -59,11 +60,11 @@ static inline void add_product(float *restrict c, int64_t ldc, const float *rest
         }
 }
 
-static void transpose_block(const float *restrict x, float *restrict y, int64_t D) /* (64,d) -> (d,64) */
+/* y (d,64) = by * x (64,d), turned */
+static void turn(const float *restrict x, float *restrict y, int64_t D, float by)
 {
-    for (int64_t j0 = 0; j0 < D; j0 += 8)
-        for (int i = 0; i < B; i++)
-            for (int64_t j = j0; j < j0 + 8; j++) y[j * B + i] = x[i * D + j];
+    for (int64_t d = 0; d < D; d++)
+        for (int i = 0; i < B; i++) y[d * B + i] = by * x[i * D + d];
 }
 
 static const uint8_t *kept_pairs(const job *w, int64_t t, int64_t pair)
@@ -72,40 +73,13 @@ static const uint8_t *kept_pairs(const job *w, int64_t t, int64_t pair)
     return w->keep + t / w->heads * w->batch_step + t % w->heads * w->head_step + w->kept[pair] * B * B;
 }
 
-/* scores of a block of scaled queries and a transposed block of keys, -inf where hidden */
-static void block_scores(const job *w, const float *q, const float *kt, const uint8_t *keep, float *s)
+/* scores (keys,queries) of a block of keys and turned, scaled queries; -inf where hidden */
+static void block_scores(const job *w, const float *k, const float *qt, const uint8_t *keep, float *s)
 {
     memset(s, 0, B * B * sizeof(float));
-    add_product(s, B, q, w->D, 1, kt, B, B, B, w->D);
+    add_product(s, B, k, w->D, 1, qt, B, B, B, w->D);
     if (keep)
         for (int x = 0; x < B * B; x++) s[x] = keep[x] ? s[x] : -INFINITY;
-}
-
-static float row_max(const float *s)
-{
-    v8 m = *(v8 *)s;
-    for (int j = 8; j < B; j += 8) {
-        v8 x = *(v8 *)(s + j);
-        i8 larger = (x > m) | (x != x); /* NaN wins, and stays */
-        m = (v8)(((i8)x & larger) | ((i8)m & ~larger));
-    }
-    float top = m[0];
-    for (int l = 1; l < 8; l++) top = m[l] > top || m[l] != m[l] ? m[l] : top;
-    return top;
-}
-
-/* s = e^(s - top) in place; gives the sum */
-static float row_exp(float *s, float top)
-{
-    v8 sum = {0};
-    for (int j = 0; j < B; j += 8) {
-        v8 e = exp8(*(v8 *)(s + j) - top);
-        *(v8 *)(s + j) = e;
-        sum += e;
-    }
-    float total = 0;
-    for (int l = 0; l < 8; l++) total += sum[l];
-    return total;
 }
 
 static void scale_row(float *x, int64_t D, float by)
@@ -113,34 +87,49 @@ static void scale_row(float *x, int64_t D, float by)
     for (int64_t d = 0; d < D; d += 8) *(v8 *)(x + d) *= by;
 }
 
-/* One block of scores enters the running softmax: max, sum and the output so far. */
-static void online_step(const job *w, float *s, const float *v, float *top, float *sum, float *out)
+static inline v8 pick(i8 which, v8 yes, v8 no)
 {
-    for (int i = 0; i < B; i++) {
-        float m = row_max(s + i * B);
-        m = m <= top[i] ? top[i] : m; /* written so that NaN is passed on */
-        if (m == -INFINITY) { /* nothing seen yet: keep the row at zero */
-            memset(s + i * B, 0, B * sizeof(float));
-            continue;
-        }
-        float fade = expf(top[i] - m);
-        sum[i] = sum[i] * fade + row_exp(s + i * B, m);
-        if (fade != 1) scale_row(out + i * w->D, w->D, fade);
-        top[i] = m;
-    }
-    add_product(out, w->D, s, B, 1, v, w->D, B, w->D, B);
+    return (v8)(((i8)yes & which) | ((i8)no & ~which));
 }
 
-static void forward_block(const job *w, int64_t t, int64_t i, const float *q, const float *kt, const float *v,
-                          float *out, float *lse, float *qs)
+/* One block of scores enters the running softmax: top and sum of each query, and the output so far. */
+static void online_step(const job *w, float *s, const float *v, float *top, float *sum, float *out)
+{
+    float fade[B] __attribute__((aligned(32)));
+    const v8 zero = {0}, nothing = zero - INFINITY;
+    for (int i = 0; i < B; i += 8) {
+        v8 old = *(v8 *)(top + i), m = old, total = zero;
+        for (int j = 0; j < B; j++) {
+            v8 x = *(v8 *)(s + j * B + i);
+            m = pick((x > m) | (x != x), x, m); /* NaN wins, and stays */
+        }
+        v8 base = pick(m == nothing, zero, m); /* nothing seen yet: e^-inf is 0 all the same */
+        for (int j = 0; j < B; j++) {
+            v8 e = exp8(*(v8 *)(s + j * B + i) - base);
+            *(v8 *)(s + j * B + i) = e;
+            total += e;
+        }
+        v8 f = exp8(old - base);
+        *(v8 *)(fade + i) = f;
+        *(v8 *)(sum + i) = *(v8 *)(sum + i) * f + total;
+        *(v8 *)(top + i) = m;
+    }
+    for (int i = 0; i < B; i++)
+        if (fade[i] != 1) scale_row(out + i * w->D, w->D, fade[i]);
+    add_product(out, w->D, s, 1, B, v, w->D, B, w->D, B);
+}
+
+static void forward_block(const job *w, int64_t t, int64_t i, const float *q, const float *k, const float *v,
+                          float *out, float *lse, float *qt)
 {
     int64_t size = B * w->D;
-    float s[B * B] __attribute__((aligned(32))), top[B], sum[B];
-    for (int64_t x = 0; x < size; x++) qs[x] = q[x] * w->scale, out[x] = 0;
+    float s[B * B] __attribute__((aligned(32))), top[B] __attribute__((aligned(32))), sum[B] __attribute__((aligned(32)));
+    turn(q, qt, w->D, w->scale);
+    memset(out, 0, size * sizeof(float));
     for (int r = 0; r < B; r++) top[r] = -INFINITY, sum[r] = 0;
     for (int64_t p = w->start[i]; p < w->start[i + 1]; p++) {
         int64_t at = (t * w->NK + w->cols[p]) * size;
-        block_scores(w, qs, kt + at, kept_pairs(w, t, p), s);
+        block_scores(w, k + at, qt, kept_pairs(w, t, p), s);
         online_step(w, s, v + at, top, sum, out);
     }
     for (int r = 0; r < B; r++) {
@@ -149,14 +138,8 @@ static void forward_block(const job *w, int64_t t, int64_t i, const float *q, co
     }
 }
 
-void transpose_blocks_f32(const float *x, float *y, int64_t blocks, int64_t D, int64_t threads)
-{
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t b = 0; b < blocks; b++) transpose_block(x + b * B * D, y + b * B * D, D);
-}
-
-/* kt is k with every block transposed; work holds threads x 64 x D numbers */
-void local_forward_f32(const float *q, const float *kt, const float *v, float *out, float *lse, float *work,
+/* work holds threads x 64 x D numbers */
+void local_forward_f32(const float *q, const float *k, const float *v, float *out, float *lse, float *work,
                        const int64_t *start, const int64_t *cols, const int64_t *kept, const uint8_t *keep,
                        const float *scale, int64_t batch_step, int64_t head_step, int64_t heads, int64_t T, int64_t NQ,
                        int64_t NK, int64_t D, int64_t threads)
@@ -171,18 +154,34 @@ void local_forward_f32(const float *q, const float *kt, const float *v, float *o
             task = next++;
             if (task >= T * NQ) break;
             int64_t at = task * B * D;
-            forward_block(&w, task / NQ, task % NQ, q + at, kt, v, out + at, lse + task * B, work + thread * B * D);
+            forward_block(&w, task / NQ, task % NQ, q + at, k, v, out + at, lse + task * B, work + thread * B * D);
         }
 }
 
-/* dq of one query block; dk and dv of the key blocks it sees are added to. buf holds (D + 2 x 64) x 64 numbers. */
-static void backward_block(const job *w, int64_t t, int64_t i, const float *q, const float *k, const float *kt,
-                           const float *vt, const float *g, const float *out, const float *lse, float *dq, float *dk,
-                           float *dv, float *buf)
+/* p becomes the weights, dp the gradient of the scores; both (keys,queries), exactly 0 where hidden */
+static void weights_and_gradient(float *p, float *dp, const float *lse, const float *delta, const uint8_t *keep)
+{
+    for (int j = 0; j < B; j++)
+        for (int i = 0; i < B; i += 8) {
+            float *pj = p + j * B + i, *dj = dp + j * B + i;
+            v8 weight = exp8(*(v8 *)pj - *(v8 *)(lse + i));
+            *(v8 *)pj = weight;
+            *(v8 *)dj = weight * (*(v8 *)dj - *(v8 *)(delta + i));
+        }
+    if (keep) /* also in a row whose numbers are NaN */
+        for (int x = 0; x < B * B; x++) p[x] = keep[x] ? p[x] : 0, dp[x] = keep[x] ? dp[x] : 0;
+}
+
+/* dq of one query block; dk and dv of the key blocks it sees are added to. buf holds (3 D + 2 x 64) x 64 numbers. */
+static void backward_block(const job *w, int64_t t, int64_t i, const float *q, const float *k, const float *v,
+                           const float *g, const float *out, const float *lse, float *dq, float *dk, float *dv,
+                           float *buf)
 {
     int64_t D = w->D, size = B * D;
-    float *qs = buf, *p = qs + size, *dp = p + B * B, delta[B];
+    float *qs = buf, *qt = qs + size, *gt = qt + size, *p = gt + size, *dp = p + B * B, delta[B];
     for (int64_t x = 0; x < size; x++) qs[x] = q[x] * w->scale, dq[x] = 0;
+    turn(q, qt, D, w->scale);
+    turn(g, gt, D, 1);
     for (int r = 0; r < B; r++) {
         v8 dot = {0};
         for (int64_t d = 0; d < D; d += 8) dot += *(v8 *)(g + r * D + d) * *(v8 *)(out + r * D + d);
@@ -192,32 +191,24 @@ static void backward_block(const job *w, int64_t t, int64_t i, const float *q, c
     for (int64_t pair = w->start[i]; pair < w->start[i + 1]; pair++) {
         int64_t at = (t * w->NK + w->cols[pair]) * size;
         const uint8_t *keep = kept_pairs(w, t, pair);
-        block_scores(w, qs, kt + at, keep, p);
+        block_scores(w, k + at, qt, keep, p);
         memset(dp, 0, B * B * sizeof(float));
-        add_product(dp, B, g, D, 1, vt + at, B, B, B, D);
-        for (int r = 0; r < B; r++) {
-            row_exp(p + r * B, lse[r]);
-            for (int j = 0; j < B; j += 8) {
-                v8 weight = *(v8 *)(p + r * B + j);
-                *(v8 *)(dp + r * B + j) = weight * (*(v8 *)(dp + r * B + j) - delta[r]);
-            }
-        }
-        if (keep) /* exactly 0 where hidden, also in a row whose numbers are NaN */
-            for (int x = 0; x < B * B; x++) p[x] = keep[x] ? p[x] : 0, dp[x] = keep[x] ? dp[x] : 0;
-        add_product(dv + at, D, p, 1, B, g, D, B, D, B);
-        add_product(dq, D, dp, B, 1, k + at, D, B, D, B);
-        add_product(dk + at, D, dp, 1, B, qs, D, B, D, B);
+        add_product(dp, B, v + at, D, 1, gt, B, B, B, D);
+        weights_and_gradient(p, dp, lse, delta, keep);
+        add_product(dv + at, D, p, B, 1, g, D, B, D, B);
+        add_product(dq, D, dp, 1, B, k + at, D, B, D, B);
+        add_product(dk + at, D, dp, B, 1, qs, D, B, D, B);
     }
     for (int r = 0; r < B; r++) scale_row(dq + r * D, D, w->scale);
 }
 
 /* dk and dv hold `parts` times (t, blocks, 64, d), zeroed: each part of the query blocks adds to its own, so that no
  * two threads meet and the sum does not depend on who was first. */
-void local_backward_f32(const float *q, const float *k, const float *kt, const float *vt, const float *g,
-                        const float *out, const float *lse, float *dq, float *dk, float *dv, float *work,
-                        const int64_t *start, const int64_t *cols, const int64_t *kept, const uint8_t *keep,
-                        const float *scale, int64_t batch_step, int64_t head_step, int64_t heads, int64_t T,
-                        int64_t NQ, int64_t NK, int64_t D, int64_t parts, int64_t threads)
+void local_backward_f32(const float *q, const float *k, const float *v, const float *g, const float *out,
+                        const float *lse, float *dq, float *dk, float *dv, float *work, const int64_t *start,
+                        const int64_t *cols, const int64_t *kept, const uint8_t *keep, const float *scale,
+                        int64_t batch_step, int64_t head_step, int64_t heads, int64_t T, int64_t NQ, int64_t NK,
+                        int64_t D, int64_t parts, int64_t threads)
 {
     job w = {start, cols, kept, keep, batch_step, head_step, heads, T, NQ, NK, D, *scale};
     int64_t next = 0;
@@ -231,8 +222,8 @@ void local_backward_f32(const float *q, const float *k, const float *kt, const f
             int64_t t = task / parts, part = task % parts, shift = part * T * NK * B * D;
             for (int64_t i = NQ * part / parts; i < NQ * (part + 1) / parts; i++) {
                 int64_t at = (t * NQ + i) * B * D;
-                backward_block(&w, t, i, q + at, k, kt, vt, g + at, out + at, lse + (t * NQ + i) * B, dq + at,
-                               dk + shift, dv + shift, work + thread * B * (D + 2 * B));
+                backward_block(&w, t, i, q + at, k, v, g + at, out + at, lse + (t * NQ + i) * B, dq + at, dk + shift,
+                               dv + shift, work + thread * B * (3 * D + 2 * B));
             }
         }
 }
