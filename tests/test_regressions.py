@@ -235,3 +235,12 @@ def test_with_weights_agrees_with_the_fast_path_on_half_precision_masks():
     bias[0] = -1e9
     fast, slow = attention(q, q, q, bias=bias), attention_with_weights(q, q, q, bias=bias)[0]
     assert torch.allclose(fast.float(), slow.float(), atol=2e-3)
+
+
+def test_what_is_remembered_of_a_rule_does_not_depend_on_the_heads():
+    for heads in (3, 2, 1):
+        q, k = torch.randn(1, heads, 2, 4), torch.randn(1, heads, 31, 4)
+        for mask in (~window(1, 1), window(4, 0) & causal()):
+            out = attention(q, k, k, mask=mask)
+            assert torch.allclose(out, attention_with_weights(q, k, k, mask=mask)[0], atol=1e-6)
+            assert mask.seen_keys(regard.shapes.Grid(1, heads, 2, 31)).shape[1] == 1

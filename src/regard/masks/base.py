@@ -307,15 +307,15 @@ def _look(mask: Mask, grid: Grid) -> Tensor:
     found = mask.classify(rows, cols, grid)  # (row blocks, col blocks)
     sure = (found == ALL).any(axis=0)  # seen whole by some block of queries
     row, col = np.nonzero((found == SOME) & ~sure[None, :])
-    count = torch.zeros(1, grid.h if len(row) else 1, len(cols), 64, dtype=torch.int32)
+    count = torch.zeros(1, 1, len(cols), 64, dtype=torch.int32)
     count[:, :, torch.from_numpy(sure)] = 1
     for at in range(0, len(row), 1024):
         chosen = slice(at, at + 1024)
         i, j = (torch.from_numpy(x.index[y[chosen]]) for x, y in ((rows, row), (cols, col)))
         keep = mask.allow(i.clamp(min=0)[:, :, None], j.clamp(min=0)[:, None, :], grid) & (i >= 0)[:, :, None]
-        count.index_add_(
-            2, torch.from_numpy(col[chosen]), keep.any(dim=3).int().expand(1, count.shape[1], -1, -1)
-        )
+        part = keep.any(dim=3).int()  # (1, heads of the mask, pairs, 64)
+        count = count.expand(-1, max(count.shape[1], part.shape[1]), -1, -1).contiguous()
+        count.index_add_(2, torch.from_numpy(col[chosen]), part.expand(-1, count.shape[1], -1, -1))
     return (count > 0).flatten(2)[..., : grid.k]
 
 
