@@ -53,7 +53,7 @@ def pair(name: str, *sizes: int) -> tuple[nn.Module, nn.Module]:
     return theirs, ours
 
 
-def same(theirs, ours) -> None:
+def check_same(theirs, ours) -> None:
     for wanted, got in zip(theirs, ours, strict=True):
         torch.testing.assert_close(got, wanted, rtol=0, atol=1e-6)
 
@@ -71,7 +71,7 @@ def test_state_dicts_go_both_ways(name):
 def test_additive():
     theirs, ours = pair("AdditiveAttention", D)
     query, keys = torch.randn(B, D), torch.randn(B, K, D)
-    same(theirs(query, keys), ours(query, keys))
+    check_same(theirs(query, keys), ours(query, keys))
 
 
 def test_additive_gradients():
@@ -89,10 +89,10 @@ def test_additive_gradients():
 def test_simple(dim):
     theirs, ours = pair("SimpleAttention", dim)
     query, key, value = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, 4)
-    same(theirs(query, key, value), ours(query, key, value))
-    same(theirs(query[:1], key, value), ours(query[:1], key, value))  # one query for the whole batch
+    check_same(theirs(query, key, value), ours(query, key, value))
+    check_same(theirs(query[:1], key, value), ours(query[:1], key, value))  # one query for the whole batch
     heads = [torch.randn(B, H, n, D) for n in (Q, K, K)]
-    same(theirs(*heads), ours(*heads))
+    check_same(theirs(*heads), ours(*heads))
 
 
 MASKS = {
@@ -109,15 +109,15 @@ MASKS = {
 def test_basic(mask):
     theirs, ours = pair("BasicAttention", D)
     query, key, value = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, D)
-    same(theirs(query, key, value, mask), ours(query, key, value, mask))
-    same(theirs(query, key, value, mask=mask), ours(query, key, value, mask=mask))
+    check_same(theirs(query, key, value, mask), ours(query, key, value, mask))
+    check_same(theirs(query, key, value, mask=mask), ours(query, key, value, mask=mask))
 
 
 @pytest.mark.parametrize("mask", [None, torch.ones(Q, Q).tril()], ids=["none", "causal"])
 def test_self(mask):
     theirs, ours = pair("SelfAttention", D)
     x = torch.randn(B, Q, D)
-    same(theirs(x, mask), ours(x, mask))
+    check_same(theirs(x, mask), ours(x, mask))
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
@@ -127,7 +127,7 @@ def test_multi_head(mask):
     # The document broadcasts (b,q,k) against (b,h,q,k) wrongly: it is given the head axis that it means.
     said = mask[:, None] if mask is not None and mask.ndim == 3 else mask
     wanted = theirs(query, key, value, said)
-    same(wanted, ours(query, key, value, mask))
+    check_same(wanted, ours(query, key, value, mask))
     fast, nothing = ours(query, key, value, mask, need_weights=False)
     assert nothing is None
     torch.testing.assert_close(fast, wanted[0], rtol=0, atol=1e-6)
@@ -137,20 +137,20 @@ def test_multi_head_mask_of_every_head():
     theirs, ours = pair("MultiHeadAttention", 12, H)
     x, mask = torch.randn(B, Q, 12), torch.rand(B, H, Q, Q).round()
     mask[..., 0] = 1.0
-    same(theirs(x, x, x, mask), ours(x, x, x, mask))
+    check_same(theirs(x, x, x, mask), ours(x, x, x, mask))
 
 
 def test_encoder_decoder():
     theirs, ours = pair("EncoderDecoderAttention", D)
     encoded, decoded = torch.randn(B, K, D), torch.randn(B, Q, D)
-    same(theirs(encoded, decoded), ours(encoded, decoded))
+    check_same(theirs(encoded, decoded), ours(encoded, decoded))
 
 
 @pytest.mark.parametrize("name", ["PositionalEncoding", "LearnedPositionalEncoding"])
 def test_positions(name):
     theirs, ours = pair(name, 12)
     x = torch.randn(B, Q, 12)
-    same([theirs(x)], [ours(x)])
+    check_same([theirs(x)], [ours(x)])
 
 
 def test_a_fresh_sinusoidal_table_is_the_documents():

@@ -133,6 +133,7 @@ def test_evaluating_in_inference_mode_does_not_spoil_training():
             with torch.inference_mode():
                 attention(q, q, q, mask=mask, bias=extra)
             attention(q, q, q, mask=mask, bias=extra).sum().backward()
+            assert torch.isfinite(q.grad).all()
     layer = regard.BasicAttention(8)
     x, y = torch.randn(1, 3, 8), torch.randn(1, 9, 8)
     with torch.inference_mode():

@@ -40,7 +40,7 @@ def inputs(module: nn.MultiheadAttention) -> tuple[torch.Tensor, ...]:
     return torch.randn(B, Q, M), torch.randn(B, K, module.kdim), torch.randn(B, K, module.vdim)
 
 
-def same(wanted, got) -> None:
+def check_same(wanted, got) -> None:
     for one, other in zip(wanted, got, strict=True):
         torch.testing.assert_close(other, one, rtol=0, atol=1e-6)
 
@@ -49,7 +49,7 @@ def same(wanted, got) -> None:
 def test_from_torch_gives_the_same_numbers(options):
     module = torch_module(**options)
     x = inputs(module)
-    same(run(module, *x), MultiHeadAttention.from_torch(module)(*x))
+    check_same(run(module, *x), MultiHeadAttention.from_torch(module)(*x))
 
 
 @pytest.mark.parametrize("batch_first", [True, False])
@@ -65,7 +65,7 @@ def test_there_and_back(options, batch_first):
     for name, tensor in module.state_dict().items():
         assert torch.equal(again.state_dict()[name], tensor)
     x = inputs(module)
-    same(run(module, *x), run(again, *x))
+    check_same(run(module, *x), run(again, *x))
 
 
 def test_masks_are_translated():
@@ -75,7 +75,7 @@ def test_masks_are_translated():
     padded = torch.tensor([[False] * Q, [False] * 3 + [True] * 2])
     forbidden = torch.ones(Q, Q, dtype=torch.bool).triu(1)
     wanted = run(module, x, x, x, key_padding_mask=padded, attn_mask=forbidden)
-    same(wanted, ours(x, mask=causal() & Mask.from_key_padding_mask(padded)))
+    check_same(wanted, ours(x, mask=causal() & Mask.from_key_padding_mask(padded)))
 
 
 @pytest.mark.parametrize("mode", [True, False])

@@ -17,6 +17,18 @@ from regard.shapes import Grid, as_table, axes, whole_number
 __all__ = ["Blocks", "Causal", "GlobalTokens", "Window", "blocks", "causal", "global_tokens", "window"]
 
 
+class _Rule(Mask):
+    """A mask that says everything in a few numbers, and leaves out whole blocks."""
+
+    @property
+    def symbolic(self) -> bool:
+        return True
+
+    @property
+    def is_sparse(self) -> bool:
+        return True
+
+
 @dataclass(frozen=True, eq=False)
 class Causal(Mask):
     """Key ``j <= i + offset``; see :func:`causal`."""
@@ -73,7 +85,7 @@ class Causal(Mask):
 
 
 @dataclass(frozen=True, eq=False)
-class Window(Mask):
+class Window(_Rule):
     """Keys near the query; see :func:`window`."""
 
     left: int | None
@@ -108,17 +120,9 @@ class Window(Mask):
     def rule(self) -> tuple:
         return ("window", self.left, self.right)
 
-    @property
-    def symbolic(self) -> bool:
-        return True
-
-    @property
-    def is_sparse(self) -> bool:
-        return True
-
 
 @dataclass(frozen=True, eq=False)
-class GlobalTokens(Mask):
+class GlobalTokens(_Rule):
     """Rows and columns of chosen tokens; see :func:`global_tokens`."""
 
     positions: tuple[int, ...]
@@ -148,20 +152,12 @@ class GlobalTokens(Mask):
     def rule(self) -> tuple:
         return ("global", self.positions)
 
-    @property
-    def symbolic(self) -> bool:
-        return True
-
-    @property
-    def is_sparse(self) -> bool:
-        return True
-
     def pivots(self) -> tuple[int, ...]:
         return self.positions
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks(Mask):
+class Blocks(_Rule):
     """A table of blocks; see :func:`blocks`."""
 
     layout: Tensor  # bool (h or 1, query blocks, key blocks)
@@ -201,14 +197,6 @@ class Blocks(Mask):
     def rule(self) -> tuple:
         layout = self.layout.cpu().numpy()
         return ("blocks", layout.shape, layout.tobytes(), self.size)
-
-    @property
-    def symbolic(self) -> bool:
-        return True
-
-    @property
-    def is_sparse(self) -> bool:
-        return True
 
 
 def causal(offset: int | Tensor | None = None) -> Mask:
