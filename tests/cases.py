@@ -258,27 +258,31 @@ def _grouped(grad: np.ndarray, case: Case) -> np.ndarray:
 
 
 def magnitudes(t: Tensors) -> dict[str, float]:
-    """RMS of what each gradient would be if nothing cancelled: the ruler for an error of a few ulp."""
+    """RMS of what the output and each gradient would be if nothing cancelled: the ruler for an error of a few ulp.
+
+    A score that is off by an ulp of its terms moves its weight by that much, and all that the weight enters.
+    """
     x = {name: value.detach().double().abs().requires_grad_() for name, value in t.leaves.items()}
     signed = {name: value.detach().double() for name, value in t.leaves.items()}
     _, w = plain_output(t, signed)
     groups = t.case.h // t.case.g
-    v = x["v"].repeat_interleave(groups, dim=1)
-    g = t.upstream.double().abs()
-    d_weights = g @ v.transpose(-2, -1)  # (b,h,q,k)
-    d_scores = w * (d_weights + (w * d_weights).sum(-1, keepdim=True))
-    k = x["k"].repeat_interleave(groups, dim=1)
+    k, v = (x[name].repeat_interleave(groups, dim=1) for name in ("k", "v"))
     if t.case.score == "additive":  # tanh' <= 1 and |tanh x| <= |x|: the sum itself bounds it
         hidden = (x["q"] @ x["W1"].T)[..., :, None, :] + (k @ x["W2"].T)[..., None, :, :]
         s = hidden @ x["w"]
     else:
         s = plain_scores(t.case, x["q"], k, x)
-    if "bias" in x:
-        s = s + x["bias"]
+    if t.bias is not None:
+        s = s + x.get("bias", t.bias.double().abs())
+    moved = s.detach()
+    w = w * (1 + moved + (w * moved).sum(-1, keepdim=True))
+    g = t.upstream.double().abs()
+    d_weights = g @ v.transpose(-2, -1)  # (b,h,q,k)
+    d_scores = w * (d_weights + (w * d_weights).sum(-1, keepdim=True))
     total = (d_scores.detach() * s).sum() + (w @ v * g).sum()
     grads = torch.autograd.grad(total, list(x.values()), allow_unused=True, materialize_grads=True)
     found = {name: rms(grad) for name, grad in zip(x, grads, strict=True)}
-    found["out"] = rms(w @ signed["v"].abs().repeat_interleave(groups, dim=1))
+    found["out"] = rms((w @ v).detach())
     return found
 
 
