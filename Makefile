@@ -16,7 +16,7 @@ help: ## show this list
 demo: $(READY) ## the tour: a worked example, then attention drawn here and in regard-tour/
 	$(BIN)/regard tour --out regard-tour
 
-test: $(READY) ## the tests that take seconds, and the examples in the docstrings
+test: $(READY) ## the tests (some minutes), and the examples in the docstrings
 	$(BIN)/python -m pytest -q -m "not slow"
 
 test-all: $(READY) ## all tests: the slow ones too, and thousands of made-up cases instead of hundreds
@@ -42,6 +42,7 @@ clean: ## remove .venv, caches and what the demo wrote
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Regard needs Python 3.11 or newer, and none was found: install one, or name it with  make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "$(PYTHON) is not a Python 3.11 or newer: name one with  make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Setting up .venv from requirements.lock: a minute or two, once."
 	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -94,13 +94,19 @@ def test_control_c_is_clean():
         "t.run = lambda out: (print('started', flush=True), time.sleep(60))\n"
         "from regard.cli import main; main()"
     )
-    process = subprocess.Popen(
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + code
+    )  # ignored in background jobs
+    with subprocess.Popen(
         [sys.executable, "-c", code, "tour"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "started\n"
-    time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
+    ) as process:
+        try:
+            assert process.stdout.readline() == "started\n"
+            time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            _, stderr = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (process.returncode, stderr) == (130, "regard: interrupted\n")
 
 

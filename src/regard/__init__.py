@@ -73,7 +73,18 @@ _HOMES: dict[str, list[str]] = {
     "regard.reference": ["explain"],
     "regard.training": ["get_linear_schedule_with_warmup"],
 }
-_SUBMODULES = ["layers", "maps", "masks", "plots", "positions", "reference", "scores"]
+_SUBMODULES = [
+    "kernels",
+    "layers",
+    "maps",
+    "masks",
+    "plots",
+    "positions",
+    "reference",
+    "scores",
+    "shapes",
+    "terminal",
+]
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [

@@ -124,7 +124,8 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
     if mask is None or isinstance(mask, Mask):
         return mask, None
     if not isinstance(mask, Tensor):
-        raise DtypeError("mask", f"expected a Mask or a tensor, got {type(mask).__name__}")
+        hint = "call it: mask=regard.causal()" if callable(mask) or mask == "causal" else ""
+        raise DtypeError("mask", f"expected a Mask or a tensor, got {type(mask).__name__}", hint)
     _check_axes(mask)
     if not mask.is_floating_point():
         return Stored(mask if mask.dtype == torch.bool else mask != 0), None

@@ -95,7 +95,10 @@ def read_mask(mask: ArrayLike) -> tuple[Array, Array | None]:
     if mask.dtype.kind in "biu":
         return mask != 0, None
     if mask.dtype.kind != "f":
-        raise ValueError(f"mask: expected bool or integer (keep) or float (additive), got {mask.dtype}")
+        raise ValueError(
+            f"mask: expected an array of bool or integer (keep) or float (additive), got {mask.dtype}: "
+            "here masks are plain arrays, as create_causal_mask(n) makes them"
+        )
     if np.isnan(mask).any() or (mask == np.inf).any():
         raise ValueError(
             "mask: a float mask is added to the scores and may hold finite numbers and -inf, "
