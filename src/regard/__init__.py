@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard import kernels as kernels
     from regard import layers as layers
     from regard import maps as maps
     from regard import masks as masks
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from regard import positions as positions
     from regard import reference as reference
     from regard import scores as scores
+    from regard import shapes as shapes
+    from regard import terminal as terminal
     from regard.core import attention, attention_weights, attention_with_weights
     from regard.errors import RegardError
     from regard.layers import (
@@ -111,6 +114,7 @@ __all__ = [
     "explain",
     "get_linear_schedule_with_warmup",
     "global_tokens",
+    "kernels",
     "layers",
     "maps",
     "masks",
@@ -121,6 +125,8 @@ __all__ = [
     "positions",
     "reference",
     "scores",
+    "shapes",
+    "terminal",
     "visualize_attention",
     "window",
 ]
