@@ -33,9 +33,14 @@ ALLOWED: dict[str, set[str]] = {
     "_fonts": BASE,
     "plots": BASE | {"_drawing", "_fonts", "maps"},
     "terminal": BASE | {"_drawing", "maps"},
-    "training": CORE | {"layers"},
+    "text": BASE | {"shapes"},
+    "metrics": BASE,
+    "models": CORE | {"layers"},
+    "decoding": BASE | {"shapes"},  # models come to it through a protocol
+    "training": BASE | {"shapes"},
+    "tasks": CORE | {"layers", "models", "text", "decoding", "training", "metrics"},
     "learn": CORE | {"layers", "training", "reference", "plots", "terminal", "_drawing"},
-    "cli": CORE | {"layers", "training", "reference", "plots", "terminal", "_fonts", "learn"},
+    "cli": CORE | {"layers", "training", "reference", "plots", "terminal", "_fonts", "learn", "tasks", "text"},
     "__main__": {"cli"},
 }
 

@@ -16,16 +16,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard import decoding as decoding
     from regard import kernels as kernels
     from regard import layers as layers
     from regard import maps as maps
     from regard import masks as masks
+    from regard import metrics as metrics
+    from regard import models as models
     from regard import plots as plots
     from regard import positions as positions
     from regard import reference as reference
     from regard import scores as scores
     from regard import shapes as shapes
+    from regard import tasks as tasks
     from regard import terminal as terminal
+    from regard import text as text
+    from regard import training as training
     from regard.core import attention, attention_weights, attention_with_weights
     from regard.errors import RegardError
     from regard.layers import (
@@ -77,16 +83,22 @@ _HOMES: dict[str, list[str]] = {
     "regard.training": ["get_linear_schedule_with_warmup"],
 }
 _SUBMODULES = [
+    "decoding",
     "kernels",
     "layers",
     "maps",
     "masks",
+    "metrics",
+    "models",
     "plots",
     "positions",
     "reference",
     "scores",
     "shapes",
+    "tasks",
     "terminal",
+    "text",
+    "training",
 ]
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -111,6 +123,7 @@ __all__ = [
     "attention_with_weights",
     "blocks",
     "causal",
+    "decoding",
     "explain",
     "get_linear_schedule_with_warmup",
     "global_tokens",
@@ -118,6 +131,8 @@ __all__ = [
     "layers",
     "maps",
     "masks",
+    "metrics",
+    "models",
     "padding",
     "plot_attention_weights",
     "plot_weights",
@@ -126,7 +141,10 @@ __all__ = [
     "reference",
     "scores",
     "shapes",
+    "tasks",
     "terminal",
+    "text",
+    "training",
     "visualize_attention",
     "window",
 ]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from regard.errors import FileError
 
-__all__ = ["write_atomically"]
+__all__ = ["sync_folder", "write_atomically"]
 
 
-def write_atomically(path: str | os.PathLike, write: Callable[[Path], None]) -> None:
+def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, flush it to the disk, and rename it into place."""
     path = Path(path)
     if not path.parent.is_dir():
@@ -29,7 +29,7 @@ def write_atomically(path: str | os.PathLike, write: Callable[[Path], None]) -> 
             os.fsync(written.fileno())
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -40,7 +40,7 @@ def _umask() -> int:
     return mask
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself survive a crash, where the system has such a thing."""
     if not hasattr(os, "O_DIRECTORY"):
         return

@@ -7,14 +7,16 @@ the last step.
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Callable
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from regard.errors import ArgumentError, DtypeError
 
-__all__ = ["get_linear_schedule_with_warmup", "linear_warmup_factor"]
+__all__ = ["SCHEDULES", "get_linear_schedule_with_warmup", "linear_warmup_factor"]
 
 
 def get_linear_schedule_with_warmup(
@@ -75,3 +77,32 @@ def _count(argument: str, value: object, at_least: int) -> int:
     if count < at_least:
         raise ArgumentError(argument, f"expected {at_least} or more, got {count}")
     return count
+
+
+def _linear(step: int, warmup: int, total: int) -> float:
+    return linear_warmup_factor(step, warmup, total)
+
+
+def _cosine(step: int, warmup: int, total: int) -> float:
+    if step < warmup:
+        return step / warmup
+    if step >= total:
+        return 0.0
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup)))
+
+
+def _inverse_sqrt(step: int, warmup: int, total: int) -> float:
+    return step / warmup if step < warmup else math.sqrt(max(warmup, 1) / max(step, 1))
+
+
+def _constant(step: int, warmup: int, total: int) -> float:
+    return step / warmup if step < warmup else 1.0
+
+
+# The factor on the learning rate at a step, from the steps of warm-up and the steps in all.
+SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
+    "linear": _linear,
+    "cosine": _cosine,
+    "inverse_sqrt": _inverse_sqrt,
+    "constant": _constant,
+}

@@ -1,0 +1,111 @@
+"""How good an output is: BLEU and chrF (by sacrebleu), BLEU by length, and the alignment error rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regard.errors import ArgumentError, MissingExtraError
+
+__all__ = ["Score", "alignment_error_rate", "bleu", "by_length", "chrf"]
+
+Link = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number with the signature that says how exactly it was computed."""
+
+    score: float
+    signature: str
+
+
+def bleu(
+    outputs: Sequence[str],
+    references: Sequence[Sequence[str | None]],
+    *,
+    lowercase: bool = False,
+    language: str = "",
+) -> Score:
+    """BLEU of sacrebleu; ``references`` holds one list for each set of references, None where there is none.
+
+    >>> bleu(["the cat sat on the mat"], [["the cat sat on the mat"]]).score
+    100.0
+    """
+    metric = _sacrebleu().BLEU(lowercase=lowercase, tokenize="zh" if language == "zh" else "13a")
+    return _scored(metric, outputs, references)
+
+
+def chrf(
+    outputs: Sequence[str], references: Sequence[Sequence[str | None]], *, lowercase: bool = False
+) -> Score:
+    """The chrF of sacrebleu: like BLEU, on characters.
+
+    >>> chrf(["le chat"], [["le chat"]]).score
+    100.0
+    """
+    return _scored(_sacrebleu().CHRF(lowercase=lowercase), outputs, references)
+
+
+def by_length(
+    outputs: Sequence[str],
+    references: Sequence[Sequence[str | None]],
+    lengths: Sequence[int],
+    limits: Sequence[int],
+    score: Callable[..., Score] = bleu,
+    **options: Any,
+) -> list[tuple[str, int, float]]:
+    """Scores of the sentences up to each limit of length: ``(range, sentences, score)``.
+
+    >>> by_length(["a b c d", "x"], [["a b c d", "y"]], lengths=[4, 1], limits=[2, 5])
+    [('1-2', 1, 0.0), ('3-5', 1, 100.0)]
+    """
+    found = []
+    low = 0
+    for high in [*limits, max([*lengths, *limits]) + 1]:
+        places = [i for i, length in enumerate(lengths) if low < length <= high]
+        if places:
+            sides = [[side[i] for i in places] for side in references]
+            name = f"{low + 1}-{high}" if high in limits else f"{low + 1}-"
+            found.append((name, len(places), score([outputs[i] for i in places], sides, **options).score))
+        low = high
+    return found
+
+
+def alignment_error_rate(
+    found: Iterable[Iterable[Link]], sure: Iterable[Iterable[Link]], possible: Iterable[Iterable[Link]]
+) -> float:
+    """AER over sentences (Och and Ney 2003), from 0 to 1; ``possible`` includes the sure links or not, alike.
+
+    >>> alignment_error_rate([{(0, 0), (1, 2)}], [{(0, 0), (1, 1)}], [{(1, 2)}])
+    0.25
+    """
+    right_sure = right_possible = count_found = count_sure = 0
+    for links, must, may in zip(found, sure, possible, strict=True):
+        links, must = set(links), set(must)
+        right_sure += len(links & must)
+        right_possible += len(links & (must | set(may)))
+        count_found += len(links)
+        count_sure += len(must)
+    if count_found + count_sure == 0:
+        raise ArgumentError("found", "there are no links to compare", "an error rate of nothing has no value")
+    return 1 - (right_sure + right_possible) / (count_found + count_sure)
+
+
+def _scored(metric: Any, outputs: Sequence[str], references: Sequence[Sequence[str | None]]) -> Score:
+    if not outputs:
+        raise ArgumentError("outputs", "expected at least one sentence, got none")
+    for one in references:
+        if len(one) != len(outputs):
+            raise ArgumentError("references", f"{len(one)} references for {len(outputs)} outputs")
+    value = metric.corpus_score(list(outputs), [list(one) for one in references])
+    return Score(value.score, str(metric.get_signature()))
+
+
+def _sacrebleu() -> Any:
+    try:
+        from sacrebleu import metrics
+    except ImportError:
+        raise MissingExtraError("sacrebleu", "text", "BLEU and chrF") from None
+    return metrics

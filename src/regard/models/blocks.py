@@ -1,0 +1,153 @@
+"""The one block that all Transformers here are made of."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from regard.layers import KeyValueCache, MultiHeadAttention
+from regard.masks import Mask
+from regard.models.config import TransformerConfig
+from regard.models.dropout import Dropout
+from regard.models.seen import Seen
+from regard.positions import ALiBi, RelativeBias
+
+__all__ = ["Block", "FeedForward", "Stack", "Step"]
+
+
+class Step(NamedTuple):
+    """The caches of one layer while decoding."""
+
+    own: KeyValueCache
+    cross: KeyValueCache | None
+
+
+class FeedForward(nn.Module):
+    """Two projections with an activation between them; SwiGLU multiplies with a gate of its own."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.gated = config.activation == "swiglu"
+        self.activation = nn.GELU() if config.activation == "gelu" else nn.SiLU() if self.gated else nn.ReLU()
+        self.widen = nn.Linear(config.width, config.feed_forward * (2 if self.gated else 1))
+        self.narrow = nn.Linear(config.feed_forward, config.width)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:  # (...,m) -> (...,m)
+        x = self.widen(x)
+        if self.gated:
+            x, gate = x.chunk(2, dim=-1)
+            x = x * self.activation(gate)
+        else:
+            x = self.activation(x)
+        return self.narrow(self.dropout(x))
+
+
+class Block(nn.Module):
+    """Attention to the own sequence, to another one if ``cross``, and a feed-forward layer, each added to its input."""
+
+    def __init__(self, config: TransformerConfig, name: str, *, causal: bool, cross: bool):
+        super().__init__()
+        self.name, self.layer = name, int(name.rsplit(".", 1)[-1])
+        self.kind = "causal" if causal else "self"
+        self.pre = config.norm == "pre"
+        self.self_attention = _attention(config, rotary=config.positions == "rotary")
+        self.self_norm = nn.LayerNorm(config.width)
+        if cross:
+            self.cross_attention = _attention(config, rotary=False)  # two sequences share no positions
+            self.cross_norm = nn.LayerNorm(config.width)
+        self.feed_forward = FeedForward(config)
+        self.feed_norm = nn.LayerNorm(config.width)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(
+        self,
+        x: Tensor,  # (b,n,m); while decoding (b*w,1,m) with w hypotheses of each sentence
+        mask: Mask | None,
+        memory: Tensor | None = None,  # (b,s,m)
+        memory_mask: Mask | None = None,
+        *,
+        bias: Any = None,
+        step: Step | None = None,
+        seen: list[Seen] | None = None,
+    ) -> Tensor:
+        own = None if step is None else step.own
+        y = self.self_norm(x) if self.pre else x
+        y = self._attend(self.self_attention, self.kind, y, None, mask, own, bias, seen)
+        x = self._add(x, y, self.self_norm)
+        if memory is not None:
+            cross = None if step is None else step.cross
+            y = self.cross_norm(x) if self.pre else x
+            # The hypotheses of one sentence are so many queries on its keys: nothing is repeated for them.
+            y = y.reshape(memory.shape[0], -1, y.shape[-1])  # (b*w,1,m) -> (b,w,m)
+            y = self._attend(self.cross_attention, "cross", y, memory, memory_mask, cross, None, seen)
+            x = self._add(x, y.reshape(x.shape), self.cross_norm)
+        y = self.feed_forward(self.feed_norm(x) if self.pre else x)
+        return self._add(x, y, self.feed_norm)
+
+    def _add(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
+        x = x + self.dropout(y)
+        return x if self.pre else norm(x)
+
+    def _attend(
+        self,
+        layer: MultiHeadAttention,
+        kind: str,
+        query: Tensor,
+        key: Tensor | None,
+        mask: Mask | None,
+        cache: KeyValueCache | None,
+        bias: Any,
+        seen: list[Seen] | None,
+    ) -> Tensor:
+        y, weights = layer(query, key, mask=mask, bias=bias, cache=cache, need_weights=seen is not None)
+        if seen is not None:
+            seen.append(Seen(f"{self.name}.{kind}", kind, self.layer, weights))
+        return y
+
+
+class Stack(nn.Module):
+    """Blocks one after the other, with the positions' bias they share."""
+
+    def __init__(self, config: TransformerConfig, name: str, *, layers: int, causal: bool, cross: bool):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            Block(config, f"{name}.{i}", causal=causal, cross=cross) for i in range(layers)
+        )
+        self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
+        self.bias = None
+        if config.positions == "alibi":
+            self.bias = ALiBi(config.heads)
+        elif config.positions == "relative":
+            self.bias = RelativeBias(config.heads, bidirectional=not causal)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Mask | None,
+        memory: Tensor | None = None,
+        memory_mask: Mask | None = None,
+        *,
+        steps: list[Step] | None = None,
+        seen: list[Seen] | None = None,
+    ) -> Tensor:
+        for i, layer in enumerate(self.layers):
+            step = None if steps is None else steps[i]
+            x = layer(x, mask, memory, memory_mask, bias=self.bias, step=step, seen=seen)
+        return self.norm(x)
+
+
+def _attention(config: TransformerConfig, *, rotary: bool) -> MultiHeadAttention:
+    layer = MultiHeadAttention(
+        config.width,
+        config.heads,
+        kv_heads=config.kv_heads,
+        rotary=rotary,
+        dropout=config.attention_dropout,
+    )
+    for part in (layer.W_q, layer.W_k, layer.W_v, layer.W_o):
+        nn.init.xavier_uniform_(part.weight)
+        torch.nn.init.zeros_(part.bias)
+    return layer

@@ -1,0 +1,174 @@
+"""A model as a folder: weights, settings, vocabulary and a card that says what it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from regard.errors import ArgumentError, FileError, UnknownNameError
+from regard.files import write_atomically
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["CONFIG", "WEIGHTS", "Pretrained", "load_model", "read_json"]
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+RECOMPUTED = ("positions.pe",)  # tables that the settings determine
+
+
+class Pretrained:
+    """``save_pretrained`` and ``from_pretrained`` for a model with a ``config``."""
+
+    config: Any  # a ModelConfig; which one, the model says
+
+    def save_pretrained(
+        self, folder: str | os.PathLike, *, dtype: str = "float32", extra: dict[str, Any] | None = None
+    ) -> None:
+        """Write the weights and ``config.json`` into ``folder``; ``extra`` goes into the latter.
+
+        >>> import tempfile
+        >>> from regard.models import Seq2Seq, Seq2SeqConfig, load_model
+        >>> model = Seq2Seq(Seq2SeqConfig(source_size=7, target_size=7, width=4))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save_pretrained(folder)
+        ...     type(load_model(folder)).__name__
+        'Seq2Seq'
+        """
+        if dtype not in DTYPES:
+            raise UnknownNameError("dtype", dtype, DTYPES)
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = stored_tensors(self, DTYPES[dtype])  # type: ignore[arg-type]
+        settings = {"model": self.config.to_json(), **(extra or {})}
+        text = json.dumps(settings, ensure_ascii=False, indent=2) + "\n"
+        write_atomically(folder / WEIGHTS, lambda path: save_file(tensors, path))
+        write_atomically(folder / CONFIG, lambda path: path.write_text(text, encoding="utf-8"))
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike) -> Self:
+        """The model that :meth:`save_pretrained` wrote, in float32, ready to use (not to train)."""
+        model = load_model(folder)
+        if not isinstance(model, cls):
+            raise ArgumentError(
+                "folder",
+                f"{folder} holds a {type(model).__name__}, not a {cls.__name__}",
+                f"use {type(model).__name__}.from_pretrained(...)",
+            )
+        return model
+
+
+def stored_tensors(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """The tensors to write: each once, though two modules may share it, and none that settings determine."""
+    found: dict[str, torch.Tensor] = {}
+    written: set[int] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if name in RECOMPUTED or id(tensor) in written:
+            continue
+        written.add(id(tensor))
+        found[name] = tensor.detach().to("cpu", dtype if tensor.is_floating_point() else None).contiguous()
+    return found
+
+
+def load_model(folder: str | os.PathLike) -> Any:
+    """The model in a folder, whichever of ours it is."""
+    from regard.models import KINDS  # the models import this module
+
+    folder = Path(folder)
+    settings = read_json(folder / CONFIG).get("model")
+    kind = settings.get("kind") if isinstance(settings, dict) else None
+    if kind not in KINDS:
+        raise FileError(f"{folder / CONFIG}: not the settings of a model of Regard (kind is {kind!r})")
+    config_class, model_class = KINDS[kind]
+    with torch.device("meta"):  # no time spent on random numbers that are replaced at once
+        model = model_class(config_class.from_json(settings))
+    fill(model, _read_weights(folder / WEIGHTS), str(folder / WEIGHTS))
+    return model.eval()
+
+
+def fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None:
+    """Put tensors into a model that was built without memory of its own."""
+    tensors = {
+        name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
+    }
+    shared = _shared_names(model)
+    for name, first in shared.items():
+        if first in tensors:
+            tensors[name] = tensors[first]
+    for name, tensor in _recomputed(model).items():
+        tensors[name] = tensor
+    expected = model.state_dict()
+    for name, tensor in expected.items():
+        if name not in tensors:
+            raise FileError(f"{where}: {name} is missing: the file belongs to another model")
+        if tensors[name].shape != tensor.shape:
+            raise FileError(
+                f"{where}: {name} is {tuple(tensors[name].shape)}, the settings say {tuple(tensor.shape)}"
+            )
+    unknown = sorted(set(tensors) - set(expected))
+    if unknown:
+        raise FileError(f"{where}: {unknown[0]} is not a part of this model: the file belongs to another one")
+    model.load_state_dict(tensors, assign=True)
+    _tie(model, shared)
+
+
+def _tie(model: nn.Module, shared: dict[str, str]) -> None:
+    """Make names that shared one tensor share it again: loading gave each its own parameter."""
+    for name, first in shared.items():
+        owner, _, attribute = name.rpartition(".")
+        source, _, source_attribute = first.rpartition(".")
+        setattr(model.get_submodule(owner), attribute, getattr(model.get_submodule(source), source_attribute))
+
+
+def _shared_names(model: nn.Module) -> dict[str, str]:
+    """Names of tensors that are stored under an earlier name."""
+    first: dict[int, str] = {}
+    again: dict[str, str] = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) in first:
+            again[name] = first[id(tensor)]
+        else:
+            first[id(tensor)] = name
+    return again
+
+
+def _recomputed(model: nn.Module) -> dict[str, torch.Tensor]:
+    from regard.positions import sinusoidal
+
+    expected = model.state_dict()
+    found = {}
+    for name in RECOMPUTED:
+        if name in expected:
+            _, length, width = expected[name].shape
+            found[name] = sinusoidal(length, width)[None]
+    return found
+
+
+def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+    if not path.is_file():
+        raise FileError(f"{path}: no such file")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise FileError(f"{path}: cut short or not a safetensors file ({error})") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object, or an error that names the file."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file: is this the folder of a model?") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise FileError(f"{path}: not JSON, or cut short ({error})") from None
+    if not isinstance(value, dict):
+        raise FileError(f"{path}: expected a JSON object, got {type(value).__name__}")
+    return value

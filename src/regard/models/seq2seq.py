@@ -1,0 +1,239 @@
+"""Recurrent encoder and decoder: with one fixed vector between them, or with attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.core import attention, attention_with_weights
+from regard.masks import Mask, padding
+from regard.models.config import Seq2SeqConfig
+from regard.models.dropout import Dropout
+from regard.models.pretrained import Pretrained
+from regard.models.seen import Seen
+from regard.models.state import Memory, as_rows
+from regard.scores import Tanh
+
+__all__ = ["Seq2Seq"]
+
+
+@dataclass
+class RecurrentState:
+    """What a recurrent decoder carries from step to step."""
+
+    memory: Memory
+    layers: Tensor  # (layers,b*w,m)
+    cells: Tensor | None  # (layers,b*w,m), of an LSTM
+    found: Tensor | None  # (b*w,m): the last step's finding, where it is fed back
+
+    def reorder(self, rows: Tensor) -> None:
+        """Let each hypothesis go on from the row given for it."""
+        self.layers = self.layers[:, rows]
+        self.cells = None if self.cells is None else self.cells[:, rows]
+        self.found = None if self.found is None else self.found[rows]
+
+    def keep(self, sentences: Tensor, hypotheses: int) -> None:
+        """Forget all sentences but these."""
+        self.reorder(as_rows(sentences, hypotheses))
+        self.memory = self.memory.keep(sentences)
+
+
+class RecurrentEncoder(nn.Module):
+    """Reads the source in both directions, each sentence to its own end."""
+
+    def __init__(self, config: Seq2SeqConfig):
+        super().__init__()
+        self.rnn = _rnn(config, config.width, config.width // 2, config.encoder_layers, bidirectional=True)
+        self.final = nn.Linear(config.width, config.width)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """States of all tokens ``(b,s,m)`` and one vector for each sentence ``(b,m)``."""
+        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states, last = self.rnn(packed)
+        states, _ = pad_packed_sequence(states, batch_first=True, total_length=x.shape[1])  # (b,s,m)
+        last = last[0] if isinstance(last, tuple) else last  # an LSTM's output, not its cell
+        both = torch.cat([last[-2], last[-1]], dim=-1)  # (b,m): the ends of the two directions
+        return states, torch.tanh(self.final(both))
+
+
+class RecurrentAttention(nn.Module):
+    """Scores the decoder's state against the encoder's; the keys are projected once for all steps."""
+
+    def __init__(self, kind: str, width: int):
+        super().__init__()
+        self.kind = kind
+        if kind == "additive":
+            self.W_1 = nn.Linear(width, width, bias=False)  # of the query
+            self.v = nn.Parameter(torch.empty(width).uniform_(-1, 1) * width**-0.5)
+        if kind in ("additive", "bilinear"):
+            self.W_2 = nn.Linear(width, width, bias=kind == "additive")  # of the keys
+
+    def keys(self, states: Tensor) -> Tensor:
+        """What queries are compared with, ``(b,s,m)``."""
+        return self.W_2(states) if self.kind in ("additive", "bilinear") else states
+
+    def forward(
+        self, query: Tensor, memory: Memory, mask: Mask | None, want_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Contexts ``(b,q,m)`` and, if wanted, weights ``(b,q,s)``."""
+        assert memory.keys is not None  # filled by Seq2Seq.encode
+        score = self.kind if self.kind == "scaled_dot" else "dot"
+        if self.kind == "additive":
+            query, score = self.W_1(query), Tanh(self.v)
+        if want_weights:
+            return attention_with_weights(query, memory.keys, memory.states, score=score, mask=mask)
+        return attention(query, memory.keys, memory.states, score=score, mask=mask), None
+
+
+class Seq2Seq(Pretrained, nn.Module):
+    """Encoder–decoder of GRUs or LSTMs, from the settings of a :class:`Seq2SeqConfig`.
+
+    With ``attention=None`` the decoder knows the source only through one vector, which it reads at every step.
+
+    >>> model = Seq2Seq(Seq2SeqConfig(source_size=11, target_size=13, width=8, attention="additive"))
+    >>> source, target = torch.randint(3, 11, (2, 5)), torch.randint(3, 13, (2, 7))
+    >>> model(source, target, lengths=torch.tensor([5, 3])).shape
+    torch.Size([2, 7, 13])
+    """
+
+    def __init__(self, config: Seq2SeqConfig):
+        super().__init__()
+        self.config: Seq2SeqConfig = config
+        width = config.width
+        self.source_embedding = _embedding(config.source_size, width)
+        shared = config.shared_embeddings
+        self.target_embedding = self.source_embedding if shared else _embedding(config.target_size, width)
+        self.encoder = RecurrentEncoder(config)
+        self.attention = None if config.attention is None else RecurrentAttention(config.attention, width)
+        # A decoder without attention reads the fixed context at every step, one with input feeding its last finding.
+        self.fed = config.attention is None or config.input_feeding
+        self.decoder = _rnn(config, 2 * width if self.fed else width, width, config.decoder_layers)
+        self.starts = nn.Linear(width, width * config.decoder_layers)
+        self.find = nn.Linear(3 * width, width)  # state, context and token, to what the output layer reads
+        self.dropout = Dropout(config.dropout)
+        self.output = nn.Linear(width, config.target_size)
+        nn.init.zeros_(self.output.bias)
+        if config.tied_output:
+            self.output.weight = self.target_embedding.weight
+
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        seen: list[Seen] | None = None,
+    ) -> Tensor:
+        """Scores of the next token, ``(b,t,vocabulary)``, for ``source (b,s)`` and ``target (b,t)``."""
+        return self.output(self.hidden(source, target, lengths, seen=seen))
+
+    def hidden(
+        self,
+        source: Tensor,
+        target: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        seen: list[Seen] | None = None,
+    ) -> Tensor:
+        """What the output layer reads, ``(b,t,m)``."""
+        return self.decode(self.encode(source, lengths), target, seen=seen)
+
+    def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
+        """Read the source ``(b,s)``; rows from ``lengths (b,)`` on are padding."""
+        if lengths is None:
+            lengths = source.new_full((source.shape[0],), source.shape[1])
+        x = self.dropout(self.source_embedding(source))
+        states, final = self.encoder(x, lengths)
+        states = self.dropout(states)
+        keys = None if self.attention is None else self.attention.keys(states)
+        whole = bool((lengths == source.shape[1]).all())
+        return Memory(states, None if whole else lengths, keys, final)
+
+    def decode(self, memory: Memory, target: Tensor, *, seen: list[Seen] | None = None) -> Tensor:
+        """Hidden states ``(b,t,m)`` after each token of ``target (b,t)``."""
+        x = self.dropout(self.target_embedding(target))  # (b,t,m)
+        state = self.start(memory)
+        if self.attention is not None and self.config.input_feeding:
+            return self._decode_by_steps(x, state, seen)
+        if self.fed:
+            x_in = torch.cat([x, state.memory.final[:, None].expand_as(x)], dim=-1)  # type: ignore[index]
+        else:
+            x_in = x
+        states, _ = self.decoder(x_in, _packed(state))  # (b,t,m)
+        return self._found(states, x, memory, seen)
+
+    def start(self, memory: Memory) -> RecurrentState:
+        """The state before the first step of decoding."""
+        assert memory.final is not None
+        first = torch.tanh(self.starts(memory.final))  # (b,layers*m)
+        layers = first.unflatten(-1, (self.config.decoder_layers, -1)).transpose(0, 1).contiguous()
+        cells = torch.zeros_like(layers) if self.config.cell == "lstm" else None
+        feeding = self.attention is not None and self.config.input_feeding
+        return RecurrentState(memory, layers, cells, torch.zeros_like(memory.final) if feeding else None)
+
+    def step(self, tokens: Tensor, state: RecurrentState, *, seen: list[Seen] | None = None) -> Tensor:
+        """Hidden states ``(b,w,m)`` after one more token ``(b,w)`` for each of ``w`` hypotheses a sentence."""
+        width = tokens.shape[1]
+        if state.layers.shape[1] != tokens.numel():  # the first step of several hypotheses
+            rows = torch.arange(tokens.shape[0], device=tokens.device).repeat_interleave(width)
+            state.reorder(rows)
+        x = self.target_embedding(tokens)  # (b,w,m)
+        return self._one_step(x, state, seen)
+
+    def _one_step(self, x: Tensor, state: RecurrentState, seen: list[Seen] | None) -> Tensor:
+        """``x (b,w,m)``, one token for each hypothesis, to hidden states ``(b,w,m)``."""
+        x_in = x
+        if state.found is not None:
+            x_in = torch.cat([x, state.found.reshape(x.shape)], dim=-1)
+        elif self.fed:
+            assert state.memory.final is not None
+            x_in = torch.cat([x, state.memory.final[:, None].expand_as(x)], dim=-1)
+        out, last = self.decoder(x_in.reshape(-1, 1, x_in.shape[-1]), _packed(state))  # (b*w,1,m)
+        state.layers, state.cells = last if isinstance(last, tuple) else (last, None)
+        hidden = self._found(out.reshape(x.shape), x, state.memory, seen)
+        if state.found is not None:
+            state.found = hidden.reshape(-1, hidden.shape[-1])
+        return hidden
+
+    def _decode_by_steps(self, x: Tensor, state: RecurrentState, seen: list[Seen] | None) -> Tensor:
+        """Training with input feeding: each step waits for what the one before it found."""
+        each: list[Seen] | None = None if seen is None else []
+        hidden = [self._one_step(x[:, i : i + 1], state, each) for i in range(x.shape[1])]
+        if seen is not None and each:
+            weights = torch.cat([one.weights for one in each], dim=2)  # (b,1,t,s)
+            seen.append(Seen("decoder.0.cross", "cross", 0, weights))
+        return torch.cat(hidden, dim=1)
+
+    def _found(self, states: Tensor, x: Tensor, memory: Memory, seen: list[Seen] | None) -> Tensor:
+        """Look at the source from the decoder's states ``(b,t,m)``; what the output layer reads."""
+        if self.attention is None:
+            assert memory.final is not None
+            context = memory.final[:, None].expand_as(states)
+        else:
+            mask = None if memory.lengths is None else padding(memory.lengths)
+            context, weights = self.attention(states, memory, mask, seen is not None)
+            if seen is not None and weights is not None:
+                seen.append(Seen("decoder.0.cross", "cross", 0, weights[:, None]))
+        return self.dropout(torch.tanh(self.find(torch.cat([states, context, x], dim=-1))))
+
+
+def _packed(state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:
+    """The state as torch's layers take it."""
+    return state.layers if state.cells is None else (state.layers, state.cells)
+
+
+def _rnn(
+    config: Seq2SeqConfig, reads: int, width: int, layers: int, *, bidirectional: bool = False
+) -> nn.GRU | nn.LSTM:
+    kind = nn.GRU if config.cell == "gru" else nn.LSTM
+    dropout = config.dropout if layers > 1 else 0.0  # between layers; torch warns where there is only one
+    return kind(reads, width, layers, batch_first=True, dropout=dropout, bidirectional=bidirectional)
+
+
+def _embedding(size: int, width: int) -> nn.Embedding:
+    table = nn.Embedding(size, width)
+    nn.init.normal_(table.weight, std=width**-0.5)
+    return table

@@ -1,0 +1,120 @@
+"""Everything that can be set about training a translator; the command line and option files are made from this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from regard.errors import ArgumentError, UnknownArgumentError, UnknownNameError, did_you_mean
+
+__all__ = ["MODELS", "TranslationSettings", "setting"]
+
+MODELS = ("transformer", "seq2seq")
+
+
+def setting(default: Any, text: str) -> Any:
+    """A field with its line of help."""
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationSettings:
+    """What to train on, what to train, and how.
+
+    >>> TranslationSettings(source_language="de", target_language="en").width
+    256
+    """
+
+    source_language: str = setting("en", "Language to translate from.")
+    target_language: str = setting("fr", "Language to translate to.")
+
+    data: str | None = setting(
+        None, "Training pairs: TSV, JSONL, hf:NAME, '-' or the source side of two files."
+    )
+    target_data: str | None = setting(None, "The target side, where data is two line-aligned files.")
+    valid: str | None = setting(None, "Validation pairs, in the form of the training pairs.")
+    target_valid: str | None = setting(None, "The target side of the validation pairs.")
+    columns: str = setting("0,1", "Which columns (numbers) or fields (names) hold source and target.")
+    format: str | None = setting(None, "tsv, lines or jsonl, where the file's name does not say it.")
+    embedded: int = setting(0, "Sentences of the embedded corpus to add; the default where no data is given.")
+    embedded_seed: int = setting(0, "Which sentences of the embedded corpus.")
+    max_tokens: int = setting(128, "Longer sentences are left out.")
+
+    vocabulary: str = setting("bpe", "bpe, word, character or byte.")
+    vocabulary_size: int = setting(8000, "Entries of the vocabulary, at most.")
+    shared_vocabulary: bool = setting(
+        True, "One vocabulary, and one table of embeddings, for both languages."
+    )
+    lowercase: bool = setting(False, "Everything in lower case.")
+
+    model: str = setting("transformer", "transformer or seq2seq.")
+    width: int = setting(256, "Numbers a token is represented by.")
+    encoder_layers: int = setting(3, "Layers of the encoder.")
+    decoder_layers: int = setting(3, "Layers of the decoder.")
+    dropout: float = setting(0.1, "Share of the activations dropped in training.")
+    heads: int = setting(4, "Transformer: attention heads.")
+    kv_heads: int | None = setting(None, "Transformer: heads of keys and values, if fewer.")
+    feed_forward: int = setting(1024, "Transformer: width of the feed-forward layers.")
+    activation: str = setting("gelu", "Transformer: gelu, relu or swiglu.")
+    norm: str = setting("pre", "Transformer: pre or post.")
+    positions: str = setting(
+        "sinusoidal", "Transformer: sinusoidal, learned, rotary, alibi, relative or none."
+    )
+    attention_dropout: float = setting(
+        0.0, "Transformer: share of the attention weights dropped in training."
+    )
+    cell: str = setting("gru", "Seq2seq: gru or lstm.")
+    attention: str = setting("additive", "Seq2seq: none, dot, scaled_dot, additive or bilinear.")
+    input_feeding: bool = setting(True, "Seq2seq: each step reads what the last one found.")
+
+    batch_tokens: int = setting(4096, "Tokens of a batch, padding included (the mean of both sides).")
+    label_smoothing: float = setting(0.1, "Probability spread over the tokens that are not the right one.")
+    steps: int | None = setting(None, "Updates to make; or give epochs.")
+    epochs: float | None = setting(None, "Passes over the data.")
+    learning_rate: float = setting(1e-3, "The highest learning rate.")
+    warmup: int = setting(500, "Steps until it is reached.")
+    schedule: str = setting("cosine", "linear, cosine, inverse_sqrt or constant.")
+    weight_decay: float = setting(0.01, "Weight decay of AdamW.")
+    clip: float = setting(1.0, "Largest norm of the gradients; 0 for no limit.")
+    accumulate: int = setting(1, "Batches an update.")
+    average: float = setting(0.999, "Exponential averaging of the weights; 0 for none.")
+    precision: str = setting("float32", "float32, bfloat16, or auto for what the machine has.")
+    compile: bool = setting(False, "Compile the model with torch.compile.")
+    validate_every: int = setting(0, "Steps between validations; 0 for every epoch.")
+    validate_sentences: int = setting(500, "Sentences that are translated to validate.")
+    patience: int = setting(0, "Validations without a better one until training stops; 0 for never.")
+    save_every: int = setting(500, "Steps between checkpoints.")
+    keep: int = setting(2, "Checkpoints to keep.")
+    seed: int = setting(0, "Seed of everything that is random.")
+
+    def __post_init__(self):
+        if self.model not in MODELS:
+            raise UnknownNameError("model", self.model, MODELS)
+        if not 0 <= self.label_smoothing < 1:
+            raise ArgumentError(
+                "label_smoothing", f"expected a share from 0 to below 1, got {self.label_smoothing}"
+            )
+        if self.batch_tokens < self.max_tokens:
+            raise ArgumentError(
+                "batch_tokens", f"{self.batch_tokens} tokens hold no sentence of max_tokens={self.max_tokens}"
+            )
+        if self.target_data and not self.data:
+            raise ArgumentError("target_data", "given without data", "name the source side with data")
+        if self.source_language == self.target_language:
+            raise ArgumentError("target_language", f"the same as source_language: {self.target_language!r}")
+
+    def part(self, config: type) -> dict[str, Any]:
+        """The settings that another dataclass has fields for, by name."""
+        wanted = {one.name for one in fields(config)}
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name in wanted}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> TranslationSettings:
+        """The settings of a run, as they were written down."""
+        known = [one.name for one in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise UnknownArgumentError(
+                    name, "not a setting of a translator", did_you_mean(name, known).strip()
+                )
+        return cls(**values)

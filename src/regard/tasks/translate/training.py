@@ -1,0 +1,58 @@
+"""Training a translator from settings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard.errors import FileError
+from regard.files import write_atomically
+from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
+from regard.models.pretrained import read_json
+from regard.tasks.translate.data import TranslationData, prepare
+from regard.tasks.translate.settings import TranslationSettings
+from regard.tasks.translate.task import TranslationTask
+from regard.training import Outcome, TrainingOptions, train
+
+__all__ = ["build_model", "settings_of_run", "train_translator"]
+
+SETTINGS = "settings.json"
+
+
+def train_translator(
+    settings: TranslationSettings, folder: str | Path, *, resume: bool = False, show: bool = True
+) -> Outcome:
+    """Train a translator in ``folder``; the best model is in its ``best/``."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    data = prepare(settings, folder)
+    text = json.dumps(asdict(settings), indent=2) + "\n"
+    write_atomically(folder / SETTINGS, lambda part: part.write_text(text, encoding="utf-8"))
+    torch.manual_seed(settings.seed)
+    model = build_model(settings, data)
+    options = TrainingOptions(**settings.part(TrainingOptions))
+    return train(model, TranslationTask(settings, data), options, folder, resume=resume, show=show)
+
+
+def settings_of_run(folder: str | Path) -> TranslationSettings:
+    """The settings that a run was started with."""
+    path = Path(folder) / SETTINGS
+    if not path.is_file():
+        raise FileError(f"{folder}: there is no run to resume here ({SETTINGS} is missing)")
+    return TranslationSettings.from_json(read_json(path))
+
+
+def build_model(settings: TranslationSettings, data: TranslationData) -> nn.Module:
+    """A new model with random weights."""
+    common: dict[str, Any] = {"source_size": len(data.source), "target_size": len(data.target)}
+    common["shared_embeddings"] = settings.shared_vocabulary
+    if settings.model == "transformer":
+        return Transformer(TransformerConfig(**settings.part(TransformerConfig), **common))
+    values = settings.part(Seq2SeqConfig)
+    values["attention"] = None if settings.attention == "none" else settings.attention
+    return Seq2Seq(Seq2SeqConfig(**values, **common))

@@ -1,0 +1,140 @@
+"""A translator: a model with its vocabularies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.decoding import DecodingOptions, Hypothesis, decode
+from regard.errors import ArgumentError
+from regard.models import Seen, load_model
+from regard.models.pretrained import CONFIG, read_json
+from regard.text import Vocabulary, load_vocabulary, pad_sequences
+
+__all__ = ["Translation", "Translator"]
+
+BATCH_TOKENS = 3000  # source tokens translated together: sentences times the longest
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translated sentence, and its alternatives where more than one was asked for."""
+
+    source: str
+    text: str
+    score: float
+    source_ids: list[int]
+    target_ids: list[int]
+    alternatives: tuple[tuple[str, float], ...] = ()
+
+
+class Translator:
+    """Translates with a model of ours.
+
+    ``translate(texts)`` gives the translations in order, ``attention(translation)`` what each word looked at.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        source: Vocabulary,
+        target: Vocabulary,
+        *,
+        source_language: str = "",
+        target_language: str = "",
+        extra: dict[str, Any] | None = None,
+    ):
+        self.model, self.source, self.target = model, source, target
+        self.source_language, self.target_language = source_language, target_language
+        self.extra = extra or {}
+
+    @torch.no_grad()
+    def translate(self, texts: Sequence[str], options: DecodingOptions | None = None) -> list[Translation]:
+        """The translations of ``texts``, in their order."""
+        if isinstance(texts, str):
+            raise ArgumentError("texts", "expected a list of sentences, got one string", "put it in a list")
+        options = options or DecodingOptions()
+        self.model.eval()
+        encoded = self.source.encode_batch(list(texts))
+        found: list[Translation | None] = [None] * len(texts)
+        for places in _batches([len(ids) for ids in encoded]):
+            for place, hypotheses in zip(
+                places, self._decoded([encoded[i] for i in places], options), strict=True
+            ):
+                found[place] = self._translation(texts[place], encoded[place], hypotheses)
+        return found  # type: ignore[return-value]  # every place is in one batch
+
+    def _decoded(self, sources: list[list[int]], options: DecodingOptions) -> list[list[Hypothesis]]:
+        device = next(self.model.parameters()).device
+        ids, lengths = pad_sequences(sources, end=self.source.eos)
+        memory = self.model.encode(ids.to(device), lengths.to(device))
+        target = self.target
+        banned = (target.pad, target.bos)
+        return decode(
+            self.model, memory, lengths.tolist(), options, bos=target.bos, eos=target.eos, banned=banned
+        )
+
+    def _translation(self, text: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
+        texts = [(self.target.decode(one.tokens), one.score) for one in hypotheses]
+        best = hypotheses[0]
+        return Translation(text, texts[0][0], best.score, ids, best.tokens, tuple(texts[1:]))
+
+    @torch.no_grad()
+    def attention(self, source_ids: list[int], target_ids: list[int]) -> list[Seen]:
+        """All attention of the model while it reads the source and writes the target, for one sentence."""
+        seen: list[Seen] = []
+        self.model.eval()
+        source = torch.tensor([[*source_ids, self.source.eos]])
+        target = torch.tensor([[self.target.bos, *target_ids, self.target.eos]])
+        device = next(self.model.parameters()).device
+        self.model.hidden(source.to(device), target.to(device), seen=seen)
+        return seen
+
+    def save(
+        self, folder: str | os.PathLike, *, dtype: str = "float32", results: dict[str, Any] | None = None
+    ) -> None:
+        """Write model, vocabularies and settings into ``folder``."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.source is self.target:
+            self.source.save(folder / "tokenizer.json")
+        else:
+            self.source.save(folder / "source.json")
+            self.target.save(folder / "target.json")
+        extra = {
+            **self.extra,
+            "task": "translate",
+            "source_language": self.source_language,
+            "target_language": self.target_language,
+            **({"results": results} if results else {}),
+        }
+        self.model.save_pretrained(folder, dtype=dtype, extra=extra)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike) -> Translator:
+        """The translator that :meth:`save` wrote."""
+        folder = Path(folder)
+        settings = read_json(folder / CONFIG)
+        if settings.get("task") != "translate":
+            raise ArgumentError("model", f"{folder} is not a translator", "choose one of `regard models`")
+        if (folder / "tokenizer.json").is_file():
+            source = target = load_vocabulary(folder / "tokenizer.json")
+        else:
+            source, target = load_vocabulary(folder / "source.json"), load_vocabulary(folder / "target.json")
+        languages = {name: settings.get(name, "") for name in ("source_language", "target_language")}
+        return cls(load_model(folder), source, target, **languages, extra=settings)
+
+
+def _batches(lengths: list[int]) -> Iterator[list[int]]:
+    """Places of sentences of like length, the longest first, as many as fit in a batch."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    start = 0
+    while start < len(order):
+        count = max(1, BATCH_TOKENS // (lengths[order[start]] + 1))
+        yield order[start : start + count]
+        start += count

@@ -1,0 +1,80 @@
+"""The settings of a training run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from regard.errors import ArgumentError, UnknownArgumentError, UnknownNameError, did_you_mean
+from regard.shapes import whole_number
+from regard.training.schedules import SCHEDULES
+
+__all__ = ["TrainingOptions"]
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """How long, how fast and with what care a model is trained.
+
+    >>> TrainingOptions(epochs=3, schedule="cosine").schedule
+    'cosine'
+    """
+
+    steps: int | None = None  # updates; or
+    epochs: float | None = None  # passes over the data
+    learning_rate: float = 1e-3  # the peak
+    warmup: int = 500  # steps until the peak
+    schedule: str = "cosine"  # from the peak on: linear, cosine, inverse_sqrt or constant
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.98)
+    clip: float = 1.0  # the largest norm of the gradients; 0 for none
+    accumulate: int = 1  # batches an update
+    average: float = 0.999  # exponential averaging of the weights, which are then the ones used; 0 for none
+    precision: str = "float32"  # "auto": bfloat16 where the machine computes in it
+    compile: bool = False
+    validate_every: int = 0  # steps; 0 for the end of each epoch
+    patience: int = 0  # validations without a better result until training stops; 0 for never
+    save_every: int = 500  # steps
+    keep: int = 2  # checkpoints
+    seed: int = 0
+
+    def __post_init__(self):
+        if (self.steps is None) == (self.epochs is None):
+            raise ArgumentError("steps", "expected either steps or epochs", "say how long to train")
+        if self.steps is not None:
+            whole_number("steps", self.steps, least=1)
+        if self.epochs is not None and not self.epochs > 0:
+            raise ArgumentError("epochs", f"expected a number above 0, got {self.epochs}")
+        for name in ("warmup", "validate_every", "patience"):
+            whole_number(name, getattr(self, name), least=0)
+        for name in ("accumulate", "save_every", "keep"):
+            whole_number(name, getattr(self, name), least=1)
+        whole_number("seed", self.seed, least=0)
+        for name in ("learning_rate",):
+            if not getattr(self, name) > 0:
+                raise ArgumentError(name, f"expected a number above 0, got {getattr(self, name)}")
+        for name in ("weight_decay", "clip"):
+            if not getattr(self, name) >= 0:
+                raise ArgumentError(name, f"expected 0 or more, got {getattr(self, name)}")
+        if not 0 <= self.average < 1:
+            raise ArgumentError("average", f"expected a share from 0 to below 1, got {self.average}")
+        object.__setattr__(self, "betas", tuple(self.betas))  # JSON knows only lists
+        if self.schedule not in SCHEDULES:
+            raise UnknownNameError("schedule", self.schedule, SCHEDULES)
+        if self.precision not in PRECISIONS:
+            raise UnknownNameError("precision", self.precision, PRECISIONS)
+
+    def to_json(self) -> dict[str, Any]:
+        """The values by name."""
+        return {**asdict(self), "betas": list(self.betas)}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """The options that :meth:`to_json` wrote."""
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise UnknownArgumentError(name, "not a training option", did_you_mean(name, known).strip())
+        return cls(**values)
