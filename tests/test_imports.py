@@ -33,14 +33,29 @@ ALLOWED: dict[str, set[str]] = {
     "_fonts": BASE,
     "plots": BASE | {"_drawing", "_fonts", "maps"},
     "terminal": BASE | {"_drawing", "maps"},
-    "text": BASE | {"shapes"},
+    "_lazy": set(),
+    "text": BASE | {"shapes", "_lazy"},
+    "analysis": BASE,
     "metrics": BASE,
     "models": CORE | {"layers"},
     "decoding": BASE | {"shapes"},  # models come to it through a protocol
     "training": BASE | {"shapes"},
-    "tasks": CORE | {"layers", "models", "text", "decoding", "training", "metrics"},
+    "tasks": CORE
+    | {"_lazy", "layers", "models", "text", "decoding", "training", "metrics", "analysis", "plots"},
     "learn": CORE | {"layers", "training", "reference", "plots", "terminal", "_drawing"},
-    "cli": CORE | {"layers", "training", "reference", "plots", "terminal", "_fonts", "learn", "tasks", "text"},
+    "cli": CORE
+    | {
+        "layers",
+        "training",
+        "reference",
+        "plots",
+        "terminal",
+        "_fonts",
+        "learn",
+        "tasks",
+        "text",
+        "decoding",
+    },
     "__main__": {"cli"},
 }
 

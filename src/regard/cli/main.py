@@ -16,17 +16,21 @@ from typing import NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import doctor, tour
+from regard.cli import doctor, evaluate, tour, train, translate
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="regard",
     help="Build any attention mechanism, train with it, and see what a model attends to.",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 app.command("tour")(tour.tour)
+app.command("translate")(translate.translate)
+app.add_typer(train.train, name="train")
+app.add_typer(evaluate.evaluate, name="evaluate")
+app.command("models")(translate.models)
 app.command("doctor")(doctor.doctor)
 
 

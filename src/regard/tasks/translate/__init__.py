@@ -1,7 +1,45 @@
-"""Translation: from text in one language to text in another."""
+"""Translation: from text in one language to text in another.
 
-from regard.tasks.translate.settings import TranslationSettings
-from regard.tasks.translate.training import train_translator
-from regard.tasks.translate.translator import Translation, Translator
+The names are imported when they are first used: the command line lists its options without loading torch.
+"""
 
-__all__ = ["Translation", "TranslationSettings", "Translator", "train_translator"]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regard._lazy import lazily
+
+if TYPE_CHECKING:
+    from regard.tasks.translate.alignment import WordAlignment, align
+    from regard.tasks.translate.evaluate import Evaluation, evaluate
+    from regard.tasks.translate.installed import find_translator, installed_models
+    from regard.tasks.translate.settings import TranslationSettings
+    from regard.tasks.translate.training import DEFAULTS, settings_of_run, train_translator
+    from regard.tasks.translate.translator import Translation, Translator
+
+__all__ = [
+    "DEFAULTS",
+    "Evaluation",
+    "Translation",
+    "TranslationSettings",
+    "Translator",
+    "WordAlignment",
+    "align",
+    "evaluate",
+    "find_translator",
+    "installed_models",
+    "settings_of_run",
+    "train_translator",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "alignment": ["WordAlignment", "align"],
+        "evaluate": ["Evaluation", "evaluate"],
+        "installed": ["find_translator", "installed_models"],
+        "settings": ["TranslationSettings"],
+        "training": ["DEFAULTS", "settings_of_run", "train_translator"],
+        "translator": ["Translation", "Translator"],
+    },
+)

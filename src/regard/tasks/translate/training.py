@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.errors import FileError
+from regard.errors import ArgumentError, FileError
 from regard.files import write_atomically
 from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
 from regard.models.pretrained import read_json
@@ -19,9 +19,27 @@ from regard.tasks.translate.settings import TranslationSettings
 from regard.tasks.translate.task import TranslationTask
 from regard.training import Outcome, TrainingOptions, train
 
-__all__ = ["build_model", "settings_of_run", "train_translator"]
+__all__ = ["DEFAULTS", "build_model", "settings_of_run", "train_translator"]
 
 SETTINGS = "settings.json"
+CHANGEABLE = ("steps", "epochs", "patience", "validate_every", "validate_sentences", "save_every", "keep")
+
+# What is trained when no data is named: a model that learns the embedded corpus in some minutes.
+DEFAULTS: dict[str, Any] = {
+    "embedded": 100_000,
+    "vocabulary_size": 2000,
+    "width": 128,
+    "heads": 4,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "feed_forward": 256,
+    "dropout": 0.0,
+    "label_smoothing": 0.0,
+    "steps": 400,
+    "learning_rate": 4e-3,
+    "warmup": 100,
+    "average": 0.99,
+}
 
 
 def train_translator(
@@ -39,12 +57,20 @@ def train_translator(
     return train(model, TranslationTask(settings, data), options, folder, resume=resume, show=show)
 
 
-def settings_of_run(folder: str | Path) -> TranslationSettings:
-    """The settings that a run was started with."""
+def settings_of_run(folder: str | Path, changes: dict[str, Any] | None = None) -> TranslationSettings:
+    """The settings that a run was started with; of ``changes`` only those that leave model and data as they are."""
     path = Path(folder) / SETTINGS
     if not path.is_file():
         raise FileError(f"{folder}: there is no run to resume here ({SETTINGS} is missing)")
-    return TranslationSettings.from_json(read_json(path))
+    kept = read_json(path)
+    for name, value in (changes or {}).items():
+        if name not in CHANGEABLE and kept.get(name) != value:
+            raise ArgumentError(
+                name,
+                f"the run was started with {kept.get(name)!r}, not {value!r}",
+                f"a resumed run may change {', '.join(CHANGEABLE)}",
+            )
+    return TranslationSettings.from_json({**kept, **(changes or {})})
 
 
 def build_model(settings: TranslationSettings, data: TranslationData) -> nn.Module:

@@ -79,10 +79,29 @@ class Translator:
             self.model, memory, lengths.tolist(), options, bos=target.bos, eos=target.eos, banned=banned
         )
 
+    @property
+    def attends(self) -> bool:
+        """Whether the model attends to the source at all."""
+        return getattr(self.model.config, "attention", "") is not None
+
     def _translation(self, text: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
-        texts = [(self.target.decode(one.tokens), one.score) for one in hypotheses]
+        texts = [(self._readable(text, ids, one.tokens), one.score) for one in hypotheses]
         best = hypotheses[0]
         return Translation(text, texts[0][0], best.score, ids, best.tokens, tuple(texts[1:]))
+
+    def _readable(self, source: str, source_ids: list[int], target_ids: list[int]) -> str:
+        """The text; where the vocabulary had no word, the source word that was looked at most."""
+        text = self.target.decode(target_ids)
+        if self.target.unk is None or self.target.unk not in target_ids or not self.attends:
+            return text
+        cross = [one for one in self.attention(source_ids, target_ids) if one.kind == "cross"]
+        looked = torch.stack([one.weights[0].mean(dim=0) for one in cross]).mean(dim=0)  # (t,s)
+        spans = self.source.spans(source)
+        for place, number in enumerate(target_ids):
+            if number == self.target.unk and spans:
+                start, end = spans[int(looked[place, : len(spans)].argmax())]
+                text = text.replace("\ufffd", source[start:end], 1)
+        return text
 
     @torch.no_grad()
     def attention(self, source_ids: list[int], target_ids: list[int]) -> list[Seen]:

@@ -1,0 +1,21 @@
+"""Packages whose names are imported when they are first used, so that listing them loads nothing heavy."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["lazily"]
+
+
+def lazily(package: str, homes: dict[str, list[str]]) -> Callable[[str], Any]:
+    """A module's ``__getattr__`` for the names of ``homes``: submodule to names."""
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def find(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=None)
+        return getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
+
+    return find

@@ -1,0 +1,85 @@
+"""How good a translator is, with everything that is needed to compare it with another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from regard.decoding import DecodingOptions
+from regard.errors import ArgumentError
+from regard.metrics import Score, bleu, by_length, chrf
+from regard.tasks.translate.translator import Translation, Translator
+
+__all__ = ["Evaluation", "evaluate", "group_references"]
+
+LIMITS = (5, 10, 15, 20, 25, 30, 40, 50)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of one translator on one set of sentences."""
+
+    sentences: int
+    bleu: Score
+    chrf: Score
+    by_length: list[tuple[str, int, float]]  # words of the source, sentences, BLEU
+    seconds: float
+    translations: list[Translation] = field(repr=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers, without the translations."""
+        return {
+            "sentences": self.sentences,
+            "bleu": {"score": self.bleu.score, "signature": self.bleu.signature},
+            "chrf": {"score": self.chrf.score, "signature": self.chrf.signature},
+            "bleu_by_length": [
+                {"words": name, "sentences": count, "bleu": score} for name, count, score in self.by_length
+            ],
+            "seconds": self.seconds,
+            "sentences_per_second": self.sentences / self.seconds,
+        }
+
+
+def evaluate(
+    translator: Translator,
+    pairs: Iterable[tuple[str, str]],
+    options: DecodingOptions | None = None,
+    *,
+    lowercase: bool = False,
+) -> Evaluation:
+    """Translate the source of each pair and compare; pairs of one source are references of one sentence."""
+    sources, references = group_references(pairs)
+    began = time.perf_counter()
+    translations = translator.translate(sources, options)
+    seconds = time.perf_counter() - began
+    outputs = [one.text for one in translations]
+    language = translator.target_language
+    lengths = [len(source.split()) for source in sources]
+    return Evaluation(
+        len(sources),
+        bleu(outputs, references, lowercase=lowercase, language=language),
+        chrf(outputs, references, lowercase=lowercase),
+        by_length(outputs, references, lengths, LIMITS, lowercase=lowercase, language=language),
+        seconds,
+        translations,
+    )
+
+
+def group_references(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[Sequence[str | None]]]:
+    """Sources without repetition, and their references as sacrebleu takes them: first ones, second ones, …
+
+    >>> group_references([("a", "x"), ("b", "y"), ("a", "z")])
+    (['a', 'b'], [['x', 'y'], ['z', None]])
+    """
+    found: dict[str, list[str]] = {}
+    for source, target in pairs:
+        found.setdefault(source, []).append(target)
+    if not found:
+        raise ArgumentError("pairs", "there is nothing to evaluate on")
+    most = max(len(several) for several in found.values())
+    sides: list[Sequence[str | None]] = [
+        [several[i] if i < len(several) else None for several in found.values()] for i in range(most)
+    ]
+    return list(found), sides

@@ -1,0 +1,83 @@
+"""The translators that are there: those shipped with the package, and folders of your own."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.errors import ArgumentError, FileError
+
+__all__ = ["Installed", "find_translator", "installed_models"]
+
+SHIPPED = Path(__file__).parents[2] / "weights"
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A model that can be used by its name."""
+
+    name: str
+    folder: Path
+    settings: dict[str, Any]
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """From and to."""
+        return self.settings.get("source_language", ""), self.settings.get("target_language", "")
+
+
+def installed_models() -> list[Installed]:
+    """The shipped models, and those in the folders that ``REGARD_MODELS`` names."""
+    found = {}
+    own = [Path(part) for part in os.environ.get("REGARD_MODELS", "").split(os.pathsep) if part]
+    for root in [SHIPPED, *own]:
+        for config in sorted(root.glob("*/config.json")):
+            try:
+                settings = json.loads(config.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                continue  # said when the model is asked for by name
+            if isinstance(settings, dict) and "task" in settings:
+                found[config.parent.name] = Installed(config.parent.name, config.parent, settings)
+    return list(found.values())
+
+
+def find_translator(
+    model: str | os.PathLike | None = None, *, source: str | None = None, target: str | None = None
+) -> Path:
+    """The folder of a translator: by name, by path, or the one installed for the languages.
+
+    >>> find_translator(target="tlh")
+    Traceback (most recent call last):
+        ...
+    regard.errors.ArgumentError: to: there is no model for English to 'tlh': there are ...
+    """
+    if model is not None:
+        return _by_name(model)
+    models = [one for one in installed_models() if one.settings["task"] == "translate"]
+    wanted = (source or "en", target or "fr")
+    for one in models:
+        if one.languages == wanted:
+            return one.folder
+    there = ", ".join("{} to {}".format(*one.languages) for one in models) or "none"
+    start = "English" if wanted[0] == "en" else repr(wanted[0])
+    raise ArgumentError(
+        "to",
+        f"there is no model for {start} to {wanted[1]!r}: there are {there}",
+        "train one with `regard train translate`, and name its folder with --model",
+    )
+
+
+def _by_name(model: str | os.PathLike) -> Path:
+    folder = Path(model)
+    for one in installed_models():
+        if one.name == str(model) and not folder.exists():
+            return one.folder
+    if (folder / "best" / "config.json").is_file():  # the folder of a run
+        return folder / "best"
+    if not (folder / "config.json").is_file():
+        names = ", ".join(one.name for one in installed_models()) or "none"
+        raise FileError(f"model: {model} is neither a folder with a model nor a name; installed are {names}")
+    return folder
