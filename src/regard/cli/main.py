@@ -30,6 +30,7 @@ app.command("tour")(tour.tour)
 app.command("translate")(translate.translate)
 app.add_typer(train.train, name="train")
 app.add_typer(evaluate.evaluate, name="evaluate")
+app.command("pack")(translate.pack)
 app.command("models")(translate.models)
 app.command("doctor")(doctor.doctor)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from regard.decoding import DecodingOptions
     from regard.tasks.translate import Translation, Translator
 
-__all__ = ["models", "translate"]
+__all__ = ["models", "pack", "translate"]
 
 LINES_AT_A_TIME = 64  # of a stream: enough for batches, few enough to see the first ones soon
 
@@ -99,6 +99,32 @@ def models(as_json: bool = typer.Option(False, "--json", help="One JSON object a
             typer.echo(
                 f"{one.name:16} {one.settings['task']}  {' to '.join(one.languages)}  {kind}  {size:.1f} MB"
             )
+
+
+def pack(
+    run: Path = typer.Argument(..., help="The folder of a training run, or of a model."),
+    out: Path = typer.Option(..., "--out", help="The folder to write."),
+    dtype: str = typer.Option("float16", "--dtype", help="float16, bfloat16 or float32."),
+    license: str = typer.Option("", "--license", help="What the card says about the licence."),
+    data: str = typer.Option("", "--data", help="What the card says about the data."),
+    notes: str = typer.Option("", "--notes", help="What the card says about the model's limits."),
+    preparation: str = typer.Option("", "--preparation", help="Commands to run before the training."),
+    result: list[str] = typer.Option([], "--result", help="A line of the card's table: WHAT=RESULT."),
+) -> None:
+    """Make a trained translator ready to be given away: small weights and a card."""
+    from regard.errors import ArgumentError
+    from regard.tasks.translate.packing import pack as make
+
+    pairs = []
+    for one in result:
+        what, sign, value = one.partition("=")
+        if not sign:
+            raise ArgumentError("result", f"expected WHAT=RESULT, got {one!r}")
+        pairs.append((what, value))
+    facts = {"license": license, "data": data, "notes": notes, "preparation": preparation}
+    make(run, out, dtype=dtype, results=pairs, **facts)
+    size = sum(path.stat().st_size for path in out.iterdir() if path.is_file())
+    typer.echo(f"{out}: {size / 1e6:.1f} MB")
 
 
 def _input(text: list[str] | None, file: Path | None) -> Iterable[str]:

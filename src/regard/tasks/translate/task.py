@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.decoding import DecodingOptions
+from regard.files import write_atomically
 from regard.metrics import bleu
+from regard.tasks.translate.card import CardFacts, write_card
 from regard.tasks.translate.data import TranslationData
 from regard.tasks.translate.settings import TranslationSettings
 from regard.tasks.translate.translator import Translator
@@ -89,6 +91,9 @@ class TranslationTask:
             target_language=s.target_language,
         )
         translator.save(folder, results=results)
+        numbers = tuple((name, f"{value:.4g}") for name, value in results.items())
+        facts = CardFacts(results=(("validation", ", ".join(" ".join(pair) for pair in numbers)),))
+        write_atomically(folder / "README.md", lambda part: write_card(translator, part, s, facts))
 
 
 def sentence_loss(model: Any, batch: Batch, smoothing: float) -> Tensor:

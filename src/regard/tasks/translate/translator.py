@@ -61,13 +61,16 @@ class Translator:
         options = options or DecodingOptions()
         self.model.eval()
         encoded = self.source.encode_batch(list(texts))
-        found: list[Translation | None] = [None] * len(texts)
-        for places in _batches([len(ids) for ids in encoded]):
+        # Nothing is nothing in every language; a model would make something up.
+        found = [Translation(text, "", 0.0, [], []) for text in texts]
+        said = [i for i, text in enumerate(texts) if text.strip()]
+        for batch in _batches([len(encoded[i]) for i in said]):
+            places = [said[i] for i in batch]
             for place, hypotheses in zip(
                 places, self._decoded([encoded[i] for i in places], options), strict=True
             ):
                 found[place] = self._translation(texts[place], encoded[place], hypotheses)
-        return found  # type: ignore[return-value]  # every place is in one batch
+        return found
 
     def _decoded(self, sources: list[list[int]], options: DecodingOptions) -> list[list[Hypothesis]]:
         device = next(self.model.parameters()).device

@@ -1,0 +1,113 @@
+"""The card of a translator: what it is, what it was trained on, how good it is, and what it says."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from regard.tasks.translate.settings import TranslationSettings
+from regard.tasks.translate.translator import Translator
+
+__all__ = ["CardFacts", "everyday_sentences", "training_command", "write_card"]
+
+_NAMES = {"en": "English", "fr": "French", "zh": "Chinese (simplified)", "de": "German"}
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What the model itself cannot know."""
+
+    license: str = ""
+    data: str = ""  # what it was trained on, whose it is and under which licence
+    results: tuple[tuple[str, str], ...] = ()
+    preparation: str = ""  # commands to run before the training
+    samples: tuple[tuple[str, str], ...] = ()
+    notes: str = ""
+
+
+def write_card(
+    translator: Translator, path: Path, settings: TranslationSettings | None, facts: CardFacts
+) -> None:
+    """Write the card as Markdown."""
+    path.write_text("\n".join(_lines(translator, settings, facts)) + "\n", encoding="utf-8")
+
+
+def _lines(translator: Translator, settings: TranslationSettings | None, facts: CardFacts) -> list[str]:
+    start, end = (_name(language) for language in (translator.source_language, translator.target_language))
+    lines = [f"# {start} to {end}", "", _what(translator), ""]
+    if facts.data:
+        lines += ["## Data", "", facts.data, ""]
+    if facts.license:
+        lines += ["## Licence", "", facts.license, ""]
+    if settings is not None:
+        command = f"{facts.preparation}\n{training_command(settings)}".strip()
+        lines += ["## Training", "", "```sh", command, "```", ""]
+    if facts.results:
+        lines += ["## Results", "", "| measured on | result |", "|---|---|"]
+        lines += [f"| {what} | {result} |" for what, result in facts.results] + [""]
+    if facts.notes:
+        lines += ["## Limits", "", facts.notes, ""]
+    if facts.samples:
+        lines += [
+            "## What it says",
+            "",
+            "As they came, none left out.",
+            "",
+            f"| {start} | {end} |",
+            "|---|---|",
+        ]
+        lines += [f"| {_cell(source)} | {_cell(target)} |" for source, target in facts.samples]
+    return lines
+
+
+def _what(translator: Translator) -> str:
+    model: Any = translator.model
+    count = sum(p.numel() for p in model.parameters())
+    config = model.config.to_json()
+    kind = config.pop("kind")
+    shown = ", ".join(f"{name}={value}" for name, value in config.items())
+    return f"A {kind} of {count:,} parameters ({shown}). Made with Regard; use it with `regard translate`."
+
+
+def training_command(settings: TranslationSettings) -> str:
+    """The command line that trains with these settings.
+
+    >>> training_command(TranslationSettings(epochs=3.0, lowercase=True))
+    'regard train translate --lowercase --epochs 3.0'
+    """
+    words = ["regard", "train", "translate"]
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if value == one.default:
+            continue
+        flag = one.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        elif value is not None:
+            # Where the data was on one machine is of no use on another.
+            words += [
+                f"--{flag}",
+                Path(value).name if "data" in one.name or one.name == "valid" else str(value),
+            ]
+    return shlex.join(words)
+
+
+def everyday_sentences() -> list[str]:
+    """Fifty English sentences, written before any model had seen them."""
+    return (Path(__file__).parent / "everyday.txt").read_text(encoding="utf-8").splitlines()
+
+
+def samples_of(translator: Translator, sentences: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Sentences and their translations."""
+    return tuple((one.source, one.text) for one in translator.translate(list(sentences)))
+
+
+def _name(language: str) -> str:
+    return _NAMES.get(language, language or "?")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

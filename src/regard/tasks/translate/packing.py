@@ -1,0 +1,51 @@
+"""From a training run to a folder that can be given away: small weights, the best reading, a full card."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.files import write_atomically
+from regard.tasks.translate.alignment import choose_reading, keep_reading
+from regard.tasks.translate.card import CardFacts, everyday_sentences, samples_of, write_card
+from regard.tasks.translate.gold import embedded_aligned
+from regard.tasks.translate.installed import find_translator
+from regard.tasks.translate.training import settings_of_run
+from regard.tasks.translate.translator import Translator
+
+__all__ = ["pack"]
+
+CHOOSING = 500  # sentences of the embedded corpus's validation part
+
+
+def pack(
+    run: Path,
+    out: Path,
+    *,
+    dtype: str = "float16",
+    license: str = "",
+    data: str = "",
+    preparation: str = "",
+    notes: str = "",
+    results: Sequence[tuple[str, str]] = (),
+    sentences: Sequence[str] | None = None,
+) -> Translator:
+    """Write the best model of a run into ``out``, choose where alignments are read, and write its card.
+
+    The reading is chosen on the validation part of the embedded corpus, where that has the languages.
+    """
+    translator = Translator.load(find_translator(run))
+    languages = {translator.source_language, translator.target_language}
+    found = list(results)
+    if translator.attends and languages <= {"en", "fr", "zh"}:
+        reading, rate = choose_reading(translator, embedded_aligned(translator, "valid", CHOOSING))
+        keep_reading(translator, reading)
+        found.append(("alignments are read from", f"{reading}: AER {100 * rate:.1f} % where it was chosen"))
+    translator.save(out, dtype=dtype)
+    small = Translator.load(out)  # the samples are those of the weights that are given away
+    if sentences is None:
+        sentences = everyday_sentences() if translator.source_language == "en" else []
+    facts = CardFacts(license, data, tuple(found), preparation, samples_of(small, sentences), notes)
+    settings = settings_of_run(run) if (run / "settings.json").is_file() else None
+    write_atomically(out / "README.md", lambda part: write_card(small, part, settings, facts))
+    return small
