@@ -1,0 +1,34 @@
+"""Turn traditional into simplified Chinese in one column of a TSV file.
+
+    python examples/simplify_chinese.py train.tsv.gz --column 1 > train.zh.tsv
+
+Needs OpenCC in Python:  pip install opencc-python-reimplemented
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from regard.text import read_lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("file", help="a TSV file, compressed or not, or - for standard input")
+    parser.add_argument("--column", type=int, default=1, help="which column is Chinese, from 0 on (default 1)")
+    given = parser.parse_args()
+    try:
+        from opencc import OpenCC
+    except ImportError:
+        sys.exit("this needs OpenCC: install it with  pip install opencc-python-reimplemented")
+    simplify = OpenCC("t2s").convert
+    for line in read_lines(given.file):
+        columns = line.split("\t")
+        if given.column < len(columns):
+            columns[given.column] = simplify(columns[given.column])
+        print("\t".join(columns))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Byte-pair encoding on bytes, by the package ``tokenizers``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from regard.errors import ArgumentError, MissingExtraError
+from regard.text._bytes import ByteLevelVocabulary, ByteVocabulary, check_size
+from regard.text._vocabulary import all_prepared
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+__all__ = ["BytePairVocabulary"]
+
+
+class BytePairVocabulary(ByteLevelVocabulary):
+    """Frequent runs of bytes become tokens; rare words are spelled with several, and nothing is unknown.
+
+    A token keeps the space before its word, so decoding gives back every text exactly.
+
+    >>> vocabulary = BytePairVocabulary.train(["low lower lowest"] * 9, 300)
+    >>> vocabulary.pieces(vocabulary.encode("lower, slow"))
+    ['low', 'e', 'r', ',', ' ', 's', 'low']
+    """
+
+    kind: ClassVar[str] = "bpe"
+
+    def __init__(self, tokenizer: Tokenizer, *, lowercase: bool = False, specials: Sequence[str] = ()):
+        super().__init__(lowercase=lowercase, specials=specials)
+        self._tokenizer = tokenizer
+        self._bytes = _bytes_of(tokenizer)
+
+    # Our specials are not known to the tokenizer: its ids are moved up by their number instead. So no text can
+    # be encoded to a special, however it is spelled.
+
+    def _encode(self, text: str) -> list[int]:
+        first = self._ordinary_from
+        return [first + number for number in self._tokenizer.encode(text, add_special_tokens=False).ids]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, on all cores."""
+        first = self._ordinary_from
+        prepared = list(all_prepared(texts, self.lowercase))
+        encoded = self._tokenizer.encode_batch_fast(prepared, add_special_tokens=False)
+        return [[first + number for number in one.ids] for one in encoded]
+
+    @classmethod
+    def _learn(cls, texts: Iterator[str], size: int, lowercase: bool, specials: tuple[str, ...]) -> Self:
+        check_size(size, ByteVocabulary(specials=specials))
+        tokenizers = _tokenizers()
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=size - len(cls._special_names(specials)),
+            min_frequency=2,  # a pair that occurs once says nothing about other texts
+            initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(_in_lists(texts), trainer)
+        return cls(tokenizer, lowercase=lowercase, specials=specials)
+
+    def _content(self) -> dict[str, Any]:
+        return {"tokenizer": json.loads(self._tokenizer.to_str())}
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any], lowercase: bool, specials: tuple[str, ...]) -> Self:
+        tokenizers = _tokenizers()
+        described = content["tokenizer"]
+        # Anything else in the description could lose text, or cut and pad it.
+        lossy = ("normalizer", "post_processor", "truncation", "padding")
+        if any(described.get(name) for name in (*lossy, "added_tokens")):
+            raise ValueError("the tokenizer does more than byte-pair encoding")
+        if described["model"]["type"] != "BPE" or described["model"].get("dropout"):
+            raise ValueError("the tokenizer does not encode by byte pairs alone")
+        if (
+            described["pre_tokenizer"]["type"] != "ByteLevel"
+            or described["pre_tokenizer"]["add_prefix_space"]
+        ):
+            raise ValueError("the tokenizer does not split at byte level")
+        try:
+            tokenizer = tokenizers.Tokenizer.from_str(json.dumps(described))
+        except Exception as error:  # tokenizers raises plain Exception
+            raise ValueError(str(error)) from error
+        return cls(tokenizer, lowercase=lowercase, specials=specials)
+
+
+def _tokenizers() -> Any:
+    try:
+        import tokenizers
+        import tokenizers.models
+        import tokenizers.pre_tokenizers
+        import tokenizers.trainers
+    except ImportError as error:
+        raise MissingExtraError("tokenizers", "text", "byte-pair encoding") from error
+    return tokenizers
+
+
+def _in_lists(texts: Iterator[str], size: int = 1000) -> Iterator[list[str]]:
+    """The texts in lists (quicker to hand over); refuses to learn from nothing."""
+    seen = False
+    part: list[str] = []
+    for text in texts:
+        part.append(text)
+        if len(part) == size:
+            yield part
+            seen, part = True, []
+    if part:
+        yield part
+    elif not seen:
+        raise ArgumentError("texts", "there is no text to learn from")
+
+
+def _bytes_of(tokenizer: Tokenizer) -> list[bytes]:
+    """The bytes of each token. Byte-level BPE writes every byte as a visible character of its own."""
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [value for value in range(256) if value not in visible]
+    byte_of = {chr(value): value for value in visible}
+    byte_of |= {chr(256 + place): value for place, value in enumerate(hidden)}
+    tokens = _by_id(tokenizer.get_vocab(with_added_tokens=False).items())
+    if not set(byte_of) <= set(tokens):
+        raise ValueError("some of the 256 bytes are missing")
+    return [bytes([byte_of[sign] for sign in token]) for token in tokens]
+
+
+def _by_id(items: Iterable[tuple[str, int]]) -> list[str]:
+    ordered = sorted(items, key=lambda item: item[1])
+    if [number for _, number in ordered] != list(range(len(ordered))):
+        raise ValueError("the ids of the tokens have gaps")
+    return [token for token, _ in ordered]

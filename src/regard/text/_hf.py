@@ -1,0 +1,60 @@
+"""Rows of a Hugging Face data set, by its name or from local files."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from regard.errors import FileError, MissingExtraError
+
+__all__ = ["rows_of"]
+
+_LOADERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
+
+
+def rows_of(name: str, *, split: str, config: str | None) -> Iterator[tuple[str, Any]]:
+    """Each row with its place for messages; loaded as it is read, not all at once."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingExtraError("datasets", "hf", f"reading hf:{name}") from error
+    with _explained(name, split):
+        rows = _loaded(datasets, name, split, config)
+    return _numbered(rows, name, split)
+
+
+def _numbered(rows: Any, name: str, split: str) -> Iterator[tuple[str, Any]]:
+    numbered = enumerate(iter(rows), start=1)
+    while True:
+        with _explained(name, split):  # files are opened, and may fail, as they are read
+            number, row = next(numbered, (0, None))
+        if not number:
+            return
+        yield f"hf:{name}, row {number}", row
+
+
+@contextlib.contextmanager
+def _explained(name: str, split: str) -> Iterator[None]:
+    """Whatever is raised in there (no such name, no network, no such split) in one line."""
+    try:
+        yield
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise FileError(f"source: cannot load hf:{name}, split {split!r}: {lines[0]}") from error
+
+
+def _loaded(datasets: Any, name: str, split: str, config: str | None) -> Any:
+    path = Path(name).expanduser()
+    if not path.exists():
+        return datasets.load_dataset(name, config, split=split, streaming=True)
+    if path.is_file():
+        kind = _LOADERS.get(Path(path.name.removesuffix(".gz")).suffix)
+        if kind is None:
+            raise ValueError(f"expected a file of the kinds {', '.join(_LOADERS)}")
+        return datasets.load_dataset(kind, data_files={split: str(path)}, split=split, streaming=True)
+    if (path / "dataset_dict.json").exists() or (path / "state.json").exists():  # from save_to_disk
+        found = datasets.load_from_disk(str(path))  # memory-mapped
+        return found[split] if isinstance(found, dict) else found
+    return datasets.load_dataset(str(path), config, split=split, streaming=True)

@@ -1,0 +1,129 @@
+"""Lines of text files: UTF-8, plain or gzip, or standard input; never more than one line in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+from regard.errors import FileError
+
+__all__ = ["LONGEST", "Line", "check_readable", "lines_of", "name_of"]
+
+LONGEST = 2**24  # bytes in a line; a longer one is not read into memory
+_CHUNK = 2**16
+_MARK = b"\xef\xbb\xbf"  # the byte-order mark
+
+
+class Line(NamedTuple):
+    """A line and where it stands. ``text`` is None if the line is too long to read."""
+
+    text: str | None
+    number: int  # from 1
+    file: str
+
+    @property
+    def place(self) -> str:
+        """For messages."""
+        return f"{self.file}, line {self.number}"
+
+
+def name_of(path: str | os.PathLike) -> str:
+    """For messages."""
+    return "standard input" if path == "-" else os.fspath(path)
+
+
+def check_readable(argument: str, path: str | os.PathLike) -> None:
+    """Refuse what cannot be opened, before any work is done."""
+    if path == "-":
+        return
+    if os.path.isdir(path):
+        raise FileError(f"{argument}: {path} is a folder: name a file in it")
+    if not os.path.exists(path):
+        raise FileError(f"{argument}: no file {path}")
+    if not os.access(path, os.R_OK):  # not by opening it: a named pipe can be opened only once
+        raise FileError(f"{argument}: no permission to read {path}")
+
+
+def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
+    """The lines of a file, without their ends (LF or CRLF) and without a byte-order mark.
+
+    Only LF ends a line: U+2028, U+0085 and form feeds may stand in a sentence.
+    """
+    name = name_of(path)
+    offset = 0
+    with _explained(argument, name), _opened(path) as file:
+        for number, (data, size) in enumerate(_raw_lines(file), start=1):
+            if data is None:
+                yield Line(None, number, name)
+            elif number > 1 or data != _MARK:  # a file of nothing but a mark has no lines
+                start = data.removeprefix(_MARK) if number == 1 else data
+                yield Line(_decoded(start, number, name, offset + size), number, name)
+            offset += size
+
+
+def _raw_lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
+    """Each line with its end, or None if it is too long, and its size."""
+    while data := file.readline(LONGEST):
+        size = len(data)
+        if size < LONGEST or data.endswith(b"\n"):
+            yield data, size
+            continue
+        while (rest := file.readline(_CHUNK)) and not rest.endswith(b"\n"):
+            size += len(rest)
+        yield None, size + len(rest)
+
+
+def _decoded(data: bytes, number: int, name: str, end: int) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = end - len(data) + error.start
+        raise FileError(
+            f"{name}, line {number}: byte 0x{data[error.start]:02x} at offset {at} of the file is not UTF-8: "
+            + _advice(data, number)
+        ) from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _advice(data: bytes, number: int) -> str:
+    if number == 1 and data.startswith(b"\x1f\x8b"):
+        return "it is compressed by gzip: give it a name that ends in .gz"
+    if number == 1 and data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "it seems to be UTF-16: convert it with  iconv -f utf-16 -t utf-8"
+    return "convert the file, for example with  iconv -f latin1 -t utf-8"
+
+
+@contextlib.contextmanager
+def _opened(path: str | os.PathLike) -> Iterator[IO[bytes]]:
+    if path == "-":
+        yield sys.stdin.buffer  # not ours to close
+    elif os.fspath(path).endswith(".gz"):
+        with gzip.open(path, "rb") as file:
+            yield file  # pyright: ignore[reportReturnType]
+    else:
+        with open(path, "rb") as file:
+            yield file
+
+
+@contextlib.contextmanager
+def _explained(argument: str, path: str | os.PathLike) -> Iterator[None]:
+    """Errors of the system in our words."""
+    try:
+        yield
+    except FileError:
+        raise
+    except FileNotFoundError as error:
+        raise FileError(f"{argument}: no file {path}") from error
+    except PermissionError as error:
+        raise FileError(f"{argument}: no permission to read {path}") from error
+    except gzip.BadGzipFile as error:
+        raise FileError(f"{argument}: {path} is not a gzip file, or is damaged: {error}") from error
+    except (EOFError, zlib.error) as error:
+        raise FileError(f"{argument}: {path} is cut short or damaged: {error}") from error
+    except OSError as error:
+        raise FileError(f"{argument}: cannot read {path}: {error.strerror or error}") from error

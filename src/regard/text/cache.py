@@ -1,0 +1,289 @@
+"""Encoded texts on the disk, memory-mapped: as many as the disk holds, whatever the memory.
+
+A cache is a folder: for each side a file of ids and a file of offsets, and ``manifest.json``, which says what they
+are and how long. The folder is filled under another name and renamed, so that there is never half a cache.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from regard.errors import FileError, OutsideError
+
+__all__ = ["StoreWriter", "TokenStore", "fingerprint_of", "open_stores", "write_stores"]
+
+FORMAT = "regard.tokens/1"
+_MANIFEST = "manifest.json"
+_OFFSET = np.dtype("<i8")
+_ID_TYPES = {name: np.dtype(name) for name in ("<u2", "<u4")}
+
+
+class TokenStore:
+    """Many sequences of ids, end to end: sequence i is ``ids[offsets[i] : offsets[i + 1]]``.
+
+    >>> store = TokenStore.from_lists([[7, 8], [], [9]])
+    >>> len(store), store[0], store.lengths()
+    (3, array([7, 8], dtype=uint32), array([2, 0, 1]))
+    >>> store.padded([0, 2], end=2)[0]
+    array([[7, 8, 2],
+           [9, 2, 0]])
+    """
+
+    def __init__(self, ids: np.ndarray, offsets: np.ndarray):
+        # Plain views of memory maps: their own subclass makes each slice several times slower.
+        self.ids = np.asarray(ids)  # (tokens,)
+        self.offsets = np.asarray(offsets)  # (n + 1,)
+
+    @classmethod
+    def from_lists(cls, sequences: Iterable[Sequence[int]]) -> Self:
+        """A store in memory."""
+        sequences = list(sequences)
+        lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))  # (n,)
+        ids = np.fromiter(itertools.chain.from_iterable(sequences), np.uint32, int(lengths.sum()))
+        return cls(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, place: int) -> np.ndarray:
+        if not -len(self) <= place < len(self):
+            raise OutsideError("place", f"expected a number below {len(self)}, got {place}")
+        place %= len(self)
+        return self.ids[self.offsets[place] : self.offsets[place + 1]]
+
+    def lengths(self) -> np.ndarray:
+        """The length of each sequence, (n,)."""
+        return np.diff(self.offsets)
+
+    def padded(
+        self,
+        indices: Sequence[int] | np.ndarray,
+        *,
+        start: int | None = None,
+        end: int | None = None,
+        pad: int = 0,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Some sequences as one array (b, longest) of int64, and their lengths (b,).
+
+        ``start`` and ``end`` are put around each of them, and are counted in the lengths.
+        """
+        indices = np.asarray(indices, dtype=np.int64)  # (b,)
+        if indices.size and not 0 <= indices.min() <= indices.max() < len(self):
+            raise OutsideError("indices", f"expected numbers from 0 to {len(self) - 1}")
+        begins = self.offsets[indices]  # (b,)
+        inner = self.offsets[indices + 1] - begins  # (b,)
+        before = int(start is not None)
+        around = before + int(end is not None)
+        lengths = inner + around  # (b,)
+        out = np.full((len(indices), int(lengths.max(initial=around))), pad, dtype=np.int64)  # (b, longest)
+        columns = np.arange(out.shape[1] - before)
+        real = columns < inner[:, None]  # (b, longest - before)
+        out[:, before:][real] = self.ids[(begins[:, None] + columns)[real]]
+        if start is not None:
+            out[:, 0] = start
+        if end is not None:
+            out[np.arange(len(indices)), lengths - 1] = end
+        return out, lengths
+
+
+Opened = tuple[dict[str, TokenStore], dict[str, Any]]  # the stores by name, and the manifest
+
+
+class StoreWriter:
+    """Appends sequences to the two files of a store."""
+
+    def __init__(self, folder: Path, name: str, vocabulary_size: int):
+        self.dtype = _ID_TYPES["<u2" if vocabulary_size <= 2**16 else "<u4"]
+        self._paths = [folder / part for part in _parts(name)]
+        self._digests = [hashlib.blake2b(digest_size=16) for _ in self._paths]
+        self.sequences = 0
+        self.tokens = 0
+        self._put(0, np.zeros(0, self.dtype))
+        self._put(1, np.zeros(1, _OFFSET))
+
+    def append(self, sequences: Sequence[Sequence[int]]) -> None:
+        """Write some more sequences; better thousands at a time than one by one."""
+        lengths = np.fromiter(map(len, sequences), _OFFSET, len(sequences))
+        ids = np.fromiter(itertools.chain.from_iterable(sequences), self.dtype, int(lengths.sum()))
+        self._put(0, ids)
+        self._put(1, self.tokens + np.cumsum(lengths, dtype=_OFFSET))
+        self.sequences += len(sequences)
+        self.tokens += len(ids)
+
+    def _put(self, which: int, values: np.ndarray) -> None:
+        data = values.tobytes()
+        with _writing(self._paths[which]), open(self._paths[which], "ab") as file:
+            file.write(data)
+        self._digests[which].update(data)
+
+    def close(self) -> dict[str, Any]:
+        """Bring everything to the disk; what the manifest says of it."""
+        for path in self._paths:
+            with _writing(path), open(path, "rb+") as file:
+                os.fsync(file.fileno())
+        return {
+            "dtype": self.dtype.str,
+            "sequences": self.sequences,
+            "tokens": self.tokens,
+            "digests": [digest.hexdigest() for digest in self._digests],
+        }
+
+
+def write_stores(
+    folder: str | os.PathLike,
+    sizes: Mapping[str, int],
+    fill: Callable[[dict[str, StoreWriter]], Mapping[str, Any]],
+) -> Opened:
+    """Make a cache of the stores named in ``sizes`` (name: size of the vocabulary), or leave all as it was.
+
+    ``fill`` writes to them, and returns what else the manifest is to say. An earlier cache is replaced; a folder
+    that holds anything else is refused.
+    """
+    folder = Path(folder)
+    if not folder.parent.is_dir():
+        raise FileError(f"folder: the folder of {folder} does not exist: make it first")
+    _check_ours(folder)
+    with _writing(folder):
+        part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
+    try:
+        writers = {name: StoreWriter(part, name, size) for name, size in sizes.items()}
+        more = fill(writers)
+        stores = {name: writer.close() for name, writer in writers.items()}
+        with _writing(folder):
+            _write_manifest(part / _MANIFEST, {"format": FORMAT, "stores": stores, **more})
+        # Before the folder moves: after that, another process may put its own there. A map outlives its file.
+        opened = open_stores(part)
+        with _writing(folder):
+            _swap(part, folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return opened
+
+
+def open_stores(folder: str | os.PathLike, *, verify: bool = False) -> Opened:
+    """The stores of a cache and its manifest. What is cut short is refused; with ``verify`` what is altered, too."""
+    folder = Path(folder)
+    manifest = _read_manifest(folder)
+    stores = {}
+    for name, said in manifest["stores"].items():
+        dtypes = (_ID_TYPES[said["dtype"]], _OFFSET)
+        counts = (said["tokens"], said["sequences"] + 1)
+        arrays = []
+        for path, dtype, count, digest in zip(_parts(name), dtypes, counts, said["digests"], strict=True):
+            arrays.append(_mapped(folder / path, dtype, count, digest if verify else None))
+        stores[name] = TokenStore(*arrays)
+    return stores, manifest
+
+
+def fingerprint_of(*values: object, files: Iterable[str | os.PathLike] = ()) -> str:
+    """A hash of JSON values and of the contents of files."""
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+    for path in files:
+        try:
+            with open(path, "rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise FileError(f"files: cannot read {path}: {error.strerror}") from error
+    return digest.hexdigest()
+
+
+def _parts(name: str) -> tuple[str, str]:
+    return f"{name}.ids", f"{name}.offsets"
+
+
+def _mapped(path: Path, dtype: np.dtype, count: int, digest: str | None) -> np.ndarray:
+    try:
+        size = path.stat().st_size
+        if size != count * dtype.itemsize:
+            raise FileError(f"folder: {path} is cut short: {size} bytes, expected {count * dtype.itemsize}")
+        # There is no map of an empty file.
+        mapped = np.memmap(path, dtype, "r", shape=(count,)) if count else np.empty(0, dtype)
+    except FileNotFoundError as error:
+        raise FileError(f"folder: {path} is missing") from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(f"folder: cannot read {path}: {error}") from error
+    # What is checked is what is mapped: meanwhile the file of that name may be another.
+    if digest is not None and hashlib.blake2b(mapped.data, digest_size=16).hexdigest() != digest:
+        raise FileError(f"folder: {path} was altered: delete the folder to build it again")
+    return mapped
+
+
+def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    text = json.dumps({**manifest, "hash": fingerprint_of(manifest)}, indent=1, sort_keys=True)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / _MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileError(f"folder: there is no cache of tokens in {folder}") from error
+    except (OSError, ValueError) as error:
+        raise FileError(f"folder: {path} cannot be read: {error}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise FileError(f"folder: {path} is not the manifest of a cache of tokens ({FORMAT})")
+    if manifest.pop("hash", None) != fingerprint_of(manifest):
+        raise FileError(f"folder: {path} was altered: delete the folder to build it again")
+    return manifest
+
+
+def _check_ours(folder: Path) -> None:
+    """A cache may be replaced; a folder with anything else in it may not."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise FileError(f"folder: {folder} is a file: name a folder") from None
+    strange = [name for name in names if name != _MANIFEST and not name.endswith((".ids", ".offsets"))]
+    if strange:
+        raise FileError(f"folder: {folder} holds other files ({strange[0]}): name a new folder")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Errors of the system in our words."""
+    try:
+        yield
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(f"folder: cannot write {path}: {error.strerror or error}") from error
+
+
+def _swap(part: Path, folder: Path) -> None:
+    """Put the new folder in the place of the old one. Other processes may be doing the same at the same time."""
+    part.chmod(0o755)  # temporary folders are closed to others
+    ours = _read_manifest(part)
+    for _ in range(100):
+        try:
+            os.rename(part, folder)  # works where there is nothing, or an empty folder
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        with suppress(FileError):
+            if open_stores(folder, verify=True)[1] == ours:
+                return  # another process has built the same
+        old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".old"))
+        try:
+            with suppress(FileNotFoundError):  # another process was quicker
+                os.rename(folder, old / "cache")
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
+    raise FileError(f"folder: other processes keep replacing {folder}: use a folder for each")

@@ -1,0 +1,151 @@
+"""French verbs: the forms, from rules for the regular ones and principal parts for the rest."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from regard.errors import ArgumentError
+
+__all__ = ["conjugate", "imperative", "participle"]
+
+# Slots: 0 je, 1 tu, 2 il, 3 nous, 4 ils. `you` is always tu, so vous is not needed.
+_IMPERFECT = ("ais", "ais", "ait", "ions", "aient")
+_FUTURE = ("ai", "as", "a", "ons", "ont")
+
+# infinitive: present (je tu il nous ils) | past participle | stem of the future
+_IRREGULAR = {
+    "être": "suis es est sommes sont | été | ser",
+    "avoir": "ai as a avons ont | eu | aur",
+    "aller": "vais vas va allons vont | allé | ir",
+    "faire": "fais fais fait faisons font | fait | fer",
+    "voir": "vois vois voit voyons voient | vu | verr",
+    "savoir": "sais sais sait savons savent | su | saur",
+    "pouvoir": "peux peux peut pouvons peuvent | pu | pourr",
+    "devoir": "dois dois doit devons doivent | dû | devr",
+    "vouloir": "veux veux veut voulons veulent | voulu | voudr",
+    "prendre": "prends prends prend prenons prennent | pris | prendr",
+    "comprendre": "comprends comprends comprend comprenons comprennent | compris | comprendr",
+    "apprendre": "apprends apprends apprend apprenons apprennent | appris | apprendr",
+    "peindre": "peins peins peint peignons peignent | peint | peindr",
+    "venir": "viens viens vient venons viennent | venu | viendr",
+    "revenir": "reviens reviens revient revenons reviennent | revenu | reviendr",
+    "souvenir": "souviens souviens souvient souvenons souviennent | souvenu | souviendr",
+    "tenir": "tiens tiens tient tenons tiennent | tenu | tiendr",
+    "dire": "dis dis dit disons disent | dit | dir",
+    "lire": "lis lis lit lisons lisent | lu | lir",
+    "écrire": "écris écris écrit écrivons écrivent | écrit | écrir",
+    "rire": "ris ris rit rions rient | ri | rir",
+    "sourire": "souris souris sourit sourions sourient | souri | sourir",
+    "conduire": "conduis conduis conduit conduisons conduisent | conduit | conduir",
+    "construire": "construis construis construit construisons construisent | construit | construir",
+    "suivre": "suis suis suit suivons suivent | suivi | suivr",
+    "poursuivre": "poursuis poursuis poursuit poursuivons poursuivent | poursuivi | poursuivr",
+    "boire": "bois bois boit buvons boivent | bu | boir",
+    "croire": "crois crois croit croyons croient | cru | croir",
+    "mettre": "mets mets met mettons mettent | mis | mettr",
+    "dormir": "dors dors dort dormons dorment | dormi | dormir",
+    "sortir": "sors sors sort sortons sortent | sorti | sortir",
+    "partir": "pars pars part partons partent | parti | partir",
+    "courir": "cours cours court courons courent | couru | courr",
+    "ouvrir": "ouvre ouvres ouvre ouvrons ouvrent | ouvert | ouvrir",
+    "connaître": "connais connais connaît connaissons connaissent | connu | connaîtr",
+    "recevoir": "reçois reçois reçoit recevons reçoivent | reçu | recevr",
+    "asseoir": "assieds assieds assied asseyons asseyent | assis | assiér",
+    "pleuvoir": "pleus pleus pleut pleuvons pleuvent | plu | pleuvr",
+    "envoyer": "envoie envoies envoie envoyons envoient | envoyé | enverr",
+}
+_IMPERATIVE = {"être": "sois", "avoir": "aie", "aller": "va", "savoir": "sache"}
+
+
+def _er_stems(stem: str) -> tuple[str, str, str]:
+    """The stem before a silent ending, before -ons, and of the future."""
+    if stem.endswith(("oy", "uy")):
+        weak = stem[:-1] + "i"
+        return weak, stem, weak + "er"
+    if stem in ("achet", "lev", "promen"):  # e → è
+        weak = stem[:-2] + "è" + stem[-1]
+        return weak, stem, weak + "er"
+    if stem in ("appel", "jet"):
+        weak = stem + stem[-1]
+        return weak, stem, weak + "er"
+    if stem.endswith("ég"):
+        return stem[:-2] + "èg", stem + "e", stem + "er"
+    if stem[-2:-1] == "é":  # préférer: je préfère, je préférerai
+        return stem[:-2] + "è" + stem[-1], stem, stem + "er"
+    if stem.endswith("g"):
+        return stem, stem + "e", stem + "er"
+    if stem.endswith("c"):
+        return stem, stem[:-1] + "ç", stem + "er"
+    return stem, stem, stem + "er"
+
+
+@cache
+def _parts(infinitive: str) -> tuple[tuple[str, ...], str, str, str]:
+    """Present, participle, stem of the imparfait, stem of the future."""
+    if infinitive in _IRREGULAR:
+        present, past, future = (part.strip() for part in _IRREGULAR[infinitive].split("|"))
+        forms = tuple(present.split())
+        return forms, past, "ét" if infinitive == "être" else forms[3][:-3], future
+    stem = infinitive[:-2]
+    if infinitive.endswith("er"):
+        weak, strong, future = _er_stems(stem)
+        return (weak + "e", weak + "es", weak + "e", strong + "ons", weak + "ent"), stem + "é", strong, future
+    if infinitive.endswith("ir"):
+        forms = tuple(stem + end for end in ("is", "is", "it", "issons", "issent"))
+        return forms, stem + "i", stem + "iss", infinitive
+    if infinitive.endswith("dre"):
+        return (stem + "s", stem + "s", stem, stem + "ons", stem + "ent"), stem + "u", stem, infinitive[:-1]
+    raise ArgumentError("infinitive", f"no rule for {infinitive!r}", "add its principal parts to _IRREGULAR")
+
+
+@cache
+def conjugate(infinitive: str, tense: str, slot: int) -> str:
+    """One simple form. ``slot``: 0 je, 1 tu, 2 il, 3 nous, 4 ils.
+
+    >>> conjugate("manger", "present", 3), conjugate("manger", "imperfect", 3), conjugate("voir", "future", 4)
+    ('mangeons', 'mangions', 'verront')
+    """
+    present, _, imperfect, future = _parts(infinitive)
+    if tense == "present":
+        return present[slot]
+    if tense == "imperfect":
+        if slot == 3 and imperfect.endswith("ge"):  # mangeons, but mangions
+            imperfect = imperfect[:-1]
+        if slot == 3 and imperfect.endswith("ç"):
+            imperfect = imperfect[:-1] + "c"
+        return imperfect + _IMPERFECT[slot]
+    if tense == "future":
+        return future + _FUTURE[slot]
+    if tense == "conditional":
+        return future + _IMPERFECT[slot]
+    raise ArgumentError(
+        "tense", f"unknown tense {tense!r}", "known are present, imperfect, future and conditional"
+    )
+
+
+@cache
+def participle(infinitive: str, gender: str, plural: bool) -> str:
+    """The past participle, agreeing.
+
+    >>> participle("asseoir", "f", True), participle("voir", "m", False), participle("devoir", "f", False)
+    ('assises', 'vu', 'due')
+    """
+    form = _parts(infinitive)[1]
+    if form == "dû" and (gender == "f" or plural):
+        form = "du"
+    if gender == "f":
+        form += "e"
+    return form + "s" if plural and not form.endswith("s") else form
+
+
+@cache
+def imperative(infinitive: str) -> str:
+    """The tu-form: mange, finis, ouvre, va.
+
+    >>> imperative("manger"), imperative("ouvrir"), imperative("lire")
+    ('mange', 'ouvre', 'lis')
+    """
+    if infinitive in _IMPERATIVE:
+        return _IMPERATIVE[infinitive]
+    form = _parts(infinitive)[0][1]
+    return form[:-1] if form.endswith("es") else form

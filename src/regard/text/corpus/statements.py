@@ -1,0 +1,303 @@
+"""Chance, part three: whole sentences: statements, questions, commands, and clauses joined."""
+
+from __future__ import annotations
+
+from regard.text.corpus.grammar import ClauseMaker, classes_of, echo
+from regard.text.corpus.lexemes import Adjective, Verb
+from regard.text.corpus.lexicon.nouns import BY_CLASS
+from regard.text.corpus.lexicon.qualities import WEATHER_QUALITIES
+from regard.text.corpus.lexicon.settings import BY_TENSE, CONNECTIVES
+from regard.text.corpus.lexicon.verbs import BE, BY_FRAME, CALLS, WEATHER
+from regard.text.corpus.meaning import Clause, Compound, Phrase, Place, Statement, Thing, Units, When
+from regard.text.corpus.phrases import HUMAN, weighted
+
+__all__ = ["StatementMaker"]
+
+_KINDS = weighted(
+    simple=42, rich=7, question=9, ask=7, command=6, weather=2, there=4, this=2, joined=21, said=8, long=2
+)
+_ASKS = weighted(what=4, whom=2, why=3, where=4, when=2, who=3)
+_JOINTS = weighted(because=6, when=5, but=5, so=3, **{"and": 4, "if": 4})
+_PAST = ("past", "then")
+_PRESENT = ("present", "present", "now", "future")
+_ANSWERED = ("present", "past", "future", "now")
+_WEATHER_TENSES = weighted(present=5, past=6, future=6, now=8, then=2)
+_SKIES = tuple(
+    Adjective(en, "-", (fr, fr, fr, fr), "", False, False, zh, "bare", (), True, False)
+    for en, fr, zh in WEATHER_QUALITIES
+)
+_LARGE = tuple(noun for name in ("animal", "person", "vehicle") for noun in BY_CLASS[name] if not noun.name)
+_LARGE = tuple(noun for noun in _LARGE if not noun.classes & {"kin", "spouse", "single"})
+_SMALL = tuple(noun for name in ("goods", "pet", "fruit") for noun in BY_CLASS[name])
+
+
+def _plain(verb: Verb) -> bool:
+    return not (verb.fr_link or verb.zh_link or verb.flags & {"bare"})
+
+
+_WHAT = tuple(verb for verb in BY_FRAME["t"] if _plain(verb) and not HUMAN.issuperset(verb.objects))
+_WHAT = tuple(
+    verb for verb in _WHAT if "person" in verb.subjects and not {"headwear", "known"} & {*verb.objects}
+)
+_WHOM = tuple(verb for verb in BY_FRAME["t"] if _plain(verb) and verb.objects[0] == "person")
+_WHERE = tuple(
+    verb for verb in (*BY_FRAME["i"], *BY_FRAME["t"], *BY_FRAME["p"]) if "nowhere" not in verb.flags
+)
+_WHERE = tuple(
+    verb for verb in _WHERE if "person" in verb.subjects and not verb.flags & {"befalls", "past", "bare"}
+)
+_WHERE = tuple(verb for verb in _WHERE if verb.frame == "p" or not verb.state) + (BY_FRAME["g"][0],) * 4
+_WHEN = tuple(verb for verb in (*BY_FRAME["i"], *BY_FRAME["t"], *BY_FRAME["g"]) if "person" in verb.subjects)
+_WHEN = tuple(verb for verb in _WHEN if not verb.state and "befalls" not in verb.flags)
+
+
+class StatementMaker(ClauseMaker):
+    """Makes one sentence after another from one stream of random numbers."""
+
+    def statement(self) -> Statement:
+        """A new sentence."""
+        self.units = Units()
+        mark = self.units.take()
+        kind = self.pick(_KINDS)
+        sign = "."
+        if kind == "simple":
+            body = self.clause(alone=True)
+        elif kind == "rich":
+            body = self.rich()
+        elif kind == "joined":
+            body = self.joined(2)
+        elif kind == "long":
+            body = self.joined(5, 0.85)
+        elif kind == "said":
+            body = self.said()
+        elif kind == "weather":
+            body = self.weather()
+        elif kind == "there":
+            body = self.there()
+        elif kind == "this":
+            body = self.this()
+        elif kind == "command":
+            body = self.command()
+            sign = "!" if self.chance(0.2) else "."
+        else:
+            body = self.question() if kind == "question" else self.ask()
+            body.mark = mark
+            sign = "?"
+        return Statement(body, sign, mark)
+
+    def rich(self) -> Clause:
+        """A subject with a relative clause."""
+        noun = self.pick(BY_CLASS["person"] if self.chance(0.7) else BY_CLASS["animal"])
+        subject = self.thing(noun, "subject")
+        self.describe(subject, 1.0)
+        return self.clause(subject=subject)
+
+    # Questions and commands
+
+    def _bare_question(self, clause: Clause) -> Clause:
+        """Leave out what a question does not carry."""
+        clause.negative = clause.often_unit = 0
+        clause.often = None
+        if clause.tense == "perfect":
+            clause.tense = "past" if clause.verb.en != clause.verb.en_past else "future"
+        clause.ask_unit = self.units.take()
+        return clause
+
+    def question(self) -> Clause:
+        """Does she like dogs?"""
+        clause = (
+            self.there() if self.chance(0.06) else self.clause(tenses=_ANSWERED if self.chance(0.7) else ())
+        )
+        self._bare_question(clause).ask = "yes"
+        return clause
+
+    def ask(self) -> Clause:
+        """Who, what, whom, why, where, when."""
+        name = self.pick(_ASKS)
+        if name == "who":
+            clause = self.clause(subject=self.person("who"), tenses=_ANSWERED)
+            if clause.quality is not None:
+                clause.quality.than = None
+            return self._bare_question(clause)
+        if name == "why":
+            clause = self._bare_question(self.clause())
+            clause.time = None
+        elif name == "what":
+            clause = self._event(self.pick(_WHAT), _ANSWERED)
+            clause.object = None
+        elif name == "whom":
+            clause = self._event(self.pick(_WHOM), _ANSWERED)
+            clause.object = None
+        elif name == "where":
+            clause = self._where()
+        else:
+            clause = self._event(self.pick(_WHEN), ("future",))
+        clause.ask = name
+        return clause
+
+    def _event(self, verb: Verb, tenses: tuple[str, ...]) -> Clause:
+        subject = self.speaker(late=False)
+        classes = classes_of(subject)
+        if not classes.intersection(verb.subjects):
+            subject = self.name()
+        return self._bare_question(self.event(verb, subject, tenses))
+
+    def _where(self) -> Clause:
+        if self.chance(0.4):
+            clause = self.be(self.subject(), ("present",))
+            return self._bare_question(clause)
+        clause = self._event(self.pick(_WHERE), ("now", "future", "present"))
+        clause.place = clause.goal = None
+        return clause
+
+    def command(self) -> Clause:
+        """Open the door; please do not sing."""
+        units = self.units
+        clause = Clause(self.pick(CALLS), units.take(), units.take(), "command", short=self.chance(0.6))
+        if self.chance(0.25):
+            clause.negative = units.take()
+        if clause.verb.frame == "t":
+            clause.object = self.object(clause, True)
+        elif clause.verb.frame == "d":
+            self.gift(clause)
+        elif clause.verb.frame == "g":
+            clause.goal = self.goal()
+        if clause.verb.frame != "d" and self.chance(0.3):
+            clause.polite, clause.extra = True, units.take()
+        return clause
+
+    # It, there, this
+
+    def weather(self, tenses: tuple[str, ...] = ()) -> Clause:
+        """It is raining; it will be cold tomorrow."""
+        units = self.units
+        rain = self.chance(0.6)
+        verb = self.pick(WEATHER) if rain else BE
+        clause = Clause(verb, units.take(), units.take(), "present", kind="weather")
+        clause.extra = units.take()
+        clause.tense = self.pick(tenses or _WEATHER_TENSES)
+        if not rain:
+            clause.tense = {"now": "present", "then": "past"}.get(clause.tense, clause.tense)
+            clause.quality = self.quality(_SKIES)
+        if self.chance(0.15) and (rain or clause.quality is None or clause.quality.degree is None):
+            clause.negative = units.take()
+        clause.short = self.chance(0.5)
+        if not tenses and self.chance(0.6):
+            key = "now" if clause.tense == "present" and not rain else clause.tense
+            clause.time = When(self.pick(BY_TENSE[key]), units.take_three())
+        return clause
+
+    def there(self) -> Clause:
+        """There is a cat under the table."""
+        units = self.units
+        clause = Clause(
+            BE, units.take(), units.take(), self.pick(("present", "present", "past", "future")), kind="there"
+        )
+        clause.extra = units.take()
+        if self.chance(0.15):
+            clause.negative = units.take()
+        clause.short = self.chance(0.4)
+        clause.place = self.place(event=False)
+        clause.subject = self.thing(self.pick(_LARGE if _spacious(clause.place) else _SMALL), "there")
+        if clause.negative and isinstance(clause.subject, Thing):
+            clause.subject.determiner, clause.subject.plural = "a", False
+        return clause
+
+    def this(self) -> Clause:
+        """This is my house; those are her books."""
+        units = self.units
+        plural = self.chance(0.3)
+        kind = self.pick(("these", "those") if plural else ("this", "that"))
+        clause = Clause(BE, units.take(), units.take(), "present", kind=kind, extra=units.take())
+        if self.chance(0.2):
+            clause.negative = units.take()
+        clause.short = self.chance(0.5)
+        noun = self.pick(_SMALL if self.chance(0.6) else _LARGE)
+        thing = self.thing(noun, "person")
+        if thing.determiner in ("this", "that"):
+            thing.determiner = "the"
+        if thing.determiner == "a" and plural:
+            thing.determiner = "bare"
+        thing.plural = plural
+        clause.object = thing
+        return clause
+
+    # Clauses joined
+
+    def follow(self, early: Clause | Compound, tenses: tuple[str, ...], share: float = 0.5) -> Clause:
+        """A clause after another one, often with the same subject taken up by a pronoun."""
+        before = _last(early)
+        if before.subject is not None and before.kind == "" and self.chance(share):
+            subject = self.person(echo(before.subject))
+            classes = before.stands_for or classes_of(before.subject)
+            clause = self.clause(subject=subject, classes=classes, tenses=tenses)
+            clause.stands_for = classes
+            return clause
+        return self.clause(late=True, tenses=tenses)
+
+    def joined(self, depth: int, share: float = 0.25) -> Compound:
+        """Two clauses and a connective; the second may be two again, ``depth`` times at the most."""
+        name = self.pick(_JOINTS)
+        connective = CONNECTIVES[name]
+        past = self.chance(0.5)
+        tenses = _PAST if past else _PRESENT
+        unit, comma = self.units.take(), self.units.take()
+        if name in ("if", "when"):
+            main, side = (
+                (("future",), ("present",))
+                if name == "if"
+                else (tenses[:2], ("past",) if past else ("present",))
+            )
+            before = self.chance(0.5)
+            early = self._opening(side if before else main, name == "if" and before)
+            late = self.follow(early, main if before else side)
+            first, second = (late, early) if before else (early, late)
+            if name == "when":
+                second.time, second.often, second.negative, second.during = None, None, 0, True
+            return Compound(connective, unit, first, second, before, comma)
+        early = self._opening(tenses, name == "so")
+        if depth and self.chance(share):
+            late = self.joined(depth - 1, share)
+        else:
+            late = self.follow(early, tenses, 0.0 if name == "and" else 0.5)
+        return Compound(connective, unit, early, late, False, comma)
+
+    def _opening(self, tenses: tuple[str, ...], sky: bool) -> Clause:
+        if sky and self.chance(0.25):
+            return self.weather(tenses[:1])
+        return self.clause(tenses=tenses)
+
+    def said(self) -> Clause:
+        """I think that he is tired."""
+        units = self.units
+        verb = self.pick(BY_FRAME["c"])
+        subject = self.speaker(late=False)
+        past = self.chance(0.25) and verb.en in ("say", "think", "know")
+        clause = Clause(verb, units.take(), units.take(), "past" if past else "present", subject)
+        clause.said_unit = units.take()
+        clause.that = self.chance(0.6)
+        if past:
+            late = self._reported(subject)
+        elif self.chance(0.12):
+            late = self.joined(1)
+        else:
+            tenses = ("future", "present") if verb.en == "hope" else ()
+            late = self.follow(clause, tenses)
+        clause.said = late
+        return clause
+
+    def _reported(self, subject: Phrase) -> Clause:
+        """What was said of a state: the imparfait in French."""
+        late = self.person(echo(subject)) if self.chance(0.5) else self.speaker(late=True)
+        return self.be_quality(late, classes_of(late), ("past",))
+
+
+def _spacious(place: Place) -> bool:
+    return place.spot is not None or (place.phrase is not None and "place" in place.phrase.noun.classes)
+
+
+def _last(body: Clause | Compound) -> Clause:
+    """The clause that stands last in English."""
+    while isinstance(body, Compound):
+        body = body.first if body.before else body.second
+    return body

@@ -1,0 +1,75 @@
+"""Text to ids and back: byte pairs, words, characters or bytes.
+
+>>> vocabulary = train_vocabulary("word", ["the cat sat", "the dog sat"], 100)
+>>> vocabulary.encode("the cow sat")
+[5, 3, 4]
+>>> vocabulary.decode([vocabulary.bos, 5, 6, vocabulary.eos])
+'the cat'
+>>> train_vocabulary("words", ["the cat sat"], 100)
+Traceback (most recent call last):
+    ...
+regard.errors.UnknownNameError: kind: unknown name 'words': did you mean 'word'? known are bpe, word, ...
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from regard.errors import ArgumentError, FileError, UnknownNameError
+from regard.text._bpe import BytePairVocabulary
+from regard.text._bytes import ByteVocabulary
+from regard.text._vocabulary import FORMAT, Vocabulary
+from regard.text._words import CharacterVocabulary, WordVocabulary
+
+__all__ = [
+    "BytePairVocabulary",
+    "ByteVocabulary",
+    "CharacterVocabulary",
+    "Vocabulary",
+    "WordVocabulary",
+    "load_vocabulary",
+    "train_vocabulary",
+]
+
+_KINDS: dict[str, type[Vocabulary]] = {
+    kind.kind: kind for kind in (BytePairVocabulary, WordVocabulary, CharacterVocabulary, ByteVocabulary)
+}
+
+
+def train_vocabulary(
+    kind: str,
+    texts: Iterable[str],
+    size: int,
+    *,
+    lowercase: bool = False,
+    specials: Sequence[str] = (),
+) -> Vocabulary:
+    """A vocabulary of the kind ``"bpe"``, ``"word"``, ``"character"`` or ``"byte"``, of at most ``size`` ids."""
+    if kind not in _KINDS:
+        raise UnknownNameError("kind", kind, _KINDS)
+    return _KINDS[kind].train(texts, size, lowercase=lowercase, specials=specials)
+
+
+def load_vocabulary(path: str | os.PathLike) -> Vocabulary:
+    """The vocabulary in a file, of whatever kind; a file that is missing, cut short or another thing says so."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise FileError(f"path: no file {path}") from error
+    except OSError as error:
+        raise FileError(f"path: cannot read {path}: {error.strerror}") from error
+    except ValueError as error:  # not UTF-8, or not JSON
+        raise FileError(f"path: {path} is not a vocabulary, or is cut short: {error}") from error
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != FORMAT:
+        raise FileError(f"path: {path} is not a vocabulary: expected format {FORMAT!r}, got {found!r}")
+    kind = content.get("kind")
+    if kind not in _KINDS:
+        raise FileError(f"path: {path} is of the unknown kind {kind!r}: known are {', '.join(_KINDS)}")
+    try:
+        return _KINDS[kind].from_json(content)
+    except ArgumentError as error:
+        raise FileError(f"path: {path} does not hold a whole vocabulary: {error}") from error
