@@ -17,6 +17,7 @@ __all__ = [
     "ArgumentError",
     "DtypeError",
     "FileError",
+    "Interrupted",
     "MaskError",
     "MissingExtraError",
     "OutsideError",
@@ -74,6 +75,10 @@ class UnknownNameError(ArgumentError):
 
 class FileError(RegardError, OSError):
     """A file is missing, cut short, altered or of another kind."""
+
+
+class Interrupted(RegardError):
+    """A run that was asked to stop has stopped, with everything saved; the message says how to go on."""
 
 
 class MissingExtraError(RegardError, ImportError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from regard.errors import FileError
 
-__all__ = ["sync_folder", "write_atomically"]
+__all__ = ["make_folder", "sync_folder", "write_atomically"]
 
 
 def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -> None:
@@ -32,6 +32,14 @@ def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def make_folder(path: str | os.PathLike) -> None:
+    """Make a folder and those above it, where they are missing."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot make the folder {path}: {error.strerror}") from error
 
 
 def _umask() -> int:

@@ -46,7 +46,7 @@ def translate(
     """BLEU and chrF with their signatures, BLEU by length, and the alignment error rate where links are known."""
     from regard.decoding import DecodingOptions
     from regard.tasks.translate import Translator, find_translator
-    from regard.tasks.translate.evaluate import evaluate as measure
+    from regard.tasks.translate.evaluation import evaluate as measure
     from regard.tasks.translate.gold import embedded_aligned
 
     translator = Translator.load(find_translator(model, source=source, target=to))

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _report(error: Exception, debug: bool) -> int:
     """One line for an error: what a user did wrong in plain words, anything else with its kind."""
-    from regard.errors import RegardError
+    from regard.errors import Interrupted, RegardError
 
     if isinstance(error, typer.Exit):
         return error.exit_code
@@ -89,7 +89,7 @@ def _report(error: Exception, debug: bool) -> int:
     if usage is not None:
         return _say(f"{usage()} (see regard --help)", getattr(error, "exit_code", 2))
     if isinstance(error, RegardError):
-        return _say(str(error), 1)
+        return _say(str(error), 130 if isinstance(error, Interrupted) else 1)
     hint = "" if debug else " (--debug shows where)"
     return _say(f"{type(error).__name__}: {error}{hint}", 1)
 

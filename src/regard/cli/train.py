@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from regard.cli.options import read_option_file, with_settings
+from regard.errors import Interrupted
 
 __all__ = ["train"]
 
@@ -30,22 +31,18 @@ def translate(
     The best model is in the folder's best/; use it with `regard translate --model FOLDER`. The same command under
     torchrun trains with many processes.
     """
-    from regard.tasks.translate import DEFAULTS, TranslationSettings, settings_of_run, train_translator
+    from regard.tasks.translate import TranslationSettings, settings_of_run, train_translator, with_defaults
 
-    if resume:
-        chosen = settings_of_run(out, settings | read_option_file(options, TranslationSettings))
-    else:
-        given = {**read_option_file(options, TranslationSettings), **settings}
-        chosen = TranslationSettings(**{**({} if given.get("data") else DEFAULTS), **given})
+    given = {**read_option_file(options, TranslationSettings), **settings}
+    chosen = settings_of_run(out, given) if resume else TranslationSettings(**with_defaults(given))
     outcome = train_translator(chosen, out, resume=resume)
-    if outcome is None:  # not the first of several processes
+    if os.environ.get("RANK", "0") != "0":  # one of several processes: the first one speaks
         return
     numbers = ", ".join(f"{name} {value:.2f}" for name, value in outcome.best.items())
     if outcome.stopped == "interrupted":
-        print(
-            f"interrupted at step {outcome.step} and saved: go on with  --resume --out {out}", file=sys.stderr
+        raise Interrupted(
+            f"interrupted at step {outcome.step} and saved: go on with  regard train translate --resume --out {out}"
         )
-        raise typer.Exit(130)
     typer.echo(f"{outcome.stopped} after {outcome.step} steps, {outcome.seconds / 60:.1f} minutes: {numbers}")
     typer.echo(f"the best model is in {out / 'best'}")
 

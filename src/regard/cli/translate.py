@@ -7,6 +7,8 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -29,7 +31,9 @@ def translate(
     model: str = typer.Option(None, "--model", help="A model's name or folder instead of languages."),
     file: Path = typer.Option(None, "--file", help="Translate the lines of a file ('-' for standard input)."),
     out: Path = typer.Option(None, "--out", help="Write the translations to a file instead of the screen."),
-    beams: int = typer.Option(5, "--beams", help="Hypotheses searched at a time; 1 is fastest."),
+    beams: int = typer.Option(
+        None, "--beams", help="Hypotheses searched at a time; 1 is fastest.", show_default="5"
+    ),
     length_penalty: float = typer.Option(
         1.0, "--length-penalty", help="Above 1: long translations; below: short."
     ),
@@ -57,7 +61,7 @@ def translate(
     from regard.tasks.translate import Translator, find_translator
 
     options = DecodingOptions(
-        beams=max(beams, n_best) if not sample else 1,
+        beams=max(5, n_best) if beams is None else beams,
         length_penalty=length_penalty,
         coverage_penalty=coverage_penalty,
         n_best=n_best,
@@ -150,6 +154,7 @@ class _Shower:
         from regard.errors import ArgumentError
 
         self.attention, self.picture, self.as_json, self.n_best = attention, picture, as_json, n_best
+        self.drawn = 0  # pictures of further sentences are numbered
         if picture is not None and picture.suffix not in (".png", ".svg", ".pdf", ".html"):
             raise ArgumentError(
                 "save_attention", f"expected a .png, .svg, .pdf or .html file, got {picture.name}"
@@ -168,8 +173,13 @@ class _Shower:
         """Draw the alignment, in the terminal or into a file."""
         if not (self.attention or self.picture) or not one.text.strip() or not one.source.strip():
             return
+        from regard.errors import ArgumentError
         from regard.tasks.translate import align
 
+        if one.parts:
+            raise ArgumentError(
+                "attention", "the text was translated in pieces", "draw one sentence at a time"
+            )
         found = align(translator, one)
         if self.attention and not self.as_json:
             from regard.terminal import draw_weights
@@ -178,7 +188,9 @@ class _Shower:
         if self.picture is not None:
             from regard.tasks.translate.pictures import save_alignment
 
-            save_alignment(found, self.picture)
+            self.drawn += 1
+            number = "" if self.drawn == 1 else f"-{self.drawn}"
+            save_alignment(found, self.picture.with_stem(self.picture.stem + number))
 
     def _values(self, translator: Translator, one: Translation) -> dict[str, Any]:
         values: dict[str, Any] = {"source": one.source, "translation": one.text, "score": round(one.score, 4)}
@@ -225,13 +237,31 @@ def _write_file(
 
 
 def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Some lines at a time: the first alone, so that an answer comes at once."""
-    some: list[str] = []
-    wanted = 1
-    for line in lines:
-        some.append(line)
-        if len(some) >= wanted:
-            yield some
-            some, wanted = [], min(2 * wanted, LINES_AT_A_TIME)
-    if some:
-        yield some
+    """As many lines as have come, so that slow ones are answered at once and fast ones together."""
+    if isinstance(lines, list):
+        yield lines
+        return
+    queue: Queue[str | Exception | None] = Queue(maxsize=4 * LINES_AT_A_TIME)
+    Thread(target=_fill, args=(queue, lines), daemon=True).start()
+    ended = False
+    while not ended:
+        some = [queue.get()]
+        while some[-1] is not None and len(some) < LINES_AT_A_TIME and not queue.empty():
+            some.append(queue.get())
+        ended = some[-1] is None
+        ready = [line for line in some if isinstance(line, str)]
+        if ready:  # what came before an error is translated before it is told
+            yield ready
+        for one in some:
+            if isinstance(one, Exception):
+                raise one
+
+
+def _fill(queue: Queue[str | Exception | None], lines: Iterable[str]) -> None:
+    """Read ahead; what goes wrong is handed on like a line."""
+    try:
+        for line in lines:
+            queue.put(line)
+    except Exception as error:
+        queue.put(error)
+    queue.put(None)

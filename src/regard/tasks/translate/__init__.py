@@ -11,10 +11,15 @@ from regard._lazy import lazily
 
 if TYPE_CHECKING:
     from regard.tasks.translate.alignment import WordAlignment, align
-    from regard.tasks.translate.evaluate import Evaluation, evaluate
+    from regard.tasks.translate.evaluation import Evaluation, evaluate
     from regard.tasks.translate.installed import find_translator, installed_models
     from regard.tasks.translate.settings import TranslationSettings
-    from regard.tasks.translate.training import DEFAULTS, settings_of_run, train_translator
+    from regard.tasks.translate.training import (
+        DEFAULTS,
+        settings_of_run,
+        train_translator,
+        with_defaults,
+    )
     from regard.tasks.translate.translator import Translation, Translator
 
 __all__ = [
@@ -30,16 +35,17 @@ __all__ = [
     "installed_models",
     "settings_of_run",
     "train_translator",
+    "with_defaults",
 ]
 
 __getattr__ = lazily(
     __name__,
     {
         "alignment": ["WordAlignment", "align"],
-        "evaluate": ["Evaluation", "evaluate"],
+        "evaluation": ["Evaluation", "evaluate"],
         "installed": ["find_translator", "installed_models"],
         "settings": ["TranslationSettings"],
-        "training": ["DEFAULTS", "settings_of_run", "train_translator"],
+        "training": ["DEFAULTS", "settings_of_run", "train_translator", "with_defaults"],
         "translator": ["Translation", "Translator"],
     },
 )

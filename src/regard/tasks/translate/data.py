@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.errors import ArgumentError, FileError
+from regard.files import make_folder
 from regard.tasks.translate.settings import TranslationSettings
 from regard.text import PairData, Skipped, Vocabulary, load_vocabulary, read_pairs, train_vocabulary
 
@@ -32,7 +33,7 @@ class TranslationData:
 
 def prepare(settings: TranslationSettings, folder: Path) -> TranslationData:
     """Read the pairs, learn the vocabularies if ``folder`` has none yet, and encode the pairs into its cache."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     skipped = Skipped()
     source, target = _vocabularies(settings, folder)
     files = [path for path in (settings.data, settings.target_data) if path and Path(path).is_file()]

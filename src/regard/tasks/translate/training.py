@@ -11,15 +11,16 @@ import torch
 from torch import nn
 
 from regard.errors import ArgumentError, FileError
-from regard.files import write_atomically
+from regard.files import make_folder, write_atomically
 from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
 from regard.models.pretrained import read_json
 from regard.tasks.translate.data import TranslationData, prepare
 from regard.tasks.translate.settings import TranslationSettings
 from regard.tasks.translate.task import TranslationTask
 from regard.training import Outcome, TrainingOptions, train
+from regard.training.distributed import Processes
 
-__all__ = ["DEFAULTS", "build_model", "settings_of_run", "train_translator"]
+__all__ = ["DEFAULTS", "build_model", "settings_of_run", "train_translator", "with_defaults"]
 
 SETTINGS = "settings.json"
 CHANGEABLE = ("steps", "epochs", "patience", "validate_every", "validate_sentences", "save_every", "keep")
@@ -47,14 +48,37 @@ def train_translator(
 ) -> Outcome:
     """Train a translator in ``folder``; the best model is in its ``best/``."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    data = prepare(settings, folder)
+    options = TrainingOptions(**settings.part(TrainingOptions))
+    processes = Processes.join()
+    try:
+        processes.on_first(lambda: _begin(settings, folder))
+        data = prepare(settings, folder)  # the others find it ready, or on another machine make their own
+        torch.manual_seed(settings.seed)
+        model = build_model(settings, data)
+        return train(model, TranslationTask(settings, data), options, folder, resume=resume, show=show)
+    finally:
+        processes.leave()
+
+
+def _begin(settings: TranslationSettings, folder: Path) -> None:
+    """Make the folder, the vocabularies and the cache, and write down the settings."""
+    make_folder(folder)
+    prepare(settings, folder)
     text = json.dumps(asdict(settings), indent=2) + "\n"
     write_atomically(folder / SETTINGS, lambda part: part.write_text(text, encoding="utf-8"))
-    torch.manual_seed(settings.seed)
-    model = build_model(settings, data)
-    options = TrainingOptions(**settings.part(TrainingOptions))
-    return train(model, TranslationTask(settings, data), options, folder, resume=resume, show=show)
+
+
+def with_defaults(given: dict[str, Any]) -> dict[str, Any]:
+    """Settings completed: a small model where no data is named, ten epochs where nothing says how long.
+
+    >>> with_defaults({"data": "x.tsv", "width": 64})
+    {'epochs': 10.0, 'data': 'x.tsv', 'width': 64}
+    """
+    defaults = {"epochs": 10.0} if given.get("data") else dict(DEFAULTS)
+    if given.get("steps") or given.get("epochs"):
+        defaults.pop("epochs", None)
+        defaults.pop("steps", None)
+    return {**defaults, **given}
 
 
 def settings_of_run(folder: str | Path, changes: dict[str, Any] | None = None) -> TranslationSettings:

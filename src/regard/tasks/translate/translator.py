@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 
 from regard.decoding import DecodingOptions, Hypothesis, decode
 from regard.errors import ArgumentError
+from regard.files import make_folder
 from regard.models import Seen, load_model
 from regard.models.pretrained import CONFIG, read_json
 from regard.text import Vocabulary, load_vocabulary, pad_sequences
@@ -19,6 +21,8 @@ from regard.text import Vocabulary, load_vocabulary, pad_sequences
 __all__ = ["Translation", "Translator"]
 
 BATCH_TOKENS = 3000  # source tokens translated together: sentences times the longest
+LONGEST = 120  # tokens translated in one piece: models are trained on sentences, not on pages
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Translation:
     source_ids: list[int]
     target_ids: list[int]
     alternatives: tuple[tuple[str, float], ...] = ()
+    parts: tuple[Translation, ...] = ()  # of a long text, which is translated piece by piece
 
 
 class Translator:
@@ -59,6 +64,15 @@ class Translator:
         if isinstance(texts, str):
             raise ArgumentError("texts", "expected a list of sentences, got one string", "put it in a list")
         options = options or DecodingOptions()
+        pieces = [self._pieces(text) for text in texts]
+        done = iter(self._translate([piece for several in pieces for piece in several], options))
+        return [
+            self._joined(text, [next(done) for _ in several])
+            for text, several in zip(texts, pieces, strict=True)
+        ]
+
+    def _translate(self, texts: list[str], options: DecodingOptions) -> list[Translation]:
+        """The translations of texts of bearable length."""
         self.model.eval()
         encoded = self.source.encode_batch(list(texts))
         # Nothing is nothing in every language; a model would make something up.
@@ -81,6 +95,38 @@ class Translator:
         return decode(
             self.model, memory, lengths.tolist(), options, bos=target.bos, eos=target.eos, banned=banned
         )
+
+    def _pieces(self, text: str) -> list[str]:
+        """The text; a long one in pieces, cut between sentences where that is enough."""
+        if len(text) <= LONGEST or len(self.source.spans(text)) <= LONGEST:
+            return [text]
+        pieces, piece = [], ""
+        for sentence in _SENTENCE_END.split(text):
+            for part in self._cut(sentence):
+                longer = f"{piece} {part}".strip()
+                if piece and len(self.source.spans(longer)) > LONGEST:
+                    pieces.append(piece)
+                    longer = part
+                piece = longer
+        return [*pieces, piece]
+
+    def _cut(self, sentence: str) -> list[str]:
+        """A sentence that is too long by itself, in stretches of whole words."""
+        spans = self.source.spans(sentence)
+        if len(spans) <= LONGEST:
+            return [sentence]
+        cut = spans[LONGEST][0]
+        space = sentence.rfind(" ", 0, cut)
+        cut = space if space > 0 else cut
+        return [sentence[:cut].strip(), *self._cut(sentence[cut:].strip())]
+
+    def _joined(self, text: str, parts: list[Translation]) -> Translation:
+        if len(parts) == 1:
+            return parts[0]
+        space = "" if self.target_language == "zh" else " "
+        joined = space.join(part.text for part in parts)
+        score = sum(part.score for part in parts) / len(parts)
+        return Translation(text, joined, score, [], [], parts=tuple(parts))
 
     @property
     def attends(self) -> bool:
@@ -122,7 +168,7 @@ class Translator:
     ) -> None:
         """Write model, vocabularies and settings into ``folder``."""
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         if self.source is self.target:
             self.source.save(folder / "tokenizer.json")
         else:

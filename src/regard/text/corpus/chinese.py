@@ -338,7 +338,7 @@ def _progressive(out: list[Word], clause: Clause) -> bool:
     where = clause.ask == "where" and verb.frame not in "pg"
     before = place is not None and verb.frame != "p"
     if acting:
-        text = "在" if clause.negative or where else "正在"
+        text = "在" if clause.negative or where or clause.ask == "why" else "正在"
         if place is not None:
             out.append(_at(place, text, clause.helper, clause.unit))
         else:

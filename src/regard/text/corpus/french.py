@@ -7,6 +7,7 @@ joins, so that no rule of the grammar has to know its neighbours.
 from __future__ import annotations
 
 from regard.text.corpus.french_verbs import agreement, verb_group
+from regard.text.corpus.lexemes import french_plural
 from regard.text.corpus.lexicon.settings import MEASURES, PRONOUNS
 from regard.text.corpus.meaning import (
     Clause,
@@ -119,7 +120,7 @@ def _thing(out: list[Word], thing: Thing, article: str = "") -> None:
     for quality in (thing.quality, thing.second):
         if quality is not None:
             _attribute(before if quality.adjective.before else after, quality, thing, text)
-    silent = thing.unit_determiner if thing.determiner == "role" or article == "none" else 0
+    silent = thing.unit_determiner if article == "none" else 0
     out += before
     out.append((text, thing.unit, silent))
     out += after
@@ -127,7 +128,7 @@ def _thing(out: list[Word], thing: Thing, article: str = "") -> None:
         out.insert(start, (_article(thing), 0, thing.of_unit | thing.unit))
         out.append(("de", thing.of_unit, 0))
         _phrase(out, thing.owner)
-    elif thing.determiner not in ("none", "role"):
+    elif thing.determiner != "none":
         out[start:start] = _determiner(thing, out[start][0], article, bool(before))
     if thing.whole is not None:
         out.append(("de", thing.of_unit, 0))
@@ -263,6 +264,11 @@ def _rest(out: list[Word], clause: Clause) -> None:
 def _object(out: list[Word], clause: Clause, phrase: Phrase) -> None:
     verb = clause.verb
     link = verb.fr_link
+    if isinstance(phrase, Thing) and phrase.determiner == "role":
+        _, plural, gender = agreement(clause)
+        text = phrase.noun.roles[gender == "f"]
+        out.append((french_plural(text) if plural else text, phrase.unit, phrase.unit_determiner))
+        return
     if isinstance(phrase, Person) and link in ("", "à"):
         return  # it stands before the verb
     if link:

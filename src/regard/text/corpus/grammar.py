@@ -178,7 +178,7 @@ class ClauseMaker(PhraseMaker):
             human = subject is not None and bool(classes_of(subject) & HUMAN)
             clause.place = self.place(event=verb.state, near="posture" in verb.flags, human=human)
         elif verb.frame == "g":
-            clause.goal = self.goal()
+            clause.goal = self.goal(near=verb.en == "run")
         return clause
 
     def object(self, clause: Clause, alone: bool) -> Phrase:
@@ -282,7 +282,7 @@ class ClauseMaker(PhraseMaker):
         clause = self.be(subject, tenses)
         if clause.tense == "future":
             clause.tense = "present"
-        noun = self.pick(BY_CLASS["job"])
+        noun = self.pick(BY_CLASS["role"])
         if isinstance(subject, Thing) and "job" in subject.noun.classes:
             return self.be_quality(subject, subject.noun.classes, tenses)
         units = self.units

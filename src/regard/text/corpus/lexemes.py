@@ -42,6 +42,10 @@ class Noun:
     measure: str  # the Chinese measure word
     classes: frozenset[str]
     name: bool = False  # a person's name: no article
+    roles: tuple[str, str] = (
+        "",
+        "",
+    )  # of a calling, what a man and what a woman is called: infirmier, infirmière
     inside: str = "里"  # the Chinese word that makes a place of it after `in`
 
     @property

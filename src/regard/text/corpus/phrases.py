@@ -97,6 +97,7 @@ class PhraseMaker:
     def __init__(self, random: Random) -> None:
         self.random = random.random
         self.units = Units()
+        self.joining = False  # several clauses: `them` could be anything that was named before
 
     def pick(self, options: Sequence[T]) -> T:
         return options[int(self.random() * len(options))]
@@ -131,7 +132,7 @@ class PhraseMaker:
     def other(self, subject: Phrase | None, classes: Iterable[str]) -> Phrase:
         """Somebody as an object, who is not the subject."""
         if self.chance(0.45) and not {"job", "kin"} & set(classes):
-            key = self.pick(_OBJECTS)
+            key = self.pick(_OBJECTS[:-2] if self.joining else _OBJECTS)
             person = PRONOUNS[key].person
             if person == 3 or person != (subject.person if subject is not None else 2):
                 return self.person(key)
@@ -229,17 +230,28 @@ class PhraseMaker:
             return Place(self.units.take_three(), spot=self.pick(_NEAR_SPOTS if near else SPOTS))
         preposition = self.pick(_EVENT if event else _STILL)
         noun = self.pick(_sites(preposition, event, human))
-        return Place(self.units.take(), preposition, self.thing(noun, "place"))
+        place = Place(self.units.take(), preposition, self.thing(noun, "place"))
+        return self._at_the(place) if preposition.fr == ("à",) else place
 
     def site(self, preposition: Preposition, name: str) -> Place:
         """A place of one class: in the river."""
         return Place(self.units.take(), preposition, self.thing(self.pick(BY_CLASS[name]), "place"))
 
-    def goal(self) -> Place:
-        """Where somebody goes."""
-        if self.chance(0.3):
+    def goal(self, near: bool = False) -> Place:
+        """Where somebody goes; ``near``: no towns and countries."""
+        if not near and self.chance(0.3):
             return Place(self.units.take_three(), spot=self.pick(_GOAL_SPOTS))
-        return Place(self.units.take(), TOWARDS, self.thing(self.pick(BY_CLASS["goal"]), "place"))
+        return self._at_the(
+            Place(self.units.take(), TOWARDS, self.thing(self.pick(BY_CLASS["goal"]), "place"))
+        )
+
+    def _at_the(self, place: Place) -> Place:
+        """French says au musée but not à un musée: what stands after `à` is definite and one."""
+        thing = place.phrase
+        if thing is not None and (thing.plural or thing.determiner == "a"):
+            thing.plural = False
+            thing.determiner = "the" if thing.determiner == "a" else thing.determiner
+        return place
 
     def when(self, tense: str, may_open: bool) -> When:
         """A time that suits the tense, at the end or, now and then, at the front."""

@@ -6,9 +6,9 @@ from regard.text.corpus.grammar import ClauseMaker, classes_of, echo
 from regard.text.corpus.lexemes import Adjective, Verb
 from regard.text.corpus.lexicon.nouns import BY_CLASS
 from regard.text.corpus.lexicon.qualities import WEATHER_QUALITIES
-from regard.text.corpus.lexicon.settings import BY_TENSE, CONNECTIVES
+from regard.text.corpus.lexicon.settings import BY_TENSE, CONNECTIVES, PRONOUNS
 from regard.text.corpus.lexicon.verbs import BE, BY_FRAME, CALLS, WEATHER
-from regard.text.corpus.meaning import Clause, Compound, Phrase, Place, Statement, Thing, Units, When
+from regard.text.corpus.meaning import Clause, Compound, Person, Phrase, Place, Statement, Thing, Units, When
 from regard.text.corpus.phrases import HUMAN, weighted
 
 __all__ = ["StatementMaker"]
@@ -57,6 +57,7 @@ class StatementMaker(ClauseMaker):
     def statement(self) -> Statement:
         """A new sentence."""
         self.units = Units()
+        self.joining = False
         mark = self.units.take()
         kind = self.pick(_KINDS)
         sign = "."
@@ -161,7 +162,7 @@ class StatementMaker(ClauseMaker):
         elif clause.verb.frame == "d":
             self.gift(clause)
         elif clause.verb.frame == "g":
-            clause.goal = self.goal()
+            clause.goal = self.goal(near=clause.verb.en == "run")
         if clause.verb.frame != "d" and self.chance(0.3):
             clause.polite, clause.extra = True, units.take()
         return clause
@@ -233,42 +234,51 @@ class StatementMaker(ClauseMaker):
             clause = self.clause(subject=subject, classes=classes, tenses=tenses)
             clause.stands_for = classes
             return clause
-        return self.clause(late=True, tenses=tenses)
+        clause = self.clause(late=True, tenses=tenses)
+        taken_up = PRONOUNS[echo(before.subject)] if before.subject is not None else None
+        if isinstance(clause.subject, Person) and clause.subject.pronoun is taken_up:
+            # English does not say which `she` is meant, so it is the one before
+            clause.stands_for = before.stands_for or (before.subject and classes_of(before.subject))
+        return clause
 
-    def joined(self, depth: int, share: float = 0.25) -> Compound:
-        """Two clauses and a connective; the second may be two again, ``depth`` times at the most."""
+    def joined(self, depth: int, share: float = 0.25, late: bool = False) -> Compound:
+        """Two clauses and a connective; the second may be two again, ``depth`` times at the most.
+
+        ``late``: something came before, which a new `they` would seem to take up.
+        """
+        self.joining = True
         name = self.pick(_JOINTS)
-        connective = CONNECTIVES[name]
-        past = self.chance(0.5)
-        tenses = _PAST if past else _PRESENT
-        unit, comma = self.units.take(), self.units.take()
+        tenses = self.pick((_PAST, _PRESENT))
         if name in ("if", "when"):
-            main, side = (
-                (("future",), ("present",))
-                if name == "if"
-                else (tenses[:2], ("past",) if past else ("present",))
-            )
-            before = self.chance(0.5)
-            early = self._opening(side if before else main, name == "if" and before)
-            late = self.follow(early, main if before else side)
-            first, second = (late, early) if before else (early, late)
-            if name == "when":
-                second.time, second.often, second.negative, second.during = None, None, 0, True
-            return Compound(connective, unit, first, second, before, comma)
-        early = self._opening(tenses, name == "so")
+            return self._condition(name, tenses, late)
+        unit, comma = self.units.take(), self.units.take()
+        first = self._opening(tenses, name == "so", late)
         if depth and self.chance(share):
-            late = self.joined(depth - 1, share)
+            second = self.joined(depth - 1, share, late=True)
         else:
-            late = self.follow(early, tenses, 0.0 if name == "and" else 0.5)
-        return Compound(connective, unit, early, late, False, comma)
+            second = self.follow(first, tenses, 0.0 if name == "and" else 0.5)
+        return Compound(CONNECTIVES[name], unit, first, second, False, comma)
 
-    def _opening(self, tenses: tuple[str, ...], sky: bool) -> Clause:
+    def _condition(self, name: str, tenses: tuple[str, ...], late: bool) -> Compound:
+        """When he came, she left; she will come if it rains. The clause that English puts first is made first."""
+        unit, comma = self.units.take(), self.units.take()
+        main, side = (("future",), ("present",)) if name == "if" else (tenses[:2], tenses[:1])
+        before = self.chance(0.5)
+        early = self._opening(side if before else main, name == "if" and before, late)
+        after = self.follow(early, main if before else side)
+        first, second = (after, early) if before else (early, after)
+        if name == "when":
+            second.time, second.often, second.negative, second.during = None, None, 0, True
+        return Compound(CONNECTIVES[name], unit, first, second, before, comma)
+
+    def _opening(self, tenses: tuple[str, ...], sky: bool, late: bool) -> Clause:
         if sky and self.chance(0.25):
             return self.weather(tenses[:1])
-        return self.clause(tenses=tenses)
+        return self.clause(tenses=tenses, late=late)
 
     def said(self) -> Clause:
         """I think that he is tired."""
+        self.joining = True
         units = self.units
         verb = self.pick(BY_FRAME["c"])
         subject = self.speaker(late=False)
@@ -279,7 +289,7 @@ class StatementMaker(ClauseMaker):
         if past:
             late = self._reported(subject)
         elif self.chance(0.12):
-            late = self.joined(1)
+            late = self.joined(1, late=True)
         else:
             tenses = ("future", "present") if verb.en == "hope" else ()
             late = self.follow(clause, tenses)

@@ -18,11 +18,11 @@ girl | fille f | 女孩 个 | young
 child/children | enfant m | 孩子 个 | young hired
 friend | ami m | 朋友 个 | adult kin met
 neighbor | voisin m | 邻居 个 | adult kin met
-teacher | professeur m | 老师 位 | adult job hired
-student | étudiant m | 学生 个 | adult job hired
-doctor | médecin m | 医生 位 | adult job hired
-nurse | infirmière f | 护士 位 | adult job hired
-farmer | agriculteur m | 农民 个 | adult job
+teacher | professeur m | 老师 位 | adult job hired role
+student | étudiant m | 学生 个 | adult job hired role
+doctor | médecin m | 医生 位 | adult job hired role
+nurse | infirmière f | 护士 位 | adult job hired role
+farmer | agriculteur m | 农民 个 | adult job role
 king | roi m | 国王 位 | adult single
 queen | reine f | 王后 位 | adult single
 mother | mère f | 妈妈 位 | adult kin single
@@ -38,19 +38,19 @@ daughter | fille f | 女儿 个 | young kin
 wife/wives | femme f | 妻子 位 | adult spouse single
 husband | mari m | 丈夫 位 | adult spouse single
 policeman/policemen | policier m | 警察 位 | adult job
-baker | boulanger m | 面包师 位 | adult job
-artist | artiste m | 艺术家 位 | adult job
-singer | chanteur m | 歌手 位 | adult job
-writer | écrivain m | 作家 位 | adult job
+baker | boulanger m | 面包师 位 | adult job role
+artist | artiste m | 艺术家 位 | adult job role
+singer | chanteur m | 歌手 位 | adult job role
+writer | écrivain m | 作家 位 | adult job role
 driver | chauffeur m | 司机 位 | adult job hired
-lawyer | avocat m | 律师 位 | adult job hired
-engineer | ingénieur m | 工程师 位 | adult job
+lawyer | avocat m | 律师 位 | adult job hired role
+engineer | ingénieur m | 工程师 位 | adult job role
 soldier | soldat m | 士兵 个 | adult job
 tourist | touriste m | 游客 个 | adult
 guest | invité m | 客人 位 | adult
 waiter | serveur m | 服务员 个 | adult job
-actor | acteur m | 演员 个 | adult job
-dentist | dentiste m | 牙医 位 | adult job hired
+actor | acteur m | 演员 个 | adult job role
+dentist | dentiste m | 牙医 位 | adult job hired role
 """
 
 NAMES = """
@@ -255,6 +255,18 @@ bakery | boulangerie f | 面包店 家 | building at goal near
 """
 
 
+# What one is called where the noun above is not said of both men and women
+ROLES = {
+    "student": ("étudiant", "étudiante"),
+    "nurse": ("infirmier", "infirmière"),
+    "farmer": ("agriculteur", "agricultrice"),
+    "baker": ("boulanger", "boulangère"),
+    "singer": ("chanteur", "chanteuse"),
+    "lawyer": ("avocat", "avocate"),
+    "actor": ("acteur", "actrice"),
+}
+
+
 def _noun(line: str, extra: str) -> Noun:
     cells = [cell.strip() for cell in line.split("|")]
     classes = cells[3] if len(cells) > 3 else ""
@@ -272,6 +284,7 @@ def _noun(line: str, extra: str) -> Noun:
         measure=measure,
         classes=frozenset([*classes.split(), *extra.split()]),
         name="name" in extra,
+        roles=ROLES.get(en, (fr, fr)),
         inside="上" if en == "street" else "里",
     )
 

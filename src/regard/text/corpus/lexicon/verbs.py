@@ -30,7 +30,7 @@ smile smiled | sourire | 微笑 | i | person
 walk walked | marcher | 走路 | i | person
 travel traveled | voyager | 旅行 | i | person
 fall fell fallen | tomber | 摔倒 | i | person animal | | befalls être moment
-arrive arrived | arriver | 到 | i | person vehicle | | befalls être nowhere moment
+arrive arrived | arriver | 到 | i | person vehicle | | befalls être nowhere moment past
 leave left | partir | 离开 | i | person vehicle | | être nowhere moment
 come came come | venir | 来 | i | person | | être nowhere moment
 rest rested | se reposer | 休息 | i | person animal
