@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from regard.errors import ArgumentError
+from regard.errors import ArgumentError, DtypeError
 from regard.shapes import whole_number
 
 __all__ = ["DecodingOptions"]
@@ -15,13 +16,14 @@ class DecodingOptions:
     """How a translation is searched for.
 
     - ``beams``: hypotheses kept at a time; 1 is greedy;
-    - ``length_penalty``: a hypothesis of ``n`` tokens is judged by its log-probability over ``n ** length_penalty``: 0
-      judges by probability alone and so prefers short ones;
+    - ``length_penalty``: a hypothesis of ``n`` tokens, its end included, is judged by its log-probability over
+      ``n ** length_penalty``: 0 judges by probability alone and so prefers short ones;
     - ``coverage_penalty``: what leaving source words unattended costs (Wu et al. 2016, their beta);
     - ``n_best``: how many hypotheses to give back;
     - ``sample``: draw tokens by their probability instead, ``n_best`` times, at a ``temperature``, from the ``top_k``
-      likeliest or those that make up ``top_p`` of the probability;
-    - ``max_length``: tokens at most; by default one and a half times the source and ten more.
+      likeliest (0: all) or those that make up ``top_p`` of the probability;
+    - ``min_length``: tokens at least, the end not counted;
+    - ``max_length``: tokens at most, the end counted; by default one and a half times the source and ten more.
 
     >>> DecodingOptions(beams=2, n_best=3)
     Traceback (most recent call last):
@@ -46,6 +48,8 @@ class DecodingOptions:
             whole_number(name, getattr(self, name), least=1)
         for name in ("min_length", "top_k", "seed"):
             whole_number(name, getattr(self, name), least=0)
+        for name in ("length_penalty", "coverage_penalty", "temperature", "top_p"):
+            _check_number(name, getattr(self, name))
         if self.max_length is not None:
             whole_number("max_length", self.max_length, least=1)
             if self.max_length < self.min_length:
@@ -58,10 +62,18 @@ class DecodingOptions:
             raise ArgumentError("top_p", f"expected a share above 0 and up to 1, got {self.top_p}")
         if not self.temperature > 0:
             raise ArgumentError("temperature", f"expected a number above 0, got {self.temperature}")
-        for name in ("length_penalty", "coverage_penalty"):
-            if not getattr(self, name) >= 0:
-                raise ArgumentError(name, f"expected 0 or more, got {getattr(self, name)}")
 
     def limit(self, source_length: int) -> int:
-        """The most tokens that may be written for a source of so many."""
-        return self.max_length or source_length * 3 // 2 + 10
+        """The most tokens that may be written for a source of so many.
+
+        >>> DecodingOptions().limit(6), DecodingOptions(min_length=40).limit(6)
+        (19, 41)
+        """
+        return self.max_length or max(source_length * 3 // 2 + 10, self.min_length + 1)
+
+
+def _check_number(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise DtypeError(name, f"expected a number, got {value!r}")
+    if not (value >= 0 and math.isfinite(value)):
+        raise ArgumentError(name, f"expected 0 or more, got {value}")

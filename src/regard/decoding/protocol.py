@@ -13,7 +13,7 @@ class DecodingState(Protocol):
     """What a model remembers between two steps: rows are the hypotheses of all sentences, sentence by sentence."""
 
     def reorder(self, rows: Tensor) -> None:
-        """Let each hypothesis go on from the row given for it."""
+        """Let each hypothesis go on from the row given for it; there may be more or fewer of them than before."""
         ...
 
     def keep(self, sentences: Tensor, hypotheses: int) -> None:
@@ -25,11 +25,19 @@ class Decodable(Protocol):
     """A model that writes token after token."""
 
     def start(self, memory: Any) -> Any:
-        """The state before the first token; ``memory`` is what the encoder made of the source, or None."""
+        """The state before the first token: one hypothesis a sentence.
+
+        ``memory`` is what the encoder made of the source, with its ``states (b,s,m)`` and the ``lengths (b,)`` of
+        the sentences (None where none is padded); or None for a model that has no source.
+        """
         ...
 
     def step(self, tokens: Tensor, state: Any, *, seen: list | None = None) -> Tensor:
-        """Hidden states ``(b,w,m)`` after one more token ``(b,w)`` of ``w`` hypotheses a sentence."""
+        """Hidden states ``(b,w,m)`` after one more token ``(b,w)`` of ``w`` hypotheses a sentence.
+
+        What is put into ``seen`` has a ``kind`` and ``weights``; those of kind ``"cross"``, ``(b,h,w,s)``, say what
+        of the source was attended to.
+        """
         ...
 
     def output(self, hidden: Tensor) -> Tensor:

@@ -2,15 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.decoding.beginning import Prompts, begin
+from regard.decoding.hypotheses import Hypothesis
 from regard.decoding.options import DecodingOptions
 from regard.decoding.protocol import Decodable
+from regard.decoding.selection import Allowed
+from regard.errors import ArgumentError
 
 __all__ = ["sample"]
+
+
+class _Draws:
+    """``w`` draws for each of ``n`` sentences on their way."""
+
+    def __init__(self, limits: list[int], draws: int, device: torch.device):
+        shape = (len(limits), draws)
+        self.limit = torch.tensor(limits, device=device)[:, None]  # (n,1)
+        self.going = torch.ones(shape, dtype=torch.bool, device=device)
+        self.ended = ~self.going  # came to their end, rather than to their limit
+        self.lengths = torch.zeros(shape, dtype=torch.int64, device=device)  # without the end
+        self.log_probability = torch.zeros(shape, device=device)
+        self.written: list[Tensor] = []  # of (n,w)
+
+    def add(self, tokens: Tensor, scores: Tensor, eos: int) -> None:
+        """One more token ``(n,w)`` each, with its log-probability; what has ended stays as it was."""
+        self.going &= scores > -torch.inf  # nothing may follow: cut off here
+        self.written.append(tokens)
+        self.log_probability = self.log_probability + scores.masked_fill(~self.going, 0.0)
+        ends = self.going & (tokens == eos)
+        self.ended |= ends
+        self.going &= ~ends
+        self.lengths += self.going
+        self.going &= len(self.written) < self.limit
+
+    def hypotheses(self) -> list[list[Hypothesis]]:
+        """All of them, the likeliest of each sentence first."""
+        rows = torch.stack(self.written, dim=-1).tolist() if self.written else [[] for _ in self.limit]
+        found = []
+        for several, lengths, scores, ended in zip(
+            rows, self.lengths.tolist(), self.log_probability.tolist(), self.ended.tolist(), strict=True
+        ):
+            one_sentence = [
+                Hypothesis(tokens[:length], score, score, end)
+                for tokens, length, score, end in zip(several, lengths, scores, ended, strict=True)
+            ]
+            found.append(sorted(one_sentence, key=lambda one: -one.score))
+        return found
 
 
 @torch.no_grad()
@@ -22,59 +65,51 @@ def sample(
     *,
     bos: int,
     eos: int,
-    banned: tuple[int, ...] = (),
-) -> list[list[tuple[list[int], float]]]:
-    """``n_best`` draws for each sentence: tokens, and the log-probability under the model at its own temperature."""
-    device = torch.device("cpu") if memory is None else memory.states.device
-    chance = torch.Generator(device).manual_seed(options.seed)
-    shape = (len(limits), options.n_best)
-    tokens = torch.full(shape, bos, dtype=torch.int64, device=device)
-    ended = torch.zeros(shape, dtype=torch.bool, device=device)
-    log_probability = torch.zeros(shape, device=device)
-    written: list[Tensor] = []
-    state = model.start(memory)
-    _spread(state, *shape, device)
-    limit = torch.tensor(limits, device=device)[:, None]
-    while not bool(ended.all()):
-        scores = model.output(model.step(tokens, state)).float()  # (b,w,v)
-        scores[..., list(banned)] = -torch.inf
-        if len(written) < options.min_length:
-            scores[..., eos] = -torch.inf
-        tokens = _draw(scores, options, chance).masked_fill(ended, eos)
-        step = scores.log_softmax(dim=-1).gather(-1, tokens[..., None])[..., 0]
-        log_probability += step.masked_fill(ended, 0.0)
-        written.append(tokens)
-        ended |= (tokens == eos) | (len(written) >= limit)
-    rows = torch.stack(written, dim=-1).tolist()
-    lists = [[_until(row, eos, limits[b]) for row in several] for b, several in enumerate(rows)]
-    return [list(zip(*both, strict=True)) for both in zip(lists, log_probability.tolist(), strict=True)]
-
-
-def _spread(state: Any, sentences: int, draws: int, device: torch.device) -> None:
-    """One row for each draw of each sentence."""
-    if draws > 1:
-        state.reorder(torch.arange(sentences, device=device).repeat_interleave(draws))
+    banned: Sequence[int] = (),
+    prompts: Prompts | None = None,
+) -> list[list[Hypothesis]]:
+    """``n_best`` draws for each sentence, ranked by their log-probability under the model at a temperature of 1."""
+    state, tokens = begin(model, memory, len(limits), bos, prompts)
+    if options.n_best > 1 and limits:
+        state.reorder(torch.arange(len(limits), device=tokens.device).repeat_interleave(options.n_best))
+    tokens = tokens.expand(-1, options.n_best)  # (n,w)
+    chance = torch.Generator(tokens.device).manual_seed(options.seed)
+    allowed = Allowed(eos, tuple(banned), options.min_length)
+    draws = _Draws(limits, options.n_best, tokens.device)
+    while bool(draws.going.any()):
+        scores = model.output(model.step(tokens, state))  # (n,w,v)
+        scores = allowed.log_probabilities(scores, len(draws.written))
+        tokens = _draw(scores, options, chance)
+        draws.add(tokens, scores.gather(-1, tokens[..., None])[..., 0], eos)
+    return draws.hypotheses()
 
 
 def _draw(scores: Tensor, options: DecodingOptions, chance: torch.Generator) -> Tensor:
-    """A token for each row of ``(b,w,v)``."""
-    scores = scores / options.temperature
-    if options.top_k:
-        least = scores.topk(min(options.top_k, scores.shape[-1]), dim=-1).values[..., -1:]
-        scores = scores.masked_fill(scores < least, -torch.inf)
-    if options.top_p < 1:
+    """A token for each row of ``(n,w,v)``; any token for a row where none is possible."""
+    most = scores.amax(dim=-1, keepdim=True)
+    if bool(most.isnan().any()):
+        raise ArgumentError("model", "its scores are not numbers (NaN)")
+    scores = (scores - most.clamp(min=torch.finfo(scores.dtype).min)) / options.temperature
+    scores = torch.where(most > -torch.inf, scores, 0.0)
+    places = None
+    if options.top_k or options.top_p < 1:
+        count = min(options.top_k or scores.shape[-1], scores.shape[-1])
+        scores, places = scores.topk(count, dim=-1)  # best first
         scores = _nucleus(scores, options.top_p)
-    return torch.multinomial(scores.softmax(dim=-1).flatten(0, 1), 1, generator=chance).view(scores.shape[:2])
+    drawn = torch.multinomial(scores.softmax(dim=-1).flatten(0, 1), 1, generator=chance)
+    drawn = drawn.view(*scores.shape[:2], 1)
+    return (drawn if places is None else places.gather(-1, drawn))[..., 0]
 
 
-def _nucleus(scores: Tensor, share: float) -> Tensor:
-    """Only the likeliest tokens that together have ``share`` of the probability; always the likeliest one."""
-    ordered, places = scores.sort(dim=-1, descending=True)
-    before = ordered.softmax(dim=-1).cumsum(dim=-1) - ordered.softmax(dim=-1)
-    ordered = ordered.masked_fill(before >= share, -torch.inf)
-    return torch.full_like(scores, -torch.inf).scatter(-1, places, ordered)
+def _nucleus(ordered: Tensor, share: float) -> Tensor:
+    """Of scores ``(...,v)``, best first, only those that together have ``share`` of the probability.
 
-
-def _until(tokens: list[int], eos: int, limit: int) -> list[int]:
-    tokens = tokens[:limit]
-    return tokens[: tokens.index(eos)] if eos in tokens else tokens
+    >>> _nucleus(torch.tensor([0.5, 0.25, 0.125, 0.125]).log(), 0.75).exp()
+    tensor([0.5000, 0.2500, 0.0000, 0.0000])
+    """
+    if share == 1:
+        return ordered
+    probabilities = ordered.softmax(dim=-1)
+    before = probabilities.cumsum(dim=-1) - probabilities
+    before[..., 0] = 0.0  # the likeliest always stays
+    return ordered.masked_fill(before >= share, -torch.inf)

@@ -1,72 +1,35 @@
 """Beam search over many sentences at once; with one beam it is greedy.
 
 Each sentence has ``w`` hypotheses. At every step each hypothesis is continued with every token, and the best ``2 w``
-continuations are looked at: those that end the sentence are finished hypotheses, the best ``w`` of the others go on.
-A sentence is done when ``w`` hypotheses are finished, or when none that goes on can still become one of the best; it
-then leaves the batch.
+continuations are looked at: those of the first ``w`` that end the sentence are found, the best ``w`` of the others go
+on. A sentence is done when ``w`` hypotheses are found, when none that goes on can still become one of the best, or at
+its limit; it then leaves the batch. Where fewer were found than are wanted, hypotheses cut off at the limit fill up.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.decoding.beginning import Prompts, begin
+from regard.decoding.hypotheses import Found, Hypothesis
 from regard.decoding.options import DecodingOptions
 from regard.decoding.protocol import Decodable, DecodingState
 from regard.decoding.sampling import sample
-from regard.decoding.selection import log_probabilities, top_continuations
+from regard.decoding.selection import Allowed, top_continuations
+from regard.errors import ArgumentError
 
-__all__ = ["Hypothesis", "beam_search", "decode"]
+__all__ = ["beam_search", "decode"]
 
 _NEVER = -math.inf
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A finished sequence: its tokens without bos and eos, its log-probability, and the score it is ranked by."""
-
-    tokens: list[int]
-    log_probability: float
-    score: float
-
-
-@dataclass
-class _Beams:
-    """The hypotheses that go on: ``n`` sentences, ``w`` hypotheses of each, ``t`` tokens so far."""
-
-    sentences: Tensor  # (n,): which sentences these are
-    tokens: Tensor  # (n,w,t)
-    scores: Tensor  # (n,w): log-probabilities
-    coverage: Tensor | None = None  # (n,w,s): how much each source token was attended to
-
-    def keep(self, which: Tensor) -> None:
-        self.sentences, self.tokens, self.scores = (
-            self.sentences[which],
-            self.tokens[which],
-            self.scores[which],
-        )
-        self.coverage = None if self.coverage is None else self.coverage[which]
-
-
-@dataclass
-class _Finished:
-    """The finished hypotheses of one sentence, and how many are wanted."""
-
-    wanted: int
-    found: list[Hypothesis] = field(default_factory=list)
-
-    def worst(self) -> float:
-        """The score that another hypothesis has to beat."""
-        if len(self.found) < self.wanted:
-            return _NEVER
-        return sorted(one.score for one in self.found)[-self.wanted]
-
-    def best(self) -> list[Hypothesis]:
-        return sorted(self.found, key=lambda one: -one.score)[: self.wanted]
+_LEAVE = 0.85  # the batch is cut down when no more than this share of it goes on: cutting copies what stays
+_UNSEEN = (
+    1e-6  # the least attention a source token counts with, so that one left out does not decide everything
+)
 
 
 @torch.no_grad()
@@ -78,15 +41,17 @@ def decode(
     *,
     bos: int,
     eos: int,
-    banned: tuple[int, ...] = (),
+    banned: Sequence[int] = (),
+    prompts: Prompts | None = None,
 ) -> list[list[Hypothesis]]:
-    """For each sentence of ``memory`` its ``n_best`` hypotheses, best first; ``banned`` tokens are never written."""
+    """For each sentence of ``memory`` its ``n_best`` hypotheses, best first; ``banned`` tokens are never written.
+
+    ``prompts (b,p)``, all of one length, are read in place of ``bos``, and writing goes on after them: the way to use
+    a model that has no source, with ``memory=None`` and the prompts' lengths as ``source_lengths``.
+    """
     limits = [options.limit(length) for length in source_lengths]
-    if options.sample:
-        rows = sample(model, memory, limits, options, bos=bos, eos=eos, banned=banned)
-        ranked = [[Hypothesis(tokens, score, score) for tokens, score in row] for row in rows]
-        return [sorted(row, key=lambda one: -one.score) for row in ranked]
-    return beam_search(model, memory, limits, options, bos=bos, eos=eos, banned=banned)
+    search = sample if options.sample else beam_search
+    return search(model, memory, limits, options, bos=bos, eos=eos, banned=banned, prompts=prompts)
 
 
 @torch.no_grad()
@@ -98,140 +63,158 @@ def beam_search(
     *,
     bos: int,
     eos: int,
-    banned: tuple[int, ...] = (),
+    banned: Sequence[int] = (),
+    prompts: Prompts | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each sentence; ``limits`` says how many tokens each may have at most."""
-    search = _Search(model, memory, limits, options, bos, eos, banned)
-    while search.going_on():
+    """The best hypotheses of each sentence; ``limits`` says how many tokens each may have at most, its end counted."""
+    if not limits:
+        return []
+    state, first = begin(model, memory, len(limits), bos, prompts)
+    allowed = Allowed(eos, tuple(banned), options.min_length)
+    search = _Search(model, state, first, limits, options, allowed, getattr(memory, "lengths", None))
+    while any(search.open):
         search.advance()
-    return [finished.best() for finished in search.finished]
+    return [found.best() for found in search.found]
 
 
 class _Search:
-    """One batch on its way through a beam search."""
+    """One batch on its way through a beam search: ``n`` sentences, ``w`` hypotheses of each, ``t`` tokens so far."""
 
     def __init__(
         self,
         model: Decodable,
-        memory: Any,
+        state: DecodingState,
+        first: Tensor,  # (n,1): what comes before the first token
         limits: list[int],
         options: DecodingOptions,
-        bos: int,
-        eos: int,
-        banned: tuple[int, ...],
+        allowed: Allowed,
+        source_lengths: Tensor | None,
     ):
-        self.model, self.options, self.eos, self.banned, self.limits = (
-            model,
-            options,
-            eos,
-            list(banned),
-            limits,
-        )
-        self.finished = [_Finished(options.n_best) for _ in limits]
-        self.state: DecodingState = model.start(memory)
-        device = _device_of(memory)
-        count = len(limits)
-        self.beams = _Beams(  # one hypothesis each: the empty one
-            torch.arange(count, device=device),
-            torch.full((count, 1, 1), bos, dtype=torch.int64, device=device),
-            torch.zeros(count, 1, device=device),
-        )
-
-    def going_on(self) -> bool:
-        return len(self.beams.sentences) > 0
+        self.model, self.state, self.options, self.allowed = model, state, options, allowed
+        self.limits, self.source_lengths = limits, source_lengths
+        self.found = [Found(options.n_best) for _ in limits]
+        self.sentences = list(range(len(limits)))  # which sentence each row of the batch is
+        self.open = [True] * len(limits)  # which rows still go on
+        self.tokens = first[:, None]  # (n,w,1+t), at first the empty hypothesis alone
+        self.scores = torch.zeros(first.shape, device=first.device)  # (n,w): log-probabilities
+        self.coverage: Tensor | None = None  # (n,w,s): how much each source token was attended to
 
     def advance(self) -> None:
         """Write one more token of every hypothesis."""
-        beams, options = self.beams, self.options
-        scores = self._next_scores()  # (n,w,v)
-        values, parents, tokens = top_continuations(scores, 2 * options.beams)  # (n,2w), best first
-        length = beams.tokens.shape[2]  # tokens written, this one included: bos is not counted, this is
-        ends = (tokens == self.eos) & (values > _NEVER)
-        self._finish(values, parents, ends, length)
-        self._go_on(values.masked_fill(ends, _NEVER), parents, tokens)
-        self._drop_done(length)
+        length = self.tokens.shape[2]  # of those that end or go on now, this token counted
+        values, parents, tokens = top_continuations(
+            self._next_scores(length), self.scores, 2 * self.options.beams
+        )  # (n,2w), best first
+        ends = tokens == self.allowed.eos
+        self._take_ended(values, parents, ends, length)
+        values, places = values.masked_fill(ends, _NEVER).topk(
+            min(self.options.beams, values.shape[1]), dim=1
+        )
+        best = values[:, 0].tolist()
+        closing = [
+            row for row, score in enumerate(best) if self.open[row] and self._is_done(row, score, length)
+        ]
+        for row in closing:
+            self.open[row] = False
+            if best[row] == _NEVER and not self.found[self.sentences[row]].all:
+                self._cut_off(row, length - 1)  # nothing may follow: it stays as it was
+        self._go_on(values, parents.gather(1, places), tokens.gather(1, places))
+        for row in closing:
+            self._cut_off(row, length)
+        if closing:
+            self._leave(closing)
 
-    def _next_scores(self) -> Tensor:
-        """Log-probabilities of all hypotheses with each next token added, ``(n,w,v)``."""
-        beams = self.beams
+    def _next_scores(self, length: int) -> Tensor:
+        """Log-probabilities of each next token after each hypothesis, ``(n,w,v)``."""
         seen: list | None = [] if self.options.coverage_penalty else None
-        hidden = self.model.step(beams.tokens[:, :, -1], self.state, seen=seen)  # (n,w,m)
-        if seen:
-            looked = seen[-1].weights.mean(dim=1)  # (n,w,s), the last cross attention over all its heads
-            beams.coverage = looked if beams.coverage is None else beams.coverage + looked
-        scores = log_probabilities(self.model.output(hidden))
-        scores[..., self.banned] = _NEVER
-        if beams.tokens.shape[2] <= self.options.min_length:
-            scores[..., self.eos] = _NEVER
-        return scores.add_(beams.scores[..., None])
+        hidden = self.model.step(self.tokens[:, :, -1], self.state, seen=seen)  # (n,w,m)
+        if seen is not None:
+            looked = _attended(seen)
+            self.coverage = looked if self.coverage is None else self.coverage + looked
+        return self.allowed.log_probabilities(self.model.output(hidden), length - 1)
 
-    def _finish(self, values: Tensor, parents: Tensor, ends: Tensor, length: int) -> None:
-        """Take down the hypotheses that have ended and are among the best ``w`` continuations."""
-        ends = ends[:, : self.options.beams]
-        for row, place in ends.nonzero().tolist():
-            parent = int(parents[row, place])
-            self._take_down(row, parent, float(values[row, place]), length)
+    def _take_ended(self, values: Tensor, parents: Tensor, ends: Tensor, length: int) -> None:
+        """Take down what has ended among the best ``w`` continuations."""
+        beams = self.options.beams
+        rows, places = (ends & (values > _NEVER))[:, :beams].nonzero(as_tuple=True)
+        if len(rows):
+            self._take_down(rows, parents[rows, places], values[rows, places], length, ended=True)
 
-    def _take_down(self, row: int, parent: int, log_probability: float, length: int) -> None:
-        beams = self.beams
-        score = log_probability / length**self.options.length_penalty
-        if beams.coverage is not None:
-            score += self.options.coverage_penalty * _coverage(beams.coverage[row, parent])
-        tokens = beams.tokens[row, parent, 1:].tolist()
-        self.finished[int(beams.sentences[row])].found.append(Hypothesis(tokens, log_probability, score))
+    def _take_down(
+        self, rows: Tensor, hypotheses: Tensor, log_probabilities: Tensor, length: int, *, ended: bool
+    ) -> None:
+        """Keep some of the hypotheses for good; all arguments are ``(x,)``."""
+        tokens = self.tokens[rows, hypotheses, 1:].tolist()
+        scores = log_probabilities / max(length, 1) ** self.options.length_penalty
+        if self.coverage is not None:
+            attended = self.coverage[rows, hypotheses]  # (x,s)
+            scores = scores + self.options.coverage_penalty * self._covered(rows, attended)
+        for row, *one in zip(rows.tolist(), tokens, log_probabilities.tolist(), scores.tolist(), strict=True):
+            self.found[self.sentences[row]].all.append(Hypothesis(*one, ended=ended))
+
+    def _covered(self, rows: Tensor, attended: Tensor) -> Tensor:
+        """0 where every source token was attended to at least once in all; the less it was, the lower, ``(x,)``."""
+        each = attended.clamp(min=_UNSEEN, max=1.0).log()  # (x,s)
+        if self.source_lengths is not None:  # padding is never attended to
+            lengths = self.source_lengths[[self.sentences[row] for row in rows.tolist()]]
+            each = each.masked_fill(torch.arange(each.shape[1], device=each.device) >= lengths[:, None], 0.0)
+        return each.sum(dim=1)
+
+    def _is_done(self, row: int, best: float, length: int) -> bool:
+        """Whether a sentence needs no more steps; ``best`` is the log-probability of the best that goes on."""
+        if math.isnan(best):
+            raise ArgumentError("model", "its scores are not numbers (NaN)")
+        found, limit = self.found[self.sentences[row]], self.limits[self.sentences[row]]
+        if best == _NEVER or length >= limit or len(found.all) >= self.options.beams:
+            return True
+        # The most that a hypothesis can still reach: certain of all further tokens, as long as may be, all covered.
+        return best / limit**self.options.length_penalty <= found.to_beat()
+
+    def _cut_off(self, row: int, length: int) -> None:
+        """Fill up with hypotheses that have not ended, where too few have."""
+        found = self.found[self.sentences[row]]
+        missing = found.wanted - len(found.all)
+        if missing <= 0:
+            return
+        (which,) = (self.scores[row, :missing] > _NEVER).nonzero(as_tuple=True)  # best first
+        rows = torch.full_like(which, row)
+        self._take_down(rows, which, self.scores[rows, which], length, ended=False)
 
     def _go_on(self, values: Tensor, parents: Tensor, tokens: Tensor) -> None:
-        """Continue with the best ``w`` hypotheses that have not ended."""
-        beams = self.beams
-        values, places = values.topk(min(self.options.beams, values.shape[1]), dim=1)  # (n,w)
-        parents, tokens = parents.gather(1, places), tokens.gather(1, places)
-        rows = torch.arange(len(parents), device=parents.device)[:, None] * beams.scores.shape[1] + parents
-        if not _in_order(rows, beams.scores.numel()):
+        """Continue the hypotheses ``parents`` with ``tokens``, all ``(n,w)``."""
+        n, w = self.scores.shape
+        rows = torch.arange(n, device=parents.device)[:, None] * w + parents
+        if any(self.open) and not _in_place(parents, w):
             self.state.reorder(rows.flatten())
-        written = beams.tokens.flatten(0, 1)[rows]  # (n,w,t)
-        beams.tokens = torch.cat([written, tokens[..., None]], dim=2)
-        beams.scores = values
-        if beams.coverage is not None:
-            beams.coverage = beams.coverage.flatten(0, 1)[rows]
+        self.tokens = torch.cat([self.tokens.flatten(0, 1)[rows], tokens[..., None]], dim=2)
+        self.scores = values
+        if self.coverage is not None:
+            self.coverage = self.coverage.flatten(0, 1)[rows]
 
-    def _drop_done(self, length: int) -> None:
-        """Let sentences that are done leave the batch, several at a time: leaving copies what stays."""
-        beams = self.beams
-        best = beams.scores[:, 0].tolist()
-        places = beams.sentences.tolist()
-        done = [self._is_done(place, score, length) for place, score in zip(places, best, strict=True)]
-        for row, place in enumerate(places):
-            if done[row] and not self.finished[place].found:  # cut off at its limit
-                self._take_down(row, 0, best[row], length)
-        self._mark_done([row for row, is_done in enumerate(done) if is_done])
-
-    def _mark_done(self, rows: list[int]) -> None:
-        beams = self.beams
-        beams.scores[rows] = _NEVER  # finds nothing more
-        going = (beams.scores[:, 0] > _NEVER).nonzero()[:, 0]
-        if len(going) == 0 or len(going) <= 0.85 * len(beams.sentences):
-            self.state.keep(going, beams.scores.shape[1])
-            beams.keep(going)
-
-    def _is_done(self, sentence: int, best: float, length: int) -> bool:
-        finished = self.finished[sentence]
-        limit = self.limits[sentence]
-        if best == _NEVER or length >= limit or len(finished.found) >= self.options.beams:
-            return True
-        # The most that a hypothesis can still reach: certain of all further tokens, at the length that suits it best.
-        reachable = best / limit**self.options.length_penalty
-        return reachable <= finished.worst()
+    def _leave(self, rows: list[int]) -> None:
+        """Let what is done leave the batch, several sentences at a time."""
+        self.scores[rows] = _NEVER  # finds nothing more while it stays
+        going = [row for row, is_open in enumerate(self.open) if is_open]
+        if not going or len(going) > _LEAVE * len(self.open):
+            return
+        which = torch.tensor(going, device=self.scores.device)
+        self.state.keep(which, self.scores.shape[1])
+        self.tokens, self.scores = self.tokens[which], self.scores[which]
+        self.coverage = None if self.coverage is None else self.coverage[which]
+        self.sentences = [self.sentences[row] for row in going]
+        self.open = [True] * len(going)
 
 
-def _coverage(attended: Tensor) -> float:
-    """0 where every source token was attended to at least once in all; the less it was, the lower."""
-    return float(attended.clamp(min=1e-6, max=1.0).log().sum())
+def _attended(seen: list) -> Tensor:
+    """How much each source token is attended to, ``(n,w,s)``: the last cross attention, all its heads."""
+    cross = [one for one in seen if one.kind == "cross"]
+    if not cross:
+        raise ArgumentError("coverage_penalty", "this model has no attention to a source", "leave it at 0")
+    return cross[-1].weights.mean(dim=1)
 
 
-def _in_order(rows: Tensor, count: int) -> bool:
+def _in_place(parents: Tensor, before: int) -> bool:
     """Whether every hypothesis goes on from its own row."""
-    return rows.numel() == count and bool((rows.flatten() == torch.arange(count, device=rows.device)).all())
-
-
-def _device_of(memory: Any) -> torch.device:
-    return torch.device("cpu") if memory is None else memory.states.device
+    if parents.shape[1] != before:
+        return False
+    return before == 1 or bool((parents == torch.arange(before, device=parents.device)).all())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar, Self
 
-from regard.errors import ArgumentError, UnknownArgumentError, UnknownNameError, did_you_mean
+from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, UnknownNameError, did_you_mean
 from regard.shapes import whole_number
 
 __all__ = ["ModelConfig", "Seq2SeqConfig", "TransformerConfig"]
@@ -33,6 +33,8 @@ class ModelConfig:
         for name in ("source_size", "target_size", "width"):
             whole_number(name, getattr(self, name), least=1)
         check_share("dropout", self.dropout)
+        for name in ("shared_embeddings", "tied_output"):
+            check_flag(name, getattr(self, name))
         if self.shared_embeddings and self.source_size != self.target_size:
             raise ArgumentError(
                 "shared_embeddings",
@@ -53,11 +55,17 @@ class ModelConfig:
             ...
         regard.errors.UnknownArgumentError: widht: not a setting of a transformer: did you mean 'width'?
         """
+        kind = values.get("kind", cls.kind)
+        if kind != cls.kind:
+            raise ArgumentError("kind", f"the settings of a {kind}, not of a {cls.kind}")
         known = [field.name for field in fields(cls)]
         for name in values:
             if name not in known and name != "kind":
                 fix = did_you_mean(name, known).strip()
                 raise UnknownArgumentError(name, f"not a setting of a {cls.kind}", fix)
+        for field in fields(cls):
+            if field.default is MISSING and field.name not in values:
+                raise ArgumentError(field.name, f"missing from the settings of a {cls.kind}")
         return cls(**{name: value for name, value in values.items() if name != "kind"})
 
 
@@ -91,12 +99,26 @@ class TransformerConfig(ModelConfig):
             whole_number(name, getattr(self, name), least=0)
         if not self.encoder_layers and not self.decoder_layers:
             raise ArgumentError("decoder_layers", "a Transformer needs at least one layer, got 0 and 0")
-        if self.width % self.heads:
-            raise ArgumentError("heads", f"{self.heads} heads do not divide width = {self.width}")
+        self._check_heads()
         check_share("attention_dropout", self.attention_dropout)
         check_name("activation", self.activation, ACTIVATIONS)
         check_name("norm", self.norm, NORMS)
         check_name("positions", self.positions, POSITIONS)
+        if self.positions == "rotary" and self.width // self.heads % 2:
+            raise ArgumentError(
+                "positions",
+                f"rotary turns pairs of columns, but heads are {self.width // self.heads} wide",
+                "choose width and heads so that width / heads is even",
+            )
+
+    def _check_heads(self) -> None:
+        if self.width % self.heads:
+            raise ArgumentError("heads", f"{self.heads} heads do not divide width = {self.width}")
+        if self.kv_heads is None:
+            return
+        whole_number("kv_heads", self.kv_heads, least=1)
+        if self.heads % self.kv_heads:
+            raise ArgumentError("kv_heads", f"{self.kv_heads} does not divide the {self.heads} heads")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +136,7 @@ class Seq2SeqConfig(ModelConfig):
         super().__post_init__()
         for name in ("encoder_layers", "decoder_layers"):
             whole_number(name, getattr(self, name), least=1)
+        check_flag("input_feeding", self.input_feeding)
         check_name("cell", self.cell, CELLS)
         if self.width % 2:
             raise ArgumentError(
@@ -133,3 +156,9 @@ def check_share(argument: str, value: float) -> None:
     """Refuse what is not a share from 0 to below 1."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
         raise ArgumentError(argument, f"expected a share from 0 to below 1, got {value!r}")
+
+
+def check_flag(argument: str, value: object) -> None:
+    """Refuse what is not True or False."""
+    if not isinstance(value, bool):
+        raise DtypeError(argument, f"expected True or False, got {value!r}")

@@ -26,7 +26,7 @@ def dropout(x: Tensor, share: float) -> Tensor:
         return nn.functional.dropout(x, share)
     count = x.numel()
     draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits
-    level = round(share * _LEVELS)
+    level = min(round(share * _LEVELS), _LEVELS - 1)  # something is always kept
     kept = draws.view(torch.int16)[:count].view(x.shape) >= level - _LEVELS // 2
     return x * kept.to(x.dtype).mul_(_LEVELS / (_LEVELS - level))
 

@@ -45,10 +45,9 @@ class Pretrained:
         """
         if dtype not in DTYPES:
             raise UnknownNameError("dtype", dtype, DTYPES)
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = _made(Path(folder))
         tensors = stored_tensors(self, DTYPES[dtype])  # type: ignore[arg-type]
-        settings = {"model": self.config.to_json(), **(extra or {})}
+        settings = {"model": None, **(extra or {})} | {"model": self.config.to_json()}
         text = json.dumps(settings, ensure_ascii=False, indent=2) + "\n"
         write_atomically(folder / WEIGHTS, lambda path: save_file(tensors, path))
         write_atomically(folder / CONFIG, lambda path: path.write_text(text, encoding="utf-8"))
@@ -75,6 +74,9 @@ def stored_tensors(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tens
             continue
         written.add(id(tensor))
         found[name] = tensor.detach().to("cpu", dtype if tensor.is_floating_point() else None).contiguous()
+        if not torch.equal(found[name].isfinite(), tensor.detach().cpu().isfinite()):
+            fix = "use bfloat16 or float32"
+            raise ArgumentError("dtype", f"{name} has numbers too large for {str(dtype)[6:]}", fix)
     return found
 
 
@@ -85,11 +87,15 @@ def load_model(folder: str | os.PathLike) -> Any:
     folder = Path(folder)
     settings = read_json(folder / CONFIG).get("model")
     kind = settings.get("kind") if isinstance(settings, dict) else None
-    if kind not in KINDS:
+    if not isinstance(settings, dict) or kind not in list(KINDS):
         raise FileError(f"{folder / CONFIG}: not the settings of a model of Regard (kind is {kind!r})")
     config_class, model_class = KINDS[kind]
+    try:
+        config = config_class.from_json(settings)
+    except ArgumentError as error:
+        raise FileError(f"{folder / CONFIG}: {error}") from None
     with torch.device("meta"):  # no time spent on random numbers that are replaced at once
-        model = model_class(config_class.from_json(settings))
+        model = model_class(config)
     fill(model, _read_weights(folder / WEIGHTS), str(folder / WEIGHTS))
     return model.eval()
 
@@ -100,11 +106,8 @@ def fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None
         name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
     }
     shared = _shared_names(model)
-    for name, first in shared.items():
-        if first in tensors:
-            tensors[name] = tensors[first]
-    for name, tensor in _recomputed(model).items():
-        tensors[name] = tensor
+    tensors |= {name: tensors[first] for name, first in shared.items() if first in tensors}
+    tensors |= _recomputed(model)
     expected = model.state_dict()
     for name, tensor in expected.items():
         if name not in tensors:
@@ -159,6 +162,17 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
         return load_file(path)
     except SafetensorError as error:
         raise FileError(f"{path}: cut short or not a safetensors file ({error})") from None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _made(folder: Path) -> Path:
+    """The folder, made if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{folder}: cannot be made: {error.strerror}") from None
+    return folder
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -167,6 +181,8 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileError(f"{path}: no such file: is this the folder of a model?") from None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise FileError(f"{path}: not JSON, or cut short ({error})") from None
     if not isinstance(value, dict):

@@ -9,9 +9,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.core import attention, attention_with_weights
-from regard.masks import Mask, padding
+from regard.errors import ShapeError
+from regard.masks import Mask
 from regard.models.config import Seq2SeqConfig
 from regard.models.dropout import Dropout
+from regard.models.inputs import check_tokens, embedding, read_lengths
 from regard.models.pretrained import Pretrained
 from regard.models.seen import Seen
 from regard.models.state import Memory, as_rows
@@ -49,11 +51,14 @@ class RecurrentEncoder(nn.Module):
         self.rnn = _rnn(config, config.width, config.width // 2, config.encoder_layers, bidirectional=True)
         self.final = nn.Linear(config.width, config.width)
 
-    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """States of all tokens ``(b,s,m)`` and one vector for each sentence ``(b,m)``."""
-        packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        states, last = self.rnn(packed)
-        states, _ = pad_packed_sequence(states, batch_first=True, total_length=x.shape[1])  # (b,s,m)
+    def forward(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
+        """States of all tokens ``(b,s,m)``, zeros in the padding, and one vector for each sentence ``(b,m)``."""
+        if lengths is None:
+            states, last = self.rnn(x)
+        else:
+            packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            states, last = self.rnn(packed)
+            states, _ = pad_packed_sequence(states, batch_first=True, total_length=x.shape[1])  # (b,s,m)
         last = last[0] if isinstance(last, tuple) else last  # an LSTM's output, not its cell
         both = torch.cat([last[-2], last[-1]], dim=-1)  # (b,m): the ends of the two directions
         return states, torch.tanh(self.final(both))
@@ -103,9 +108,9 @@ class Seq2Seq(Pretrained, nn.Module):
         super().__init__()
         self.config: Seq2SeqConfig = config
         width = config.width
-        self.source_embedding = _embedding(config.source_size, width)
+        self.source_embedding = embedding(config.source_size, width)
         shared = config.shared_embeddings
-        self.target_embedding = self.source_embedding if shared else _embedding(config.target_size, width)
+        self.target_embedding = self.source_embedding if shared else embedding(config.target_size, width)
         self.encoder = RecurrentEncoder(config)
         self.attention = None if config.attention is None else RecurrentAttention(config.attention, width)
         # A decoder without attention reads the fixed context at every step, one with input feeding its last finding.
@@ -143,26 +148,22 @@ class Seq2Seq(Pretrained, nn.Module):
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
         """Read the source ``(b,s)``; rows from ``lengths (b,)`` on are padding."""
-        if lengths is None:
-            lengths = source.new_full((source.shape[0],), source.shape[1])
+        check_tokens("source", source, self.config.source_size)
+        lengths = read_lengths(lengths, source, least=1)
         x = self.dropout(self.source_embedding(source))
         states, final = self.encoder(x, lengths)
         states = self.dropout(states)
         keys = None if self.attention is None else self.attention.keys(states)
-        whole = bool((lengths == source.shape[1]).all())
-        return Memory(states, None if whole else lengths, keys, final)
+        return Memory(states, lengths, keys, final)
 
     def decode(self, memory: Memory, target: Tensor, *, seen: list[Seen] | None = None) -> Tensor:
         """Hidden states ``(b,t,m)`` after each token of ``target (b,t)``."""
+        check_tokens("target", target, self.config.target_size)
         x = self.dropout(self.target_embedding(target))  # (b,t,m)
         state = self.start(memory)
         if self.attention is not None and self.config.input_feeding:
             return self._decode_by_steps(x, state, seen)
-        if self.fed:
-            x_in = torch.cat([x, state.memory.final[:, None].expand_as(x)], dim=-1)  # type: ignore[index]
-        else:
-            x_in = x
-        states, _ = self.decoder(x_in, _packed(state))  # (b,t,m)
+        states, _ = self.decoder(self._read(x, state), _packed(state))  # (b,t,m)
         return self._found(states, x, memory, seen)
 
     def start(self, memory: Memory) -> RecurrentState:
@@ -176,27 +177,33 @@ class Seq2Seq(Pretrained, nn.Module):
 
     def step(self, tokens: Tensor, state: RecurrentState, *, seen: list[Seen] | None = None) -> Tensor:
         """Hidden states ``(b,w,m)`` after one more token ``(b,w)`` for each of ``w`` hypotheses a sentence."""
-        width = tokens.shape[1]
-        if state.layers.shape[1] != tokens.numel():  # the first step of several hypotheses
-            rows = torch.arange(tokens.shape[0], device=tokens.device).repeat_interleave(width)
-            state.reorder(rows)
+        b, width = tokens.shape
+        held = state.layers.shape[1]
+        if held != b * width:
+            if held != b:
+                raise ShapeError("tokens", f"{b * width} hypotheses, but the state has {held}")
+            state.reorder(torch.arange(b, device=tokens.device).repeat_interleave(width))  # the first step
         x = self.target_embedding(tokens)  # (b,w,m)
         return self._one_step(x, state, seen)
 
     def _one_step(self, x: Tensor, state: RecurrentState, seen: list[Seen] | None) -> Tensor:
         """``x (b,w,m)``, one token for each hypothesis, to hidden states ``(b,w,m)``."""
-        x_in = x
-        if state.found is not None:
-            x_in = torch.cat([x, state.found.reshape(x.shape)], dim=-1)
-        elif self.fed:
-            assert state.memory.final is not None
-            x_in = torch.cat([x, state.memory.final[:, None].expand_as(x)], dim=-1)
+        x_in = self._read(x, state)
         out, last = self.decoder(x_in.reshape(-1, 1, x_in.shape[-1]), _packed(state))  # (b*w,1,m)
         state.layers, state.cells = last if isinstance(last, tuple) else (last, None)
         hidden = self._found(out.reshape(x.shape), x, state.memory, seen)
         if state.found is not None:
             state.found = hidden.reshape(-1, hidden.shape[-1])
         return hidden
+
+    def _read(self, x: Tensor, state: RecurrentState) -> Tensor:
+        """What the decoder reads beside the token ``(b,n,m)``: its last finding, or the fixed context."""
+        if not self.fed:
+            return x
+        if state.found is not None:
+            return torch.cat([x, state.found.reshape(x.shape)], dim=-1)
+        assert state.memory.final is not None
+        return torch.cat([x, state.memory.final[:, None].expand_as(x)], dim=-1)
 
     def _decode_by_steps(self, x: Tensor, state: RecurrentState, seen: list[Seen] | None) -> Tensor:
         """Training with input feeding: each step waits for what the one before it found."""
@@ -213,8 +220,7 @@ class Seq2Seq(Pretrained, nn.Module):
             assert memory.final is not None
             context = memory.final[:, None].expand_as(states)
         else:
-            mask = None if memory.lengths is None else padding(memory.lengths)
-            context, weights = self.attention(states, memory, mask, seen is not None)
+            context, weights = self.attention(states, memory, memory.padding(), seen is not None)
             if seen is not None and weights is not None:
                 seen.append(Seen("decoder.0.cross", "cross", 0, weights[:, None]))
         return self.dropout(torch.tanh(self.find(torch.cat([states, context, x], dim=-1))))
@@ -231,9 +237,3 @@ def _rnn(
     kind = nn.GRU if config.cell == "gru" else nn.LSTM
     dropout = config.dropout if layers > 1 else 0.0  # between layers; torch warns where there is only one
     return kind(reads, width, layers, batch_first=True, dropout=dropout, bidirectional=bidirectional)
-
-
-def _embedding(size: int, width: int) -> nn.Embedding:
-    table = nn.Embedding(size, width)
-    nn.init.normal_(table.weight, std=width**-0.5)
-    return table

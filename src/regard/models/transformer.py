@@ -8,13 +8,14 @@ from torch import Tensor, nn
 
 from regard.errors import ArgumentError
 from regard.layers import KeyValueCache
-from regard.masks import Mask, causal, padding
+from regard.masks import causal
 from regard.models.blocks import Stack, Step
 from regard.models.config import TransformerConfig
 from regard.models.dropout import Dropout
+from regard.models.inputs import check_tokens, embedding, read_lengths
 from regard.models.pretrained import Pretrained
 from regard.models.seen import Seen
-from regard.models.state import Memory, TransformerState
+from regard.models.state import Memory, Spare, StepCache, TransformerState, source_padding
 from regard.positions import LearnedPositionalEncoding, PositionalEncoding
 
 __all__ = ["Transformer"]
@@ -23,6 +24,7 @@ __all__ = ["Transformer"]
 class Transformer(Pretrained, nn.Module):
     """Encoder and decoder, or one of them, from the settings of a :class:`TransformerConfig`.
 
+    >>> import torch
     >>> config = TransformerConfig(source_size=11, target_size=13, width=8, heads=2, feed_forward=16)
     >>> model = Transformer(config)
     >>> source, target = torch.randint(3, 11, (2, 5)), torch.randint(3, 13, (2, 7))
@@ -34,13 +36,13 @@ class Transformer(Pretrained, nn.Module):
         super().__init__()
         self.config: TransformerConfig = config
         if config.encoder_layers:
-            self.source_embedding = _embedding(config.source_size, config.width)
+            self.source_embedding = embedding(config.source_size, config.width)
             self.encoder = Stack(config, "encoder", layers=config.encoder_layers, causal=False, cross=False)
         if config.decoder_layers:
             if config.encoder_layers and config.shared_embeddings:
                 self.target_embedding = self.source_embedding
             else:
-                self.target_embedding = _embedding(config.target_size, config.width)
+                self.target_embedding = embedding(config.target_size, config.width)
             self.decoder = Stack(
                 config,
                 "decoder",
@@ -82,67 +84,79 @@ class Transformer(Pretrained, nn.Module):
     ) -> Tensor:
         """What the output layer reads, ``(b,t,m)``."""
         if not self.config.encoder_layers:
-            if target is not None:
-                raise ArgumentError(
-                    "target", "this model has no encoder", "give its sequence as the first argument"
-                )
+            self._check_decoder_only(target, lengths)
             return self.decode(None, source, seen=seen)
-        memory = self.encode(source, lengths, seen=seen)
-        if not self.config.decoder_layers:
-            return memory.states
-        if target is None:
+        if self.config.decoder_layers and target is None:
             raise ArgumentError(
                 "target", "expected (b,t), got None", "a decoder needs the tokens written so far"
             )
+        memory = self.encode(source, lengths, seen=seen)
+        if target is None:
+            return memory.states
         return self.decode(memory, target, seen=seen)
 
     def encode(
         self, source: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
     ) -> Memory:
         """Read the source ``(b,s)``; rows from ``lengths (b,)`` on are padding."""
-        if lengths is not None and bool((lengths == source.shape[1]).all()):
-            lengths = None  # nothing to hide
+        self._check_has("encoder")
+        check_tokens("source", source, self.config.source_size)
+        lengths = read_lengths(lengths, source)
         x = self._embed(self.source_embedding, source, 0)  # (b,s,m)
-        return Memory(self.encoder(x, _padding(lengths), seen=seen), lengths)
+        return Memory(self.encoder(x, source_padding(lengths, source.shape[1]), seen=seen), lengths)
 
     def decode(self, memory: Memory | None, target: Tensor, *, seen: list[Seen] | None = None) -> Tensor:
         """Hidden states ``(b,t,m)`` after each token of ``target (b,t)``, all at once."""
+        self._check_memory(memory)
+        check_tokens("target", target, self.target_embedding.num_embeddings)
         x = self._embed(self.target_embedding, target, 0)  # (b,t,m)
-        states, mask = (None, None) if memory is None else (memory.states, _padding(memory.lengths))
+        states, mask = (None, None) if memory is None else (memory.states, memory.padding())
         return self.decoder(x, causal(), states, mask, seen=seen)
 
     def start(self, memory: Memory | None) -> TransformerState:
         """The state before the first step of decoding."""
-        count = self.config.decoder_layers
-        cross = [KeyValueCache(static=True) for _ in range(count)] if memory is not None else []
-        return TransformerState(memory, [KeyValueCache() for _ in range(count)], cross)
+        self._check_memory(memory)
+        layers, spare = range(self.config.decoder_layers), Spare()
+        cross = [KeyValueCache(static=True) for _ in layers] if memory is not None else []
+        return TransformerState(memory, [StepCache(spare) for _ in layers], cross)
 
     def step(self, tokens: Tensor, state: TransformerState, *, seen: list[Seen] | None = None) -> Tensor:
         """Hidden states ``(b,w,m)`` after one more token ``(b,w)`` for each of ``w`` hypotheses a sentence."""
         memory = state.memory
         x = self._embed(self.target_embedding, tokens.reshape(-1, 1), state.length)  # (b*w,1,m)
-        states, mask = (None, None) if memory is None else (memory.states, _padding(memory.lengths))
+        states, mask = (None, None) if memory is None else (memory.states, memory.padding())
         cross = state.cross or [None] * len(state.own)
         steps = [Step(*caches) for caches in zip(state.own, cross, strict=True)]
         hidden = self.decoder(x, None, states, mask, steps=steps, seen=seen)
         state.length += 1
         return hidden.reshape(*tokens.shape, -1)
 
+    def _check_has(self, part: str) -> None:
+        if not getattr(self.config, f"{part}_layers"):
+            raise ArgumentError("model", f"it has no {part}", f"build it with {part}_layers of 1 or more")
+
+    def _check_memory(self, memory: Memory | None) -> None:
+        """A decoder with an encoder needs what it made of the source; one without has no use for it."""
+        self._check_has("decoder")
+        if self.config.encoder_layers and memory is None:
+            raise ArgumentError("memory", "expected what encode() gives, got None")
+        if memory is not None and not self.config.encoder_layers:
+            raise ArgumentError("memory", "this model has no encoder", "give None")
+
+    def _check_decoder_only(self, target: Tensor | None, lengths: Tensor | None) -> None:
+        if target is not None:
+            raise ArgumentError(
+                "target", "this model has no encoder", "give its sequence as the first argument"
+            )
+        if lengths is not None:
+            fix = "leave it out: no token sees the padding after it"
+            raise ArgumentError("lengths", "this model has no encoder", fix)
+
     def _embed(self, table: nn.Embedding, tokens: Tensor, start: int) -> Tensor:
         x = table(tokens) * math.sqrt(self.config.width)
         if self.positions is not None:
             x = self.positions(x, start)
         return self.dropout(x)
-
-
-def _padding(lengths: Tensor | None) -> Mask | None:
-    return None if lengths is None else padding(lengths)
-
-
-def _embedding(size: int, width: int) -> nn.Embedding:
-    table = nn.Embedding(size, width)
-    nn.init.normal_(table.weight, std=width**-0.5)
-    return table
 
 
 def _positions(config: TransformerConfig) -> PositionalEncoding | LearnedPositionalEncoding | None:

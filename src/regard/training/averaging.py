@@ -28,6 +28,12 @@ class AveragedWeights:
         own = [p.detach() for p in model.parameters()]
         torch._foreach_lerp_(list(self.held.values()), own, share)
 
+    @torch.no_grad()
+    def restart(self, model: nn.Module, tensors: dict[str, Tensor] | None) -> None:
+        """Go on from averages that were saved; from the weights themselves where none were."""
+        for name, p in model.named_parameters():
+            self.held[name].copy_(p if tensors is None else tensors[name])
+
     @contextmanager
     def in_place_of(self, model: nn.Module) -> Iterator[None]:
         """Within this block the model has the averaged weights."""

@@ -7,11 +7,13 @@ the checkpoint before it is untouched.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,17 @@ from torch import Tensor
 from regard.errors import FileError
 from regard.files import sync_folder
 
-__all__ = ["Checkpoint", "latest_checkpoint", "load_checkpoint", "save_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "Found",
+    "latest_checkpoint",
+    "load_checkpoint",
+    "newest_whole",
+    "recover_folder",
+    "save_checkpoint",
+    "set_aside",
+    "write_folder",
+]
 
 MANIFEST = "manifest.json"
 STATE = "state.json"
@@ -39,31 +51,25 @@ class Checkpoint:
     tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict)
 
 
+@dataclass
+class Found:
+    """The newest checkpoint that is whole, and what is wrong with those that are newer."""
+
+    path: Path
+    checkpoint: Checkpoint
+    damaged: dict[Path, str] = field(default_factory=dict)
+
+
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
     """Write a checkpoint into ``folder``, then remove all but the newest ``keep``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
     target = folder / f"step-{step:08d}"
-    part = folder / f".{target.name}.{os.getpid()}.part"
     try:
-        part.mkdir()
-        _write(part, checkpoint)
-        if target.exists():  # the same step again, after a resume: the new one takes its place
-            old = folder / f".{target.name}.{os.getpid()}.old.part"
-            os.rename(target, old)
-        os.rename(part, target)
-        sync_folder(folder)
-    except OSError as error:
-        shutil.rmtree(part, ignore_errors=True)
+        _sweep(folder)
+        write_folder(target, lambda part: _write(part, checkpoint))
+    except FileError as error:
         held = latest_checkpoint(folder)
         kept = f"the checkpoint before it, {held}, is whole" if held else "there is no earlier checkpoint"
-        raise FileError(f"cannot write the checkpoint {target}: {error.strerror or error}: {kept}") from error
-    except SafetensorError as error:  # how safetensors reports a full disk
-        shutil.rmtree(part, ignore_errors=True)
-        held = latest_checkpoint(folder)
-        kept = f"the checkpoint before it, {held}, is whole" if held else "there is no earlier checkpoint"
-        raise FileError(f"cannot write the checkpoint {target}: {error}: {kept}") from error
-    _sweep(folder)
+        raise FileError(f"{error}: {kept}") from error
     for old in _checkpoints(folder)[:-keep]:
         _remove(old)
     return target
@@ -71,19 +77,22 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read a checkpoint and compare each file with the manifest."""
-    manifest = _read_json(path / MANIFEST)
-    if manifest.get("format") != FORMAT or not isinstance(manifest.get("files"), dict):
-        raise FileError(f"{path / MANIFEST}: not the manifest of a checkpoint of Regard")
-    for name, expected in manifest["files"].items():
-        if not (path / name).is_file():
-            raise FileError(f"{path}: {name} is missing")
-        if _hash(path / name) != expected:
-            raise FileError(f"{path / name}: altered or cut short: its SHA-256 is not the one in {MANIFEST}")
-    tensors = {
-        name.removesuffix(".safetensors"): load_file(path / name)
-        for name in manifest["files"]
-        if name.endswith(".safetensors")
-    }
+    files = _manifest(path)
+    try:
+        for name, expected in files.items():
+            if not (path / name).is_file():
+                raise FileError(f"{path}: {name} is missing")
+            if _hash(path / name) != expected:
+                raise FileError(
+                    f"{path / name}: altered or cut short: its SHA-256 is not the one in {MANIFEST}"
+                )
+        tensors = {
+            name.removesuffix(".safetensors"): load_file(path / name)
+            for name in files
+            if name.endswith(".safetensors")
+        }
+    except (OSError, SafetensorError) as error:
+        raise error if isinstance(error, FileError) else FileError(f"{path}: {_reason(error)}") from error
     return Checkpoint(_read_json(path / STATE), tensors)
 
 
@@ -93,38 +102,93 @@ def latest_checkpoint(folder: Path) -> Path | None:
     return found[-1] if found else None
 
 
+def newest_whole(folder: Path) -> Found | None:
+    """The newest checkpoint that can be read, and what was wrong with newer ones; an error if none can be."""
+    damaged: dict[Path, str] = {}
+    for path in reversed(_checkpoints(folder)):
+        try:
+            return Found(path, load_checkpoint(path), damaged)
+        except FileError as error:
+            damaged[path] = str(error)
+    if damaged:
+        raise FileError(f"{folder}: no checkpoint is whole: {'; '.join(damaged.values())}")
+    return None
+
+
+def set_aside(path: Path) -> Path:
+    """Give a damaged checkpoint a name that is not a checkpoint's: it is neither read nor counted again."""
+    other = path.with_name(f"damaged-{path.name}")
+    shutil.rmtree(other, ignore_errors=True)
+    os.rename(path, other)
+    return other
+
+
+def write_folder(target: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` fill a folder beside ``target``, flush it to the disk and rename it into place.
+
+    What was there is replaced. No system exchanges two folders in one step everywhere: between two renames the old
+    one is ``.NAME.old``, and :func:`recover_folder` puts it back after a crash at that moment.
+    """
+    part, old = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.old")
+    try:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        write(part)
+        for file in part.rglob("*"):
+            _flush(file)
+        sync_folder(part)
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            os.rename(target, old)
+        os.rename(part, target)
+        sync_folder(target.parent)
+        shutil.rmtree(old, ignore_errors=True)
+    except (OSError, SafetensorError) as error:  # the latter is how safetensors reports a full disk
+        with contextlib.suppress(OSError):
+            recover_folder(target)
+        raise FileError(f"cannot write {target}: {_reason(error)}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def recover_folder(target: Path) -> None:
+    """Undo a :func:`write_folder` that was stopped between its two renames."""
+    old = target.with_name(f".{target.name}.old")
+    if old.exists() and not target.exists():
+        os.rename(old, target)
+
+
 def _checkpoints(folder: Path) -> list[Path]:
     """Oldest first. What is in the making, or being removed, has another kind of name."""
-    if not folder.is_dir():
+    try:
+        found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    except FileNotFoundError:
         return []
-    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    except OSError as error:
+        raise FileError(f"cannot read {folder}: {_reason(error)}") from error
     return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
 
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
-    files = {}
     for name, tensors in checkpoint.tensors.items():
-        save_file(
-            {key: value.detach().contiguous() for key, value in tensors.items()},
-            folder / f"{name}.safetensors",
-        )
-        files[f"{name}.safetensors"] = _flush(folder / f"{name}.safetensors")
+        values = {key: value.detach().contiguous() for key, value in tensors.items()}
+        save_file(values, folder / f"{name}.safetensors")
     _write_json(folder / STATE, checkpoint.state)
-    files[STATE] = _flush(folder / STATE)
+    files = {path.name: _hash(path) for path in sorted(folder.iterdir())}
     _write_json(folder / MANIFEST, {"format": FORMAT, "files": files})
-    _flush(folder / MANIFEST)
-    sync_folder(folder)
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=1, allow_nan=True) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _flush(path: Path) -> str:
-    """Make sure that the file is on the disk; give its SHA-256."""
+def _flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    if path.is_dir():
+        sync_folder(path)
+        return
     with open(path, "rb+") as file:
         os.fsync(file.fileno())
-    return _hash(path)
 
 
 def _hash(path: Path) -> str:
@@ -132,23 +196,45 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _manifest(path: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a checkpoint."""
+    manifest = _read_json(path / MANIFEST)
+    files = manifest.get("files")
+    if manifest.get("format") != FORMAT or not isinstance(files, dict) or STATE not in files:
+        raise FileError(f"{path / MANIFEST}: not the manifest of a checkpoint of Regard")
+    return files
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileError(f"{path}: no such file: is {path.parent} a checkpoint?") from None
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {_reason(error)}") from error
     except ValueError as error:
         raise FileError(f"{path}: not JSON, or cut short ({error})") from None
+    if not isinstance(value, dict):
+        raise FileError(f"{path}: expected names and values, got {type(value).__name__}")
+    return value
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _sweep(folder: Path) -> None:
     """Remove what an earlier process, killed while writing or removing, has left."""
-    for part in folder.glob(".step-*.part"):
-        shutil.rmtree(part, ignore_errors=True)
+    for ending in ("part", "old"):
+        for left in folder.glob(f".step-*.{ending}"):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _remove(path: Path) -> None:
     """Under another name first: a checkpoint that is half removed must not look like one."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    os.rename(path, part)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        os.rename(path, part)
+    except OSError:  # it stays, which harms nobody
+        return
     shutil.rmtree(part, ignore_errors=True)

@@ -1,28 +1,35 @@
 """One process or many: what differs, in one place.
 
 Under ``torchrun`` each process reads the same plan of batches and takes its share of every one; gradients are summed
-by torch's DistributedDataParallel (gloo between CPUs, NCCL between GPUs).
+by torch's DistributedDataParallel (gloo between CPUs, NCCL between GPUs). Only the first process reads and writes
+checkpoints: the others need not see its disk.
 """
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from regard.errors import RegardError
+from regard.training.checkpoints import Checkpoint
 
-__all__ = ["LostProcessError", "Processes"]
+__all__ = ["LostProcessError", "Processes", "is_lost_connection", "joined", "share_checkpoint"]
+
+_CPU = torch.device("cpu")
+_Result = TypeVar("_Result")
 
 
 class LostProcessError(RegardError):
     """Another process of the job has ended."""
-
-
-_CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Processes:
     rank: int = 0
     world: int = 1
     device: torch.device = _CPU
+    joined: bool = False  # whether the group was made here, and so is to be left here
 
     @classmethod
     def join(cls) -> Processes:
@@ -42,13 +50,14 @@ class Processes:
         device = torch.device(f"cuda:{os.environ['LOCAL_RANK']}" if gpu else "cpu")
         if gpu:
             torch.cuda.set_device(device)
-        if not dist.is_initialized():
-            dist.init_process_group("nccl" if gpu else "gloo")
-        return cls(dist.get_rank(), dist.get_world_size(), device)
+        new = not dist.is_initialized()
+        if new:
+            _meet("nccl" if gpu else "gloo")
+        return cls(dist.get_rank(), dist.get_world_size(), device, joined=new)
 
     def leave(self) -> None:
         """Say goodbye to the others."""
-        if self.world > 1 and dist.is_initialized():
+        if self.joined and dist.is_initialized():
             dist.destroy_process_group()
 
     @property
@@ -81,11 +90,90 @@ class Processes:
         """The first process's value, for all."""
         if self.world == 1:
             return value
-        held = torch.tensor([value], dtype=torch.float64, device=self.device)
-        dist.broadcast(held, 0)
-        return held.item()
+        return self.broadcast(torch.tensor([value], dtype=torch.float64)).item()
 
-    def wait(self) -> None:
-        """Until all processes are here."""
-        if self.world > 1:
-            self.sum(0.0)
+    def same_text(self, text: str) -> str:
+        """The first process's text, for all."""
+        if self.world == 1:
+            return text
+        size = int(self.same(len(text.encode())))
+        held = torch.zeros(size, dtype=torch.uint8)
+        if self.first:
+            held = torch.tensor(list(text.encode()), dtype=torch.uint8)
+        return bytes(self.broadcast(held).tolist()).decode() if size else ""
+
+    def broadcast(self, tensor: Tensor) -> Tensor:
+        """The first process's tensor, for all; the others give one of the same shape and dtype."""
+        held = tensor.to(self.device).contiguous()
+        dist.broadcast(held, 0)
+        return held.cpu()
+
+    def on_first(self, action: Callable[[], _Result]) -> _Result | None:
+        """Let the first process do something, while the others wait; if it fails there, all end together."""
+        if self.world == 1:
+            return action()
+        if not self.first:
+            failure = self.same_text("")
+            if failure:
+                raise LostProcessError(f"process {self.rank} ends with the first one: {failure}")
+            return None
+        try:
+            result = action()
+        except RegardError as error:
+            self.same_text(str(error) or "it failed")
+            raise
+        self.same_text("")
+        return result
+
+
+def _meet(backend: str) -> None:
+    try:
+        dist.init_process_group(backend)
+    except (RuntimeError, ValueError) as error:
+        where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+        first_line = str(error).partition("\n")[0]
+        raise LostProcessError(f"the other processes cannot be reached at {where}: {first_line}") from error
+
+
+def joined(module: nn.Module) -> DistributedDataParallel:
+    """The module with the weights of the first process, and with gradients averaged over all of them.
+
+    Buffers are tables or statistics, and the first process's are the ones that are kept: they are not sent at
+    each step. Torch 2.13 has a new name for that.
+    """
+    known = inspect.signature(DistributedDataParallel).parameters
+    name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    chosen: dict[str, Any] = {"gradient_as_bucket_view": True, name: False}
+    return DistributedDataParallel(module, **chosen)
+
+
+def share_checkpoint(processes: Processes, held: Checkpoint | None) -> Checkpoint | None:
+    """The checkpoint that the first process has read, for all; or none, where it has none."""
+    if processes.world == 1:
+        return held
+    plan = None if held is None else {"state": held.state, "tables": _layout(held)}
+    plan = json.loads(processes.same_text(json.dumps(plan)))
+    if plan is None:
+        return None
+    tensors: dict[str, dict[str, Tensor]] = {}
+    for table, layout in plan["tables"].items():
+        tensors[table] = {}
+        for name, (dtype, shape) in layout.items():
+            mine = held.tensors[table][name] if held else torch.empty(shape, dtype=getattr(torch, dtype))
+            tensors[table][name] = processes.broadcast(mine)
+    return held or Checkpoint(plan["state"], tensors)
+
+
+def _layout(checkpoint: Checkpoint) -> dict[str, dict[str, tuple[str, list[int]]]]:
+    """Dtype and shape of each tensor, as JSON can tell them; the averages stay with the first process."""
+    return {
+        table: {name: (str(x.dtype).removeprefix("torch."), list(x.shape)) for name, x in tensors.items()}
+        for table, tensors in checkpoint.tensors.items()
+        if table != "average"
+    }
+
+
+def is_lost_connection(error: RuntimeError) -> bool:
+    """Whether torch says, in one of its many ways, that another process is gone."""
+    text = str(error).lower()
+    return any(word in text for word in ("connection", "closed by peer", "timed out", "nccl", "gloo"))

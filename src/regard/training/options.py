@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from regard.errors import ArgumentError, UnknownArgumentError, UnknownNameError, did_you_mean
+from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, UnknownNameError, did_you_mean
 from regard.shapes import whole_number
 from regard.training.schedules import SCHEDULES
 
@@ -43,28 +44,35 @@ class TrainingOptions:
     def __post_init__(self):
         if (self.steps is None) == (self.epochs is None):
             raise ArgumentError("steps", "expected either steps or epochs", "say how long to train")
-        if self.steps is not None:
-            whole_number("steps", self.steps, least=1)
-        if self.epochs is not None and not self.epochs > 0:
-            raise ArgumentError("epochs", f"expected a number above 0, got {self.epochs}")
-        for name in ("warmup", "validate_every", "patience"):
-            whole_number(name, getattr(self, name), least=0)
-        for name in ("accumulate", "save_every", "keep"):
-            whole_number(name, getattr(self, name), least=1)
-        whole_number("seed", self.seed, least=0)
-        for name in ("learning_rate",):
-            if not getattr(self, name) > 0:
-                raise ArgumentError(name, f"expected a number above 0, got {getattr(self, name)}")
-        for name in ("weight_decay", "clip"):
-            if not getattr(self, name) >= 0:
-                raise ArgumentError(name, f"expected 0 or more, got {getattr(self, name)}")
-        if not 0 <= self.average < 1:
-            raise ArgumentError("average", f"expected a share from 0 to below 1, got {self.average}")
-        object.__setattr__(self, "betas", tuple(self.betas))  # JSON knows only lists
+        self._take_whole_numbers()
+        self._take_numbers()
         if self.schedule not in SCHEDULES:
             raise UnknownNameError("schedule", self.schedule, SCHEDULES)
         if self.precision not in PRECISIONS:
             raise UnknownNameError("precision", self.precision, PRECISIONS)
+        if not isinstance(self.compile, bool):
+            raise DtypeError("compile", f"expected True or False, got {self.compile!r}")
+
+    def _take_whole_numbers(self) -> None:
+        least = {"warmup": 0, "validate_every": 0, "patience": 0, "seed": 0}
+        for name in ("steps", "accumulate", "save_every", "keep", *least):
+            value = getattr(self, name)
+            if name != "steps" or value is not None:
+                object.__setattr__(self, name, whole_number(name, value, least.get(name, 1)))
+
+    def _take_numbers(self) -> None:
+        for name in ("learning_rate", *([] if self.epochs is None else ["epochs"])):
+            if not _number(name, getattr(self, name)) > 0:
+                raise ArgumentError(name, f"expected a number above 0, got {getattr(self, name)}")
+        for name in ("weight_decay", "clip"):
+            if not _number(name, getattr(self, name)) >= 0:
+                raise ArgumentError(name, f"expected 0 or more, got {getattr(self, name)}")
+        if not 0 <= _number("average", self.average) < 1:
+            raise ArgumentError("average", f"expected a share from 0 to below 1, got {self.average}")
+        betas = tuple(self.betas) if isinstance(self.betas, tuple | list) else ()
+        if len(betas) != 2 or not all(0 <= _number("betas", beta) < 1 for beta in betas):
+            raise ArgumentError("betas", f"expected two shares from 0 to below 1, got {self.betas!r}")
+        object.__setattr__(self, "betas", betas)  # JSON knows only lists
 
     def to_json(self) -> dict[str, Any]:
         """The values by name."""
@@ -78,3 +86,11 @@ class TrainingOptions:
             if name not in known:
                 raise UnknownArgumentError(name, "not a training option", did_you_mean(name, known).strip())
         return cls(**values)
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DtypeError(name, f"expected a number, got {value!r}")
+    if not math.isfinite(value):
+        raise ArgumentError(name, f"expected a finite number, got {value}")
+    return value

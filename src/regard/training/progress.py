@@ -10,35 +10,59 @@ import time
 from pathlib import Path
 from typing import Any
 
+from regard.errors import FileError
 from regard.files import write_atomically
 
 __all__ = ["Journal", "ProgressBar"]
 
 
 class Journal:
-    """``metrics.jsonl``: one line for each report. Going on from a step forgets the lines after it."""
+    """``metrics.jsonl``: one line for each report. Going on from a step forgets the lines after it.
 
-    def __init__(self, path: Path, step: int):
+    A run that was interrupted just before a validation repeats that step's validation: ``validated`` says up to
+    which step their lines are kept.
+    """
+
+    def __init__(self, path: Path, step: int, validated: int | None = None):
         self.path = path
-        kept = [line for line in _lines(path) if line.get("step", 0) <= step]
+        kept = [
+            line for line in _lines(path) if _belongs(line, step, step if validated is None else validated)
+        ]
         text = "".join(json.dumps(line) + "\n" for line in kept)
         write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
 
     def write(self, **values: Any) -> None:
-        """Add one line."""
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
+        """Add one line. JSON has no word for infinite and undefined numbers: they are null."""
+        line = {name: None if _undefined(value) else value for name, value in values.items()}
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line, allow_nan=False) + "\n")
+        except OSError as error:
+            raise FileError(f"cannot write {self.path}: {error.strerror or error}") from error
+
+
+def _belongs(line: dict[str, Any], step: int, validated: int) -> bool:
+    at = line.get("step", 0)
+    return at <= step and (
+        "learning_rate" in line or at <= validated
+    )  # a line of training, or of a validation
+
+
+def _undefined(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     found = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            found.append(json.loads(line))
+            value = json.loads(line)
         except json.JSONDecodeError:
-            break  # the last line of a process that was killed
+            continue  # the last line of a process that was killed
+        if isinstance(value, dict):
+            found.append(value)
     return found
 
 

@@ -1,0 +1,70 @@
+"""Tokens and lengths: what the models ask of them, and the table that tokens are looked up in."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.shapes import axes
+
+__all__ = ["check_tokens", "embedding", "read_lengths"]
+
+
+def check_tokens(name: str, tokens: Tensor, size: int) -> None:
+    """Raise unless ``tokens`` are ``(b,n)`` numbers of a vocabulary of ``size``.
+
+    >>> check_tokens("source", torch.tensor([[3, 9]]), 7)
+    Traceback (most recent call last):
+        ...
+    regard.errors.ArgumentError: source: token 9, but the vocabulary has 7: tokens are 0 to 6
+    """
+    if not isinstance(tokens, Tensor):
+        raise DtypeError(name, f"expected a torch.Tensor, got {type(tokens).__name__}")
+    if tokens.dtype not in (torch.int64, torch.int32):
+        raise DtypeError(name, f"expected numbers of tokens, got {tokens.dtype}", f"use {name}.long()")
+    if tokens.ndim != 2:
+        fix = f"use {name}[None] for one sentence" if tokens.ndim == 1 else ""
+        raise ShapeError(name, f"expected (b,n), got {axes(tokens.shape)}", fix)
+    if tokens.device.type != "cpu" or torch.compiler.is_compiling() or not tokens.numel():
+        return  # looking would wait for the device, or cannot be traced
+    least, most = (int(end) for end in tokens.aminmax())
+    if least < 0 or most >= size:
+        wrong = least if least < 0 else most
+        raise ArgumentError(
+            name, f"token {wrong}, but the vocabulary has {size}", f"tokens are 0 to {size - 1}"
+        )
+
+
+def read_lengths(lengths: Tensor | None, source: Tensor, least: int = 0) -> Tensor | None:
+    """The lengths of the sentences in ``source (b,s)``, or None where no row of it is padding.
+
+    >>> read_lengths(torch.tensor([3, 3]), torch.zeros(2, 3)) is None
+    True
+    """
+    if lengths is None:
+        return None
+    if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
+        kind = lengths.dtype if isinstance(lengths, Tensor) else type(lengths).__name__
+        raise DtypeError("lengths", f"expected a tensor of whole numbers, got {kind}")
+    b, size = source.shape
+    if lengths.shape != (b,):
+        raise ShapeError(
+            "lengths", f"expected one for each of {b} sentences, ({b},), got {axes(lengths.shape)}"
+        )
+    if torch.compiler.is_compiling() or not b:
+        return lengths
+    low, high = (int(end) for end in lengths.aminmax())
+    if low < least or high > size:
+        wrong = low if low < least else high
+        raise ArgumentError(
+            "lengths", f"expected {least} to {size}, got {wrong}", f"source has {size} columns"
+        )
+    return None if low == size else lengths
+
+
+def embedding(size: int, width: int) -> nn.Embedding:
+    """A table of ``size`` vectors, of about unit length."""
+    table = nn.Embedding(size, width)
+    nn.init.normal_(table.weight, std=width**-0.5)
+    return table

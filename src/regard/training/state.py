@@ -1,0 +1,132 @@
+"""All that changes while a model is trained, and so all that a checkpoint holds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import FileError
+from regard.training.averaging import AveragedWeights
+from regard.training.checkpoints import Checkpoint
+from regard.training.distributed import Processes
+from regard.training.optimizer import optimizer_tensors, restore_optimizer
+from regard.training.options import TrainingOptions
+
+__all__ = ["Progress", "RunState", "random_kept", "seed_everything"]
+
+_TABLES = {"model", "optimizer", "random"}
+
+
+@dataclass
+class Progress:
+    """Where a run is: the numbers of a checkpoint."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0  # of the epoch, the next to be read
+    best: dict[str, float] = field(default_factory=dict)
+    best_step: int = 0
+    stale: int = 0  # validations since the best
+    validated: int = 0  # the step of the last validation
+    seconds: float = 0.0
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Progress:
+        """As saved; the first checkpoints had no ``validated`` and were written after the validation."""
+        return cls(**{"validated": values["step"], **values})
+
+
+@dataclass
+class RunState:
+    """A model in training with its optimizer, its averaged weights (on the first process) and its progress."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    average: AveragedWeights | None
+    progress: Progress = field(default_factory=Progress)
+
+    def snapshot(self, options: TrainingOptions, processes: Processes) -> Checkpoint:
+        """Everything, with the random numbers of all processes: all of them have to call this."""
+        tensors = {
+            "model": dict(_named_once(self.model)),
+            "optimizer": optimizer_tensors(self.optimizer, self.model),
+            **_random_tables(processes),
+        }
+        if self.average is not None:
+            tensors["average"] = self.average.held
+        numbers = {
+            "progress": vars(self.progress),
+            "options": options.to_json(),
+            "world": processes.world,
+        }
+        return Checkpoint(numbers, tensors)
+
+    def restore(self, checkpoint: Checkpoint, options: TrainingOptions, processes: Processes) -> None:
+        """Go back to a snapshot; an error, and nothing changed, if it is of another model."""
+        tensors, own = checkpoint.tensors, dict(_named_once(self.model))
+        if not {"progress", "world"} <= checkpoint.state.keys() or not tensors.keys() >= _TABLES:
+            raise FileError("the checkpoint is not one of a training run: parts of it are missing")
+        _check_same_model(own, tensors["model"])
+        with torch.no_grad():
+            for name, tensor in tensors["model"].items():
+                own[name].copy_(tensor)
+        restore_optimizer(self.optimizer, self.model, tensors["optimizer"])
+        if self.average is not None:
+            self.average.restart(self.model, tensors.get("average"))
+        self.progress = Progress.from_json(checkpoint.state["progress"])
+        if checkpoint.state["world"] == processes.world:
+            _restore_random(tensors, processes)
+        else:  # another number of processes: their random numbers begin anew
+            seed_everything(options.seed, self.progress.step, processes.rank)
+
+
+def _named_once(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Parameters and stored buffers; what two modules share comes once."""
+    yield from model.named_parameters()
+    kept = model.state_dict()
+    yield from ((name, buffer) for name, buffer in model.named_buffers() if name in kept)
+
+
+def _check_same_model(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
+    for name in sorted(own.keys() ^ saved.keys()):
+        where = "it lacks" if name in own else "it has"
+        raise FileError(f"the checkpoint belongs to another model: {where} {name}")
+    for name, tensor in own.items():
+        if tensor.shape != saved[name].shape:
+            sizes = f"{tuple(saved[name].shape)}, in this model {tuple(tensor.shape)}"
+            raise FileError(f"the checkpoint belongs to another model: {name} is {sizes}")
+
+
+# Random numbers
+
+
+def seed_everything(seed: int, step: int, rank: int) -> None:
+    """Seed torch; differently for each process and start, so that none repeats the random numbers of another."""
+    mixed = hashlib.sha256(f"{seed} {step} {rank}".encode()).digest()
+    torch.manual_seed(int.from_bytes(mixed[:8], "big") >> 1)
+
+
+@contextmanager
+def random_kept(device: torch.device) -> Iterator[None]:
+    """Whatever random numbers are drawn within this block, afterwards it is as if none had been."""
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        yield
+
+
+def _random_tables(processes: Processes) -> dict[str, dict[str, Tensor]]:
+    tables = {"random": processes.gather(torch.random.get_rng_state())}
+    if processes.device.type == "cuda":
+        tables["random_cuda"] = processes.gather(torch.cuda.get_rng_state(processes.device))
+    return {name: {str(i): state for i, state in enumerate(states)} for name, states in tables.items()}
+
+
+def _restore_random(tensors: dict[str, dict[str, Tensor]], processes: Processes) -> None:
+    torch.random.set_rng_state(tensors["random"][str(processes.rank)].clone())
+    if processes.device.type == "cuda" and "random_cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random_cuda"][str(processes.rank)].clone(), processes.device)

@@ -1,0 +1,350 @@
+"""Models: batches, padding, causality, gradients, the weights they give, and that all goes through attention()."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+
+import regard.layers._multihead as multihead
+import regard.models.seq2seq as recurrent
+from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.models import Memory, Seen, Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
+
+B, S, T, V, U = 3, 7, 5, 17, 19  # sentences, source, target, the two vocabularies
+LENGTHS = torch.tensor([7, 2, 5])
+
+TRANSFORMERS = {
+    "default": {},
+    "post relu": {"norm": "post", "activation": "relu"},
+    "swiglu": {"activation": "swiglu"},
+    "untied": {"tied_output": False},
+    "one table": {"shared_embeddings": True, "source_size": U},
+    "groups": {"kv_heads": 2},
+    "one group, rotary": {"kv_heads": 1, "positions": "rotary"},
+    **{name: {"positions": name} for name in ("learned", "rotary", "alibi", "relative", "none")},
+    "post relative": {"norm": "post", "positions": "relative", "kv_heads": 2},
+}
+RECURRENT = {
+    f"{cell} {attention} {'fed' if fed else 'unfed'} {layers}": {
+        "cell": cell,
+        "attention": attention,
+        "input_feeding": fed,
+        "encoder_layers": layers,
+        "decoder_layers": layers,
+    }
+    for cell, attention, fed, layers in [
+        ("gru", None, False, 1),
+        ("lstm", None, True, 2),
+        ("gru", "additive", True, 1),
+        ("lstm", "additive", False, 2),
+        ("gru", "dot", True, 2),
+        ("lstm", "scaled_dot", True, 1),
+        ("gru", "bilinear", False, 1),
+        ("lstm", "bilinear", True, 1),
+    ]
+}
+MODELS = {**TRANSFORMERS, **RECURRENT}
+
+
+def build(options: dict, dtype: torch.dtype = torch.float32, seed: int = 0, **more):
+    """A small model in evaluation; options with a ``cell`` are of a Seq2Seq."""
+    torch.manual_seed(seed)
+    options = {"source_size": V, "target_size": U, "dropout": 0.0, **options, **more}
+    if "cell" in options:
+        model = Seq2Seq(Seq2SeqConfig(**{"width": 10, **options}))
+    else:
+        sizes = {"width": 24, "heads": 4, "feed_forward": 13, "encoder_layers": 2, "decoder_layers": 2}
+        model = Transformer(TransformerConfig(**{**sizes, "max_length": 29, **options}))
+    for name, parameter in model.named_parameters():  # nothing is zero or one by chance of its first value
+        if parameter.ndim == 1:
+            torch.nn.init.normal_(parameter, mean=float("norm.weight" in name), std=0.3)
+    return model.to(dtype).eval()
+
+
+def sentences(seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(seed)
+    return torch.randint(V, (B, S)), torch.randint(U, (B, T))
+
+
+def close(a: torch.Tensor, b: torch.Tensor, atol: float | None = None) -> None:
+    atol = atol or (1e-12 if a.dtype == torch.float64 else 1e-5)
+    torch.testing.assert_close(a, b, rtol=0, atol=atol)
+
+
+# ------------------------------------------------------------------- batches
+
+
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_a_padded_sentence_gives_what_it_gives_alone(options):
+    model, (source, target) = build(options, torch.float64), sentences()
+    together = model(source, target, LENGTHS)
+    for b, length in enumerate(LENGTHS.tolist()):
+        alone = model(source[b : b + 1, :length], target[b : b + 1])
+        close(together[b : b + 1], alone)
+
+
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_what_stands_in_the_padding_does_not_matter(options):
+    model, (source, target) = build(options), sentences()
+    padded = torch.arange(S) >= LENGTHS[:, None]
+    found = [
+        model(source.masked_fill(padded, token), target, LENGTHS, seen=[] if token == 2 else None)
+        for token in (0, 1, 2)
+    ]
+    assert found[0].isfinite().all()
+    close(found[0], found[1], 1e-7)
+    close(found[0], found[2])
+
+
+def test_padding_reaches_no_gradient():
+    for options in (TRANSFORMERS["default"], RECURRENT["gru additive fed 1"]):
+        model, (source, target) = build(options), sentences()
+        source = source.clamp(min=1).masked_fill(torch.arange(S) >= LENGTHS[:, None], 0)
+        model(source, target, LENGTHS).square().sum().backward()
+        gradient = model.source_embedding.weight.grad
+        assert gradient is not None
+        assert (gradient[0] == 0).all()
+        assert (gradient[source[0, 0]] != 0).any()
+
+
+def test_a_sentence_of_no_tokens_gives_numbers():
+    model, (source, target) = build({}), sentences()
+    assert model(source, target, torch.tensor([7, 0, 5])).isfinite().all()
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_an_encoder_alone_and_a_decoder_alone(norm):
+    source, target = sentences()
+    encoder = build({"decoder_layers": 0, "norm": norm})
+    assert encoder(source, lengths=LENGTHS).shape == (B, S, V)
+    alone = encoder(source[1:2, :2])
+    close(encoder(source, lengths=LENGTHS)[1:2, :2], alone)
+    decoder = build({"encoder_layers": 0, "norm": norm})
+    assert decoder(target).shape == (B, T, U)
+    close(decoder(target)[:, :2], decoder(target[:, :2]))
+    assert not hasattr(encoder, "decoder")
+    assert not hasattr(decoder, "source_embedding")
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_without_attention_only_one_vector_reaches_the_decoder(cell):
+    model, (source, target) = build({"cell": cell, "attention": None}), sentences()
+    memory = model.encode(source, LENGTHS)
+    assert memory.final is not None
+    whole = model.decode(memory, target)
+    other = Memory(torch.full_like(memory.states, torch.nan), None, None, memory.final)
+    close(model.decode(other, target), whole, 1e-9)
+    other = Memory(memory.states, memory.lengths, None, memory.final + 0.1)
+    assert (model.decode(other, target) - whole).abs().max() > 1e-3
+
+
+def test_with_attention_the_states_reach_the_decoder():
+    model, (source, target) = build(RECURRENT["gru dot fed 2"]), sentences()
+    memory = model.encode(source, LENGTHS)
+    other = replace(memory, states=memory.states + 0.1)
+    assert (model.decode(other, target) - model.decode(memory, target)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "options", [{**MODELS[name]} for name in ("default", "gru additive fed 1", "lstm additive unfed 2")]
+)
+def test_both_directions_of_the_source_matter(options):
+    """The first token's meaning depends on the last one, and the other way round."""
+    model, (source, _) = build(options), sentences()
+    states = model.encode(source).states
+    for changed, looked in ((0, S - 1), (S - 1, 0)):
+        other = source.clone()
+        other[:, changed] = (other[:, changed] + 1) % V
+        assert (model.encode(other).states[:, looked] - states[:, looked]).abs().amax(-1).min() > 1e-6
+
+
+# ------------------------------------------------------------------- causality and gradients
+
+
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_no_token_depends_on_a_later_one(options):
+    model, (source, target) = build(options, torch.float64), sentences()
+    whole = model(source, target, LENGTHS)
+    for t in range(1, T):
+        other = target.clone()
+        other[:, t:] = (other[:, t:] + 1) % U
+        changed = model(source, other, LENGTHS)
+        close(changed[:, :t], whole[:, :t])
+        assert (changed[:, t] - whole[:, t]).abs().amax(-1).min() > 1e-6
+
+
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_every_parameter_has_a_gradient(options):
+    model, (source, target) = build(options).train(), sentences()
+    torch.nn.functional.cross_entropy(
+        model(source, target, LENGTHS).flatten(0, 1), target.roll(-1, 1).flatten()
+    ).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        if name.endswith("W_k.bias") and model.config.positions != "rotary":
+            continue  # adds the same to all scores of a query, which the softmax does not see
+        assert parameter.grad.abs().max() > 1e-9, name
+
+
+@pytest.mark.parametrize("part", [{"decoder_layers": 0}, {"encoder_layers": 0}], ids=["encoder", "decoder"])
+def test_every_parameter_of_one_part_has_a_gradient(part):
+    model, (source, _) = build({"positions": "learned", **part}).train(), sentences()
+    model(source).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert name.endswith("W_k.bias") or parameter.grad.abs().max() > 1e-9, name
+
+
+@pytest.mark.parametrize("name", ["post relative", "swiglu", "gru additive fed 1", "lstm scaled_dot fed 1"])
+def test_gradients_are_the_slopes_of_central_differences(name):
+    model, (source, target) = build(MODELS[name], torch.float64), sentences()
+
+    def loss() -> torch.Tensor:
+        scores = model(source, target, LENGTHS).flatten(0, 1)
+        return torch.nn.functional.cross_entropy(scores, target.roll(-1, 1).flatten())
+
+    loss().backward()
+    torch.manual_seed(3)
+    for each, parameter in model.named_parameters():
+        direction = torch.randn_like(parameter)
+        with torch.no_grad():
+            ends = []
+            for step in (1e-5, -2e-5):
+                parameter += step * direction
+                ends.append(loss().item())
+            parameter += 1e-5 * direction
+        slope = (ends[0] - ends[1]) / 2e-5
+        assert parameter.grad is not None
+        assert slope == pytest.approx((parameter.grad * direction).sum().item(), rel=1e-5, abs=1e-8), each
+
+
+# ------------------------------------------------------------------- what was attended to
+
+
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_all_attention_is_seen_under_a_name_of_its_own(options):
+    model, (source, target) = build(options), sentences()
+    seen: list[Seen] = []
+    with_weights = model(source, target, LENGTHS, seen=seen)
+    close(with_weights, model(source, target, LENGTHS))
+    names = [one.name for one in seen]
+    if isinstance(model, Seq2Seq):
+        assert names == ([] if model.attention is None else ["decoder.0.cross"])
+    else:
+        encoder = [f"encoder.{i}.self" for i in range(2)]
+        assert names == encoder + [f"decoder.{i}.{kind}" for i in range(2) for kind in ("causal", "cross")]
+    for one in seen:
+        queries, keys = {"self": (S, S), "causal": (T, T), "cross": (T, S)}[one.kind]
+        heads = 1 if isinstance(model, Seq2Seq) else 4
+        assert one.weights.shape == (B, heads, queries, keys)
+        assert one.name == f"{'encoder' if one.kind == 'self' else 'decoder'}.{one.layer}.{one.kind}"
+        close(one.weights.sum(-1), torch.ones(B, heads, queries))
+        if one.kind == "causal":
+            assert (one.weights.triu(1) == 0).all()
+        else:
+            hidden = (torch.arange(S) >= LENGTHS[:, None])[:, None, None]
+            assert (one.weights * hidden == 0).all()
+            assert (one.weights.masked_fill(hidden, 1) > 0).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["default", "alibi", "gru additive fed 1", "lstm additive unfed 2", "gru bilinear unfed 1"]
+)
+def test_everything_goes_through_attention(name, monkeypatch):
+    module = recurrent if "cell" in MODELS[name] else multihead
+    model, (source, target) = build(MODELS[name]), sentences()
+    calls = []
+    for function in ("attention", "attention_with_weights"):
+        real = getattr(module, function)
+
+        def counted(*args, _real=real, _name=function, **kwargs):
+            calls.append(_name)
+            return _real(*args, **kwargs)
+
+        monkeypatch.setattr(module, function, counted)
+    expected = 1 if "unfed" in name else T if "cell" in MODELS[name] else 6
+    model(source, target, LENGTHS)
+    assert calls == ["attention"] * expected
+    calls.clear()
+    model(source, target, LENGTHS, seen=[])
+    assert calls == ["attention_with_weights"] * expected
+
+
+# ------------------------------------------------------------------- wrong calls
+
+
+def errors() -> list:
+    source, target = sentences()
+    both, encoder, decoder = {}, {"decoder_layers": 0}, {"encoder_layers": 0}
+    gru = RECURRENT["gru dot fed 2"]
+    zero = torch.tensor([7, 0, 5])
+    return [
+        (both, (source,), ArgumentError, "target: expected (b,t), got None: a decoder needs"),
+        (decoder, (source, target), ArgumentError, "target: this model has no encoder: give its sequence as"),
+        (decoder, (source, None, LENGTHS), ArgumentError, "lengths: this model has no encoder: leave it out"),
+        (
+            encoder,
+            (source, target),
+            ArgumentError,
+            "model: it has no decoder: build it with decoder_layers of",
+        ),
+        (both, (source[0], target), ShapeError, "source: expected (b,n), got (7): use source[None] for one"),
+        (gru, (source, target[0]), ShapeError, "target: expected (b,n), got (5): use target[None] for one"),
+        (both, (source.float(), target), DtypeError, "source: expected numbers of tokens, got torch.float32"),
+        (gru, ([[1]], target), DtypeError, "source: expected a torch.Tensor, got list"),
+        (both, (source + V, target), ArgumentError, "but the vocabulary has 17: tokens are 0 to 16"),
+        (gru, (source, target - U), ArgumentError, "but the vocabulary has 19: tokens are 0 to 18"),
+        (both, (source, target, LENGTHS + 1), ArgumentError, "lengths: expected 0 to 7, got 8: source has 7"),
+        (both, (source, target, -LENGTHS), ArgumentError, "lengths: expected 0 to 7, got -7: source has 7"),
+        (gru, (source, target, zero), ArgumentError, "lengths: expected 1 to 7, got 0: source has 7 columns"),
+        (
+            both,
+            (source, target, LENGTHS[:2]),
+            ShapeError,
+            "lengths: expected one for each of 3 sentences, (3,)",
+        ),
+        (
+            gru,
+            (source, target, [7, 2, 5]),
+            DtypeError,
+            "lengths: expected a tensor of whole numbers, got list",
+        ),
+        (
+            gru,
+            (source, target, LENGTHS / 1),
+            DtypeError,
+            "lengths: expected a tensor of whole numbers, got torch",
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("options", "args", "kind", "text"), errors(), ids=itertools.count())
+def test_wrong_calls_say_what_is_wrong(options, args, kind, text):
+    with pytest.raises(kind) as raised:
+        build(options)(*args)
+    assert text in str(raised.value)
+
+
+def test_a_decoder_asks_for_its_memory_and_for_no_other():
+    source, target = sentences()
+    both, decoder = build({}), build({"encoder_layers": 0})
+    for call in (lambda: both.decode(None, target), lambda: both.start(None)):
+        with pytest.raises(ArgumentError, match="memory: expected what encode"):
+            call()
+    with pytest.raises(ArgumentError, match="memory: this model has no encoder: give None"):
+        decoder.start(both.encode(source))
+    with pytest.raises(ArgumentError, match="model: it has no encoder"):
+        decoder.encode(source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_compiled_it_gives_the_same(positions):
+    model, (source, target) = build({"positions": positions}), sentences()
+    compiled = torch.compile(model)
+    with torch.no_grad():
+        close(compiled(source, target, LENGTHS), model(source, target, LENGTHS))
+        close(compiled(source, target), model(source, target))

@@ -1,0 +1,273 @@
+"""Models as folders: what is written, what comes back, and what is said where it cannot."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from test_models import LENGTHS, MODELS, build, close, sentences
+
+from regard import files
+from regard.errors import ArgumentError, FileError, UnknownNameError
+from regard.models import Seq2Seq, Transformer, load_model
+from regard.models.pretrained import CONFIG, WEIGHTS
+
+
+def save(folder: Path, options: dict | None = None, **more):
+    model = build(options or {})
+    model.save_pretrained(folder, **more)
+    return model
+
+
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_what_is_saved_comes_back_bit_for_bit(options, tmp_path):
+    model, (source, target) = save(tmp_path / "a" / "b", options), sentences()
+    again = load_model(tmp_path / "a" / "b")
+    assert type(again) is type(model)
+    assert again.config == model.config
+    assert not again.training
+    expected, found = model.state_dict(), again.state_dict()
+    assert list(expected) == list(found)
+    for name, tensor in expected.items():
+        assert torch.equal(tensor, found[name]), name
+        assert found[name].dtype == torch.float32
+    assert all(parameter.requires_grad for parameter in again.parameters())
+    close(again(source, target, LENGTHS), model(source, target, LENGTHS), 1e-6)  # torch's sums heed alignment
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_halves_the_file_and_loads_as_float32(dtype, tmp_path):
+    options = {"width": 120, "feed_forward": 211}
+    model = save(tmp_path / "whole", options)
+    model.save_pretrained(tmp_path / "half", dtype=dtype)
+    whole, half = ((tmp_path / name / WEIGHTS).stat().st_size for name in ("whole", "half"))
+    assert whole / half == pytest.approx(2, rel=0.03)
+    again = load_model(tmp_path / "half")
+    for name, parameter in again.named_parameters():
+        assert parameter.dtype == torch.float32
+        assert torch.equal(parameter, model.get_parameter(name).to(getattr(torch, dtype)).float()), name
+
+
+def test_numbers_too_large_for_float16_are_not_lost(tmp_path):
+    model = build({})
+    torch.nn.init.constant_(model.output.bias, 1e5)
+    with pytest.raises(
+        ArgumentError, match="dtype: output.bias has numbers too large for float16: use bfloat16"
+    ):
+        model.save_pretrained(tmp_path, dtype="float16")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["one table", "default", "untied", "gru dot fed 2"])
+def test_tied_weights_are_stored_once_and_tied_again(name, tmp_path):
+    options = MODELS[name]
+    model = save(tmp_path, options)
+    stored = load_file(tmp_path / WEIGHTS)
+    parameters = sum(parameter.numel() for parameter in model.parameters())  # each of them once
+    assert sum(tensor.numel() for tensor in stored.values()) == parameters
+    again = load_model(tmp_path)
+    tied = name != "untied"
+    for one in (model, again):
+        assert (one.output.weight is one.target_embedding.weight) == tied
+        assert (one.source_embedding.weight is one.target_embedding.weight) == (name == "one table")
+    if tied:
+        with torch.no_grad():
+            again.output.weight[3] = 5.0
+        assert (again.target_embedding.weight[3] == 5.0).all()
+    assert len(list(again.parameters())) == len(list(model.parameters()))
+
+
+def test_loading_draws_no_random_numbers(tmp_path, monkeypatch):
+    for options in (MODELS["post relative"], MODELS["learned"], MODELS["lstm additive unfed 2"]):
+        save(tmp_path, options)
+        before = torch.random.get_rng_state()
+        load_model(tmp_path)
+        assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_a_loaded_model_can_be_trained_and_saved_again(tmp_path):
+    save(tmp_path, MODELS["one table"])
+    model, (source, target) = load_model(tmp_path).train(), sentences()
+    model(source, target).square().sum().backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    model.save_pretrained(tmp_path)
+    again = load_model(tmp_path)
+    assert torch.equal(again.output.weight, model.output.weight)
+
+
+def test_extra_settings_go_into_the_file_and_never_over_the_model(tmp_path):
+    model = save(tmp_path, extra={"task": "translate", "model": {"kind": "other"}, "名": "é"})
+    settings = json.loads((tmp_path / CONFIG).read_text(encoding="utf-8"))
+    assert settings == {"model": model.config.to_json(), "task": "translate", "名": "é"}
+    assert "é" in (tmp_path / CONFIG).read_text(encoding="utf-8")
+
+
+def test_a_class_loads_its_own_kind(tmp_path):
+    save(tmp_path, MODELS["gru dot fed 2"])
+    assert isinstance(Seq2Seq.from_pretrained(tmp_path), Seq2Seq)
+    with pytest.raises(
+        ArgumentError, match=r"holds a Seq2Seq, not a Transformer: use Seq2Seq.from_pretrained"
+    ):
+        Transformer.from_pretrained(tmp_path)
+    with pytest.raises(UnknownNameError, match="dtype: unknown name 'float15': did you mean 'float16'"):
+        build({}).save_pretrained(tmp_path, dtype="float15")
+
+
+# ------------------------------------------------------------------- files that are not as they should be
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def change_tensors(change):
+    def changed(path: Path) -> None:
+        tensors = load_file(path)
+        change(tensors)
+        save_file(tensors, path)
+
+    return changed
+
+
+def change_settings(change):
+    def changed(path: Path) -> None:
+        settings = json.loads(path.read_text())
+        change(settings)
+        path.write_text(json.dumps(settings))
+
+    return changed
+
+
+BROKEN = {
+    "weights missing": (WEIGHTS, Path.unlink, "no such file"),
+    "weights cut short": (WEIGHTS, cut, "cut short or not a safetensors file"),
+    "weights cut to nothing": (WEIGHTS, lambda path: path.write_bytes(b""), "cut short or not a safetensors"),
+    "weights of another kind": (
+        WEIGHTS,
+        lambda path: path.write_text("hello" * 99),
+        "not a safetensors file",
+    ),
+    "a tensor missing": (
+        WEIGHTS,
+        change_tensors(lambda t: t.pop("encoder.norm.bias")),
+        "encoder.norm.bias is missing: the file belongs to another model",
+    ),
+    "a tensor too many": (
+        WEIGHTS,
+        change_tensors(lambda t: t.update(more=torch.ones(1))),
+        "more is not a part of this model: the file belongs to another one",
+    ),
+    "a tensor of another size": (
+        WEIGHTS,
+        change_tensors(lambda t: t.update({"encoder.norm.bias": torch.ones(5)})),
+        "encoder.norm.bias is (5,), the settings say (24,)",
+    ),
+    "settings missing": (CONFIG, Path.unlink, "no such file: is this the folder of a model?"),
+    "settings cut short": (CONFIG, cut, "not JSON, or cut short"),
+    "settings in Latin-1": (
+        CONFIG,
+        lambda path: path.write_bytes(b'{"a": "\xe9"}'),
+        "not JSON, or cut short",
+    ),
+    "settings a list": (CONFIG, lambda path: path.write_text("[]"), "expected a JSON object, got list"),
+    "settings of nothing": (
+        CONFIG,
+        lambda path: path.write_text("{}"),
+        "not the settings of a model of Regard",
+    ),
+    "kind a list": (
+        CONFIG,
+        change_settings(lambda s: s["model"].update(kind=[])),
+        "not the settings of a model of Regard (kind is [])",
+    ),
+    "another kind": (
+        CONFIG,
+        change_settings(lambda s: s["model"].update(kind="rnn")),
+        "not the settings of a model of Regard (kind is 'rnn')",
+    ),
+    "settings of another kind": (
+        CONFIG,
+        change_settings(lambda s: s["model"].update(kind="seq2seq")),
+        "config.json: heads: not a setting of a seq2seq",
+    ),
+    "a setting missing": (
+        CONFIG,
+        change_settings(lambda s: s["model"].pop("source_size")),
+        "config.json: source_size: missing from the settings of a transformer",
+    ),
+    "a setting wrong": (
+        CONFIG,
+        change_settings(lambda s: s["model"].update(heads=7)),
+        "config.json: heads: 7 heads do not divide width = 24",
+    ),
+    "a setting of another size": (
+        CONFIG,
+        change_settings(lambda s: s["model"].update(encoder_layers=3)),
+        "encoder.layers.2.self_attention.W_q.weight is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "change", "text"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_folder_says_which_file_and_why(name, change, text, tmp_path):
+    save(tmp_path)
+    change(tmp_path / name)
+    with pytest.raises(FileError) as raised:
+        load_model(tmp_path)
+    assert text in str(raised.value)
+    assert str(tmp_path / name) in str(raised.value) or "is missing" in text
+
+
+def test_a_file_in_the_place_of_a_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(FileError, match="file.*: cannot be made"):
+            build({}).save_pretrained(folder)
+        with pytest.raises(FileError, match="config.json: "):
+            load_model(folder)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / CONFIG).mkdir()
+    with pytest.raises(FileError, match="config.json: cannot be read: Is a directory"):
+        load_model(tmp_path / "model")
+
+
+def test_a_folder_without_rights(tmp_path, monkeypatch):
+    save(tmp_path)
+
+    def refuse(*args, **kwargs):
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files.tempfile, "mkstemp", refuse)
+        with pytest.raises(FileError, match="cannot write in .*: Permission denied"):
+            build({}).save_pretrained(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_text", refuse)
+        with pytest.raises(FileError, match="config.json: cannot be read: Permission denied"):
+            load_model(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("regard.models.pretrained.load_file", refuse)
+        with pytest.raises(FileError, match="model.safetensors: cannot be read: Permission denied"):
+            load_model(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "mkdir", refuse)
+        with pytest.raises(FileError, match="new: cannot be made: Permission denied"):
+            build({}).save_pretrained(tmp_path / "new")
+
+
+def test_a_stopped_program_leaves_the_old_file(tmp_path, monkeypatch):
+    old = save(tmp_path)
+
+    def stopped(tensors, path):
+        Path(path).write_bytes(b"half of it")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("regard.models.pretrained.save_file", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        build({}, seed=5).save_pretrained(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == sorted([CONFIG, WEIGHTS])
+    assert torch.equal(load_model(tmp_path).output.weight, old.output.weight)
