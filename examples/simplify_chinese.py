@@ -16,7 +16,9 @@ from regard.text import read_lines
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("file", help="a TSV file, compressed or not, or - for standard input")
-    parser.add_argument("--column", type=int, default=1, help="which column is Chinese, from 0 on (default 1)")
+    parser.add_argument(
+        "--column", type=int, default=1, help="which column is Chinese, from 0 on (default 1)"
+    )
     given = parser.parse_args()
     try:
         from opencc import OpenCC

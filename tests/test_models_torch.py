@@ -133,3 +133,44 @@ def test_a_recurrent_step_is_the_oracles(kind, fed):
         seen: list = []
         close(model.step(target[:, t : t + 1], state, seen=seen)[:, 0], found)
         close(seen[0].weights[:, 0], torch.from_numpy(weights))
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
+@torch.no_grad()
+def test_feed_forward_by_hand(activation):
+    layer = build({"activation": activation}, torch.float64).encoder.layers[0].feed_forward
+    x = torch.randn(2, 3, 24, dtype=torch.float64)
+    wide = x @ layer.widen.weight.T + layer.widen.bias
+    if activation == "relu":
+        wide = wide.clamp(min=0)
+    elif activation == "gelu":
+        wide = wide * (1 + torch.erf(wide / 2**0.5)) / 2
+    else:
+        wide = wide[..., :13] * wide[..., 13:] / (1 + torch.exp(-wide[..., 13:]))
+    close(layer(x), wide @ layer.narrow.weight.T + layer.narrow.bias)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "relative", "none"])
+@torch.no_grad()
+def test_positions_tell_the_order(positions):
+    """Of a source and its mirror image; ALiBi knows only how far, so that to it they are the same."""
+    model, (source, _) = build({"positions": positions}, torch.float64), sentences()
+    if positions == "relative":
+        torch.nn.init.normal_(model.encoder.bias.table.weight)
+    states = model.encode(source).states
+    turned = source[:, torch.randperm(S, generator=torch.Generator().manual_seed(1))]
+    mixed = model.encode(turned).states
+    difference = (states.sort(dim=1).values - mixed.sort(dim=1).values).abs().max()
+    assert (difference < 1e-9) == (positions == "none")
+    mirrored = model.encode(source.flip(1)).states.flip(1)
+    assert ((mirrored - states).abs().max() < 1e-9) == (positions in ("none", "alibi"))
+
+
+@torch.no_grad()
+def test_relative_positions_of_the_decoder_look_back_only():
+    """All of its buckets are for what came before: 32 distances apart, where the encoder has 16 each way."""
+    model = build({"positions": "relative"}, torch.float64)
+    back = -torch.arange(16)
+    assert model.decoder.bias.bucket(back).unique().numel() == 16
+    assert model.encoder.bias.bucket(back).unique().numel() < 16
+    assert model.encoder.bias.bucket(-back[1:]).min() > model.encoder.bias.bucket(back).max()

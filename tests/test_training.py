@@ -379,6 +379,16 @@ def test_going_on_forgets_what_came_after_and_repairs_the_last_line(tmp_path):
     assert lines(tmp_path) == entries[:2]
 
 
+def test_the_speed_is_that_of_all_steps_since_the_last_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "_REPORT_EVERY", 4)
+    clock = iter(range(1000))
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: float(next(clock)))  # each step takes a second
+    run(tmp_path, steps=8, validate_every=8)
+    counts = [len(batch[0]) for epoch in (0, 1) for batch in ToyTask().batches(epoch, 0, 0, 1)]
+    speeds = [line["tokens_per_second"] for line in lines(tmp_path) if "learning_rate" in line]
+    assert speeds == [round(sum(counts[:4]) / 4), round(sum(counts[4:8]) / 4)]
+
+
 def test_no_bar_where_the_error_stream_is_no_terminal(tmp_path, capsys):
     train(toy(), ToyTask(), options(steps=2), tmp_path)
     said = capsys.readouterr()

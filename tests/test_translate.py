@@ -285,6 +285,15 @@ def test_training_writes_a_translator_that_works(tmp_path, options):
     assert settings_of_run(tmp_path) == settings
 
 
+def test_a_folder_with_a_run_is_refused_before_anything_in_it_changes(tmp_path):
+    train_translator(TranslationSettings(**TINY), tmp_path, show=False)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    other = TranslationSettings(**{**TINY, "embedded": 200, "width": 32})
+    with pytest.raises(FileError, match="holds a run already"):
+        train_translator(other, tmp_path, show=False)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def test_a_resumed_run_keeps_what_defines_it(tmp_path):
     train_translator(TranslationSettings(**TINY), tmp_path, show=False)
     assert settings_of_run(tmp_path, {"steps": 5}).steps == 5

@@ -39,6 +39,8 @@ def translate(
     if os.environ.get("RANK", "0") != "0":  # one of several processes: the first one speaks
         return
     numbers = ", ".join(f"{name} {value:.2f}" for name, value in outcome.best.items())
+    if outcome.stopped == "interrupted" and outcome.step == 0:
+        raise Interrupted("interrupted before the first step: there is nothing to save yet")
     if outcome.stopped == "interrupted":
         raise Interrupted(
             f"interrupted at step {outcome.step} and saved: go on with  regard train translate --resume --out {out}"

@@ -21,7 +21,16 @@ from regard.training.options import TrainingOptions
 from regard.training.progress import Journal
 from regard.training.state import Progress, RunState
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "refuse_a_run"]
+
+
+def refuse_a_run(path: Path) -> None:
+    """See that a folder holds no run yet: a new one would spoil it."""
+    newest = latest_checkpoint(path / "checkpoints")
+    if newest:
+        raise FileError(
+            f"{path} holds a run already, at {newest.name}: go on with it (--resume), or choose another folder"
+        )
 
 
 class RunFolder:
@@ -65,12 +74,8 @@ class RunFolder:
 
     def _found(self, resume: bool) -> Found | None:
         """The checkpoint to go on from."""
-        newest = latest_checkpoint(self.checkpoints)
-        if newest and not resume:
-            raise FileError(
-                f"{self.path} holds a run already, at {newest.name}: go on with it (--resume), "
-                "or choose another folder"
-            )
+        if not resume:
+            refuse_a_run(self.path)
         found = newest_whole(self.checkpoints)
         if resume and not found:
             raise FileError(f"{self.path}: there is no checkpoint to resume from")

@@ -101,6 +101,7 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, options)
         self.state = RunState(self.model, self.optimizer, average)
         self.stop = StopRequest()
+        self.since_note = [0, 0.0]  # tokens and seconds since the last line of metrics.jsonl
 
     def run(self, *, resume: bool) -> Outcome:
         """Train to the end, to the point where nothing improves, or until interrupted."""
@@ -275,11 +276,13 @@ class Trainer:
         return contextlib.nullcontext() if average is None else average.in_place_of(self.model)
 
     def _report(self, loss: float, tokens: int, seconds: float) -> None:
-        speed, p = tokens / seconds, self.state.progress
-        self.bar.update(p.step, loss, speed)
+        p = self.state.progress
+        self.since_note = [self.since_note[0] + tokens, self.since_note[1] + seconds]
+        self.bar.update(p.step, loss, tokens / seconds)
         if self.processes.first and p.step % _REPORT_EVERY == 0:
-            rate = self.optimizer.param_groups[0]["lr"]
+            rate, speed = self.optimizer.param_groups[0]["lr"], self.since_note[0] / self.since_note[1]
             self._note(loss=loss, learning_rate=rate, tokens_per_second=round(speed))
+            self.since_note = [0, 0.0]
 
     def _note(self, **values: float) -> None:
         p = self.state.progress

@@ -16,7 +16,6 @@ from regard.text import PairData, Skipped, Vocabulary, load_vocabulary, read_pai
 __all__ = ["TranslationData", "prepare", "reader"]
 
 VOCABULARY_TEXTS = 400_000  # sentences that a vocabulary is learnt from, at most
-VALIDATION = 2000  # pairs of the embedded corpus to validate on
 Pairs = Iterable[tuple[str, str]]
 
 
@@ -84,7 +83,7 @@ def validation_pairs(settings: TranslationSettings) -> Iterator[tuple[str, str]]
     elif settings.data:
         raise ArgumentError("valid", "not given", "name a file of pairs that are not in the training data")
     else:
-        yield from embedded_pairs(settings, "valid", VALIDATION)
+        yield from embedded_pairs(settings, "valid", settings.validate_sentences)
 
 
 def reader(

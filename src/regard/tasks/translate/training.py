@@ -19,6 +19,7 @@ from regard.tasks.translate.settings import TranslationSettings
 from regard.tasks.translate.task import TranslationTask
 from regard.training import Outcome, TrainingOptions, train
 from regard.training.distributed import Processes
+from regard.training.folder import refuse_a_run
 
 __all__ = ["DEFAULTS", "build_model", "settings_of_run", "train_translator", "with_defaults"]
 
@@ -51,7 +52,7 @@ def train_translator(
     options = TrainingOptions(**settings.part(TrainingOptions))
     processes = Processes.join()
     try:
-        processes.on_first(lambda: _begin(settings, folder))
+        processes.on_first(lambda: _begin(settings, folder, resume))
         data = prepare(settings, folder)  # the others find it ready, or on another machine make their own
         torch.manual_seed(settings.seed)
         model = build_model(settings, data)
@@ -60,8 +61,10 @@ def train_translator(
         processes.leave()
 
 
-def _begin(settings: TranslationSettings, folder: Path) -> None:
+def _begin(settings: TranslationSettings, folder: Path, resume: bool) -> None:
     """Make the folder, the vocabularies and the cache, and write down the settings."""
+    if not resume:
+        refuse_a_run(folder)  # before its vocabularies and settings are replaced
     make_folder(folder)
     prepare(settings, folder)
     text = json.dumps(asdict(settings), indent=2) + "\n"
