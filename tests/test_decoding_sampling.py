@@ -95,11 +95,17 @@ def test_the_likeliest_alone_is_greedy(name, options):
             assert other.log_probability == pytest.approx(one.log_probability)
 
 
-@pytest.mark.parametrize("temperature", [1e-300, 1e-30, 1e30])
-def test_extreme_temperatures_give_tokens(temperature):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("temperature", [1e-320, 1e-300, 1e-38, 1e30])
+def test_extreme_temperatures_give_tokens(temperature, dtype):
+    toy = Toy(size=211, sharp=0.1)  # no token is likely: all scores are far below 0
+    toy.table = toy.table.to(dtype)
     options = DecodingOptions(sample=True, n_best=3, temperature=temperature)
-    (found,) = decode(Toy(size=6, never=0.3), None, [3], options, **KEYS)
+    (found,) = decode(toy, None, [3], options, **KEYS)
     assert all(math.isfinite(one.log_probability) for one in found)
+    if temperature < 1:
+        (greedy,) = decode(toy, None, [3], DecodingOptions(beams=1), **KEYS)
+        assert {tuple(one.tokens) for one in found} == {tuple(greedy[0].tokens)}
 
 
 def test_the_seed_decides():

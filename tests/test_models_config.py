@@ -164,6 +164,7 @@ def test_elsewhere_torch_drops():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # from within torch, while it compiles
 def test_compiled_torch_drops():
     torch.manual_seed(0)
     kept = torch.compile(dropout)(torch.ones(50_000), 0.25)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -138,7 +140,7 @@ def test_a_recurrent_step_is_the_oracles(kind, fed):
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
 @torch.no_grad()
 def test_feed_forward_by_hand(activation):
-    layer = build({"activation": activation}, torch.float64).encoder.layers[0].feed_forward
+    layer: Any = build({"activation": activation}, torch.float64).encoder.layers[0].feed_forward
     x = torch.randn(2, 3, 24, dtype=torch.float64)
     wide = x @ layer.widen.weight.T + layer.widen.bias
     if activation == "relu":

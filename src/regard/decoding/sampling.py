@@ -89,7 +89,8 @@ def _draw(scores: Tensor, options: DecodingOptions, chance: torch.Generator) -> 
     most = scores.amax(dim=-1, keepdim=True)
     if bool(most.isnan().any()):
         raise ArgumentError("model", "its scores are not numbers (NaN)")
-    scores = (scores - most.clamp(min=torch.finfo(scores.dtype).min)) / options.temperature
+    numbers = torch.finfo(scores.dtype)
+    scores = (scores - most.clamp(min=numbers.min)) / max(options.temperature, numbers.tiny)
     scores = torch.where(most > -torch.inf, scores, 0.0)
     places = None
     if options.top_k or options.top_p < 1:
