@@ -8,6 +8,7 @@ Needs OpenCC in Python:  pip install opencc-python-reimplemented
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 
 from regard.text import read_lines
@@ -21,10 +22,10 @@ def main() -> None:
     )
     given = parser.parse_args()
     try:
-        from opencc import OpenCC
+        opencc = importlib.import_module("opencc")
     except ImportError:
         sys.exit("this needs OpenCC: install it with  pip install opencc-python-reimplemented")
-    simplify = OpenCC("t2s").convert
+    simplify = opencc.OpenCC("t2s").convert
     for line in read_lines(given.file):
         columns = line.split("\t")
         if given.column < len(columns):
