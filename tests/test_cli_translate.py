@@ -270,5 +270,6 @@ def test_pack(tmp_path, model):
 
 
 def test_completion_is_offered():
-    result = run("--show-completion", "bash")
-    assert "complete" in result.stdout + result.stderr
+    result = run(_REGARD_COMPLETE="source_bash")
+    assert "complete" in result.stdout
+    assert "regard" in result.stdout
