@@ -426,7 +426,8 @@ def test_every_name_of_the_room_is_there():
 
     for name in regard.text.__all__:
         assert getattr(regard.text, name).__name__ == name
-    assert set(regard.text.__all__) == set(regard.text._HOME_OF) <= set(dir(regard.text))
+    assert {name for names in regard.text._HOMES.values() for name in names} == set(regard.text.__all__)
+    assert set(regard.text.__all__) <= set(dir(regard.text))
     with pytest.raises(AttributeError, match="has no attribute 'Vocab'"):
         getattr(regard.text, "Vocab")  # noqa: B009
 

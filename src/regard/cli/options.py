@@ -79,7 +79,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         elif path.suffix == ".json":
             values = json.loads(text)
         elif path.suffix in (".yaml", ".yml"):
-            values = _yaml().safe_load(text)
+            values = _read_yaml(text)
         else:
             raise ArgumentError("options", f"expected a .yaml, .toml or .json file, got {path.name}")
     except (ValueError, tomllib.TOMLDecodeError) as error:
@@ -91,21 +91,16 @@ def _parsed(path: Path) -> dict[str, Any]:
     return values
 
 
-def _yaml() -> Any:
+def _read_yaml(text: str) -> Any:
     try:
         import yaml
     except ImportError:
         raise MissingExtraError("pyyaml", "text", "an option file in YAML (TOML needs nothing)") from None
 
-    class Module:
-        @staticmethod
-        def safe_load(text: str) -> Any:
-            try:
-                return yaml.safe_load(text)
-            except yaml.YAMLError as error:
-                raise ValueError(" ".join(str(error).split())) from None
-
-    return Module
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
 
 
 def _checked(values: dict[str, Any], settings: type, path: Path) -> dict[str, Any]:

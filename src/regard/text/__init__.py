@@ -5,8 +5,9 @@ The names are imported when they are first used, so that this loads neither torc
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from regard._lazy import lazily
 
 if TYPE_CHECKING:
     from regard.text.batches import Batch, BucketedBatches, PairData, pad_sequences
@@ -36,7 +37,6 @@ _HOMES: dict[str, list[str]] = {
         "train_vocabulary",
     ],
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Batch",
@@ -57,13 +57,7 @@ __all__ = [
     "train_vocabulary",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'regard.text' has no attribute {name!r}", name=name, obj=None)
-    value = getattr(importlib.import_module(f"regard.text.{_HOME_OF[name]}"), name)
-    globals()[name] = value  # next time the name is found without coming here
-    return value
+__getattr__ = lazily(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -49,3 +49,7 @@ __getattr__ = lazily(
         "translator": ["Translation", "Translator"],
     },
 )
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
