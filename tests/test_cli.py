@@ -1,15 +1,20 @@
 """The command line, run as a user runs it: exit codes, one line for an error, pictures that are there."""
 
+import contextlib
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import warnings
+from unittest import mock
 
 import pytest
 
 import regard
+from regard.cli import main
 from regard.learn import tour
 
 
@@ -24,6 +29,21 @@ def run(*words: str, cwd=None, code: str = "from regard.cli import main; main()"
         encoding="utf-8",
         timeout=120,
     )
+
+
+def run_here(*words: str, cwd=None, **environment: str):
+    """The command in this process: what a test takes that is about the answer, not about starting."""
+    out, errors = io.StringIO(), io.StringIO()
+    with (
+        contextlib.chdir(cwd or os.getcwd()),
+        mock.patch.dict(os.environ, {"COLUMNS": "100", **environment}),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(errors),
+        warnings.catch_warnings(action="error"),
+        pytest.raises(SystemExit) as left,
+    ):
+        main(words)
+    return subprocess.CompletedProcess(words, left.value.code, out.getvalue(), errors.getvalue())
 
 
 def assert_one_line(result, exit_code: int, *parts: str):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 import torch
-from test_cli import assert_one_line, run
+from test_cli import assert_one_line, run, run_here
 
 from regard.models import Transformer, TransformerConfig
 from regard.tasks.translate import Translator
@@ -56,14 +56,14 @@ def model(tmp_path_factory):
 
 
 def translate(model, *words, **options):
-    return run("translate", "--model", str(model), *words, **options)
+    return run_here("translate", "--model", str(model), *words, **options)
 
 
 # ---- translate
 
 
 def test_sentences_on_the_line_come_back_in_order(model):
-    result = translate(model, "A dog.", "A cat.", "--json")
+    result = run("translate", "--model", str(model), "A dog.", "A cat.", "--json")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["source"] for line in lines] == ["A dog.", "A cat."]
     assert "2 sentences in" in result.stderr
@@ -141,7 +141,7 @@ def test_a_very_long_line_is_translated_in_pieces(model, tmp_path):
 )
 def test_errors_of_translate_are_one_line(model, tmp_path, words, parts):
     words = words if "--to" in words or "--model" in words else ["--model", str(model), *words]
-    assert_one_line(run("translate", *words, cwd=tmp_path), 1, *parts)
+    assert_one_line(run_here("translate", *words, cwd=tmp_path), 1, *parts)
 
 
 def test_wrong_encoding_is_told_after_the_lines_before_it(model, tmp_path):
@@ -163,11 +163,11 @@ def test_a_model_cut_short(model, tmp_path):
 
 
 def test_models_are_listed(model):
-    result = run("models", "--json", REGARD_MODELS=str(model.parent))
+    result = run_here("models", "--json", REGARD_MODELS=str(model.parent))
     found = {one["name"]: one for one in map(json.loads, result.stdout.splitlines())}
     assert found["random"]["from"] == "en"
     assert found["random"]["to"] == "fr"
-    assert "random" in run("models", REGARD_MODELS=str(model.parent)).stdout
+    assert "random" in run_here("models", REGARD_MODELS=str(model.parent)).stdout
 
 
 # ---- train
@@ -177,16 +177,16 @@ def test_train_translate_and_evaluate(tmp_path):
     result = run("train", "translate", *SMALL, "--steps", "4", "--out", "run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "the best model is in run/best" in result.stdout
-    measured = run("evaluate", "translate", "--model", "run", "--limit", "20", "--json", cwd=tmp_path)
+    measured = run_here("evaluate", "translate", "--model", "run", "--limit", "20", "--json", cwd=tmp_path)
     assert measured.returncode == 0, measured.stderr
     values = json.loads(measured.stdout)
     assert values["sentences"] == 20
     assert "tok:13a" in values["bleu"]["signature"]
     assert 0 <= values["alignment"]["error_rate"] <= 1
-    shown = run("evaluate", "translate", "--model", "run", "--limit", "5", cwd=tmp_path).stdout
+    shown = run_here("evaluate", "translate", "--model", "run", "--limit", "5", cwd=tmp_path).stdout
     for part in ("BLEU", "chrF", "AER", "by the diagonal", "BLEU by words of the source"):
         assert part in shown
-    again = run("train", "translate", *SMALL, "--steps", "4", "--out", "run", cwd=tmp_path)
+    again = run_here("train", "translate", *SMALL, "--steps", "4", "--out", "run", cwd=tmp_path)
     assert_one_line(again, 1, "holds a run already", "--resume")
 
 
@@ -201,7 +201,7 @@ def test_options_from_a_file_and_the_line_wins(tmp_path, suffix):
     }[suffix]
     (tmp_path / f"options.{suffix}").write_text(text, encoding="utf-8")
     words = ["--options", f"options.{suffix}", "--warmup", "2", "--out", "run"]
-    result = run("train", "translate", *words, cwd=tmp_path)
+    result = run_here("train", "translate", *words, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     kept = json.loads((tmp_path / "run" / "settings.json").read_text(encoding="utf-8"))
     assert (kept["width"], kept["warmup"], kept["lowercase"], kept["learning_rate"]) == (16, 2, True, 1.0)
@@ -220,7 +220,7 @@ def test_options_from_a_file_and_the_line_wins(tmp_path, suffix):
 )
 def test_bad_option_files(tmp_path, name, text, parts):
     (tmp_path / name).write_text(text, encoding="utf-8")
-    assert_one_line(run("train", "translate", "--options", name, cwd=tmp_path), 1, *parts)
+    assert_one_line(run_here("train", "translate", "--options", name, cwd=tmp_path), 1, *parts)
     assert not (tmp_path / "runs").exists()
 
 
@@ -237,7 +237,7 @@ def test_bad_option_files(tmp_path, name, text, parts):
 def test_bad_data_is_told_and_leaves_no_checkpoint(tmp_path, files, words, parts):
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    result = run("train", "translate", *words, "--valid", words[1], "--steps", "1", cwd=tmp_path)
+    result = run_here("train", "translate", *words, "--valid", words[1], "--steps", "1", cwd=tmp_path)
     assert_one_line(result, 1, *parts)
     assert not (tmp_path / "runs" / "translate" / "checkpoints").exists()
 
@@ -255,13 +255,13 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     assert process.returncode == 130
     assert "--resume --out run" in errors.splitlines()[-1]
     steps = int(sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1].name.removeprefix("step-"))
-    resumed = run("train", "translate", "--resume", "--steps", str(steps + 2), "--out", "run", cwd=tmp_path)
+    resumed = run_here("train", "translate", "--resume", "--steps", str(steps + 2), "--out", "run", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert f"after {steps + 2} steps" in resumed.stdout
 
 
 def test_pack(tmp_path, model):
-    result = run("pack", str(model), "--out", "small", "--license", "CC0", "--result", "test=1", cwd=tmp_path)
+    result = run_here("pack", str(model), "--out", "small", "--license", "CC0", "--result", "test=1", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "MB" in result.stdout
     card = (tmp_path / "small" / "README.md").read_text(encoding="utf-8")
