@@ -186,6 +186,11 @@ def test_train_translate_and_evaluate(tmp_path):
     shown = run_here("evaluate", "translate", "--model", "run", "--limit", "5", cwd=tmp_path).stdout
     for part in ("BLEU", "chrF", "AER", "by the diagonal", "BLEU by words of the source"):
         assert part in shown
+    words = ["--limit", "20", "--compare", "run", "--save-lengths", "lengths.png"]
+    shown = run_here("evaluate", "translate", "--model", "run", *words, cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "+0.00" in shown.stdout  # beside itself
+    assert (tmp_path / "lengths.png").read_bytes().startswith(b"\x89PNG")
     again = run_here("train", "translate", *SMALL, "--steps", "4", "--out", "run", cwd=tmp_path)
     assert_one_line(again, 1, "holds a run already", "--resume")
 
@@ -255,13 +260,17 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     assert process.returncode == 130
     assert "--resume --out run" in errors.splitlines()[-1]
     steps = int(sorted((tmp_path / "run" / "checkpoints").glob("step-*"))[-1].name.removeprefix("step-"))
-    resumed = run_here("train", "translate", "--resume", "--steps", str(steps + 2), "--out", "run", cwd=tmp_path)
+    resumed = run_here(
+        "train", "translate", "--resume", "--steps", str(steps + 2), "--out", "run", cwd=tmp_path
+    )
     assert resumed.returncode == 0, resumed.stderr
     assert f"after {steps + 2} steps" in resumed.stdout
 
 
 def test_pack(tmp_path, model):
-    result = run_here("pack", str(model), "--out", "small", "--license", "CC0", "--result", "test=1", cwd=tmp_path)
+    result = run_here(
+        "pack", str(model), "--out", "small", "--license", "CC0", "--result", "test=1", cwd=tmp_path
+    )
     assert result.returncode == 0, result.stderr
     assert "MB" in result.stdout
     card = (tmp_path / "small" / "README.md").read_text(encoding="utf-8")

@@ -304,7 +304,7 @@ def test_a_failed_write_leaves_the_old_picture_and_no_rubbish(tmp_path, monkeypa
 
     monkeypatch.setattr(figure, "savefig", half_written)
     with pytest.raises(FileError, match="cannot write .*No space left on device"):
-        plots._save(figure, target)
+        plots.figures.save(figure, target)
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
 
@@ -338,7 +338,7 @@ def test_nothing_is_left_in_pyplot():
 
 
 def test_show_without_a_screen_is_an_error_and_never_shows(monkeypatch):
-    monkeypatch.setattr(plots, "_has_screen", lambda: False)
+    monkeypatch.setattr(plots.figures, "_has_screen", lambda: False)
     monkeypatch.setattr(plt, "show", lambda: pytest.fail("shown without a screen"))
     visualize_attention(EYE, WORDS, WORDS)
     with pytest.raises(ArgumentError, match="show: there is no screen"):
@@ -347,10 +347,37 @@ def test_show_without_a_screen_is_an_error_and_never_shows(monkeypatch):
 
 def test_with_a_screen_it_shows_once_and_cleans_up(monkeypatch):
     shown = []
-    monkeypatch.setattr(plots, "_has_screen", lambda: True)
+    monkeypatch.setattr(plots.figures, "_has_screen", lambda: True)
     monkeypatch.setattr(plt, "show", lambda: shown.append(plt.get_fignums()))
     visualize_attention(EYE, WORDS, WORDS)
     plot_weights([1.0], path="bars.png")  # a path asks for a file, not for a window
     visualize_attention(EYE, WORDS, WORDS, show=False)
     assert len(shown) == 1
     assert plt.get_fignums() == []
+
+
+# ---- quality by length
+
+
+ROWS = {
+    "attention": [("1-10", 13, 31.5), ("11-20", 7, 30.0), ("21-", 5, 29.0)],
+    "注意力 $x$ none": [("1-10", 13, 28.0), ("11-20", 7, 20.0), ("21-", 5, 11.0)],
+}
+
+
+def test_a_line_for_each_model(tmp_path):
+    figure = plots.plot_by_length(ROWS, path=tmp_path / "x.svg")
+    ax = figure.axes[0]
+    assert [list(line.get_ydata()) for line in ax.get_lines()] == [[31.5, 30.0, 29.0], [28.0, 20.0, 11.0]]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1-10\n(13)", "11-20\n(7)", "21-\n(5)"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == list(ROWS)
+    assert (tmp_path / "x.svg").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("rows", "part"),
+    [({}, "nothing to draw"), ({"a": []}, "no rows"), ({"a": ROWS["attention"], "b": []}, "same sentences")],
+)
+def test_rows_that_cannot_be_compared(rows, part):
+    with pytest.raises(ArgumentError, match=part):
+        plots.plot_by_length(rows)

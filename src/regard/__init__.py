@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from regard.maps import AttentionMap
     from regard.masks import Mask, blocks, causal, global_tokens, padding, window
-    from regard.plots import plot_attention_weights, plot_weights, visualize_attention
+    from regard.plots import plot_attention_weights, plot_by_length, plot_weights, visualize_attention
     from regard.positions import (
         ALiBi,
         LearnedPositionalEncoding,
@@ -71,7 +71,7 @@ _HOMES: dict[str, list[str]] = {
     ],
     "regard.maps": ["AttentionMap"],
     "regard.masks": ["Mask", "blocks", "causal", "global_tokens", "padding", "window"],
-    "regard.plots": ["plot_attention_weights", "plot_weights", "visualize_attention"],
+    "regard.plots": ["plot_attention_weights", "plot_by_length", "plot_weights", "visualize_attention"],
     "regard.positions": [
         "ALiBi",
         "LearnedPositionalEncoding",
@@ -135,6 +135,7 @@ __all__ = [
     "models",
     "padding",
     "plot_attention_weights",
+    "plot_by_length",
     "plot_weights",
     "plots",
     "positions",

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from regard.tasks.translate import Translator
+    from regard.tasks.translate.evaluation import Evaluation
 
 __all__ = ["evaluate"]
 
@@ -41,27 +42,46 @@ def translate(
     length_penalty: float = typer.Option(1.0, "--length-penalty", help="Above 1 prefers long translations."),
     lowercase: bool = typer.Option(False, "--lowercase", help="Compare without regard to case."),
     out: Path = typer.Option(None, "--out", help="Write the translations to a file, one a line."),
+    compare: list[str] = typer.Option(
+        None, "--compare", help="Another model to measure on the same sentences; may be given several times."
+    ),
+    save_lengths: Path = typer.Option(
+        None, "--save-lengths", help="Draw BLEU by length, a line for each model: a .png, .svg or .pdf file."
+    ),
     as_json: bool = typer.Option(False, "--json", help="The scores as one JSON object."),
 ) -> None:
     """BLEU and chrF with their signatures, BLEU by length, and the alignment error rate where links are known."""
     from regard.decoding import DecodingOptions
+    from regard.errors import ArgumentError
     from regard.tasks.translate import Translator, find_translator
     from regard.tasks.translate.evaluation import evaluate as measure
-    from regard.tasks.translate.gold import embedded_aligned
+    from regard.tasks.translate.gold import embedded_aligned, read_aligned
 
+    if links is not None and data is None and (out or compare or save_lengths):
+        raise ArgumentError(
+            "links", "without data nothing is translated", "leave out --out, --compare and --save-lengths"
+        )
     translator = Translator.load(find_translator(model, source=source, target=to))
+    others = {
+        name: Translator.load(find_translator(name, source=source, target=to)) for name in compare or []
+    }
     values: dict[str, Any] = {}
     if links is None or data is not None:
         pairs = _pairs(translator, data, target_data, columns, limit)
         options = DecodingOptions(beams=beams, length_penalty=length_penalty)
         found = measure(translator, pairs, options, lowercase=lowercase)
+        beside = {name: measure(one, pairs, options, lowercase=lowercase) for name, one in others.items()}
         values.update(found.to_json())
+        if beside:
+            values["compared"] = {name: one.to_json() for name, one in beside.items()}
         if out is not None:
             _write_lines(out, [one.text for one in found.translations])
+        if save_lengths is not None:
+            _draw_lengths(save_lengths, {model or "model": found, **beside})
     if links is not None or data is None:
         count = limit or 1000
-        gold = _read_links(links, translator) if links else embedded_aligned(translator, "test", count)
-        chosen = _read_links(choose_links, translator) if choose_links else None
+        gold = read_aligned(links) if links else embedded_aligned(translator, "test", count)
+        chosen = read_aligned(choose_links) if choose_links else None
         values["alignment"] = _alignment(translator, gold, chosen)
     typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _report(values))
 
@@ -84,12 +104,6 @@ def _pairs(
     return list(islice(reader(settings, data, target_data, None), limit or None))
 
 
-def _read_links(path: Path, translator: Translator) -> Any:
-    from regard.tasks.translate.gold import read_aligned
-
-    return read_aligned(path)
-
-
 def _alignment(translator: Translator, gold: Any, chosen: Any) -> dict[str, Any]:
     from regard.tasks.translate.alignment import choose_reading, error_rates, reading_of
     from regard.tasks.translate.gold import diagonal_error_rate
@@ -109,12 +123,9 @@ def _alignment(translator: Translator, gold: Any, chosen: Any) -> dict[str, Any]
 def _report(values: dict[str, Any]) -> str:
     lines = []
     if "bleu" in values:
-        lines.append(f"{values['sentences']} sentences, {values['sentences_per_second']:.1f} a second")
-        for name, title in (("bleu", "BLEU"), ("chrf", "chrF")):
-            lines.append(f"{title:5} {values[name]['score']:6.2f}  {values[name]['signature']}")
-        lines.append("BLEU by words of the source:")
-        for one in values["bleu_by_length"]:
-            lines.append(f"  {one['words']:>6} {one['bleu']:6.2f}  ({one['sentences']} sentences)")
+        lines += _scores(values)
+    for name, other in values.get("compared", {}).items():
+        lines += [f"{name}:", *_scores(other, minus=values)]
     if "alignment" in values:
         a = values["alignment"]
         if a["error_rate"] is None:
@@ -125,6 +136,26 @@ def _report(values: dict[str, Any]) -> str:
             )
         lines.append(f"      {100 * a['diagonal']:6.2f} %  by the diagonal")
     return "\n".join(lines)
+
+
+def _scores(values: dict[str, Any], minus: dict[str, Any] | None = None) -> list[str]:
+    """The scores of a model; beside ``minus``, how far each length is from what that one has."""
+    lines = [f"{values['sentences']} sentences, {values['sentences_per_second']:.1f} a second"]
+    for name, title in (("bleu", "BLEU"), ("chrf", "chrF")):
+        lines.append(f"{title:5} {values[name]['score']:6.2f}  {values[name]['signature']}")
+    lines.append("BLEU by words of the source:")
+    for place, one in enumerate(values["bleu_by_length"]):
+        line = f"  {one['words']:>6} {one['bleu']:6.2f}  ({one['sentences']} sentences)"
+        if minus is not None:
+            line += f"  {one['bleu'] - minus['bleu_by_length'][place]['bleu']:+.2f}"
+        lines.append(line)
+    return lines
+
+
+def _draw_lengths(path: Path, found: dict[str, Evaluation]) -> None:
+    from regard.plots import plot_by_length
+
+    plot_by_length({name: one.by_length for name, one in found.items()}, path=path)
 
 
 def _write_lines(path: Path, lines: list[str]) -> None:

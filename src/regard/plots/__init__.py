@@ -1,0 +1,16 @@
+"""Pictures of attention weights, drawn with matplotlib (``pip install 'regard[plot]'``).
+
+The weights may be a NumPy array, a torch tensor (also one that requires a gradient, or in bfloat16), an
+``AttentionMap`` or nested lists. A picture grows with its tokens, so that no label is cut; it is written to
+the file in one step, so that there is never half a picture; without a screen nothing is shown and nothing
+waits.
+
+>>> figure = visualize_attention([[0.9, 0.1], [0.2, 0.8]], ["the", "cat"], ["le", "chat"])
+>>> [text.get_text() for text in figure.axes[0].texts]
+['0.90', '0.10', '0.20', '0.80']
+"""
+
+from regard.plots.lengths import plot_by_length
+from regard.plots.weights import plot_attention_weights, plot_weights, visualize_attention
+
+__all__ = ["plot_attention_weights", "plot_by_length", "plot_weights", "visualize_attention"]

@@ -1,0 +1,72 @@
+"""Labels that are readable whatever their number: level, slanted, upright or thinned out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+__all__ = ["cell_side", "label_columns", "label_rows", "name_axes"]
+
+POINT = 1 / 72  # inch
+LONGEST_SIDE = 30.0  # inch; with more tokens than fit, the cells and the labels shrink
+
+
+def label_columns(ax: Axes, labels: list[str], cell: float, families: list[str] | None) -> None:
+    """Level where all labels fit their cells, else slanted, else upright; thinned out if still too close."""
+    size, kept = _label_size(cell), _kept(labels, cell)
+    widest = max(_width(label) for label in labels)
+    level = widest * size * POINT * 0.62 <= cell * 0.95
+    angle = 0 if level else 45 if cell >= 0.2 else 90
+    ax.set_xticks(kept, [labels[i] for i in kept], rotation=angle)
+    for text in ax.get_xticklabels():
+        text.set(
+            ha="right" if angle == 45 else "center", rotation_mode="anchor" if angle == 45 else "default"
+        )
+        text.set(va="top")
+    _dress(ax.xaxis, size, families)
+
+
+def label_rows(ax: Axes, labels: list[str], cell: float, families: list[str] | None) -> None:
+    """One label beside each row, thinned out if they are too close."""
+    kept = _kept(labels, cell)
+    ax.set_yticks(kept, [labels[i] for i in kept])
+    _dress(ax.yaxis, _label_size(cell), families)
+
+
+def _dress(axis: Axis, size: float, families: list[str] | None) -> None:
+    for text in axis.get_ticklabels():
+        text.set(fontsize=size, parse_math=False)  # "$5" is a token, not a formula
+        if families:
+            text.set_fontfamily(families)
+
+
+def name_axes(ax: Axes, names: tuple[str, str, str], families: list[str] | None) -> None:
+    """Title, name of the columns, name of the rows."""
+    title = ax.set_title(names[0])
+    ax.set_xlabel(names[1])
+    ax.set_ylabel(names[2])
+    if families:
+        title.set_fontfamily(families)
+
+
+def cell_side(count: int, wanted: float) -> float:
+    """The side of a cell in inches, smaller than wanted where so many would not fit the page."""
+    return min(wanted, LONGEST_SIDE / count)
+
+
+def _label_size(cell: float) -> float:
+    return min(9.0, max(4.0, cell / POINT * 0.8))
+
+
+def _kept(labels: Sequence[str], cell: float) -> list[int]:
+    """Which labels are written: all of them, until they are closer than the smallest type."""
+    return list(range(0, len(labels), math.ceil(4.4 * POINT / cell)))
+
+
+def _width(label: str) -> int:
+    return max(sum(2 if ord(c) > 0x2E7F else 1 for c in line) for line in label.split("\n"))

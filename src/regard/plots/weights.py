@@ -1,0 +1,179 @@
+"""Attention weights as bars, as a heat map, and as a heat map with the numbers in its cells."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard._drawing import as_labels, as_weights
+from regard.errors import ShapeError
+from regard.plots.figures import (
+    check_path,
+    families_of,
+    figure_of,
+    finish,
+    fit,
+    new_axes,
+    place_beside,
+    save,
+    wants_screen,
+)
+from regard.plots.labels import cell_side, label_columns, label_rows, name_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+__all__ = ["plot_attention_weights", "plot_weights", "visualize_attention"]
+
+CELL = 0.34  # inch, the side of a cell with a readable label beside it
+NUMBER_CELL = 0.52  # inch, the width of a cell with "0.25" in it
+MOST_NUMBERS = 60  # along either axis, unless asked for
+
+
+def plot_attention_weights(
+    attention_weights: Any,
+    tokens: Iterable[Any],
+    title: str = "Attention Weights Heatmap",
+    *,
+    path: str | os.PathLike[str] | None = "attention_heatmap.png",
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw self-attention as a heat map with the tokens on both axes, and write it to ``path``.
+
+    ``path`` ends in .png, .svg or .pdf; ``path=None`` writes nothing. ``ax`` draws into axes of yours.
+
+    >>> figure = plot_attention_weights([[0.9, 0.1], [0.2, 0.8]], ["the", "cat"], path=None)
+    >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    ['the', 'cat']
+    """
+    weights = as_weights("attention_weights", attention_weights, "qk")
+    q, k = weights.shape
+    if q != k:
+        fix = "use visualize_attention for two sequences"
+        raise ShapeError("attention_weights", f"expected as many queries as keys, got (q,k) = ({q},{k})", fix)
+    labels = as_labels("tokens", tokens, k, f"rows and columns in attention_weights ({q},{k})")
+    target = check_path(path)
+    figure = _heat_map(weights, labels, labels, (title, "Key Tokens", "Query Tokens"), numbers=False, ax=ax)
+    if target is not None:
+        save(figure, target, tight=ax is not None)
+        print(f"Attention heatmap saved as '{path}'")
+    return figure
+
+
+def visualize_attention(
+    attention_weights: Any,
+    source_tokens: Iterable[Any],
+    target_tokens: Iterable[Any],
+    *,
+    path: str | os.PathLike[str] | None = None,
+    title: str = "Attention Weights",
+    show: bool | None = None,
+    numbers: bool | None = None,
+    axes: tuple[str, str] = ("Source", "Target"),
+) -> Figure:
+    """Draw the weights of each target token (a row) over the source tokens (the columns), with the numbers.
+
+    ``path`` writes the picture to a .png, .svg or .pdf file. ``show`` opens a window: by default where
+    there is a screen and no path. ``numbers=None`` writes them into the cells up to 60 tokens a side.
+    ``axes`` are the names of the columns and of the rows.
+    """
+    weights = as_weights("attention_weights", attention_weights, "qk")
+    q, k = weights.shape
+    columns = as_labels("source_tokens", source_tokens, k, f"columns in attention_weights ({q},{k})")
+    rows = as_labels("target_tokens", target_tokens, q, f"rows in attention_weights ({q},{k})")
+    target, screen = check_path(path), wants_screen(show, path)
+    annotate = max(q, k) <= MOST_NUMBERS if numbers is None else numbers
+    figure = _heat_map(weights, rows, columns, (title, *axes), numbers=annotate, screen=screen)
+    return finish(figure, target, screen)
+
+
+def plot_weights(
+    weights: Any,
+    tokens: Iterable[Any] | None = None,
+    *,
+    title: str = "Additive Attention Weights",
+    path: str | os.PathLike[str] | None = None,
+    show: bool | None = None,
+) -> Figure:
+    """Draw the weights of one query as bars over the input positions (or the tokens).
+
+    >>> figure = plot_weights([0.7, 0.2, 0.1], title="One step of the decoder")
+    >>> [round(float(bar.get_height()), 1) for bar in figure.axes[0].patches]
+    [0.7, 0.2, 0.1]
+    """
+    heights = as_weights("weights", weights, "k")
+    k = len(heights)
+    if tokens is None:
+        labels = [str(i) for i in range(k)]
+    else:
+        labels = as_labels("tokens", tokens, k, f"weights ({k},)")
+    target, screen = check_path(path), wants_screen(show, path)
+    cell = cell_side(k, CELL)
+    figure, ax = new_axes(max(k * cell, 3.0), 2.6, screen)
+    ax.bar(range(k), heights, color="#31688e")
+    ax.set_xlim(-0.6, k - 0.4)
+    ax.axhline(0, color="black", linewidth=0.8)
+    families = families_of([title, *labels])
+    name_axes(ax, (title, "Input position", "Attention weight"), families)
+    label_columns(ax, labels, max(cell, 3.0 / k), families)
+    fit(figure, [ax])
+    return finish(figure, target, screen)
+
+
+def _heat_map(
+    weights: np.ndarray,
+    rows: list[str],
+    columns: list[str],
+    names: tuple[str, str, str],
+    *,
+    numbers: bool,
+    ax: Axes | None = None,
+    screen: bool = False,
+) -> Figure:
+    q, k = weights.shape
+    width, height = cell_side(k, NUMBER_CELL if numbers else CELL), cell_side(q, CELL)
+    own = ax is None
+    if ax is None:
+        figure, ax = new_axes(max(k * width, 1.2), max(q * height, 1.2), screen)
+        width, height = max(width, 1.2 / k), max(height, 1.2 / q)
+    else:
+        figure = figure_of(ax)
+        box = ax.get_window_extent()
+        width, height = box.width / figure.dpi / k, box.height / figure.dpi / q
+    low, high = min(0.0, float(weights.min())), float(weights.max())
+    image = ax.imshow(
+        weights,
+        cmap="viridis",
+        vmin=low,
+        vmax=high if high > low else low + 1,
+        aspect="auto",
+        interpolation="nearest",
+    )
+    families = families_of([names[0], *rows, *columns])
+    name_axes(ax, names, families)
+    label_columns(ax, columns, width, families)
+    label_rows(ax, rows, height, families)
+    if numbers:
+        _write_numbers(ax, image, weights, min(width / 0.5, height / 0.25) * 8)
+    bar = figure.add_axes((0, 0, 0.1, 0.1)) if own else None
+    figure.colorbar(image, cax=bar, ax=None if own else ax)
+    if bar is not None:
+        place_beside(figure, ax, bar)
+        fit(figure, [ax, bar])
+    return figure
+
+
+def _write_numbers(ax: Axes, image: AxesImage, weights: np.ndarray, size: float) -> None:
+    """The weights in their cells, black on light colours and white on dark ones."""
+    colours = image.to_rgba(weights)[..., :3]
+    dark = colours @ (0.2126, 0.7152, 0.0722) < 0.5
+    for (row, column), weight in np.ndenumerate(weights):
+        colour = "white" if dark[row, column] else "black"
+        text = f"{weight:.2f}"
+        text = text if text != "-0.00" else "0.00"
+        ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=min(8.0, size))
