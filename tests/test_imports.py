@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "terminal": BASE | {"_drawing", "maps"},
     "_lazy": set(),
     "text": BASE | {"shapes", "_lazy"},
-    "analysis": BASE,
+    "analysis": BASE | {"maps"},
     "metrics": BASE,
     "models": CORE | {"layers"},
     "decoding": BASE | {"shapes"},  # models come to it through a protocol

@@ -1,8 +1,4 @@
-"""Reading word alignments out of attention.
-
-Models attend between tokens, people read words: tokens are merged into words first, then each target word is linked
-to the source word it looked at most.
-"""
+"""From tokens to words: models attend between tokens, people read words."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ import numpy as np
 
 from regard.errors import ArgumentError
 
-__all__ = ["alignment_links", "diagonal_links", "merge_tokens", "word_spans", "words_of_tokens"]
+__all__ = ["merge_tokens", "word_spans", "words_of_tokens"]
 
 Span = tuple[int, int]
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
@@ -85,23 +81,3 @@ def _membership(words: Sequence[int | None], count: int) -> np.ndarray:
         if word is not None:
             table[word, token] = 1
     return table
-
-
-def alignment_links(weights: np.ndarray) -> set[tuple[int, int]]:
-    """Links ``(source, target)`` from weights ``(target words, source words)``: each target word's largest weight.
-
-    >>> sorted(alignment_links(np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])))
-    [(0, 0), (1, 1), (1, 2)]
-    """
-    if weights.shape[1] == 0:
-        return set()
-    return {(int(row.argmax()), target) for target, row in enumerate(weights) if row.max() > 0}
-
-
-def diagonal_links(sources: int, targets: int) -> set[tuple[int, int]]:
-    """What someone would guess who knows only the lengths: the word at the same relative place.
-
-    >>> sorted(diagonal_links(2, 4))
-    [(0, 0), (0, 1), (1, 2), (1, 3)]
-    """
-    return {(min(sources - 1, (2 * j + 1) * sources // (2 * targets)), j) for j in range(targets)}

@@ -1,0 +1,38 @@
+"""What attention says, as numbers: how wide a head looks, what heads do alike, where information came from.
+
+Everything takes what attention comes in: an ``AttentionMap``, an array or a tensor of weights, a record of
+``regard.capture``, or a sequence of these, one for each layer (Hugging Face's ``outputs.attentions`` too).
+"""
+
+from regard.analysis.alignment import alignment_links, bidirectional_links, diagonal_links
+from regard.analysis.flow import flow, rollout
+from regard.analysis.heads import (
+    cluster_heads,
+    distance,
+    entropy,
+    head_agreement,
+    head_table,
+    received,
+    sink_mass,
+    top_links,
+)
+from regard.analysis.words import merge_tokens, word_spans, words_of_tokens
+
+__all__ = [
+    "alignment_links",
+    "bidirectional_links",
+    "cluster_heads",
+    "diagonal_links",
+    "distance",
+    "entropy",
+    "flow",
+    "head_agreement",
+    "head_table",
+    "merge_tokens",
+    "received",
+    "rollout",
+    "sink_mass",
+    "top_links",
+    "word_spans",
+    "words_of_tokens",
+]

@@ -1,0 +1,58 @@
+"""Reading attention in whatever form it comes as a list of maps, one for each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.maps import AttentionMap
+
+__all__ = ["as_map", "as_maps", "names_of", "same_grid"]
+
+
+def as_map(argument: str, value: Any) -> AttentionMap:
+    """One map, of an array, a tensor, a record or a map.
+
+    >>> import numpy as np
+    >>> as_map("weights", np.eye(3)).shape
+    torch.Size([1, 1, 3, 3])
+    """
+    value = getattr(value, "map", value)  # a record
+    if isinstance(value, AttentionMap):
+        return value
+    if hasattr(value, "shape") and hasattr(value, "ndim"):
+        if not 2 <= value.ndim <= 4:
+            raise ShapeError(argument, f"expected (q,k), (h,q,k) or (b,h,q,k), got {tuple(value.shape)}")
+        whole = value[None] if value.ndim == 3 else value  # three axes are heads here, not sequences
+        return AttentionMap.from_weights(whole)
+    raise DtypeError(
+        argument, f"expected an AttentionMap, an array, a tensor or a record, got {type(value).__name__}"
+    )
+
+
+def as_maps(argument: str, layers: Any) -> list[AttentionMap]:
+    """A list of maps, one for each layer; a single one is a list of one."""
+    if isinstance(layers, Sequence) and not hasattr(layers, "shape"):
+        found = [as_map(f"{argument}[{place}]", one) for place, one in enumerate(layers)]
+        if not found:
+            raise ArgumentError(argument, "there are no layers in it")
+        return found
+    return [as_map(argument, layers)]
+
+
+def names_of(layers: Any, count: int) -> list[str]:
+    """What the layers are called: the names of records, else their numbers."""
+    if isinstance(layers, Sequence):
+        return [str(getattr(one, "name", place)) for place, one in enumerate(layers)]
+    return [str(getattr(layers, "name", place)) for place in range(count)]
+
+
+def same_grid(argument: str, maps: list[AttentionMap]) -> tuple[int, int, int]:
+    """The batch, the queries and the keys that all layers share."""
+    b, _, q, k = maps[0].shape
+    for place, one in enumerate(maps):
+        if (one.shape[0], *one.shape[2:]) != (b, q, k):
+            told = f"layer {place} has (b,q,k) = {(one.shape[0], *one.shape[2:])}, layer 0 has {(b, q, k)}"
+            raise ShapeError(argument, told, "compare layers that attend between the same tokens")
+    return b, q, k

@@ -1,0 +1,74 @@
+"""Word alignments read out of attention: which source word each target word looked at.
+
+The error rate against links made by people is ``regard.metrics.alignment_error_rate``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from regard.errors import UnknownNameError
+
+__all__ = ["alignment_links", "bidirectional_links", "diagonal_links"]
+
+Link = tuple[int, int]
+NEIGHBOURS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
+
+
+def alignment_links(weights: np.ndarray) -> set[Link]:
+    """Links ``(source, target)`` from weights ``(target words, source words)``: each target word's largest weight.
+
+    >>> sorted(alignment_links(np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])))
+    [(0, 0), (1, 1), (1, 2)]
+    """
+    if weights.shape[1] == 0:
+        return set()
+    return {(int(row.argmax()), target) for target, row in enumerate(weights) if row.max() > 0}
+
+
+def diagonal_links(sources: int, targets: int) -> set[Link]:
+    """What someone would guess who knows only the lengths: the word at the same relative place.
+
+    >>> sorted(diagonal_links(2, 4))
+    [(0, 0), (0, 1), (1, 2), (1, 3)]
+    """
+    return {(min(sources - 1, (2 * j + 1) * sources // (2 * targets)), j) for j in range(targets)}
+
+
+def bidirectional_links(forward: Iterable[Link], backward: Iterable[Link], how: str = "grow") -> set[Link]:
+    """Links of two models, one a direction, as one set; both hold ``(source, target)``.
+
+    ``intersection`` keeps what both found, ``union`` what either found, and ``grow`` starts from what both found and
+    adds neighbours that one of them found for words that have no link yet (Och and Ney 2003).
+
+    >>> there, back = {(0, 0), (1, 1), (1, 2)}, {(0, 0), (1, 1), (2, 1)}
+    >>> sorted(bidirectional_links(there, back, "intersection"))
+    [(0, 0), (1, 1)]
+    >>> sorted(bidirectional_links(there, back, "grow"))
+    [(0, 0), (1, 1), (1, 2), (2, 1)]
+    """
+    first, second = set(forward), set(backward)
+    if how == "intersection":
+        return first & second
+    if how == "union":
+        return first | second
+    if how != "grow":
+        raise UnknownNameError("how", how, ["intersection", "union", "grow"])
+    return _grown(first & second, first | second)
+
+
+def _grown(links: set[Link], candidates: set[Link]) -> set[Link]:
+    """Neighbours of what is linked already, as long as one of their two words has no link."""
+    grown = set(links)
+    waiting = sorted(links)
+    while waiting:
+        i, j = waiting.pop(0)
+        for di, dj in NEIGHBOURS:
+            new = (i + di, j + dj)
+            linked = any(a == new[0] for a, _ in grown) and any(b == new[1] for _, b in grown)
+            if new in candidates and new not in grown and not linked:
+                grown.add(new)
+                waiting.append(new)
+    return grown

@@ -1,0 +1,202 @@
+"""What heads do, which do the same, and where information came from: against plain NumPy and against cuts."""
+
+import itertools
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from regard import attention, causal
+from regard.analysis import (
+    bidirectional_links,
+    cluster_heads,
+    distance,
+    entropy,
+    flow,
+    head_agreement,
+    head_table,
+    received,
+    rollout,
+    sink_mass,
+    top_links,
+)
+from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
+from regard.maps import AttentionMap, Record
+
+B, H, Q, K, D = 2, 3, 131, 137, 11  # more queries than one block of rows
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """A map that is not computed, and its weights."""
+    torch.manual_seed(0)
+    q, k = torch.randn(B, H, Q, D), torch.randn(B, H, K, D)
+    _, found = attention(q, k, torch.randn(B, H, K, D), mask=causal(), return_map=True)
+    return found, found.weights().double().numpy()
+
+
+def self_attention(n=5, h=3, b=2, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.ones(n) / 2, size=(b, h, n))  # (b,h,q,k)
+
+
+# ---- heads
+
+
+def test_numbers_of_each_query_and_key(seen):
+    found, weights = seen
+    logs = np.log(np.where(weights > 0, weights, 1))
+    np.testing.assert_allclose(entropy(found), -(weights * logs).sum(-1), atol=1e-5)
+    np.testing.assert_allclose(received(found), weights.sum(2) / Q, atol=1e-6)
+    steps = np.abs(np.arange(Q)[:, None] + (K - Q) - np.arange(K)[None, :])
+    np.testing.assert_allclose(distance(found), (weights * steps).sum(-1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("key", [0, 4, -1])
+def test_sink_mass_leaves_out_queries_without_a_choice(seen, key):
+    found, weights = seen
+    expected = np.zeros((B, H))
+    for b, h in itertools.product(range(B), range(H)):
+        rows = [row for row in weights[b, h] if row.sum() - row[key] > 0]
+        expected[b, h] = np.mean([row[key] for row in rows])
+    np.testing.assert_allclose(sink_mass(found, key), expected, atol=1e-6)
+
+
+def test_a_causal_head_that_rests_on_the_first_token_is_found():
+    resting = np.tril(np.full((5, 5), 0.01))
+    resting[:, 0] += 1 - resting.sum(-1)
+    assert sink_mass(resting)[0, 0] > 0.9
+    assert sink_mass(np.eye(5))[0, 0] == 0  # the first row has no choice and says nothing
+
+
+def test_top_links_are_the_largest_of_all_with_their_tokens(seen):
+    found, weights = seen
+    links = top_links(found, 7)
+    np.testing.assert_allclose(
+        [one.weight for one in links], np.sort(weights, axis=None)[::-1][:7], rtol=1e-5
+    )
+    for one in links:
+        assert weights[one.batch, one.head, one.query, one.key] == pytest.approx(one.weight, rel=1e-5)
+    labels = [["a", "b", "c"]]
+    table = AttentionMap.from_weights(torch.tensor([[0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [1.0, 0.0, 0.0]]))
+    record = Record(name="x", layer=0, kind="self", map=table, query_tokens=labels)
+    assert [(one.query_token, one.key_token) for one in top_links(record, 3)] == [
+        ("c", "a"),
+        ("a", "b"),
+        ("b", "c"),
+    ]
+
+
+def test_head_table_has_a_row_for_each_head(monkeypatch):
+    layers = [self_attention(seed=1), self_attention(seed=2)]
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    rows = head_table(layers)
+    assert [(row["layer"], row["head"]) for row in rows] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert rows[4]["entropy"] == pytest.approx(entropy(layers[1])[:, 1].mean())
+    assert rows[4]["largest"] == pytest.approx(layers[1][:, 1].max(-1).mean())
+
+
+def test_head_table_as_a_data_frame():
+    pandas = pytest.importorskip("pandas")
+    table = head_table([self_attention()])
+    assert isinstance(table, pandas.DataFrame)
+    assert list(table["head"]) == [0, 1, 2]
+
+
+def test_agreement_is_the_mean_coefficient_of_the_rows():
+    layers = [self_attention(seed=1), self_attention(h=2, seed=2)]
+    found = head_agreement(layers)
+    both = np.concatenate(layers, axis=1)  # (b,heads,q,k)
+    expected = np.einsum("bhqk,bgqk->hg", np.sqrt(both), np.sqrt(both)) / (2 * 5)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(np.diag(found), 1, atol=1e-6)
+
+
+def test_clusters_find_the_heads_that_were_made_alike():
+    kinds = [self_attention(n=7, h=1, b=1, seed=seed) for seed in range(3)]
+    order = [0, 1, 2, 1, 0, 2, 2]
+    mixed = np.concatenate(
+        [
+            0.98 * kinds[i] + 0.02 * self_attention(n=7, h=1, b=1, seed=9 + place)
+            for place, i in enumerate(order)
+        ],
+        axis=1,
+    )
+    assert cluster_heads(mixed, 3).tolist() == order
+    assert cluster_heads(mixed, 1).tolist() == [0] * 7
+    assert cluster_heads(mixed, 7).tolist() == list(range(7))
+
+
+# ---- through the layers
+
+
+def test_rollout_multiplies_the_mixed_layers():
+    layers = [self_attention(seed=1), self_attention(h=2, seed=2)]
+    mixed = [0.7 * layer.mean(1) + 0.3 * np.eye(5) for layer in layers]
+    found = rollout(layers, residual=0.3)
+    np.testing.assert_allclose(found, mixed[1] @ mixed[0], atol=1e-6)
+    np.testing.assert_allclose(found.sum(-1), 1, atol=1e-6)
+
+
+def smallest_cut(pipes, query, key):
+    """The narrowest set of pipes that separates an output from an input token, by trying all of them."""
+    n, levels = len(pipes[0]), len(pipes) + 1
+    nodes = [(level, i) for level in range(levels) for i in range(n)]
+    ends = ((0, query), (levels - 1, key))
+    others = [node for node in nodes if node not in ends]
+    best = np.inf
+    for chosen in itertools.product([False, True], repeat=len(others)):
+        inside = {ends[0]} | {node for node, yes in zip(others, chosen, strict=True) if yes}
+        width = sum(
+            pipes[level][i, j]
+            for level, i in inside
+            if level < levels - 1
+            for j in range(n)
+            if (level + 1, j) not in inside
+        )
+        best = min(best, width)
+    return best
+
+
+def test_flow_is_the_smallest_cut():
+    layers = [self_attention(n=3, b=1, seed=seed) for seed in (1, 2)]
+    mixed = [0.5 * layer[0].mean(0) + 0.5 * np.eye(3) for layer in layers]
+    found = flow(layers)[0]
+    expected = [[smallest_cut(mixed[::-1], query, key) for key in range(3)] for query in range(3)]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(flow(layers, queries=[2])[0, 0], found[2])
+
+
+# ---- alignments of two directions
+
+
+def test_links_of_two_directions():
+    there, back = {(0, 0), (1, 1), (3, 3), (5, 1)}, {(0, 0), (1, 1), (2, 1), (6, 6)}
+    assert bidirectional_links(there, back, "intersection") == {(0, 0), (1, 1)}
+    assert bidirectional_links(there, back, "union") == there | back
+    assert bidirectional_links(there, back, "grow") == {(0, 0), (1, 1), (2, 1)}  # the others touch nothing
+
+
+# ---- what is not attention
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "part"),
+    [
+        (lambda: entropy("x"), DtypeError, "expected an AttentionMap"),
+        (lambda: entropy(np.ones(3)), ShapeError, "got \\(3,\\)"),
+        (lambda: rollout([]), ArgumentError, "no layers"),
+        (lambda: rollout([np.ones((2, 3)) / 3]), ShapeError, "self-attention"),
+        (lambda: rollout([np.eye(2), np.eye(3)]), ShapeError, "layer 1"),
+        (lambda: rollout([np.eye(2)], residual=1), ArgumentError, "residual"),
+        (lambda: flow([np.eye(2)], queries=[2]), ArgumentError, "0 to 1"),
+        (lambda: cluster_heads([np.eye(2)], 2), ArgumentError, "1 to 1"),
+        (lambda: sink_mass(np.eye(2), 2), ArgumentError, "key"),
+        (lambda: top_links(np.eye(2), 0), ArgumentError, "1 or more"),
+        (lambda: bidirectional_links([], [], "all"), UnknownNameError, "grow"),
+    ],
+)
+def test_errors(call, kind, part):
+    with pytest.raises(kind, match=part):
+        call()
