@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from regard import terminal as terminal
     from regard import text as text
     from regard import training as training
+    from regard.capture import capture
     from regard.core import attention, attention_weights, attention_with_weights
     from regard.errors import RegardError
     from regard.layers import (
@@ -44,7 +45,16 @@ if TYPE_CHECKING:
     )
     from regard.maps import AttentionMap
     from regard.masks import Mask, blocks, causal, global_tokens, padding, window
-    from regard.plots import plot_attention_weights, plot_by_length, plot_weights, visualize_attention
+    from regard.plots import (
+        plot_attention_weights,
+        plot_by_length,
+        plot_heads,
+        plot_image_attention,
+        plot_model,
+        plot_weights,
+        show,
+        visualize_attention,
+    )
     from regard.positions import (
         ALiBi,
         LearnedPositionalEncoding,
@@ -71,7 +81,16 @@ _HOMES: dict[str, list[str]] = {
     ],
     "regard.maps": ["AttentionMap"],
     "regard.masks": ["Mask", "blocks", "causal", "global_tokens", "padding", "window"],
-    "regard.plots": ["plot_attention_weights", "plot_by_length", "plot_weights", "visualize_attention"],
+    "regard.plots": [
+        "plot_attention_weights",
+        "plot_by_length",
+        "plot_heads",
+        "plot_image_attention",
+        "plot_model",
+        "plot_weights",
+        "show",
+        "visualize_attention",
+    ],
     "regard.positions": [
         "ALiBi",
         "LearnedPositionalEncoding",
@@ -83,6 +102,7 @@ _HOMES: dict[str, list[str]] = {
     "regard.training": ["get_linear_schedule_with_warmup"],
 }
 _SUBMODULES = [
+    "capture",  # a package that can be called, as the function of that name
     "decoding",
     "kernels",
     "layers",
@@ -122,6 +142,7 @@ __all__ = [
     "attention_weights",
     "attention_with_weights",
     "blocks",
+    "capture",
     "causal",
     "decoding",
     "explain",
@@ -136,12 +157,16 @@ __all__ = [
     "padding",
     "plot_attention_weights",
     "plot_by_length",
+    "plot_heads",
+    "plot_image_attention",
+    "plot_model",
     "plot_weights",
     "plots",
     "positions",
     "reference",
     "scores",
     "shapes",
+    "show",
     "tasks",
     "terminal",
     "text",

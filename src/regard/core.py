@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any, Literal, Protocol, overload
 
 import torch
 from torch import Tensor
@@ -22,10 +23,22 @@ from regard.masks import Mask, split_additive
 from regard.scores import Prepared, Score, as_score
 from regard.shapes import Grid, check_qkv, four_axes
 
-__all__ = ["attention", "attention_weights", "attention_with_weights"]
+__all__ = ["OBSERVERS", "Observer", "attention", "attention_weights", "attention_with_weights"]
 
 ScoreLike = str | Callable[[Tensor, Tensor], Tensor]
 MaskLike = Mask | Tensor
+
+
+class Observer(Protocol):
+    """Who wants to know of every call; :func:`regard.capture` is one."""
+
+    def own_call(self, call: Call) -> AbstractContextManager[None]:
+        """Surrounds the computation of a call, after its arguments were read."""
+        ...
+
+
+OBSERVERS: list[Observer] = []
+"""Told of each call while they are here. Not all of our kernels can be seen from torch: some are C."""
 
 
 @overload
@@ -93,7 +106,8 @@ def attention(
     if unknown:
         raise _unknown_argument(next(iter(unknown)))
     call = _read(q, k, v, score, mask, bias, scale, dropout)
-    out, lse, ready = run(call, return_map)
+    with _observed(call):
+        out, lse, ready = run(call, return_map)
     out = _like(out, q)
     if not return_map:
         return out
@@ -118,7 +132,9 @@ def attention_weights(
     tensor([[0.7500, 0.2500]])
     """
     call = _read(q, k, None, score, mask, bias, scale, 0.0)
-    return _like(weights_of(call), q).to(q.dtype)
+    with _observed(call):
+        weights = weights_of(call)
+    return _like(weights, q).to(q.dtype)
 
 
 def attention_with_weights(
@@ -139,8 +155,19 @@ def attention_with_weights(
     >>> out.shape, weights.shape
     (torch.Size([5, 3]), torch.Size([5, 7]))
     """
-    out, weights = attend_with_weights(_read(q, k, v, score, mask, bias, scale, dropout))
+    call = _read(q, k, v, score, mask, bias, scale, dropout)
+    with _observed(call):
+        out, weights = attend_with_weights(call)
     return _like(out, q).to(v.dtype), _like(weights, q).to(q.dtype)
+
+
+def _observed(call: Call) -> AbstractContextManager[Any]:
+    if not OBSERVERS:
+        return nullcontext()  # what torch.compile can trace
+    around = ExitStack()
+    for observer in OBSERVERS:
+        around.enter_context(observer.own_call(call))
+    return around
 
 
 def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "ArgumentError",
+    "CaptureError",
     "DtypeError",
     "FileError",
     "Interrupted",
@@ -75,6 +76,10 @@ class UnknownNameError(ArgumentError):
 
 class FileError(RegardError, OSError):
     """A file is missing, cut short, altered or of another kind."""
+
+
+class CaptureError(RegardError, RuntimeError):
+    """Attention that could not be seen, or was seen and not kept; the message says why and what to try."""
 
 
 class Interrupted(RegardError):

@@ -16,7 +16,18 @@ from regard.masks import Mask
 from regard.scores import Prepared
 from regard.shapes import Grid, wide_dtype
 
-__all__ = ["HeadMean", "Recomputed", "Selected", "Source", "Stored", "Tile", "largest", "tiles"]
+__all__ = [
+    "HeadMean",
+    "Recomputed",
+    "Selected",
+    "Source",
+    "Stored",
+    "Tile",
+    "check_pairwise",
+    "freeze_bias",
+    "largest",
+    "tiles",
+]
 
 MAX_WEIGHTS = 2**21
 """Weights that a map holds at once while it streams."""
@@ -110,9 +121,9 @@ class Recomputed:
         )
         if score is not None:
             score = copy.deepcopy(score) if isinstance(score, torch.nn.Module) else score
-            _check_pairwise(score, ready)
+            check_pairwise(score, ready)
         mask = None if mask is None else mask.map_tensors(_copy)
-        return cls(ready, grid, mask, _freeze_bias(bias), lse, score)
+        return cls(ready, grid, mask, freeze_bias(bias), lse, score)
 
     @property
     def lse(self) -> Tensor:
@@ -217,11 +228,12 @@ def _copy(x: Tensor) -> Tensor:
     return x.detach().clone()
 
 
-def _freeze_bias(bias: Bias | None) -> Bias | None:
+def freeze_bias(bias: Bias | None) -> Bias | None:
+    """A bias that later changes of its tensors or parameters do not reach."""
     if isinstance(bias, StoredBias):
         return StoredBias(_copy(bias.values))
     if isinstance(bias, SumOfBiases):
-        left, right = _freeze_bias(bias.left), _freeze_bias(bias.right)
+        left, right = freeze_bias(bias.left), freeze_bias(bias.right)
         assert left is not None
         assert right is not None
         return SumOfBiases(left, right)
@@ -230,7 +242,7 @@ def _freeze_bias(bias: Bias | None) -> Bias | None:
     return bias
 
 
-def _check_pairwise(score: Callable[[Tensor, Tensor], Tensor], ready: Prepared) -> None:
+def check_pairwise(score: Callable[[Tensor, Tensor], Tensor], ready: Prepared) -> None:
     """A map asks for parts: refuse a callable that gives another score when it sees only one pair."""
     q, k = ready.q, ready.k
     if not q.shape[2] or not k.shape[2]:

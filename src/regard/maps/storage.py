@@ -15,13 +15,15 @@ from regard import positions
 from regard.biases import Bias, StoredBias, SumOfBiases
 from regard.errors import ArgumentError, FileError
 from regard.files import write_atomically
+from regard.maps.absent import Absent
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored
+from regard.maps.windows import Windows
 from regard.masks.specs import mask_from_spec, mask_spec
 from regard.masks.stored import check_broadcast
 from regard.scores import Prepared
 from regard.shapes import Grid
 
-__all__ = ["bytes_held", "load", "save"]
+__all__ = ["bytes_held", "load", "read_file", "save", "source_from_spec", "spec_of_source"]
 
 FORMAT = "regard.map/1"
 
@@ -29,13 +31,26 @@ FORMAT = "regard.map/1"
 def save(source: Source, path: str | os.PathLike) -> None:
     """Write a source; refuses what cannot be rebuilt from a file."""
     tensors: dict[str, Tensor] = {}
-    header = {"format": FORMAT, "map": json.dumps(_spec(source, tensors))}
+    header = {"format": FORMAT, "map": json.dumps(spec_of_source(source, tensors))}
     ready = {name: x.contiguous() for name, x in tensors.items()}
     write_atomically(path, lambda part: save_file(ready, part, metadata=header))
 
 
 def load(path: str | os.PathLike) -> Source:
     """Read a source; a file that is cut short, altered or of another kind is an error that says so."""
+    header, tensors = read_file(path, FORMAT, "an attention map")
+    try:
+        return source_from_spec(json.loads(header["map"]), tensors)
+    except MISFITS as error:
+        raise FileError(f"path: the header of {path} does not fit its tensors: {error}") from error
+
+
+# What a header that was altered can make the reading of it raise.
+MISFITS = (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError, RecursionError)
+
+
+def read_file(path: str | os.PathLike, expected: str, what: str) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """The header and the tensors of a safetensors file of ours."""
     try:
         with safe_open(os.fspath(path), framework="pt") as file:
             header = file.metadata() or {}
@@ -44,22 +59,23 @@ def load(path: str | os.PathLike) -> Source:
         raise FileError(f"path: no file {path}") from error
     except (SafetensorError, OSError, ValueError) as error:
         raise FileError(f"path: {path} is not a readable map: {error}") from error
-    if header.get("format") != FORMAT:
+    if header.get("format") != expected:
         raise FileError(
-            f"path: {path} is not an attention map: expected format {FORMAT!r}, got {header.get('format')!r}"
+            f"path: {path} is not {what}: expected format {expected!r}, got {header.get('format')!r}"
         )
-    try:
-        return _checked(_source(json.loads(header["map"]), tensors))
-    except (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError) as error:
-        raise FileError(f"path: the header of {path} does not fit its tensors: {error}") from error
+    return header, tensors
 
 
 def bytes_held(source: Source) -> int:
     """Bytes of the tensors behind a source."""
     if isinstance(source, HeadMean | Selected):
         return bytes_held(source.source)
+    if isinstance(source, Windows):
+        return bytes_held(source.source)
     if isinstance(source, Stored):
         return source.values.nbytes
+    if isinstance(source, Absent):
+        return 0
     assert isinstance(source, Recomputed)
     held: dict[str, Tensor] = {}
     if source.mask is not None:
@@ -78,15 +94,21 @@ def _bias_tensors(bias: Bias) -> list[Tensor]:
     return list(bias.parameters()) if isinstance(bias, nn.Module) else []
 
 
-def _spec(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]:
+def spec_of_source(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """What rebuilds a source: JSON values, with its tensors put into ``tensors`` under names of their own."""
     if isinstance(source, Stored):
         tensors["weights"] = source.values
         return {"source": "stored"}
     if isinstance(source, HeadMean):
-        return {"source": "head_mean", "of": _spec(source.source, tensors)}
+        return {"source": "head_mean", "of": spec_of_source(source.source, tensors)}
     if isinstance(source, Selected):
         ends = (source.b.start, source.b.stop, source.h.start, source.h.stop)
-        return {"source": "selected", "of": _spec(source.source, tensors), "ends": ends}
+        return {"source": "selected", "of": spec_of_source(source.source, tensors), "ends": ends}
+    if isinstance(source, Windows):
+        layout = {"image": source.image, "side": source.side, "shift": source.shift}
+        return {"source": "windows", "of": spec_of_source(source.source, tensors), **layout}
+    if isinstance(source, Absent):
+        return {"source": "absent", "grid": list(source.grid), "why": source.why}
     assert isinstance(source, Recomputed)
     if source.score is not None:
         raise ArgumentError(
@@ -106,6 +128,11 @@ def _spec(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]:
     }
 
 
+def source_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Source:
+    """The source that :func:`spec_of_source` described, its sizes checked."""
+    return _checked(_source(spec, tensors))
+
+
 def _source(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Source:
     kind = spec["source"]
     if kind == "stored":
@@ -115,6 +142,11 @@ def _source(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Source:
     if kind == "selected":
         b0, b1, h0, h1 = spec["ends"]
         return Selected(_source(spec["of"], tensors), slice(b0, b1), slice(h0, h1))
+    if kind == "windows":
+        image = tuple(int(n) for n in spec["image"])
+        return Windows(_source(spec["of"], tensors), image, int(spec["side"]), int(spec["shift"]))
+    if kind == "absent":
+        return Absent(Grid(*(int(n) for n in spec["grid"])), str(spec["why"]))
     if kind != "recomputed":
         raise FileError(f"unknown source {kind!r}")
     ready = Prepared(tensors["q"], tensors["k"], float(spec["scale"]), tensors.get("v"))
@@ -125,7 +157,7 @@ def _source(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Source:
 
 def _checked(source: Source) -> Source:
     """Refuse sizes that do not belong together before anything is computed from them."""
-    if isinstance(source, HeadMean | Selected):
+    if isinstance(source, HeadMean | Selected | Windows):
         _checked(source.source)
     if isinstance(source, Selected):
         grid = source.source.grid

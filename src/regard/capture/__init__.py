@@ -1,0 +1,36 @@
+"""See what a model attends to, without touching it.
+
+>>> import torch, regard
+>>> model = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True).eval()
+>>> with regard.capture(model) as seen:
+...     output = model(torch.randn(3, 5, 8))
+>>> seen[0].map
+AttentionMap(b=3, h=2, q=5, k=5, recomputed)
+
+This package is what ``regard.capture`` is, and it can be called: ``regard.capture(model)`` is
+:func:`regard.capture.capture`. So it makes no difference which of the two was imported first.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from regard.capture.capturing import Capture, capture
+from regard.capture.recording import Recording
+from regard.capture.verifying import Verified
+
+__all__ = ["Capture", "Recording", "Verified", "capture"]
+
+
+class _Callable(types.ModuleType):
+    """A module that can be called as the function of the same name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Capture:
+        return capture(*args, **kwargs)
+
+    __call__.__signature__ = __import__("inspect").signature(capture)  # type: ignore[attr-defined]
+
+
+sys.modules[__name__].__class__ = _Callable

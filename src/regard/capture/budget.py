@@ -1,0 +1,62 @@
+"""How much memory the records may take."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from regard.errors import ArgumentError
+from regard.shapes import whole_number
+
+__all__ = ["Budget", "available_memory", "in_words"]
+
+_SHARE = 4  # of what is free at the start, records take at most one part in this many
+
+
+class Budget:
+    """Counts bytes, and says no before they are too many.
+
+    >>> budget = Budget(1000)
+    >>> budget.take(900), budget.take(200), budget.take(100)
+    (True, False, True)
+    """
+
+    def __init__(self, limit: int | None = None):
+        if limit is None:
+            limit = available_memory() // _SHARE
+        elif whole_number("memory", limit) < 1:
+            raise ArgumentError("memory", f"expected a number of bytes, got {limit}", "2 GB are 2 * 10**9")
+        self.limit, self.used = int(limit), 0
+
+    def take(self, size: int) -> bool:
+        """Whether there is room for so many bytes; they count as taken then."""
+        if self.used + size > self.limit:
+            return False
+        self.used += size
+        return True
+
+
+def available_memory() -> int:
+    """Bytes that this machine can give without swapping; a cautious guess where it does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, OSError, ValueError):
+        return 4 * 2**30
+
+
+def in_words(size: int) -> str:
+    """A number of bytes as people say it.
+
+    >>> in_words(1_500_000)
+    '1.5 MB'
+    """
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} bytes"

@@ -1,0 +1,132 @@
+"""From the strands of a session to the records that a user sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from regard.capture import tokens
+from regard.capture.kinds import kind_of
+from regard.capture.masks import is_causal_mask
+from regard.capture.stitching import Beams, stitched
+from regard.capture.strands import Piece, Strand, grouped
+from regard.capture.vision import patch_grid
+from regard.maps.absent import Absent
+from regard.maps.attention_map import AttentionMap
+from regard.maps.records import Record
+from regard.maps.sources import Source
+from regard.maps.windows import Windows
+
+if TYPE_CHECKING:
+    from regard.capture.session import Session
+
+__all__ = ["Naming", "build"]
+
+_BEAMS = (
+    "a beam search changed the order of its hypotheses, so that the steps do not make one map: "
+    "use seen.follow(output), with output = model.generate(..., return_dict_in_generate=True)"
+)
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Where labels come from."""
+
+    spell: tokens.Speller = tokens.as_speller(None)
+    tokens: tokens.Labels | None = None
+    key_tokens: tokens.Labels | None = None
+
+    def relabel(self, record: Record) -> Record:
+        """A record with the labels that were given by hand, where they fit."""
+        b, _, q, k = record.map.shape
+        queries = tokens.fitting(self.tokens, b, q)
+        by_hand = self.key_tokens if record.kind == "cross" and self.key_tokens else self.tokens
+        keys = tokens.fitting(by_hand, b, k)
+        if queries is None and keys is None:
+            return record
+        return replace(
+            record,
+            query_tokens=record.query_tokens if queries is None else queries,
+            key_tokens=record.key_tokens if keys is None else keys,
+        )
+
+
+def build(session: Session, naming: Naming, beams: Beams | None) -> list[Record]:
+    """The records of a session, in the order of the calls."""
+    found: list[tuple[int, Record]] = []
+    for strand in session.strands:
+        for run in grouped(strand, session.continued):
+            found.append((run[0].order, _record(session, strand, run, naming, beams)))
+        if not strand.pieces and strand.refused is not None:
+            found.append((strand.refused.order, _nothing_kept(strand, strand.refused)))
+    return [record for _, record in sorted(found, key=lambda pair: pair[0])]
+
+
+def _nothing_kept(strand: Strand, piece: Piece) -> Record:
+    why = f"dropped, {strand.dropped}: raise memory=..., or choose layers=... or heads=..."
+    kind = kind_of(strand.cross, is_causal_mask(piece.mask, piece.grid), False, *piece.grid[2:])
+    source = Absent(piece.grid, f"the map of {strand.name} was {why}")
+    return Record(name=strand.name, layer=strand.layer, kind=kind, map=AttentionMap(source), dropped=why)
+
+
+def _record(
+    session: Session, strand: Strand, run: list[Piece], naming: Naming, beams: Beams | None
+) -> Record:
+    grows = any(piece.grew for piece in run)
+    causal = any(is_causal_mask(piece.mask, piece.grid) for piece in run) or _says_causal(strand)
+    kind = kind_of(strand.cross, causal, grows, run[0].grid.q, run[0].grid.k)
+    dropped = None
+    if strand.lost and run[-1] is strand.pieces[-1]:
+        dropped = f"the last {strand.lost} rows were dropped, {strand.dropped}"
+    follows = beams if beams is not None and _in_search(session, run) else None
+    if strand.reordered and follows is None:
+        grid = run[-1].grid._replace(q=sum(piece.grid.q for piece in run))
+        source: Source = Absent(grid, _BEAMS)
+        dropped = _BEAMS
+    else:
+        source = _unrolled(strand, stitched(strand, run, follows))
+    record = Record(
+        name=strand.name, layer=strand.layer, kind=kind, map=AttentionMap(source), dropped=dropped
+    )
+    return naming.relabel(replace(record, **_axes(session, strand, run, record, naming, follows)))
+
+
+def _says_causal(strand: Strand) -> bool:
+    """Whether a module calls itself causal, as those of Hugging Face do: one token alone does not show it."""
+    return strand.cross is False and getattr(strand.module, "is_causal", False) is True
+
+
+def _in_search(session: Session, run: list[Piece]) -> bool:
+    """Whether a run is part of the search: it went on for several steps, or began in one that others go on from."""
+    return len(run) > 1 or run[0].step + 1 in session.continued
+
+
+def _unrolled(strand: Strand, source: Source) -> Source:
+    return source if strand.windows is None else Windows(source, *strand.windows)
+
+
+def _axes(
+    session: Session, strand: Strand, run: list[Piece], record: Record, naming: Naming, beams: Beams | None
+) -> dict[str, Any]:
+    """Words and patches of the rows and columns."""
+    if strand.windows is not None:
+        return {"query_grid": strand.windows[0], "key_grid": strand.windows[0]}
+    words = _words(session, strand, run, record, naming, beams)
+    found: dict[str, Any] = {"query_tokens": words[0], "key_tokens": words[1]}
+    for axis, count in (("query", record.map.shape[2]), ("key", record.map.shape[3])):
+        patches = patch_grid(count, run[0].patches) if found[f"{axis}_tokens"] is None else None
+        if patches is not None:
+            found[f"{axis}_grid"], found[f"{axis}_extra"] = patches
+    return found
+
+
+def _words(
+    session: Session, strand: Strand, run: list[Piece], record: Record, naming: Naming, beams: Beams | None
+) -> tuple[tokens.Labels | None, tokens.Labels | None]:
+    decoder = "decoder" in strand.name or record.kind != "self"
+    queries = tokens.query_ids(run, decoder, beams)
+    if record.kind == "cross":
+        keys = tokens.key_ids(run, session.ids, beams)
+    else:
+        keys = queries if queries is not None and queries.shape[1] == record.map.shape[3] else None
+    return tokens.spelled(queries, naming.spell), tokens.spelled(keys, naming.spell)

@@ -1,0 +1,90 @@
+"""What one attention call was: its queries, keys, scale and mask, read from what torch was asked to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.biases import Bias
+from regard.masks import Mask
+from regard.shapes import Grid
+
+__all__ = ["Attended", "read_function", "read_operation"]
+
+
+@dataclass
+class Attended:
+    """A call as it was seen, on live tensors: products (q, k, scale), or the weights themselves."""
+
+    grid: Grid
+    q: Tensor | None = None  # (b,h,q,d)
+    k: Tensor | None = None  # (b,g,k,d), g dividing h
+    scale: float = 1.0
+    lse: Tensor | None = None  # (b,h,q) where the kernel gave it
+    attn_mask: Tensor | None = None  # as torch was given it
+    causal: bool = False  # torch's flag: aligned to the upper left corner
+    mask: Mask | None = None  # as Regard was given it
+    bias: Bias | None = None
+    v: Tensor | None = None  # (m,) of an additive score
+    score: Callable[[Tensor, Tensor], Tensor] | None = None  # of the user's
+    weights: Tensor | None = None  # (b,h,q,k) where nothing else is known
+
+    def with_result(self, result: Any) -> Attended:
+        """With the log-sum-exp that the fused kernel for the CPU returned, and in the dtype it worked in."""
+        lse = result[1] if isinstance(result, tuple) and len(result) > 1 else None
+        fits = isinstance(lse, Tensor) and tuple(lse.shape) == self.grid[:3]
+        return replace(self, lse=lse.detach() if fits and isinstance(lse, Tensor) else None)
+
+    def in_dtype(self, dtype: torch.dtype) -> Attended:
+        """As the kernel had it: under autocast the function is given another dtype."""
+        if self.q is None or self.k is None or self.q.dtype == dtype:
+            return self
+        return replace(self, q=self.q.to(dtype), k=self.k.to(dtype))
+
+
+def read_function(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Attended:
+    """A call of ``F.scaled_dot_product_attention``; the arguments are its own."""
+    return _product(query, key, attn_mask, is_causal, scale)
+
+
+def read_operation(func: Any, args: tuple, kwargs: dict[str, Any]) -> Attended:
+    """A call of one of torch's fused kernels, whichever device it is for: they name their arguments alike."""
+    given = {a.name: x for a, x in zip(func._schema.arguments, args, strict=False)} | kwargs
+    added = given.get("attn_mask", given.get("attn_bias"))
+    return _product(
+        given["query"], given["key"], added, given.get("is_causal", False), given.get("scale", None)
+    )
+
+
+def _product(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Attended:
+    if mask is not None and mask.ndim == 3 and q.ndim == 3:  # (b,q,k) for (b,n,d)
+        mask = mask[:, None]
+    q, k = _four(q.detach()), _four(k.detach())
+    lead = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])  # batches; heads may be grouped
+    if mask is not None and mask.ndim > 4:
+        mask = mask.expand(*lead, *mask.shape[-3:]).flatten(0, -4)
+    q, k = (x.expand(*lead, *x.shape[-3:]).flatten(0, -4) for x in (q, k))  # (b,h,n,d)
+    if k.shape[1] > q.shape[1]:  # one head of queries that torch broadcasts
+        q = q.expand(-1, k.shape[1], -1, -1)
+    grid = Grid(*q.shape[:3], k.shape[2])
+    factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)
+    return Attended(grid, q=q, k=k, scale=factor, attn_mask=mask, causal=bool(causal))
+
+
+def _four(x: Tensor) -> Tensor:
+    """``(n,d)`` or ``(b,n,d)`` with an axis for one head; more batch axes stay."""
+    return x if x.ndim >= 4 else x[:, None] if x.ndim == 3 else x[None, None]

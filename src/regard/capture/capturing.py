@@ -1,0 +1,192 @@
+"""``capture(model)``: switches the watching on, and off again whatever happens in between."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard import core
+from regard.capture.budget import Budget
+from regard.capture.building import Naming
+from regard.capture.modes import Functions, Operations
+from regard.capture.names import module_names
+from regard.capture.recording import Recording
+from regard.capture.session import Session
+from regard.capture.tokens import as_labels, as_speller
+from regard.capture.troubles import check_model, nothing_found, ran_elsewhere
+from regard.errors import ArgumentError, CaptureError, DtypeError, UnknownNameError
+from regard.shapes import whole_number
+
+__all__ = ["Capture", "capture"]
+
+Wanted = str | nn.Module | type[nn.Module]
+
+
+def capture(
+    model: nn.Module,
+    *,
+    tokenizer: Any = None,
+    tokens: Sequence[Any] | None = None,
+    key_tokens: Sequence[Any] | None = None,
+    layers: int | Iterable[int] | slice | None = None,
+    heads: int | Iterable[int] | None = None,
+    modules: Wanted | Iterable[Wanted] = (),
+    device: torch.device | str | None = None,
+    memory: int | None = None,
+) -> Capture:
+    """Record what a model attends to, while its own kernels compute its own output.
+
+    tokenizer
+        Turns the token ids that the model is given into labels: a tokenizer, or a callable on a list of ids.
+    tokens, key_tokens
+        Labels by hand: words, or a list of words for each sequence. ``key_tokens`` are for cross attention.
+    layers, heads
+        Which to keep; all by default.
+    modules
+        Modules that compute a softmax by hand, by name, by class or themselves. A softmax of a product inside a
+        module that is called an attention is found without.
+    device
+        Where records are kept: ``"cpu"`` spares the memory of an accelerator. By default where the model runs.
+    memory
+        Bytes that the records may take, by default a quarter of what is free. What comes after is dropped, and its
+        record says so.
+
+    While it is active a compiled model runs uncompiled, and the encoder fast path of torch is off. Calls in other
+    threads, and scripted models, cannot be seen; that is an error, as it is one if no attention was found.
+
+    >>> model = nn.MultiheadAttention(8, 2, batch_first=True)
+    >>> x = torch.randn(3, 5, 8)
+    >>> with capture(model) as seen:
+    ...     out, _ = model(x, x, x, need_weights=False)
+    >>> seen[0].kind, seen[0].map
+    ('self', AttentionMap(b=3, h=2, q=5, k=5, recomputed))
+    """
+    check_model(model)
+    chosen = [modules] if isinstance(modules, str | nn.Module | type) else list(modules)
+    options = {
+        "layers": _as_layers(layers),
+        "heads": None if heads is None else _as_numbers("heads", heads),
+        "modules": _as_modules(model, chosen),
+        "device": None if device is None else torch.device(device),
+    }
+    naming = Naming(as_speller(tokenizer), as_labels("tokens", tokens), as_labels("key_tokens", key_tokens))
+    Budget(memory)  # a wrong number is refused here
+    return Capture(model, options, naming, memory)
+
+
+class Capture:
+    """A context manager; entering it gives the :class:`Recording`. It can be entered again when it is over."""
+
+    def __init__(self, model: nn.Module, options: dict[str, Any], naming: Naming, memory: int | None):
+        self.model, self._options, self._naming, self._memory = model, options, naming, memory
+        self._active: tuple[contextlib.ExitStack, Session] | None = None
+
+    def __enter__(self) -> Recording:
+        if self._active is not None:
+            raise CaptureError("this capture is active already: make another with capture(model)")
+        session = Session(_unwrapped(self.model), budget=Budget(self._memory), **self._options)
+        with contextlib.ExitStack() as switched_on:
+            _switch_on(self.model, session, switched_on)
+            self._active = (switched_on.pop_all(), session)
+        return Recording._of(self, session, self._naming)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._active is not None
+        (switched_on, session), self._active = self._active, None
+        switched_on.close()
+        if error is not None:
+            return
+        if session.elsewhere:
+            raise ran_elsewhere()
+        if not session.strands:
+            raise nothing_found(self.model, session)
+
+
+def _switch_on(model: nn.Module, session: Session, switched_on: contextlib.ExitStack) -> None:
+    for module in _unwrapped(model).modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            continue
+        for handle in _hooks(module, session):
+            switched_on.callback(handle.remove)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    switched_on.callback(torch.backends.mha.set_fastpath_enabled, fast)
+    torch.backends.mha.set_fastpath_enabled(False)
+    switched_on.enter_context(torch.compiler.set_stance("force_eager"))
+    switched_on.enter_context(_observing(session))
+    switched_on.enter_context(Functions(session))
+    switched_on.enter_context(Operations(session))
+
+
+def _hooks(module: nn.Module, session: Session) -> list[Any]:
+    """Tell the session when a module begins and ends. Ours come first, so that they see what the caller gave."""
+
+    def begins(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        session.enter(module, args, kwargs)
+
+    def ends(module: nn.Module, args: tuple, result: object) -> None:
+        session.leave(module, result)
+
+    return [
+        module.register_forward_pre_hook(begins, with_kwargs=True),
+        module.register_forward_hook(ends, always_call=True),
+    ]
+
+
+@contextlib.contextmanager
+def _observing(session: Session) -> Iterator[None]:
+    core.OBSERVERS.append(session)
+    try:
+        yield
+    finally:
+        core.OBSERVERS.remove(session)
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """The model inside ``torch.compile(model)``."""
+    return getattr(model, "_orig_mod", model)
+
+
+def _as_numbers(name: str, value: int | Iterable[int]) -> list[int]:
+    if isinstance(value, slice):
+        raise DtypeError(name, f"expected a number or a list of numbers, got {value}", "use range(...)")
+    numbers = [whole_number(name, n) for n in (value if isinstance(value, Iterable) else [value])]
+    if not numbers:
+        raise ArgumentError(name, "expected at least one number")
+    return numbers
+
+
+class _Slice:
+    """Numbers by a slice, for layers whose count is not known yet."""
+
+    def __init__(self, wanted: slice):
+        if any(n is not None and n < 0 for n in (wanted.start, wanted.stop, wanted.step)):
+            raise ArgumentError("layers", f"a slice from the end, {wanted}, needs the number of layers")
+        self._holds: Callable[[int], bool] = lambda n: n in range(
+            wanted.start or 0, n + 1 if wanted.stop is None else wanted.stop, wanted.step or 1
+        )
+
+    def __contains__(self, layer: object) -> bool:
+        return isinstance(layer, int) and self._holds(layer)
+
+
+def _as_layers(layers: int | Iterable[int] | slice | None) -> Any:
+    if layers is None:
+        return None
+    return _Slice(layers) if isinstance(layers, slice) else set(_as_numbers("layers", layers))
+
+
+def _as_modules(model: nn.Module, wanted: list[Wanted]) -> list[Wanted]:
+    known = list(module_names(_unwrapped(model)).values())
+    for one in wanted:
+        if isinstance(one, str) and one not in known:
+            raise UnknownNameError("modules", one, known)
+        if not isinstance(one, str | nn.Module | type):
+            raise DtypeError("modules", f"expected names, modules or classes, got {one!r}")
+    return wanted

@@ -1,0 +1,71 @@
+"""Whether an attention looks at its own sequence, at its own past, or at another sequence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+__all__ = ["is_attention", "is_cross", "kind_of"]
+
+_OTHER = re.compile(r"cross|encoder_attn|enc_?dec|encoder_?decoder|multihead_attn|src_attn", re.IGNORECASE)
+_OWN = re.compile(r"self_?attn|self_?attention|^self$", re.IGNORECASE)
+_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
+# Arguments by which an attention is given another sequence.
+_FOREIGN = (
+    "key_value_states",
+    "encoder_hidden_states",
+    "cross_hidden_states",
+    "cross_attention_states",
+    "encoder_output",
+    "memory",
+    "context",
+)
+
+
+def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool | None:
+    """Whether an attention looks at another sequence, from what it is and what it was given; None if unknown.
+
+    >>> attend, x, y = nn.MultiheadAttention(4, 2), Tensor(5, 1, 4), Tensor(7, 1, 4)
+    >>> is_cross(attend, "layer", {"query": x, "key": x}), is_cross(attend, "layer", {"query": x, "key": y})
+    (False, True)
+    """
+    if getattr(module, "is_cross_attention", None) is True:
+        return True
+    if any(isinstance(arguments.get(foreign), Tensor) for foreign in _FOREIGN):
+        return True
+    tail = name.split(".")[-2:]
+    if any(_OTHER.search(part) for part in tail) or _OTHER.search(type(module).__name__):
+        return True
+    if any(_OWN.search(part) for part in tail):
+        return False
+    if isinstance(arguments.get("query"), Tensor):
+        key = arguments.get("key")
+        return key is not None and key is not arguments["query"]
+    if "hidden_states" in arguments:  # the one sequence that it was given
+        return False
+    return None
+
+
+def kind_of(cross: bool | None, causal: bool, grows: bool, q: int, k: int) -> str:
+    """``"self"``, ``"causal"`` or ``"cross"``.
+
+    >>> kind_of(None, False, False, 5, 7), kind_of(None, True, False, 5, 5), kind_of(False, False, False, 5, 5)
+    ('cross', 'causal', 'self')
+    """
+    if cross:
+        return "cross"
+    if causal or grows:
+        return "causal"
+    return "cross" if cross is None and q != k else "self"
+
+
+def is_attention(module: nn.Module, name: str) -> bool:
+    """Whether a module calls itself an attention: a softmax of a product inside it is one.
+
+    >>> is_attention(nn.MultiheadAttention(4, 2), "mixer"), is_attention(nn.Linear(2, 2), "head")
+    (True, False)
+    """
+    return bool(_ATTENTION.search(type(module).__name__) or _ATTENTION.search(name.rpartition(".")[2]))

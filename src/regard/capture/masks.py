@@ -1,0 +1,182 @@
+"""Masks as torch's attention takes them, read back into the compact masks of :mod:`regard.masks`.
+
+A model hands over a tensor of ``q * k`` numbers; what it means is mostly "causal", "padding" or "a window". What is
+recognised is kept as that rule, and only what is not stays a tensor.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.biases import StoredBias
+from regard.masks import Mask
+from regard.masks.base import And
+from regard.masks.rules import Causal, Window
+from regard.masks.stored import Padding, Stored
+from regard.shapes import Grid
+
+__all__ = ["MaskReader", "Reading", "is_causal_mask", "recognise"]
+
+
+class Reading(NamedTuple):
+    """What a mask tensor says."""
+
+    mask: Mask | None = None
+    bias: StoredBias | None = None
+    even: Tensor | None = None  # (b,h,q) rows that a finite number hid altogether: their weights are all alike
+    seen: int | None = None  # keys up to the last that any query may see
+
+
+class MaskReader:
+    """Reads masks, and remembers the last few: the layers of a model mostly share one."""
+
+    def __init__(self, remembered: int = 3):
+        self._held: list[tuple[Tensor | None, int | None, Grid, bool, Reading]] = []
+        self._remembered = remembered
+
+    def read(self, mask: Tensor | None, causal: bool, grid: Grid) -> Reading:
+        """The meaning of ``attn_mask`` and ``is_causal`` for these sizes."""
+        if mask is None:
+            return Reading(_upper_left(grid) if causal else None)
+        version = None if mask.is_inference() else mask._version
+        for held, at, size, flag, reading in self._held:
+            if held is mask and at == version and size == grid and flag == causal:
+                return reading
+        reading = self._shared(_read(mask.detach(), causal, grid))
+        kept = None if version is None else mask  # without a version nobody knows whether it changed
+        self._held = [*self._held, (kept, version, grid, causal, reading)][-self._remembered :]
+        return reading
+
+    def _shared(self, reading: Reading) -> Reading:
+        """The same reading, holding the tensor of an earlier one where the numbers are the same."""
+        if reading.bias is not None:
+            for *_, earlier in self._held:
+                if earlier.bias is not None and _same(earlier.bias.values, reading.bias.values):
+                    return reading._replace(bias=earlier.bias)
+        return reading
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+
+
+def _upper_left(grid: Grid) -> Mask | None:
+    """Torch's own causal rule: key j <= query i, both counted from the start."""
+    return (Causal() if grid.shift == 0 else Causal(0)).simplified(grid)
+
+
+@torch.no_grad()
+def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
+    values = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)  # (b or 1,h or 1,q or 1,k or 1)
+    even = bias = None
+    if values.dtype == torch.bool:
+        keep = values
+    else:
+        limit = torch.finfo(values.dtype).min / 2
+        keep = values > limit
+        finite = keep | (values != float("-inf"))
+        hidden = ~keep.any(dim=-1) & finite.all(dim=-1)  # (b,h,q): every score drowned in the same number
+        if bool(hidden.any()):
+            even = hidden
+            keep = keep | hidden[..., None]
+        bias = _bias(values, keep & ~hidden[..., None])
+    if causal:
+        i, j = torch.arange(grid.q, device=keep.device), torch.arange(grid.k, device=keep.device)
+        keep = keep & (j[None, :] <= i[:, None])
+    keep = keep.expand(*keep.shape[:2], keep.shape[2], grid.k)
+    seen = None if grid.q >= grid.k else _seen_until(keep)
+    return Reading(recognise(keep, grid), bias, even, seen)
+
+
+def _bias(values: Tensor, keep: Tensor) -> StoredBias | None:
+    """The finite numbers, without the axes along which they are the same."""
+    numbers = values.masked_fill(~keep, 0.0)
+    if not bool(numbers.any()):
+        return None
+    if values.shape[0] > 1:  # sequences often differ in their padding only
+        shared = values.masked_fill(~keep, float("-inf")).amax(dim=0, keepdim=True)
+        shared = shared.masked_fill(~keep.any(dim=0, keepdim=True), 0.0)
+        if bool(((numbers == shared) | ~keep).all()):
+            return StoredBias(shared)
+    return StoredBias(numbers)
+
+
+def _seen_until(keep: Tensor) -> int:
+    seen = keep.flatten(0, -2).any(dim=0).nonzero()
+    return int(seen[-1]) + 1 if len(seen) else keep.shape[-1]
+
+
+@torch.no_grad()
+def recognise(keep: Tensor, grid: Grid) -> Mask | None:
+    """The shortest mask that says what a boolean tensor says; None where everything is kept.
+
+    >>> from regard.masks import causal, padding
+    >>> grid = Grid(b=2, h=3, q=5, k=5)
+    >>> recognise((causal() & padding([5, 4])).dense(grid), grid)
+    And(left=Causal(offset=None), right=Padding(keep=tensor([[ True,  True,  True,  True,  True],
+            [ True,  True,  True,  True, False]])))
+    """
+    keep = _without_equal(_without_equal(keep, 1), 0)
+    if bool(keep.all()):
+        return None
+    if keep.shape[1] == 1 and (keep.shape[2] == 1 or bool((keep == keep[:, :, :1]).all())):
+        return Padding(keep[:, 0, 0].expand(-1, grid.k).clone())
+    if keep.shape[1] > 1 or keep.shape[2] == 1:
+        return Stored(keep.clone())
+    rule, seen = _rule(keep[:, 0], grid), keep[:, 0].any(dim=1)  # seen (b or 1,k)
+    mask = rule if bool(seen.all()) else Padding(seen) if rule is None else And(rule, Padding(seen))
+    found = torch.ones((), dtype=torch.bool) if mask is None else mask.dense(grid, keep.device)
+    return mask if bool((found == keep).all()) else Stored(keep.clone())
+
+
+def _without_equal(keep: Tensor, axis: int) -> Tensor:
+    """Without an axis along which everything is the same."""
+    first = keep.narrow(axis, 0, 1)
+    if keep.shape[axis] == 1 or keep.stride(axis) == 0 or bool((keep == first).all()):
+        return first
+    return keep
+
+
+def _rule(keep: Tensor, grid: Grid) -> Mask | None:
+    """The band that the kept pairs of ``keep (b,q,k)`` fill: how far each query sees back, and ahead."""
+    some = keep.any(dim=2)  # (b,q)
+    table = keep.to(torch.uint8)
+    first = table.argmax(dim=2)  # the first key that is kept
+    last = grid.k - 1 - table.flip(2).argmax(dim=2)
+    here = torch.arange(grid.q, device=keep.device)[None, :] + grid.shift
+    if not bool(some.any()):
+        return None
+    back = int((here - first)[some].max())
+    ahead = int((last - here)[some].max())
+    far_back = back >= grid.q - 1 + grid.shift
+    if ahead >= grid.k - 1 - grid.shift:
+        return None if far_back or back < 0 else Window(back, None)
+    causal = Causal(None if ahead == 0 else grid.shift + ahead)
+    if far_back:
+        return causal
+    if ahead >= 0 and back >= 0:
+        return Window(back, ahead)
+    return And(causal, Window(back, None)) if back >= 0 else causal
+
+
+def is_causal_mask(mask: Mask | None, grid: Grid) -> bool:
+    """Whether no query sees a key that comes after it.
+
+    >>> from regard.masks import causal, padding, window
+    >>> is_causal_mask(causal() & padding([2, 3]), Grid(2, 1, 3, 3)), is_causal_mask(window(1, 1), Grid(1, 1, 3, 3))
+    (True, False)
+    """
+    if isinstance(mask, And):
+        return is_causal_mask(mask.left, grid) or is_causal_mask(mask.right, grid)
+    if isinstance(mask, Causal):
+        return True
+    if isinstance(mask, Window):
+        return mask.right == 0
+    if isinstance(mask, Stored) and grid.q > 1:
+        i = torch.arange(grid.q)[:, None] + max(grid.shift, 0)
+        ahead = torch.arange(grid.k)[None, :] > i
+        return not bool((mask.dense(grid, "cpu") & ahead).any())
+    return False

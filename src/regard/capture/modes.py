@@ -1,0 +1,48 @@
+"""The two modes by which torch tells what it is asked to do, and what it does.
+
+Neither is enough. The function mode sees ``F.scaled_dot_product_attention`` with its mask and flags as they were
+given, but not the one inside ``nn.MultiheadAttention``; the dispatch mode sees every kernel, its log-sum-exp, and
+products and softmaxes written by hand, but masks only after they were converted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+if TYPE_CHECKING:
+    from regard.capture.session import Session
+
+__all__ = ["Functions", "Operations"]
+
+
+class Functions(TorchFunctionMode):
+    """Shows each call of ``F.scaled_dot_product_attention`` to a session."""
+
+    def __init__(self, session: Session):
+        super().__init__()
+        self._session = session
+
+    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
+        kwargs = kwargs or {}
+        if func is not F.scaled_dot_product_attention:
+            return func(*args, **kwargs)
+        with self._session.function_call(args, kwargs):
+            return func(*args, **kwargs)
+
+
+class Operations(TorchDispatchMode):
+    """Shows each operation, after it ran, to a session."""
+
+    def __init__(self, session: Session):
+        super().__init__()
+        self._session = session
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        self._session.operation(func, args, kwargs, result)
+        return result

@@ -1,0 +1,115 @@
+"""Which module of the model is running: its name, what it was given, and which layer it is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+__all__ = ["Frame", "LayerNumbers", "module_names"]
+
+# Modules that stand inside an attention without being it.
+_PLAIN = (nn.Softmax, nn.Dropout, nn.Identity, nn.Linear, nn.LayerNorm)
+
+
+@dataclass
+class Frame:
+    """A module that is running now."""
+
+    module: nn.Module
+    name: str
+    args: tuple
+    kwargs: dict[str, Any]
+    first: int = 0  # how many pieces there were when it began
+    _arguments: dict[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the module was given, by the names of its ``forward``."""
+        if self._arguments is None:
+            self._arguments = _by_name(self.module, self.args, self.kwargs)
+        return self._arguments
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is a part of attentions rather than one."""
+        return isinstance(self.module, _PLAIN)
+
+
+def _by_name(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        bound = inspect.signature(type(module).forward).bind_partial(module, *args, **kwargs)
+        bound.apply_defaults()  # an argument that was offered and not used says something too
+    except (TypeError, ValueError):  # a forward that was put in later, with arguments of its own
+        return {f"argument {n}": x for n, x in enumerate(args)} | kwargs
+    flat: dict[str, Any] = {}
+    for name, value in list(bound.arguments.items())[1:]:  # without self
+        if isinstance(value, dict) and name == "kwargs":
+            flat.update(value)
+        elif isinstance(value, tuple) and name == "args":
+            flat.update({f"argument {n}": x for n, x in enumerate(value)})
+        else:
+            flat[name] = value
+    return flat
+
+
+def module_names(model: nn.Module) -> dict[int, str]:
+    """The name of each module by its identity; the model itself goes by the name of its class."""
+    return {id(module): name or type(model).__name__ for name, module in model.named_modules()}
+
+
+class LayerNumbers:
+    """The number of the layer that a module belongs to, from its name and from the order of the calls.
+
+    One number in the name is the layer (``encoder.layer.3.attention``). Several (``stages.1.blocks.0.attn``) are
+    counted through. A module that is called again and again in one pass, as ALBERT's, is a layer each time.
+    """
+
+    def __init__(self, names: list[str]):
+        self._families: dict[str, list[str]] = {}
+        for name in names:
+            self._families.setdefault(_family(name), []).append(name)
+        self._step = -1
+        self._calls: Counter[str] = Counter()  # of each module in this step
+        self._total: Counter[str] = Counter()  # of each family in this step
+        self._repeating: set[str] = set()
+
+    def call(self, name: str, step: int) -> tuple[int | None, int]:
+        """The layer of a call, and how often this module was called in this step before."""
+        if step != self._step:
+            self._step = step
+            self._calls.clear()
+            self._total.clear()
+        family = _family(name)
+        members = self._families.get(family, [name])
+        before, place = self._calls[name], self._total[family]
+        if before and len(members) > 1 and place == before * len(members):
+            place = before = 0  # all were called: the model runs over another input
+            for member in members:
+                self._calls[member] = 0
+            self._total[family] = 0
+        elif before:
+            self._repeating.add(family)
+        self._calls[name] += 1
+        self._total[family] += 1
+        return self._layer(name, family, members, place), before
+
+    def _layer(self, name: str, family: str, members: list[str], place: int) -> int | None:
+        numbers = _numbers(name)
+        if family in self._repeating and numbers:
+            return place
+        if not numbers:
+            return None
+        return numbers[0] if len(numbers) == 1 else members.index(name)
+
+
+def _family(name: str) -> str:
+    return re.sub(r"(?<![^.])\d+(?![^.])", "*", name)
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(part) for part in name.split(".") if part.isdigit()]

@@ -1,0 +1,224 @@
+"""What was seen: a sequence of records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from torch import Tensor
+
+from regard.capture.building import Naming, build
+from regard.capture.stitching import Beams
+from regard.capture.tokens import as_labels
+from regard.errors import ArgumentError, DtypeError, OutsideError, UnknownNameError
+from regard.maps.record_files import load_records, save_records
+from regard.maps.records import Record
+from regard.shapes import axes
+
+if TYPE_CHECKING:
+    from regard.capture.capturing import Capture
+    from regard.capture.session import Session
+    from regard.capture.verifying import Verified
+
+__all__ = ["Recording"]
+
+_KINDS = ("self", "causal", "cross")
+_SHOWN = 8
+
+
+class Recording(Sequence[Record]):
+    """The records of a capture, one for each attention, in the order of the calls.
+
+    >>> import torch, regard
+    >>> model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, batch_first=True), 2).eval()
+    >>> with regard.capture(model) as seen:
+    ...     out = model(torch.randn(3, 5, 8))
+    >>> seen
+    Recording of 2 records
+      0  layers.0.self_attn  layer 0  self  (b,h,q,k) = (3,2,5,5)
+      1  layers.1.self_attn  layer 1  self  (b,h,q,k) = (3,2,5,5)
+    >>> seen[-1].layer, [record.name for record in seen.by(layer=0)]
+    (1, ['layers.0.self_attn'])
+    """
+
+    def __init__(self, records: Sequence[Record] = ()):
+        self._records: list[Record] | None = list(records)
+        self._session: Session | None = None
+        self._naming = Naming()
+        self._beams: Beams | None = None
+        self._capture: Capture | None = None
+        self._built_at = -1
+
+    @classmethod
+    def _of(cls, capture: Capture, session: Session, naming: Naming) -> Recording:
+        made = cls()
+        made._capture, made._session, made._naming, made._records = capture, session, naming, None
+        return made
+
+    # ---- a sequence
+
+    @property
+    def records(self) -> list[Record]:
+        """All records; they are put together when they are first asked for."""
+        session = self._session
+        if session is not None and (self._records is None or self._built_at != session.calls):
+            self._records = build(session, self._naming, self._beams)
+            self._built_at = session.calls
+        return self._records or []
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    @overload
+    def __getitem__(self, index: int | str) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Recording: ...
+    def __getitem__(self, index: int | str | slice) -> Record | Recording:
+        """A record by its number or by the name of its module, or several by a slice."""
+        if isinstance(index, slice):
+            return self._part(self.records[index])
+        if isinstance(index, str):
+            found = [record for record in self.records if record.name == index]
+            if not found:
+                raise UnknownNameError("name", index, dict.fromkeys(r.name for r in self.records))
+            if len(found) > 1:
+                raise ArgumentError("name", f"{len(found)} records are of {index}", f"use .by(name={index!r})")
+            return found[0]
+        if not isinstance(index, int):
+            raise DtypeError("index", f"expected a number, a name or a slice, got {index!r}")
+        if not -len(self) <= index < len(self):
+            raise OutsideError("index", f"record {index} of {len(self)}")
+        return self.records[index]
+
+    def by(
+        self, *, layer: int | None = None, kind: str | None = None, name: str | None = None
+    ) -> Recording:
+        """The records of a layer, of a kind, or of modules whose name contains ``name``."""
+        if kind is not None and kind not in _KINDS:
+            raise UnknownNameError("kind", kind, _KINDS)
+        return self._part(
+            [
+                record
+                for record in self.records
+                if (layer is None or record.layer == layer)
+                and (kind is None or record.kind == kind)
+                and (name is None or name in record.name)
+            ]
+        )
+
+    def _part(self, records: Sequence[Record]) -> Recording:
+        part = Recording(records)
+        part._capture = self._capture
+        return part
+
+    def __repr__(self) -> str:
+        records = self.records
+        lines = [_line(n, record) for n, record in enumerate(records[:_SHOWN])]
+        if len(records) > _SHOWN:
+            lines.append(f"  ... and {len(records) - _SHOWN} more")
+        return "\n".join([f"Recording of {len(records)} record{'s' * (len(records) != 1)}", *lines])
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the maps hold; what they share is counted for each."""
+        return sum(record.map.nbytes for record in self.records)
+
+    @property
+    def dropped(self) -> list[str]:
+        """What was left out and why, in words: one sentence for each record that is not whole."""
+        return [f"{record.name}: {record.dropped}" for record in self.records if record.dropped]
+
+    # ---- words
+
+    def label(self, tokens: Sequence[Any], key_tokens: Sequence[Any] | None = None) -> Recording:
+        """The same records with labels by hand: words of one sequence, or a list of words for each.
+
+        ``tokens`` are put on every axis that has as many tokens; ``key_tokens``, if given, on the keys of cross
+        attentions.
+        """
+        naming = Naming(tokens=as_labels("tokens", tokens), key_tokens=as_labels("key_tokens", key_tokens))
+        labelled = [naming.relabel(record) for record in self.records]
+        if all(new is old for new, old in zip(labelled, self.records, strict=True)):
+            sizes = sorted({record.map.shape[2] for record in self.records})
+            raise ArgumentError(
+                "tokens", f"no map has {len((naming.tokens or [[]])[0])} tokens", f"the maps have {sizes}"
+            )
+        return self._part(labelled)
+
+    # ---- beams
+
+    def follow(self, output: Any) -> Recording:
+        """The same records along the hypotheses that won a beam search.
+
+        ``output`` is what ``model.generate(..., num_beams=..., return_dict_in_generate=True)`` returned, or its
+        ``beam_indices``. The maps then have one entry for each returned sequence; after the end of a sequence its
+        rows are 0.
+        """
+        indices = getattr(output, "beam_indices", output)
+        if not isinstance(indices, Tensor) or indices.ndim != 2:
+            raise ArgumentError(
+                "output",
+                f"expected the output of a beam search, got {type(output).__name__} without beam_indices",
+                "call generate(..., num_beams=n, return_dict_in_generate=True)",
+            )
+        if self._session is None:
+            raise ArgumentError("output", "these records were cut or loaded", "follow on what capture() gave")
+        followed = Recording._of(self._capture, self._session, self._naming)  # type: ignore[arg-type]
+        followed._beams = Beams(indices)
+        return followed
+
+    # ---- proof
+
+    def verify(self, *args: Any, **kwargs: Any) -> Verified:
+        """Run the model twice on these inputs, once plain and once captured, and compare.
+
+        The inputs are the model's own; ``verify(inputs)`` calls ``model(inputs)``. The result says by how much the
+        outputs differ (0 where nothing does), and how far the rows of the maps are from a sum of 1.
+        """
+        from regard.capture.verifying import verify
+
+        if self._capture is None:
+            raise ArgumentError("verify", "these records have no model", "verify on what capture() gave")
+        return verify(self._capture, args, kwargs)
+
+    # ---- files and pictures
+
+    def save(self, path: str | os.PathLike, *, as_weights: bool = False) -> None:
+        """Write all records to one safetensors file: what ``regard view`` and :meth:`load` read.
+
+        ``as_weights`` writes the weights themselves, for maps whose score is a function of yours.
+        """
+        save_records(self.records, path, as_weights=as_weights)
+
+    @staticmethod
+    def load(path: str | os.PathLike) -> Recording:
+        """Read records that :meth:`save` wrote."""
+        return Recording(load_records(path))
+
+    def save_html(self, path: str | os.PathLike, *, title: str | None = None) -> None:
+        """Write a page that shows the records, opens offline, and needs nothing but a browser."""
+        from regard import viewer
+
+        viewer.save_html(self._whole(), path, title=title)
+
+    def show(self) -> Any:
+        """The records as a widget, in a notebook."""
+        from regard import viewer
+
+        return viewer.widget(self._whole())
+
+    def _whole(self) -> list[Record]:
+        """The records that can be drawn: what was dropped altogether has nothing to draw."""
+        from regard.maps.absent import Absent
+
+        return [record for record in self.records if not isinstance(record.map._source, Absent)]
+
+
+def _line(n: int, record: Record) -> str:
+    layer = "" if record.layer is None else f"  layer {record.layer}"
+    note = f"  ({record.dropped})" if record.dropped else ""
+    return f"  {n}  {record.name}{layer}  {record.kind}  (b,h,q,k) = {axes(record.map.shape)}{note}"

@@ -1,0 +1,251 @@
+"""One capture while it is active: what the modes and hooks tell it becomes strands of pieces."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.capture import selection, vision
+from regard.capture.budget import Budget, in_words
+from regard.capture.calls import Attended, read_function, read_operation
+from regard.capture.kinds import is_attention, is_cross
+from regard.capture.masks import MaskReader, Reading
+from regard.capture.names import Frame, LayerNumbers, module_names
+from regard.capture.own import own_attended
+from regard.capture.strands import Ids, Piece, Strand
+from regard.capture.tokens import ids_in
+from regard.capture.tracing import SOFTMAXES, Tracer
+from regard.kernels.dispatch import Call
+
+__all__ = ["Session"]
+
+_FUSED = {
+    getattr(torch.ops.aten, name).default
+    for name in (
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "_scaled_dot_product_flash_attention",
+        "_scaled_dot_product_efficient_attention",
+        "_scaled_dot_product_cudnn_attention",
+        "_scaled_dot_product_fused_attention_overrideable",
+        "_scaled_dot_product_attention_math_for_mps",
+    )
+    if hasattr(torch.ops.aten, name)
+}
+_GIVES_LSE = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default  # in natural units, unpadded
+_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
+
+
+class Session:
+    """Everything that is seen of a model, until the capture ends."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        layers: Collection[int] | None,
+        heads: list[int] | None,
+        modules: list[str | nn.Module | type[nn.Module]],
+        device: torch.device | None,
+        budget: Budget,
+    ):
+        self.names = module_names(model)
+        self.layers, self.heads, self.modules, self.device, self.budget = (
+            layers,
+            heads,
+            modules,
+            device,
+            budget,
+        )
+        self.strands: list[Strand] = []
+        self.continued: set[int] = set()  # steps in which some keys went on from the step before
+        self.ids: list[Ids] = []  # in the order in which they were seen
+        self.steps = 0
+        self.calls = 0  # attention calls of the model, kept or not
+        self.elsewhere = False  # whether the model ran in another thread
+        self.unnamed: dict[str, tuple[int, ...]] = {}  # modules with a softmax of a product, and its shape
+        self._thread = threading.get_ident()
+        self._stack: list[Frame] = []
+        self._pieces: list[Piece] = []
+        self._open: dict[tuple[str, int], Strand] = {}
+        self._numbers = LayerNumbers(list(self.names.values()))
+        self._reader = MaskReader()
+        self._tracer = Tracer({p.untyped_storage().data_ptr() for p in model.parameters()})
+        self._patches: list[tuple[int, int]] = []
+        self._pending: list[Attended] | None = None  # the call of F.scaled_dot_product_attention under way
+        self._own: list[Any] | None = None  # what torch's kernel returned inside a call of ours
+        self._counted: set[int] = set()  # biases that the budget knows
+
+    # ---- which module is running
+
+    def enter(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
+        """A module begins."""
+        if threading.get_ident() != self._thread:
+            self.elsewhere = True
+            return
+        if not self._stack:
+            self.steps += 1
+            self._patches = []
+        self._stack.append(Frame(module, self.names[id(module)], args, kwargs, first=len(self._pieces)))
+
+    def leave(self, module: nn.Module, result: object) -> None:
+        """A module has ended, or failed."""
+        if threading.get_ident() != self._thread or all(f.module is not module for f in self._stack):
+            return
+        frame = self._stack.pop()
+        while frame.module is not module:  # those inside it that never got to say so
+            frame = self._stack.pop()
+        self._patches = vision.patches_after(module, result, self._patches)
+        inside = self._pieces[frame.first :]
+        if inside:
+            found = ids_in(frame.name, frame.arguments)
+            self.ids.extend(found)
+            for piece in inside:
+                piece.inputs.extend(found)
+        if not self._stack:
+            self._pieces.clear()
+            self._tracer.forget()
+
+    def _watching(self) -> bool:
+        """Whether what happens now is the model's own forward pass, in the thread that captures it."""
+        if not self._stack or threading.get_ident() != self._thread:
+            return False
+        return torch._C._current_graph_task_id() == -1  # not a pass repeated for the gradient
+
+    def _attention(self) -> Frame:
+        """The innermost module that may be called an attention."""
+        return next((f for f in reversed(self._stack) if not f.plain), self._stack[-1])
+
+    # ---- what torch is asked to do
+
+    @contextmanager
+    def function_call(self, args: tuple, kwargs: dict[str, Any]) -> Iterator[None]:
+        """Around a call of ``F.scaled_dot_product_attention``."""
+        call = None
+        if self._own is None and self._watching():
+            try:
+                call = read_function(*args, **kwargs)
+            except (TypeError, RuntimeError, AttributeError, IndexError):
+                call = None  # arguments that torch refuses: its own error is the one to see
+        if call is None:
+            yield
+            return
+        before, self._pending = self._pending, [call]
+        try:
+            yield
+            seen = self._pending[-1]
+        finally:
+            self._pending = before
+        self.record(seen)
+
+    @contextmanager
+    def own_call(self, call: Call) -> Iterator[None]:
+        """Around a call of :func:`regard.attention`, whose kernels torch does not always see."""
+        if self._own is not None or not self._watching():
+            yield
+            return
+        self._own = []
+        try:
+            yield
+            with torch.no_grad():
+                seen = own_attended(call, self._own)
+        finally:
+            self._own = None
+        self.record(seen)
+
+    def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """An operation that torch has done."""
+        if self._own is not None:
+            if func is _GIVES_LSE:
+                self._own.append(result[1])
+            return
+        if func in _FUSED:
+            self._fused(func, args, kwargs, result)
+        elif self._pending is None and self._stack:
+            self._by_hand(func, args, kwargs, result)
+
+    def _fused(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        given = result if func is _GIVES_LSE else ()
+        if self._pending is not None:
+            self._pending.append(self._pending[0].in_dtype(args[0].dtype).with_result(given))
+        elif self._watching():
+            self.record(read_operation(func, args, kwargs).with_result(given))
+
+    def _by_hand(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """Products and softmaxes outside of torch's attention functions."""
+        if func not in SOFTMAXES:
+            self._tracer.saw(func, args, kwargs, result)
+            return
+        if not self._watching() or args[0].ndim < 2:
+            return
+        frame = self._attention()
+        named = any(selection.chosen(f, self.modules) for f in self._stack)
+        product = self._tracer.of(args[0])
+        if not named and not (product is not None and is_attention(frame.module, frame.name)):
+            if product is not None:
+                self.unnamed[frame.name] = tuple(args[0].shape)
+            return
+        heads = next((n for a in _HEADS if isinstance(n := getattr(frame.module, a, None), int)), None)
+        self.record(self._tracer.softmax(args, result, heads))
+
+    # ---- keeping it
+
+    def record(self, call: Attended) -> None:
+        """Keep what was seen of a call."""
+        self.calls += 1
+        frame = self._attention()
+        layer, again = self._numbers.call(frame.name, self.steps)
+        if self.layers is not None and layer not in self.layers:
+            return
+        cross = is_cross(frame.module, frame.name, frame.arguments)
+        with torch.no_grad():
+            call, reading = self._read(call, cross)
+            key = (frame.name, again)
+            strand = self._open.get(key)
+            if strand is not None and strand.goes_on_lost(call):
+                return
+            how = None if strand is None else strand.continuation(call, self.steps)
+            if strand is None or how is None:
+                strand = Strand(frame, layer, cross, call)
+                strand.windows = vision.windows_of(self._stack, call.grid)
+                self.strands.append(strand)
+                self._open[key] = strand
+            self._keep(strand, call, reading, how)
+
+    def _read(self, call: Attended, cross: bool | None) -> tuple[Attended, Reading]:
+        """The call without what is there twice or never seen, and what its mask says."""
+        if call.k is not None:
+            call = replace(call, k=selection.distinct_heads(call.k))
+        if call.q is None or call.mask is not None or call.bias is not None:
+            reading = Reading(call.mask, call.bias)  # type: ignore[arg-type]
+        else:
+            reading = self._reader.read(call.attn_mask, call.causal, call.grid)
+            unused = reading.seen is not None and reading.seen < call.grid.k
+            if unused and cross is False and reading.seen is not None:  # the free places of a static cache
+                call = selection.first_keys(call, reading.seen)
+                reading = self._reader.read(call.attn_mask, call.causal, call.grid)
+        if self.heads is not None:
+            return selection.some_heads(call, reading, self.heads)
+        return call, reading
+
+    def _keep(self, strand: Strand, call: Attended, reading: Reading, how: str | None) -> None:
+        piece = Piece(order=self.calls, step=self.steps, grid=call.grid, patches=list(self._patches))
+        if not self.budget.take(strand.cost(call, how) + self._size_of_bias(reading)):
+            strand.drop(piece, f"past the memory budget of {in_words(self.budget.limit)}")
+            return
+        strand.add(piece, call, reading, how, self.device)
+        self._pieces.append(piece)
+        if piece.grew:
+            self.continued.add(self.steps)
+
+    def _size_of_bias(self, reading: Reading) -> int:
+        values = getattr(reading.bias, "values", None)
+        if not isinstance(values, Tensor) or values.data_ptr() in self._counted:
+            return 0
+        self._counted.add(values.data_ptr())
+        return values.nbytes

@@ -1,0 +1,130 @@
+"""The pieces of a strand as one source: rows under rows, over all keys."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.biases import Bias, StoredBias, dense_bias
+from regard.capture.masks import recognise
+from regard.capture.strands import Piece, Strand
+from regard.maps.sources import Recomputed, Source, Stored
+from regard.scores import Prepared
+from regard.shapes import Grid
+
+__all__ = ["Beams", "stitched"]
+
+
+class Beams:
+    """The rows of a beam search that the hypotheses which won have come through, step by step."""
+
+    def __init__(self, indices: Tensor):
+        self.indices = indices.cpu()  # (hypotheses, steps), -1 after the end of a hypothesis
+
+    def rows(self, step: int) -> Tensor:
+        """The row of each hypothesis in a step; of one that has ended, its last."""
+        valid = (self.indices >= 0).sum(dim=1).clamp(min=1) - 1
+        return self.indices.gather(1, valid.clamp(max=step)[:, None])[:, 0]
+
+    def ended(self, step: int) -> Tensor:
+        """Which hypotheses have ended before a step."""
+        return self.indices[:, min(step, self.indices.shape[1] - 1)] < 0
+
+
+def stitched(strand: Strand, run: list[Piece], beams: Beams | None = None) -> Source:
+    """One source of the pieces of a run."""
+    if run[0].weights is not None:
+        return Stored(_stored(run))
+    if len(run) == 1 and beams is None:
+        return _single(strand, run[0])
+    k = _keys(strand, run, beams)
+    q = torch.cat([_rows(piece.q, beams, n) for n, piece in enumerate(run)], dim=2)  # (b,h,q,d)
+    grid = Grid(*q.shape[:3], k.shape[2])
+    known = all(piece.lse is not None for piece in run)
+    lse = torch.cat([_rows(piece.lse, beams, n) for n, piece in enumerate(run)], dim=2) if known else None
+    keep = _keep(run, grid, beams)
+    mask = recognise(keep, grid)
+    return Recomputed(
+        Prepared(q, k, strand.scale, strand.v), grid, mask, _bias(run, grid, beams), lse, strand.score
+    )
+
+
+def _single(strand: Strand, piece: Piece) -> Source:
+    keys = strand.keys
+    assert keys is not None
+    assert piece.q is not None
+    k = keys if piece.grid.k == strand.count else keys[:, :, piece.first : piece.first + piece.grid.k]
+    ready = Prepared(piece.q, k, strand.scale, strand.v)
+    return Recomputed(ready, piece.grid, piece.mask, piece.bias, piece.lse, strand.score)
+
+
+def _stored(run: list[Piece]) -> Tensor:
+    if len(run) == 1:
+        assert run[0].weights is not None
+        return run[0].weights
+    width = max(piece.grid.k for piece in run)
+    rows = [torch.nn.functional.pad(p.weights, (0, width - p.grid.k)) for p in run if p.weights is not None]
+    return torch.cat(rows, dim=2)  # (b,h,q,k)
+
+
+def _keys(strand: Strand, run: list[Piece], beams: Beams | None) -> Tensor:
+    if beams is None or not strand.reordered:
+        keys = strand.keys
+        assert keys is not None
+        return keys[:, :, : _width(run)] if beams is None else _rows(keys, beams, 0)[:, :, : _width(run)]
+    return torch.cat([_rows(piece.new, beams, n) for n, piece in enumerate(run)], dim=2)
+
+
+def _width(run: list[Piece]) -> int:
+    return max(piece.first + piece.grid.k for piece in run)
+
+
+def _rows(x: Tensor | None, beams: Beams | None, step: int) -> Tensor:
+    assert x is not None
+    return x if beams is None else x.index_select(0, beams.rows(step).to(x.device))
+
+
+def _keep(run: list[Piece], grid: Grid, beams: Beams | None) -> Tensor:
+    """Which pairs are seen, ``(b or 1,h or 1,q,k)``: each piece its own keys, as its mask says."""
+    parts = [
+        None if piece.mask is None else piece.mask.dense(piece.grid) for piece in run
+    ]  # (b or 1,h or 1,q or 1,k)
+    b = grid.b if beams is not None else max([1, *(p.shape[0] for p in parts if p is not None)])
+    h = max([1, *(p.shape[1] for p in parts if p is not None)])
+    keep = torch.zeros(b, h, grid.q, grid.k, dtype=torch.bool)
+    row = 0
+    for n, (piece, part) in enumerate(zip(run, parts, strict=True)):
+        rows, cols = slice(row, row + piece.grid.q), slice(piece.first, piece.first + piece.grid.k)
+        if part is not None:
+            part = part.cpu()
+            keep[:, :, rows, cols] = part if beams is None or part.shape[0] == 1 else _rows(part, beams, n)
+        else:
+            keep[:, :, rows, cols] = True
+        if beams is not None:
+            keep[beams.ended(n), :, rows] = False
+        row = rows.stop
+    return keep
+
+
+def _bias(run: list[Piece], grid: Grid, beams: Beams | None) -> Bias | None:
+    """The numbers added to the scores, ``(b or 1,h or 1,q,k)``, where any piece has some."""
+    if all(piece.bias is None for piece in run):
+        return None
+    parts = [
+        None if piece.bias is None else dense_bias(piece.bias, piece.grid, torch.device("cpu"))
+        for piece in run
+    ]
+    b = grid.b if beams is not None else max(p.shape[0] for p in parts if p is not None)
+    h = max(p.shape[1] for p in parts if p is not None)
+    like = next(p for p in parts if p is not None)
+    values = torch.zeros(b, h, grid.q, grid.k, dtype=like.dtype)
+    row = 0
+    for n, (piece, part) in enumerate(zip(run, parts, strict=True)):
+        rows, cols = slice(row, row + piece.grid.q), slice(piece.first, piece.first + piece.grid.k)
+        if part is not None:
+            part = part.cpu()
+            values[:, :, rows, cols] = part if beams is None or part.shape[0] == 1 else _rows(part, beams, n)
+        row = rows.stop
+    return StoredBias(values)
+
+

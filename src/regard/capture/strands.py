@@ -1,0 +1,244 @@
+"""Calls that belong together: the steps of ``generate()``, of which each sees one query more.
+
+A *piece* is what was kept of one call. A *strand* is the pieces of one module whose keys go on from one another; it
+holds each key once, however many steps looked at it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.biases import Bias
+from regard.capture.calls import Attended
+from regard.capture.masks import Reading
+from regard.capture.names import Frame
+from regard.masks import Mask
+from regard.shapes import Grid, wide_dtype
+
+__all__ = ["Ids", "Piece", "Strand", "grouped"]
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Token ids that a module was given."""
+
+    name: str  # of the module and the argument
+    values: Tensor  # (b,n) on the CPU
+
+
+@dataclass
+class Piece:
+    """One call: its queries and what belongs to them. The keys are its strand's."""
+
+    order: int  # among all calls
+    step: int  # which call of the model it was made in
+    grid: Grid
+    first: int = 0  # the key of the strand that is its first
+    q: Tensor | None = None  # (b,h,q,d)
+    lse: Tensor | None = None  # (b,h,q)
+    mask: Mask | None = None
+    bias: Bias | None = None
+    weights: Tensor | None = None  # (b,h,q,k) where there are no q and k
+    added: tuple[int, int] = (0, 0)  # the keys of the strand that came with it
+    new: Tensor | None = None  # these keys themselves, once a beam search has reordered the strand
+    grew: bool = False  # whether it went on from the keys of the piece before
+    inputs: list[Ids] = field(default_factory=list)  # innermost first
+    patches: list[tuple[int, int]] = field(default_factory=list)  # grids of patches seen before it, latest first
+
+    @property
+    def nbytes(self) -> int:
+        held = (self.q, self.lse, self.weights, self.new)
+        return sum(x.nbytes for x in held if x is not None)
+
+
+class Strand:
+    """The pieces of one module, on one set of keys."""
+
+    def __init__(self, frame: Frame, layer: int | None, cross: bool | None, call: Attended):
+        self.name, self.module, self.layer, self.cross = frame.name, frame.module, layer, cross
+        self.scale, self.score = call.scale, call.score
+        self.v = None if call.v is None else call.v.detach().clone()
+        self.pieces: list[Piece] = []
+        self.count = 0  # keys
+        self.reordered = False
+        self.dropped: str | None = None
+        self.lost = 0  # rows that came after the memory ran out
+        self.refused: Piece | None = None  # the first call that was not kept
+        self.windows: tuple[tuple[int, int], int, int] | None = None  # a picture's sides, window and shift
+        self._keys: Tensor | None = None  # (b,g,room,d)
+
+    @property
+    def keys(self) -> Tensor | None:
+        """All keys, ``(b,g,k,d)``."""
+        return None if self._keys is None else self._keys[:, :, : self.count]
+
+    @property
+    def has_products(self) -> bool:
+        return self._keys is not None
+
+    # ---- does a call go on from here?
+
+    def continuation(self, call: Attended, step: int) -> str | None:
+        """How a call goes on from this strand: "grows", "again" (the same keys), "reordered", or not at all."""
+        last = self.pieces[-1]
+        (b, h, q, k), old = call.grid, k_minus_q(call.grid)
+        if step == last.step or self.dropped or (b, h) != last.grid[:2]:
+            return None
+        if call.k is None:  # weights only: the sizes have to do
+            return "grows" if self._keys is None and q < k and old == self.count else None
+        if self._keys is None or not self._alike(call):
+            return None
+        if 0 < old <= self.count and self._holds(call.k[:, :, :old], self.count - old):
+            return "grows"
+        if k == self.count and self._holds(call.k, 0):
+            return "again"
+        if old == self.count and b > 1 and self._rows_moved(call.k[:, :, :old]):
+            return "reordered"
+        return None
+
+    def _alike(self, call: Attended) -> bool:
+        assert self._keys is not None
+        assert call.k is not None
+        same = (call.k.shape[0], call.k.shape[1], call.k.shape[3]) == (
+            *self._keys.shape[:2],
+            self._keys.shape[3],
+        )
+        same = same and call.k.dtype == self._keys.dtype and call.scale == self.scale
+        if not same or call.score is not self.score or (call.v is None) != (self.v is None):
+            return False
+        return call.v is None or self.v is None or torch.equal(call.v.to(self.v.device), self.v)
+
+    def _holds(self, k: Tensor, start: int) -> bool:
+        keys = self.keys
+        return keys is not None and torch.equal(keys[:, :, start : start + k.shape[2]], k.to(keys.device))
+
+    def _rows_moved(self, k: Tensor) -> bool:
+        """Whether each sequence goes on from some sequence of the strand, if not from its own: beams."""
+        keys = self.keys
+        assert keys is not None
+        k = k.to(keys.device)
+        return all(any(torch.equal(row, held) for held in keys) for row in k)
+
+    def goes_on_lost(self, call: Attended) -> bool:
+        """Whether a call would go on from what was dropped; its rows are counted then."""
+        if self.dropped is None or call.grid.q >= call.grid.k:
+            return False
+        self.lost += call.grid.q
+        return True
+
+    # ---- adding
+
+    def drop(self, piece: Piece, why: str) -> None:
+        """Keep nothing of a call but its size and the reason."""
+        self.lost += piece.grid.q
+        self.dropped = why
+        self.refused = self.refused or piece
+
+    def cost(self, call: Attended, how: str | None) -> int:
+        """Bytes that a call will take."""
+        if call.q is None or call.k is None:
+            return 0 if call.weights is None else call.weights.nbytes
+        new = {None: call.grid.k, "again": 0}.get(how, call.grid.q)
+        each = call.k.nbytes // max(call.grid.k, 1)
+        rows = call.grid.b * call.grid.h * call.grid.q
+        copies = 2 if self.reordered or how == "reordered" else 1
+        return call.q.nbytes + copies * new * each + rows * wide_dtype(call.q.dtype).itemsize
+
+    def add(self, piece: Piece, call: Attended, reading: Reading, how: str | None, device: Any) -> None:
+        """Keep a call; its tensors are copied, so that what happens to them later does not show."""
+        piece.mask, piece.bias, piece.grew = reading.mask, reading.bias, how in ("grows", "reordered")
+        if call.q is None or call.k is None:
+            assert call.weights is not None
+            piece.weights = _copy(call.weights, device)
+            self.count = call.grid.k
+        else:
+            piece.q = _copy(call.q, device)
+            piece.lse = None if call.lse is None else _copy(call.lse, device)
+            _even_rows(piece, reading)
+            self._add_keys(piece, call.k, how, device)
+        self.pieces.append(piece)
+
+    def _add_keys(self, piece: Piece, k: Tensor, how: str | None, device: Any) -> None:
+        if how == "again":
+            piece.added = (self.count, self.count)
+            return
+        if how is None:
+            self._keys, self.count = _copy(k, device), k.shape[2]
+            piece.added = (0, self.count)
+            return
+        if how == "reordered":
+            self._split(k, device)
+        start = self.count
+        new = k[:, :, k.shape[2] - piece.grid.q :]
+        self._append(_copy(new, device))
+        piece.first = self.count - piece.grid.k
+        piece.added = (start, self.count)
+        if self.reordered:
+            piece.new = _copy(new, device)
+
+    def _split(self, k: Tensor, device: Any) -> None:
+        """From now on each piece holds its own keys: the rows of the strand have changed places."""
+        if not self.reordered:
+            for piece in self.pieces:
+                start, stop = piece.added
+                assert self._keys is not None
+                piece.new = self._keys[:, :, start:stop].clone()
+            self.reordered = True
+        assert self._keys is not None
+        self._keys[:, :, : self.count] = k[:, :, : self.count].to(device)
+
+    def _append(self, new: Tensor) -> None:
+        assert self._keys is not None
+        need = self.count + new.shape[2]
+        if need > self._keys.shape[2]:
+            b, g, _, d = self._keys.shape
+            room = self._keys.new_empty(b, g, need + need // 2, d)
+            room[:, :, : self.count] = self.keys
+            self._keys = room
+        self._keys[:, :, self.count : need] = new
+        self.count = need
+
+
+def k_minus_q(grid: Grid) -> int:
+    return grid.k - grid.q
+
+
+def grouped(strand: Strand, continued: set[int]) -> list[list[Piece]]:
+    """The pieces of a strand that make one map each.
+
+    A piece that looks at the same keys again goes on from the one before only in a step in which something grew:
+    that is a step of ``generate()``. Else the model was called anew.
+    """
+    runs: list[list[Piece]] = []
+    for piece in strand.pieces:
+        again = not piece.grew and piece.step in continued
+        if runs and (piece.grew or again):
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    return runs
+
+
+def _copy(x: Tensor, device: Any) -> Tensor:
+    """A copy of our own, on the device that was asked for; under inference mode too it can be used later."""
+    with torch.inference_mode(False):
+        x = x.detach()
+        return torch.empty_like(x, device=x.device if device is None else device).copy_(x)
+
+
+def _even_rows(piece: Piece, reading: Reading) -> None:
+    """Rows whose keys were all hidden by one finite number look at all of them alike: as a query of zeros does."""
+    if reading.even is None or piece.q is None:
+        return
+    even = reading.even.to(piece.q.device)
+    even = even.expand(*piece.grid[:2], even.shape[2]).expand(piece.grid[:3])
+    piece.q[even] = 0.0
+    if piece.lse is not None:
+        piece.lse = piece.lse.masked_fill(even, math.log(piece.grid.k))
+
+

@@ -1,0 +1,234 @@
+"""From a softmax back to the product of queries and keys that it was taken of.
+
+Attention written by hand (and the eager mode of Hugging Face) is a product, some arithmetic, a softmax. The arithmetic
+is followed here as it happens: scaling, masks added or filled in, casts. Tensors are known by the address of their
+numbers, so that views need no following. What cannot be followed is no loss: the weights themselves are kept then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.capture.calls import Attended
+from regard.shapes import Grid, wide_dtype
+
+__all__ = ["SOFTMAXES", "Tracer"]
+
+aten = torch.ops.aten
+SOFTMAXES = {aten._softmax.default, aten._safe_softmax.default}
+_HIDING = -1e4  # numbers below it are put in place of a score to hide it, not to weigh it
+_CHECKED_ROWS = 3
+
+
+@dataclass(frozen=True)
+class Product:
+    """``scale * q @ k + added``: what a tensor of scores was made of."""
+
+    q: Tensor  # (B,q,d)
+    k: Tensor  # (B,d,k)
+    scale: float = 1.0
+    added: tuple[Tensor, ...] = field(default=())  # each broadcasts to the scores
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        return self.q.shape[-2], self.k.shape[-1]
+
+
+class Tracer:
+    """Remembers where scores came from, from their product to their softmax."""
+
+    def __init__(self, parameters: set[int]):
+        self._parameters = parameters  # addresses of the model's own weights: x @ W is not attention
+        self._known: dict[int, Product] = {}
+
+    def forget(self) -> None:
+        """Nothing is followed from one attention to the next."""
+        self._known.clear()
+
+    def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """Take note of an operation."""
+        found = None
+        if func in _PRODUCTS:
+            found = self._product(func, args, kwargs)
+        elif self._known and func in _STEPS:
+            found = _STEPS[func](self, args, kwargs)
+        if found is not None:
+            self._known[result.data_ptr()] = found
+        elif self._known and isinstance(result, Tensor) and _is_new(func, args, result):
+            self._known.pop(result.data_ptr(), None)  # an address that is used again
+
+    def of(self, x: object) -> Product | None:
+        """What a tensor is known to be, if its last two axes are still those of the product."""
+        if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_contiguous():
+            return None
+        found = self._known.get(x.data_ptr())
+        if found is None or tuple(x.shape[-2:]) != found.sides or x.numel() != found.q.shape[0] * _area(found):
+            return None
+        return found
+
+    def _product(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Product | None:
+        added: tuple[Tensor, ...] = ()
+        alpha = 1.0
+        if func is aten.baddbmm.default:
+            alpha, beta = float(kwargs.get("alpha", 1)), float(kwargs.get("beta", 1))
+            added = (args[0].detach() * beta,) if beta else ()
+            args = args[1:]
+        q, k = (x.detach() if x.ndim == 3 else x.detach()[None] for x in args[:2])
+        if any(x.untyped_storage().data_ptr() in self._parameters for x in (q, k)):
+            return None
+        return Product(q, k, alpha, added)
+
+    def softmax(self, args: tuple, weights: Tensor, heads: int | None) -> Attended:
+        """The call that this softmax belongs to."""
+        scores, axis = args[0], args[1]
+        flat = weights.detach().movedim(axis, -1)
+        product = self.of(scores) if axis % scores.ndim == scores.ndim - 1 else None
+        grid = _grid(flat, product, heads)
+        whole = Attended(grid, weights=flat.reshape(grid))
+        if product is None:
+            return whole
+        call = _as_call(product, scores, grid)
+        return call if call is not None and _agrees(call, whole) else whole
+
+
+def _area(product: Product) -> int:
+    return product.sides[0] * product.sides[1]
+
+
+def _is_new(func: Any, args: tuple, result: Tensor) -> bool:
+    """Whether an operation wrote numbers to where its result stands: it is no view of what went in."""
+    address = result.data_ptr()
+    return func._schema.is_mutable or not any(isinstance(x, Tensor) and x.data_ptr() == address for x in args)
+
+
+def _grid(weights: Tensor, product: Product | None, heads: int | None) -> Grid:
+    """How the axes of the weights are to be read as (b,h,q,k)."""
+    *lead, q, k = (1,) * (2 - weights.ndim) + tuple(weights.shape)
+    if weights.ndim == 2 and product is None:  # (b,k): one query for each sequence
+        return Grid(q, 1, 1, k)
+    if len(lead) >= 2:
+        count = 1
+        for n in lead[:-1]:
+            count *= n
+        return Grid(count, lead[-1], q, k)
+    batch = lead[0] if lead else 1
+    if heads and batch % heads == 0:  # (b*h,q,k), as nn.MultiheadAttention has it
+        return Grid(batch // heads, heads, q, k)
+    return Grid(batch, 1, q, k)
+
+
+def _as_call(product: Product, scores: Tensor, grid: Grid) -> Attended | None:
+    """The product as a call on four axes; None where the added numbers are as many as the weights."""
+    added: Tensor | None = None
+    for part in product.added:
+        if part.ndim >= 3 and part.shape[-3] == grid.b * grid.h and grid.b > 1 and grid.h > 1:
+            part = part.reshape(grid.b, grid.h, *part.shape[-2:])  # (b*h,q,k)
+        elif part.ndim > 4:
+            part = part.expand(scores.shape).reshape(grid)
+        elif part.ndim == 3 and scores.ndim == 3 and grid.h == 1:
+            part = part[:, None]  # (b,q,k)
+        added = part if added is None else added + part
+    q = product.q.reshape(grid.b, grid.h, grid.q, -1)
+    k = product.k.transpose(1, 2).reshape(grid.b, grid.h, grid.k, -1)
+    return Attended(grid, q=q, k=k, scale=product.scale, attn_mask=added)
+
+
+@torch.no_grad()
+def _agrees(call: Attended, whole: Attended) -> bool:
+    """Whether a few rows computed from the parts are those of the model: what was followed may have been wrong."""
+    assert call.q is not None
+    assert call.k is not None
+    assert whole.weights is not None
+    rows = sorted({0, call.grid.q // 2, call.grid.q - 1})[:_CHECKED_ROWS]
+    wide = wide_dtype(call.q.dtype)
+    scores = call.q[:, :, rows].to(wide) @ call.k.to(wide).transpose(-2, -1) * call.scale  # (b,h,rows,k)
+    if call.attn_mask is not None:
+        mask = call.attn_mask
+        scores = scores + (mask if mask.ndim < 2 or mask.shape[-2] == 1 else mask[..., rows, :])
+    expected = whole.weights[:, :, rows].to(wide).nan_to_num()  # a row without keys is NaN, or zeros
+    found = torch.softmax(scores, dim=-1).nan_to_num()
+    close = 1e-5 if whole.weights.dtype in (torch.float32, torch.float64) else 1e-2
+    return bool(((found - expected).abs() <= close).all())
+
+
+def _scaled(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
+    return _times(tracer, args, lambda factor: factor)
+
+
+def _divided(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
+    return _times(tracer, args, lambda factor: 1 / factor)
+
+
+def _times(tracer: Tracer, args: tuple, turn: Callable[[float], float]) -> Product | None:
+    known, factor = tracer.of(args[0]), args[1]
+    if known is None or (isinstance(factor, Tensor) and factor.numel() != 1) or not float(factor):
+        return None
+    by = turn(float(factor))
+    return replace(known, scale=known.scale * by, added=tuple(x * by for x in known.added))
+
+
+def _added(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
+    one, other = args[0], args[1]
+    alpha = kwargs.get("alpha", 1)
+    known = tracer.of(one)
+    if known is None and alpha == 1:
+        one, other = other, one
+        known = tracer.of(one)
+    if known is None or not isinstance(other, Tensor) or tracer.of(other) is not None:
+        return None
+    if not other.is_floating_point() or torch.broadcast_shapes(one.shape, other.shape) != one.shape:
+        return None
+    return replace(known, added=(*known.added, other * alpha if alpha != 1 else other))
+
+
+def _filled(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
+    return _hidden(tracer, args[0], args[1], args[2])
+
+
+def _chosen(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
+    keep, scores, other = args
+    known = _hidden(tracer, scores, ~keep, other)
+    return known if known is not None else _hidden(tracer, other, keep, scores)
+
+
+def _hidden(tracer: Tracer, scores: object, hidden: Tensor, value: object) -> Product | None:
+    """Scores replaced by one very negative number: as a number added, it drowns them all the same."""
+    known = tracer.of(scores)
+    if known is None or (isinstance(value, Tensor) and value.numel() != 1):
+        return None
+    assert isinstance(scores, Tensor)
+    number = float(value)  # type: ignore[arg-type]
+    if number > _HIDING:
+        return None
+    lowest = number if number == float("-inf") else torch.finfo(scores.dtype).min
+    fill = torch.zeros((), dtype=scores.dtype, device=scores.device).masked_fill(hidden, lowest)
+    added = tuple(torch.where(hidden, 0.0, x) for x in known.added)  # lowest + lowest would be -inf
+    return replace(known, added=(*added, fill))
+
+
+def _kept(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
+    return tracer.of(args[0])
+
+
+_PRODUCTS = {aten.bmm.default, aten.baddbmm.default, aten.mm.default}
+_STEPS: dict[Any, Callable[[Tracer, tuple, dict[str, Any]], Product | None]] = {
+    **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar, aten.mul_.Tensor, aten.mul_.Scalar), _scaled),
+    **dict.fromkeys((aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar), _divided),
+    **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), _added),
+    **dict.fromkeys(
+        (
+            aten.masked_fill.Scalar,
+            aten.masked_fill.Tensor,
+            aten.masked_fill_.Scalar,
+            aten.masked_fill_.Tensor,
+        ),
+        _filled,
+    ),
+    aten.where.self: _chosen,
+    **dict.fromkeys((aten._to_copy.default, aten.clone.default), _kept),
+}

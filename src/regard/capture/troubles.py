@@ -1,0 +1,70 @@
+"""What to say when nothing can be seen, and what to try."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from regard.errors import CaptureError, DtypeError
+from regard.shapes import axes
+
+if TYPE_CHECKING:
+    from regard.capture.session import Session
+
+__all__ = ["check_model", "nothing_found", "ran_elsewhere"]
+
+_UNSEEN = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
+
+
+def check_model(model: object) -> None:
+    """Refuse what cannot be watched, before anything runs."""
+    if not isinstance(model, nn.Module):
+        inner = next((a for a in ("model", "module") if isinstance(getattr(model, a, None), nn.Module)), None)
+        hint = f"pass its .{inner}" if inner else "pass the module whose forward is called"
+        raise DtypeError("model", f"expected an nn.Module, got {type(model).__name__}", hint)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise CaptureError(
+            "model: a scripted or traced model runs outside of Python and cannot be watched: "
+            "capture the nn.Module that it was made from"
+        )
+
+
+def ran_elsewhere() -> CaptureError:
+    """The error for a model that ran in a thread in which nothing can be seen."""
+    return CaptureError(
+        "the model ran in another thread than the one that entered capture(), where its attention cannot be seen: "
+        "put `with regard.capture(model)` into the function that the thread runs"
+    )
+
+
+def nothing_found(model: nn.Module, session: Session) -> CaptureError:
+    """The error for a capture without a record."""
+    return CaptureError(f"no attention was found in {type(model).__name__}: {_reason(model, session)}")
+
+
+def _reason(model: nn.Module, session: Session) -> str:
+    if not session.steps:
+        return "it was not called inside the with block (call the model itself, or one of its modules, in there)"
+    if session.calls:
+        return (
+            f"it has {session.calls} attention calls, but none in the layers that were asked for: "
+            "leave out layers=..., or look at the names of a capture without it"
+        )
+    implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    if implementation in _UNSEEN:
+        return f"{implementation} cannot be watched: load the model with attn_implementation='sdpa'"
+    if session.unnamed:
+        name, shape = next(iter(session.unnamed.items()))
+        return (
+            f"but there is a softmax of a product in {name!r}, {axes(shape)}: "
+            f"if that is attention, use capture(model, modules=[{name!r}])"
+        )
+    scripted = [n for n, m in model.named_modules() if isinstance(m, torch.jit.ScriptModule)]
+    if scripted:
+        return f"{scripted[0]!r} is scripted and cannot be watched: use the nn.Module it was made from"
+    return (
+        "seen are F.scaled_dot_product_attention, nn.MultiheadAttention, nn.Transformer, Regard's layers, and a "
+        "softmax inside a module that you name: try capture(model, modules=['name of the module'])"
+    )

@@ -1,0 +1,23 @@
+"""A map that was not kept: its sizes are known, its weights are not."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from regard.errors import CaptureError, ShapeError
+from regard.maps.sources import Tile
+from regard.shapes import Grid, axes
+
+__all__ = ["Absent"]
+
+
+class Absent:
+    """Stands where a map was dropped, so that nobody takes what is missing for what is zero."""
+
+    def __init__(self, grid: Grid, why: str):
+        if min(grid) < 0:
+            raise ShapeError("grid", f"expected sizes of 0 or more, got {axes(grid)}")
+        self.grid, self.why = grid, why
+
+    def weights(self, tile: Tile) -> Tensor:
+        raise CaptureError(self.why)

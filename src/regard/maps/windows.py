@@ -1,0 +1,77 @@
+"""Attention inside the windows of a picture, unrolled to the picture's own coordinates."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.errors import ShapeError
+from regard.maps.sources import Source, Tile
+from regard.shapes import Grid, axes
+
+__all__ = ["Windows"]
+
+
+class Windows:
+    """A source ``(b * windows, h, side², side²)`` seen as ``(b, h, rows * columns, rows * columns)``.
+
+    The picture was rolled by ``shift`` up and to the left, then cut into squares, row by row. Tokens of different
+    windows do not see each other: their weight is 0.
+    """
+
+    def __init__(self, source: Source, image: tuple[int, ...], side: int, shift: int):
+        rows, columns = image
+        if side < 1 or rows < side or columns < side or rows % side or columns % side:
+            raise ShapeError("image", f"{rows} x {columns} tokens cannot be cut into windows of {side}")
+        windows = (rows // side) * (columns // side)
+        inner = source.grid
+        if inner.b % windows or inner.q != side * side or inner.k != side * side:
+            raise ShapeError("source", f"expected (b * {windows},h,{side**2},{side**2}), got {axes(inner)}")
+        self.source, self.image, self.side, self.shift = source, (rows, columns), side, shift
+        self.windows = windows
+        self.grid = Grid(inner.b // windows, inner.h, rows * columns, rows * columns)
+        self.window, self.place = _places(rows, columns, side, shift)  # (rows * columns,) each
+
+    def weights(self, tile: Tile) -> Tensor:
+        """Weights of some tokens of the picture over others, ``(b,h,q,k)`` of the tile."""
+        n = self.grid.q
+        rows, cols = _tokens(tile.q, n), _tokens(tile.k, n)
+        parts = [
+            torch.cat([self._one(b, head, rows, cols) for head in range(*tile.h.indices(self.grid.h))])
+            for b in range(*tile.b.indices(self.grid.b))
+        ]  # of each sequence (h,q,k)
+        return torch.stack(parts)
+
+    def _one(self, b: int, head: int, rows: Tensor, cols: Tensor) -> Tensor:
+        """``(1,q,k)`` of one picture and head: only the windows that the rows touch are computed."""
+        out: Tensor | None = None
+        for window in self.window[rows].unique().tolist():
+            at_rows = (self.window[rows] == window).nonzero()[:, 0]
+            at_cols = (self.window[cols] == window).nonzero()[:, 0]
+            which = b * self.windows + window
+            inside = self.source.weights(
+                Tile(
+                    slice(which, which + 1),
+                    slice(head, head + 1),
+                    self.place[rows[at_rows]],
+                    self.place[cols[at_cols]],
+                )
+            )  # (1,1,rows of the window,columns of the window)
+            if out is None:
+                out = inside.new_zeros(1, len(rows), len(cols))
+            at_rows, at_cols = at_rows.to(out.device), at_cols.to(out.device)
+            out[0, at_rows[:, None], at_cols[None, :]] = inside[0, 0]
+        return torch.zeros(1, len(rows), len(cols)) if out is None else out
+
+
+def _places(rows: int, columns: int, side: int, shift: int) -> tuple[Tensor, Tensor]:
+    """For each token of the picture, row by row: its window, and its place in the window."""
+    y = (torch.arange(rows)[:, None] - shift) % rows  # where a token stands after the roll
+    x = (torch.arange(columns)[None, :] - shift) % columns
+    window = (y // side) * (columns // side) + x // side
+    place = (y % side) * side + x % side
+    return window.flatten(), place.flatten()
+
+
+def _tokens(index: slice | Tensor, n: int) -> Tensor:
+    return index.cpu() if isinstance(index, Tensor) else torch.arange(*index.indices(n))
