@@ -10,7 +10,19 @@ waits.
 ['0.90', '0.10', '0.20', '0.80']
 """
 
+from regard.plots.anything import show
+from regard.plots.heads import plot_heads, plot_model
+from regard.plots.images import plot_image_attention
 from regard.plots.lengths import plot_by_length
 from regard.plots.weights import plot_attention_weights, plot_weights, visualize_attention
 
-__all__ = ["plot_attention_weights", "plot_by_length", "plot_weights", "visualize_attention"]
+__all__ = [
+    "plot_attention_weights",
+    "plot_by_length",
+    "plot_heads",
+    "plot_image_attention",
+    "plot_model",
+    "plot_weights",
+    "show",
+    "visualize_attention",
+]

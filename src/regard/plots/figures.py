@@ -26,6 +26,8 @@ __all__ = [
     "finish",
     "fit",
     "new_axes",
+    "new_figure",
+    "place_axes",
     "place_beside",
     "save",
     "wants_screen",
@@ -38,20 +40,31 @@ DPI = 150.0
 
 def new_axes(width: float, height: float, screen: bool) -> tuple[Figure, Axes]:
     """Axes of this size in inches; the figure takes its own size from what is drawn (see ``fit``)."""
+    figure = new_figure(width + 2, height + 2, screen)
+    return figure, place_axes(figure, 1, 1, width, height)
+
+
+def new_figure(width: float, height: float, screen: bool) -> Figure:
+    """A figure of this size in inches, until it is fitted to what is drawn."""
     _need_matplotlib()
-    size = (width + 2, height + 2)
     if screen:
         import matplotlib.pyplot as plt
 
-        figure = plt.figure(figsize=size)
+        figure = plt.figure(figsize=(width, height))
     else:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=size, dpi=DPI)
+        figure = Figure(figsize=(width, height), dpi=DPI)
         FigureCanvasAgg(figure)
     figure.set_layout_engine("none")
-    return figure, figure.add_axes((1 / size[0], 1 / size[1], width / size[0], height / size[1]))
+    return figure
+
+
+def place_axes(figure: Figure, x: float, y: float, width: float, height: float) -> Axes:
+    """Axes at a place and of a size in inches; places outside the figure come inside when it is fitted."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes((x / across, y / up, width / across, height / up))
 
 
 def place_beside(figure: Figure, ax: Axes, bar: Axes) -> None:

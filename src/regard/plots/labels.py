@@ -20,7 +20,7 @@ def label_columns(ax: Axes, labels: list[str], cell: float, families: list[str] 
     """Level where all labels fit their cells, else slanted, else upright; thinned out if still too close."""
     size, kept = _label_size(cell), _kept(labels, cell)
     widest = max(_width(label) for label in labels)
-    level = widest * size * POINT * 0.62 <= cell * 0.95
+    level = widest * size * POINT * 0.62 <= cell * 0.85
     angle = 0 if level else 45 if cell >= 0.2 else 90
     ax.set_xticks(kept, [labels[i] for i in kept], rotation=angle)
     for text in ax.get_xticklabels():

@@ -1,0 +1,128 @@
+"""One call for whatever looks like attention."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.plots.heads import plot_heads, plot_model
+from regard.plots.weights import plot_weights, visualize_attention
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["show"]
+
+
+def show(
+    weights: Any,
+    tokens: Iterable[Any] | None = None,
+    other_tokens: Iterable[Any] | None = None,
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    batch: int = 0,
+    title: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Figure:
+    """Draw attention, in the form that suits its shape.
+
+    ``weights`` may be an array, a tensor or a map ``(k,)`` (bars), ``(q,k)`` (a heat map), ``(h,q,k)`` or ``(b,h,q,k)``
+    (a heat map for each head), or a sequence of these, one for each layer, as Hugging Face's ``outputs.attentions``
+    and what ``regard.capture`` has seen (a grid of layers and heads; ``layer`` and ``head`` open one). ``tokens`` label
+    the keys, and the queries too unless ``other_tokens`` do. ``path`` writes a .png, .svg or .pdf file.
+
+    >>> import numpy as np
+    >>> figure = show(np.full((1, 2, 3, 3), 1 / 3), ["the", "cat", "sat"])
+    >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
+    ['Head 0', 'Head 1']
+    """
+    if _is_layers(weights):
+        if layer is None:
+            _no_choice("head", head, "name the layer too")
+            layers = [_one_sequence(one, batch) for one in weights]
+            return plot_model(layers, path=path, **_named(title))
+        weights = _pick("layer", weights, layer)
+    elif layer is not None:
+        raise ArgumentError("layer", "these weights are those of one layer", "leave it out")
+    tokens, other_tokens = _labels(weights, tokens, other_tokens, batch)
+    array = _one_sequence(weights, batch)
+    if head is not None:
+        array = _pick("head", array, head)
+    return _draw(array, tokens, other_tokens, title, path)
+
+
+def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: Any) -> Figure:
+    shape = tuple(array.shape)
+    if len(shape) == 3 and shape[0] == 1:
+        array, shape = array[0], shape[1:]
+    if len(shape) == 1:
+        return plot_weights(array, tokens, path=path, **_named(title or "Attention Weights"))
+    keys = list(tokens) if tokens is not None else [str(i) for i in range(shape[-1])]
+    if len(shape) == 3:
+        queries = other_tokens if other_tokens is not None or shape[-2] == shape[-1] else range(shape[-2])
+        return plot_heads(array, keys, queries, path=path, **_named(title))
+    if other_tokens is None:
+        other_tokens = keys if shape[-2] == shape[-1] else range(shape[-2])
+    numbers = max(shape) <= 20
+    axes = ("Key", "Query")
+    return visualize_attention(
+        array, keys, other_tokens, path=path, numbers=numbers, axes=axes, **_named(title)
+    )
+
+
+def _is_layers(weights: Any) -> bool:
+    return (
+        isinstance(weights, Sequence)
+        and len(weights) > 0
+        and hasattr(getattr(weights[0], "map", weights[0]), "shape")
+    )
+
+
+def _one_sequence(weights: Any, batch: int) -> Any:
+    """One sequence of a batch, as an array ``(h,q,k)`` or less."""
+    weights = getattr(weights, "map", weights)
+    if hasattr(weights, "select") and hasattr(weights, "pooled"):  # a map: compute the one that is drawn
+        _check("batch", batch, weights.shape[0])
+        return weights.select(batch=batch).weights()[0]
+    if not hasattr(weights, "shape"):
+        import numpy as np
+
+        try:
+            weights = np.asarray(weights, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            told = f"expected an array, a tensor, a map or layers of these, got {type(weights).__name__}"
+            raise DtypeError("weights", told, str(error)) from None
+    if not 1 <= len(weights.shape) <= 4:
+        raise ShapeError("weights", f"expected (k), (q,k), (h,q,k) or (b,h,q,k), got {tuple(weights.shape)}")
+    return _pick("batch", weights, batch) if len(weights.shape) == 4 else weights
+
+
+def _labels(record: Any, tokens: Any, other_tokens: Any, batch: int) -> tuple[Any, Any]:
+    """The tokens given, or those that a record knows."""
+    if tokens is not None or not hasattr(record, "query_tokens"):
+        return tokens, other_tokens
+    queries, keys = record.query_tokens, record.key_tokens
+    keys = keys or (queries if record.kind != "cross" else None)
+    return (keys[batch] if keys else None), (queries[batch] if queries else None)
+
+
+def _pick(name: str, values: Any, place: int) -> Any:
+    _check(name, place, len(values))
+    return values[place]
+
+
+def _check(name: str, place: int, count: int) -> None:
+    if not -count <= place < count:
+        raise ArgumentError(name, f"expected one of {count}, counted from 0, got {place}")
+
+
+def _no_choice(name: str, value: Any, fix: str) -> None:
+    if value is not None:
+        raise ArgumentError(name, f"{value} of which layer?", fix)
+
+
+def _named(title: str | None) -> dict[str, str]:
+    return {} if title is None else {"title": title}

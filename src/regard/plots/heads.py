@@ -1,0 +1,174 @@
+"""Many heads at a glance: the heads of one layer with their tokens, or a whole model as small pictures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard._drawing import as_labels
+from regard.errors import ShapeError
+from regard.plots.figures import (
+    check_path,
+    families_of,
+    finish,
+    fit,
+    new_figure,
+    place_axes,
+    place_beside,
+    wants_screen,
+)
+from regard.plots.labels import cell_side, label_columns, label_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_heads", "plot_model"]
+
+SMALL = 1.0  # inch, the side of a picture in the grid of a model
+MOST_CELLS = 256  # along a side of a small picture: more could not be told apart
+GAP = 0.28  # inch, between the pictures of heads
+
+
+def plot_heads(
+    weights: Any,
+    tokens: Iterable[Any],
+    other_tokens: Iterable[Any] | None = None,
+    *,
+    columns: int = 4,
+    title: str = "Attention heads",
+    path: str | os.PathLike[str] | None = None,
+    show: bool | None = None,
+) -> Figure:
+    """Draw each head of ``weights`` ``(h,q,k)`` as a heat map of its own; all have the same colours.
+
+    ``tokens`` label the keys, and the queries too unless ``other_tokens`` do.
+
+    >>> figure = plot_heads(np.full((2, 3, 3), 1 / 3), ["a", "b", "c"])
+    >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
+    ['Head 0', 'Head 1']
+    """
+    array = _stack("weights", weights)
+    h, q, k = array.shape
+    keys = as_labels("tokens", tokens, k, f"columns in weights ({h},{q},{k})")
+    queries = keys if other_tokens is None and q == k else other_tokens
+    if queries is None:
+        raise ShapeError(
+            "other_tokens", f"needed for {q} queries beside {k} keys", "give one token for each query"
+        )
+    rows = as_labels("other_tokens", queries, q, f"rows in weights ({h},{q},{k})")
+    target, screen = check_path(path), wants_screen(show, path)
+    cell = cell_side(max(q, k), 0.26)
+    side = (max(1.6, k * cell), max(1.6, q * cell))
+    families = families_of([title, *keys, *rows])
+    figure = new_figure((side[0] + 2) * columns, (side[1] + 2) * h, screen)
+    margin = _label_room(rows, keys)
+    axes = []
+    for head in range(h):
+        down, across = divmod(head, columns)
+        ax = place_axes(figure, across * (side[0] + margin[0]), -down * (side[1] + margin[1]), *side)
+        _picture(ax, array[head], float(array.max()))
+        ax.set_title(f"Head {head}", fontsize=9)
+        label_columns(ax, keys, side[0] / k, families)
+        label_rows(ax, rows, side[1] / q, families)
+        axes.append(ax)
+    bar = place_axes(figure, 0, 0, 1, 1)
+    figure.colorbar(axes[0].get_images()[0], cax=bar)
+    place_beside(figure, axes[min(h, columns) - 1], bar)
+    _name(figure, axes, title, families)
+    fit(figure, [*axes, bar])
+    return finish(figure, target, screen)
+
+
+def plot_model(
+    layers: Sequence[Any],
+    *,
+    title: str = "Layers (rows) and heads (columns)",
+    path: str | os.PathLike[str] | None = None,
+    show: bool | None = None,
+) -> Figure:
+    """Draw every head of every layer as a small picture; ``layers`` holds ``(h,q,k)`` each, as maps or arrays.
+
+    Each picture has its own colours, from 0 to its largest weight. Long maps are pooled (the largest weight of each
+    cell), so that a link that matters is never lost.
+
+    >>> figure = plot_model([np.full((2, 3, 3), 1 / 3)] * 4)
+    >>> len(figure.axes)
+    8
+    """
+    if not layers:
+        raise ShapeError("layers", "there are none")
+    stacks = [_pooled(place, one) for place, one in enumerate(layers)]
+    target, screen = check_path(path), wants_screen(show, path)
+    widest = max(len(one) for one in stacks)
+    figure = new_figure(widest * (SMALL + 0.1) + 1, len(stacks) * (SMALL + 0.1) + 1, screen)
+    axes = []
+    for layer, stack in enumerate(stacks):
+        for head, picture in enumerate(stack):
+            ax = place_axes(figure, head * (SMALL + 0.1), -layer * (SMALL + 0.1), SMALL, SMALL)
+            _picture(ax, picture, float(picture.max()))
+            ax.set_xticks([])
+            ax.set_yticks([])
+            if head == 0:
+                ax.set_ylabel(f"layer {layer}", fontsize=8)
+            if layer == 0:
+                ax.set_title(f"head {head}", fontsize=8)
+            axes.append(ax)
+    _name(figure, axes, title, families_of([title]))
+    fit(figure, axes)
+    return finish(figure, target, screen)
+
+
+def _picture(ax: Axes, weights: np.ndarray, largest: float) -> None:
+    ax.imshow(weights, cmap="viridis", vmin=0, vmax=largest or 1, aspect="auto", interpolation="nearest")
+
+
+def _name(figure: Figure, axes: list[Axes], title: str, families: list[str] | None) -> None:
+    """The title above all pictures, at the left edge, where it stays when the figure is fitted."""
+    first = axes[0]
+    height = float(figure.get_figheight()) * first.get_position().height
+    text = first.text(0, 1 + 0.42 / height, title, transform=first.transAxes, fontsize=11, va="bottom")
+    text.set(parse_math=False)
+    if families:
+        text.set_fontfamily(families)
+
+
+def _label_room(rows: list[str], columns: list[str]) -> tuple[float, float]:
+    """Room for the labels beside and below a picture, in inches."""
+    wide = max(len(label) * (2 if not label.isascii() else 1) for label in rows)
+    deep = max(len(label) * (2 if not label.isascii() else 1) for label in columns)
+    return 0.075 * wide + GAP, 0.06 * deep + 2 * GAP
+
+
+def _stack(argument: str, value: Any) -> np.ndarray:
+    """Weights as ``(h,q,k)``; a batch of one is taken out of its batch."""
+    value = getattr(value, "map", value)  # a record
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().double().numpy()
+    array = np.asarray(value.numpy() if hasattr(value, "numpy") else value, dtype=np.float64)
+    if array.ndim == 4 and len(array) == 1:
+        array = array[0]
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3 or 0 in array.shape:
+        fix = f"pick one sequence, such as {argument}[0]" if array.ndim == 4 else ""
+        raise ShapeError(argument, f"expected (h,q,k), got {array.shape}", fix)
+    return array
+
+
+def _pooled(place: int, layer: Any) -> np.ndarray:
+    """The heads of a layer, no more than ``MOST_CELLS`` a side."""
+    value = getattr(layer, "map", layer)
+    if hasattr(value, "pooled") and max(value.shape[2:]) > MOST_CELLS:  # a map: never whole in memory
+        rows, columns = (min(MOST_CELLS, n) for n in value.shape[2:])
+        return _stack(f"layers[{place}]", value.select(batch=0).pooled(rows, columns))
+    stack = _stack(f"layers[{place}]", value)
+    for axis in (1, 2):
+        n = stack.shape[axis]
+        if n > MOST_CELLS:
+            starts = np.arange(MOST_CELLS) * n // MOST_CELLS
+            stack = np.maximum.reduceat(stack, starts, axis=axis)
+    return stack

@@ -1,0 +1,93 @@
+"""Attention of an image model, laid over the picture."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard._drawing import as_weights
+from regard.errors import ShapeError
+from regard.plots.figures import check_path, families_of, finish, fit, new_axes, wants_screen
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["plot_image_attention"]
+
+SIDE = 4.0  # inch, the longer side of the picture
+
+
+def plot_image_attention(
+    image: Any,
+    weights: Any,
+    *,
+    grid: tuple[int, int] | None = None,
+    extra: int = 0,
+    title: str = "Attention over the picture",
+    path: str | os.PathLike[str] | None = None,
+    show: bool | None = None,
+) -> Figure:
+    """Draw a picture with the weights of its patches over it: bright where the model looked.
+
+    ``image`` is ``(height,width)``, ``(height,width,3)`` or ``(3,height,width)``, of numbers from 0 to 1 or bytes.
+    ``weights`` is ``(rows,columns)``, or one number for each token: then ``extra`` says how many tokens come before the
+    first patch (a class token), and ``grid`` how many rows and columns of patches there are, if not equally many.
+
+    >>> figure = plot_image_attention(np.zeros((8, 8)), np.full(5, 0.2), extra=1)
+    >>> figure.axes[0].get_images()[1].get_array().shape
+    (2, 2)
+    """
+    picture = _picture(image)
+    patches = _patches(weights, grid, extra)
+    target, screen = check_path(path), wants_screen(show, path)
+    height, width = picture.shape[:2]
+    scale = SIDE / max(height, width)
+    figure, ax = new_axes(width * scale, height * scale, screen)
+    edges = (-0.5, width - 0.5, height - 0.5, -0.5)
+    ax.imshow(picture, cmap="gray", vmin=0, vmax=1, extent=edges)
+    high = float(patches.max())
+    strength = 0.25 + 0.5 * patches / (high or 1)  # the picture stays visible where little is seen
+    ax.imshow(
+        patches, cmap="viridis", vmin=0, vmax=high or 1, alpha=strength, extent=edges, interpolation="nearest"
+    )
+    ax.set_xticks([])
+    ax.set_yticks([])
+    families = families_of([title])
+    ax.set_title(title, parse_math=False, **({"fontfamily": families} if families else {}))
+    fit(figure, [ax])
+    return finish(figure, target, screen)
+
+
+def _picture(image: Any) -> np.ndarray:
+    """The picture as numbers from 0 to 1, with colours last."""
+    if hasattr(image, "detach"):
+        image = image.detach().cpu().numpy()
+    array = np.asarray(image)
+    if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3):
+        array = array.transpose(1, 2, 0)
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[..., 0]
+    if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] != 3) or 0 in array.shape:
+        raise ShapeError(
+            "image", f"expected (height,width), with 3 colours first or last or none, got {np.shape(image)}"
+        )
+    if np.issubdtype(array.dtype, np.integer):
+        return array / 255
+    return np.clip(array.astype(np.float64), 0, 1)
+
+
+def _patches(weights: Any, grid: tuple[int, int] | None, extra: int) -> np.ndarray:
+    """Weights as ``(rows,columns)`` of patches."""
+    shape = np.shape(weights.detach().cpu() if hasattr(weights, "detach") else weights)
+    if len(shape) == 2 and 1 not in shape and grid is None:
+        return as_weights("weights", weights, "qk")
+    flat = as_weights("weights", weights, "k")[extra:]
+    rows, columns = grid or (round(len(flat) ** 0.5),) * 2
+    if rows * columns != len(flat):
+        told = f"{len(flat)} patches after {extra} other tokens do not make a grid of {rows} x {columns}"
+        raise ShapeError(
+            "weights", told, "give grid=(rows, columns), and extra for tokens before the first patch"
+        )
+    return flat.reshape(rows, columns)

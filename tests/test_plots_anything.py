@@ -1,0 +1,156 @@
+"""Grids of heads, whole models, pictures, and `regard.show`, which chooses among them."""
+
+import numpy as np
+import pytest
+import torch
+
+import regard
+from regard import plot_heads, plot_image_attention, plot_model
+from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.maps import AttentionMap, Record
+
+H, Q, K = 3, 5, 7
+
+
+@pytest.fixture
+def weights():
+    return np.random.default_rng(0).dirichlet(np.ones(K), size=(H, Q))  # (h,q,k)
+
+
+def titles(figure):
+    return [ax.get_title() for ax in figure.axes if ax.get_title()]
+
+
+def pictures(figure):
+    return [np.asarray(ax.get_images()[0].get_array()) for ax in figure.axes if ax.get_images()]
+
+
+def labels(axis):
+    return [text.get_text() for text in axis.get_ticklabels()]
+
+
+KEYS, QUERIES = [f"k{i}" for i in range(K)], [f"q{i}" for i in range(Q)]
+
+
+# ---- heads
+
+
+def test_each_head_with_its_tokens_and_the_same_colours(weights, tmp_path):
+    figure = plot_heads(weights, KEYS, QUERIES, columns=2, path=tmp_path / "x.png")
+    assert titles(figure) == ["Head 0", "Head 1", "Head 2"]
+    np.testing.assert_array_equal(pictures(figure), weights)
+    first = figure.axes[0]
+    assert (labels(first.xaxis), labels(first.yaxis)) == (KEYS, QUERIES)
+    assert {ax.get_images()[0].get_clim() for ax in figure.axes[:H]} == {(0.0, weights.max())}
+    assert (tmp_path / "x.png").stat().st_size > 1000
+
+
+def test_nothing_is_cut_off_and_nothing_overlaps(weights):
+    names = ["a very long token indeed", *KEYS[1:]]
+    figure = plot_heads(weights, names, ["猫坐在垫子上", *QUERIES[1:]], columns=2)
+    figure.canvas.draw()
+    boxes = [ax.get_tightbbox() for ax in figure.axes[:H]]
+    whole = figure.bbox
+    for box in boxes:
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= whole.x1
+        assert box.y1 <= whole.y1
+    assert boxes[0].x1 <= boxes[1].x0 + 1
+    assert boxes[2].y1 <= boxes[0].y0 + 1
+
+
+def test_a_model_as_small_pictures(weights):
+    figure = plot_model([weights, weights[:2]])
+    assert len(figure.axes) == H + 2
+    assert [ax.get_ylabel() for ax in figure.axes if ax.get_ylabel()] == ["layer 0", "layer 1"]
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+def test_long_maps_are_pooled_and_keep_their_largest_weight(lazily):
+    n = 601
+    long = torch.zeros(1, 1, n, n)
+    long[0, 0, 500, 123] = 1.0
+    figure = plot_model([AttentionMap.from_weights(long) if lazily else long])
+    (picture,) = pictures(figure)
+    assert picture.shape == (256, 256)
+    assert picture.max() == 1
+    row, column = np.unravel_index(picture.argmax(), picture.shape)
+    assert abs(row - 500 * 256 / n) <= 1
+    assert abs(column - 123 * 256 / n) <= 1
+
+
+# ---- pictures
+
+
+@pytest.mark.parametrize("shape", [(8, 12), (8, 12, 3), (3, 8, 12), (1, 8, 12)])
+def test_weights_over_a_picture(shape):
+    patches = np.arange(6.0)
+    figure = plot_image_attention(np.full(shape, 0.5), [9.0, *patches], grid=(2, 3), extra=1)
+    below, above = figure.axes[0].get_images()
+    assert np.asarray(below.get_array()).shape[:2] == (8, 12)
+    np.testing.assert_array_equal(above.get_array(), patches.reshape(2, 3))
+    assert above.get_extent() == below.get_extent()
+
+
+def test_bytes_are_brought_to_one():
+    figure = plot_image_attention(np.full((4, 4), 255, dtype=np.uint8), np.eye(2))
+    assert float(np.max(figure.axes[0].get_images()[0].get_array())) == 1.0
+
+
+# ---- show
+
+
+@pytest.mark.parametrize(
+    "make", [np.asarray, torch.tensor, lambda w: AttentionMap.from_weights(torch.tensor(w)[None])[0]]
+)
+def test_the_shape_chooses_the_picture(weights, make):
+    given = make(weights)
+    assert titles(regard.show(given, KEYS, QUERIES)) == ["Head 0", "Head 1", "Head 2"]
+    one = regard.show(given, KEYS, QUERIES, head=1)
+    np.testing.assert_allclose(pictures(one)[0], weights[1])
+    assert len(regard.show(given[0][0], KEYS).axes[0].patches) == K  # bars
+
+
+def test_layers_as_hugging_face_gives_them(weights):
+    layers = tuple(torch.tensor(weights[None] * scale) for scale in (1.0, 0.5))  # (b,h,q,k) each
+    assert len(regard.show(layers).axes) == 2 * H
+    one = regard.show(layers, KEYS, QUERIES, layer=1, head=2)
+    np.testing.assert_allclose(pictures(one)[0], weights[2] * 0.5)
+    assert labels(one.axes[0].yaxis) == QUERIES
+
+
+def test_records_bring_their_tokens(weights):
+    both = AttentionMap.from_weights(torch.tensor(np.stack([weights, weights[::-1]])))
+    sides = {"query_tokens": [["?"] * Q, QUERIES], "key_tokens": [["?"] * K, KEYS]}
+    record = Record(name="cross", layer=0, kind="cross", map=both, **sides)
+    figure = regard.show([record], layer=0, head=0, batch=1)
+    np.testing.assert_allclose(pictures(figure)[0], weights[-1])
+    assert (labels(figure.axes[0].xaxis), labels(figure.axes[0].yaxis)) == (KEYS, QUERIES)
+
+
+def test_without_tokens_the_places_are_the_labels(weights):
+    figure = regard.show(weights[0])
+    assert labels(figure.axes[0].xaxis) == [str(i) for i in range(K)]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "part"),
+    [
+        (lambda w: regard.show(object()), DtypeError, "got object"),
+        (lambda w: regard.show(np.zeros((1,) * 5)), ShapeError, "expected"),
+        (lambda w: regard.show(w, layer=1), ArgumentError, "one layer"),
+        (lambda w: regard.show([w], head=1), ArgumentError, "of which layer"),
+        (lambda w: regard.show([w], layer=2), ArgumentError, "expected one of 1"),
+        (lambda w: regard.show(w, KEYS, QUERIES, head=3), ArgumentError, "expected one of 3"),
+        (lambda w: regard.show(w, KEYS[1:], QUERIES), ShapeError, "6 tokens given"),
+        (lambda w: plot_heads(w, KEYS), ShapeError, "other_tokens"),
+        (lambda w: plot_heads(w[None].repeat(2, 0), KEYS), ShapeError, "pick one sequence"),
+        (lambda w: plot_model([]), ShapeError, "none"),
+        (lambda w: plot_image_attention(np.zeros((2, 2, 2)), np.eye(2)), ShapeError, "image"),
+        (lambda w: plot_image_attention(np.zeros((4, 4)), np.ones(5)), ShapeError, "5 patches"),
+    ],
+)
+def test_errors(weights, call, kind, part):
+    with pytest.raises(kind, match=part):
+        call(weights)
