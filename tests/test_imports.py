@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "plots": BASE | {"_drawing", "_fonts", "maps"},
     "terminal": BASE | {"_drawing", "maps"},
     "_lazy": set(),
+    "viewer": CORE - {"core"} | {"_lazy"},  # maps and what they are made of; no models, no tasks
     "text": BASE | {"shapes", "_lazy"},
     "analysis": BASE | {"maps"},
     "metrics": BASE,
@@ -55,6 +56,7 @@ ALLOWED: dict[str, set[str]] = {
         "tasks",
         "text",
         "decoding",
+        "viewer",
     },
     "__main__": {"cli"},
 }

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from regard import terminal as terminal
     from regard import text as text
     from regard import training as training
+    from regard import viewer as viewer
     from regard.capture import capture
     from regard.core import attention, attention_weights, attention_with_weights
     from regard.errors import RegardError
@@ -119,6 +120,7 @@ _SUBMODULES = [
     "terminal",
     "text",
     "training",
+    "viewer",
 ]
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -171,6 +173,7 @@ __all__ = [
     "terminal",
     "text",
     "training",
+    "viewer",
     "visualize_attention",
     "window",
 ]

@@ -16,7 +16,7 @@ from typing import NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import doctor, evaluate, tour, train, translate
+from regard.cli import doctor, evaluate, tour, train, translate, view
 
 __all__ = ["app", "main"]
 
@@ -30,6 +30,8 @@ app.command("tour")(tour.tour)
 app.command("translate")(translate.translate)
 app.add_typer(train.train, name="train")
 app.add_typer(evaluate.evaluate, name="evaluate")
+app.command("look")(view.look)
+app.command("view")(view.view)
 app.command("pack")(translate.pack)
 app.command("models")(translate.models)
 app.command("doctor")(doctor.doctor)

@@ -1,0 +1,158 @@
+"""``regard view`` and ``regard look``: attention in a page."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from regard.errors import ArgumentError, FileError, MissingExtraError
+
+if TYPE_CHECKING:
+    from regard.maps import Record
+
+__all__ = ["look", "view"]
+
+
+def view(
+    record: Path = typer.Argument(..., help="A file of records, as `seen.save(...)` writes it."),
+    host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on."),
+    port: int = typer.Option(8765, "--port", help="The port; the next free one if it is taken, 0 for any."),
+    open_browser: bool = typer.Option(True, "--open/--no-open", help="Open the page in the browser."),
+    allow_network: bool = typer.Option(
+        False, "--allow-network", help="Let other machines ask, where --host is not this machine's own."
+    ),
+) -> None:
+    """Look at recorded attention of any length: serves a page on this machine until Ctrl-C."""
+    from regard import viewer
+
+    def say(address: str) -> None:
+        typer.echo(address)
+        typer.echo("Ctrl-C stops the server.", err=True)
+
+    viewer.serve(
+        record, host, port, open_browser=open_browser and _has_screen(), allow_network=allow_network, say=say
+    )
+
+
+def look(
+    text: str = typer.Argument(..., help="What the model reads."),
+    model: str = typer.Option(None, "--model", help="The folder of a model, or the name of a translator."),
+    out: Path = typer.Option(None, "--out", help="Where to write the page; by default a temporary file."),
+    open_browser: bool = typer.Option(True, "--open/--no-open", help="Open the page in the browser."),
+) -> None:
+    """Let a model read a text, and look at where it looks."""
+    from regard import viewer
+
+    if not text.strip():
+        raise ArgumentError("text", "there is nothing to read")
+    records = _records(text, model)
+    path = Path(tempfile.mkdtemp(prefix="regard-")) / "look.html" if out is None else out
+    viewer.save_html(records, path, title=text)
+    typer.echo(str(path))
+    if open_browser and _has_screen():
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
+
+
+def _has_screen() -> bool:
+    """Whether there is somebody to show a browser to."""
+    return os.name == "nt" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or _is_mac()
+
+
+def _is_mac() -> bool:
+    import sys
+
+    return sys.platform == "darwin"
+
+
+def _records(text: str, model: str | None) -> list[Record]:
+    """What a model of ours, or one of Hugging Face's, looks at; without a name, one that is installed."""
+    from regard.tasks.translate import find_translator
+
+    if model is None:
+        cached = _cached_models()
+        return _seen_by_hugging_face(text, cached[0]) if cached else _seen_by_ours(text, find_translator())
+    folder = Path(model)
+    if (folder / "config.json").is_file() and not _is_ours(folder):
+        return _seen_by_hugging_face(text, folder)
+    return _seen_by_ours(text, find_translator(model))
+
+
+def _is_ours(folder: Path) -> bool:
+    import json
+
+    try:
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FileError(f"model: {folder / 'config.json'} cannot be read: {error}") from None
+    return isinstance(settings, dict) and "task" in settings and "model_type" not in settings
+
+
+def _cached_models() -> list[Path]:
+    """Models with a tokenizer that Hugging Face's cache holds, the newest first."""
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    found = [path.parent for path in cache.glob("models--*/snapshots/*/config.json")]
+    whole = [one for one in found if any(one.glob("*.safetensors")) and any(one.glob("tokenizer*"))]
+    return sorted(whole, key=lambda one: one.stat().st_mtime, reverse=True)
+
+
+def _seen_by_hugging_face(text: str, folder: Path) -> list[Record]:
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtraError("transformers", "hf", "reading a Hugging Face model") from None
+    import torch
+
+    import regard
+
+    loaded: list[Any] = []
+    for kind in (transformers.AutoTokenizer, transformers.AutoModel):
+        try:
+            loaded.append(kind.from_pretrained(folder, local_files_only=True))
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            why = " ".join(str(error).split())
+            raise FileError(f"model: {folder} cannot be loaded as a Hugging Face model: {why}") from error
+    tokenizer, model = loaded
+    inputs = tokenizer(text, return_tensors="pt")
+    model.eval()
+    with torch.no_grad(), regard.capture(model, tokenizer=tokenizer) as seen:
+        if model.config.is_encoder_decoder:
+            model.generate(**inputs)
+        else:
+            model(**inputs)
+    return list(seen)
+
+
+def _seen_by_ours(text: str, folder: Path) -> list[Record]:
+    """What a translator of ours looked at while it translated."""
+    from regard.maps import AttentionMap, Record
+    from regard.tasks.translate import Translator
+
+    translator = Translator.load(folder)
+    done = translator.translate([text])[0]
+    if done.parts:
+        raise ArgumentError("text", "too long to be translated in one piece", "look at one sentence")
+    source = [done.source[a:b] for a, b in translator.source.spans(done.source)]
+    source = [*source, "</s>"] if len(source) == len(done.source_ids) else [str(n) for n in done.source_ids]
+    target = ["<s>", *(translator.target.decode([n]) for n in done.target_ids), "</s>"]
+    records = []
+    for one in translator.attention(done.source_ids, done.target_ids):
+        _, _, q, k = one.weights.shape
+        queries, keys = (source if one.kind == "self" else target), (target if one.kind == "causal" else source)
+        records.append(
+            Record(
+                name=one.name,
+                layer=one.layer,
+                kind=one.kind,
+                map=AttentionMap.from_weights(one.weights),
+                query_tokens=[queries[:q]] if len(queries) >= q else None,
+                key_tokens=[keys[:k]] if len(keys) >= k else None,
+            )
+        )
+    return records

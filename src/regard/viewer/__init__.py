@@ -1,0 +1,28 @@
+"""Looking at attention: a page that needs nothing, a widget for notebooks, and a server for maps too large to embed.
+
+All three draw with the same plain JavaScript (``static/``) and ask nothing of the network.
+
+>>> import torch
+>>> from regard.maps import AttentionMap, Record
+>>> weights = AttentionMap.from_weights(torch.tensor([[0.75, 0.25], [0.5, 0.5]]))
+>>> seen = [Record(name="encoder.0", layer=0, kind="self", map=weights, query_tokens=[["a", "cat"]])]
+>>> page = html(seen, title="Two words")
+>>> page.startswith("<!doctype html>"), "http" in page.split("<body>")[1][:2000]
+(True, False)
+"""
+
+from typing import TYPE_CHECKING
+
+from regard._lazy import lazily
+
+if TYPE_CHECKING:
+    from regard.viewer.notebook import widget
+    from regard.viewer.page import html, save_html
+    from regard.viewer.server import serve
+
+__all__ = ["html", "save_html", "serve", "widget"]
+
+# The modules are not called html.py and widget.py: a module takes the place of a function of its name.
+__getattr__ = lazily(
+    "regard.viewer", {"page": ["html", "save_html"], "notebook": ["widget"], "server": ["serve"]}
+)

@@ -1,0 +1,78 @@
+"""The viewer's own files, joined into one module: what a page or a notebook is given, with no build step."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import re
+from pathlib import Path
+
+__all__ = ["MODULES", "page_script", "security_policy", "sha256_source", "style", "widget_script"]
+
+STATIC = Path(__file__).parent / "static"
+
+# Each after those it imports; types.js holds comments only.
+MODULES = (
+    "color", "text", "arrays", "weights", "work", "sources", "remote", "state", "paint", "cells",
+    "heat", "flow", "grid", "steps", "pictures", "image", "save", "panel", "controls", "pointers", "app",
+)  # fmt: skip
+
+_IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const|let) )", re.MULTILINE)
+_COMMENT = re.compile(r"^ *(?:// @ts-check\n|/\*\*(?:(?!\*/).)*\*/\n)", re.MULTILINE | re.DOTALL)
+
+
+def page_script() -> str:
+    """The module of a page that stands alone."""
+    return _joined((*MODULES, "page"))
+
+
+def widget_script() -> str:
+    """The module that a notebook loads; its default export is the widget."""
+    return _joined((*MODULES, "widget"))
+
+
+@functools.cache
+def style() -> str:
+    """The style sheet."""
+    return _read("viewer.css")
+
+
+@functools.cache
+def _joined(modules: tuple[str, ...]) -> str:
+    """Files in one scope: their imports are gone, their names are simply there.
+
+    Comments that stand on lines of their own are left out: every saved page carries this text.
+    """
+    parts = []
+    for name in modules:
+        source = _read(f"{name}.js")
+        for imported in _IMPORT.findall(source):
+            assert imported in modules[: modules.index(name)], f"{name}.js comes before {imported}.js"
+        plain = _EXPORT.sub("", _IMPORT.sub("", source))
+        parts.append(f"// {name}.js\n{_COMMENT.sub('', plain).strip()}\n")
+    return "\n".join(parts)
+
+
+def _read(name: str) -> str:
+    return (STATIC / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def sha256_source(text: str) -> str:
+    """The name a security policy knows an inline script or style by.
+
+    >>> sha256_source("")
+    "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+    """
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+def security_policy(script: str, *, connect: str = "'none'") -> str:
+    """What the page may do: run this script and style, show its own pictures, and nothing else."""
+    return (
+        f"default-src 'none'; script-src {sha256_source(script)}; style-src {sha256_source(style())}; "
+        f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    )

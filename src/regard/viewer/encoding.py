@@ -1,0 +1,277 @@
+"""Maps as the page stores them: what they are made of, rounded, and how far that is from the truth.
+
+A map that is recomputed keeps q and k in half precision, each row's log-sum-exp in float32, its mask as a rule or as
+bits, and its bias as a table of distances where it depends on the distance alone. The browser then takes
+``exp(scale * q . k + bias - lse)`` for the cells it shows. A map that holds weights keeps these, as whole numbers
+between 0 and each row's largest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from regard.biases import Bias, StoredBias, SumOfBiases, dense_bias
+from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile
+from regard.maps.windows import Windows
+from regard.masks import Mask
+from regard.masks.base import And, Not, Or
+from regard.masks.rules import Blocks, Causal, GlobalTokens, Window
+from regard.masks.specs import mask_spec
+from regard.masks.stored import Padding
+from regard.masks.stored import Stored as StoredMask
+from regard.positions import ALiBi, RelativeBias
+from regard.scores import Prepared
+from regard.shapes import Grid
+from regard.viewer.parts import Blobs, rounded_to_half
+
+__all__ = ["Encoded", "encode", "without_selections"]
+
+KNOWN_MASKS = (And, Or, Not, Causal, Window, GlobalTokens, Blocks, Padding, StoredMask)
+MEASURED_ROWS = 64  # of each head, evenly spread; all of them where there are no more
+_LARGEST_HALF = 60_000.0
+
+
+class Encoded(NamedTuple):
+    """A map in the page: its description, and the largest error that was found in its weights."""
+
+    spec: dict[str, Any]
+    error: float
+    rows: int  # that were compared, of each head
+
+
+def encode(source: Source, blobs: Blobs, bits: int = 16) -> Encoded:
+    """A source as JSON and blobs; ``bits`` (8 or 16) is what one stored weight takes."""
+    source = without_selections(source)
+    if isinstance(source, HeadMean):
+        inner = encode(source.source, blobs, bits)
+        spec = {"type": "mean", "heads": source.source.grid.h, "of": inner.spec}
+        return inner._replace(spec=spec)
+    if isinstance(source, Windows):
+        inner = encode(source.source, blobs, bits)
+        spec = {"type": "windows", "image": list(source.image), "side": source.side, "shift": source.shift}
+        return inner._replace(spec={**spec, "of": inner.spec, "shape": list(source.source.grid)})
+    if isinstance(source, Recomputed) and source.score is None:
+        return _encode_recomputed(source, blobs)
+    return _encode_weights(source, blobs, bits)
+
+
+def without_selections(source: Source) -> Source:
+    """The same map with its selections of sequences and heads carried out, where the parts can be cut."""
+    if isinstance(source, HeadMean):
+        return HeadMean(without_selections(source.source))
+    if isinstance(source, Windows):
+        return Windows(without_selections(source.source), source.image, source.side, source.shift)
+    if not isinstance(source, Selected):
+        return source
+    inner, b, h = without_selections(source.source), source.b, source.h
+    if isinstance(inner, Windows):
+        several = slice(b.start * inner.windows, b.stop * inner.windows)
+        cut = without_selections(Selected(inner.source, several, h))
+        return Windows(cut, inner.image, inner.side, inner.shift)
+    if isinstance(inner, HeadMean):
+        whole = slice(0, inner.source.grid.h)
+        return HeadMean(without_selections(Selected(inner.source, b, whole)))
+    if isinstance(inner, Recomputed):
+        return _cut(inner, b, h)
+    return Stored(inner.values[b, h]) if isinstance(inner, Stored) else Selected(inner, b, h)
+
+
+def _cut(source: Recomputed, b: slice, h: slice) -> Recomputed:
+    q, k, scale, v = source.ready
+    groups = k.shape[1]
+    if groups == source.grid.h:
+        keys = k[b, h]
+    else:  # one key head serves several query heads
+        chosen = torch.arange(source.grid.h)[h] // (source.grid.h // groups)
+        keys = k[b].index_select(1, chosen.to(k.device))
+    grid = source.grid._replace(b=b.stop - b.start, h=h.stop - h.start)
+    mask = None if source.mask is None else source.mask.part(b, h)
+    bias = None if source.bias is None else _cut_bias(source.bias, source.grid, b, h)
+    return Recomputed(Prepared(q[b, h], keys, scale, v), grid, mask, bias, source.lse[b, h], source.score)
+
+
+def _cut_bias(bias: Bias, grid: Grid, b: slice, h: slice) -> Bias:
+    """Some sequences and heads of a bias; a rule about distances stays one."""
+    if isinstance(bias, SumOfBiases):
+        return SumOfBiases(_cut_bias(bias.left, grid, b, h), _cut_bias(bias.right, grid, b, h))
+    if isinstance(bias, StoredBias):
+        return bias.part(b, h)
+    by_distance = _distances(bias, grid)
+    if by_distance is not None:
+        return _ByDistance(by_distance[:, h], grid.q)
+    return StoredBias(dense_bias(bias, grid, torch.device("cpu"))).part(b, h)
+
+
+class _ByDistance(NamedTuple):
+    """A bias that depends on key minus query alone, written out as a table."""
+
+    table: Tensor  # (1, h, q + k - 1)
+    q: int
+
+    def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        return self.table[:, :, j - i + self.q - 1]
+
+
+# ---- recomputed maps
+
+
+def _encode_recomputed(source: Recomputed, blobs: Blobs) -> Encoded:
+    q = rounded_to_half(source.ready.q)
+    middle = _middle(source.ready.k)  # (b,g,1,d)
+    k = rounded_to_half(source.ready.k.detach().cpu().double() - middle.double())
+    v = None if source.ready.v is None else source.ready.v.detach().cpu().float()
+    bias, kept_bias = _encode_bias(source.bias, source.grid, blobs)
+    mask = None if source.mask is None else source.mask.map_tensors(lambda x: x.cpu())
+    ready = Prepared(q.numbers().float(), (k.numbers() + middle).float(), source.ready.scale, v)
+    lse = None if _sums_to_one(source) else source.lse.detach().cpu().float()
+    stored = Recomputed(ready, source.grid, mask, kept_bias, lse, None)
+    spec = {
+        "type": "recomputed",
+        "q": blobs.half(q),
+        "k": blobs.half(k),
+        "middle": blobs.array(middle),
+        "lse": blobs.array(stored.lse.float()),
+        "scale": float(source.ready.scale),
+        "v": None if v is None else blobs.array(v),
+        "mask": None if mask is None else _encode_mask(mask, source.grid, blobs),
+        "bias": bias,
+    }
+    return Encoded(spec, *_largest_difference(source, stored))
+
+
+def _middle(k: Tensor) -> Tensor:
+    """The mean key of each head, ``(b,g,1,d)``: stored exactly, so that rounding meets only what differs between keys.
+
+    What all keys share moves all scores of a query alike, which softmax does not see; but it can be far larger than
+    the differences, and rounding it would drown them.
+    """
+    known = k.detach().cpu().double()
+    finite = torch.isfinite(known)
+    return (known.where(finite, 0.0).sum(2, keepdim=True) / finite.sum(2, keepdim=True).clamp(min=1)).float()
+
+
+@torch.no_grad()
+def _sums_to_one(source: Recomputed) -> bool:
+    """Whether every row looked at sums to 1, or is hidden whole.
+
+    Then the log-sum-exp is taken anew from the rounded numbers, and the rows of the page sum to 1 as well. A row
+    that does not (part of its attention went to something that is no key) keeps the one it came with.
+    """
+    tile = Tile(slice(0, source.grid.b), slice(0, source.grid.h), _spread(source.grid.q, 4), slice(0, source.grid.k))
+    sums = source.weights(tile).double().sum(-1)
+    return bool((((sums - 1).abs() < 1e-3) | (sums == 0)).all())
+
+
+def _spread(n: int, count: int) -> Tensor:
+    """Some of n indices, evenly spread, the first and the last among them."""
+    return torch.linspace(0, max(n - 1, 0), min(n, count)).round().long().unique()
+
+
+@torch.no_grad()
+def _largest_difference(exact: Source, stored: Source) -> tuple[float, int]:
+    """How far the weights of the page are from those of the map, and on how many rows that was seen."""
+    b, h, q, _ = exact.grid
+    rows = _spread(q, MEASURED_ROWS)
+    worst = 0.0
+    for one in range(b):
+        for head in range(h):
+            tile = Tile(slice(one, one + 1), slice(head, head + 1), rows, slice(0, exact.grid.k))
+            apart = (exact.weights(tile).cpu().double() - stored.weights(tile).double()).abs()
+            worst = max(worst, float(apart.nan_to_num(nan=0.0).max()) if apart.numel() else 0.0)
+    return worst, len(rows)
+
+
+def _encode_mask(mask: Mask, grid: Grid, blobs: Blobs) -> dict[str, Any]:
+    if not _is_known(mask):  # a mask of the user's own making: what it says of every pair
+        mask = StoredMask(mask.dense(grid))
+    tensors: dict[str, Tensor] = {}
+    return _with_arrays(mask_spec(mask, tensors), tensors, blobs)
+
+
+def _is_known(mask: Mask) -> bool:
+    if isinstance(mask, And | Or):
+        return _is_known(mask.left) and _is_known(mask.right)
+    return _is_known(mask.inner) if isinstance(mask, Not) else type(mask) in KNOWN_MASKS
+
+
+def _with_arrays(spec: dict[str, Any], tensors: dict[str, Tensor], blobs: Blobs) -> dict[str, Any]:
+    """The description of a mask with arrays of the page in place of the names of tensors."""
+    found: dict[str, Any] = {}
+    for field, value in spec.items():
+        if isinstance(value, dict) and "tensor" in value:
+            x = tensors[value["tensor"]]
+            value = {"array": blobs.array(x if x.dtype == torch.bool else x.int())}
+        elif isinstance(value, dict):
+            value = _with_arrays(value, tensors, blobs)
+        found[field] = value
+    return found
+
+
+def _encode_bias(bias: Bias | None, grid: Grid, blobs: Blobs) -> tuple[dict[str, Any] | None, Bias | None]:
+    """A bias as the page stores it, and as it is after rounding."""
+    if bias is None:
+        return None, None
+    if isinstance(bias, SumOfBiases):
+        left, kept_left = _encode_bias(bias.left, grid, blobs)
+        right, kept_right = _encode_bias(bias.right, grid, blobs)
+        assert kept_left is not None
+        assert kept_right is not None
+        return {"kind": "sum", "parts": [left, right]}, SumOfBiases(kept_left, kept_right)
+    by_distance = _distances(bias, grid)
+    if by_distance is not None:
+        table = by_distance.float()
+        return {"kind": "distance", "array": blobs.array(table)}, _ByDistance(table, grid.q)
+    values = dense_bias(bias, grid, torch.device("cpu")).detach().cpu()
+    if bool((values.abs() > _LARGEST_HALF).any()):  # such as the -3e38 that some models hide pairs with
+        kept = values.float()
+        return {"kind": "dense", "array": blobs.array(kept)}, StoredBias(kept)
+    rounded = rounded_to_half(values)
+    return {"kind": "dense", "array": blobs.half(rounded)}, StoredBias(rounded.numbers().float())
+
+
+@torch.no_grad()
+def _distances(bias: Bias, grid: Grid) -> Tensor | None:
+    """``(b or 1, h or 1, q + k - 1)``, one number a distance, where a bias depends on nothing else; else None."""
+    if grid.q < 1 or grid.k < 1:
+        return None
+    if isinstance(bias, _ByDistance):
+        return bias.table
+    if isinstance(bias, ALiBi | RelativeBias):
+        apart = torch.arange(-(grid.q - 1), grid.k)
+        i = (-apart).clamp(min=0)
+        return bias.tile(i, i + apart, grid).detach().cpu()
+    if not isinstance(bias, StoredBias):
+        return None
+    x = bias.values.detach().cpu()
+    if min(x.shape[2:]) < 2 or not bool((x[..., 1:, 1:] == x[..., :-1, :-1]).all()):
+        return None
+    return torch.cat([x[..., :, 0].flip(-1), x[..., 0, 1:]], dim=-1)
+
+
+# ---- maps that are weights
+
+
+@torch.no_grad()
+def _encode_weights(source: Source, blobs: Blobs, bits: int) -> Encoded:
+    b, h, q, k = source.grid
+    steps = 2**bits - 1
+    codes = np.zeros((b, h, q, k), dtype=np.uint8 if bits == 8 else np.uint16)
+    tops = np.zeros((b, h, q), dtype=np.float32)
+    worst = 0.0
+    for one in range(b):
+        for head in range(h):
+            tile = Tile(slice(one, one + 1), slice(head, head + 1), slice(0, q), slice(0, k))
+            weights = source.weights(tile)[0, 0].detach().cpu().double().numpy()  # (q,k)
+            if not weights.size:
+                continue
+            top = weights.max(axis=1).astype(np.float32)
+            unit = np.where(top > 0, top, 1.0).astype(np.float64)[:, None] / steps
+            codes[one, head] = np.rint(weights / unit).clip(0, steps)
+            tops[one, head] = top
+            worst = max(worst, float(np.abs(codes[one, head] * unit - weights).max()))
+    spec = {"type": "weights", "steps": steps, "codes": blobs.array(codes), "tops": blobs.array(tops)}
+    return Encoded(spec, worst, q)

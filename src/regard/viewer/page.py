@@ -1,0 +1,97 @@
+"""A page that needs nothing: the viewer, the maps and their words in one HTML file that opens from disk, offline."""
+
+from __future__ import annotations
+
+import base64
+import html as entities
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.errors import ArgumentError
+from regard.files import write_atomically
+from regard.maps import Record
+from regard.viewer import assets
+from regard.viewer.payload import Document, embedded
+
+__all__ = ["html", "page_of", "save_html"]
+
+_PAGE = """<!doctype html>
+<html lang="en" class="regard-page">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="regard"><noscript>This page draws with JavaScript, which is switched off here.</noscript></div>
+<script type="application/json" id="regard-document">{document}</script>
+{blobs}<script type="module">{script}</script>
+</body>
+</html>
+"""
+
+
+def html(records: Sequence[Record], *, title: str | None = None, images: object = None) -> str:
+    """Records as the text of a page that stands alone.
+
+    ``images`` lays attention over pictures where a record knows its patches: one for each sequence of the batch, as
+    files, bytes, PIL images, or arrays of numbers between 0 and 1.
+
+    >>> import torch
+    >>> from regard.maps import AttentionMap
+    >>> half = AttentionMap.from_weights(torch.full((2, 2), 0.5))
+    >>> "</script><b>" in html([Record(name="</script><b>", layer=0, kind="self", map=half)])
+    False
+    """
+    return page_of(embedded(records, title=title, images=images))
+
+
+def save_html(
+    records: Sequence[Record], path: str | os.PathLike, *, title: str | None = None, images: object = None
+) -> None:
+    """Write records as a page that opens from disk, offline, in any browser of today."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise ArgumentError("path", f"expected a name that ends in .html, got {Path(path).name!r}")
+    page = html(records, title=title, images=images)
+    write_atomically(path, lambda part: part.write_text(page, encoding="utf-8", newline="\n"))
+
+
+def page_of(document: Document, *, connect: str = "'none'") -> str:
+    """The text of the page; ``connect`` is what it may fetch from, for the server."""
+    script = assets.page_script()
+    blobs = "".join(
+        f'<script type="text/plain" id="regard-blob-{n}">{base64.b64encode(data).decode("ascii")}</script>\n'
+        for n, data in enumerate(document.blobs)
+    )
+    return _PAGE.format(
+        policy=entities.escape(assets.security_policy(script, connect=connect), quote=True),
+        title=_as_title(document.values["title"]),
+        style=assets.style(),
+        document=as_inert_json(document.values),
+        blobs=blobs,
+        script=script,
+    )
+
+
+def as_inert_json(values: object) -> str:
+    """JSON in which no text can end the element it stands in: plain ASCII without ``<``, ``>`` and ``&``.
+
+    >>> as_inert_json(["</script>", "a & b", "猫"])
+    '["\\\\u003c/script\\\\u003e", "a \\\\u0026 b", "\\\\u732b"]'
+    """
+    text = json.dumps(values, ensure_ascii=True, allow_nan=False)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def _as_title(title: str) -> str:
+    """A title as the text of an element: marks that are not characters are left out."""
+    shown = "".join(sign for sign in title if sign.isprintable())
+    return entities.escape(shown.encode("utf-8", "replace").decode("utf-8") + " · Regard", quote=True)

@@ -1,0 +1,197 @@
+"""Records as a document: JSON that names everything, and the bytes it points to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.maps import AttentionMap, Record
+from regard.maps.absent import Absent
+from regard.maps.sources import HeadMean, Recomputed, Source
+from regard.viewer.encoding import encode, without_selections
+from regard.viewer.parts import Blobs
+from regard.viewer.pictures import as_pictures
+from regard.viewer.tiles import Overview
+
+__all__ = ["Document", "checked_records", "embedded", "remote", "source_of"]
+
+FORMAT = "regard.viewer/1"
+MAX_BYTES = 400 * 2**20  # of all blobs in a page; browsers hold no much longer text
+EIGHT_BITS_BEYOND = 2**23  # stored weights; up to there each takes 16 bits
+OVERVIEW_SIDES = (64, 256)  # of a thumbnail in a page of many heads, and of few
+MANY_HEADS = 32
+
+
+class Document(NamedTuple):
+    """What a page shows: JSON values, and the bytes they point to."""
+
+    values: dict[str, Any]
+    blobs: list[bytes]
+
+
+def embedded(
+    records: Sequence[Record], *, title: str | None = None, images: object = None, max_bytes: int = MAX_BYTES
+) -> Document:
+    """A document that holds the maps themselves."""
+    records = checked_records(records)
+    blobs = Blobs()
+    heads = sum(record.map.shape[0] * record.map.shape[1] for record in records)
+    side = OVERVIEW_SIDES[heads <= MANY_HEADS]
+    stored = sum(_stored_weights(source_of(record.map)) for record in records)
+    bits = 16 if stored <= EIGHT_BITS_BEYOND else 8
+    if stored * bits // 8 > max_bytes:
+        raise _too_large(stored * bits // 8, max_bytes)
+    shown, labels = [], Labels()
+    for record in records:
+        source = source_of(record.map)
+        found = encode(source, blobs, bits)
+        entry = _described(record, labels)
+        entry |= {"source": found.spec, "error": found.error, "measuredRows": found.rows}
+        if max(record.map.shape[2:]) > side:
+            entry["overview"] = _overview(source, blobs, side)
+        shown.append(entry)
+        if blobs.size > max_bytes:
+            raise _too_large(blobs.size, max_bytes)
+    return Document(_values(title, shown, labels, images, blobs), blobs.parts)
+
+
+def remote(records: Sequence[Record], *, title: str | None = None, images: object = None) -> Document:
+    """A document whose weights are asked of a server, piece by piece."""
+    records = checked_records(records)
+    blobs, labels = Blobs(), Labels()
+    shown = [_described(record, labels) | {"source": {"type": "remote"}, "error": 0.0} for record in records]
+    return Document(_values(title, shown, labels, images, blobs), blobs.parts)
+
+
+def source_of(map: AttentionMap) -> Source:
+    """Where the weights of a map come from: a page stores that, not the weights."""
+    return map._source
+
+
+def checked_records(records: Sequence[Record] | Record) -> list[Record]:
+    """The records as a list; anything else, or labels that do not fit, is an error that says where."""
+    found = [records] if isinstance(records, Record) else list(records)
+    if not found:
+        raise ArgumentError("records", "there is none", "capture a call of the model first")
+    for n, record in enumerate(found):
+        if not (isinstance(record, Record) and isinstance(record.map, AttentionMap)):
+            raise DtypeError(f"records[{n}]", f"expected a regard.maps.Record, got {type(record).__name__}")
+        b, h, q, k = record.map.shape
+        if 0 in (b, h, q, k):
+            raise ShapeError(f"records[{n}].map", f"nothing to see in a map of (b,h,q,k) = {(b, h, q, k)}")
+        _check_labels(f"records[{n}].query_tokens", record.query_tokens, b, q, "queries")
+        _check_labels(f"records[{n}].key_tokens", record.key_tokens, b, k, "keys")
+        _check_grid(f"records[{n}].query_grid", record.query_grid, record.query_extra, q)
+        _check_grid(f"records[{n}].key_grid", record.key_grid, record.key_extra, k)
+    whole = [record for record in found if not isinstance(source_of(record.map), Absent)]
+    if not whole:
+        raise ArgumentError("records", "none of them was kept", found[0].dropped or "")
+    return whole
+
+
+def _check_labels(name: str, labels: list[list[str]] | None, b: int, n: int, what: str) -> None:
+    if labels is None:
+        return
+    if len(labels) != b:
+        raise ShapeError(name, f"labels of {len(labels)} sequences, but the map has {b}")
+    for one, words in enumerate(labels):
+        if len(words) != n:
+            raise ShapeError(f"{name}[{one}]", f"{len(words)} labels for {n} {what}")
+
+
+def _check_grid(name: str, grid: tuple[int, int] | None, extra: int, n: int) -> None:
+    if grid is not None and (len(grid) != 2 or min(grid) < 1 or grid[0] * grid[1] + extra > n or extra < 0):
+        raise ShapeError(name, f"{grid} patches after {extra} other tokens do not fit {n} tokens")
+
+
+class Labels:
+    """Lists of labels, each kept once: the layers of a model share them."""
+
+    def __init__(self) -> None:
+        self.lists: list[list[str]] = []
+        self._places: dict[tuple[str, ...], int] = {}
+
+    def add(self, labels: list[list[str]] | None) -> list[int] | None:
+        """The number of each sequence's list."""
+        if labels is None:
+            return None
+        found = []
+        for words in labels:
+            key = tuple(str(word) for word in words)
+            if key not in self._places:
+                self._places[key] = len(self.lists)
+                self.lists.append(list(key))
+            found.append(self._places[key])
+        return found
+
+
+def _described(record: Record, labels: Labels) -> dict[str, Any]:
+    queries, keys = record.query_tokens, record.key_tokens
+    if keys is None and record.kind != "cross" and record.map.shape[2] == record.map.shape[3]:
+        keys = queries  # a self-attention: both sides are the same words
+    return {
+        "name": str(record.name),
+        "layer": record.layer,
+        "kind": str(record.kind),
+        "shape": list(record.map.shape),
+        "queryTokens": labels.add(queries),
+        "keyTokens": labels.add(keys),
+        "queryGrid": None if record.query_grid is None else list(record.query_grid),
+        "keyGrid": None if record.key_grid is None else list(record.key_grid),
+        "queryExtra": record.query_extra,
+        "keyExtra": record.key_extra,
+        "dropped": record.dropped,
+    }
+
+
+def _values(
+    title: str | None, records: list[dict[str, Any]], labels: Labels, images: object, blobs: Blobs
+) -> dict[str, Any]:
+    pictures = [{"type": kind, "blob": blobs.add(data)} for kind, data in as_pictures(images)]
+    return {
+        "format": FORMAT,
+        "title": "Attention" if title is None else str(title),
+        "records": records,
+        "labels": labels.lists,
+        "pictures": pictures,
+    }
+
+
+def _stored_weights(source: Source) -> int:
+    """How many weights the page has to store one by one, for want of anything smaller."""
+    source = without_selections(source)
+    if isinstance(source, HeadMean):
+        return _stored_weights(source.source)
+    if isinstance(source, Recomputed) and source.score is None:
+        return 0
+    return int(np.prod(source.grid, dtype=np.int64))
+
+
+def _overview(source: Source, blobs: Blobs, side: int) -> dict[str, Any]:
+    """A map as it looks from afar, so that the page need not begin by computing all of it.
+
+    A byte a cell: 0 is hidden, the others are steps of the square root, so that small weights are told apart too.
+    """
+    b, h, q, k = source.grid
+    codes = np.zeros((b, h, min(q, side), min(k, side)), dtype=np.uint8)
+    tops = np.zeros((b, h), dtype=np.float32)
+    for one in range(b):
+        for head in range(h):
+            overview = Overview(source, one, head, side)
+            for _ in overview.stream():
+                pass
+            tops[one, head] = top = overview.values.max()
+            share = np.sqrt(overview.values.clip(0) / (top if top > 0 else 1.0))
+            codes[one, head] = np.where(overview.values < 0, 0, 1 + np.rint(254 * share))
+    return {"codes": blobs.array(codes), "tops": blobs.array(tops)}
+
+
+def _too_large(size: int, limit: int) -> ArgumentError:
+    return ArgumentError(
+        "records",
+        f"a page of these maps would hold more than {size / 2**20:,.0f} MB, the limit is {limit / 2**20:,.0f} MB",
+        "show fewer layers, or save them and use `regard view`, which serves what is looked at",
+    )

@@ -1,0 +1,91 @@
+"""Pictures to lay attention over: files, bytes, arrays and PIL images as PNG, JPEG, WebP or GIF bytes."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import ArgumentError, FileError
+
+__all__ = ["as_pictures"]
+
+_BEGINNINGS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+
+
+def as_pictures(images: object) -> list[tuple[str, bytes]]:
+    """Each picture as (media type, bytes); one picture alone is a list of one."""
+    if images is None:
+        return []
+    several = isinstance(images, Sequence) and not isinstance(images, str | bytes | bytearray)
+    if not several and getattr(images, "ndim", 0) == 4:
+        several = True
+    found: Any = images if several else [images]
+    return [_as_picture(one, f"images[{n}]") for n, one in enumerate(found)]
+
+
+def _as_picture(image: Any, name: str) -> tuple[str, bytes]:
+    if isinstance(image, str | os.PathLike):
+        try:
+            data = Path(image).read_bytes()
+        except OSError as error:
+            raise FileError(f"{name}: cannot read {image}: {error.strerror}") from error
+        return _media_type(data, name), data
+    if isinstance(image, bytes | bytearray):
+        return _media_type(bytes(image), name), bytes(image)
+    if hasattr(image, "save") and hasattr(image, "convert"):  # a PIL image
+        held = io.BytesIO()
+        image.convert("RGB").save(held, format="PNG")
+        return "image/png", held.getvalue()
+    return "image/png", _png(_pixels(image, name))
+
+
+def _media_type(data: bytes, name: str) -> str:
+    for beginning, kind in _BEGINNINGS.items():
+        if data.startswith(beginning):
+            return kind
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    raise FileError(f"{name}: expected a PNG, JPEG, WebP or GIF picture, found none of these in its bytes")
+
+
+def _pixels(image: Any, name: str) -> np.ndarray:
+    """Bytes ``(rows, columns, 3)`` from ``(rows, columns)``, ``(rows, columns, 3)`` or ``(3, rows, columns)``."""
+    x = np.asarray(image.detach().cpu() if hasattr(image, "detach") else image)
+    if x.ndim == 3 and x.shape[0] in (1, 3) and x.shape[2] not in (1, 3):
+        x = np.moveaxis(x, 0, -1)
+    if x.ndim == 2:
+        x = x[..., None]
+    if x.ndim != 3 or x.shape[2] not in (1, 3) or 0 in x.shape:
+        raise ArgumentError(
+            name,
+            f"expected (rows, columns), (rows, columns, 3) or (3, rows, columns), got {np.shape(image)}",
+        )
+    if np.issubdtype(x.dtype, np.floating):
+        if not np.isfinite(x).all() or x.min() < 0 or x.max() > 1:
+            raise ArgumentError(
+                name, "expected numbers between 0 and 1, or bytes", "undo the normalisation first"
+            )
+        x = np.rint(x * 255)
+    elif x.min() < 0 or x.max() > 255:
+        raise ArgumentError(name, f"expected bytes, found numbers from {x.min()} to {x.max()}")
+    return np.broadcast_to(x, (*x.shape[:2], 3)).astype(np.uint8)
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    """A PNG file of ``(rows, columns, 3)`` bytes: three chunks and the compression of the standard library."""
+    rows, cols, _ = pixels.shape
+    lines = np.concatenate([np.zeros((rows, 1), np.uint8), pixels.reshape(rows, -1)], axis=1)  # filter 0
+    header = struct.pack(">IIBBBBB", cols, rows, 8, 2, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 6)), (b"IEND", b"")]
+    body = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+    return b"\x89PNG\r\n\x1a\n" + body

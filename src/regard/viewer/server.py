@@ -1,0 +1,139 @@
+"""A server on this machine for maps too large to embed: it sends the page, then only what is looked at.
+
+It listens on the loopback address, its address holds a random token, and it answers nobody who does not know that
+token or who comes from another page. Every answer is computed from the record; nothing else on the disk can be asked
+for.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from regard.errors import ArgumentError, MissingExtraError
+from regard.maps import Record
+from regard.maps.record_files import load_records
+from regard.shapes import whole_number
+
+__all__ = ["free_socket", "serve"]
+
+PORT = 8765
+PORTS_TRIED = 20
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    path_or_records: str | os.PathLike | Sequence[Record],
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    *,
+    title: str | None = None,
+    images: object = None,
+    open_browser: bool = False,
+    allow_network: bool = False,
+    say: Callable[[str], None] = print,
+) -> None:
+    """Serve a file of records, or records, until Ctrl-C; ``say`` gets the address to open.
+
+    A port that is taken is passed over for the next free one; 0 asks for any. Another ``host`` than this machine's
+    own needs ``allow_network=True``: whoever knows the address then sees the maps.
+    """
+    _check_host(host, allow_network)
+    if not 0 <= whole_number("port", port) <= 65535:
+        raise ArgumentError("port", f"expected 0 to 65535, got {port}")
+    uvicorn = _uvicorn()
+    from regard.viewer.application import Viewer
+
+    records, name = _records(path_or_records)
+    listening = free_socket(host, port)
+    port = listening.getsockname()[1]
+    viewer = Viewer(
+        records,
+        token=secrets.token_urlsafe(24),
+        hosts=_names(host, port),
+        title=name if title is None else title,
+        images=images,
+    )
+    shown = f"[{host}]" if ":" in host else host
+    say(f"http://{shown}:{port}/{viewer.token}/")
+    config = uvicorn.Config(
+        viewer.app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=2,
+        lifespan="off", ws="none", limit_concurrency=64, h11_max_incomplete_event_size=16_384,
+    )  # fmt: skip
+    if open_browser:
+        _open(f"http://{shown}:{port}/{viewer.token}/")
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:  # uvicorn raises it once more after it has stopped
+        pass
+    finally:
+        viewer.close()
+        listening.close()
+
+
+def _records(given: str | os.PathLike | Sequence[Record]) -> tuple[Sequence[Record], str]:
+    if isinstance(given, str | os.PathLike):
+        return load_records(given), Path(given).name
+    return given, "Attention"
+
+
+def _check_host(host: str, allow_network: bool) -> None:
+    if host not in LOOPBACK and not allow_network:
+        raise ArgumentError(
+            "host",
+            f"{host!r} can be reached from other machines",
+            "use 127.0.0.1, or say allow_network=True (--allow-network) if that is what you want",
+        )
+
+
+def _names(host: str, port: int) -> frozenset[str]:
+    """What a browser may call this server; any other name is a page elsewhere that points here."""
+    known = {host} | (set(LOOPBACK) if host in LOOPBACK else set())
+    if host in ("0.0.0.0", "::"):
+        known |= {socket.gethostname(), *LOOPBACK, *_addresses()}
+    return frozenset(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in known)
+
+
+def _addresses() -> set[str]:
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)}
+    except OSError:
+        return set()
+
+
+def free_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on this port, or on the first of those after it that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    last: OSError | None = None
+    for candidate in [port, *range(port + 1, min(port + PORTS_TRIED, 65536)), 0] if port else [0]:
+        made = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if sys.platform != "win32":  # a port that was left a moment ago may be taken again
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((host, candidate))
+            made.listen(128)
+            return made
+        except OSError as error:
+            made.close()
+            last = error
+    raise ArgumentError("host", f"cannot listen on {host!r}: {last}")
+
+
+def _open(address: str) -> None:
+    import threading
+    import webbrowser
+
+    threading.Timer(0.5, webbrowser.open, [address]).start()
+
+
+def _uvicorn():
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError:
+        raise MissingExtraError("starlette and uvicorn", "view", "the viewer's server") from None
+    return uvicorn

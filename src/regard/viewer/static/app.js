@@ -1,0 +1,343 @@
+// @ts-check
+/** The viewer as a whole: its parts on the page, what a person does to them, and the state they share. */
+import { Controls } from "./controls.js";
+import { FlowView } from "./flow.js";
+import { GridView } from "./grid.js";
+import { HeatView } from "./heat.js";
+import { ImageView } from "./image.js";
+import { CanvasPainter } from "./paint.js";
+import { Panel } from "./panel.js";
+import { Pointers } from "./pointers.js";
+import { asPng, asSvg, download, fileName } from "./save.js";
+import { VIEWS, fitted, formatState, initialState, parseState } from "./state.js";
+import { StepsView } from "./steps.js";
+import { element, headText, labelOf, visible, weightText } from "./text.js";
+
+/** @typedef {import("./types.js").State} State */
+/** @typedef {import("./types.js").View} View */
+
+const NAMES = { grid: "Model", heat: "Heat map", flow: "Flow", steps: "Steps", image: "Picture" };
+const HELP = [
+  ["1 … 5", "Model, Heat map, Flow, Steps, Picture"],
+  ["arrow keys", "choose another query or key (Shift: ten at a time)"],
+  ["+  −  0", "zoom in, zoom out, whole map; also the wheel and two fingers"],
+  ["[  ]", "layer before, layer after"],
+  [",  .", "head before, head after"],
+  ["m", "mean of all heads"],
+  ["Enter", "open: from the model to a heat map, from there to the steps"],
+  ["t", "light or dark"],
+  ["?", "this list"],
+];
+
+export class App {
+  /**
+   * @param {HTMLElement} host
+   * @param {import("./types.js").DocumentInfo} doc
+   * @param {import("./types.js").Source} source
+   * @param {import("./pictures.js").Pictures} pictures
+   * @param {{address: boolean}} options whether the state is kept in the address
+   */
+  constructor(host, doc, source, pictures, options) {
+    this.host = host;
+    this.options = options;
+    this.doc = doc;
+    this.source = source;
+    this.pictures = pictures;
+    /** @type {State} */
+    this.state = options.address ? parseState(doc, location.hash) : initialState(doc);
+    this.theme = { dark: false, page: "#fff", surface: "#fff", ink: "#000", soft: "#666", line: "#ccc", accent: "#00f", hidden: "#eeeeee" };
+    this.queued = false;
+    this.written = "";
+    this.set = this.set.bind(this);
+    this.redraw = this.redraw.bind(this);
+    /** @type {Record<string, View>} */
+    this.views = { grid: new GridView(this), heat: new HeatView(this), flow: new FlowView(this), steps: new StepsView(this), image: new ImageView(this) };
+    this.build();
+    this.listen();
+    source.changed = pictures.changed = () => this.redraw();
+    this.retheme();
+    this.update();
+  }
+
+  get view() {
+    return this.views[this.state.view];
+  }
+
+  build() {
+    this.canvas = element("canvas", { tabindex: "0", role: "application", "aria-roledescription": "drawing" });
+    this.stage = element("div", { class: "stage" }, this.canvas);
+    this.readout = element("p", { class: "readout", "aria-hidden": "true" });
+    this.note = element("footer");
+    this.live = element("div", { class: "unseen", "aria-live": "polite", role: "status" });
+    this.controls = new Controls(this);
+    this.panel = new Panel(this);
+    this.tabs = this.makeTabs();
+    this.help = this.makeHelp();
+    const title = visible(this.doc.title);
+    this.host.replaceChildren(
+      element("header", {}, element("span", { class: "brand" }, "Regard"), element("h1", { title }, title), this.makeActions()),
+      this.tabs, this.controls.root,
+      element("main", {}, element("div", { class: "drawing" }, this.readout, this.stage), this.panel.root),
+      this.note, this.live, this.help,
+    );
+    this.host.classList.add("regard");
+    this.host.setAttribute("data-lm-suppress-shortcuts", "true"); // or a notebook would take our keys
+  }
+
+  makeTabs() {
+    const pictured = this.doc.records.some((record) => record.keyGrid);
+    const shown = VIEWS.filter((view) => view !== "image" || pictured);
+    const tabs = shown.map((view) => {
+      const tab = element("button", { type: "button", role: "tab", "data-view": view }, NAMES[/** @type {keyof typeof NAMES} */ (view)]);
+      tab.addEventListener("click", () => this.set({ view }));
+      return tab;
+    });
+    const list = element("div", { class: "tabs", role: "tablist", "aria-label": "Views" }, ...tabs);
+    list.addEventListener("keydown", (event) => {
+      const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+      if (!step) return;
+      const next = shown[(shown.indexOf(this.state.view) + step + shown.length) % shown.length];
+      this.set({ view: next });
+      tabs[shown.indexOf(next)].focus();
+      event.stopPropagation();
+    });
+    return list;
+  }
+
+  makeActions() {
+    const button = (/** @type {string} */ face, /** @type {string} */ name, /** @type {() => void} */ act) => {
+      const made = element("button", { type: "button", title: name, "aria-label": name }, face);
+      made.addEventListener("click", act);
+      return made;
+    };
+    return element(
+      "div", { class: "actions" },
+      button("PNG", "Save what is seen as PNG", () => this.save("png")),
+      button("SVG", "Save what is seen as SVG", () => this.save("svg")),
+      button("◐", "Light or dark", () => this.switchTheme()),
+      button("?", "Keys", () => this.help?.showModal()),
+    );
+  }
+
+  makeHelp() {
+    const lines = HELP.flatMap(([keys, what]) => [element("dt", {}, keys), element("dd", {}, what)]);
+    const close = element("button", { type: "button" }, "Close");
+    const dialog = element("dialog", { "aria-label": "Keys" }, element("h2", {}, "Keys"), element("dl", {}, ...lines), close);
+    close.addEventListener("click", () => dialog.close());
+    return dialog;
+  }
+
+  listen() {
+    new Pointers(/** @type {HTMLCanvasElement} */ (this.canvas), () => this.view, () => this.afterPointer());
+    this.host.addEventListener("keydown", (event) => this.pressed(event));
+    this.controls?.zoom.addEventListener("click", (event) => {
+      const key = /** @type {HTMLElement} */ (event.target).dataset.key;
+      if (key) this.view.key(key, false);
+    });
+    new ResizeObserver(this.redraw).observe(/** @type {Element} */ (this.stage));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.retheme());
+    if (!this.options.address) return;
+    addEventListener("hashchange", () => {
+      if (location.hash === this.written) return;
+      this.state = parseState(this.doc, location.hash);
+      this.retheme();
+      this.update();
+    });
+  }
+
+  /** @param {KeyboardEvent} event */
+  pressed(event) {
+    const at = /** @type {HTMLElement} */ (event.target);
+    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(at.tagName) || this.help?.open) return;
+    const onButton = at.tagName === "BUTTON" && (event.key === "Enter" || event.key === " ");
+    if (onButton || !(this.pressedAnywhere(event.key) || this.view.key(event.key, event.shiftKey))) return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Keys that mean the same in every view. @param {string} key */
+  pressedAnywhere(key) {
+    const { state } = this;
+    const [, h] = this.doc.records[state.record].shape;
+    const view = VIEWS[Number(key) - 1];
+    if (view) this.set({ view });
+    else if (key === "[" || key === "]") this.set({ record: state.record + (key === "]" ? 1 : -1) });
+    else if (key === "," || key === ".") this.set({ head: Math.min(h - 1, Math.max(0, state.head + (key === "." ? 1 : -1))) });
+    else if (key === "m" && h > 1) this.set({ head: -1 });
+    else if (key === "t") this.switchTheme();
+    else if (key === "?") this.help?.showModal();
+    else return false;
+    return true;
+  }
+
+  // ---- the state
+
+  /** @param {Partial<State>} changes */
+  set(changes) {
+    const before = { ...this.state };
+    Object.assign(this.state, changes);
+    fitted(this.doc, this.state);
+    if (this.state.record !== before.record) Object.assign(this.state, { zoom: 0, x: 0, y: 0 });
+    this.update();
+    const told = /** @type {(keyof State)[]} */ (["view", "record", "head", "batch", "row", "col"]);
+    if (told.some((name) => this.state[name] !== before[name])) this.tell(this.state.view !== before.view);
+  }
+
+  update() {
+    this.controls?.update();
+    this.tabs?.querySelectorAll("button").forEach((tab) => {
+      const on = tab.dataset.view === this.state.view;
+      tab.setAttribute("aria-selected", String(on));
+      tab.tabIndex = on ? 0 : -1;
+    });
+    this.host.dataset.view = this.state.view;
+    if (this.canvas) this.canvas.style.touchAction = this.view.pan ? "none" : "auto";
+    this.remember();
+    this.redraw();
+  }
+
+  /** Put the state behind the #, a moment after the last change. */
+  remember() {
+    if (!this.options.address) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      this.written = formatState(this.doc, this.state);
+      try {
+        history.replaceState(null, "", this.written);
+      } catch {
+        this.written = ""; // a page inside a closed frame has no address of its own
+      }
+    }, 150);
+  }
+
+  /** Say what was chosen, a moment after the last change. @param {boolean} whole */
+  tell(whole) {
+    clearTimeout(this.telling);
+    this.telling = setTimeout(() => {
+      const text = whole || this.state.view === "grid" ? this.view.label() : this.panel?.sentence() ?? "";
+      this.say(text);
+    }, 120);
+  }
+
+  /** @param {string} text */
+  say(text) {
+    if (this.live) this.live.textContent = text;
+  }
+
+  // ---- drawing
+
+  redraw() {
+    if (this.queued) return;
+    this.queued = true;
+    requestAnimationFrame(() => {
+      this.queued = false;
+      this.paint();
+    });
+  }
+
+  size() {
+    const stage = /** @type {HTMLElement} */ (this.stage);
+    const height = innerWidth <= 720 ? Math.min(620, 0.72 * innerHeight) : stage.clientHeight; // as in viewer.css
+    return this.view.size(Math.max(240, stage.clientWidth), Math.max(240, height));
+  }
+
+  paint() {
+    const { canvas, theme } = this;
+    if (!canvas || !this.host.isConnected) return;
+    const { width, height } = this.size();
+    const ratio = Math.min(globalThis.devicePixelRatio || 1, 16000 / Math.max(width, height));
+    const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (canvas.width !== w || canvas.height !== h) {
+      canvas.width = w;
+      canvas.height = h;
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+    }
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    context.setTransform(w / width, 0, 0, h / height, 0, 0);
+    context.fillStyle = theme.surface;
+    context.fillRect(0, 0, width, height);
+    this.view.draw(new CanvasPainter(context), width, height);
+    canvas.setAttribute("aria-label", this.view.label());
+    this.panel?.update();
+    this.showReadout();
+    this.showNote();
+  }
+
+  afterPointer() {
+    this.redraw();
+  }
+
+  /** What the pointer is over, or what is chosen, in one line. */
+  showReadout() {
+    if (!this.readout) return;
+    const { state, doc } = this;
+    const under = /** @type {any} */ (this.view).under;
+    if (state.view === "grid") {
+      const { record, head } = under ?? state;
+      this.readout.textContent = `${visible(doc.records[record].name)} · ${headText(head)}`;
+      return;
+    }
+    if (state.view !== "heat") return void (this.readout.textContent = "");
+    const { row, col } = under ?? state;
+    const record = doc.records[state.record];
+    const found = this.source.row(state.record, state.batch, state.head, row);
+    const [query, key] = [labelOf(doc, record, "query", state.batch, row), labelOf(doc, record, "key", state.batch, col)];
+    this.readout.textContent = `${query} → ${key}   ${found ? weightText(found[col]) : "…"}`;
+  }
+
+  showNote() {
+    const record = this.doc.records[this.state.record];
+    const text = [this.source.problem, record.dropped ? `Left out: ${visible(record.dropped)}.` : "", precision(record)];
+    const note = text.filter(Boolean).join(" ");
+    if (this.note && this.note.textContent !== note) this.note.textContent = note;
+    this.note?.classList.toggle("problem", Boolean(this.source.problem));
+  }
+
+  // ---- looks
+
+  switchTheme() {
+    this.state.theme = this.theme.dark ? "light" : "dark";
+    this.retheme();
+    this.update();
+  }
+
+  retheme() {
+    const dark = this.state.theme === "auto" ? matchMedia("(prefers-color-scheme: dark)").matches : this.state.theme === "dark";
+    this.host.dataset.theme = dark ? "dark" : "light";
+    const style = getComputedStyle(this.host);
+    const color = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
+    this.theme = {
+      dark, page: color("page"), surface: color("surface"), ink: color("ink"), soft: color("soft"),
+      line: color("line"), accent: color("accent"), hidden: color("hidden"),
+    };
+    this.controls?.update();
+    this.redraw();
+  }
+
+  /** @param {"png" | "svg"} kind */
+  async save(kind) {
+    const under = /** @type {any} */ (this.view).under;
+    this.view.leave(); // what happens to be under the pointer is no part of the picture
+    try {
+      const blob = kind === "png" ? await asPng(this, this.view, this.size()) : asSvg(this, this.view, this.size());
+      download(blob, fileName(this, kind));
+      this.say(`Saved as ${kind.toUpperCase()}`);
+    } catch (error) {
+      this.say(`Could not be saved: ${error instanceof Error ? error.message : error}`);
+    }
+    if (under) this.redraw();
+  }
+}
+
+/** How true the numbers of a record are. @param {import("./types.js").RecordInfo} record */
+export function precision(record) {
+  const { source, error, measuredRows } = record;
+  if (source.type === "remote") return "Weights are computed by the server from the record, in full precision.";
+  const apart = error === 0 ? "none was found" : error.toExponential(1).replace("-", "−");
+  const inner = source.type === "mean" && source.of ? source.of : source;
+  if (inner.type === "weights") {
+    return `Weights are stored in ${inner.steps} steps of each row's largest; largest difference from the originals: ${apart}.`;
+  }
+  return `Weights are computed here from q and k in half precision; largest difference from the originals: ${apart} (measured on ${measuredRows} queries of each head).`;
+}

@@ -1,0 +1,140 @@
+// @ts-check
+/** The bar of choices above the drawing. */
+import { headColor } from "./color.js";
+import { PALETTES, SCALES_KNOWN } from "./state.js";
+import { element, headText, recordText } from "./text.js";
+
+/** @typedef {import("./types.js").Scene} Scene */
+
+const SCALE_NAMES = { linear: "linear", root: "square root", log: "logarithm" };
+const PALETTE_NAMES = { bright: "violet to yellow", ink: "paper to ink" };
+
+export class Controls {
+  /** @param {Scene} scene */
+  constructor(scene) {
+    this.scene = scene;
+    const { doc } = scene;
+    this.record = this.select("Layer", doc.records.map((record, n) => [String(n), recordText(record, n)]), (value) => scene.set({ record: Number(value) }));
+    this.head = this.select("Head", [], (value) => scene.set({ head: Number(value) }));
+    this.batch = this.select("Sequence", [], (value) => scene.set({ batch: Number(value) }));
+    this.scale = this.select("Scale", SCALES_KNOWN.map((name) => [name, SCALE_NAMES[/** @type {keyof typeof SCALE_NAMES} */ (name)]]), (scale) => scene.set({ scale }));
+    this.palette = this.select("Colours", PALETTES.map((name) => [name, PALETTE_NAMES[/** @type {keyof typeof PALETTE_NAMES} */ (name)]]), (palette) => scene.set({ palette }));
+    this.min = this.slider("Lines from", (min) => scene.set({ min }));
+    this.opacity = this.slider("Overlay", (opacity) => scene.set({ opacity }));
+    this.chips = element("div", { class: "chips", role: "group", "aria-label": "Heads in the flow" });
+    this.zoom = this.zoomButtons();
+    this.root = element(
+      "div", { class: "controls" }, this.record.box, this.head.box, this.batch.box, this.scale.box, this.palette.box,
+      this.zoom, this.min.box, this.opacity.box, this.chips,
+    );
+    this.heads = "";
+  }
+
+  /** @param {string} name @param {string[][]} options @param {(value: string) => void} chosen */
+  select(name, options, chosen) {
+    const input = element("select");
+    this.options(input, options);
+    input.addEventListener("change", () => chosen(input.value));
+    return { input, box: element("label", {}, element("span", {}, name), input) };
+  }
+
+  /** @param {HTMLSelectElement} input @param {string[][]} options */
+  options(input, options) {
+    input.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
+  }
+
+  /** @param {string} name @param {(value: number) => void} moved */
+  slider(name, moved) {
+    const input = element("input", { type: "range", min: "0", max: "1", step: "0.01" });
+    const shown = element("output");
+    input.addEventListener("input", () => moved(Number(input.value)));
+    return { input, shown, box: element("label", {}, element("span", {}, name), input, shown) };
+  }
+
+  zoomButtons() {
+    const button = (/** @type {string} */ key, /** @type {string} */ face, /** @type {string} */ name) => {
+      const made = element("button", { type: "button", "aria-label": name, title: `${name} (${key})`, "data-key": key }, face);
+      return made;
+    };
+    return element("div", { class: "buttons", role: "group", "aria-label": "Zoom" }, button("-", "−", "Zoom out"), button("0", "whole", "Whole map"), button("+", "+", "Zoom in"));
+  }
+
+  /** Bring the bar up to the state. */
+  update() {
+    const { doc, state } = this.scene;
+    const record = doc.records[state.record];
+    const [b, h] = record.shape;
+    const shape = `${b}/${h}`;
+    if (shape !== this.heads) {
+      this.heads = shape;
+      const heads = Array.from({ length: h }, (_, n) => [String(n), headText(n)]);
+      this.options(this.head.input, h > 1 ? [...heads, ["-1", headText(-1)]] : heads);
+      this.options(this.batch.input, Array.from({ length: b }, (_, n) => [String(n), String(n)]));
+      this.makeChips(h);
+    }
+    this.record.input.value = String(state.record);
+    this.head.input.value = String(state.head);
+    this.batch.input.value = String(state.batch);
+    this.scale.input.value = state.scale;
+    this.palette.input.value = state.palette;
+    this.min.input.value = String(state.min);
+    this.min.shown.textContent = state.min.toFixed(2);
+    this.opacity.input.value = String(state.opacity);
+    this.opacity.shown.textContent = state.opacity.toFixed(2);
+    this.showOnlyUsed(b, h);
+    this.paintChips();
+  }
+
+  /** @param {number} b @param {number} h */
+  showOnlyUsed(b, h) {
+    const { doc, state } = this.scene;
+    const { view } = state;
+    this.record.box.hidden = doc.records.length < 2 || view === "grid";
+    this.head.box.hidden = h < 2 || view === "grid" || view === "flow";
+    this.batch.box.hidden = b < 2;
+    this.scale.box.hidden = view === "flow" || view === "steps";
+    this.palette.box.hidden = view !== "heat" && view !== "grid";
+    this.zoom.hidden = view !== "heat";
+    this.min.box.hidden = view !== "flow";
+    this.chips.hidden = view !== "flow" || h < 2;
+    this.opacity.box.hidden = view !== "image" || !doc.pictures.length;
+  }
+
+  /** @param {number} h */
+  makeChips(h) {
+    const all = element("button", { type: "button" }, "all");
+    all.addEventListener("click", () => this.scene.set({ heads: null, head: Math.max(0, this.scene.state.head) }));
+    const chips = Array.from({ length: h }, (_, head) => {
+      const chip = element("button", { type: "button", class: "chip", "aria-label": `head ${head}` }, String(head));
+      chip.addEventListener("click", (event) => this.toggle(head, h, event.shiftKey));
+      return chip;
+    });
+    const mean = element("button", { type: "button" }, "mean");
+    mean.addEventListener("click", () => this.scene.set({ heads: null, head: -1 }));
+    this.chips.replaceChildren(all, mean, ...chips);
+  }
+
+  /** The first click on a head shows it alone, the next ones add and take away. @param {number} head @param {number} h @param {boolean} alone */
+  toggle(head, h, alone) {
+    const { state } = this.scene;
+    const now = state.heads;
+    if (alone || now === null) return this.scene.set({ heads: h === 1 ? null : [head], head });
+    const next = now.includes(head) ? now.filter((one) => one !== head) : [...now, head];
+    this.scene.set({ heads: next.length ? next : null });
+  }
+
+  paintChips() {
+    const { state, theme, doc } = this.scene;
+    const h = doc.records[state.record].shape[1];
+    const [all, mean, ...chips] = /** @type {HTMLElement[]} */ ([...this.chips.children]);
+    const isMean = state.heads === null && state.head < 0;
+    all?.setAttribute("aria-pressed", String(state.heads === null && !isMean));
+    mean?.setAttribute("aria-pressed", String(isMean));
+    chips.forEach((chip, head) => {
+      const on = !isMean && (state.heads === null || state.heads.includes(head));
+      chip.setAttribute("aria-pressed", String(on));
+      chip.style.borderColor = headColor(head, h, theme.dark);
+      chip.style.backgroundColor = on ? headColor(head, h, theme.dark) : "transparent";
+    });
+  }
+}

@@ -1,0 +1,273 @@
+// @ts-check
+/** Tokens on both sides, lines by weight, heads in colours; pointing at a token leaves only its lines. */
+import { windowOf } from "./cells.js";
+import { headColor } from "./color.js";
+import { fittedText, textWidth } from "./paint.js";
+import { headText, labelOf, recordText } from "./text.js";
+
+/** @typedef {import("./types.js").Scene} Scene */
+/** @typedef {import("./paint.js").Painter} Painter */
+/** @typedef {{left: number, right: number, top: number, step: number, count: number, q0: number, k0: number, height: number}} Frame */
+
+const FLOW_TOP = 30;
+const TOKEN_STEP = 20; // pixels a token, where there are many
+const WIDEST_STEP = 34;
+const MOST_LINES = 6000;
+
+export class FlowView {
+  /** @param {Scene} scene */
+  constructor(scene) {
+    this.scene = scene;
+    /** @type {{side: "query" | "key", n: number} | null} */
+    this.under = null;
+    this.room = { width: 0, height: 0 };
+  }
+
+  get record() {
+    return this.scene.doc.records[this.scene.state.record];
+  }
+
+  /** @param {number} width @param {number} height */
+  size(width, height) {
+    return { width, height };
+  }
+
+  /** The heads that are drawn: those ticked, or the mean. */
+  heads() {
+    const { state } = this.scene;
+    if (state.head < 0 && state.heads === null) return [-1];
+    return state.heads ?? Array.from({ length: this.record.shape[1] }, (_, n) => n);
+  }
+
+  /** @param {number} head */
+  color(head) {
+    const { theme } = this.scene;
+    return head < 0 ? theme.accent : headColor(head, this.record.shape[1], theme.dark);
+  }
+
+  /** @param {"query" | "key"} side @param {number} n */
+  word(side, n) {
+    return labelOf(this.scene.doc, this.record, side, this.scene.state.batch, n);
+  }
+
+  label() {
+    const { state } = this.scene;
+    const drawn = this.heads().map(headText).join(", ");
+    return `Flow of ${recordText(this.record, state.record)}: ${drawn}. Up and down choose a query, Page Up and Page Down scroll.`;
+  }
+
+  /** @returns {Frame} */
+  frame() {
+    const { width, height } = this.room;
+    const [, , q, k] = this.record.shape;
+    const step = Math.min(WIDEST_STEP, Math.max(TOKEN_STEP, (height - FLOW_TOP - 10) / Math.max(q, k)));
+    const count = Math.max(1, Math.floor((height - FLOW_TOP - 8) / step));
+    const { scroll } = this.scene.state;
+    const widest = (/** @type {"query" | "key"} */ side, /** @type {number} */ from, /** @type {number} */ n) => {
+      let most = 30;
+      for (let at = from; at < Math.min(n, from + count); at++) most = Math.max(most, textWidth(this.word(side, at), { size: 13 }));
+      return Math.min(most + 16, width * 0.32);
+    };
+    const q0 = Math.round(scroll * Math.max(0, q - count));
+    const k0 = Math.round(scroll * Math.max(0, k - count));
+    const centre = Math.max(0, (width - 900) / 2);
+    return {
+      left: centre + widest("query", q0, q) + 6, right: width - centre - widest("key", k0, k) - this.stripWidth() - 6,
+      top: FLOW_TOP, step, count, q0, k0, height,
+    };
+  }
+
+  /** Room beside the keys for a square a head. */
+  stripWidth() {
+    return Math.min(this.heads().length * 7, 96) + 6;
+  }
+
+  /** What is looked at alone: what is pointed at, else the chosen query. */
+  isolated() {
+    return this.under;
+  }
+
+  /** @param {Painter} p @param {number} width @param {number} height */
+  draw(p, width, height) {
+    this.room = { width, height };
+    const f = this.frame();
+    const { theme } = this.scene;
+    p.text("queries", f.left - 8, 12, { fill: theme.soft, size: 11, align: "right" });
+    p.text("keys", f.right + this.stripWidth() + 8, 12, { fill: theme.soft, size: 11 });
+    p.clip(0, FLOW_TOP - 8, width, height - FLOW_TOP + 8, () => {
+      this.drawLinks(p, f);
+      this.drawTokens(p, f);
+    });
+    this.drawScroll(p, f);
+  }
+
+  /** @param {Painter} p @param {Frame} f */
+  drawLinks(p, f) {
+    const links = this.links(f);
+    const shown = links.length > MOST_LINES ? links.sort((a, b) => b.w - a.w).slice(0, MOST_LINES) : links;
+    const heads = this.heads();
+    const apart = heads.length > 1 ? Math.min(2.4, (0.6 * f.step) / heads.length) : 0; // so that heads do not cover each other
+    for (const { head, i, j, w } of shown) {
+      const strong = Math.sqrt(w);
+      const aside = (heads.indexOf(head) - (heads.length - 1) / 2) * apart;
+      p.curve(f.left, this.y(f, i - f.q0) + aside, f.right, this.y(f, j - f.k0) + aside, {
+        stroke: this.color(head), width: 0.5 + (heads.length > 1 ? 2.2 : 3.5) * strong, alpha: Math.min(0.95, 0.12 + 0.8 * strong),
+      });
+    }
+  }
+
+  /** @param {Frame} f @param {number} n */
+  y(f, n) {
+    return f.top + (n + 0.5) * f.step;
+  }
+
+  /** The lines to draw: of the token that stands alone, or of all in sight. @param {Frame} f */
+  links(f) {
+    const { state, source } = this.scene;
+    const [, , q, k] = this.record.shape;
+    const [q1, k1] = [Math.min(q, f.q0 + f.count), Math.min(k, f.k0 + f.count)];
+    const alone = this.isolated();
+    /** @type {{head: number, i: number, j: number, w: number}[]} */
+    const links = [];
+    for (const head of this.heads()) {
+      if (alone?.side === "query") {
+        const row = source.row(state.record, state.batch, head, alone.n);
+        row?.forEach((w, j) => { if (w > 0 && w >= state.min / 4) links.push({ head, i: alone.n, j, w }); });
+        continue;
+      }
+      const block = windowOf(this.scene, head, f.q0, q1, f.k0, k1);
+      if (!block) continue;
+      const least = alone ? state.min / 4 : state.min;
+      block.values.forEach((w, n) => {
+        const [i, j] = [f.q0 + Math.floor(n / block.cols), f.k0 + (n % block.cols)];
+        if (w > 0 && w >= least && (!alone || alone.n === j)) links.push({ head, i, j, w });
+      });
+    }
+    return links;
+  }
+
+  /** @param {Painter} p @param {Frame} f */
+  drawTokens(p, f) {
+    const [, , q, k] = this.record.shape;
+    const { theme, state } = this.scene;
+    const alone = this.isolated();
+    const strip = this.stripWidth();
+    for (let n = 0; n < f.count; n++) {
+      const y = this.y(f, n);
+      if (f.q0 + n < q) {
+        const i = f.q0 + n;
+        const on = alone ? alone.side === "query" && alone.n === i : state.row === i;
+        const style = { fill: on ? theme.accent : theme.ink, size: 13, align: "right", bold: on };
+        p.text(fittedText(this.word("query", i), f.left - 14, style), f.left - 8, y, style);
+      }
+      if (f.k0 + n < k) {
+        const j = f.k0 + n;
+        const on = alone ? alone.side === "key" && alone.n === j : false;
+        const style = { fill: on ? theme.accent : theme.ink, size: 13, bold: on };
+        const x = f.right + strip + 8;
+        p.text(fittedText(this.word("key", j), this.room.width - x - 4, style), x, y, style);
+      }
+    }
+    this.drawSquares(p, f);
+  }
+
+  /** Beside each key, what the query that stands out gives it, a square a head. @param {Painter} p @param {Frame} f */
+  drawSquares(p, f) {
+    const { state, source, theme } = this.scene;
+    const query = this.under?.side === "query" ? this.under.n : state.row;
+    if (this.under?.side === "key") return;
+    const heads = this.heads();
+    const side = Math.min(7, 96 / heads.length);
+    const [, , , k] = this.record.shape;
+    heads.forEach((head, n) => {
+      const row = source.row(state.record, state.batch, head, query);
+      if (!row) return;
+      for (let at = 0; at < f.count && f.k0 + at < k; at++) {
+        const w = row[f.k0 + at];
+        const [x, y] = [f.right + 5 + n * side, this.y(f, at) - 6];
+        p.rect(x, y, side, 12, { fill: theme.line, alpha: 0.28 });
+        if (w > 0.004) p.rect(x, y, side, 12, { fill: this.color(head), alpha: Math.min(1, Math.sqrt(w)) });
+      }
+    });
+  }
+
+  /** @param {Painter} p @param {Frame} f */
+  drawScroll(p, f) {
+    const [, , q, k] = this.record.shape;
+    const most = Math.max(q, k);
+    if (most <= f.count) return;
+    const { theme } = this.scene;
+    const track = f.height - FLOW_TOP - 8;
+    const bar = Math.max(24, (track * f.count) / most);
+    p.rect(this.room.width - 5, FLOW_TOP, 4, track, { fill: theme.line, radius: 2, alpha: 0.5 });
+    p.rect(this.room.width - 5, FLOW_TOP + this.scene.state.scroll * (track - bar), 4, bar, { fill: theme.soft, radius: 2 });
+  }
+
+  // ---- what a person does
+
+  /** @param {number} x @param {number} y @returns {{side: "query" | "key", n: number} | null} */
+  tokenAt(x, y) {
+    const f = this.frame();
+    const n = Math.floor((y - f.top) / f.step);
+    const [, , q, k] = this.record.shape;
+    if (n < 0 || n >= f.count) return null;
+    const middle = (f.left + f.right) / 2;
+    if (x < Math.min(f.left + 12, middle)) return f.q0 + n < q ? { side: "query", n: f.q0 + n } : null;
+    if (x > Math.max(f.right - 4, middle)) return f.k0 + n < k ? { side: "key", n: f.k0 + n } : null;
+    return null;
+  }
+
+  /** @param {number} x @param {number} y */
+  hover(x, y) {
+    this.under = this.tokenAt(x, y);
+  }
+
+  leave() {
+    this.under = null;
+  }
+
+  /** @param {number} x @param {number} y */
+  click(x, y) {
+    const found = this.tokenAt(x, y);
+    if (found) this.scene.set(found.side === "query" ? { row: found.n } : { col: found.n });
+  }
+
+  /** @param {number} _dx @param {number} dy */
+  pan(_dx, dy) {
+    this.scrollBy(-dy / this.frame().step);
+  }
+
+  /** @param {number} _dx @param {number} dy */
+  wheel(_dx, dy) {
+    return this.scrollBy(dy / this.frame().step);
+  }
+
+  /** @param {number} tokens */
+  scrollBy(tokens) {
+    const f = this.frame();
+    const [, , q, k] = this.record.shape;
+    const beyond = Math.max(q, k) - f.count;
+    if (beyond <= 0) return false;
+    const scroll = Math.min(1, Math.max(0, this.scene.state.scroll + tokens / beyond));
+    if (scroll === this.scene.state.scroll) return false;
+    this.scene.set({ scroll });
+    return true;
+  }
+
+  /** @param {string} key @param {boolean} shift */
+  key(key, shift) {
+    const { state } = this.scene;
+    const f = this.frame();
+    const q = this.record.shape[2];
+    if (key === "ArrowDown" || key === "ArrowUp") {
+      const row = Math.min(q - 1, Math.max(0, state.row + (key === "ArrowDown" ? 1 : -1) * (shift ? 10 : 1)));
+      const hidden = row < f.q0 || row >= f.q0 + f.count;
+      const scroll = hidden && q > f.count ? Math.min(1, Math.max(0, (row - f.count / 2) / (q - f.count))) : state.scroll;
+      this.under = null;
+      this.scene.set({ row, scroll });
+    } else if (key === "PageDown" || key === "PageUp") this.scrollBy((key === "PageDown" ? 1 : -1) * (f.count - 2));
+    else if (key === "Enter") this.scene.set({ view: "heat" });
+    else return false;
+    return true;
+  }
+}

@@ -1,0 +1,134 @@
+// @ts-check
+/** The whole model: a thumbnail for each layer and head. */
+import { paintedBlock } from "./cells.js";
+import { fittedText, textWidth } from "./paint.js";
+import { recordText, visible } from "./text.js";
+
+/** @typedef {import("./types.js").Scene} Scene */
+/** @typedef {import("./paint.js").Painter} Painter */
+
+const GRID_TOP = 26;
+const THUMB_GAP = 5;
+
+export class GridView {
+  /** @param {Scene} scene */
+  constructor(scene) {
+    this.scene = scene;
+    /** @type {{record: number, head: number} | null} */
+    this.under = null;
+    this.left = 60;
+    this.side = 40;
+  }
+
+  get heads() {
+    return Math.max(...this.scene.doc.records.map((record) => record.shape[1]));
+  }
+
+  /** @param {number} n */
+  rowLabel(n) {
+    const record = this.scene.doc.records[n];
+    return record.layer === null ? visible(record.name) : `${record.layer} ${visible(record.kind)}`;
+  }
+
+  /** @param {number} width @param {number} _height */
+  size(width, _height) {
+    const { records } = this.scene.doc;
+    const widest = Math.max(...records.map((_, n) => textWidth(this.rowLabel(n), { size: 12 })));
+    this.left = Math.min(widest + 14, Math.max(56, width * 0.2));
+    const room = (width - this.left - 12) / this.heads - THUMB_GAP;
+    const most = this.heads <= 4 ? 190 : 140;
+    this.side = Math.min(most, Math.max(records.length * this.heads > 1500 ? 14 : 26, room));
+    return {
+      width: Math.max(width, this.left + this.heads * (this.side + THUMB_GAP) + 6),
+      height: GRID_TOP + records.length * (this.side + THUMB_GAP) + 10,
+    };
+  }
+
+  /** @param {number} record @param {number} head */
+  corner(record, head) {
+    return { x: this.left + head * (this.side + THUMB_GAP), y: GRID_TOP + record * (this.side + THUMB_GAP) };
+  }
+
+  /** @param {Painter} p @param {number} _width @param {number} _height */
+  draw(p, _width, _height) {
+    const { doc, theme, state } = this.scene;
+    const mark = this.under ?? { record: state.record, head: state.head };
+    for (let head = 0; head < this.heads; head++) {
+      const on = mark.head === head;
+      const style = { fill: on ? theme.accent : theme.soft, size: 11, align: "center", bold: on };
+      const text = this.heads <= 3 ? `head ${head}` : String(head);
+      if (this.side > 18 || head % 4 === 0) p.text(text, this.corner(0, head).x + this.side / 2, 13, style);
+    }
+    if (this.heads > 3) p.text("head", 4, 13, { fill: theme.soft, size: 11 });
+    doc.records.forEach((record, n) => {
+      const on = mark.record === n;
+      const style = { fill: on ? theme.accent : theme.ink, size: 12, bold: on };
+      p.text(fittedText(this.rowLabel(n), this.left - 8, style), 4, this.corner(n, 0).y + this.side / 2, style);
+      for (let head = 0; head < record.shape[1]; head++) this.drawThumbnail(p, n, head);
+    });
+    if (mark.head >= 0) {
+      const { x, y } = this.corner(mark.record, mark.head);
+      p.rect(x - 1.5, y - 1.5, this.side + 3, this.side + 3, { stroke: theme.accent, width: 2.5, radius: 3 });
+    }
+  }
+
+  /** @param {Painter} p @param {number} n @param {number} head */
+  drawThumbnail(p, n, head) {
+    const { source, doc, state, theme } = this.scene;
+    const [b, , q, k] = doc.records[n].shape;
+    const { x, y } = this.corner(n, head);
+    p.rect(x, y, this.side, this.side, { fill: theme.hidden, radius: 2 });
+    const overview = source.overview(n, Math.min(state.batch, b - 1), head);
+    if (!overview || !overview.done) return;
+    const long = Math.max(q, k);
+    const [w, h] = [Math.max(4, (this.side * k) / long), Math.max(4, (this.side * q) / long)];
+    const canvas = paintedBlock(overview, overview.max, this.scene);
+    p.image(canvas, x + (this.side - w) / 2, y + (this.side - h) / 2, w, h, { smooth: canvas.width > w });
+  }
+
+  /** @param {number} x @param {number} y */
+  at(x, y) {
+    const record = Math.floor((y - GRID_TOP) / (this.side + THUMB_GAP));
+    const head = Math.floor((x - this.left) / (this.side + THUMB_GAP));
+    const found = this.scene.doc.records[record];
+    return found && head >= 0 && head < found.shape[1] ? { record, head } : null;
+  }
+
+  /** @param {number} x @param {number} y */
+  hover(x, y) {
+    this.under = this.at(x, y);
+  }
+
+  leave() {
+    this.under = null;
+  }
+
+  /** @param {number} x @param {number} y */
+  click(x, y) {
+    const found = this.at(x, y);
+    if (found) this.scene.set({ ...found, view: "heat", zoom: 0, x: 0, y: 0 });
+  }
+
+  /** @param {string} key */
+  key(key) {
+    const { doc, state } = this.scene;
+    const heads = (/** @type {number} */ n) => doc.records[n].shape[1];
+    let { record, head } = state;
+    if (key === "ArrowUp") record = Math.max(0, record - 1);
+    else if (key === "ArrowDown") record = Math.min(doc.records.length - 1, record + 1);
+    else if (key === "ArrowLeft") head = Math.max(0, head - 1);
+    else if (key === "ArrowRight") head = head + 1;
+    else if (key === "Enter" || key === " ") {
+      this.scene.set({ view: "heat" });
+      return true;
+    } else return false;
+    this.under = null;
+    this.scene.set({ record, head: Math.min(head, heads(record) - 1) });
+    return true;
+  }
+
+  label() {
+    const { doc, state } = this.scene;
+    return `All layers and heads: ${doc.records.length} rows of up to ${this.heads} heads. Chosen: ${recordText(doc.records[state.record], state.record)}, head ${state.head}. Arrow keys move, Enter opens.`;
+  }
+}

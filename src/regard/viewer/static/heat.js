@@ -1,0 +1,390 @@
+// @ts-check
+/** The heat map: from the whole map to single cells with their words and numbers. */
+import { paintedBlock, windowOf } from "./cells.js";
+import { colorAt, colorTable, inkOn, place } from "./color.js";
+import { fittedText, textWidth } from "./paint.js";
+import { headText, labelOf, recordText, shortWeight, weightText } from "./text.js";
+
+/** @typedef {import("./types.js").Scene} Scene */
+/** @typedef {import("./paint.js").Painter} Painter */
+/** @typedef {{x: number, y: number, w: number, h: number, cell: number, left: number, top: number, fit: number, margin: number}} Frame */
+
+const LARGEST = 52; // pixels a cell when a small map is shown whole
+const LEGEND = 42;
+const VECTOR_CELLS = 4096; // that an SVG draws one by one; more become a picture
+
+export class HeatView {
+  /** @param {Scene} scene */
+  constructor(scene) {
+    this.scene = scene;
+    /** @type {{row: number, col: number} | null} */
+    this.under = null;
+    this.room = { width: 0, height: 0 };
+  }
+
+  get record() {
+    return this.scene.doc.records[this.scene.state.record];
+  }
+
+  /** No higher than the map needs: on a phone the words follow right below it. @param {number} width @param {number} height */
+  size(width, height) {
+    this.room = { width, height };
+    const f = this.frame();
+    return { width, height: Math.min(height, Math.ceil(f.y + f.h + LEGEND)) };
+  }
+
+  /** @param {number} n */
+  queryLabel(n) {
+    return labelOf(this.scene.doc, this.record, "query", this.scene.state.batch, n);
+  }
+
+  /** @param {number} n */
+  keyLabel(n) {
+    return labelOf(this.scene.doc, this.record, "key", this.scene.state.batch, n);
+  }
+
+  /** Where the cells are; the room for labels is what the longest of them take, up to a limit. @returns {Frame} */
+  frame() {
+    const { width, height } = this.room;
+    const [, , q, k] = this.record.shape;
+    const { state } = this.scene;
+    const left = 22 + this.gutter((n) => this.queryLabel(n), q, Math.min(150, width * 0.28));
+    const top = 24 + this.gutter((n) => this.keyLabel(n), k, Math.min(130, height * 0.25));
+    const [wide, high] = [Math.max(40, width - left - 14), Math.max(40, height - top - LEGEND)];
+    const fit = Math.min(wide / k, high / q, LARGEST);
+    const cell = state.zoom > 0 ? Math.max(state.zoom, fit) : fit;
+    const [w, h] = [Math.min(wide, k * cell), Math.min(high, q * cell)];
+    const x = left + (wide - w) / 2;
+    return {
+      x, y: top, w, h, cell, fit, margin: x - left,
+      left: Math.min(Math.max(state.x, 0), Math.max(0, k - w / cell)),
+      top: Math.min(Math.max(state.y, 0), Math.max(0, q - h / cell)),
+    };
+  }
+
+  /** @param {(n: number) => string} label @param {number} n @param {number} most */
+  gutter(label, n, most) {
+    let widest = 0;
+    const step = Math.max(1, Math.floor(n / 150));
+    for (let at = 0; at < n; at += step) widest = Math.max(widest, textWidth(label(at), { size: 13, bold: true }));
+    return Math.min(most, Math.max(14, widest + 8));
+  }
+
+  /** @param {Painter} p @param {number} width @param {number} height */
+  draw(p, width, height) {
+    this.room = { width, height };
+    const f = this.frame();
+    const overview = this.overview();
+    const max = overview?.max || 1;
+    p.clip(f.x, f.y, f.w, f.h, () => {
+      p.rect(f.x, f.y, f.w, f.h, { fill: this.scene.theme.hidden });
+      this.drawCells(p, f, overview, max);
+      this.drawLines(p, f);
+    });
+    p.rect(f.x, f.y, f.w, f.h, { stroke: this.scene.theme.line });
+    this.drawLabels(p, f);
+    this.drawChosen(p, f);
+    this.drawLegend(p, f, max, overview);
+    if (f.cell > 1.5 * f.fit && overview) this.drawInset(p, f, overview, max);
+  }
+
+  overview() {
+    const { source, state } = this.scene;
+    return source.overview(state.record, state.batch, state.head);
+  }
+
+  /** @param {Painter} p @param {Frame} f @param {import("./types.js").Overview | null} overview @param {number} max */
+  drawCells(p, f, overview, max) {
+    const [, , q, k] = this.record.shape;
+    const { source } = this.scene;
+    if (p.vector && (f.w / f.cell) * (f.h / f.cell) <= VECTOR_CELLS) return this.drawSingly(p, f, max);
+    const ratio = globalThis.devicePixelRatio || 1;
+    let pool = 1;
+    while (pool * 2 <= 1 / (f.cell * ratio)) pool *= 2;
+    const exact = overview && overview.rows === q && overview.cols === k;
+    if (overview && (exact || pool > source.maxPool || overview.done > 0)) {
+      const canvas = paintedBlock(overview, max, this.scene);
+      p.image(canvas, f.x - f.left * f.cell, f.y - f.top * f.cell, k * f.cell, q * f.cell);
+    }
+    if (!exact && pool <= source.maxPool) this.drawTiles(p, f, pool, max);
+    if (f.cell >= 26) this.drawNumbers(p, f, max);
+  }
+
+  /** @param {Painter} p @param {Frame} f @param {number} pool @param {number} max */
+  drawTiles(p, f, pool, max) {
+    const { source, state } = this.scene;
+    const span = source.side * pool;
+    const [, , q, k] = this.record.shape;
+    const [bottom, right] = [Math.min(q, f.top + f.h / f.cell), Math.min(k, f.left + f.w / f.cell)];
+    for (let tr = Math.floor(f.top / span); tr * span < bottom; tr++) {
+      for (let tc = Math.floor(f.left / span); tc * span < right; tc++) {
+        const tile = source.tile(state.record, state.batch, state.head, pool, tr, tc);
+        if (!tile) continue;
+        const [x, y] = [f.x + (tc * span - f.left) * f.cell, f.y + (tr * span - f.top) * f.cell];
+        const canvas = paintedBlock(tile, max, this.scene);
+        p.image(canvas, x, y, tile.cols * pool * f.cell, tile.rows * pool * f.cell);
+      }
+    }
+  }
+
+  /** The cells in sight: first and last row and column. @param {Frame} f */
+  sight(f) {
+    const [, , q, k] = this.record.shape;
+    return {
+      r0: Math.max(0, Math.floor(f.top)), r1: Math.min(q, Math.ceil(f.top + f.h / f.cell - 1e-6)),
+      c0: Math.max(0, Math.floor(f.left)), c1: Math.min(k, Math.ceil(f.left + f.w / f.cell - 1e-6)),
+    };
+  }
+
+  /** For SVG: a rectangle a cell, sharp at any size. @param {Painter} p @param {Frame} f @param {number} max */
+  drawSingly(p, f, max) {
+    const { state, theme } = this.scene;
+    const table = colorTable(state.palette, theme.dark);
+    this.eachCell(f, (w, x, y) => {
+      const fill = w < 0 ? theme.hidden : colorAt(table, place(w, max, state.scale));
+      p.rect(x, y, f.cell + 0.3, f.cell + 0.3, { fill });
+    });
+    if (f.cell >= 26) this.drawNumbers(p, f, max);
+  }
+
+  /** @param {Frame} f @param {(w: number, x: number, y: number) => void} draw */
+  eachCell(f, draw) {
+    const { r0, r1, c0, c1 } = this.sight(f);
+    const block = windowOf(this.scene, this.scene.state.head, r0, r1, c0, c1);
+    if (!block) return;
+    for (let i = r0; i < r1; i++) {
+      for (let j = c0; j < c1; j++) {
+        const w = block.values[(i - r0) * block.cols + j - c0];
+        draw(w, f.x + (j - f.left) * f.cell, f.y + (i - f.top) * f.cell);
+      }
+    }
+  }
+
+  /** @param {Painter} p @param {Frame} f @param {number} max */
+  drawNumbers(p, f, max) {
+    const { state, theme } = this.scene;
+    const table = colorTable(state.palette, theme.dark);
+    const long = f.cell >= 46;
+    const size = Math.max(9, Math.min(15, f.cell * (long ? 0.26 : 0.34)));
+    this.eachCell(f, (w, x, y) => {
+      if (w < 0) return;
+      const fill = inkOn(table, place(w, max, state.scale));
+      const text = long ? (w >= 0.0005 || w === 0 ? w.toFixed(w === 0 ? 0 : 3) : "·") : shortWeight(w);
+      p.text(text, x + f.cell / 2, y + f.cell / 2 + 0.5, { fill, size, align: "center", alpha: w < 0.01 ? 0.55 : 1 });
+    });
+  }
+
+  /** Thin lines between cells that are large enough. @param {Painter} p @param {Frame} f */
+  drawLines(p, f) {
+    if (f.cell < 12) return;
+    const { r0, r1, c0, c1 } = this.sight(f);
+    const shape = { stroke: this.scene.theme.surface, width: f.cell > 24 ? 1 : 0.5, alpha: 0.4 };
+    for (let i = r0 + 1; i < r1; i++) {
+      const y = f.y + (i - f.top) * f.cell;
+      p.line(f.x, y, f.x + f.w, y, shape);
+    }
+    for (let j = c0 + 1; j < c1; j++) {
+      const x = f.x + (j - f.left) * f.cell;
+      p.line(x, f.y, x, f.y + f.h, shape);
+    }
+  }
+
+  /** The row and the column that are pointed at, or chosen. */
+  marked() {
+    const { row, col } = this.scene.state;
+    return this.under ?? { row, col };
+  }
+
+  /** @param {Painter} p @param {Frame} f */
+  drawLabels(p, f) {
+    const { r0, r1, c0, c1 } = this.sight(f);
+    const { theme } = this.scene;
+    const marked = this.marked();
+    const size = Math.max(10, Math.min(13, f.cell * 0.8 + 3));
+    const step = Math.max(1, Math.ceil((size + 3) / f.cell));
+    const room = f.x - f.margin - 26;
+    for (const i of thinned(r0, r1, step, marked.row)) {
+      const y = f.y + (i + 0.5 - f.top) * f.cell;
+      if (y < f.y - 1 || y > f.y + f.h + 1) continue;
+      const on = i === marked.row;
+      const style = { size, align: "right", fill: on ? theme.accent : theme.ink, bold: on };
+      p.text(fittedText(this.queryLabel(i), room, style), f.x - 6, y, style);
+    }
+    const flat = this.labelsLieFlat(f, c0, c1, size);
+    for (const j of thinned(c0, c1, flat ? 1 : step, marked.col)) {
+      const x = f.x + (j + 0.5 - f.left) * f.cell;
+      if (x < f.x - 1 || x > f.x + f.w + 1) continue;
+      const on = j === marked.col;
+      const style = { size, align: flat ? "center" : "left", fill: on ? theme.accent : theme.ink, bold: on, turn: flat ? 0 : -90 };
+      p.text(fittedText(this.keyLabel(j), flat ? f.cell - 2 : f.y - 26, style), x, flat ? f.y - 11 : f.y - 6, style);
+    }
+    const soft = { fill: theme.soft, size: 11 };
+    p.text("keys →", f.x, 9, soft);
+    p.text("← queries", f.margin + 9, f.y, { ...soft, turn: -90, align: "right" });
+  }
+
+  /** Whether every key in sight has room for its word above its column. @param {Frame} f @param {number} c0 @param {number} c1 @param {number} size */
+  labelsLieFlat(f, c0, c1, size) {
+    if (f.cell < 18) return false;
+    for (let j = c0; j < c1; j++) if (textWidth(this.keyLabel(j), { size, bold: true }) > f.cell - 3) return false;
+    return true;
+  }
+
+  /** @param {Painter} p @param {Frame} f */
+  drawChosen(p, f) {
+    const { theme, state } = this.scene;
+    const { row, col } = this.marked();
+    const side = Math.max(f.cell, 2);
+    const [x, y] = [f.x + (col - f.left) * f.cell, f.y + (row - f.top) * f.cell];
+    p.clip(f.x - 1, f.y - 1, f.w + 2, f.h + 2, () => {
+      const line = { stroke: theme.accent, width: 1.5, alpha: 0.85 };
+      p.rect(f.x - 3, y, f.w + 6, side, line);
+      p.rect(x, f.y - 3, side, f.h + 6, line);
+      const [cx, cy] = [f.x + (state.col - f.left) * f.cell, f.y + (state.row - f.top) * f.cell];
+      p.rect(cx - 1, cy - 1, side + 2, side + 2, { stroke: theme.surface, width: 4 });
+      p.rect(cx - 1, cy - 1, side + 2, side + 2, { stroke: theme.accent, width: 2.5 });
+    });
+  }
+
+  /** @param {Painter} p @param {Frame} f @param {number} max @param {import("./types.js").Overview | null} overview */
+  drawLegend(p, f, max, overview) {
+    const { state, theme } = this.scene;
+    const table = colorTable(state.palette, theme.dark);
+    const width = Math.min(180, this.room.width * 0.4);
+    const [x, y] = [Math.max(20, Math.min(f.x, this.room.width - width - 150)), f.y + f.h + 16];
+    for (let n = 0; n < 60; n++) {
+      p.rect(x + (n * width) / 60, y, width / 60 + 0.6, 9, { fill: colorAt(table, n / 59) });
+    }
+    const style = { fill: theme.soft, size: 11 };
+    p.text(state.scale === "log" ? weightText(max / 1e4) : "0", x, y + 18, style);
+    p.text(weightText(max), x + width, y + 18, { ...style, align: "right" });
+    const beside = x + width + 31;
+    if (overview?.values.some((w) => w < 0)) {
+      p.rect(beside - 15, y, 9, 9, { fill: theme.hidden, stroke: theme.line });
+      p.text(fittedText("hidden by the mask", this.room.width - beside - 4, style), beside, y + 5, style);
+    }
+    const done = overview?.done ?? 0;
+    if (done < 1) {
+      p.text(`overview ${Math.floor(100 * done)} %`, beside, y + 19, { ...style, fill: theme.accent });
+    }
+  }
+
+  /** The whole map in a corner, with what is in sight. @param {Painter} p @param {Frame} f @param {import("./types.js").Overview} overview @param {number} max */
+  drawInset(p, f, overview, max) {
+    const [, , q, k] = this.record.shape;
+    const side = Math.min(110, f.w * 0.3, f.h * 0.3);
+    const [w, h] = q > k ? [Math.max(8, (side * k) / q), side] : [side, Math.max(8, (side * q) / k)];
+    const [x, y] = [f.x + f.w - w - 8, f.y + 8];
+    p.rect(x - 3, y - 3, w + 6, h + 6, { fill: this.scene.theme.surface, stroke: this.scene.theme.line, radius: 3 });
+    p.image(paintedBlock(overview, max, this.scene), x, y, w, h);
+    p.rect(x + (f.left / k) * w, y + (f.top / q) * h, Math.max(3, (f.w / f.cell / k) * w), Math.max(3, (f.h / f.cell / q) * h), {
+      stroke: this.scene.theme.accent, width: 2,
+    });
+  }
+
+  // ---- what a person does
+
+  /** @param {number} x @param {number} y */
+  cellAt(x, y) {
+    const f = this.frame();
+    const [row, col] = [Math.floor(f.top + (y - f.y) / f.cell), Math.floor(f.left + (x - f.x) / f.cell)];
+    const [, , q, k] = this.record.shape;
+    const inside = x >= f.x && x < f.x + f.w && y >= f.y && y < f.y + f.h;
+    return inside && row >= 0 && row < q && col >= 0 && col < k ? { row, col } : null;
+  }
+
+  /** @param {number} x @param {number} y */
+  hover(x, y) {
+    this.under = this.cellAt(x, y);
+  }
+
+  leave() {
+    this.under = null;
+  }
+
+  /** @param {number} x @param {number} y */
+  click(x, y) {
+    const found = this.cellAt(x, y);
+    if (found) this.scene.set(found);
+  }
+
+  /** @param {number} x @param {number} y */
+  open(x, y) {
+    this.zoom(2, x, y);
+  }
+
+  /** @param {number} dx @param {number} dy */
+  pan(dx, dy) {
+    const f = this.frame();
+    this.scene.set({ zoom: f.cell, x: f.left - dx / f.cell, y: f.top - dy / f.cell });
+  }
+
+  /** About a point, which stays where it is. @param {number} factor @param {number} x @param {number} y */
+  zoom(factor, x, y) {
+    const f = this.frame();
+    const cell = Math.min(96, f.cell * factor);
+    if (cell <= f.fit * 1.001) {
+      this.scene.set({ zoom: 0, x: 0, y: 0 });
+      return;
+    }
+    const [col, row] = [f.left + (x - f.x) / f.cell, f.top + (y - f.y) / f.cell];
+    this.scene.set({ zoom: cell, x: Math.max(0, col - (x - f.x) / cell), y: Math.max(0, row - (y - f.y) / cell) });
+  }
+
+  /** @param {number} _dx @param {number} dy @param {number} x @param {number} y */
+  wheel(_dx, dy, x, y) {
+    this.zoom(Math.exp(-dy / 400), x, y);
+    return true;
+  }
+
+  /** @param {string} key @param {boolean} shift */
+  key(key, shift) {
+    const { state } = this.scene;
+    const step = shift ? 10 : 1;
+    /** @type {Record<string, [number, number]>} */
+    const moves = { ArrowUp: [-step, 0], ArrowDown: [step, 0], ArrowLeft: [0, -step], ArrowRight: [0, step] };
+    const f = this.frame();
+    if (moves[key]) this.go(state.row + moves[key][0], state.col + moves[key][1]);
+    else if (key === "Home") this.go(state.row, 0);
+    else if (key === "End") this.go(state.row, this.record.shape[3] - 1);
+    else if (key === "+" || key === "=") this.zoom(1.5, ...this.middle(f));
+    else if (key === "-") this.zoom(1 / 1.5, ...this.middle(f));
+    else if (key === "0") this.scene.set({ zoom: 0, x: 0, y: 0 });
+    else if (key === "Enter") this.scene.set({ view: "steps" });
+    else return false;
+    return true;
+  }
+
+  /** The chosen cell where it is in sight, else the middle. @param {Frame} f @returns {[number, number]} */
+  middle(f) {
+    const { row, col } = this.scene.state;
+    const [x, y] = [f.x + (col + 0.5 - f.left) * f.cell, f.y + (row + 0.5 - f.top) * f.cell];
+    const inside = x > f.x && x < f.x + f.w && y > f.y && y < f.y + f.h;
+    return inside ? [x, y] : [f.x + f.w / 2, f.y + f.h / 2];
+  }
+
+  /** Choose a cell, and bring it into sight. @param {number} row @param {number} col */
+  go(row, col) {
+    const [, , q, k] = this.record.shape;
+    row = Math.min(q - 1, Math.max(0, row));
+    col = Math.min(k - 1, Math.max(0, col));
+    const f = this.frame();
+    const nearest = (/** @type {number} */ at, /** @type {number} */ start, /** @type {number} */ count) =>
+      at < start ? at : at + 1 > start + count ? at + 1 - count : start;
+    this.under = null;
+    this.scene.set({ row, col, x: nearest(col, f.left, f.w / f.cell), y: nearest(row, f.top, f.h / f.cell) });
+  }
+
+  label() {
+    const { state, doc } = this.scene;
+    const [, , q, k] = this.record.shape;
+    return `Heat map of ${recordText(doc.records[state.record], state.record)}, ${headText(state.head)}: ${q} queries by ${k} keys. Arrow keys move, plus and minus zoom.`;
+  }
+}
+
+/** Every step-th number of a range, and the marked one in place of those it would cover. @param {number} from @param {number} to @param {number} step @param {number} marked */
+function* thinned(from, to, step, marked) {
+  const start = Math.ceil(from / step) * step;
+  for (let n = start; n < to; n += step) if (n === marked || Math.abs(n - marked) >= step || marked < from || marked >= to) yield n;
+  if (marked >= from && marked < to && marked % step) yield marked;
+}

@@ -1,0 +1,32 @@
+// @ts-check
+/** The viewer in a page of its own: a file, or what the server sends. */
+import { App } from "./app.js";
+import { Blobs, bytesOf } from "./arrays.js";
+import { Pictures } from "./pictures.js";
+import { RemoteSource } from "./remote.js";
+import { LocalSource } from "./sources.js";
+
+/** @param {string} id */
+function textIn(id) {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`the page has no ${id}: it was cut short`);
+  return found.textContent ?? "";
+}
+
+/** Start on what the page holds. */
+export function startPage() {
+  const host = /** @type {HTMLElement} */ (document.getElementById("regard"));
+  try {
+    const doc = JSON.parse(textIn("regard-document"));
+    const blobs = new Blobs((blob) => bytesOf(textIn(`regard-blob-${blob}`)));
+    const pictures = new Pictures(doc.pictures, (blob) => blobs.bytes(blob));
+    const remote = doc.records[0].source.type === "remote";
+    const source = remote ? new RemoteSource(doc) : new LocalSource(doc, blobs);
+    return new App(host, doc, source, pictures, { address: true });
+  } catch (error) {
+    host.textContent = `This page cannot be shown: ${error instanceof Error ? error.message : error}`;
+    throw error;
+  }
+}
+
+startPage();

@@ -1,0 +1,266 @@
+// @ts-check
+/** Two painters with the same strokes: one for the screen and PNG, one for SVG. A view draws the same with both. */
+
+/** @typedef {{fill?: string, stroke?: string, width?: number, alpha?: number, radius?: number}} Shape */
+/** @typedef {{fill?: string, size?: number, align?: string, baseline?: string, turn?: number, bold?: boolean, mono?: boolean, alpha?: number}} TextStyle */
+/** @typedef {{alpha?: number, smooth?: boolean, from?: [number, number, number, number]}} ImageStyle */
+/** @typedef {CanvasPainter | SvgPainter} Painter */
+
+const SANS = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif';
+const MONO = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
+
+/** @param {TextStyle} style */
+function font(style) {
+  return `${style.bold ? "600 " : ""}${style.size ?? 12}px ${style.mono ? MONO : SANS}`;
+}
+
+/** @type {CanvasRenderingContext2D | null} */
+let ruler = null;
+/** @type {Map<string, number>} */
+const widths = new Map();
+
+/** How wide a text is. @param {string} text @param {TextStyle} style */
+export function textWidth(text, style = {}) {
+  const key = `${font(style)}\n${text}`;
+  let found = widths.get(key);
+  if (found === undefined) {
+    ruler ??= /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
+    ruler.font = font(style);
+    found = ruler.measureText(text).width;
+    if (widths.size > 20000) widths.clear();
+    widths.set(key, found);
+  }
+  return found;
+}
+
+/** A text cut with … to a width. @param {string} text @param {number} width @param {TextStyle} style */
+export function fittedText(text, width, style = {}) {
+  if (textWidth(text, style) <= width) return text;
+  const letters = Array.from(text);
+  let [low, high] = [0, letters.length];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (textWidth(`${letters.slice(0, middle).join("")}…`, style) <= width) low = middle;
+    else high = middle - 1;
+  }
+  return low ? `${letters.slice(0, low).join("")}…` : "";
+}
+
+export class CanvasPainter {
+  /** @param {CanvasRenderingContext2D} context */
+  constructor(context) {
+    this.context = context;
+    this.vector = false;
+  }
+
+  /** @param {number} x @param {number} y @param {number} w @param {number} h @param {Shape} shape */
+  rect(x, y, w, h, shape) {
+    const c = this.context;
+    c.globalAlpha = shape.alpha ?? 1;
+    c.beginPath();
+    if (shape.radius) c.roundRect(x, y, w, h, shape.radius);
+    else c.rect(x, y, w, h);
+    this.finish(shape);
+  }
+
+  /** @param {Shape} shape */
+  finish(shape) {
+    const c = this.context;
+    if (shape.fill) {
+      c.fillStyle = shape.fill;
+      c.fill();
+    }
+    if (shape.stroke) {
+      c.strokeStyle = shape.stroke;
+      c.lineWidth = shape.width ?? 1;
+      c.stroke();
+    }
+    c.globalAlpha = 1;
+  }
+
+  /** @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {Shape} shape */
+  line(x0, y0, x1, y1, shape) {
+    const c = this.context;
+    c.globalAlpha = shape.alpha ?? 1;
+    c.beginPath();
+    c.moveTo(x0, y0);
+    c.lineTo(x1, y1);
+    this.finish(shape);
+  }
+
+  /** From left to right, level at both ends. @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {Shape} shape */
+  curve(x0, y0, x1, y1, shape) {
+    const c = this.context;
+    const bend = (x1 - x0) * 0.42;
+    c.globalAlpha = shape.alpha ?? 1;
+    c.beginPath();
+    c.moveTo(x0, y0);
+    c.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+    this.finish(shape);
+  }
+
+  /** @param {string} text @param {number} x @param {number} y @param {TextStyle} style */
+  text(text, x, y, style) {
+    const c = this.context;
+    c.globalAlpha = style.alpha ?? 1;
+    c.font = font(style);
+    c.fillStyle = style.fill ?? "#000";
+    c.textAlign = /** @type {CanvasTextAlign} */ (style.align ?? "left");
+    c.textBaseline = /** @type {CanvasTextBaseline} */ (style.baseline ?? "middle");
+    if (style.turn) {
+      c.save();
+      c.translate(x, y);
+      c.rotate((style.turn * Math.PI) / 180);
+      c.fillText(text, 0, 0);
+      c.restore();
+    } else c.fillText(text, x, y);
+    c.globalAlpha = 1;
+  }
+
+  /** @param {CanvasImageSource} image @param {number} x @param {number} y @param {number} w @param {number} h @param {ImageStyle} style */
+  image(image, x, y, w, h, style = {}) {
+    const c = this.context;
+    c.globalAlpha = style.alpha ?? 1;
+    c.imageSmoothingEnabled = Boolean(style.smooth);
+    if (style.from) c.drawImage(image, ...style.from, x, y, w, h);
+    else c.drawImage(image, x, y, w, h);
+    c.globalAlpha = 1;
+  }
+
+  /** @param {number} x @param {number} y @param {number} w @param {number} h @param {() => void} draw */
+  clip(x, y, w, h, draw) {
+    const c = this.context;
+    c.save();
+    c.beginPath();
+    c.rect(x, y, w, h);
+    c.clip();
+    draw();
+    c.restore();
+  }
+
+  /** Everything drawn inside, lower by y. @param {number} y @param {() => void} draw */
+  lower(y, draw) {
+    this.context.save();
+    this.context.translate(0, y);
+    draw();
+    this.context.restore();
+  }
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export class SvgPainter {
+  /** @param {number} width @param {number} height */
+  constructor(width, height) {
+    this.vector = true;
+    this.root = document.createElementNS(SVG, "svg");
+    this.put(this.root, { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` });
+    /** @type {Element} */
+    this.at = this.root;
+    this.clips = 0;
+  }
+
+  /** @param {Element} node @param {Record<string, string | number | undefined>} attributes */
+  put(node, attributes) {
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value === undefined) continue;
+      const plain = typeof value === "number" ? Number(value.toFixed(3)) : value;
+      if (name === "xmlns") continue; // the serialiser writes it
+      node.setAttribute(name, String(plain));
+    }
+    return node;
+  }
+
+  /** @param {string} tag @param {Record<string, string | number | undefined>} attributes */
+  add(tag, attributes) {
+    const node = this.put(document.createElementNS(SVG, tag), attributes);
+    this.at.append(node);
+    return node;
+  }
+
+  /** @param {Shape} shape */
+  strokes(shape) {
+    return {
+      fill: shape.fill ?? "none", stroke: shape.stroke, opacity: shape.alpha === 1 ? undefined : shape.alpha,
+      "stroke-width": shape.stroke ? shape.width ?? 1 : undefined,
+    };
+  }
+
+  /** @param {number} x @param {number} y @param {number} w @param {number} h @param {Shape} shape */
+  rect(x, y, w, h, shape) {
+    this.add("rect", { x, y, width: Math.max(0, w), height: Math.max(0, h), rx: shape.radius, ...this.strokes(shape) });
+  }
+
+  /** @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {Shape} shape */
+  line(x0, y0, x1, y1, shape) {
+    this.add("line", { x1: x0, y1: y0, x2: x1, y2: y1, ...this.strokes(shape) });
+  }
+
+  /** @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {Shape} shape */
+  curve(x0, y0, x1, y1, shape) {
+    const bend = (x1 - x0) * 0.42;
+    const points = [x0, y0, x0 + bend, y0, x1 - bend, y1, x1, y1].map((n) => Number(n.toFixed(2)));
+    const [a, b, c, d, e, f, g, h] = points;
+    this.add("path", { d: `M${a} ${b}C${c} ${d} ${e} ${f} ${g} ${h}`, ...this.strokes(shape) });
+  }
+
+  /** @param {string} text @param {number} x @param {number} y @param {TextStyle} style */
+  text(text, x, y, style) {
+    const anchors = { left: "start", center: "middle", right: "end" };
+    const shift = { middle: 0.35, top: 0.8, bottom: -0.2, alphabetic: 0 };
+    const size = style.size ?? 12;
+    const dy = size * (shift[/** @type {keyof typeof shift} */ (style.baseline ?? "middle")] ?? 0);
+    const node = this.add("text", {
+      x, y: style.turn ? y : y + dy, fill: style.fill, "font-size": size, opacity: style.alpha,
+      "font-family": style.mono ? MONO : SANS, "font-weight": style.bold ? 600 : undefined,
+      "text-anchor": anchors[/** @type {keyof typeof anchors} */ (style.align ?? "left")],
+      dy: style.turn ? dy : undefined,
+      transform: style.turn ? `rotate(${style.turn} ${Number(x.toFixed(3))} ${Number(y.toFixed(3))})` : undefined,
+    });
+    node.textContent = text;
+  }
+
+  /** @param {CanvasImageSource} image @param {number} x @param {number} y @param {number} w @param {number} h @param {ImageStyle} style */
+  image(image, x, y, w, h, style = {}) {
+    const size = /** @type {{width: number, height: number}} */ (/** @type {unknown} */ (image));
+    const from = style.from ?? [0, 0, size.width, size.height];
+    const copy = element2d(Math.max(1, Math.round(from[2])), Math.max(1, Math.round(from[3])));
+    copy.context.imageSmoothingEnabled = false;
+    copy.context.drawImage(image, ...from, 0, 0, copy.canvas.width, copy.canvas.height);
+    this.add("image", {
+      x, y, width: w, height: h, href: copy.canvas.toDataURL("image/png"), opacity: style.alpha,
+      preserveAspectRatio: "none", "image-rendering": style.smooth ? undefined : "pixelated",
+    });
+  }
+
+  /** @param {number} x @param {number} y @param {number} w @param {number} h @param {() => void} draw */
+  clip(x, y, w, h, draw) {
+    const id = `clip${(this.clips += 1)}`;
+    const path = this.add("clipPath", { id });
+    path.append(this.put(document.createElementNS(SVG, "rect"), { x, y, width: w, height: h }));
+    const outer = this.at;
+    this.at = this.add("g", { "clip-path": `url(#${id})` });
+    draw();
+    this.at = outer;
+  }
+
+  /** @param {number} y @param {() => void} draw */
+  lower(y, draw) {
+    const outer = this.at;
+    this.at = this.add("g", { transform: `translate(0 ${y})` });
+    draw();
+    this.at = outer;
+  }
+
+  toString() {
+    return new XMLSerializer().serializeToString(this.root);
+  }
+}
+
+/** A canvas of its own. @param {number} width @param {number} height */
+export function element2d(width, height) {
+  const canvas = document.createElement("canvas");
+  canvas.width = width;
+  canvas.height = height;
+  return { canvas, context: /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")) };
+}

@@ -1,0 +1,97 @@
+// @ts-check
+/** Beside the drawing: the chosen query and key in words, and where the query looks most. */
+import { rankOf, strongest } from "./cells.js";
+import { element, headText, labelOf, percent, weightText } from "./text.js";
+
+/** @typedef {import("./types.js").Scene} Scene */
+
+const SHOWN = 10;
+
+export class Panel {
+  /** @param {Scene} scene */
+  constructor(scene) {
+    this.scene = scene;
+    this.query = numberInput("Query number");
+    this.key = numberInput("Key number");
+    this.queryWord = element("span", { class: "word" });
+    this.keyWord = element("span", { class: "word" });
+    this.weight = element("output", { class: "weight" });
+    this.rank = element("p", { class: "soft" });
+    this.body = element("tbody");
+    this.caption = element("caption");
+    this.root = element(
+      "aside", { class: "panel", "aria-label": "Chosen cell" },
+      element("div", { class: "pair" },
+        element("label", {}, "Query ", this.query), this.queryWord,
+        element("label", {}, "Key ", this.key), this.keyWord),
+      this.weight, this.rank,
+      element("table", {}, this.caption, this.body),
+    );
+    this.query.addEventListener("change", () => scene.set({ row: Number(this.query.value) || 0 }));
+    this.key.addEventListener("change", () => scene.set({ col: Number(this.key.value) || 0 }));
+    this.shown = "";
+  }
+
+  /** Bring the panel up to what is chosen. */
+  update() {
+    const { doc, state, source } = this.scene;
+    const record = doc.records[state.record];
+    const [, , q, k] = record.shape;
+    const row = source.row(state.record, state.batch, state.head, state.row);
+    const key = [state.record, state.batch, state.head, state.row, state.col, row !== null].join("/");
+    if (key === this.shown) return;
+    this.shown = key;
+    this.query.max = String(q - 1);
+    this.key.max = String(k - 1);
+    this.query.value = String(state.row);
+    this.key.value = String(state.col);
+    this.queryWord.textContent = labelOf(doc, record, "query", state.batch, state.row);
+    this.keyWord.textContent = labelOf(doc, record, "key", state.batch, state.col);
+    this.weight.textContent = row ? weightText(row[state.col]) : "…";
+    this.rank.textContent = row ? rankText(row, state.col) : "";
+    this.fill(row);
+  }
+
+  /** @param {Float32Array | null} row */
+  fill(row) {
+    const { doc, state } = this.scene;
+    const record = doc.records[state.record];
+    this.caption.textContent = `Where this query looks most (${headText(state.head)})`;
+    const best = row ? strongest(row, SHOWN) : [];
+    const top = best.length ? best[0].weight : 1;
+    this.body.replaceChildren(...best.map(({ key, weight }) => {
+      const word = labelOf(doc, record, "key", state.batch, key);
+      const bar = element("span", { class: "bar" });
+      bar.style.width = `${(100 * weight) / (top || 1)}%`;
+      const pick = element("button", { type: "button", "aria-label": `key ${key}, ${word}, ${weightText(weight)}` }, word);
+      pick.addEventListener("click", () => this.scene.set({ col: key }));
+      const line = element("tr", {},
+        element("td", { class: "number" }, String(key)), element("td", {}, pick),
+        element("td", { class: "track" }, bar), element("td", { class: "number" }, weightText(weight)));
+      if (key === state.col) line.setAttribute("aria-current", "true");
+      return line;
+    }));
+  }
+
+  /** The chosen cell in one sentence, for screen readers. */
+  sentence() {
+    const { doc, state, source } = this.scene;
+    const record = doc.records[state.record];
+    const row = source.row(state.record, state.batch, state.head, state.row);
+    const query = labelOf(doc, record, "query", state.batch, state.row);
+    const key = labelOf(doc, record, "key", state.batch, state.col);
+    const weight = row ? `${weightText(row[state.col])}, ${rankText(row, state.col)}` : "asking the server";
+    return `Query ${state.row} “${query}” to key ${state.col} “${key}”: ${weight}`;
+  }
+}
+
+/** @param {Float32Array} row @param {number} col */
+function rankText(row, col) {
+  if (row[col] < 0) return "the mask hides this key from this query";
+  return `${percent(row[col])} of this query, rank ${rankOf(row, col)} of ${row.length}`;
+}
+
+/** @param {string} label */
+function numberInput(label) {
+  return element("input", { type: "number", min: "0", step: "1", "aria-label": label, inputmode: "numeric" });
+}

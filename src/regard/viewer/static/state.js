@@ -1,0 +1,92 @@
+// @ts-check
+/** What is looked at, as a line that fits behind the # of an address. */
+
+/** @typedef {import("./types.js").State} State */
+/** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
+
+export const VIEWS = ["grid", "heat", "flow", "steps", "image"];
+export const SCALES_KNOWN = ["linear", "root", "log"];
+export const PALETTES = ["bright", "ink"];
+const THEMES = ["auto", "light", "dark"];
+
+/** @param {DocumentInfo} doc @returns {State} */
+export function initialState(doc) {
+  const pictured = doc.records.findIndex((record) => record.keyGrid);
+  const first = doc.records[Math.max(0, doc.pictures.length ? pictured : 0)];
+  const many = doc.records.length > 1 || doc.records[0].shape[1] > 1;
+  return {
+    view: pictured >= 0 && doc.pictures.length ? "image" : many ? "grid" : "heat",
+    record: Math.max(0, doc.pictures.length ? pictured : 0),
+    head: 0, batch: 0, col: 0,
+    row: first.kind === "causal" ? first.shape[2] - 1 : 0, // the first word of a causal map sees only itself
+    zoom: 0, x: 0, y: 0,
+    scale: Math.max(...first.shape.slice(2)) > 48 ? "root" : "linear", palette: "bright", theme: "auto",
+    heads: null, min: 0.1, scroll: 0, opacity: 0.75,
+  };
+}
+
+/**
+ * The state that a line describes; what it does not say, or says wrongly, is as at the beginning.
+ * @param {DocumentInfo} doc
+ * @param {string} hash
+ */
+export function parseState(doc, hash) {
+  const state = initialState(doc);
+  const said = new URLSearchParams(hash.replace(/^#/, ""));
+  const number = (/** @type {string} */ name, /** @type {number} */ usual) => {
+    const text = said.get(name);
+    const value = text === null || text.trim() === "" ? NaN : Number(text);
+    return Number.isFinite(value) ? value : usual;
+  };
+  const choice = (/** @type {string} */ name, /** @type {string[]} */ known, /** @type {string} */ usual) =>
+    known.includes(said.get(name) ?? "") ? String(said.get(name)) : usual;
+  state.view = choice("view", VIEWS, state.view);
+  state.scale = choice("scale", SCALES_KNOWN, state.scale);
+  state.palette = choice("palette", PALETTES, state.palette);
+  state.theme = choice("theme", THEMES, state.theme);
+  for (const name of /** @type {const} */ (["record", "head", "batch", "row", "col"])) {
+    state[name] = Math.round(number(name, state[name]));
+  }
+  for (const name of /** @type {const} */ (["zoom", "x", "y", "min", "scroll", "opacity"])) {
+    state[name] = number(name, state[name]);
+  }
+  const heads = (said.get("heads") ?? "").split(".").map(Number);
+  if (said.get("heads") && heads.every(Number.isInteger)) state.heads = heads;
+  return fitted(doc, state);
+}
+
+/** The state with every number inside what there is. @param {DocumentInfo} doc @param {State} state */
+export function fitted(doc, state) {
+  const within = (/** @type {number} */ x, /** @type {number} */ low, /** @type {number} */ high) =>
+    Math.min(high, Math.max(low, x));
+  state.record = within(state.record, 0, doc.records.length - 1);
+  const [b, h, q, k] = doc.records[state.record].shape;
+  state.batch = within(state.batch, 0, b - 1);
+  state.head = within(state.head, -1, h - 1);
+  state.row = within(state.row, 0, q - 1);
+  state.col = within(state.col, 0, k - 1);
+  state.zoom = state.zoom > 0 ? within(state.zoom, 1e-4, 200) : 0;
+  state.x = within(state.x, 0, k);
+  state.y = within(state.y, 0, q);
+  state.min = within(state.min, 0, 1);
+  state.scroll = within(state.scroll, 0, 1);
+  state.opacity = within(state.opacity, 0, 1);
+  if (state.heads) {
+    state.heads = [...new Set(state.heads)].filter((head) => head >= 0 && head < h).sort((x, y) => x - y);
+    if (state.heads.length === h) state.heads = null;
+  }
+  return state;
+}
+
+/** Only what differs from the beginning is said. @param {DocumentInfo} doc @param {State} state */
+export function formatState(doc, state) {
+  const usual = /** @type {Record<string, unknown>} */ (initialState(doc));
+  const said = new URLSearchParams();
+  for (const [name, value] of Object.entries(state)) {
+    if (Array.isArray(value)) said.set(name, value.join("."));
+    else if (value !== null && value !== usual[name]) {
+      said.set(name, typeof value === "number" ? String(Number(value.toFixed(4))) : value);
+    }
+  }
+  return `#${said}`;
+}

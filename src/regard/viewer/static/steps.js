@@ -1,0 +1,230 @@
+// @ts-check
+/** One weight, step by step: the numbers of query and key, product, scaling, mask, softmax, share of the output. */
+import { rankOf } from "./cells.js";
+import { signedColor } from "./color.js";
+import { fittedText, textWidth } from "./paint.js";
+import { headText, labelOf, numberText, percent, weightText } from "./text.js";
+
+/** @typedef {import("./types.js").Scene} Scene */
+/** @typedef {import("./types.js").Steps} Steps */
+/** @typedef {import("./paint.js").Painter} Painter */
+
+const MARGIN = 18;
+
+export class StepsView {
+  /** @param {Scene} scene */
+  constructor(scene) {
+    this.scene = scene;
+  }
+
+  get record() {
+    return this.scene.doc.records[this.scene.state.record];
+  }
+
+  words() {
+    const { doc, state } = this.scene;
+    return {
+      query: labelOf(doc, this.record, "query", state.batch, state.row),
+      key: labelOf(doc, this.record, "key", state.batch, state.col),
+    };
+  }
+
+  steps() {
+    const { source, state } = this.scene;
+    return source.cell(state.record, state.batch, state.head, state.row, state.col);
+  }
+
+  /** Squares of the strips: as many as fit in a line, and at least of a size that can be told apart. @param {number} width @param {number} count */
+  strip(width, count) {
+    const room = Math.min(width, 980) - 2 * MARGIN - 44;
+    const perLine = Math.max(1, Math.min(count, Math.floor(room / (count <= 16 ? 34 : 11))));
+    return { perLine, lines: Math.ceil(count / perLine), cell: Math.min(46, room / perLine) };
+  }
+
+  /** @param {number} width @param {number} height */
+  size(width, height) {
+    const count = this.steps()?.q?.length ?? 0;
+    const { lines } = this.strip(width, count);
+    return { width, height: Math.max(height, 480 + (count ? 40 + lines * 128 : 0)) };
+  }
+
+  /** @param {Painter} p @param {number} width @param {number} _height */
+  draw(p, width, _height) {
+    const { theme, state } = this.scene;
+    const steps = this.steps();
+    const { query, key } = this.words();
+    const room = Math.min(width, 980) - 2 * MARGIN;
+    const title = { fill: theme.ink, size: 18, bold: true };
+    p.text(fittedText(`“${query}” looks at “${key}”`, room, title), MARGIN, 24, title);
+    const where = `query ${state.row}, key ${state.col}, ${headText(state.head)}`;
+    p.text(where, MARGIN, 47, { fill: theme.soft, size: 12 });
+    if (!steps) return void p.text("asking the server …", MARGIN, 90, { fill: theme.soft });
+    let y = 78;
+    if (steps.q && steps.k) y = this.drawVectors(p, steps, width, y);
+    else y = this.drawNothingKnown(p, y, room);
+    y = this.drawSums(p, steps, y, room);
+    this.drawShare(p, steps, y, room);
+  }
+
+  /** @param {Painter} p @param {number} y @param {number} room */
+  drawNothingKnown(p, y, room) {
+    const { theme, state } = this.scene;
+    const why = state.head < 0 ? "The mean of heads has no query and key of its own: choose one head." : "This map holds weights only: the query and the key were not recorded.";
+    p.text(fittedText(why, room, { size: 13 }), MARGIN, y + 4, { fill: theme.soft, size: 13 });
+    return y + 34;
+  }
+
+  /** q, k, and what each dimension adds. @param {Painter} p @param {Steps} steps @param {number} width @param {number} y */
+  drawVectors(p, steps, width, y) {
+    const { theme } = this.scene;
+    const [q, k] = [/** @type {number[]} */ (steps.q), /** @type {number[]} */ (steps.k)];
+    const parts = contributions(steps);
+    const { perLine, lines, cell } = this.strip(width, q.length);
+    this.heading(p, "1", steps.v ? "The query, the key, and what each dimension adds: v · tanh(q + k)" : "The query, the key, and what each dimension adds: q × k", y);
+    y += 26;
+    const most = Math.max(...parts.map(Math.abs), 1e-12);
+    const scale = Math.max(...q.map(Math.abs), 1e-12);
+    const scaleK = Math.max(...k.map(Math.abs), 1e-12);
+    for (let line = 0; line < lines; line++) {
+      for (const [n, name] of ["q", "k"].entries()) p.text(name, MARGIN + 4, y + 11 + n * 24, { fill: theme.soft, size: 12, mono: true });
+      p.text("q×k".slice(steps.v ? 3 : 0) || "sum", MARGIN + 4, y + 82, { fill: theme.soft, size: 11, mono: true });
+      p.line(MARGIN + 40, y + 82, MARGIN + 40 + perLine * cell, y + 82, { stroke: theme.line });
+      for (let n = 0; n < perLine && line * perLine + n < q.length; n++) {
+        const d = line * perLine + n;
+        const x = MARGIN + 40 + n * cell;
+        this.square(p, x, y, cell, q[d], q[d] / scale);
+        this.square(p, x, y + 24, cell, k[d], k[d] / scaleK);
+        const high = (28 * Math.abs(parts[d])) / most;
+        p.rect(x + 1, parts[d] > 0 ? y + 82 - high : y + 82, Math.max(1, cell - 2), high, { fill: signedColor(parts[d] > 0 ? 0.9 : -0.9, theme.dark) });
+        if (cell >= 30) p.text(numberText(parts[d]), x + cell / 2, parts[d] > 0 ? y + 92 : y + 72, { fill: theme.soft, size: 9, align: "center" });
+        if (cell >= 30 || d % 8 === 0) p.text(String(d), x + cell / 2, y + 118, { fill: theme.soft, size: 9, align: "center" });
+      }
+      y += 128;
+    }
+    return y + 12;
+  }
+
+  /** @param {Painter} p @param {number} x @param {number} y @param {number} cell @param {number} value @param {number} t */
+  square(p, x, y, cell, value, t) {
+    const { theme } = this.scene;
+    p.rect(x + 0.5, y, Math.max(1, cell - 1), 21, { fill: signedColor(t, theme.dark), radius: 2 });
+    if (cell >= 30) p.text(numberText(value).slice(0, 6), x + cell / 2, y + 11, { fill: theme.ink, size: 9.5, align: "center" });
+  }
+
+  /** @param {Painter} p @param {string} number @param {string} text @param {number} y */
+  heading(p, number, text, y) {
+    const { theme } = this.scene;
+    p.rect(MARGIN, y - 9, 18, 18, { fill: theme.accent, radius: 9 });
+    p.text(number, MARGIN + 9, y + 0.5, { fill: theme.surface, size: 11, bold: true, align: "center" });
+    p.text(text, MARGIN + 27, y, { fill: theme.ink, size: 13 });
+  }
+
+  /** Product, scale, bias, mask, softmax: a line each. @param {Painter} p @param {Steps} steps @param {number} y @param {number} room */
+  drawSums(p, steps, y, room) {
+    const { theme } = this.scene;
+    for (const [n, [name, sum, value]] of sums(steps).entries()) {
+      p.rect(MARGIN, y - 14, room, 29, { fill: n % 2 ? theme.surface : theme.page, radius: 4 });
+      this.heading(p, String(n + 2), name, y);
+      const end = MARGIN + room - 8;
+      p.text(value, end, y, { fill: theme.ink, size: 14, bold: true, align: "right", mono: true });
+      const left = MARGIN + 40 + textWidth(name, { size: 13 });
+      const space = end - textWidth(value, { size: 14, bold: true, mono: true }) - 14 - left;
+      const style = { fill: theme.soft, size: 12, align: "right", mono: true };
+      p.text(fittedText(sum, space, style), end - textWidth(value, { size: 14, bold: true, mono: true }) - 12, y, style);
+      y += 31;
+    }
+    return y + 16;
+  }
+
+  /** The row with this key in it, and what share of the output that is. @param {Painter} p @param {Steps} steps @param {number} y @param {number} room */
+  drawShare(p, steps, y, room) {
+    const { theme, state, source } = this.scene;
+    const { query, key } = this.words();
+    this.heading(p, String(sums(steps).length + 2), "Share of the output", y);
+    const row = source.row(state.record, state.batch, state.head, state.row);
+    const bar = y + 20;
+    p.rect(MARGIN, bar, room, 16, { fill: theme.line, alpha: 0.5, radius: 3 });
+    p.rect(MARGIN, bar, Math.max(1, room * steps.weight), 16, { fill: theme.accent, radius: 3 });
+    const rank = row ? `; it ranks ${rankOf(row, state.col)} of ${row.length} keys` : "";
+    const text = `${percent(steps.weight)} of what “${query}” takes in comes from “${key}”${rank}`;
+    p.text(fittedText(text, room, { size: 13 }), MARGIN, bar + 32, { fill: theme.ink, size: 13 });
+    if (row) this.drawRow(p, row, bar + 56, room);
+  }
+
+  /** All keys of the row as bars; where there are more than pixels, the largest of each pixel. @param {Painter} p @param {Float32Array} row @param {number} y @param {number} room */
+  drawRow(p, row, y, room) {
+    const { theme, state } = this.scene;
+    const bins = Math.min(row.length, Math.floor(room));
+    const whole = room;
+    room = Math.min(room, bins * 44);
+    const most = row.reduce((a, b) => Math.max(a, b), 1e-12);
+    const mine = Math.floor((state.col * bins) / row.length);
+    for (let bin = 0; bin < bins; bin++) {
+      let w = 0;
+      for (let j = Math.ceil((bin * row.length) / bins); j < ((bin + 1) * row.length) / bins; j++) w = Math.max(w, row[j]);
+      const high = (64 * w) / most;
+      const x = MARGIN + (bin * room) / bins;
+      p.rect(x, y + 64 - high, Math.max(0.8, room / bins - (bins < room / 3 ? 1 : 0)), high, { fill: bin === mine ? theme.accent : theme.soft, alpha: bin === mine ? 1 : 0.55 });
+    }
+    p.line(MARGIN, y + 64.5, MARGIN + room, y + 64.5, { stroke: theme.line });
+    const at = MARGIN + ((mine + 0.5) * room) / bins;
+    p.line(at, y + 66, at, y + 72, { stroke: theme.accent, width: 2 });
+    const text = `the weights of this query over all keys; the largest is ${weightText(most)}`;
+    p.text(fittedText(text, whole, { size: 11 }), MARGIN, y + 84, { fill: theme.soft, size: 11 });
+  }
+
+  hover() {}
+
+  leave() {}
+
+  click() {}
+
+  /** @param {string} key @param {boolean} shift */
+  key(key, shift) {
+    const { state, set } = this.scene;
+    const step = shift ? 10 : 1;
+    const [, , q, k] = this.record.shape;
+    const within = (/** @type {number} */ n, /** @type {number} */ most) => Math.min(most - 1, Math.max(0, n));
+    if (key === "ArrowUp") set({ row: within(state.row - step, q) });
+    else if (key === "ArrowDown") set({ row: within(state.row + step, q) });
+    else if (key === "ArrowLeft") set({ col: within(state.col - step, k) });
+    else if (key === "ArrowRight") set({ col: within(state.col + step, k) });
+    else if (key === "Enter") set({ view: "heat" });
+    else return false;
+    return true;
+  }
+
+  label() {
+    const steps = this.steps();
+    const { query, key } = this.words();
+    if (!steps) return "Steps: asking the server";
+    const lines = sums(steps).map(([name, sum, value]) => `${name}: ${sum} ${value}`);
+    return `How “${query}” comes to look at “${key}”. ${lines.join(". ")}. Share of the output ${percent(steps.weight)}.`;
+  }
+}
+
+/** What each dimension adds to the score. @param {Steps} steps */
+function contributions(steps) {
+  const { q, k, v } = steps;
+  if (!q || !k) return [];
+  return v ? v.map((x, n) => x * Math.tanh(q[n] + k[n])) : q.map((x, n) => x * k[n]);
+}
+
+/** The sums behind a weight: what it is called, how it is got, what it gives. @param {Steps} steps @returns {[string, string, string][]} */
+export function sums(steps) {
+  if (!steps.q) {
+    return steps.hidden ? [["Mask", "this key is hidden from this query", "hidden"]] : [["Weight", "", weightText(steps.weight)]];
+  }
+  const scaled = steps.product * steps.scale;
+  const score = scaled + steps.bias;
+  /** @type {[string, string, string][]} */
+  const lines = [
+    [steps.v ? "Sum" : "Product", steps.v ? "Σ v·tanh(q + k)" : "q · k", numberText(steps.product)],
+    ["Scale", `${numberText(steps.product)} × ${numberText(steps.scale)}`, numberText(scaled)],
+  ];
+  if (steps.hasBias) lines.push(["Bias", `${numberText(scaled)} + ${numberText(steps.bias)}`, numberText(score)]);
+  lines.push(["Mask", steps.hidden ? "this key is hidden from this query" : "this key may be seen", steps.hidden ? "hidden" : numberText(score)]);
+  const sum = steps.hidden ? "exp(−∞)" : `exp(${numberText(score)} − ${numberText(steps.lse)})`;
+  lines.push(["Softmax", sum, weightText(steps.weight)]);
+  return lines;
+}

@@ -1,0 +1,94 @@
+// @ts-check
+/** Words and numbers as people read them. */
+
+/** Marks that are not seen, or that turn the text around them, shown as what they are. */
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
+const PICTURES = new Map([[" ", "␣"], ["\n", "⏎"], ["\t", "⇥"], ["", "∅"]]);
+
+/** A token as it can be drawn: nothing in it is invisible. @param {string} token */
+export function visible(token) {
+  const whole = PICTURES.get(token);
+  if (whole) return whole;
+  return token.replace(UNSEEN, (mark) => {
+    const code = mark.codePointAt(0) ?? 0;
+    const known = PICTURES.get(mark);
+    if (known) return known;
+    return code < 32 ? String.fromCharCode(0x2400 + code) : `⟨${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;
+  });
+}
+
+/**
+ * The label of a query or key: its word; where nobody knows one, its place in the picture, or its number.
+ * @param {import("./types.js").DocumentInfo} doc
+ * @param {import("./types.js").RecordInfo} record
+ * @param {"query" | "key"} side
+ * @param {number} b
+ * @param {number} n
+ */
+export function labelOf(doc, record, side, b, n) {
+  const lists = side === "query" ? record.queryTokens : record.keyTokens;
+  const word = lists && doc.labels[lists[b]] ? doc.labels[lists[b]][n] : undefined;
+  if (word !== undefined) return visible(word);
+  const grid = side === "query" ? record.queryGrid : record.keyGrid;
+  const patch = n - (side === "query" ? record.queryExtra : record.keyExtra);
+  if (!grid || patch >= grid[0] * grid[1]) return String(n);
+  return patch < 0 ? `extra ${n}` : `r${Math.floor(patch / grid[1])} c${patch % grid[1]}`;
+}
+
+/** A weight with three figures that matter. @param {number} w */
+export function weightText(w) {
+  if (w < 0) return "hidden";
+  if (w === 0) return "0";
+  if (w >= 0.001) return w.toFixed(w >= 0.1 ? 3 : 4);
+  return w.toExponential(1).replace("e", "e").replace("-", "−");
+}
+
+/** A weight for a small cell: .12, 1, · for next to nothing. @param {number} w */
+export function shortWeight(w) {
+  if (w < 0.005) return w > 0 ? "·" : w < 0 ? "" : "0";
+  return w > 0.995 ? "1" : w.toFixed(2).slice(1);
+}
+
+/** Any number, short. @param {number} x */
+export function numberText(x) {
+  if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "–";
+  const size = Math.abs(x);
+  const text = size !== 0 && (size < 0.001 || size >= 1e5) ? x.toExponential(2) : x.toFixed(size >= 100 ? 1 : 3);
+  return text.replaceAll("-", "−");
+}
+
+/** A share in per cent. @param {number} w */
+export function percent(w) {
+  const p = 100 * Math.max(w, 0);
+  return `${p >= 10 ? p.toFixed(1) : p >= 0.01 || p === 0 ? p.toFixed(2) : "<0.01"} %`;
+}
+
+/**
+ * A record's name for a list: its layer, and what it is.
+ * @param {import("./types.js").RecordInfo} record
+ * @param {number} n
+ */
+export function recordText(record, n) {
+  const layer = record.layer === null ? `#${n}` : `Layer ${record.layer}`;
+  return `${layer} · ${visible(record.kind)} · ${visible(record.name)}`;
+}
+
+/** @param {number} head */
+export function headText(head) {
+  return head < 0 ? "mean of heads" : `head ${head}`;
+}
+
+/**
+ * An element with attributes, and children that are elements or plain text; text never becomes markup.
+ * @template {keyof HTMLElementTagNameMap} T
+ * @param {T} tag
+ * @param {Record<string, string>} [attributes]
+ * @param {(Node | string)[]} children
+ * @returns {HTMLElementTagNameMap[T]}
+ */
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}

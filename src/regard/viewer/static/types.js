@@ -1,0 +1,136 @@
+// @ts-check
+/**
+ * The shapes of the data that the viewer reads; see payload.py and encoding.py, which write it.
+ *
+ * @typedef {{dtype: string, shape: number[], blob: number, unit?: number}} ArrayRef
+ *
+ * @typedef {{kind: string, [field: string]: any}} MaskSpec
+ * @typedef {{kind: string, array?: ArrayRef, parts?: BiasSpec[]}} BiasSpec
+ *
+ * @typedef {object} SourceSpec
+ * @property {string} type "recomputed", "weights", "mean" or "remote"
+ * @property {ArrayRef} [q]
+ * @property {ArrayRef} [k]
+ * @property {ArrayRef} [middle] what all keys of a head share; k holds what each adds to it
+ * @property {ArrayRef} [lse]
+ * @property {number} [scale]
+ * @property {ArrayRef | null} [v] of the additive score v·tanh(q + k)
+ * @property {MaskSpec | null} [mask]
+ * @property {BiasSpec | null} [bias]
+ * @property {ArrayRef} [codes] stored weights, counted in steps of each row's largest
+ * @property {ArrayRef} [tops]
+ * @property {number} [steps]
+ * @property {number} [heads] of which this is the mean
+ * @property {SourceSpec} [of]
+ * @property {number[]} [shape] of the source inside
+ * @property {number[]} [image] rows and columns of a picture that was cut into windows
+ * @property {number} [side] of a window
+ * @property {number} [shift] by which the picture was rolled before
+ *
+ * @typedef {object} RecordInfo
+ * @property {string} name
+ * @property {number | null} layer
+ * @property {string} kind
+ * @property {number[]} shape b, h, q, k
+ * @property {number[] | null} queryTokens
+ * @property {number[] | null} keyTokens
+ * @property {number[] | null} queryGrid
+ * @property {number[] | null} keyGrid
+ * @property {number} queryExtra
+ * @property {number} keyExtra
+ * @property {string | null} dropped
+ * @property {SourceSpec} source
+ * @property {number} error
+ * @property {number} [measuredRows]
+ * @property {{codes: ArrayRef, tops: ArrayRef}} [overview]
+ *
+ * @typedef {object} DocumentInfo
+ * @property {string} format
+ * @property {string} title
+ * @property {RecordInfo[]} records
+ * @property {string[][]} labels
+ * @property {{type: string, blob: number}[]} pictures
+ *
+ * A rectangle of weights; −1 stands for a pair that the mask hides.
+ * @typedef {{rows: number, cols: number, values: Float32Array}} Block
+ * @typedef {Block & {max: number, done: number}} Overview
+ *
+ * How one weight comes about.
+ * @typedef {object} Steps
+ * @property {number[] | null} q null where only weights are known
+ * @property {number[] | null} k
+ * @property {number[] | null} v
+ * @property {number} product
+ * @property {number} scale
+ * @property {number} bias
+ * @property {boolean} hasBias
+ * @property {boolean} hidden
+ * @property {number} lse
+ * @property {number} weight
+ *
+ * Where weights come from: computed here, or asked of a server. A method gives null for what is not there yet, and
+ * calls `changed` when it is.
+ * @typedef {object} Source
+ * @property {number} side of a tile
+ * @property {number} maxPool the coarsest tiles it makes; beyond that there is the overview
+ * @property {() => void} changed
+ * @property {(record: number, b: number, h: number) => Overview | null} overview
+ * @property {(record: number, b: number, h: number, pool: number, tr: number, tc: number) => Block | null} tile
+ * @property {(record: number, b: number, h: number, i: number) => Float32Array | null} row
+ * @property {(record: number, b: number, h: number, i: number, j: number) => Steps | null} cell
+ * @property {string} problem what went wrong, in words; "" where nothing did
+ *
+ * @typedef {object} State
+ * @property {string} view
+ * @property {number} record
+ * @property {number} head −1 is the mean of all heads
+ * @property {number} batch
+ * @property {number} row the chosen query
+ * @property {number} col the chosen key
+ * @property {number} zoom pixels a cell; 0 shows the whole map
+ * @property {number} x the key at the left edge
+ * @property {number} y the query at the top edge
+ * @property {string} scale
+ * @property {string} palette
+ * @property {string} theme
+ * @property {number[] | null} heads shown in the flow; null is all
+ * @property {number} min the least weight that is drawn as a line
+ * @property {number} scroll of the flow, 0 to 1
+ * @property {number} opacity of attention over a picture
+ *
+ * @typedef {object} Theme
+ * @property {boolean} dark
+ * @property {string} page
+ * @property {string} surface
+ * @property {string} ink
+ * @property {string} soft
+ * @property {string} line
+ * @property {string} accent
+ * @property {string} hidden
+ *
+ * What all views know.
+ * @typedef {object} Scene
+ * @property {DocumentInfo} doc
+ * @property {Source} source
+ * @property {State} state
+ * @property {Theme} theme
+ * @property {import("./pictures.js").Pictures} pictures
+ * @property {(changes: Partial<State>) => void} set
+ * @property {(text: string) => void} say for screen readers
+ * @property {() => void} redraw
+ *
+ * @typedef {object} View
+ * @property {(width: number, height: number) => {width: number, height: number}} size what it needs of the room it has
+ * @property {(p: import("./paint.js").Painter, width: number, height: number) => void} draw
+ * @property {(x: number, y: number) => void} hover
+ * @property {() => void} leave
+ * @property {(x: number, y: number) => void} click
+ * @property {(x: number, y: number) => void} [open] a double click
+ * @property {(dx: number, dy: number) => void} [pan]
+ * @property {(factor: number, x: number, y: number) => void} [zoom]
+ * @property {(dx: number, dy: number, x: number, y: number) => boolean} [wheel]
+ * @property {(key: string, shift: boolean) => boolean} key whether it was used
+ * @property {() => string} label for screen readers
+ */
+
+export {};
