@@ -79,10 +79,11 @@ def _record(
     if strand.lost and run[-1] is strand.pieces[-1]:
         dropped = f"the last {strand.lost} rows were dropped, {strand.dropped}"
     follows = beams if beams is not None and _in_search(session, run) else None
-    if strand.reordered and follows is None:
+    mixed = strand.reordered or any(piece.step in session.reordered for piece in run[1:])
+    if mixed and follows is None:
         grid = run[-1].grid._replace(q=sum(piece.grid.q for piece in run))
         source: Source = Absent(grid, _BEAMS)
-        dropped = _BEAMS
+        dropped = "steps of a beam search: use seen.follow(output)"
     else:
         source = _unrolled(strand, stitched(strand, run, follows))
     record = Record(

@@ -64,6 +64,7 @@ class Session:
         )
         self.strands: list[Strand] = []
         self.continued: set[int] = set()  # steps in which some keys went on from the step before
+        self.reordered: set[int] = set()  # steps in which a beam search had moved its rows
         self.ids: list[Ids] = []  # in the order in which they were seen
         self.steps = 0
         self.calls = 0  # attention calls of the model, kept or not
@@ -242,6 +243,8 @@ class Session:
         self._pieces.append(piece)
         if piece.grew:
             self.continued.add(self.steps)
+        if how == "reordered":
+            self.reordered.add(self.steps)
 
     def _size_of_bias(self, reading: Reading) -> int:
         values = getattr(reading.bias, "values", None)

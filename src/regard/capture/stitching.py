@@ -68,11 +68,12 @@ def _stored(run: list[Piece]) -> Tensor:
 
 
 def _keys(strand: Strand, run: list[Piece], beams: Beams | None) -> Tensor:
-    if beams is None or not strand.reordered:
-        keys = strand.keys
-        assert keys is not None
-        return keys[:, :, : _width(run)] if beams is None else _rows(keys, beams, 0)[:, :, : _width(run)]
-    return torch.cat([_rows(piece.new, beams, n) for n, piece in enumerate(run)], dim=2)
+    if beams is not None and strand.reordered:
+        return torch.cat([_rows(piece.new, beams, n) for n, piece in enumerate(run)], dim=2)
+    keys = strand.keys
+    assert keys is not None
+    last = len(run) - 1  # where nothing moved, the row that a hypothesis ends in is where it always was
+    return _rows(keys[:, :, : _width(run)], beams, last)
 
 
 def _width(run: list[Piece]) -> int:

@@ -77,7 +77,7 @@ def key_ids(run: list[Piece], seen: list[Ids], beams: Beams | None = None) -> Te
     piece = run[-1]
     known = [x for x in (*piece.inputs, *seen[::-1]) if not _TARGET.search(x.name)]
     found = _choose(known, piece.grid.b, piece.grid.k, decoder=False)
-    return found if found is None or beams is None else found[beams.rows(0)]
+    return found if found is None or beams is None else found[beams.rows(len(run) - 1)]
 
 
 def _choose(inputs: Sequence[Ids], batch: int, count: int, decoder: bool) -> Tensor | None:

@@ -123,19 +123,27 @@ def _grid(weights: Tensor, product: Product | None, heads: int | None) -> Grid:
 
 
 def _as_call(product: Product, scores: Tensor, grid: Grid) -> Attended | None:
-    """The product as a call on four axes; None where the added numbers are as many as the weights."""
+    """The product as a call on four axes; None where something was added that does not fit them."""
     added: Tensor | None = None
     for part in product.added:
-        if part.ndim >= 3 and part.shape[-3] == grid.b * grid.h and grid.b > 1 and grid.h > 1:
-            part = part.reshape(grid.b, grid.h, *part.shape[-2:])  # (b*h,q,k)
-        elif part.ndim > 4:
-            part = part.expand(scores.shape).reshape(grid)
-        elif part.ndim == 3 and scores.ndim == 3 and grid.h == 1:
-            part = part[:, None]  # (b,q,k)
-        added = part if added is None else added + part
+        four = _on_four_axes(part, scores, grid)
+        if four is None:
+            return None
+        added = four if added is None else added + four
     q = product.q.reshape(grid.b, grid.h, grid.q, -1)
     k = product.k.transpose(1, 2).reshape(grid.b, grid.h, grid.k, -1)
     return Attended(grid, q=q, k=k, scale=product.scale, attn_mask=added)
+
+
+def _on_four_axes(part: Tensor, scores: Tensor, grid: Grid) -> Tensor | None:
+    """What was added to scores, so that it broadcasts to (b,h,q,k); None where it does not."""
+    if part.ndim == 3 and part.shape[0] == grid.b * grid.h:  # (b*h,q,k)
+        part = part.reshape(grid.b, grid.h, *part.shape[1:])
+    elif part.ndim > 4 and part.ndim == scores.ndim:
+        part = part.expand(scores.shape).reshape(grid)
+    if part.ndim > 4 or any(n not in (1, m) for n, m in zip(part.shape[::-1], grid[::-1], strict=False)):
+        return None
+    return part
 
 
 @torch.no_grad()
@@ -165,10 +173,10 @@ def _divided(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | N
 
 
 def _times(tracer: Tracer, args: tuple, turn: Callable[[float], float]) -> Product | None:
-    known, factor = tracer.of(args[0]), args[1]
-    if known is None or (isinstance(factor, Tensor) and factor.numel() != 1) or not float(factor):
+    known, factor = tracer.of(args[0]), _number(args[1])
+    if known is None or not factor:
         return None
-    by = turn(float(factor))
+    by = turn(factor)
     return replace(known, scale=known.scale * by, added=tuple(x * by for x in known.added))
 
 
@@ -198,17 +206,21 @@ def _chosen(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | No
 
 def _hidden(tracer: Tracer, scores: object, hidden: Tensor, value: object) -> Product | None:
     """Scores replaced by one very negative number: as a number added, it drowns them all the same."""
-    known = tracer.of(scores)
-    if known is None or (isinstance(value, Tensor) and value.numel() != 1):
+    known, number = tracer.of(scores), _number(value)
+    if known is None or number is None or number > _HIDING:
         return None
     assert isinstance(scores, Tensor)
-    number = float(value)  # type: ignore[arg-type]
-    if number > _HIDING:
-        return None
     lowest = number if number == float("-inf") else torch.finfo(scores.dtype).min
     fill = torch.zeros((), dtype=scores.dtype, device=scores.device).masked_fill(hidden, lowest)
     added = tuple(torch.where(hidden, 0.0, x) for x in known.added)  # lowest + lowest would be -inf
     return replace(known, added=(*added, fill))
+
+
+def _number(value: object) -> float | None:
+    """A number, or a tensor of one; None for anything else."""
+    if isinstance(value, Tensor):
+        return float(value.detach()) if value.numel() == 1 else None
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _kept(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
