@@ -61,7 +61,9 @@ def look(
 
 def _has_screen() -> bool:
     """Whether there is somebody to show a browser to."""
-    return os.name == "nt" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or _is_mac()
+    return (
+        os.name == "nt" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or _is_mac()
+    )
 
 
 def _is_mac() -> bool:
@@ -144,7 +146,10 @@ def _seen_by_ours(text: str, folder: Path) -> list[Record]:
     records = []
     for one in translator.attention(done.source_ids, done.target_ids):
         _, _, q, k = one.weights.shape
-        queries, keys = (source if one.kind == "self" else target), (target if one.kind == "causal" else source)
+        queries, keys = (
+            (source if one.kind == "self" else target),
+            (target if one.kind == "causal" else source),
+        )
         records.append(
             Record(
                 name=one.name,

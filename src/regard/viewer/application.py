@@ -55,7 +55,9 @@ class Viewer:
         self.records = checked_records(records)
         self.sources = [without_selections(source_of(record.map)) for record in self.records]
         self.token, self.hosts = token, hosts
-        self.page = page_of(remote(self.records, title=title, images=images), connect="'self'").encode("utf-8")
+        self.page = page_of(remote(self.records, title=title, images=images), connect="'self'").encode(
+            "utf-8"
+        )
         self.overviews = Overviews()
 
     def close(self) -> None:
@@ -84,7 +86,10 @@ class Viewer:
 
     def _checked(self, request: Request) -> str:
         """Who asks, and for what; a wrong token is told the same as a wrong path."""
-        if request.headers.get("host", "").lower() not in self.hosts or len(request.headers.getlist("host")) != 1:
+        if (
+            request.headers.get("host", "").lower() not in self.hosts
+            or len(request.headers.getlist("host")) != 1
+        ):
             raise Refused(421, "this server does not go by that name")
         origins = request.headers.getlist("origin")
         if any(origin.lower().removeprefix("http://") not in self.hosts for origin in origins):
@@ -142,7 +147,9 @@ class Viewer:
         i, j = _below("i", asked["i"], q), _below("j", asked["j"], k)
         source = self.sources[asked["record"]]
         at, head = one_head(source, asked["h"])
-        tile = Tile(slice(asked["b"], asked["b"] + 1), slice(head, head + 1), slice(i, i + 1), slice(j, j + 1))
+        tile = Tile(
+            slice(asked["b"], asked["b"] + 1), slice(head, head + 1), slice(i, i + 1), slice(j, j + 1)
+        )
         weight = float(visible_weights(at, tile))
         known = isinstance(source, Recomputed) and source.score is None and asked["h"] >= 0
         values = {"hidden": weight < 0, "weight": max(weight, 0.0)}
@@ -176,7 +183,16 @@ WANTED = {
     "cell": ("record", "b", "h", "i", "j"),
     "overview": ("record", "b", "h"),
 }
-_NO_SCORE = {"q": None, "k": None, "v": None, "product": 0.0, "scale": 0.0, "bias": 0.0, "hasBias": False, "lse": 0.0}
+_NO_SCORE = {
+    "q": None,
+    "k": None,
+    "v": None,
+    "product": 0.0,
+    "scale": 0.0,
+    "bias": 0.0,
+    "hasBias": False,
+    "lse": 0.0,
+}
 
 
 def _numbers(request: Request, name: str) -> dict[str, int]:
@@ -186,9 +202,9 @@ def _numbers(request: Request, name: str) -> dict[str, int]:
         raise Refused(400, f"expected {', '.join(WANTED[name])}, each once")
     found = {}
     for key, text in given:
-        if not (text == "-1" and key == "h"):
-            if not (text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER):
-                raise Refused(400, f"{key}: expected a whole number")
+        small = text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER
+        if not small and (key, text) != ("h", "-1"):
+            raise Refused(400, f"{key}: expected a whole number")
         found[key] = int(text)
     return found
 

@@ -161,7 +161,9 @@ def _sums_to_one(source: Recomputed) -> bool:
     Then the log-sum-exp is taken anew from the rounded numbers, and the rows of the page sum to 1 as well. A row
     that does not (part of its attention went to something that is no key) keeps the one it came with.
     """
-    tile = Tile(slice(0, source.grid.b), slice(0, source.grid.h), _spread(source.grid.q, 4), slice(0, source.grid.k))
+    tile = Tile(
+        slice(0, source.grid.b), slice(0, source.grid.h), _spread(source.grid.q, 4), slice(0, source.grid.k)
+    )
     sums = source.weights(tile).double().sum(-1)
     return bool((((sums - 1).abs() < 1e-3) | (sums == 0)).all())
 

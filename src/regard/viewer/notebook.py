@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["widget"]
 
-MAX_BYTES = 64 * 2**20  # that go through the notebook's channel, and into the file if it is saved with its widgets
+MAX_BYTES = (
+    64 * 2**20
+)  # that go through the notebook's channel, and into the file if it is saved with its widgets
 _made: type | None = None
 
 

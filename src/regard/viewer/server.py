@@ -62,7 +62,8 @@ def serve(
     say(f"http://{shown}:{port}/{viewer.token}/")
     config = uvicorn.Config(
         viewer.app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=2,
-        lifespan="off", ws="none", limit_concurrency=64, h11_max_incomplete_event_size=16_384,
+        lifespan="off", ws="none", interface="asgi3", proxy_headers=False, limit_concurrency=64,
+        h11_max_incomplete_event_size=16_384,
     )  # fmt: skip
     if open_browser:
         _open(f"http://{shown}:{port}/{viewer.token}/")

@@ -63,7 +63,7 @@ def _numbers(index: slice | Tensor, n: int) -> Tensor:
 
 
 def pooled_tile(source: Source, b: int, head: int, rows: slice, cols: slice, pool: int) -> np.ndarray:
-    """A rectangle of one head, ``pool x pool`` weights to a cell by their largest: ``(rows, cols) / pool``, rounded up."""
+    """A rectangle of one head; each cell is the largest of ``pool x pool`` weights, fewer at the far edges."""
     source, head = one_head(source, head)
     tile = Tile(slice(b, b + 1), slice(head, head + 1), rows, cols)
     block = visible_weights(source, tile)[0, 0].numpy()  # (q,k)
@@ -105,7 +105,10 @@ class Overview:
         for top in range(0, self.q, step):
             bottom = min(self.q, top + step)
             tile = Tile(
-                slice(self.b, self.b + 1), slice(self.head, self.head + 1), slice(top, bottom), slice(0, self.k)
+                slice(self.b, self.b + 1),
+                slice(self.head, self.head + 1),
+                slice(top, bottom),
+                slice(0, self.k),
             )
             block = visible_weights(self.source, tile)[0, 0].numpy()  # (rows of the step, k)
             cells = np.arange(top, bottom) * rows // self.q

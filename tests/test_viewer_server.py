@@ -1,0 +1,398 @@
+"""The server as a person, a page elsewhere and a port scanner meet it."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+from viewer_cases import B, H, K, Q, hidden_of, recomputed, record
+
+import regard
+from regard.errors import ArgumentError, FileError, MissingExtraError
+from regard.maps import AttentionMap
+from regard.maps.record_files import load_records, save_records
+
+pytest.importorskip("starlette", reason="the server needs the extra 'view'")
+pytest.importorskip("uvicorn", reason="the server needs the extra 'view'")
+
+from regard.viewer import server
+from regard.viewer.application import Viewer
+
+TOKEN = "secret-token"
+HOST = "127.0.0.1:8765"
+
+
+def long_map(n: int = 1300) -> AttentionMap:
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 1, 1, n, 8).unbind()
+    return regard.attention(q, k, torch.randn(1, 1, n, 2), mask=regard.causal(), return_map=True)[1]
+
+
+@pytest.fixture(scope="module")
+def viewer():
+    records = [record(recomputed(regard.causal())), record(long_map(), "long")]
+    made = Viewer(records, token=TOKEN, hosts=frozenset({HOST, "localhost:8765"}), title="a title")
+    yield made
+    made.close()
+
+
+def ask(viewer, path, *, query="", method="GET", host=HOST, headers=()):
+    """One request, straight to the application: (status, headers, body)."""
+    sent = []
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+        "path": path, "raw_path": path.encode("utf-8", "replace"), "query_string": query.encode("latin-1"),
+        "headers": [*([(b"host", host.encode("latin-1"))] if host is not None else []),
+                    *((name.encode(), value.encode("latin-1")) for name, value in headers)],
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8765),
+    }  # fmt: skip
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(viewer.app(scope, receive, send))
+    start = sent[0]
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return start["status"], {name.decode(): value.decode() for name, value in start["headers"]}, body
+
+
+def floats(answer):
+    status, headers, body = answer
+    assert status == 200, body
+    values = np.frombuffer(body, dtype="<f4")
+    return values.reshape(int(headers["x-regard-rows"]), -1)
+
+
+# ---- what is served
+
+
+def test_the_page_is_served_with_its_policy(viewer):
+    status, headers, body = ask(viewer, f"/{TOKEN}/")
+    assert status == 200
+    assert headers["content-type"].startswith("text/html")
+    assert "connect-src 'self'" in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert headers["x-content-type-options"] == "nosniff"
+    assert b'"type": "remote"' in body
+    assert TOKEN.encode() not in body
+
+
+@pytest.mark.parametrize("head", [0, 2, -1])
+def test_tiles_are_the_weights(viewer, head):
+    map = viewer.records[0].map
+    hidden = hidden_of(map)[1]
+    expected = map.weights()[1].mean(0).numpy() if head < 0 else map.weights()[1, head].numpy()
+    expected = np.where(hidden.all(0) if head < 0 else hidden[head], -1.0, expected)
+    found = floats(ask(viewer, f"/{TOKEN}/tile", query=f"record=0&b=1&h={head}&pool=1&row=0&col=0"))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    row = floats(ask(viewer, f"/{TOKEN}/row", query=f"record=0&b=1&h={head}&i=3"))
+    np.testing.assert_allclose(row[0], expected[3], atol=1e-6)
+
+
+@pytest.mark.parametrize("pool", [1, 2, 4])
+def test_tiles_of_a_long_map(viewer, pool):
+    map = viewer.records[1].map
+    shown = np.where(hidden_of(map)[0, 0], -1.0, map.weights()[0, 0].numpy())
+    span = 512 * pool
+    row, col = (1300 - 1) // span, 0
+    found = floats(ask(viewer, f"/{TOKEN}/tile", query=f"record=1&b=0&h=0&pool={pool}&row={row}&col={col}"))
+    part = shown[row * span :, : min(1300, span)]
+    for r in (0, found.shape[0] - 1):
+        for c in (0, found.shape[1] // 2, found.shape[1] - 1):
+            block = part[r * pool : (r + 1) * pool, c * pool : (c + 1) * pool]
+            assert found[r, c] == pytest.approx(block.max(), abs=1e-6)
+
+
+def test_the_overview_grows_until_it_is_whole(viewer):
+    answer = ask(viewer, f"/{TOKEN}/overview", query="record=1&b=0&h=0")
+    end = time.monotonic() + 60
+    while float(answer[1]["x-regard-done"]) < 1 and time.monotonic() < end:
+        time.sleep(0.05)
+        answer = ask(viewer, f"/{TOKEN}/overview", query="record=1&b=0&h=0")
+    found = floats(answer)
+    map = viewer.records[1].map
+    shown = np.where(hidden_of(map)[0, 0], -1.0, map.weights()[0, 0].numpy())
+    assert found.shape == (1024, 1024)
+    cells = np.arange(1300) * 1024 // 1300
+    for r, c in [(0, 0), (1023, 1023), (1023, 0), (0, 1023), (700, 300)]:
+        assert found[r, c] == pytest.approx(shown[np.ix_(cells == r, cells == c)].max(), abs=1e-6)
+
+
+def test_steps_of_a_cell(viewer):
+    status, _, body = ask(viewer, f"/{TOKEN}/cell", query=f"record=0&b=0&h=1&i={Q - 1}&j=2")
+    assert status == 200
+    cell, map = json.loads(body), viewer.records[0].map
+    ready = map._source.ready
+    np.testing.assert_allclose(cell["q"], ready.q[0, 1, -1].double(), rtol=1e-12)
+    np.testing.assert_allclose(cell["k"], ready.k[0, 1, 2].double(), rtol=1e-12)
+    assert cell["weight"] == pytest.approx(float(map[0, 1, -1, 2]), rel=1e-5)
+    assert np.exp(cell["product"] * cell["scale"] - cell["lse"]) == pytest.approx(cell["weight"], rel=1e-4)
+    hidden = json.loads(ask(viewer, f"/{TOKEN}/cell", query=f"record=0&b=0&h=1&i=0&j={K - 1}")[2])
+    assert hidden["hidden"] is True
+    assert hidden["weight"] == 0
+    mean = json.loads(ask(viewer, f"/{TOKEN}/cell", query="record=0&b=0&h=-1&i=1&j=0")[2])
+    assert mean["q"] is None
+
+
+# ---- what is not: each with the one status it should get
+
+GOOD_TILE = "record=0&b=0&h=0&pool=1&row=0&col=0"
+TILE = f"/{TOKEN}/tile"
+ABUSES = [
+    # another name for this machine: DNS that was turned to point here
+    *[(421, {"host": host}) for host in (
+        "evil.example", "evil.example:8765", "127.0.0.1", "127.0.0.1:80", "127.0.0.1:87650", "", "localhost",
+        "127.0.0.1:8765.evil.example", "127.0.0.1:8765@evil.example", "0.0.0.0:8765", "[::1]:8765", " 127.0.0.1:8765x",
+    )],
+    (421, {"host": None}),
+    (421, {"headers": [("host", HOST)]}),  # twice
+    # another page
+    *[(403, {"headers": [("origin", origin)]}) for origin in (
+        "http://evil.example", "https://127.0.0.1:8765", "null", "", "http://127.0.0.1", "http://127.0.0.1:8766",
+        "http://127.0.0.1:8765/", "http://127.0.0.1:8765.evil.example", "file://", "http://user@127.0.0.1:8765",
+    )],
+    *[(403, {"headers": [("sec-fetch-site", site)]}) for site in ("cross-site", "same-site", "nonsense")],
+    (403, {"headers": [("origin", f"http://{HOST}"), ("origin", "http://evil.example")]}),
+    # without the token, or next to it
+    *[(404, {"path": path}) for path in (
+        "/", "", "*", "//", "/tile", "/wrong/", "/wrong/tile", f"/{TOKEN}", f"/{TOKEN}x/", f"/{TOKEN[:-1]}/",
+        f"/{TOKEN.upper()}/", f"//{TOKEN}/", f"/{TOKEN}//", f"/{TOKEN}/tile/", f"/{TOKEN}/../{TOKEN}/", f"/{TOKEN}/..",
+        f"/{TOKEN}/../../etc/passwd", f"/{TOKEN}/%2e%2e/", f"/{TOKEN}/static/app.js", f"/{TOKEN}/index.html",
+        f"/{TOKEN}/Tile", f"/{TOKEN}/tile\0", f"/{TOKEN}\0/", "/\udcff/", "/猫/", f"/{TOKEN}/__class__",
+        f"/{TOKEN}/favicon.ico", f"http://{HOST}/{TOKEN}/", "/" + "a" * 10_000,
+    )],
+    # other methods
+    *[(405, {"method": method}) for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get")],
+    # malformed and huge questions
+    *[(400, {"path": TILE, "query": query}) for query in (
+        "", "record=0", GOOD_TILE + "&record=0", GOOD_TILE + "&x=1", GOOD_TILE.replace("pool=1", "pool=0"),
+        GOOD_TILE.replace("pool=1", "pool=3"), GOOD_TILE.replace("pool=1", "pool=1024"),
+        GOOD_TILE.replace("pool=1", "pool=-1"), GOOD_TILE.replace("row=0", "row=1"),
+        GOOD_TILE.replace("col=0", "col=1"), GOOD_TILE.replace("row=0", "row=-1"),
+        GOOD_TILE.replace("row=0", "row=1e3"), GOOD_TILE.replace("row=0", "row= 0"),
+        GOOD_TILE.replace("row=0", "row=0x1"), GOOD_TILE.replace("row=0", "row=9999999999"),
+        GOOD_TILE.replace("row=0", "row=" + "9" * 5000), GOOD_TILE.replace("row=0", "row=%D9%A1"),
+        GOOD_TILE.replace("row=0", "row=NaN"), GOOD_TILE.replace("row=0", "row="), GOOD_TILE.replace("h=0", "h=-2"),
+        GOOD_TILE.replace("h=0", f"h={H}"), GOOD_TILE.replace("b=0", f"b={B}"), GOOD_TILE.replace("b=0", "b=-1"),
+        GOOD_TILE.replace("record=0", "record=2"), GOOD_TILE.replace("record=0", "record=-1"),
+        GOOD_TILE.replace("record=0", "record=999999999"), "%00", "&&&&", "=" * 1000,
+    )],
+    *[(400, {"path": f"/{TOKEN}/{name}", "query": query}) for name, query in (
+        ("row", "record=0&b=0&h=0&i=5"), ("row", "record=0&b=0&h=0"), ("row", "record=0&b=0&h=0&i=0&j=0"),
+        ("cell", f"record=0&b=0&h=0&i=0&j={K}"), ("cell", "record=0&b=0&h=0&i=0&j=zero"),
+        ("overview", "record=5&b=0&h=0"), ("overview", "record=0&b=0&h=3"), ("overview", "record=0&b=0&h=0&pool=1"),
+    )],
+]  # fmt: skip
+
+
+def test_there_are_enough_cases():
+    assert len(ABUSES) >= 60
+
+
+@pytest.mark.parametrize("case", range(len(ABUSES)))
+def test_what_should_not_be_served_is_not(viewer, case):
+    expected, how = ABUSES[case]
+    status, headers, body = ask(viewer, **{"path": f"/{TOKEN}/", **how})
+    assert status == expected, (how, body[:80])
+    assert len(body) < 200
+    assert TOKEN.encode() not in body
+    assert headers["content-type"].startswith("text/plain")
+    assert "default-src 'none'" in headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("headers", [[("origin", f"http://{HOST}")], [("sec-fetch-site", "same-origin")], []])
+def test_the_page_itself_is_answered(viewer, headers):
+    assert ask(viewer, TILE, query=GOOD_TILE, headers=headers)[0] == 200
+    assert ask(viewer, f"/{TOKEN}/", host="LOCALHOST:8765", method="HEAD", headers=headers)[0] == 200
+
+
+# ---- the server as a process
+
+
+def test_only_this_machine_unless_asked():
+    for host in ("0.0.0.0", "192.168.0.1", "::", "example.org"):
+        with pytest.raises(ArgumentError, match="other machines"):
+            server.serve([record(recomputed())], host=host)
+    with pytest.raises(ArgumentError, match="port"):
+        server.serve([record(recomputed())], port=70000)
+
+
+def test_a_port_that_is_taken_is_passed_over():
+    with server.free_socket("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with server.free_socket("127.0.0.1", port) as second:
+            assert second.getsockname()[1] not in (0, port)
+    with pytest.raises(ArgumentError, match="cannot listen"):
+        server.free_socket("203.0.113.1", 0)
+
+
+def test_a_missing_extra_is_named():
+    from unittest import mock
+
+    with (
+        mock.patch.dict(sys.modules, {"uvicorn": None}),
+        pytest.raises(MissingExtraError, match=r"regard\[view\]"),
+    ):
+        server.serve([record(recomputed())])
+
+
+def started(path, *words):
+    """``regard view`` in a process of its own, and the address it printed."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from regard.cli import main; main()", "view", str(path), "--no-open", *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    address = process.stdout.readline().strip()
+    found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/([\w-]{20,})/", address)
+    assert found, (address, process.stderr.read() if process.poll() is not None else "")
+    return process, int(found[1]), found[2]
+
+
+def fetched(port, path):
+    """A page of a server, which may be a moment from listening."""
+    end = time.monotonic() + 60
+    while True:
+        try:
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+        except ConnectionError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent as a signal")
+def test_two_servers_survive_nonsense_and_stop_at_ctrl_c(tmp_path):
+    path = tmp_path / "record.safetensors"
+    save_records([record(long_map(), "long")], path)
+    first, port, token = started(path)
+    second, other, _ = started(path, "--port", str(port))
+    try:
+        assert other != port
+        assert fetched(port, f"/{token}/")[0] == 200
+        assert fetched(other, f"/{token}/")[0] == 404, "each server has its own token"
+        for nonsense in (
+            b"\x00" * 100,
+            b"GET\r\n\r\n",
+            b"GET / HTTP/9.9\r\n\r\n",
+            b"A" * 100_000,
+            b"\x16\x03\x01\x02",
+        ):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+                raw.sendall(nonsense)
+                raw.settimeout(0.3)
+                with contextlib.suppress(OSError):
+                    raw.recv(1000)
+        overview = threading.Thread(target=fetched, args=(port, f"/{token}/overview?record=0&b=0&h=0"))
+        overview.start()
+        status, body = fetched(port, f"/{token}/tile?record=0&b=0&h=0&pool=1&row=1&col=0")
+        overview.join()
+        assert (status, len(body)) == (200, 512 * 512 * 4)
+        for process in (first, second):
+            process.send_signal(signal.SIGINT)
+        for process in (first, second):
+            assert process.wait(timeout=60) == 0
+            assert "Traceback" not in process.stderr.read()
+    finally:
+        for process in (first, second):
+            process.kill()
+            process.wait()
+            process.stdout.close()
+            process.stderr.close()
+
+
+# ---- files that are not what they should be
+
+
+@pytest.fixture(scope="module")
+def record_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("files") / "record.safetensors"
+    save_records(
+        [record(recomputed(regard.causal() & regard.padding([7, 4])), query_tokens=[["w"] * Q] * B),
+         record(AttentionMap.from_weights(torch.rand(1, 2, 3, 5)), "weights", key_grid=(2, 2), key_extra=1)],
+        path,
+    )  # fmt: skip
+    return path.read_bytes()
+
+
+def mutated(data: bytes, random: np.random.Generator) -> bytes:
+    """The bytes of a file after something happened to them."""
+    kind = random.integers(6)
+    at = int(random.integers(len(data)))
+    header = int.from_bytes(data[:8], "little")
+    if kind == 0:  # cut short
+        return data[:at]
+    if kind == 1:  # a byte of the header
+        at = 8 + int(random.integers(header))
+        return data[:at] + bytes([int(random.integers(256))]) + data[at + 1 :]
+    if kind == 2:  # a number of the header
+        text = data[8 : 8 + header].decode()
+        found = list(re.finditer(r"\d+", text))
+        one = found[int(random.integers(len(found)))]
+        text = text[: one.start()] + str(int(random.integers(1 << 40))) + text[one.end() :]
+        return len(text.encode()).to_bytes(8, "little") + text.encode() + data[8 + header :]
+    if kind == 3:  # a piece taken out, or twice
+        end = min(len(data), at + int(random.integers(1, 40)))
+        return data[:at] + data[at:end] * int(random.integers(0, 3)) + data[end:]
+    if kind == 4:  # a word of the header for another
+        text = data[8 : 8 + header].decode()
+        words = sorted(set(re.findall(r"[a-z_]{3,}", text)))
+        old, new = (words[int(n)] for n in random.integers(len(words), size=2))
+        text = text.replace(old, new)
+        return len(text.encode()).to_bytes(8, "little") + text.encode() + data[8 + header :]
+    return bytes(random.integers(0, 256, int(random.integers(0, 200)), dtype=np.uint8))  # another file
+
+
+def test_a_thousand_altered_files_are_read_or_named(record_file, tmp_path):
+    random = np.random.default_rng(0)
+    path = tmp_path / "altered.safetensors"
+    named, wild = 0, []
+    for n in range(1000):
+        path.write_bytes(mutated(record_file, random))
+        try:
+            records = load_records(path)
+            Viewer(records, token=TOKEN, hosts=frozenset({HOST}))
+            for one in records:
+                one.map[0, 0, 0]
+        except regard.RegardError:
+            named += 1
+        except Exception as error:
+            wild.append(f"mutation {n}: {type(error).__name__}: {error}")
+    assert wild == []
+    assert named > 500, "too few of the files were altered for this to say anything"
+
+
+def test_files_of_another_kind(tmp_path):
+    for name, data in {
+        "no": None,
+        "empty": b"",
+        "text": b"hello",
+        "json": b"{}",
+        "zip": b"PK\x03\x04",
+    }.items():
+        path = tmp_path / name
+        if data is not None:
+            path.write_bytes(data)
+        with pytest.raises(FileError, match="path"):
+            server.serve(path)
+    recomputed().save(tmp_path / "map.safetensors")
+    with pytest.raises(FileError, match="records"):
+        server.serve(tmp_path / "map.safetensors")
