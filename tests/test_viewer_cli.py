@@ -1,0 +1,102 @@
+"""`regard view` and `regard look`, run as a user runs them."""
+
+import json
+
+import pytest
+import torch
+from test_cli import assert_one_line, run_here
+
+from regard.models import Transformer, TransformerConfig
+from regard.tasks.translate import Translator
+from regard.text import train_vocabulary
+
+
+def document_of(path):
+    text = path.read_text(encoding="utf-8").split('id="regard-document">')[1].split("</script>")[0]
+    return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    """A translator with random weights: everything about it works but what it says."""
+    pytest.importorskip("tokenizers")
+    vocabulary = train_vocabulary("bpe", ["the cat sat on the mat", "le chat est assis"] * 20, 300)
+    torch.manual_seed(0)
+    sizes = {"source_size": len(vocabulary), "target_size": len(vocabulary), "width": 16}
+    network = Transformer(TransformerConfig(**sizes, heads=2, feed_forward=32))
+    folder = tmp_path_factory.mktemp("models") / "random"
+    Translator(network, vocabulary, vocabulary, source_language="en", target_language="fr").save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    """A small BERT with random weights, as a folder that Hugging Face's library reads."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("models") / "bert"
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "##s"]
+    folder.mkdir()
+    (folder / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(words),
+        hidden_size=12,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=16,
+    )
+    torch.manual_seed(0)
+    transformers.BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def test_look_with_a_translator_of_ours(translator, tmp_path):
+    out = tmp_path / "look.html"
+    result = run_here("look", "the cat sat", "--model", str(translator), "--out", str(out), "--no-open")
+    assert (result.returncode, result.stdout) == (0, f"{out}\n"), result.stderr
+    document = document_of(out)
+    assert document["title"] == "the cat sat"
+    kinds = {one["kind"] for one in document["records"]}
+    assert kinds == {"self", "causal", "cross"}
+    cross = next(one for one in document["records"] if one["kind"] == "cross")
+    keys = document["labels"][cross["keyTokens"][0]]
+    assert "".join(keys).replace(" ", "") == "thecatsat</s>"
+    assert document["labels"][cross["queryTokens"][0]][0] == "<s>"
+
+
+@pytest.mark.slow
+def test_look_with_a_hugging_face_model(bert, tmp_path):
+    out = tmp_path / "look.html"
+    result = run_here("look", "the cat sat", "--model", str(bert), "--out", str(out), "--no-open")
+    assert result.returncode == 0, result.stderr
+    document = document_of(out)
+    assert [one["shape"] for one in document["records"]] == [[1, 3, 5, 5]] * 2
+    assert document["labels"] == [["[CLS]", "the", "cat", "sat", "[SEP]"]]
+    assert {one["source"]["type"] for one in document["records"]} == {"recomputed"}
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["look", " "], ["nothing to read"]),
+        (["look", "hello", "--model", "no/such/folder"], ["no/such/folder"]),
+        (["view", "no-such-file.safetensors"], ["no-such-file.safetensors"]),
+        (["view", "no-such-file", "--host", "0.0.0.0"], ["other machines", "--allow-network"]),
+        (["view", "no-such-file", "--port", "99999"], ["port"]),
+    ],
+)
+def test_errors_are_one_line(words, parts, tmp_path):
+    assert_one_line(run_here(*words, cwd=tmp_path), 1, *parts)
+
+
+def test_a_folder_with_a_broken_config(tmp_path):
+    (tmp_path / "config.json").write_text("{", encoding="utf-8")
+    assert_one_line(run_here("look", "hello", "--model", str(tmp_path)), 1, "config.json")
+
+
+def test_the_default_is_a_model_that_is_here(translator, tmp_path, monkeypatch):
+    out = tmp_path / "look.html"
+    monkeypatch.setattr("regard.cli.view._cached_models", list)
+    result = run_here("look", "the cat", "--out", str(out), "--no-open", REGARD_MODELS=str(translator.parent))
+    assert result.returncode == 0, result.stderr
+    assert document_of(out)["title"] == "the cat"
