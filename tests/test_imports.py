@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "maps": PARTS | {"kernels"},
     "core": CORE,
     "layers": CORE,
+    "capture": CORE | {"viewer"},  # a recording is shown by the viewer
     "_drawing": BASE,
     "_fonts": BASE,
     "plots": BASE | {"_drawing", "_fonts", "maps"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -118,7 +119,8 @@ def _switch_on(model: nn.Module, session: Session, switched_on: contextlib.ExitS
     fast = torch.backends.mha.get_fastpath_enabled()
     switched_on.callback(torch.backends.mha.set_fastpath_enabled, fast)
     torch.backends.mha.set_fastpath_enabled(False)
-    switched_on.enter_context(torch.compiler.set_stance("force_eager"))
+    if "torch._dynamo" in sys.modules:  # else nothing is compiled, and loading it would take seconds
+        switched_on.enter_context(torch.compiler.set_stance("force_eager"))
     switched_on.enter_context(_observing(session))
     switched_on.enter_context(Functions(session))
     switched_on.enter_context(Operations(session))

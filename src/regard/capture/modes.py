@@ -41,6 +41,11 @@ class Operations(TorchDispatchMode):
         super().__init__()
         self._session = session
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled while a capture is active; torch need not load its compiler to make sure of it."""
+        return False
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)

@@ -182,11 +182,12 @@ class Session:
         if func not in SOFTMAXES:
             self._tracer.saw(func, args, kwargs, result)
             return
+        product = self._tracer.of(args[0])
+        self._tracer.lose(result)
         if not self._watching() or args[0].ndim < 2:
             return
         frame = self._attention()
         named = any(selection.chosen(f, self.modules) for f in self._stack)
-        product = self._tracer.of(args[0])
         if not named and not (product is not None and is_attention(frame.module, frame.name)):
             if product is not None:
                 self.unnamed[frame.name] = tuple(args[0].shape)

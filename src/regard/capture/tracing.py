@@ -33,6 +33,7 @@ class Product:
     k: Tensor  # (B,d,k)
     scale: float = 1.0
     added: tuple[Tensor, ...] = field(default=())  # each broadcasts to the scores
+    exact: bool = True  # False once something was done to the scores that cannot be followed
 
     @property
     def sides(self) -> tuple[int, int]:
@@ -55,12 +56,25 @@ class Tracer:
         found = None
         if func in _PRODUCTS:
             found = self._product(func, args, kwargs)
-        elif self._known and func in _STEPS:
-            found = _STEPS[func](self, args, kwargs)
+        elif self._known and isinstance(result, Tensor):
+            found = _STEPS[func](self, args, kwargs) if func in _STEPS else None
+            found = found or self._descendant(args, result)
         if found is not None:
             self._known[result.data_ptr()] = found
         elif self._known and isinstance(result, Tensor) and _is_new(func, args, result):
-            self._known.pop(result.data_ptr(), None)  # an address that is used again
+            self.lose(result)  # an address that is used again
+
+    def lose(self, x: Tensor) -> None:
+        """From now on, these numbers are no scores."""
+        self._known.pop(x.data_ptr(), None)
+
+    def _descendant(self, args: tuple, result: Tensor) -> Product | None:
+        """Scores to which something was done that cannot be followed, as capping; they are scores still."""
+        for x in args:
+            known = self.of(x)
+            if known is not None and x.shape == result.shape and result.is_floating_point():
+                return known if x.data_ptr() == result.data_ptr() else replace(known, exact=False)
+        return None
 
     def of(self, x: object) -> Product | None:
         """What a tensor is known to be, if its last two axes are still those of the product."""
@@ -90,7 +104,7 @@ class Tracer:
         product = self.of(scores) if axis % scores.ndim == scores.ndim - 1 else None
         grid = _grid(flat, product, heads)
         whole = Attended(grid, weights=flat.reshape(grid))
-        if product is None:
+        if product is None or not product.exact:
             return whole
         call = _as_call(product, scores, grid)
         return call if call is not None and _agrees(call, whole) else whole

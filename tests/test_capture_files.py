@@ -1,0 +1,224 @@
+"""Records in a file, labels by hand, and the sequence that holds them."""
+
+import json
+import random
+import re
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+import regard
+from regard.capture import Recording
+from regard.errors import ArgumentError, FileError, OutsideError, RegardError, UnknownNameError
+from regard.maps import AttentionMap, Record
+from regard.maps.absent import Absent
+from regard.maps.sources import Stored
+from regard.maps.windows import Windows
+from regard.shapes import Grid
+
+B, H, Q, D = 2, 2, 5, 11
+
+
+@pytest.fixture(scope="module")
+def seen():
+    torch.manual_seed(0)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(H * D, H, 13, batch_first=True), 3).eval()
+    bias = torch.randn(Q, Q)
+    with regard.capture(model) as seen:
+        model(torch.randn(B, Q, H * D), mask=bias)
+    return seen
+
+
+def test_records_come_back_from_a_file(seen, tmp_path):
+    labelled = seen.label([list("abcde"), list("fghij")])
+    labelled.save(tmp_path / "seen.safetensors")
+    back = Recording.load(tmp_path / "seen.safetensors")
+    assert repr(back) == repr(seen)
+    for one, other in zip(labelled, back, strict=True):
+        assert torch.equal(one.map.weights(), other.map.weights())
+        assert one.query_tokens == other.query_tokens == [list("abcde"), list("fghij")]
+    with pytest.raises(ArgumentError, match="have no model"):
+        back.verify()
+
+
+def test_the_file_holds_once_what_records_share(seen, tmp_path):
+    seen.save(tmp_path / "seen.safetensors")
+    with safe_open(tmp_path / "seen.safetensors", framework="pt") as file:
+        names = list(file.keys())
+    assert len([name for name in names if "bias" in name]) == 1
+    assert len(names) == 3 * 3 + 1
+
+
+def test_everything_a_record_says_comes_back(tmp_path):
+    torch.manual_seed(0)
+    inner = Stored(torch.softmax(torch.randn(4, 3, 4, 4), -1))
+    records = [
+        Record(
+            name="a", layer=None, kind="self", map=AttentionMap(Windows(inner, (2, 4), 2, 1)), query_grid=(2, 4)
+        ),
+        Record(
+            name="b",
+            layer=7,
+            kind="cross",
+            map=AttentionMap(Absent(Grid(1, 2, 3, 5), "the map was dropped")),
+            dropped="too large",
+            key_grid=(1, 4),
+            key_extra=1,
+        ),
+    ]
+    Recording(records).save(tmp_path / "x.safetensors")
+    first, second = Recording.load(tmp_path / "x.safetensors")
+    assert torch.equal(first.map.weights(), records[0].map.weights())
+    assert (first.query_grid, first.layer, second.layer) == ((2, 4), None, 7)
+    assert (second.dropped, second.key_grid, second.key_extra, second.map.shape) == (
+        "too large",
+        (1, 4),
+        1,
+        (1, 2, 3, 5),
+    )
+    with pytest.raises(RegardError, match="the map was dropped"):
+        second.map.weights()
+
+
+def test_a_score_of_the_users_is_saved_as_weights(tmp_path):
+    class Own(nn.Module):
+        def forward(self, q):
+            return regard.attention(q, q, q, score=lambda a, b: -torch.cdist(a, b))
+
+    with regard.capture(model := Own()) as seen:
+        model(torch.randn(B, H, Q, D))
+    with pytest.raises(ArgumentError, match="as_weights=True"):
+        seen.save(tmp_path / "x.safetensors")
+    seen.save(tmp_path / "x.safetensors", as_weights=True)
+    back = Recording.load(tmp_path / "x.safetensors")
+    assert torch.equal(back[0].map.weights(), seen[0].map.weights())
+
+
+def test_windows_of_a_rolled_picture_by_hand():
+    """A picture of 4 x 4, windows of 2, rolled by 1: token (0,0) is in the last window, with three corners."""
+    weights = torch.zeros(4, 1, 4, 4)
+    weights[3, 0, 3] = torch.tensor([0.1, 0.2, 0.3, 0.4])  # of the last window, its last token
+    found = AttentionMap(Windows(Stored(weights), (4, 4), 2, 1)).weights()
+    assert found.shape == (1, 1, 16, 16)
+    row = found[0, 0, 0].reshape(4, 4)
+    assert row[3, 3] == pytest.approx(0.1)
+    assert row[3, 0] == pytest.approx(0.2)
+    assert row[0, 3] == pytest.approx(0.3)
+    assert row[0, 0] == pytest.approx(0.4)
+    assert found.sum() == pytest.approx(1.0)
+
+
+def _mutations(content, chance):
+    kind = chance.randrange(4)
+    if kind == 0:
+        return content[: chance.randrange(len(content))]
+    data = bytearray(content)
+    if kind == 1:
+        for _ in range(chance.randrange(1, 4)):
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    elif kind == 2:
+        at = chance.randrange(min(len(data), 4000))
+        data[at : at + chance.randrange(1, 9)] = bytes(chance.randrange(256) for _ in range(chance.randrange(9)))
+    else:
+        digits = [m.start() for m in re.finditer(rb"\d", content[:4000])]
+        data[chance.choice(digits)] = ord(chance.choice("0123456789-"))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.slow)])
+def test_an_altered_file_is_a_named_error_or_still_readable(seen, tmp_path, count):
+    seen.label([list("abcde"), list("fghij")]).save(path := tmp_path / "seen.safetensors")
+    content, chance = path.read_bytes(), random.Random(count)
+    refused = 0
+    for _ in range(count):
+        path.write_bytes(_mutations(content, chance))
+        try:
+            records = Recording.load(path)
+            for record in records:
+                record.map[0, 0, :1]
+        except RegardError:
+            refused += 1
+    assert refused > count // 3
+
+
+def test_a_foreign_file_is_refused(tmp_path):
+    path = tmp_path / "x.safetensors"
+    save_file({"a": torch.ones(2)}, path)
+    with pytest.raises(FileError, match="not a file of records: expected format 'regard.records/1', got None"):
+        Recording.load(path)
+    with pytest.raises(FileError, match="no file"):
+        Recording.load(tmp_path / "nothing")
+    save_file({"a": torch.ones(2)}, path, metadata={"format": "regard.records/1", "records": json.dumps([1])})
+    with pytest.raises(FileError, match="does not fit its tensors"):
+        Recording.load(path)
+    AttentionMap.from_weights(torch.eye(2)).save(path)
+    with pytest.raises(FileError, match="got 'regard.map/1'"):
+        Recording.load(path)
+
+
+def test_a_recording_is_a_sequence(seen):
+    assert len(seen) == 3
+    assert seen[0] is seen["layers.0.self_attn"]
+    assert [r.layer for r in seen[1:]] == [1, 2]
+    assert [r.layer for r in seen.by(name="layers.2")] == [2]
+    assert len(seen.by(kind="cross")) == 0
+    assert len(seen.by(kind="self", layer=1)) == 1
+    assert seen[-1] in seen
+    with pytest.raises(OutsideError, match="record 3 of 3"):
+        seen[3]
+    with pytest.raises(UnknownNameError, match="did you mean 'layers.0.self_attn'"):
+        seen["layers.0.self_atn"]
+    with pytest.raises(UnknownNameError, match="kind: unknown name 'selff': did you mean 'self'"):
+        seen.by(kind="selff")
+
+
+def test_labels_by_hand(seen):
+    assert seen[0].tokens is None
+    assert seen.label(list("abcde"))[1].tokens == [list("abcde")] * B
+    with pytest.raises(ArgumentError, match=r"no map has 3 tokens: the maps have \[5\]"):
+        seen.label(list("abc"))
+    with pytest.raises(RegardError, match="tokens=text.split"):
+        seen.label("a b c d e")
+    model = nn.MultiheadAttention(4, 2, batch_first=True)
+    x, y = torch.randn(1, 2, 4), torch.randn(1, 3, 4)
+    with regard.capture(model, tokens=["le", "chat"], key_tokens=["the", "black", "cat"]) as cross:
+        model(x, y, y)
+    assert (cross[0].query_tokens, cross[0].key_tokens) == ([["le", "chat"]], [["the", "black", "cat"]])
+
+
+@pytest.mark.parametrize("tokenizer", ["ids", "pieces", "tokens"])
+def test_labels_from_the_ids_that_a_model_was_given(tokenizer):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.attend = nn.Embedding(9, 4), nn.MultiheadAttention(4, 2, batch_first=True)
+
+        def forward(self, x):
+            x = self.embed(x)
+            return self.attend(x, x, x)[0]
+
+    class Pieces:
+        def pieces(self, ids):
+            return [f"p{n}" for n in ids]
+
+    class Tokens:
+        def id_to_token(self, n):
+            return f"t{n}"
+
+    how, letter = {"ids": (None, ""), "pieces": (Pieces(), "p"), "tokens": (Tokens(), "t")}[tokenizer]
+    with regard.capture(model := Model(), tokenizer=how) as seen:
+        model(torch.tensor([[1, 2, 3], [4, 5, 6]]))
+    assert seen[0].tokens == [[f"{letter}{n}" for n in row] for row in ((1, 2, 3), (4, 5, 6))]
+
+
+def test_a_page_of_the_records(seen, tmp_path):
+    viewer = pytest.importorskip("regard.viewer")
+    if not hasattr(viewer, "save_html"):
+        pytest.skip("the viewer writes no pages yet")
+    seen.label(list("abcde")).save_html(tmp_path / "seen.html", title="Three layers")
+    page = (tmp_path / "seen.html").read_text(encoding="utf-8")
+    assert "Three layers" in page
+    assert "layers.2.self_attn" in page

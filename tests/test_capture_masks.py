@@ -1,0 +1,135 @@
+"""Mask tensors are read back into rules, exactly or not at all."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.biases import dense_bias
+from regard.capture.masks import MaskReader, is_causal_mask, recognise
+from regard.capture.names import LayerNumbers
+from regard.capture.selection import distinct_heads
+from regard.capture.tracing import Tracer
+from regard.masks import blocks, causal, padding, window
+from regard.masks.base import And
+from regard.masks.rules import Causal, Window
+from regard.masks.stored import Padding, Stored
+from regard.shapes import Grid
+
+GRID = Grid(2, 3, 5, 5)
+LONG = Grid(2, 3, 5, 7)
+
+
+@pytest.mark.parametrize(
+    ("mask", "grid", "kind"),
+    [
+        (causal(), GRID, Causal),
+        (causal(), LONG, Causal),
+        (causal(0), LONG, Causal),
+        (window(2, 0), GRID, Window),
+        (window(1, 1), LONG, Window),
+        (padding([5, 3]), GRID, Padding),
+        (causal() & padding([5, 3]), GRID, And),
+        (window(1, 0) & padding([[True] * 5, [False, True, True, True, True]]), GRID, And),
+        (causal(0) & window(3, None), LONG, And),
+        (blocks([[1, 0], [0, 1]], 3), GRID, Stored),
+    ],
+)
+def test_a_rule_is_recognised(mask, grid, kind):
+    keep = mask.dense(grid)
+    found = recognise(keep.expand(grid), grid)
+    assert isinstance(found, kind)
+    assert torch.equal(found.dense(grid).expand(grid), keep.expand(grid))
+
+
+def test_everything_kept_is_no_mask():
+    assert recognise(torch.ones(1, 1, 5, 5, dtype=torch.bool), GRID) is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_whatever_is_recognised_says_the_same(data):
+    q, k = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 7))
+    b, h = data.draw(st.sampled_from([(1, 1), (2, 1), (2, 3)]))
+    numbers = data.draw(st.lists(st.booleans(), min_size=b * h * q * k, max_size=b * h * q * k))
+    keep = torch.tensor(numbers).reshape(b, h, q, k)
+    if data.draw(st.booleans()):  # a rule, of which random numbers are rarely one
+        left, right = data.draw(st.sampled_from([None, 0, 1, 3])), data.draw(st.sampled_from([None, 0, 2]))
+        keep = keep[:, :, :1] & window(left, right).dense(Grid(b, h, q, k))
+    grid = Grid(2, 3, q, k)
+    found = recognise(keep, grid)
+    said = torch.ones(1, 1, q, k, dtype=torch.bool) if found is None else found.dense(grid)
+    assert torch.equal(said.expand(grid), keep.expand(grid))
+
+
+def test_numbers_are_told_from_masks():
+    reader = MaskReader()
+    position = torch.randn(1, 3, 5, 5)
+    keep = (causal() & padding([5, 3])).dense(GRID)
+    low = torch.finfo(torch.float32).min
+    for hide in (low, float("-inf")):
+        reading = reader.read(torch.where(keep, position, hide), False, GRID)
+        assert isinstance(reading.mask, And)
+        assert reading.bias.values.shape == (1, 3, 5, 5)  # not once for each sequence
+        kept = keep.any(0)[0]
+        assert torch.equal(
+            dense_bias(reading.bias, GRID, torch.device("cpu"))[0][:, kept], position[0][:, kept]
+        )
+    assert reader.read(torch.zeros(5, 5), False, GRID) == (None, None, None, None)
+
+
+def test_layers_that_share_a_mask_share_its_reading():
+    reader = MaskReader()
+    mask = torch.randn(1, 3, 5, 5)
+    first = reader.read(mask, False, GRID)
+    assert reader.read(mask, False, GRID) is first
+    assert reader.read(mask.clone(), False, GRID).bias is first.bias  # equal numbers, held once
+    mask.add_(1.0)
+    assert not torch.equal(reader.read(mask, False, GRID).bias.values, first.bias.values)
+
+
+def test_which_masks_are_causal():
+    ragged = torch.ones(5, 5, dtype=torch.bool).tril()
+    ragged[3, 1] = False
+    assert is_causal_mask(Stored(ragged), GRID)
+    assert not is_causal_mask(Stored(ragged.T), GRID)
+    assert not is_causal_mask(None, GRID)
+    assert not is_causal_mask(padding([5, 3]), GRID)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 6])
+def test_copies_of_heads_are_found(groups):
+    torch.manual_seed(0)
+    k = torch.randn(2, groups, 7, 4)
+    many = k.repeat_interleave(6 // groups, dim=1)
+    assert torch.equal(distinct_heads(many), k)
+    many[1, 0, 3] += 1  # one head of one sequence is another now
+    assert torch.equal(distinct_heads(many).repeat_interleave(6 // distinct_heads(many).shape[1], 1), many)
+
+
+def test_layers_are_numbered():
+    swin = LayerNumbers([f"stages.{s}.blocks.{b}.attn" for s in (0, 1) for b in (0, 1)])
+    names = [f"stages.{s}.blocks.{b}.attn" for s in (0, 1) for b in (0, 1)]
+    assert [swin.call(name, 1)[0] for name in names] == [0, 1, 2, 3]
+    albert = LayerNumbers(["groups.0.layers.0.attention"])
+    for step in (1, 2):
+        assert [albert.call("groups.0.layers.0.attention", step) for _ in range(3)] == [(0, 0), (1, 1), (2, 2)]
+    twice = LayerNumbers(["layer.0.attention", "layer.1.attention"])
+    calls = [twice.call(f"layer.{n}.attention", 1)[0] for n in (0, 1, 0, 1)]
+    assert calls == [0, 1, 0, 1]  # a model that runs over two inputs
+    hybrid = LayerNumbers(["layers.3.attn", "layers.7.attn"])
+    assert [hybrid.call(n, 1)[0] for n in ("layers.3.attn", "layers.7.attn")] == [3, 7]
+    assert LayerNumbers(["attn"]).call("attn", 1) == (None, 0)
+
+
+def test_a_trace_that_went_wrong_is_not_believed():
+    aten = torch.ops.aten
+    tracer = Tracer(set())
+    q, k = torch.randn(2, 5, 4), torch.randn(2, 4, 7)
+    scores = torch.bmm(q, k)
+    tracer.saw(aten.bmm.default, (q, k), {}, scores)
+    scores.mul_(3.0)  # behind the tracer's back
+    weights = torch.softmax(scores, -1)
+    call = tracer.softmax((scores, -1, False), weights, None)
+    assert call.q is None
+    assert torch.equal(call.weights[:, 0], weights)
