@@ -161,9 +161,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "vit": Architecture("ViTConfig", "ViTModel", VIT, picture()),
     "deit": Architecture("DeiTConfig", "DeiTModel", VIT, picture()),
     "beit": Architecture("BeitConfig", "BeitModel", VIT | {"use_relative_position_bias": True}, picture()),
-    "dinov2": Architecture(
-        "Dinov2Config", "Dinov2Model", VIT | {"mlp_ratio": 2}, picture()
-    ),
+    "dinov2": Architecture("Dinov2Config", "Dinov2Model", VIT | {"mlp_ratio": 2}, picture()),
     "swin": Architecture(
         "SwinConfig",
         "SwinModel",
@@ -196,7 +194,9 @@ def make(name: str, implementation: str, **more: Any) -> torch.nn.Module:
     config._attn_implementation = implementation
     torch.manual_seed(11)
     model = getattr(transformers, entry.model)(config).eval()
-    with torch.no_grad():  # fresh models have weights near zero: attention that is even everywhere proves little
+    with (
+        torch.no_grad()
+    ):  # fresh models have weights near zero: attention that is even everywhere proves little
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 parameter.normal_(std=0.15)
@@ -205,8 +205,15 @@ def make(name: str, implementation: str, **more: Any) -> torch.nn.Module:
 
 def eager_weights(name: str, inputs: dict[str, Any]) -> list[list[torch.Tensor]]:
     """The weights of the model's own eager mode: for each output that holds some, those of its layers."""
-    entry = ARCHITECTURES[name]
+    entry, model = ARCHITECTURES[name], make(name, "eager")
+    inside: list[torch.Tensor] = []
+    if name == "swin":  # its output leaves out all but the last layer of each stage
+        for module in model.modules():
+            if type(module).__name__ == "SwinAttention":
+                module.register_forward_hook(lambda _module, _args, out: inside.append(out[1]))
     with torch.no_grad():
-        output = make(name, "eager")(**inputs, output_attentions=True)
+        output = model(**inputs, output_attentions=True)
+    if inside:
+        return [inside]
     parts = [output[made] for made in entry.made]
     return [list(part if isinstance(part, tuple) else part.attentions) for part in parts]

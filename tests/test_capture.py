@@ -1,9 +1,11 @@
 """capture(): what is found in plain PyTorch and in Regard's own layers, and that nothing is left behind."""
 
+import contextlib
 import random
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 import torch
@@ -271,7 +273,9 @@ def test_a_transformer_with_its_kinds():
     torch.manual_seed(0)
     model = nn.Transformer(2 * D, 2, 2, 2, 13, batch_first=True).eval()
     mask = nn.Transformer.generate_square_subsequent_mask(Q)
-    seen, _ = seen_of(model, torch.randn(B, K, 2 * D), torch.randn(B, Q, 2 * D), tgt_mask=mask, tgt_is_causal=True)
+    seen, _ = seen_of(
+        model, torch.randn(B, K, 2 * D), torch.randn(B, Q, 2 * D), tgt_mask=mask, tgt_is_causal=True
+    )
     assert [(r.kind, r.layer, r.map.shape[2:]) for r in seen] == [
         ("self", 0, (K, K)),
         ("self", 1, (K, K)),
@@ -300,7 +304,9 @@ class ByHand(nn.Module):
             scores = scores.mul_(D**-0.5) if self.form == "in place" else scores * D**-0.5
         if keep is not None:
             value = float("-inf") if self.form != "finite" else -1e9
-            scores = torch.where(keep, scores, value) if self.form == "where" else scores.masked_fill(~keep, value)
+            scores = (
+                torch.where(keep, scores, value) if self.form == "where" else scores.masked_fill(~keep, value)
+            )
         if self.form == "capped":
             scores = torch.tanh(scores) * 2
         weights = self.soft(scores) if self.form == "module" else torch.softmax(scores, dim=-1)
@@ -328,9 +334,9 @@ def test_attention_by_hand_in_a_module_of_that_name(form, masked):
 def test_attention_by_hand_is_found_where_it_is_named():
     model = nn.ModuleDict({"mix": Mixer()})
     q, k, v = qkv()
-    with pytest.raises(CaptureError, match=r"softmax of a product in 'mix', \(2,3,5,7\).*modules=\['mix'\]"):
-        with regard.capture(model):
-            model["mix"](q, k, v)
+    hint = r"softmax of a product in 'mix', \(2,3,5,7\).*modules=\['mix'\]"
+    with pytest.raises(CaptureError, match=hint), regard.capture(model):
+        model["mix"](q, k, v)
     for named in ("mix", model["mix"], Mixer, [Mixer]):
         with regard.capture(model, modules=named) as seen:
             _, weights = model["mix"](q, k, v)
@@ -495,9 +501,7 @@ def test_layers_and_heads():
     assert torch.equal(seen[1].map.weights(), whole[1].map.weights()[:, [1, 0]])
     q, k, v = qkv()
     seen, _ = seen_of(Plain(), q, k, v, attn_mask=HEADS, options={"heads": [-1]})
-    assert torch.allclose(
-        seen[0].map.weights(), weights_of(q, k, added=hidden(HEADS))[:, -1:], atol=1e-6
-    )
+    assert torch.allclose(seen[0].map.weights(), weights_of(q, k, added=hidden(HEADS))[:, -1:], atol=1e-6)
     with pytest.raises(CaptureError, match="3 attention calls, but none in the layers"):
         seen_of(model, x, options={"layers": [7]})
     with pytest.raises(ArgumentError, match="heads: head 3 was asked for, but there are 2"):
@@ -539,16 +543,17 @@ def test_records_are_small():
 def test_what_cannot_be_watched_says_why():
     model = nn.TransformerEncoderLayer(M, H, batch_first=True)
     x = torch.randn(B, Q, M)
-    with pytest.raises(CaptureError, match="not called inside the with block"):
-        with regard.capture(model):
-            pass
+    with pytest.raises(CaptureError, match="not called inside the with block"), regard.capture(model):
+        pass
     with pytest.raises(CaptureError, match="no attention was found in Linear: seen are"):
         seen_of(nn.Linear(M, M), x)
-    with pytest.raises(CaptureError, match="scripted or traced"), pytest.warns(DeprecationWarning):
-        regard.capture(torch.jit.script(nn.Linear(2, 2)))
+    with pytest.warns(DeprecationWarning, match="script"):
+        scripted = torch.jit.script(nn.Linear(2, 2))
+    with pytest.raises(CaptureError, match="scripted or traced"):
+        regard.capture(scripted)
+    with pytest.raises(CaptureError, match="'0' is scripted and cannot be watched"):
+        seen_of(nn.Sequential(scripted), torch.randn(3, 2))
     with pytest.raises(DtypeError, match="expected an nn.Module, got SimpleNamespace: pass its .model"):
-        import types
-
         regard.capture(types.SimpleNamespace(model=model))
     with pytest.raises(UnknownNameError, match="modules: unknown name 'self_atn': did you mean 'self_attn'"):
         regard.capture(model, modules="self_atn")
@@ -556,17 +561,21 @@ def test_what_cannot_be_watched_says_why():
         regard.capture(model, tokenizer=3)
 
 
+def run_in_a_thread(model, x, here):
+    with regard.capture(model):
+        if here:
+            model(x)
+        worker = threading.Thread(target=model, args=(x,))
+        worker.start()
+        worker.join()
+
+
 def test_another_thread_is_an_error():
     model = nn.TransformerEncoderLayer(M, H, batch_first=True)
     x = torch.randn(B, Q, M)
     for here in (False, True):
         with pytest.raises(CaptureError, match="ran in another thread"):
-            with regard.capture(model):
-                if here:
-                    model(x)
-                worker = threading.Thread(target=model, args=(x,))
-                worker.start()
-                worker.join()
+            run_in_a_thread(model, x, here)
 
 
 def test_a_wrong_call_gives_torchs_own_error():
@@ -621,11 +630,20 @@ class Broken(Exception):
     pass
 
 
+def run_often(model, x, kept):
+    with regard.capture(model) as seen:
+        kept.append(seen)
+        for _ in range(12):
+            model(x)
+
+
 def test_hooks_and_modes_are_gone_after_an_exception():
     model, x = encoder(2), torch.randn(B, Q, 2 * D)
     before, plain = state(model), model(x)
     chance = random.Random(7)
-    modules = [m for name, m in model.named_modules() if not name.endswith(("out_proj", "layers"))]  # all called
+    modules = [
+        m for name, m in model.named_modules() if not name.endswith(("out_proj", "layers"))
+    ]  # all called
     for n in range(100):
         calls, at = [0], chance.randrange(1, 12)
 
@@ -637,18 +655,12 @@ def test_hooks_and_modes_are_gone_after_an_exception():
         where = chance.choice(modules)
         register = where.register_forward_hook if n % 2 else where.register_forward_pre_hook
         handle = register(fail)
-        try:
-            with regard.capture(model) as seen:
-                for _ in range(12):
-                    model(x)
-        except Broken:
-            pass
-        else:
-            pytest.fail("the exception was swallowed")
-        finally:
-            handle.remove()
+        seen = []
+        with pytest.raises(Broken):
+            run_often(model, x, seen)
+        handle.remove()
         assert state(model) == before
-        assert all(record.map.weights().sum(-1).allclose(torch.ones(())) for record in seen)
+        assert all(record.map.weights().sum(-1).allclose(torch.ones(())) for record in seen[0])
     assert torch.equal(model(x), plain)
 
 
@@ -659,10 +671,8 @@ def test_the_model_goes_on_after_an_exception_that_it_caught_itself():
             self.first_attn, self.second_attn = HandAttention(), Plain()
 
         def forward(self, q, k, v):
-            try:
+            with contextlib.suppress(RuntimeError):
                 self.first_attn(q, k[..., :3], v)
-            except RuntimeError:
-                pass
             return self.second_attn(q, k, v)
 
     seen, _ = seen_of(Careful(), *qkv())
@@ -673,9 +683,8 @@ def test_an_error_while_switching_on_leaves_nothing_behind(monkeypatch):
     model = nn.TransformerEncoderLayer(M, H, batch_first=True)
     before = state(model)
     monkeypatch.setattr(torch.backends.mha, "get_fastpath_enabled", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        with regard.capture(model):
-            pass
+    with pytest.raises(ZeroDivisionError), regard.capture(model):
+        pass
     monkeypatch.undo()
     assert state(model) == before
 

@@ -57,7 +57,11 @@ def test_everything_a_record_says_comes_back(tmp_path):
     inner = Stored(torch.softmax(torch.randn(4, 3, 4, 4), -1))
     records = [
         Record(
-            name="a", layer=None, kind="self", map=AttentionMap(Windows(inner, (2, 4), 2, 1)), query_grid=(2, 4)
+            name="a",
+            layer=None,
+            kind="self",
+            map=AttentionMap(Windows(inner, (2, 4), 2, 1)),
+            query_grid=(2, 4),
         ),
         Record(
             name="b",
@@ -121,7 +125,9 @@ def _mutations(content, chance):
             data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
     elif kind == 2:
         at = chance.randrange(min(len(data), 4000))
-        data[at : at + chance.randrange(1, 9)] = bytes(chance.randrange(256) for _ in range(chance.randrange(9)))
+        data[at : at + chance.randrange(1, 9)] = bytes(
+            chance.randrange(256) for _ in range(chance.randrange(9))
+        )
     else:
         digits = [m.start() for m in re.finditer(rb"\d", content[:4000])]
         data[chance.choice(digits)] = ord(chance.choice("0123456789-"))
@@ -147,7 +153,9 @@ def test_an_altered_file_is_a_named_error_or_still_readable(seen, tmp_path, coun
 def test_a_foreign_file_is_refused(tmp_path):
     path = tmp_path / "x.safetensors"
     save_file({"a": torch.ones(2)}, path)
-    with pytest.raises(FileError, match="not a file of records: expected format 'regard.records/1', got None"):
+    with pytest.raises(
+        FileError, match="not a file of records: expected format 'regard.records/1', got None"
+    ):
         Recording.load(path)
     with pytest.raises(FileError, match="no file"):
         Recording.load(tmp_path / "nothing")

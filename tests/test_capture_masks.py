@@ -113,7 +113,11 @@ def test_layers_are_numbered():
     assert [swin.call(name, 1)[0] for name in names] == [0, 1, 2, 3]
     albert = LayerNumbers(["groups.0.layers.0.attention"])
     for step in (1, 2):
-        assert [albert.call("groups.0.layers.0.attention", step) for _ in range(3)] == [(0, 0), (1, 1), (2, 2)]
+        assert [albert.call("groups.0.layers.0.attention", step) for _ in range(3)] == [
+            (0, 0),
+            (1, 1),
+            (2, 2),
+        ]
     twice = LayerNumbers(["layer.0.attention", "layer.1.attention"])
     calls = [twice.call(f"layer.{n}.attention", 1)[0] for n in (0, 1, 0, 1)]
     assert calls == [0, 1, 0, 1]  # a model that runs over two inputs

@@ -32,7 +32,7 @@ _BEAMS = (
 class Naming:
     """Where labels come from."""
 
-    spell: tokens.Speller = tokens.as_speller(None)
+    spell: tokens.Speller = tokens.as_numbers
     tokens: tokens.Labels | None = None
     key_tokens: tokens.Labels | None = None
 

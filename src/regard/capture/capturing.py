@@ -170,8 +170,8 @@ class _Slice:
     def __init__(self, wanted: slice):
         if any(n is not None and n < 0 for n in (wanted.start, wanted.stop, wanted.step)):
             raise ArgumentError("layers", f"a slice from the end, {wanted}, needs the number of layers")
-        self._holds: Callable[[int], bool] = lambda n: n in range(
-            wanted.start or 0, n + 1 if wanted.stop is None else wanted.stop, wanted.step or 1
+        self._holds: Callable[[int], bool] = lambda n: (
+            n in range(wanted.start or 0, n + 1 if wanted.stop is None else wanted.stop, wanted.step or 1)
         )
 
     def __contains__(self, layer: object) -> bool:

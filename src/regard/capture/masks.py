@@ -26,7 +26,9 @@ class Reading(NamedTuple):
 
     mask: Mask | None = None
     bias: StoredBias | None = None
-    even: Tensor | None = None  # (b,h,q) rows that a finite number hid altogether: their weights are all alike
+    even: Tensor | None = (
+        None  # (b,h,q) rows that a finite number hid altogether: their weights are all alike
+    )
     seen: int | None = None  # keys up to the last that any query may see
 
 
@@ -71,7 +73,7 @@ def _upper_left(grid: Grid) -> Mask | None:
 @torch.no_grad()
 def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
     values = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)  # (b or 1,h or 1,q or 1,k or 1)
-    even = bias = None
+    even = bias = hidden = None
     if values.dtype == torch.bool:
         keep = values
     else:
@@ -87,7 +89,8 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
         i, j = torch.arange(grid.q, device=keep.device), torch.arange(grid.k, device=keep.device)
         keep = keep & (j[None, :] <= i[:, None])
     keep = keep.expand(*keep.shape[:2], keep.shape[2], grid.k)
-    seen = None if grid.q >= grid.k else _seen_until(keep)
+    meant = keep if hidden is None else keep & ~hidden[..., None]
+    seen = None if grid.q >= grid.k else _seen_until(meant)
     return Reading(recognise(keep, grid), bias, even, seen)
 
 
@@ -126,10 +129,12 @@ def recognise(keep: Tensor, grid: Grid) -> Mask | None:
         return Padding(keep[:, 0, 0].expand(-1, grid.k).clone())
     if keep.shape[1] > 1 or keep.shape[2] == 1:
         return Stored(keep.clone())
-    rule, seen = _rule(keep[:, 0], grid), keep[:, 0].any(dim=1)  # seen (b or 1,k)
-    mask = rule if bool(seen.all()) else Padding(seen) if rule is None else And(rule, Padding(seen))
-    found = torch.ones((), dtype=torch.bool) if mask is None else mask.dense(grid, keep.device)
-    return mask if bool((found == keep).all()) else Stored(keep.clone())
+    rule = _rule(keep[:, 0], grid)
+    padding = Padding(keep[:, 0].any(dim=1))  # keys that some query sees, (b or 1,k)
+    for mask in (rule, padding if rule is None else And(rule, padding)):
+        if mask is not None and bool((mask.dense(grid, keep.device) == keep).all()):
+            return mask
+    return Stored(keep.clone())
 
 
 def _without_equal(keep: Tensor, axis: int) -> Tensor:

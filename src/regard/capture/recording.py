@@ -86,7 +86,9 @@ class Recording(Sequence[Record]):
             if not found:
                 raise UnknownNameError("name", index, dict.fromkeys(r.name for r in self.records))
             if len(found) > 1:
-                raise ArgumentError("name", f"{len(found)} records are of {index}", f"use .by(name={index!r})")
+                raise ArgumentError(
+                    "name", f"{len(found)} records are of {index}", f"use .by(name={index!r})"
+                )
             return found[0]
         if not isinstance(index, int):
             raise DtypeError("index", f"expected a number, a name or a slice, got {index!r}")
@@ -94,9 +96,7 @@ class Recording(Sequence[Record]):
             raise OutsideError("index", f"record {index} of {len(self)}")
         return self.records[index]
 
-    def by(
-        self, *, layer: int | None = None, kind: str | None = None, name: str | None = None
-    ) -> Recording:
+    def by(self, *, layer: int | None = None, kind: str | None = None, name: str | None = None) -> Recording:
         """The records of a layer, of a kind, or of modules whose name contains ``name``."""
         if kind is not None and kind not in _KINDS:
             raise UnknownNameError("kind", kind, _KINDS)

@@ -19,7 +19,7 @@ from regard.capture.masks import MaskReader, Reading
 from regard.capture.names import Frame, LayerNumbers, module_names
 from regard.capture.own import own_attended
 from regard.capture.strands import Ids, Piece, Strand
-from regard.capture.tokens import ids_in
+from regard.capture.tokens import ids_in, without_words
 from regard.capture.tracing import SOFTMAXES, Tracer
 from regard.kernels.dispatch import Call
 
@@ -107,7 +107,9 @@ class Session:
             found = ids_in(frame.name, frame.arguments)
             self.ids.extend(found)
             for piece in inside:
-                piece.inputs.extend(found)
+                if piece.worded:
+                    piece.inputs.extend(found)
+                    piece.worded = bool(found) or not without_words(frame.arguments)
         if not self._stack:
             self._pieces.clear()
             self._tracer.forget()

@@ -127,5 +127,3 @@ def _bias(run: list[Piece], grid: Grid, beams: Beams | None) -> Bias | None:
             values[:, :, rows, cols] = part if beams is None or part.shape[0] == 1 else _rows(part, beams, n)
         row = rows.stop
     return StoredBias(values)
-
-

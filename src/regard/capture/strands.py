@@ -48,7 +48,10 @@ class Piece:
     new: Tensor | None = None  # these keys themselves, once a beam search has reordered the strand
     grew: bool = False  # whether it went on from the keys of the piece before
     inputs: list[Ids] = field(default_factory=list)  # innermost first
-    patches: list[tuple[int, int]] = field(default_factory=list)  # grids of patches seen before it, latest first
+    worded: bool = True  # False inside a module that was given a picture or a sound: no words from outside
+    patches: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # grids of patches seen before it, latest first
 
     @property
     def nbytes(self) -> int:
@@ -240,5 +243,3 @@ def _even_rows(piece: Piece, reading: Reading) -> None:
     piece.q[even] = 0.0
     if piece.lse is not None:
         piece.lse = piece.lse.masked_fill(even, math.log(piece.grid.k))
-
-

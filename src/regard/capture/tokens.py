@@ -15,12 +15,25 @@ if TYPE_CHECKING:
     from regard.capture.stitching import Beams
     from regard.capture.strands import Ids, Piece
 
-__all__ = ["Labels", "Speller", "as_labels", "as_speller", "fitting", "ids_in", "key_ids", "query_ids", "spelled"]
+__all__ = [
+    "Labels",
+    "Speller",
+    "as_labels",
+    "as_numbers",
+    "as_speller",
+    "fitting",
+    "ids_in",
+    "key_ids",
+    "query_ids",
+    "spelled",
+    "without_words",
+]
 
 Speller = Callable[[list[int]], list[str]]
 Labels = list[list[str]]
 
 _NOT_TOKENS = re.compile(r"mask|position|type|label|segment|length|cache|size|index|bbox", re.IGNORECASE)
+_NOT_WORDS = ("pixel_values", "input_features", "input_values")
 _TARGET = re.compile(r"decoder|tgt|target", re.IGNORECASE)
 
 
@@ -31,7 +44,7 @@ def as_speller(tokenizer: object) -> Speller:
     ['7', '11']
     """
     if tokenizer is None:
-        return lambda ids: [str(n) for n in ids]
+        return as_numbers
     for method in ("convert_ids_to_tokens", "pieces"):
         if hasattr(tokenizer, method):
             spell = getattr(tokenizer, method)
@@ -47,6 +60,11 @@ def as_speller(tokenizer: object) -> Speller:
     )
 
 
+def as_numbers(ids: list[int]) -> list[str]:
+    """Ids as they are, where nobody knows their words."""
+    return [str(n) for n in ids]
+
+
 def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
     """The token ids among what a module was given: integers, ``(b,n)``."""
     from regard.capture.strands import Ids
@@ -59,6 +77,15 @@ def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
         and value.ndim == 2
         and not _NOT_TOKENS.search(name)
     ]
+
+
+def without_words(arguments: Mapping[str, Any]) -> bool:
+    """Whether a module was given a picture or a sound."""
+    return any(
+        isinstance(value, Tensor) and (name in _NOT_WORDS or (value.ndim == 4 and value.is_floating_point()))
+        for name, value in arguments.items()
+        if not _NOT_TOKENS.search(name)
+    )
 
 
 def query_ids(run: list[Piece], decoder: bool, beams: Beams | None = None) -> Tensor | None:
@@ -104,7 +131,9 @@ def as_labels(name: str, tokens: Sequence[Any] | None) -> Labels | None:
     if tokens is None:
         return None
     if isinstance(tokens, str):
-        raise DtypeError(name, f"expected a list of words, got the text {tokens!r}", "use tokens=text.split()")
+        raise DtypeError(
+            name, f"expected a list of words, got the text {tokens!r}", "use tokens=text.split()"
+        )
     rows = list(tokens)
     if all(isinstance(word, str) for word in rows):
         rows = [rows]

