@@ -8,6 +8,7 @@ import { headText, labelOf, recordText } from "./text.js";
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
 /** @typedef {{left: number, right: number, top: number, step: number, count: number, q0: number, k0: number, height: number}} Frame */
+/** @typedef {{head: number, i: number, j: number, w: number}} Link */
 
 const FLOW_TOP = 30;
 const TOKEN_STEP = 20; // pixels a token, where there are many
@@ -109,9 +110,10 @@ export class FlowView {
     const apart = heads.length > 1 ? Math.min(2.4, (0.6 * f.step) / heads.length) : 0; // so that heads do not cover each other
     for (const { head, i, j, w } of shown) {
       const strong = Math.sqrt(w);
+      const inSight = j >= f.k0 && j < f.k0 + f.count && i >= f.q0 && i < f.q0 + f.count;
       const aside = (heads.indexOf(head) - (heads.length - 1) / 2) * apart;
       p.curve(f.left, this.y(f, i - f.q0) + aside, f.right, this.y(f, j - f.k0) + aside, {
-        stroke: this.color(head), width: 0.5 + (heads.length > 1 ? 2.2 : 3.5) * strong, alpha: Math.min(0.95, 0.12 + 0.8 * strong),
+        stroke: this.color(head), width: 0.5 + (heads.length > 1 ? 2.2 : 3.5) * strong, alpha: Math.min(0.95, 0.12 + 0.8 * strong) * (inSight || this.under ? 1 : 0.16), // far ones are a hint
       });
     }
   }
@@ -124,26 +126,38 @@ export class FlowView {
   /** The lines to draw: of the token that stands alone, or of all in sight. @param {Frame} f */
   links(f) {
     const { state, source } = this.scene;
-    const [, , q, k] = this.record.shape;
-    const [q1, k1] = [Math.min(q, f.q0 + f.count), Math.min(k, f.k0 + f.count)];
+    const q1 = Math.min(this.record.shape[2], f.q0 + f.count);
     const alone = this.isolated();
-    /** @type {{head: number, i: number, j: number, w: number}[]} */
+    /** @type {Link[]} */
     const links = [];
     for (const head of this.heads()) {
-      if (alone?.side === "query") {
-        const row = source.row(state.record, state.batch, head, alone.n);
-        row?.forEach((w, j) => { if (w > 0 && w >= state.min / 4) links.push({ head, i: alone.n, j, w }); });
-        continue;
-      }
-      const block = windowOf(this.scene, head, f.q0, q1, f.k0, k1);
-      if (!block) continue;
-      const least = alone ? state.min / 4 : state.min;
-      block.values.forEach((w, n) => {
-        const [i, j] = [f.q0 + Math.floor(n / block.cols), f.k0 + (n % block.cols)];
-        if (w > 0 && w >= least && (!alone || alone.n === j)) links.push({ head, i, j, w });
-      });
+      if (alone?.side === "query") this.addRow(links, head, alone.n, state.min / 4);
+      else if (alone || !source.near) this.addWindow(links, f, head, alone ? alone.n : -1);
+      else for (let i = f.q0; i < q1; i++) this.addRow(links, head, i, state.min);
     }
     return links;
+  }
+
+  /** All lines of a query, also to keys out of sight. @param {Link[]} links @param {number} head @param {number} i @param {number} least */
+  addRow(links, head, i, least) {
+    const { state, source } = this.scene;
+    source.row(state.record, state.batch, head, i)?.forEach((w, j) => {
+      if (w > 0 && w >= least) links.push({ head, i, j, w });
+    });
+  }
+
+  /** The lines between tokens in sight; of one key only, if it stands alone. @param {Link[]} links @param {Frame} f @param {number} head @param {number} key */
+  addWindow(links, f, head, key) {
+    const { state } = this.scene;
+    const [, , q, k] = this.record.shape;
+    const [q1, k1] = [Math.min(q, f.q0 + f.count), Math.min(k, f.k0 + f.count)];
+    const least = key >= 0 ? state.min / 4 : state.min;
+    const block = windowOf(this.scene, head, f.q0, q1, f.k0, k1);
+    block?.values.forEach((w, n) => {
+      const [i, j] = [f.q0 + Math.floor(n / block.cols), f.k0 + (n % block.cols)];
+      if (w > 0 && w >= least && (key < 0 || key === j)) links.push({ head, i, j, w });
+    });
+    if (key < 0) this.addRow(links, head, state.row, least); // the chosen query, however far it looks
   }
 
   /** @param {Painter} p @param {Frame} f */

@@ -37,7 +37,7 @@ export class GridView {
     this.left = Math.min(widest + 14, Math.max(56, width * 0.2));
     const room = (width - this.left - 12) / this.heads - THUMB_GAP;
     const most = this.heads <= 4 ? 190 : 140;
-    this.side = Math.min(most, Math.max(records.length * this.heads > 1500 ? 14 : 26, room));
+    this.side = Math.min(most, Math.max(records.length * this.heads > 1500 ? 14 : 19, room));
     return {
       width: Math.max(width, this.left + this.heads * (this.side + THUMB_GAP) + 6),
       height: GRID_TOP + records.length * (this.side + THUMB_GAP) + 10,

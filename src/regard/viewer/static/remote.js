@@ -16,6 +16,7 @@ export class RemoteSource {
     this.doc = doc;
     this.side = 512;
     this.maxPool = 4;
+    this.near = false;
     this.problem = "";
     this.changed = () => {};
     /** @type {Recent<Block>} */

@@ -25,6 +25,7 @@ export class LocalSource {
     this.blobs = blobs;
     this.side = 256;
     this.maxPool = 8;
+    this.near = true;
     this.problem = "";
     this.changed = () => {};
     this.work = new Work();
@@ -33,7 +34,7 @@ export class LocalSource {
     /** @type {Recent<Block>} */
     this.tiles = new Recent(192);
     /** @type {Recent<Float32Array>} */
-    this.rows = new Recent(256);
+    this.rows = new Recent(1024);
     /** @type {Map<string, Overview>} */
     this.overviews = new Map();
     /** @type {Set<string>} */

@@ -13,6 +13,7 @@ const THEMES = ["auto", "light", "dark"];
 export function initialState(doc) {
   const pictured = doc.records.findIndex((record) => record.keyGrid);
   const first = doc.records[Math.max(0, doc.pictures.length ? pictured : 0)];
+  const long = Math.max(...first.shape.slice(2)) > 48;
   const many = doc.records.length > 1 || doc.records[0].shape[1] > 1;
   return {
     view: pictured >= 0 && doc.pictures.length ? "image" : many ? "grid" : "heat",
@@ -20,8 +21,8 @@ export function initialState(doc) {
     head: 0, batch: 0, col: 0,
     row: first.kind === "causal" ? first.shape[2] - 1 : 0, // the first word of a causal map sees only itself
     zoom: 0, x: 0, y: 0,
-    scale: Math.max(...first.shape.slice(2)) > 48 ? "root" : "linear", palette: "bright", theme: "auto",
-    heads: null, min: 0.1, scroll: 0, opacity: 0.75,
+    scale: long ? "root" : "linear", palette: "bright", theme: "auto",
+    heads: null, min: long ? 0.06 : 0.1, scroll: 0, opacity: 0.75,
   };
 }
 

@@ -37,15 +37,17 @@ export class StepsView {
   /** Squares of the strips: as many as fit in a line, and at least of a size that can be told apart. @param {number} width @param {number} count */
   strip(width, count) {
     const room = Math.min(width, 980) - 2 * MARGIN - 44;
-    const perLine = Math.max(1, Math.min(count, Math.floor(room / (count <= 16 ? 34 : 11))));
-    return { perLine, lines: Math.ceil(count / perLine), cell: Math.min(46, room / perLine) };
+    const most = Math.max(1, Math.min(count, Math.floor(room / (count <= 16 ? 34 : 11))));
+    const lines = Math.ceil(count / most);
+    const perLine = Math.ceil(count / Math.max(1, lines)); // lines of like length
+    return { perLine, lines, cell: Math.min(46, room / Math.max(1, perLine)) };
   }
 
   /** @param {number} width @param {number} height */
   size(width, height) {
     const count = this.steps()?.q?.length ?? 0;
     const { lines } = this.strip(width, count);
-    return { width, height: Math.max(height, 480 + (count ? 40 + lines * 128 : 0)) };
+    return { width, height: Math.max(height, 512 + (count ? 40 + lines * 128 : 0)) };
   }
 
   /** @param {Painter} p @param {number} width @param {number} _height */
@@ -80,7 +82,10 @@ export class StepsView {
     const [q, k] = [/** @type {number[]} */ (steps.q), /** @type {number[]} */ (steps.k)];
     const parts = contributions(steps);
     const { perLine, lines, cell } = this.strip(width, q.length);
-    this.heading(p, "1", steps.v ? "The query, the key, and what each dimension adds: v · tanh(q + k)" : "The query, the key, and what each dimension adds: q × k", y);
+    const sum = steps.v ? "v · tanh(q + k)" : "q × k";
+    const long = `The query, the key, and what each dimension adds: ${sum}`;
+    const narrow = textWidth(long, { size: 13 }) > width - 2 * MARGIN - 30;
+    this.heading(p, "1", narrow ? `Query, key, and ${sum}` : long, y);
     y += 26;
     const most = Math.max(...parts.map(Math.abs), 1e-12);
     const scale = Math.max(...q.map(Math.abs), 1e-12);
@@ -145,10 +150,12 @@ export class StepsView {
     const bar = y + 20;
     p.rect(MARGIN, bar, room, 16, { fill: theme.line, alpha: 0.5, radius: 3 });
     p.rect(MARGIN, bar, Math.max(1, room * steps.weight), 16, { fill: theme.accent, radius: 3 });
-    const rank = row ? `; it ranks ${rankOf(row, state.col)} of ${row.length} keys` : "";
-    const text = `${percent(steps.weight)} of what “${query}” takes in comes from “${key}”${rank}`;
+    const text = `${percent(steps.weight)} of what “${query}” takes in comes from “${key}”`;
     p.text(fittedText(text, room, { size: 13 }), MARGIN, bar + 32, { fill: theme.ink, size: 13 });
-    if (row) this.drawRow(p, row, bar + 56, room);
+    if (!row) return;
+    const rank = `rank ${rankOf(row, state.col)} of ${row.length} keys`;
+    p.text(rank, MARGIN, bar + 51, { fill: theme.soft, size: 12 });
+    this.drawRow(p, row, bar + 66, room);
   }
 
   /** All keys of the row as bars; where there are more than pixels, the largest of each pixel. @param {Painter} p @param {Float32Array} row @param {number} y @param {number} room */

@@ -73,6 +73,7 @@
  * @typedef {object} Source
  * @property {number} side of a tile
  * @property {number} maxPool the coarsest tiles it makes; beyond that there is the overview
+ * @property {boolean} near whether rows are computed here, at once
  * @property {() => void} changed
  * @property {(record: number, b: number, h: number) => Overview | null} overview
  * @property {(record: number, b: number, h: number, pool: number, tr: number, tc: number) => Block | null} tile
