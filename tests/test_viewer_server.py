@@ -319,6 +319,36 @@ def test_two_servers_survive_nonsense_and_stop_at_ctrl_c(tmp_path):
             process.stderr.close()
 
 
+LONG = """
+import resource, sys, torch
+from regard.masks import causal
+from regard.maps.sources import Recomputed
+from regard.scores import Prepared
+from regard.shapes import Grid
+from regard.viewer.tiles import Overview, pooled_tile
+n, d = 100_000, 64
+torch.manual_seed(0)
+q, k = torch.randn(1, 1, n, d), torch.randn(1, 1, n, d)
+lse = torch.full((1, 1, n), 12.0)  # any number will do: rows need not sum to 1 here
+source = Recomputed(Prepared(q, k, 0.125), Grid(1, 1, n, n), causal(), None, lse, None)
+tile = pooled_tile(source, 0, 0, slice(99_840, n), slice(99_840, n), 1)
+expected = torch.exp((q[0, 0, -1] @ k[0, 0, -160:].T) * 0.125 - 12.0).numpy()
+assert abs(tile[-1] - expected).max() < 1e-6 and tile[0, -1] == -1, "the last tile"
+overview = Overview(source, 0, 0, 1024)
+for _ in range(3):
+    overview.advance()
+assert 0.0005 < overview.done < 0.05, overview.done
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform != "darwin" else 2**30))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the peak of memory is asked of the system")
+def test_a_hundred_thousand_tokens_in_two_gigabytes():
+    result = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stderr
+    assert float(result.stdout) < 2.0
+
+
 # ---- files that are not what they should be
 
 
