@@ -110,7 +110,7 @@ def bench_generate() -> list[Line]:
     ids = _tokens(64) % 5000
 
     def run() -> None:
-        model.generate(ids, max_new_tokens=64)
+        model.generate(ids, max_new_tokens=64)  # type: ignore[attr-defined]  # its own types are at odds
 
     def watched() -> None:
         with regard.capture(model):

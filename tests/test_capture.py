@@ -287,6 +287,18 @@ def test_a_transformer_with_its_kinds():
     assert [r.name for r in seen.by(kind="cross", layer=1)] == ["decoder.layers.1.multihead_attn"]
 
 
+def test_two_sequences_of_equal_length_are_still_two():
+    model = nn.TransformerDecoderLayer(2 * D, 2, 13, batch_first=True).eval()
+    x, y = torch.randn(B, Q, 2 * D), torch.randn(B, Q, 2 * D)
+    assert [record.kind for record in seen_of(model, x, y)[0]] == ["self", "cross"]
+    attend = nn.MultiheadAttention(M, H, batch_first=True)
+    one, other = torch.randn(B, Q, M), torch.randn(B, Q, M)
+    assert seen_of(attend, one, one, one)[0][0].kind == "self"
+    assert seen_of(attend, one, other, other)[0][0].kind == "cross"
+    memory = regard.EncoderDecoderAttention(D)
+    assert seen_of(memory, torch.randn(B, Q, D), torch.randn(B, Q, D))[0][0].kind == "cross"
+
+
 # ---- attention by hand
 
 

@@ -177,6 +177,7 @@ def test_windows_lie_in_the_picture(sides):
     model = make("swin", "sdpa")
     seen, _ = captured(model, picture(sides[1], sides[0])())
     record = seen[1]  # shifted by 2, windows of 4
+    assert record.query_grid is not None
     rows, columns = record.query_grid
     assert (rows, columns) == tuple(-(-n // 4 // 4) * 4 for n in sides)
     weights = record.map.weights()
@@ -267,7 +268,7 @@ def test_beams_follow_the_hypothesis_that_won(name):
     record = seen.by(kind="causal")[0]
     with pytest.raises(CaptureError, match=r"use seen.follow\(output\)"):
         record.map.weights()
-    assert "follow" in record.dropped
+    assert record.dropped == "steps of a beam search: use seen.follow(output)"
     for cross in seen.by(kind="cross"):  # its keys did not move, its queries did
         with pytest.raises(CaptureError, match="follow"):
             cross.map.weights()
@@ -345,5 +346,7 @@ def test_the_real_minilm(dtype):
     close = 1e-12 if dtype == torch.float64 else 6e-6
     for record, weights in zip(seen, expected, strict=True):
         assert (record.map.weights() - weights).abs().max() < close
-    assert seen[0].tokens[0][:3] == ["[CLS]", "regard", "looks"]
+    words = seen[0].tokens
+    assert words is not None
+    assert words[0][:3] == ["[CLS]", "regard", "looks"]
     assert seen.verify(**inputs).bit_equal

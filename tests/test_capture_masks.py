@@ -136,4 +136,5 @@ def test_a_trace_that_went_wrong_is_not_believed():
     weights = torch.softmax(scores, -1)
     call = tracer.softmax((scores, -1, False), weights, None)
     assert call.q is None
+    assert call.weights is not None
     assert torch.equal(call.weights[:, 0], weights)

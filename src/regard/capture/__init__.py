@@ -13,6 +13,7 @@ This package is what ``regard.capture`` is, and it can be called: ``regard.captu
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from typing import Any
@@ -30,7 +31,7 @@ class _Callable(types.ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> Capture:
         return capture(*args, **kwargs)
 
-    __call__.__signature__ = __import__("inspect").signature(capture)  # type: ignore[attr-defined]
+    __call__.__signature__ = inspect.signature(capture)
 
 
 sys.modules[__name__].__class__ = _Callable

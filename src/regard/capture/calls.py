@@ -80,7 +80,8 @@ def _product(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: flo
     q, k = (x.expand(*lead, *x.shape[-3:]).flatten(0, -4) for x in (q, k))  # (b,h,n,d)
     if k.shape[1] > q.shape[1]:  # one head of queries that torch broadcasts
         q = q.expand(-1, k.shape[1], -1, -1)
-    grid = Grid(*q.shape[:3], k.shape[2])
+    b, h, queries, _ = q.shape
+    grid = Grid(b, h, queries, k.shape[2])
     factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)
     return Attended(grid, q=q, k=k, scale=factor, attn_mask=mask, causal=bool(causal))
 

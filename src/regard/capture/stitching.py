@@ -39,7 +39,8 @@ def stitched(strand: Strand, run: list[Piece], beams: Beams | None = None) -> So
         return _single(strand, run[0])
     k = _keys(strand, run, beams)
     q = torch.cat([_rows(piece.q, beams, n) for n, piece in enumerate(run)], dim=2)  # (b,h,q,d)
-    grid = Grid(*q.shape[:3], k.shape[2])
+    b, h, queries, _ = q.shape
+    grid = Grid(b, h, queries, k.shape[2])
     known = all(piece.lse is not None for piece in run)
     lse = torch.cat([_rows(piece.lse, beams, n) for n, piece in enumerate(run)], dim=2) if known else None
     keep = _keep(run, grid, beams)

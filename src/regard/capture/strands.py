@@ -201,7 +201,7 @@ class Strand:
         if need > self._keys.shape[2]:
             b, g, _, d = self._keys.shape
             room = self._keys.new_empty(b, g, need + need // 2, d)
-            room[:, :, : self.count] = self.keys
+            room[:, :, : self.count] = self._keys[:, :, : self.count]
             self._keys = room
         self._keys[:, :, self.count : need] = new
         self.count = need
