@@ -31,6 +31,37 @@ class Plain(nn.Module):
         return scaled_dot_product_attention(q, k, v, **options)
 
 
+class ByHand(nn.Module):
+    def __init__(self, form="plain"):
+        super().__init__()
+        self.form = form
+        self.soft = nn.Softmax(dim=-1)
+
+    def forward(self, q, k, v, keep=None):
+        if self.form == "einsum":
+            scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / D**0.5
+        else:
+            scores = q @ k.transpose(-2, -1)
+            scores = scores.mul_(D**-0.5) if self.form == "in place" else scores * D**-0.5
+        if keep is not None:
+            value = float("-inf") if self.form != "finite" else -1e9
+            scores = (
+                torch.where(keep, scores, value) if self.form == "where" else scores.masked_fill(~keep, value)
+            )
+        if self.form == "capped":
+            scores = torch.tanh(scores) * 2
+        weights = self.soft(scores) if self.form == "module" else torch.softmax(scores, dim=-1)
+        return weights @ v, weights
+
+
+class Mixer(ByHand):
+    pass
+
+
+class HandAttention(ByHand):
+    pass
+
+
 def qkv(dtype=torch.float32, keys=K, heads=H):
     torch.manual_seed(3)
     return tuple(torch.randn(B, n, m, D, dtype=dtype) for n, m in ((H, Q), (heads, keys), (heads, keys)))
@@ -145,6 +176,14 @@ def test_grouped_heads_are_kept_once(how):
     seen, _ = seen_of(Plain(), q, given, given, **options)
     assert torch.allclose(seen[0].map.weights(), weights_of(q, many), atol=1e-6)
     assert seen[0].map._source.ready.k.shape == k.shape
+
+
+@pytest.mark.parametrize("queries", [0, 1])
+@pytest.mark.parametrize("model", [Plain(), HandAttention()])
+def test_empty_inputs_do_no_harm(model, queries):
+    q, k = torch.randn(B, H, queries, D), torch.randn(B, H, 1 - queries, D)
+    seen, _ = seen_of(model, q, k, k)
+    assert seen[0].map.shape == (B, H, queries, 1 - queries)
 
 
 def test_rows_without_keys_are_zero():
@@ -300,37 +339,6 @@ def test_two_sequences_of_equal_length_are_still_two():
 
 
 # ---- attention by hand
-
-
-class ByHand(nn.Module):
-    def __init__(self, form="plain"):
-        super().__init__()
-        self.form = form
-        self.soft = nn.Softmax(dim=-1)
-
-    def forward(self, q, k, v, keep=None):
-        if self.form == "einsum":
-            scores = torch.einsum("bhqd,bhkd->bhqk", q, k) / D**0.5
-        else:
-            scores = q @ k.transpose(-2, -1)
-            scores = scores.mul_(D**-0.5) if self.form == "in place" else scores * D**-0.5
-        if keep is not None:
-            value = float("-inf") if self.form != "finite" else -1e9
-            scores = (
-                torch.where(keep, scores, value) if self.form == "where" else scores.masked_fill(~keep, value)
-            )
-        if self.form == "capped":
-            scores = torch.tanh(scores) * 2
-        weights = self.soft(scores) if self.form == "module" else torch.softmax(scores, dim=-1)
-        return weights @ v, weights
-
-
-class Mixer(ByHand):
-    pass
-
-
-class HandAttention(ByHand):
-    pass
 
 
 @pytest.mark.parametrize("form", ["plain", "einsum", "in place", "where", "finite", "module", "capped"])

@@ -102,6 +102,7 @@ class Capture:
         assert self._active is not None
         (switched_on, session), self._active = self._active, None
         switched_on.close()
+        session.finish()
         if error is not None:
             return
         if session.elsewhere:
@@ -127,7 +128,7 @@ def _switch_on(model: nn.Module, session: Session, switched_on: contextlib.ExitS
 
 
 def _hooks(module: nn.Module, session: Session) -> list[Any]:
-    """Tell the session when a module begins and ends. Ours come first, so that they see what the caller gave."""
+    """Tell the session when a module begins and when it ends, or fails."""
 
     def begins(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         session.enter(module, args, kwargs)

@@ -114,6 +114,14 @@ class Session:
             self._pieces.clear()
             self._tracer.forget()
 
+    def finish(self) -> None:
+        """Let go of what belongs to the model: its masks, and what it was given."""
+        self._stack.clear()
+        self._pieces.clear()
+        self._open.clear()
+        self._tracer.forget()
+        self._reader = MaskReader()
+
     def _watching(self) -> bool:
         """Whether what happens now is the model's own forward pass, in the thread that captures it."""
         if not self._stack or threading.get_ident() != self._thread:
