@@ -72,10 +72,10 @@ class Rounded:
 def rounded_to_half(x: Tensor) -> Rounded:
     """Half precision, scaled by a power of two so that no number is too large and few are too small.
 
-    The scaling itself is exact: only the 11 bits of a half remain of each number, whatever its size.
+    The scaling itself is exact: what remains of each number are the 11 bits of a half.
 
-    >>> rounded_to_half(torch.tensor([1e30, -3e29])).numbers().tolist()
-    [1.0000...e+30, -3.0...e+29]
+    >>> rounded_to_half(torch.tensor([2.0**-100, -3 * 2.0**-101])).numbers().tolist() == [2.0**-100, -3 * 2.0**-101]
+    True
     """
     wide = x.detach().cpu().double()
     finite = wide[torch.isfinite(wide)]
