@@ -496,6 +496,7 @@ def test_a_second_pass_is_a_second_record():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # from within torch, while it compiles
 def test_a_compiled_model():
     torch.manual_seed(0)
     model = nn.TransformerEncoderLayer(M, H, batch_first=True).eval()
