@@ -74,10 +74,11 @@ def _product(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: flo
     if mask is not None and mask.ndim == 3 and q.ndim == 3:  # (b,q,k) for (b,n,d)
         mask = mask[:, None]
     q, k = _four(q.detach()), _four(k.detach())
-    lead = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])  # batches; heads may be grouped
-    if mask is not None and mask.ndim > 4:
-        mask = mask.expand(*lead, *mask.shape[-3:]).flatten(0, -4)
-    q, k = (x.expand(*lead, *x.shape[-3:]).flatten(0, -4) for x in (q, k))  # (b,h,n,d)
+    if q.ndim != 4 or q.shape[0] != k.shape[0] or (mask is not None and mask.ndim > 4):
+        lead = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])  # batches; heads may be grouped
+        q, k = (x.expand(*lead, *x.shape[-3:]).flatten(0, -4) for x in (q, k))  # (b,h,n,d)
+        if mask is not None and mask.ndim > 4:
+            mask = mask.expand(*lead, *mask.shape[-3:]).flatten(0, -4)
     if k.shape[1] > q.shape[1]:  # one head of queries that torch broadcasts
         q = q.expand(-1, k.shape[1], -1, -1)
     b, h, queries, _ = q.shape

@@ -15,7 +15,7 @@ from regard import core
 from regard.capture.budget import Budget
 from regard.capture.building import Naming
 from regard.capture.modes import Functions, Operations
-from regard.capture.names import module_names
+from regard.capture.names import may_attend, named_modules
 from regard.capture.recording import Recording
 from regard.capture.session import Session
 from regard.capture.tokens import as_labels, as_speller
@@ -76,7 +76,8 @@ def capture(
         "device": None if device is None else torch.device(device),
     }
     naming = Naming(as_speller(tokenizer), as_labels("tokens", tokens), as_labels("key_tokens", key_tokens))
-    Budget(memory)  # a wrong number is refused here
+    if memory is not None:
+        Budget(memory)  # a wrong number is refused here
     return Capture(model, options, naming, memory)
 
 
@@ -85,14 +86,16 @@ class Capture:
 
     def __init__(self, model: nn.Module, options: dict[str, Any], naming: Naming, memory: int | None):
         self.model, self._options, self._naming, self._memory = model, options, naming, memory
+        self._modules = named_modules(_unwrapped(model))
         self._active: tuple[contextlib.ExitStack, Session] | None = None
 
     def __enter__(self) -> Recording:
         if self._active is not None:
             raise CaptureError("this capture is active already: make another with capture(model)")
-        session = Session(_unwrapped(self.model), budget=Budget(self._memory), **self._options)
+        model = _unwrapped(self.model)
+        session = Session(self._modules, budget=Budget(self._memory), **self._options)
         with contextlib.ExitStack() as switched_on:
-            _switch_on(self.model, session, switched_on)
+            _switch_on([m for m in self._modules if m is model or may_attend(m)], session, switched_on)
             self._active = (switched_on.pop_all(), session)
         return Recording._of(self, session, self._naming)
 
@@ -111,10 +114,8 @@ class Capture:
             raise nothing_found(self.model, session)
 
 
-def _switch_on(model: nn.Module, session: Session, switched_on: contextlib.ExitStack) -> None:
-    for module in _unwrapped(model).modules():
-        if isinstance(module, torch.jit.ScriptModule):
-            continue
+def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextlib.ExitStack) -> None:
+    for module in modules:
         for handle in _hooks(module, session):
             switched_on.callback(handle.remove)
     fast = torch.backends.mha.get_fastpath_enabled()
@@ -186,7 +187,7 @@ def _as_layers(layers: int | Iterable[int] | slice | None) -> Any:
 
 
 def _as_modules(model: nn.Module, wanted: list[Wanted]) -> list[Wanted]:
-    known = list(module_names(_unwrapped(model)).values())
+    known = list(named_modules(_unwrapped(model)).values()) if wanted else []
     for one in wanted:
         if isinstance(one, str) and one not in known:
             raise UnknownNameError("modules", one, known)

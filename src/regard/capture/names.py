@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
 
-__all__ = ["Frame", "LayerNumbers", "module_names"]
-
-# Modules that stand inside an attention without being it.
-_PLAIN = (nn.Softmax, nn.Dropout, nn.Identity, nn.Linear, nn.LayerNorm)
+__all__ = ["Frame", "LayerNumbers", "may_attend", "named_modules"]
 
 
 @dataclass
@@ -34,15 +33,15 @@ class Frame:
             self._arguments = _by_name(self.module, self.args, self.kwargs)
         return self._arguments
 
-    @property
-    def plain(self) -> bool:
-        """Whether this is a part of attentions rather than one."""
-        return isinstance(self.module, _PLAIN)
+
+@functools.lru_cache(maxsize=1024)
+def _signature(kind: type[nn.Module]) -> inspect.Signature:
+    return inspect.signature(kind.forward)
 
 
 def _by_name(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
     try:
-        bound = inspect.signature(type(module).forward).bind_partial(module, *args, **kwargs)
+        bound = _signature(type(module)).bind_partial(module, *args, **kwargs)
         bound.apply_defaults()  # an argument that was offered and not used says something too
     except (TypeError, ValueError):  # a forward that was put in later, with arguments of its own
         return {f"argument {n}": x for n, x in enumerate(args)} | kwargs
@@ -57,9 +56,17 @@ def _by_name(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> dict[str
     return flat
 
 
-def module_names(model: nn.Module) -> dict[int, str]:
-    """The name of each module by its identity; the model itself goes by the name of its class."""
-    return {id(module): name or type(model).__name__ for name, module in model.named_modules()}
+def may_attend(module: nn.Module) -> bool:
+    """Whether a module is worth watching: not one of torch's own that has no others inside, such as a Linear."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return False  # runs outside of Python
+    own = not type(module).__module__.startswith("torch.nn.modules")
+    return own or bool(module._modules) or isinstance(module, nn.Conv2d | nn.MultiheadAttention)
+
+
+def named_modules(model: nn.Module) -> dict[nn.Module, str]:
+    """The modules of a model and their names; the model itself goes by the name of its class."""
+    return {module: name or type(model).__name__ for name, module in model.named_modules()}
 
 
 class LayerNumbers:
@@ -107,6 +114,7 @@ class LayerNumbers:
         return numbers[0] if len(numbers) == 1 else members.index(name)
 
 
+@functools.lru_cache(maxsize=8192)
 def _family(name: str) -> str:
     return re.sub(r"(?<![^.])\d+(?![^.])", "*", name)
 

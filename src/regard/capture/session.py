@@ -16,7 +16,7 @@ from regard.capture.budget import Budget, in_words
 from regard.capture.calls import Attended, read_function, read_operation
 from regard.capture.kinds import is_attention, is_cross
 from regard.capture.masks import MaskReader, Reading
-from regard.capture.names import Frame, LayerNumbers, module_names
+from regard.capture.names import Frame, LayerNumbers
 from regard.capture.own import own_attended
 from regard.capture.strands import Ids, Piece, Strand
 from regard.capture.tokens import ids_in, without_words
@@ -38,6 +38,8 @@ _FUSED = {
     if hasattr(torch.ops.aten, name)
 }
 _GIVES_LSE = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default  # in natural units, unpadded
+# By identity: operators are there once and for ever, and hashing them takes longer than all the rest.
+_ROLES = {id(op): "fused" for op in _FUSED} | {id(op): "softmax" for op in SOFTMAXES}
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
 
 
@@ -46,7 +48,7 @@ class Session:
 
     def __init__(
         self,
-        model: nn.Module,
+        names: dict[nn.Module, str],
         *,
         layers: Collection[int] | None,
         heads: list[int] | None,
@@ -54,7 +56,7 @@ class Session:
         device: torch.device | None,
         budget: Budget,
     ):
-        self.names = module_names(model)
+        self.names = names
         self.layers, self.heads, self.modules, self.device, self.budget = (
             layers,
             heads,
@@ -76,7 +78,8 @@ class Session:
         self._open: dict[tuple[str, int], Strand] = {}
         self._numbers = LayerNumbers(list(self.names.values()))
         self._reader = MaskReader()
-        self._tracer = Tracer({p.untyped_storage().data_ptr() for p in model.parameters()})
+        parameters = (p for module in names for p in module._parameters.values() if p is not None)
+        self._tracer = Tracer({p.untyped_storage().data_ptr() for p in parameters})
         self._patches: list[tuple[int, int]] = []
         self._pending: list[Attended] | None = None  # the call of F.scaled_dot_product_attention under way
         self._own: list[Any] | None = None  # what torch's kernel returned inside a call of ours
@@ -92,7 +95,7 @@ class Session:
         if not self._stack:
             self.steps += 1
             self._patches = []
-        self._stack.append(Frame(module, self.names[id(module)], args, kwargs, first=len(self._pieces)))
+        self._stack.append(Frame(module, self.names[module], args, kwargs, first=len(self._pieces)))
 
     def leave(self, module: nn.Module, result: object) -> None:
         """A module has ended, or failed."""
@@ -129,8 +132,8 @@ class Session:
         return torch._C._current_graph_task_id() == -1  # not a pass repeated for the gradient
 
     def _attention(self) -> Frame:
-        """The innermost module that may be called an attention."""
-        return next((f for f in reversed(self._stack) if not f.plain), self._stack[-1])
+        """The innermost module that is watched: the attention."""
+        return self._stack[-1]
 
     # ---- what torch is asked to do
 
@@ -175,10 +178,14 @@ class Session:
             if func is _GIVES_LSE:
                 self._own.append(result[1])
             return
-        if func in _FUSED:
+        role = _ROLES.get(id(func))
+        if role == "fused":
             self._fused(func, args, kwargs, result)
         elif self._pending is None and self._stack:
-            self._by_hand(func, args, kwargs, result)
+            if role == "softmax":
+                self._softmax(args, result)
+            else:
+                self._tracer.saw(func, args, kwargs, result)
 
     def _fused(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         given = result if func is _GIVES_LSE else ()
@@ -187,11 +194,8 @@ class Session:
         elif self._watching():
             self.record(read_operation(func, args, kwargs).with_result(given))
 
-    def _by_hand(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
-        """Products and softmaxes outside of torch's attention functions."""
-        if func not in SOFTMAXES:
-            self._tracer.saw(func, args, kwargs, result)
-            return
+    def _softmax(self, args: tuple, result: Tensor) -> None:
+        """A softmax outside of torch's attention functions."""
         product = self._tracer.of(args[0])
         self._tracer.lose(result)
         if not self._watching() or args[0].ndim < 2:

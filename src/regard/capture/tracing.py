@@ -54,10 +54,11 @@ class Tracer:
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of an operation."""
         found = None
-        if func in _PRODUCTS:
+        if id(func) in _PRODUCTS:
             found = self._product(func, args, kwargs)
         elif self._known and isinstance(result, Tensor):
-            found = _STEPS[func](self, args, kwargs) if func in _STEPS else None
+            step = _STEPS.get(id(func))
+            found = None if step is None else step(self, args, kwargs)
             found = found or self._descendant(args, result)
         if found is not None:
             self._known[result.data_ptr()] = found
@@ -247,8 +248,8 @@ def _kept(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None
     return tracer.of(args[0])
 
 
-_PRODUCTS = {aten.bmm.default, aten.baddbmm.default, aten.mm.default}
-_STEPS: dict[Any, Callable[[Tracer, tuple, dict[str, Any]], Product | None]] = {
+_PRODUCTS = {id(op) for op in (aten.bmm.default, aten.baddbmm.default, aten.mm.default)}
+_FOLLOWED: dict[Any, Callable[[Tracer, tuple, dict[str, Any]], Product | None]] = {
     **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar, aten.mul_.Tensor, aten.mul_.Scalar), _scaled),
     **dict.fromkeys((aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar), _divided),
     **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), _added),
@@ -264,3 +265,4 @@ _STEPS: dict[Any, Callable[[Tracer, tuple, dict[str, Any]], Product | None]] = {
     aten.where.self: _chosen,
     **dict.fromkeys((aten._to_copy.default, aten.clone.default), _kept),
 }
+_STEPS = {id(op): step for op, step in _FOLLOWED.items()}  # operators are there once, and slow to hash
