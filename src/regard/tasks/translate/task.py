@@ -31,6 +31,7 @@ class TranslationTask:
 
     def __init__(self, settings: TranslationSettings, data: TranslationData):
         self.settings, self.data = settings, data
+        self.fingerprint = data.train.manifest.get("fingerprint", "")
         chosen = {source for source, _ in data.valid[: settings.validate_sentences]}
         self.valid = [pair for pair in data.valid if pair[0] in chosen]  # with all references of a sentence
         self.valid_data = PairData.in_memory(self.valid, data.source, data.target, deduplicate=False)
@@ -87,6 +88,7 @@ class TranslationTask:
             self.data.target,
             source_language=s.source_language,
             target_language=s.target_language,
+            extra={"max_tokens": s.max_tokens},
         )
         translator.save(folder, results=results)
         numbers = tuple((name, f"{value:.4g}") for name, value in results.items())
