@@ -48,7 +48,7 @@ def _lines(translator: Translator, settings: TranslationSettings | None, facts: 
         lines += ["## Training", "", "```sh", command, "```", ""]
     if facts.results:
         lines += ["## Results", "", "| measured on | result |", "|---|---|"]
-        lines += [f"| {what} | {result} |" for what, result in facts.results] + [""]
+        lines += [f"| {_cell(what)} | {_cell(result)} |" for what, result in facts.results] + [""]
     if facts.notes:
         lines += ["## Limits", "", facts.notes, ""]
     if facts.samples:
