@@ -420,3 +420,11 @@ def test_completion_is_offered():
     result = run(_REGARD_COMPLETE="source_bash")
     assert "complete" in result.stdout
     assert "regard" in result.stdout
+
+
+def test_translating_does_not_load_the_compiler(model):
+    """It takes longer to load than everything else together: a sentence from a cold shell would wait for it."""
+    told = "import sys, atexit; atexit.register(lambda: print('torch._dynamo' in sys.modules))"
+    code = f"{told}; from regard.cli import main; main()"
+    result = run("translate", "--model", str(model), "A dog.", code=code)
+    assert result.stdout.splitlines()[-1] == "False", result.stderr
