@@ -226,10 +226,12 @@ def test_train_translate_and_evaluate(tmp_path):
     shown = run_here("evaluate", "translate", "--model", "run", "--limit", "5", cwd=tmp_path).stdout
     for part in ("BLEU", "chrF", "AER", "by the diagonal", "BLEU by words of the source"):
         assert part in shown
-    words = ["--limit", "20", "--compare", "run", "--save-lengths", "lengths.png"]
+    words = ["--limit", "20", "--compare", "run/best", "--save-lengths", "lengths.png"]
     shown = run_here("evaluate", "translate", "--model", "run", *words, cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert "+0.00" in shown.stdout  # beside itself
+    twice = run_here("evaluate", "translate", "--model", "run", "--compare", "run", cwd=tmp_path)
+    assert_one_line(twice, 2, "--compare: run is named twice")
     assert (tmp_path / "lengths.png").read_bytes().startswith(b"\x89PNG")
     again = run_here("train", "translate", *SMALL, "--steps", "4", "--out", "run", cwd=tmp_path)
     assert_one_line(again, 1, "holds a run already", "--resume")

@@ -75,7 +75,7 @@ def translate(
     """
     from regard.decoding import DecodingOptions
 
-    _check_files(data, target_data, links, choose_links, (out, save_lengths), compare)
+    _check_files(data, target_data, links, choose_links, (out, save_lengths), model, compare)
     options = DecodingOptions(beams=beams, length_penalty=length_penalty, coverage_penalty=coverage_penalty)
     translator = load_translator(model, source, to, device)
     others = {name: load_translator(name, None, None, device) for name in compare or []}
@@ -99,6 +99,7 @@ def _check_files(
     links: Path | None,
     choose_links: Path | None,
     written: tuple[Path | None, Path | None],
+    model: str | None,
     compare: list[str] | None,
 ) -> None:
     """Refuse what would be of no use, and find out now what could not be written later."""
@@ -112,6 +113,10 @@ def _check_files(
     if links and not data and (any(written) or compare):
         fix = "leave out --out, --compare and --save-lengths"
         raise ArgumentError("links", "without data nothing is translated", fix)
+    named = [model, *(compare or [])]
+    for name in named:
+        if named.count(name) > 1:
+            raise ArgumentError("compare", f"{name} is named twice")
     for path in written:
         if path is not None:
             check_writable(path)
