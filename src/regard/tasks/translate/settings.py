@@ -10,12 +10,12 @@ from regard.errors import ArgumentError, UnknownArgumentError, UnknownNameError,
 __all__ = ["DEFAULTS", "EMBEDDED", "MODELS", "TranslationSettings", "setting", "with_defaults"]
 
 MODELS = ("transformer", "seq2seq")
-EMBEDDED = 100_000  # sentences of the embedded corpus, where there is no other data
+EMBEDDED = 50_000  # sentences of the embedded corpus, where there is no other data
 
 # What is trained when no data is named: a model that learns the embedded corpus in some minutes.
 DEFAULTS: dict[str, Any] = {
     "embedded": EMBEDDED,
-    "vocabulary_size": 2000,
+    "vocabulary_size": 4000,
     "width": 128,
     "heads": 4,
     "encoder_layers": 2,
@@ -23,10 +23,12 @@ DEFAULTS: dict[str, Any] = {
     "feed_forward": 256,
     "dropout": 0.0,
     "label_smoothing": 0.0,
-    "steps": 400,
+    "batch_tokens": 1000,  # small batches: many updates in little time
+    "steps": 1200,
     "learning_rate": 4e-3,
-    "warmup": 100,
-    "average": 0.99,
+    "warmup": 150,
+    "average": 0.995,
+    "validate_sentences": 200,
 }
 
 
