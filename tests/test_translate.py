@@ -14,6 +14,7 @@ from regard.decoding import DecodingOptions, Hypothesis
 from regard.errors import ArgumentError, FileError, RegardError
 from regard.models import Seen, Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
 from regard.tasks.translate import (
+    Translation,
     TranslationSettings,
     Translator,
     align,
@@ -135,7 +136,7 @@ def test_unknown_words_are_copied_from_the_source_word_looked_at_most(monkeypatc
     monkeypatch.setattr(translator, "_decoded", lambda *_: [[Hypothesis(target_ids, -1.0, -1.0, True)]])
     (one,) = translator.translate([source])
     assert one.text == "Zorglub sees"
-    assert [one.text[a:b] for a, b in one.target_spans] == ["Zorglub", "sees"]
+    assert [one.text[a:b] for a, b in translator.target_spans(one)] == ["Zorglub", "sees"]
     found = align(translator, one)
     np.testing.assert_array_equal(found.weights, [[0, 1, 0], [0, 0, 1]])  # each word under its own name
 
@@ -148,6 +149,15 @@ def test_a_copied_word_that_the_vocabulary_knows_keeps_its_place(monkeypatch):
     monkeypatch.setattr(translator, "_looked_at", lambda *_: ["?", "dog", "?"])
     text, spans = translator._readable("x", [], [*words.encode("the"), words.unk, *words.encode("sees")])
     assert (text, spans) == ("the dog sees", [(0, 3), (4, 7), (8, 12)])
+
+
+def test_tokens_are_found_in_the_text_also_when_words_are_cut_unusually(translator):
+    letters = [translator.target.encode(letter)[0] for letter in "The"]  # the vocabulary has it whole
+    text = translator.target.decode(letters)
+    assert translator.target.encode(text) != letters
+    spans = translator.target_spans(Translation("x", text, 0.0, [], letters))
+    assert "".join(text[a:b] for a, b in spans) == text.replace(" ", "")
+    assert len(spans) == 3
 
 
 def test_long_texts_are_cut_where_the_model_was_trained_to(translator):

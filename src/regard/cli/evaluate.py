@@ -74,17 +74,19 @@ def translate(
     Pairs with the same source are references of one sentence.
     """
     from regard.decoding import DecodingOptions
+    from regard.files import check_writable
 
-    _check_files(data, target_data, links, choose_links, (out, save_lengths), model, compare)
+    _check_use(data, target_data, links, choose_links, out or save_lengths or compare)
+    for path in (out, save_lengths):
+        if path is not None:
+            check_writable(path)
     options = DecodingOptions(beams=beams, length_penalty=length_penalty, coverage_penalty=coverage_penalty)
     translator = load_translator(model, source, to, device)
-    others = {name: load_translator(name, None, None, device) for name in compare or []}
-    _check_languages(translator, others)
+    named = _with_others(model or "model", translator, compare or [], device)
     values: dict[str, Any] = {}
     if links is None or data is not None:
         reading = {"columns": columns, "format": format, "split": split}
         pairs = _first(_pairs(translator, data, target_data, limit, reading), limit)
-        named = {model or "model": translator, **others}
         found = _measured(named, pairs, options, lowercase)
         values.update(_compared(found))
         _write_results(found, pairs, out, save_lengths)
@@ -93,43 +95,37 @@ def translate(
     typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _report(values))
 
 
-def _check_files(
-    data: str | None,
-    target_data: str | None,
-    links: Path | None,
-    choose_links: Path | None,
-    written: tuple[Path | None, Path | None],
-    model: str | None,
-    compare: list[str] | None,
+def _check_use(
+    data: str | None, target_data: str | None, links: Path | None, choose_links: Path | None, translated: Any
 ) -> None:
-    """Refuse what would be of no use, and find out now what could not be written later."""
+    """Refuse what would be of no use; ``translated`` is anything that needs translations."""
     from regard.errors import ArgumentError
-    from regard.files import check_writable
 
     if target_data and not data:
         raise ArgumentError("target_data", "given without data", "name the source side with --data")
     if choose_links and data and not links:
         raise ArgumentError("choose_links", "of no use without gold links to measure", "add --links")
-    if links and not data and (any(written) or compare):
+    if links and not data and translated:
         fix = "leave out --out, --compare and --save-lengths"
         raise ArgumentError("links", "without data nothing is translated", fix)
-    named = [model, *(compare or [])]
-    for name in named:
-        if named.count(name) > 1:
-            raise ArgumentError("compare", f"{name} is named twice")
-    for path in written:
-        if path is not None:
-            check_writable(path)
 
 
-def _check_languages(translator: Translator, others: dict[str, Translator]) -> None:
+def _with_others(
+    model: str, translator: Translator, compare: list[str], device: str | None
+) -> dict[str, Translator]:
+    """The model and those to compare it with, by name; all have to translate between the same languages."""
     from regard.errors import ArgumentError
 
-    own = (translator.source_language, translator.target_language)
-    for name, one in others.items():
-        if (one.source_language, one.target_language) != own:
-            told = f"{name} translates {one.source_language} to {one.target_language}, the model {own[0]} to {own[1]}"
+    named, own = {model: translator}, (translator.source_language, translator.target_language)
+    for name in compare:
+        if name in named:
+            raise ArgumentError("compare", f"{name} is named twice")
+        one = named[name] = load_translator(name, None, None, device)
+        theirs = (one.source_language, one.target_language)
+        if theirs != own:
+            told = f"{name} translates {theirs[0]} to {theirs[1]}, the model {own[0]} to {own[1]}"
             raise ArgumentError("compare", told)
+    return named
 
 
 def _pairs(

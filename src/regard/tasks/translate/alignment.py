@@ -106,7 +106,7 @@ def _word_weights(
     seen = translator.forced(sources, targets)
     for b, pair in enumerate(pairs):
         columns = words_of_tokens(translator.source.spans(pair.source), pair.source_words)
-        spans = written.target_spans if written else translator.target.spans(pair.target)
+        spans = translator.target_spans(written) if written else translator.target.spans(pair.target)
         rows = words_of_tokens(spans, pair.target_words)
         shape = (len(pair.target_words), len(pair.source_words))
         yield [

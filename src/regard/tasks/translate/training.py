@@ -86,7 +86,7 @@ def _without_stdin(settings: TranslationSettings, folder: Path, processes: Proce
     def keep() -> None:
         refuse_a_run(folder)
         make_folder(folder)
-        write_atomically(path, lambda part: _copy_stdin(part))
+        write_atomically(path, _copy_stdin)
 
     processes.on_first(keep)
     return replace(settings, data=str(path))
@@ -123,10 +123,7 @@ def settings_of_run(folder: str | Path, changes: dict[str, Any] | None = None) -
         raise FileError(f"{folder}: there is no run to resume here ({SETTINGS} is missing)")
     kept = read_json(path)
     changes = dict(changes or {})
-    if changes.keys() & {
-        "steps",
-        "epochs",
-    }:  # they say the same thing: one of them takes the place of the other
+    if "steps" in changes or "epochs" in changes:  # both say how long: one takes the place of the other
         kept = {**kept, "steps": None, "epochs": None}
     for name, value in changes.items():
         if name not in CHANGEABLE and kept.get(name) != value:

@@ -38,7 +38,7 @@ class Translation:
     score: float
     source_ids: list[int]
     target_ids: list[int]
-    target_spans: tuple[Span, ...] = ()  # where each target token stands in the text
+    copied_spans: tuple[Span, ...] = ()  # of the target tokens, where unknown words were copied into the text
     alternatives: tuple[tuple[str, float], ...] = ()
     parts: tuple[Translation, ...] = ()  # of a long text, which is translated piece by piece
 
@@ -166,19 +166,24 @@ class Translator:
         return Translation(text, words, best.score, ids, best.tokens, tuple(spans), others)
 
     def _readable(self, source: str, source_ids: list[int], target_ids: list[int]) -> tuple[str, list[Span]]:
-        """The text and where its tokens are; what the vocabulary has no word for is copied from the source."""
-        text = self.target.decode(target_ids)
-        unknown = self.target.unk is not None and self.target.unk in target_ids
-        if not (unknown and self.attends):
-            if self.target.encode(text) == target_ids:
-                return text, self.target.spans(text)
-            return _spelled(self._pieces_of(target_ids))
+        """The text; what the vocabulary has no word for is copied from the source, and then where the tokens are."""
+        if self.target.unk is None or self.target.unk not in target_ids or not self.attends:
+            return self.target.decode(target_ids), []
         copied = self._looked_at(source, source_ids, target_ids)
         pieces = [
             piece.replace(UNKNOWN_SIGN, copied[place]) if number == self.target.unk else piece
             for place, (number, piece) in enumerate(zip(target_ids, self._pieces_of(target_ids), strict=True))
         ]
         return _spelled(pieces)
+
+    def target_spans(self, translation: Translation) -> list[Span]:
+        """Where each target token stands in the text; a model may cut words as its vocabulary would not."""
+        text, ids = translation.text, translation.target_ids
+        if translation.copied_spans:
+            return list(translation.copied_spans)
+        if self.target.encode(text) == ids:
+            return self.target.spans(text)
+        return _spelled(self._pieces_of(ids))[1]
 
     def _pieces_of(self, ids: list[int]) -> list[str]:
         """What each token adds to the text; a character of several tokens comes with the last of them."""
