@@ -15,16 +15,15 @@ from regard.decoding import DecodingOptions
 from regard.tasks.translate import Translator
 from regard.text import PairData, read_lines
 
-UPDATES = 120
 REPORT = 20  # updates between two lines of its log
 
 
-def bench_joey(python: str, folder: Path, data: Path, size: dict[str, int]) -> list[Line]:
-    """Training, then beam-5 translation of the test set, of both."""
+def bench_joey(python: str, folder: Path, data: Path, size: dict[str, int], steps: int) -> list[Line]:
+    """Training, then beam-5 translation of the test set, of both, after as many updates."""
     work = folder / "joey"
     work.mkdir(exist_ok=True)
     translator = Translator.load(folder / "best")
-    config = _prepare(work, folder, translator, data, size)
+    config = _prepare(work, folder, translator, data, size, steps)
     _run(python, "train", config, "--skip-test")
     log = (work / "model" / "train.log").read_text(encoding="utf-8")
     speeds = [float(found) for found in re.findall(r"Tokens per Sec:\s+(\d+)", log)]
@@ -38,13 +37,20 @@ def bench_joey(python: str, folder: Path, data: Path, size: dict[str, int]) -> l
 def _translation(python: str, config: Path, work: Path, translator: Translator, data: Path) -> Line:
     texts = list(read_lines(str(data / "test_2016_flickr.de.gz")))
     began = time.perf_counter()
-    translator.translate(texts, DecodingOptions(beams=5))
+    found = translator.translate(texts, DecodingOptions(beams=5))
     mine = time.perf_counter() - began
+    _write_side(work / "mine.txt", [one.target_ids for one in found])
     _run(python, "test", config, "-o", str(work / "out"))
     log = (work / "model" / "test.log").read_text(encoding="utf-8")
-    theirs = max(float(found) for found in re.findall(r"Generation took ([\d.]+)\[sec\]", log))
-    detail = f"({len(texts) / mine:.1f} sentences/s against {len(texts) / theirs:.1f})"
+    theirs = float(re.findall(r"Generation took ([\d.]+)\[sec\]", log)[-1])  # the validation set comes before
+    words = [_words(path) for path in (work / "mine.txt", work / "out.test")]
+    speeds = f"{len(texts) / mine:.1f} sentences/s against {len(texts) / theirs:.1f}"
+    detail = f"({speeds}; {words[0]} and {words[1]} tokens)"
     return at_least("beam 5, test_2016", "JoeyNMT 2.3", theirs / mine, 3.0, detail)
+
+
+def _words(path: Path) -> int:
+    return len(path.read_text(encoding="utf-8").split())
 
 
 def _our_speed(folder: Path) -> float:
@@ -54,7 +60,9 @@ def _our_speed(folder: Path) -> float:
     return sum(speeds) / len(speeds)
 
 
-def _prepare(work: Path, folder: Path, translator: Translator, data: Path, size: dict[str, int]) -> Path:
+def _prepare(
+    work: Path, folder: Path, translator: Translator, data: Path, size: dict[str, int], steps: int
+) -> Path:
     """Write tokens as words, so that its vocabulary is ours, and a configuration of the same model."""
     store = PairData.open(folder / "cache")
     pairs = [store.pair(i) for i in range(len(store))]
@@ -67,7 +75,7 @@ def _prepare(work: Path, folder: Path, translator: Translator, data: Path, size:
     words = ["<unk>", "<pad>", "<s>", "</s>", *(f"t{i}" for i in range(3, len(translator.source)))]
     (work / "vocabulary.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     path = work / "config.yaml"
-    path.write_text(json.dumps(_config(work, size)), encoding="utf-8")  # JSON is YAML
+    path.write_text(json.dumps(_config(work, size, steps)), encoding="utf-8")  # JSON is YAML
     return path
 
 
@@ -76,7 +84,7 @@ def _write_side(path: Path, sequences: Any) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def _config(work: Path, size: dict[str, int]) -> dict[str, Any]:
+def _config(work: Path, size: dict[str, int], steps: int) -> dict[str, Any]:
     side = {"level": "word", "max_length": 128, "lowercase": False, "voc_file": str(work / "vocabulary.txt")}
     part = {
         "type": "transformer",
@@ -122,9 +130,9 @@ def _config(work: Path, size: dict[str, int]) -> dict[str, Any]:
             "scheduling": "warmupinversesquareroot",
             "learning_rate_warmup": 200,
             "epochs": 100,
-            "updates": UPDATES,
+            "updates": steps,
             "logging_freq": REPORT,
-            "validation_freq": UPDATES,
+            "validation_freq": steps,
             "loss": "crossentropy",
             "overwrite": True,
             "num_workers": 0,

@@ -71,7 +71,7 @@ def _copy(theirs: Any, ours: Any) -> None:
     theirs.bias.copy_(ours.bias)
 
 
-def generate(marian: Any, ids: Tensor, mask: Tensor, *, beams: int, limit: int) -> Tensor:
+def generate(marian: Any, ids: Tensor, mask: Tensor, *, beams: int, limit: int, early: bool) -> Tensor:
     """What a user of Hugging Face would call."""
     with torch.no_grad():
         return marian.generate(
@@ -80,6 +80,6 @@ def generate(marian: Any, ids: Tensor, mask: Tensor, *, beams: int, limit: int) 
             num_beams=beams,
             max_new_tokens=limit,
             length_penalty=1.0,
-            early_stopping=False,
+            early_stopping=early,
             bad_words_ids=[[PAD], [BOS]],
         )

@@ -22,6 +22,10 @@ def words(text: str) -> list[str]:
         ("猫坐在垫子上。", list("猫坐在垫子上。")),
         ("  ", []),
         ("a_b", ["a", "_", "b"]),
+        ("cafe\u0301 noir", ["cafe\u0301", "noir"]),
+        ("'chat' qu' l' ami", ["'", "chat", "'", "qu'", "l'", "ami"]),
+        ("3.14 or 1,000.", ["3.14", "or", "1,000", "."]),
+        ("人々", ["人", "々"]),
     ],
 )
 def test_words(text, expected):

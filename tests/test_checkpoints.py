@@ -91,12 +91,20 @@ def test_a_checkpoint_of_the_same_step_takes_the_place(tmp_path):
 
 
 def test_what_a_killed_process_left_is_swept(tmp_path):
+    save(tmp_path, 1)
     for name in (".step-00000001.part", ".step-00000001.999.part", ".step-00000001.old"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "state.json").write_text("{")
-    assert latest_checkpoint(tmp_path) is None
     save(tmp_path, 2)
-    assert [path.name for path in tmp_path.iterdir()] == ["step-00000002"]
+    assert {path.name for path in tmp_path.iterdir()} == {"step-00000001", "step-00000002"}
+
+
+def test_what_a_killed_process_took_away_is_put_back(tmp_path):
+    save(tmp_path, 1)
+    os.rename(tmp_path / "step-00000001", tmp_path / ".step-00000001.old")  # killed before the new one came
+    save(tmp_path, 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"step-00000001", "step-00000002"}
+    assert load_checkpoint(tmp_path / "step-00000001").state["step"] == 1
 
 
 def test_there_is_no_checkpoint_where_there_is_no_folder(tmp_path):

@@ -122,26 +122,61 @@ def test_a_stream_is_answered_line_by_line(model):
 
 def test_a_very_long_line_is_translated_in_pieces(model, tmp_path):
     (tmp_path / "in.txt").write_text("The dog sleeps. " * 100 + "\nA cat.\n", encoding="utf-8")
-    result = translate(model, "--file", str(tmp_path / "in.txt"), "--beams", "1", "--json")
-    lines = [json.loads(line) for line in result.stdout.splitlines()]
-    assert len(lines) == 2
-    assert lines[0]["translation"]
+    words = ["--file", str(tmp_path / "in.txt"), "--beams", "1", "--max-length", "5", "--json", "--attention"]
+    result = translate(model, *words)
+    assert result.returncode == 0, result.stderr
+    first, second = (json.loads(line) for line in result.stdout.splitlines())
+    pieces = [part["source"] for part in first["parts"]]
+    assert " ".join(pieces) == "The dog sleeps. " * 99 + "The dog sleeps."
+    assert all(len(part["attention"]) == len(part["target_words"]) for part in first["parts"])
+    assert second["source_words"] == ["A", "cat", "."]
 
 
 @pytest.mark.parametrize(
-    ("words", "parts"),
+    ("words", "code", "part"),
     [
-        (["x", "--to", "tlh"], ["to: there is no model for English to 'tlh'"]),
-        (["x", "--model", "nowhere"], ["nowhere is neither a folder with a model nor a name"]),
-        (["x", "--beams", "0"], ["beams: expected a whole number of 1 or more, got 0"]),
-        (["x", "--save-attention", "x.gif"], ["expected a .png, .svg, .pdf or .html file, got x.gif"]),
-        (["--file", "missing.txt"], ["missing.txt"]),
-        (["x", "--file", "y"], ["file: given besides sentences"]),
+        (["x", "--to", "tlh"], 2, "--to: there is no model for English to 'tlh'"),
+        (["x", "--model", "nowhere"], 1, "nowhere is neither a folder with a model nor a name"),
+        (["x", "--beams", "0"], 2, "--beams: expected a whole number of 1 or more, got 0"),
+        (["x", "--n-best", "3", "--beams", "2"], 2, "--n-best: 3 of 2 beams cannot be given"),
+        (["x", "--save-attention", "x.gif"], 2, "--save-attention: expected a .png, .svg, .pdf or .html"),
+        (["x", "--save-attention", "no/x.png"], 1, "the folder of no/x.png does not exist"),
+        (["x", "--out", "."], 1, "is a folder"),
+        (["--file", "missing.txt"], 1, "missing.txt"),
+        (["x", "--file", "y"], 2, "--file: given besides sentences"),
+        (["x", "--temperature", "2"], 2, "--temperature: of no use without sampling: add --sample"),
+        (["x", "--sample", "--beams", "2"], 2, "--beams: of no use in sampling"),
+        (["x", "--device", "tpu9"], 2, "--device: 'tpu9' cannot be used"),
+        (["x", "--to", "zh", "--model", "MODEL"], 2, "--to: the model"),
     ],
 )
-def test_errors_of_translate_are_one_line(model, tmp_path, words, parts):
+def test_errors_of_translate_are_one_line(model, tmp_path, words, code, part):
+    words = [str(model) if word == "MODEL" else word for word in words]
     words = words if "--to" in words or "--model" in words else ["--model", str(model), *words]
-    assert_one_line(run_here("translate", *words, cwd=tmp_path), 1, *parts)
+    assert_one_line(run_here("translate", *words, cwd=tmp_path), code, part)
+
+
+def test_lengths_of_a_translation(model):
+    short = translate(model, "A dog.", "--max-length", "3", "--json")
+    long = translate(model, "A dog.", "--min-length", "20", "--max-length", "25", "--json")
+    assert short.returncode == long.returncode == 0, short.stderr + long.stderr
+    assert len(json.loads(short.stdout)["translation"]) < len(json.loads(long.stdout)["translation"])
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(model, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
+    result = translate(model, "A dog.", "--out", str(pipe))
+    assert result.returncode == 0, result.stderr
+    assert reader.communicate(timeout=60)[0].count("\n") == 1
+    assert pipe.is_fifo()
+
+
+def test_nothing_to_read_is_said(model):
+    code = "import sys; sys.stdin = None; from regard.cli import main; main()"
+    result = run("translate", "--model", str(model), code=code)
+    assert_one_line(result, 2, "TEXT: nothing to translate")
 
 
 def test_wrong_encoding_is_told_after_the_lines_before_it(model, tmp_path):
@@ -167,7 +202,12 @@ def test_models_are_listed(model):
     found = {one["name"]: one for one in map(json.loads, result.stdout.splitlines())}
     assert found["random"]["from"] == "en"
     assert found["random"]["to"] == "fr"
-    assert "random" in run_here("models", REGARD_MODELS=str(model.parent)).stdout
+    broken = model.parent / "broken"
+    broken.mkdir(exist_ok=True)
+    (broken / "config.json").write_text('{"task": "translate"}', encoding="utf-8")
+    listed = run_here("models", REGARD_MODELS=str(model.parent)).stdout
+    assert "random" in listed
+    assert "broken" not in listed
 
 
 # ---- train
@@ -186,10 +226,12 @@ def test_train_translate_and_evaluate(tmp_path):
     shown = run_here("evaluate", "translate", "--model", "run", "--limit", "5", cwd=tmp_path).stdout
     for part in ("BLEU", "chrF", "AER", "by the diagonal", "BLEU by words of the source"):
         assert part in shown
-    words = ["--limit", "20", "--compare", "run", "--save-lengths", "lengths.png"]
+    words = ["--limit", "20", "--compare", "run/best", "--save-lengths", "lengths.png"]
     shown = run_here("evaluate", "translate", "--model", "run", *words, cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert "+0.00" in shown.stdout  # beside itself
+    twice = run_here("evaluate", "translate", "--model", "run", "--compare", "run", cwd=tmp_path)
+    assert_one_line(twice, 2, "--compare: run is named twice")
     assert (tmp_path / "lengths.png").read_bytes().startswith(b"\x89PNG")
     again = run_here("train", "translate", *SMALL, "--steps", "4", "--out", "run", cwd=tmp_path)
     assert_one_line(again, 1, "holds a run already", "--resume")
@@ -213,20 +255,38 @@ def test_options_from_a_file_and_the_line_wins(tmp_path, suffix):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "parts"),
+    ("name", "text", "code", "part"),
     [
-        ("o.toml", "widht = 3", ["widht", "did you mean 'width'"]),
-        ("o.toml", "width = 'x'", ["width: expected int, got 'x'"]),
-        ("o.toml", "width = = 3", ["not valid TOML"]),
-        ("o.yaml", "a: [1", ["not valid YAML"]),
-        ("o.yaml", "- 1", ["expected names and values"]),
-        ("o.ini", "", ["expected a .yaml, .toml or .json file"]),
+        ("o.toml", "widht = 3", 1, "widht: not an option of this command (o.toml): did you mean 'width'"),
+        ("o.toml", "width = 'x'", 2, "--width"),
+        ("o.toml", "width = [1, 2]", 2, "--width: expected one value, got [1, 2]"),
+        ("o.toml", "lowercase = 3", 2, "--lowercase: expected true or false, got 3"),
+        ("o.toml", "width = = 3", 1, "not valid TOML"),
+        ("o.yaml", "a: [1", 1, "not valid YAML"),
+        ("o.yaml", "- 1", 1, "expected names and values"),
+        ("o.ini", "", 2, "expected a .yaml, .toml or .json file"),
     ],
 )
-def test_bad_option_files(tmp_path, name, text, parts):
+def test_bad_option_files(tmp_path, name, text, code, part):
     (tmp_path / name).write_text(text, encoding="utf-8")
-    assert_one_line(run_here("train", "translate", "--options", name, cwd=tmp_path), 1, *parts)
+    assert_one_line(run_here("train", "translate", "--options", name, cwd=tmp_path), code, part)
     assert not (tmp_path / "runs").exists()
+
+
+def test_any_command_takes_an_option_file(model, tmp_path):
+    (tmp_path / "empty.yaml").write_text("", encoding="utf-8")
+    (tmp_path / "o.yaml").write_text(
+        f"model: {model}\nbeams: 1\nmax-length: 2\njson: true\nlength_penalty: 1e-1\n", encoding="utf-8"
+    )
+    words = ["translate", "A dog.", "--options", "o.yaml", "--options=empty.yaml"]
+    result = run_here(*words, "--max-length", "3", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["source"] == "A dog."
+    (tmp_path / "p.toml").write_text('result = ["a=1", "b=2"]\nout = "small"\n', encoding="utf-8")
+    packed = run_here("pack", str(model), "--options", "p.toml", cwd=tmp_path)
+    assert packed.returncode == 0, packed.stderr
+    assert "| b | 2 |" in (tmp_path / "small" / "README.md").read_text(encoding="utf-8")
+    assert_one_line(run_here("translate", "x", "--options"), 2, "--options: which file?")
 
 
 @pytest.mark.parametrize(
@@ -240,11 +300,91 @@ def test_bad_option_files(tmp_path, name, text, parts):
     ids=["unequal counts", "empty sides", "one column", "no file"],
 )
 def test_bad_data_is_told_and_leaves_no_checkpoint(tmp_path, files, words, parts):
-    for name, text in files.items():
+    for name, text in {**files, "valid.tsv": "a dog\tun chien\n"}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    result = run_here("train", "translate", *words, "--valid", words[1], "--steps", "1", cwd=tmp_path)
+    result = run_here("train", "translate", *words, "--valid", "valid.tsv", "--steps", "1", cwd=tmp_path)
     assert_one_line(result, 1, *parts)
     assert not (tmp_path / "runs" / "translate" / "checkpoints").exists()
+
+
+PAIRS = [(triple.english.text, triple.french.text) for triple in generate(60, seed=5)]
+
+
+@pytest.fixture
+def pair_files(tmp_path):
+    for name, pairs in (("train.tsv", PAIRS[:50]), ("valid.tsv", PAIRS[50:])):
+        text = "".join(f"{source}\t{target}\n" for source, target in pairs)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_training_on_standard_input_and_going_on(pair_files):
+    words = ["train", "translate", "--data", "-", "--valid", "valid.tsv", *SMALL[2:], "--out", "run"]
+    command = [sys.executable, "-c", "from regard.cli import main; main()", *words, "--steps", "2"]
+    doubled = (pair_files / "train.tsv").read_text(encoding="utf-8") + "x\t\n"
+    done = subprocess.run(
+        command, cwd=pair_files, input=doubled, capture_output=True, text=True, encoding="utf-8", timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "left out of the data: 1 with an empty side" in done.stderr
+    resumed = run_here("train", "translate", "--resume", "--steps", "3", "--out", "run", cwd=pair_files)
+    assert resumed.returncode == 0, resumed.stderr
+
+
+def test_evaluation_on_files(model, pair_files):
+    pairs = [PAIRS[0], PAIRS[1], PAIRS[0], PAIRS[2]]
+    text = "".join(f"{target}\t{source}\n" for source, target in pairs)
+    (pair_files / "test.txt").write_text(text, encoding="utf-8")
+    words = [
+        "evaluate",
+        "translate",
+        "--model",
+        str(model),
+        "--data",
+        "test.txt",
+        "--columns",
+        "1,0",
+        "--json",
+    ]
+    found = run_here(*words, "--out", "out.txt", "--beams", "1", cwd=pair_files)
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout)["sentences"] == 3  # two pairs are references of one
+    lines = (pair_files / "out.txt").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 4
+    assert lines[0] == lines[2]
+    lower = run_here(*words, "--lowercase", "--beams", "1", "--limit", "2", cwd=pair_files)
+    values = json.loads(lower.stdout)
+    assert values["sentences"] == 2
+    assert "case:lc" in values["bleu"]["signature"]
+    assert "case:mixed" in json.loads(found.stdout)["bleu"]["signature"]
+
+
+def test_evaluation_of_alignments(model, tmp_path):
+    gold = "the dog sleeps .\tle chien dort .\t0-0 1-1 2-2 3-3\n"
+    (tmp_path / "gold.tsv").write_text(gold * 2, encoding="utf-8")
+    words = ["evaluate", "translate", "--model", str(model), "--links", "gold.tsv", "--json"]
+    kept = json.loads(run_here(*words, cwd=tmp_path).stdout)["alignment"]
+    chosen = json.loads(run_here(*words, "--choose-links", "gold.tsv", cwd=tmp_path).stdout)["alignment"]
+    assert kept["diagonal"] == 0
+    assert chosen["error_rate"] <= kept["error_rate"]
+    assert chosen["sentences"] == 2
+    assert json.loads(run_here(*words, "--limit", "1", cwd=tmp_path).stdout)["alignment"]["sentences"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (["--target-data", "x"], 2, "--target-data: given without data"),
+        (["--data", "x.tsv", "--choose-links", "y"], 2, "--choose-links: of no use without gold links"),
+        (["--links", "x", "--out", "y"], 2, "--links: without data nothing is translated"),
+        (["--limit", "-2"], 2, "--limit"),
+        (["--out", "."], 1, "is a folder"),
+        (["--data", "x.en"], 2, "--format: cannot be told from the name x.en"),
+    ],
+)
+def test_errors_of_evaluate_are_one_line(model, tmp_path, words, code, part):
+    result = run_here("evaluate", "translate", "--model", str(model), *words, cwd=tmp_path)
+    assert_one_line(result, code, part)
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
@@ -282,3 +422,11 @@ def test_completion_is_offered():
     result = run(_REGARD_COMPLETE="source_bash")
     assert "complete" in result.stdout
     assert "regard" in result.stdout
+
+
+def test_translating_does_not_load_the_compiler(model):
+    """It takes longer to load than everything else together: a sentence from a cold shell would wait for it."""
+    told = "import sys, atexit; atexit.register(lambda: print('torch._dynamo' in sys.modules))"
+    code = f"{told}; from regard.cli import main; main()"
+    result = run("translate", "--model", str(model), "A dog.", code=code)
+    assert result.stdout.splitlines()[-1] == "False", result.stderr

@@ -1,6 +1,7 @@
 """The translation task: settings, data, translator, alignments, evaluation, cards."""
 
 import dataclasses
+import itertools
 import json
 from pathlib import Path
 
@@ -8,25 +9,31 @@ import numpy as np
 import pytest
 import torch
 
-from regard.decoding import DecodingOptions
+from regard.analysis import words_of_tokens
+from regard.decoding import DecodingOptions, Hypothesis
 from regard.errors import ArgumentError, FileError, RegardError
-from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
+from regard.models import Seen, Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
 from regard.tasks.translate import (
+    Translation,
     TranslationSettings,
     Translator,
     align,
     evaluate,
     find_translator,
     installed_models,
+    resume_translator,
     settings_of_run,
     train_translator,
+    with_defaults,
 )
-from regard.tasks.translate.alignment import AlignedPair, Reading, all_readings, choose_reading, error_rates
+from regard.tasks.translate import data as data_module
+from regard.tasks.translate.alignment import AlignedPair, all_readings, choose_reading, error_rates
 from regard.tasks.translate.card import everyday_sentences, training_command
 from regard.tasks.translate.data import prepare, training_pairs
 from regard.tasks.translate.evaluation import group_references
 from regard.tasks.translate.gold import diagonal_error_rate, embedded_aligned, read_aligned
 from regard.tasks.translate.packing import pack
+from regard.tasks.translate.reading import Reading
 from regard.text import WordVocabulary, train_vocabulary
 from regard.text.corpus import LEFT_OUT, generate
 
@@ -99,6 +106,7 @@ def test_saving_and_loading(translator, vocabulary, tmp_path):
     texts = [triple.english.text for triple in generate(5, split="test")]
     assert [one.text for one in again.translate(texts)] == [one.text for one in translator.translate(texts)]
     two = Translator(translator.model, vocabulary, WordVocabulary.train(["le chat"], len(vocabulary)))
+    translator.save(tmp_path / "two")  # what another model has left there does no harm
     two.save(tmp_path / "two")
     assert {path.name for path in (tmp_path / "two").iterdir()} >= {"source.json", "target.json"}
     assert Translator.load(tmp_path / "two").target.kind == "word"
@@ -115,17 +123,69 @@ def test_a_folder_that_is_no_translator(translator, tmp_path):
 def test_unknown_words_are_copied_from_the_source_word_looked_at_most(monkeypatch):
     words = WordVocabulary.train(["the dog sees"], 100)
     translator = translator_with(words)
-    source = "the Zorglub sees"
-    ids = words.encode(source)
-    assert ids[1] == words.unk
+    source, target_ids = "the Zorglub sees", [words.unk, *words.encode("sees")]
+    assert words.encode(source)[1] == words.unk
 
-    def looked(source_ids, target_ids):
-        weights = torch.zeros(1, 2, len(target_ids) + 2, len(source_ids) + 1)
+    def looked(sources, targets):
+        weights = torch.zeros(1, 2, len(targets[0]) + 2, len(sources[0]) + 1)
         weights[:, :, 0, 1] = 1.0  # the first word written looks at the unknown one
-        return [type("Seen", (), {"kind": "cross", "weights": weights})()]
+        weights[:, :, 1, 2] = 1.0
+        return [Seen("decoder.0.cross", "cross", 0, weights)]
 
-    monkeypatch.setattr(translator, "attention", looked)
-    assert translator._readable(source, ids, [words.unk, *words.encode("sees")]) == "Zorglub sees"
+    monkeypatch.setattr(translator, "forced", looked)
+    monkeypatch.setattr(translator, "_decoded", lambda *_: [[Hypothesis(target_ids, -1.0, -1.0, True)]])
+    (one,) = translator.translate([source])
+    assert one.text == "Zorglub sees"
+    assert [one.text[a:b] for a, b in translator.target_spans(one)] == ["Zorglub", "sees"]
+    found = align(translator, one)
+    np.testing.assert_array_equal(found.weights, [[0, 1, 0], [0, 0, 1]])  # each word under its own name
+
+
+def test_a_copied_word_that_the_vocabulary_knows_keeps_its_place(monkeypatch):
+    words = WordVocabulary.train(["the dog sees a"], 100)
+    translator = translator_with(words)
+    pieces = translator._pieces_of([*words.encode("the"), words.unk, *words.encode("sees")])
+    assert pieces == ["the", " \ufffd", " sees"]
+    monkeypatch.setattr(translator, "_looked_at", lambda *_: ["?", "dog", "?"])
+    text, spans = translator._readable("x", [], [*words.encode("the"), words.unk, *words.encode("sees")])
+    assert (text, spans) == ("the dog sees", [(0, 3), (4, 7), (8, 12)])
+
+
+def test_tokens_are_found_in_the_text_also_when_words_are_cut_unusually(translator):
+    letters = [translator.target.encode(letter)[0] for letter in "The"]  # the vocabulary has it whole
+    text = translator.target.decode(letters)
+    assert translator.target.encode(text) != letters
+    spans = translator.target_spans(Translation("x", text, 0.0, [], letters))
+    assert "".join(text[a:b] for a, b in spans) == text.replace(" ", "")
+    assert len(spans) == 3
+
+
+def test_long_texts_are_cut_where_the_model_was_trained_to(translator):
+    translator = Translator(translator.model, translator.source, translator.target, extra={"max_tokens": 7})
+    text = "The dog sleeps. " * 3 + "The cat " * 9
+    pieces = translator._pieces(text.strip())
+    assert " ".join(pieces) == text.strip()
+    assert all(len(translator.source.spans(piece)) <= 7 for piece in pieces)
+    (one,) = translator.translate([text], DecodingOptions(beams=2, n_best=2))
+    assert [part.source for part in one.parts] == pieces
+    assert one.text == " ".join(part.text for part in one.parts)
+    assert one.alternatives[0][0] == " ".join(part.alternatives[0][0] for part in one.parts)
+
+
+def test_a_text_without_end_is_cut_in_no_time(translator):
+    words = "The dog sleeps on the sofa and " * 20_000  # was quadratic, and deeper than Python's stack
+    pieces = translator._pieces(words.strip())
+    assert " ".join(pieces) == words.strip()
+
+
+def test_what_is_drawn_for_a_text_depends_on_its_number_alone(translator):
+    options = DecodingOptions(sample=True, seed=3)
+    texts = ["The dog sleeps.", "A cat.", "She gave him the book yesterday.", "A cat."]
+    together = [one.text for one in translator.translate(texts, options)]
+    in_turn = [translator.translate([text], options, first=i)[0].text for i, text in enumerate(texts)]
+    assert together == in_turn
+    assert together[1] != together[3]  # the same sentence, another number
+    assert together != [one.text for one in translator.translate(texts, DecodingOptions(sample=True, seed=4))]
 
 
 # ---- alignments
@@ -144,11 +204,8 @@ def test_both_steps_of_a_reading_are_one_row_apart(translator):
     pair = AlignedPair("A dog.", "Un chien.", ((0, 1), (2, 5), (5, 6)), ((0, 2), (3, 8), (8, 9)))
     seen = translator.attention(translator.source.encode(pair.source), translator.target.encode(pair.target))
     cross = [one.weights[0, 1] for one in seen if one.kind == "cross"][1]  # layer 1, head 1: (t,s)
-    from regard.tasks.translate.alignment import _token_weights
-
-    crosses = [one for one in seen if one.kind == "cross"]
     for after, first in ((False, 0), (True, 1)):
-        found = _token_weights(crosses, Reading(1, 1, after), 0, 3, 2)
+        found = Reading(1, 1, after).weights(seen, 0, 3, 2)
         np.testing.assert_allclose(found, cross[first : first + 3, :2].numpy(), atol=1e-6)
 
 
@@ -162,21 +219,24 @@ def test_the_reading_with_the_lowest_error_is_chosen(translator):
     assert chosen == readings[rates.index(rate)]
 
 
-def test_perfect_attention_has_no_error(monkeypatch, translator):
-    pairs = embedded_aligned(translator, "valid", 20)
-    from regard.tasks.translate import alignment
+def test_perfect_attention_has_no_error(translator, monkeypatch):
+    """Weights on the true links, through the merging of tokens, give exactly those links."""
+    links = frozenset({(1, 0), (0, 1), (2, 2)})
+    pair = AlignedPair(
+        "dog the.", "le chien.", ((0, 3), (4, 7), (7, 8)), ((0, 2), (3, 8), (8, 9)), links, links
+    )
+    columns = words_of_tokens(translator.source.spans(pair.source), pair.source_words)
+    rows = words_of_tokens(translator.target.spans(pair.target), pair.target_words)
 
-    def perfect(translator, pairs, readings, written=None):
-        for pair in pairs:
-            weights = np.zeros((len(pair.target_words), len(pair.source_words)))
-            for i, j in pair.sure:
-                weights[j, i] = 1
-            yield [weights] * len(readings)
+    def perfect(sources, targets):
+        weights = torch.zeros(1, 1, len(targets[0]) + 2, len(sources[0]) + 1)
+        for row, column in itertools.product(range(len(rows)), range(len(columns))):
+            weights[0, 0, row, column] = float((columns[column], rows[row]) in links)
+        return [Seen("decoder.0.cross", "cross", 0, weights)]
 
-    monkeypatch.setattr(alignment, "_word_weights", perfect)
-    (rate,) = error_rates(translator, pairs, [Reading(0)])
-    assert rate < 0.25  # one link a word: words with several sure links lose some
-    assert rate < diagonal_error_rate(pairs)
+    monkeypatch.setattr(translator, "forced", perfect)
+    assert error_rates(translator, [pair], [Reading(0)]) == [0.0]
+    assert diagonal_error_rate([pair]) > 0
 
 
 def test_models_without_attention_say_so(vocabulary):
@@ -222,7 +282,7 @@ def test_evaluation_of_a_translator_that_is_always_right(translator, monkeypatch
     pairs = [(triple.english.text, triple.french.text) for triple in generate(40, split="test")]
     right = dict(pairs)
 
-    def translate(texts, options=None):
+    def translate(texts, options=None, first=0):
         return [dataclasses.replace(translator_answer, source=text, text=right[text]) for text in texts]
 
     (translator_answer,) = translator.translate(["A dog."])
@@ -238,16 +298,92 @@ def test_evaluation_of_a_translator_that_is_always_right(translator, monkeypatch
 # ---- data and training
 
 
-def test_training_data_holds_files_and_embedded_sentences(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    path.write_text("a dog\tun chien\n" * 2 + "a cat\tun chat\n", encoding="utf-8")
-    settings = TranslationSettings(data=str(path), valid=str(path), embedded=5, steps=1, vocabulary_size=300)
+@pytest.fixture
+def files(tmp_path):
+    """Pairs to train on and others to validate on."""
+    train, valid = tmp_path / "train.tsv", tmp_path / "valid.tsv"
+    train.write_text("a dog\tun chien\n" * 2 + "a cat\tun chat\na cow\tune vache\n", encoding="utf-8")
+    valid.write_text("a cat\tun chat\na pig\tun cochon\n", encoding="utf-8")
+    return {"data": str(train), "valid": str(valid), "steps": 1, "vocabulary_size": 300}
+
+
+def test_training_data_holds_files_and_embedded_sentences_but_none_to_validate_on(files, tmp_path):
+    settings = TranslationSettings(**files, embedded=5)
     pairs = list(training_pairs(settings))
-    assert pairs[:3] == [("a dog", "un chien")] * 2 + [("a cat", "un chat")]
+    assert pairs[:3] == [("a dog", "un chien")] * 2 + [("a cow", "une vache")]
     assert len(pairs) == 8
     data = prepare(settings, tmp_path / "run")
     assert len(data.train) == 7  # once each
-    assert data.skipped.duplicates == 1
+    assert (data.train.skipped.duplicates, data.train.skipped.held_out) == (1, 1)
+    assert prepare(settings, tmp_path / "run").train.skipped.held_out == 1  # also from the cache
+
+
+def test_sources_of_a_test_set_can_be_kept_out(files, tmp_path):
+    (tmp_path / "test.tsv").write_text("a cow\tune vache\n", encoding="utf-8")
+    settings = TranslationSettings(**files, exclude=str(tmp_path / "test.tsv"))
+    assert {source for source, _ in training_pairs(settings)} == {"a dog"}
+    (tmp_path / "train.en").write_text("a dog\na cow\n", encoding="utf-8")
+    (tmp_path / "train.fr").write_text("un chien\nune vache\n", encoding="utf-8")
+    (tmp_path / "test.en").write_text("a cow\n", encoding="utf-8")
+    sides = {"data": str(tmp_path / "train.en"), "target_data": str(tmp_path / "train.fr")}
+    settings = TranslationSettings(**{**files, **sides}, exclude=str(tmp_path / "test.en"))
+    assert list(training_pairs(settings)) == [("a dog", "un chien")]
+
+
+def test_a_new_run_learns_its_own_vocabulary(tmp_path):
+    prepare(TranslationSettings(**TINY), tmp_path, learn=True)
+    other = TranslationSettings(**{**TINY, "vocabulary": "word", "lowercase": True})
+    assert prepare(other, tmp_path, learn=True).source.kind == "word"
+    assert prepare(other, tmp_path).source.lowercase
+
+
+def test_a_vocabulary_is_learnt_from_all_parts_of_the_data(monkeypatch):
+    monkeypatch.setattr(data_module, "VOCABULARY_PAIRS", 50)
+    kept = data_module._some([(str(i), "") for i in range(1000)], 0)
+    assert len(kept) == len(set(kept)) == 50
+    assert sum(int(source) >= 500 for source, _ in kept) > 10
+    assert data_module._some([("a", "b")], 0) == [("a", "b")]
+
+
+def test_a_data_set_is_validated_on_its_validation_part(tmp_path):
+    pytest.importorskip("datasets")
+    for part, word in (("train", "dog"), ("validation", "cat"), ("test", "cow")):
+        text = json.dumps({"en": f"a {word}", "fr": f"un {word}"})
+        (tmp_path / f"{part}.jsonl").write_text(text + "\n", encoding="utf-8")
+    name = f"hf:{tmp_path}"
+    settings = TranslationSettings(data=name, valid=name, columns="en,fr", steps=1)
+    assert list(training_pairs(settings)) == [("a dog", "un dog")]
+    assert list(data_module.validation_pairs(settings)) == [("a cat", "un cat")]
+
+
+def test_a_run_does_not_go_on_with_other_data(files, tmp_path):
+    small = {
+        name: value for name, value in TINY.items() if name not in ("embedded", "steps", "vocabulary_size")
+    }
+    settings = TranslationSettings(**files, **small)
+    train_translator(settings, tmp_path / "run", show=False)
+    with open(files["data"], "a", encoding="utf-8") as file:
+        file.write("a hen\tune poule\n")
+    with pytest.raises(FileError, match="the training data is not what the run was started with"):
+        resume_translator(tmp_path / "run", {"steps": 3}, show=False)
+
+
+def test_epochs_and_steps_take_each_others_place_on_resuming(files, tmp_path):
+    small = {
+        name: value for name, value in TINY.items() if name not in ("embedded", "steps", "vocabulary_size")
+    }
+    settings = TranslationSettings(**{**files, "steps": None}, epochs=1.0, **small)
+    train_translator(settings, tmp_path / "run", show=False)
+    assert resume_translator(tmp_path / "run", {"steps": 4}, show=False).step == 4
+    assert settings_of_run(tmp_path / "run").epochs is None
+
+
+@pytest.mark.parametrize("options", [{"heads": 3}, {"positions": "rotery"}, {"warmup": -1}])
+def test_a_model_that_cannot_be_is_refused_before_the_data_is_read(tmp_path, options):
+    settings = TranslationSettings(**{**TINY, **options})
+    with pytest.raises(RegardError, match=next(iter(options))):
+        train_translator(settings, tmp_path / "run", show=False)
+    assert not (tmp_path / "run").exists()
 
 
 def test_without_data_the_embedded_corpus_is_used():
@@ -279,7 +415,9 @@ def test_training_writes_a_translator_that_works(tmp_path, options):
     assert outcome.step == 3
     trained = Translator.load(find_translator(tmp_path))
     (one,) = trained.translate(["The dog sleeps."])
-    assert isinstance(one.text, str)
+    assert one.source_ids == trained.source.encode("The dog sleeps.")
+    assert len(one.target_ids) <= DecodingOptions().limit(len(one.source_ids) + 1)
+    assert trained.longest == settings.max_tokens
     card = (tmp_path / "best" / "README.md").read_text(encoding="utf-8")
     assert "regard train translate" in card
     assert settings_of_run(tmp_path) == settings
@@ -313,6 +451,10 @@ def test_a_resumed_run_keeps_what_defines_it(tmp_path):
         ({"label_smoothing": 1.0}, "label_smoothing: expected a share"),
         ({"batch_tokens": 8}, "batch_tokens: 8 tokens hold no sentence of max_tokens=128"),
         ({"target_data": "x"}, "target_data: given without data"),
+        ({"data": "x", "valid": "x"}, "valid: the same as data: x"),
+        ({"data": "hf:x", "valid": "hf:x", "valid_split": "train"}, "valid: the same as data"),
+        ({"data": "x", "valid": "-"}, "valid: only data can be read from standard input"),
+        ({"validate_sentences": 0}, "validate_sentences: expected 1 or more, got 0"),
     ],
 )
 def test_bad_settings(options, message):
@@ -335,6 +477,11 @@ def test_the_training_command_says_all_that_is_not_default():
     assert training_command(settings) == (
         "regard train translate --data train.tsv --valid v.tsv --no-shared-vocabulary --lowercase --width 64 --steps 7"
     )
+    assert "--data hf:org/set" in training_command(
+        TranslationSettings(data="hf:org/set", valid="v.tsv", steps=7)
+    )
+    plain = TranslationSettings(**with_defaults({"steps": 7, "dropout": 0.1, "width": 256}))
+    assert training_command(plain) == "regard train translate --width 256 --dropout 0.1 --steps 7"
 
 
 def test_packing_halves_the_weights_and_keeps_the_reading(tmp_path):

@@ -9,14 +9,19 @@ from pathlib import Path
 
 from regard.errors import FileError
 
-__all__ = ["make_folder", "sync_folder", "write_atomically"]
+__all__ = ["check_writable", "make_folder", "sync_folder", "write_atomically"]
 
 
 def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, flush it to the disk, and rename it into place."""
+    """Let ``write`` fill a temporary file beside ``path``, flush it to the disk, and rename it into place.
+
+    What is not a file (a pipe, a terminal, /dev/null) is written to as it is: it cannot be replaced.
+    """
     path = Path(path)
-    if not path.parent.is_dir():
-        raise FileError(f"path: the folder of {path} does not exist: make it first")
+    check_writable(path)
+    if path.exists() and not path.is_file():
+        write(path)
+        return
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     except OSError as error:
@@ -32,6 +37,17 @@ def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """See that a file could be written here, before the work that fills it."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileError(f"path: the folder of {path} does not exist: make it first")
+    if path.is_dir():
+        raise FileError(f"path: {path} is a folder: give the name of a file")
+    if not os.access(path if path.exists() and not path.is_file() else path.parent, os.W_OK):
+        raise FileError(f"path: cannot write in {path.parent}: no right to")
 
 
 def make_folder(path: str | os.PathLike) -> None:

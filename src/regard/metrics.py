@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.errors import ArgumentError, MissingExtraError
 
-__all__ = ["Score", "alignment_error_rate", "bleu", "by_length", "chrf"]
+__all__ = ["Score", "alignment_error_rate", "bleu", "by_length", "chrf", "is_chinese"]
 
 Link = tuple[int, int]
 
@@ -33,7 +33,7 @@ def bleu(
     >>> round(bleu(["the cat sat on the mat"], [["the cat sat on the mat"]]).score)
     100
     """
-    metric = _sacrebleu().BLEU(lowercase=lowercase, tokenize="zh" if language == "zh" else "13a")
+    metric = _sacrebleu().BLEU(lowercase=lowercase, tokenize="zh" if is_chinese(language) else "13a")
     return _scored(metric, outputs, references)
 
 
@@ -46,6 +46,15 @@ def chrf(
     100.0
     """
     return _scored(_sacrebleu().CHRF(lowercase=lowercase), outputs, references)
+
+
+def is_chinese(language: str) -> bool:
+    """Whether a language code is one of Chinese, which is written without spaces.
+
+    >>> is_chinese("zh-CN"), is_chinese("cmn"), is_chinese("fr")
+    (True, True, False)
+    """
+    return language.lower().replace("_", "-").partition("-")[0] in ("zh", "cmn", "yue", "zho", "chi")
 
 
 def by_length(

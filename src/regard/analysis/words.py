@@ -12,7 +12,10 @@ from regard.errors import ArgumentError
 __all__ = ["merge_tokens", "word_spans", "words_of_tokens"]
 
 Span = tuple[int, int]
-_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff]")
+_HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
+_ELIDED = r"(?:[cdjlmnst]|qu|lorsqu|puisqu|jusqu|quoiqu)['’]"
+_LETTERS = r"(?:[^\W_][\u0300-\u036f]*)+"  # an accent may be a sign of its own
+_WORD = re.compile(rf"\d+(?:[.,]\d+)+|(?i:\b{_ELIDED})(?!\w)|{_LETTERS}(?:['’]{_LETTERS})*|[^\w\s]|_")
 
 
 def word_spans(text: str) -> list[Span]:
@@ -27,7 +30,7 @@ def word_spans(text: str) -> list[Span]:
     ['猫', '坐', '。']
     """
     found: list[Span] = []
-    for match in re.finditer(r"[^\W_]+(?:['’][^\W_]+)*['’]?|[^\w\s]|_", text):
+    for match in _WORD.finditer(text):
         found.extend(_parts(text, *match.span()))
     return found
 
@@ -37,7 +40,7 @@ def _parts(text: str, start: int, end: int) -> list[Span]:
     word = text[start:end]
     if _HAN.search(word):
         return [(i, i + 1) for i in range(start, end)]
-    elided = re.match(r"(?i)(?:[cdjlmnst]|qu|lorsqu|puisqu|jusqu|quoiqu)['’](?=\w)", word)
+    elided = re.match(rf"(?i){_ELIDED}(?=\w)", word)
     if elided and not re.fullmatch(r"(?i)\w['’](?:s|m|d|ll|re|ve|t)", word):
         return [(start, start + elided.end()), *_parts(text, start + elided.end(), end)]
     return [(start, end)]

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from regard.cli.translate import DEVICE, load_translator
+
 if TYPE_CHECKING:
+    from regard.decoding import DecodingOptions
     from regard.tasks.translate import Translator
     from regard.tasks.translate.evaluation import Evaluation
 
 __all__ = ["evaluate"]
+
+EMBEDDED = 1000  # sentences of the embedded corpus that are measured on, unless told otherwise
 
 evaluate = typer.Typer(help="Measure a model on data it was not trained on.", no_args_is_help=True)
 
@@ -20,13 +26,19 @@ evaluate = typer.Typer(help="Measure a model on data it was not trained on.", no
 @evaluate.command("translate")
 def translate(
     model: str = typer.Option(None, "--model", help="A model's name or folder."),
-    to: str = typer.Option("fr", "--to", help="Language to translate to, where no model is named."),
-    source: str = typer.Option("en", "--from", help="Language to translate from, where no model is named."),
+    to: str = typer.Option(
+        None, "--to", help="Language to translate to, where no model is named.", show_default="fr"
+    ),
+    source: str = typer.Option(
+        None, "--from", help="Language to translate from, where no model is named.", show_default="en"
+    ),
     data: str = typer.Option(
         None, "--data", help="Pairs, as for training; by default the embedded corpus's test."
     ),
     target_data: str = typer.Option(None, "--target-data", help="The target side of two line-aligned files."),
     columns: str = typer.Option("0,1", "--columns", help="Which columns or fields hold source and target."),
+    format: str = typer.Option(None, "--format", help="tsv or jsonl, where the file's name does not say it."),
+    split: str = typer.Option("test", "--split", help="Of a Hugging Face data set: the part to measure on."),
     links: Path = typer.Option(
         None, "--links", help="Gold word alignments: source TAB target TAB sure TAB possible."
     ),
@@ -36,88 +48,175 @@ def translate(
         help="Such a file to choose layer and head on, instead of what the model keeps.",
     ),
     limit: int = typer.Option(
-        0, "--limit", help="Only so many sentences; 0 for all (1000 of the embedded corpus)."
+        0, "--limit", min=0, help="Only so many sentences; 0 for all (1000 of the embedded corpus)."
     ),
     beams: int = typer.Option(5, "--beams", help="Hypotheses searched at a time; 1 is greedy."),
     length_penalty: float = typer.Option(1.0, "--length-penalty", help="Above 1 prefers long translations."),
-    lowercase: bool = typer.Option(False, "--lowercase", help="Compare without regard to case."),
-    out: Path = typer.Option(None, "--out", help="Write the translations to a file, one a line."),
+    coverage_penalty: float = typer.Option(0.0, "--coverage-penalty", help="What unattended words cost."),
+    lowercase: bool = typer.Option(
+        None,
+        "--lowercase/--no-lowercase",
+        help="Compare without regard to case.",
+        show_default="as the model",
+    ),
+    out: Path = typer.Option(None, "--out", help="Write the translations to a file, one for each pair."),
     compare: list[str] = typer.Option(
         None, "--compare", help="Another model to measure on the same sentences; may be given several times."
     ),
     save_lengths: Path = typer.Option(
         None, "--save-lengths", help="Draw BLEU by length, a line for each model: a .png, .svg or .pdf file."
     ),
+    device: str = DEVICE,
     as_json: bool = typer.Option(False, "--json", help="The scores as one JSON object."),
 ) -> None:
-    """BLEU and chrF with their signatures, BLEU by length, and the alignment error rate where links are known."""
-    from regard.decoding import DecodingOptions
-    from regard.errors import ArgumentError
-    from regard.tasks.translate import Translator, find_translator
-    from regard.tasks.translate.evaluation import evaluate as measure
-    from regard.tasks.translate.gold import embedded_aligned, read_aligned
+    """BLEU and chrF with their signatures, BLEU by length, and the alignment error rate where links are known.
 
-    if links is not None and data is None and (out or compare or save_lengths):
-        raise ArgumentError(
-            "links", "without data nothing is translated", "leave out --out, --compare and --save-lengths"
-        )
-    translator = Translator.load(find_translator(model, source=source, target=to))
-    others = {
-        name: Translator.load(find_translator(name, source=source, target=to)) for name in compare or []
-    }
+    Pairs with the same source are references of one sentence.
+    """
+    from regard.decoding import DecodingOptions
+    from regard.files import check_writable
+
+    _check_use(data, target_data, links, choose_links, out or save_lengths or compare)
+    for path in (out, save_lengths):
+        if path is not None:
+            check_writable(path)
+    options = DecodingOptions(beams=beams, length_penalty=length_penalty, coverage_penalty=coverage_penalty)
+    translator = load_translator(model, source, to, device)
+    named = _with_others(model or "model", translator, compare or [], device)
     values: dict[str, Any] = {}
     if links is None or data is not None:
-        pairs = _pairs(translator, data, target_data, columns, limit)
-        options = DecodingOptions(beams=beams, length_penalty=length_penalty)
-        found = measure(translator, pairs, options, lowercase=lowercase)
-        beside = {name: measure(one, pairs, options, lowercase=lowercase) for name, one in others.items()}
-        values.update(found.to_json())
-        if beside:
-            values["compared"] = {name: one.to_json() for name, one in beside.items()}
-        if out is not None:
-            _write_lines(out, [one.text for one in found.translations])
-        if save_lengths is not None:
-            _draw_lengths(save_lengths, {model or "model": found, **beside})
+        reading = {"columns": columns, "format": format, "split": split}
+        pairs = _first(_pairs(translator, data, target_data, limit, reading), limit)
+        found = _measured(named, pairs, options, lowercase)
+        values.update(_compared(found))
+        _write_results(found, pairs, out, save_lengths)
     if links is not None or data is None:
-        count = limit or 1000
-        gold = read_aligned(links) if links else embedded_aligned(translator, "test", count)
-        chosen = read_aligned(choose_links) if choose_links else None
-        values["alignment"] = _alignment(translator, gold, chosen)
+        values["alignment"] = _alignment(translator, links, choose_links, limit)
     typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _report(values))
 
 
-def _pairs(
-    translator: Translator, data: str | None, target_data: str | None, columns: str, limit: int
-) -> list[tuple[str, str]]:
-    from itertools import islice
+def _check_use(
+    data: str | None, target_data: str | None, links: Path | None, choose_links: Path | None, translated: Any
+) -> None:
+    """Refuse what would be of no use; ``translated`` is anything that needs translations."""
+    from regard.errors import ArgumentError
 
+    if target_data and not data:
+        raise ArgumentError("target_data", "given without data", "name the source side with --data")
+    if choose_links and data and not links:
+        raise ArgumentError("choose_links", "of no use without gold links to measure", "add --links")
+    if links and not data and translated:
+        fix = "leave out --out, --compare and --save-lengths"
+        raise ArgumentError("links", "without data nothing is translated", fix)
+
+
+def _with_others(
+    model: str, translator: Translator, compare: list[str], device: str | None
+) -> dict[str, Translator]:
+    """The model and those to compare it with, by name; all have to translate between the same languages."""
+    from regard.errors import ArgumentError
+
+    named, own = {model: translator}, (translator.source_language, translator.target_language)
+    for name in compare:
+        if name in named:
+            raise ArgumentError("compare", f"{name} is named twice")
+        one = named[name] = load_translator(name, None, None, device)
+        theirs = (one.source_language, one.target_language)
+        if theirs != own:
+            told = f"{name} translates {theirs[0]} to {theirs[1]}, the model {own[0]} to {own[1]}"
+            raise ArgumentError("compare", told)
+    return named
+
+
+def _pairs(
+    translator: Translator, data: str | None, target_data: str | None, limit: int, reading: dict[str, Any]
+) -> Iterable[tuple[str, str]]:
     from regard.tasks.translate.data import embedded_pairs, reader
     from regard.tasks.translate.settings import TranslationSettings
 
     settings = TranslationSettings(
         source_language=translator.source_language or "source",
         target_language=translator.target_language or "target",
-        columns=columns,
+        **reading,
     )
     if data is None:
-        return list(embedded_pairs(settings, "test", limit or 1000))
-    return list(islice(reader(settings, data, target_data, None), limit or None))
+        _check_embedded(translator)
+        return embedded_pairs(settings, "test", limit or EMBEDDED)
+    return reader(settings, data, target_data)
 
 
-def _alignment(translator: Translator, gold: Any, chosen: Any) -> dict[str, Any]:
-    from regard.tasks.translate.alignment import choose_reading, error_rates, reading_of
-    from regard.tasks.translate.gold import diagonal_error_rate
+def _check_embedded(translator: Translator) -> None:
+    from regard.errors import ArgumentError
 
-    if not translator.attends:
-        return {"error_rate": None, "diagonal": diagonal_error_rate(gold), "sentences": len(gold)}
-    reading = choose_reading(translator, chosen)[0] if chosen else reading_of(translator)
-    (rate,) = error_rates(translator, gold, [reading])
-    return {
-        "error_rate": rate,
+    for language in (translator.source_language, translator.target_language):
+        if language not in ("en", "fr", "zh"):
+            told = f"the embedded corpus has en, fr and zh, not {language!r}"
+            raise ArgumentError("data", told, "name pairs to measure on")
+
+
+def _first(pairs: Iterable[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
+    """The pairs of the first sources, with all their references."""
+    found: list[tuple[str, str]] = []
+    sources: set[str] = set()
+    for pair in pairs:
+        if pair[0] in sources or not limit or len(sources) < limit:
+            sources.add(pair[0])
+            found.append(pair)
+    return found
+
+
+def _measured(
+    named: dict[str, Translator],
+    pairs: list[tuple[str, str]],
+    options: DecodingOptions,
+    lowercase: bool | None,
+) -> dict[str, Evaluation]:
+    from regard.tasks.translate.evaluation import evaluate as measure
+
+    return {name: measure(one, pairs, options, lowercase=lowercase) for name, one in named.items()}
+
+
+def _compared(found: dict[str, Evaluation]) -> dict[str, Any]:
+    """The numbers of the first, with those of the others inside."""
+    first, *others = found.items()
+    values = first[1].to_json()
+    return {**values, "compared": {name: one.to_json() for name, one in others}} if others else values
+
+
+def _write_results(
+    found: dict[str, Evaluation], pairs: list[tuple[str, str]], out: Path | None, save_lengths: Path | None
+) -> None:
+    if out is not None:
+        first = next(iter(found.values()))
+        texts = {one.source: one.text for one in first.translations}
+        _write_lines(out, [texts[source] for source, _ in pairs])
+    if save_lengths is not None:
+        from regard.plots import plot_by_length
+
+        plot_by_length({name: one.by_length for name, one in found.items()}, path=save_lengths)
+
+
+def _alignment(
+    translator: Translator, links: Path | None, choose_links: Path | None, limit: int
+) -> dict[str, Any]:
+    """The alignment error rate, beside that of the diagonal."""
+    from regard.tasks.translate.alignment import choose_reading, error_rates
+    from regard.tasks.translate.gold import diagonal_error_rate, embedded_aligned, read_aligned
+    from regard.tasks.translate.reading import reading_of
+
+    gold = read_aligned(links) if links else embedded_aligned(translator, "test", limit or EMBEDDED)
+    gold = gold[: limit or None]
+    values: dict[str, Any] = {
         "diagonal": diagonal_error_rate(gold),
         "sentences": len(gold),
-        "reading": str(reading),
+        "error_rate": None,
     }
+    if not translator.attends:
+        return values
+    chosen = read_aligned(choose_links) if choose_links else None
+    reading = choose_reading(translator, chosen)[0] if chosen else reading_of(translator)
+    (rate,) = error_rates(translator, gold, [reading])
+    return {**values, "error_rate": rate, "reading": str(reading)}
 
 
 def _report(values: dict[str, Any]) -> str:
@@ -150,12 +249,6 @@ def _scores(values: dict[str, Any], minus: dict[str, Any] | None = None) -> list
             line += f"  {one['bleu'] - minus['bleu_by_length'][place]['bleu']:+.2f}"
         lines.append(line)
     return lines
-
-
-def _draw_lengths(path: Path, found: dict[str, Evaluation]) -> None:
-    from regard.plots import plot_by_length
-
-    plot_by_length({name: one.by_length for name, one in found.items()}, path=path)
 
 
 def _write_lines(path: Path, lines: list[str]) -> None:

@@ -17,6 +17,7 @@ import typer
 
 from regard import __version__
 from regard.cli import doctor, evaluate, tour, train, translate, view
+from regard.cli.option_files import command_of, with_option_files
 
 __all__ = ["app", "main"]
 
@@ -42,9 +43,12 @@ def start(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", help="Print the version and stop."),
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    options: str = typer.Option(
+        None, "--options", help="A YAML, TOML or JSON file with options of the command; the line wins."
+    ),
 ) -> None:
     """Print the version or the help where no command is given (the help above is the one shown)."""
-    del debug  # taken out by main(), where it may stand anywhere on the line; declared here for the help
+    del debug, options  # taken out by main(), where they may stand anywhere; declared here for the help
     if version:
         typer.echo(f"regard {__version__}")
         raise typer.Exit
@@ -65,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        words = with_option_files(typer.main.get_command(app), words)
         code = app(words, prog_name="regard", standalone_mode=False)
         sys.stdout.flush()
         if code == 130:  # newer typers answer an interruption themselves, and silently
@@ -77,23 +82,36 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Exception as error:
         if debug:
             traceback.print_exc()
-        code = _report(error, debug)
+        code = _report(error, words, debug)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
-def _report(error: Exception, debug: bool) -> int:
+def _report(error: Exception, words: list[str], debug: bool) -> int:
     """One line for an error: what a user did wrong in plain words, anything else with its kind."""
-    from regard.errors import Interrupted, RegardError
+    from regard.errors import ArgumentError, Interrupted, RegardError
 
     if isinstance(error, typer.Exit):
         return error.exit_code
     usage = getattr(error, "format_message", None)  # the errors of the command line's parser have one
     if usage is not None:
         return _say(f"{usage()} (see regard --help)", getattr(error, "exit_code", 2))
+    if isinstance(error, ArgumentError) and (flag := _flag(error.argument, words)):
+        return _say(flag + str(error).removeprefix(error.argument), 2)
     if isinstance(error, RegardError):
         return _say(str(error), 130 if isinstance(error, Interrupted) else 1)
     hint = "" if debug else " (--debug shows where)"
     return _say(f"{type(error).__name__}: {error}{hint}", 1)
+
+
+def _flag(argument: str, words: list[str]) -> str:
+    """What an argument is called on the command line; nothing, if the command has no such option."""
+    if argument == "options":
+        return "--options"
+    command, _ = command_of(typer.main.get_command(app), words)
+    for one in command.params:
+        if one.name == argument:
+            return max(one.opts, key=len) if one.opts[0].startswith("-") else one.name.upper()
+    return ""
 
 
 def _say(message: str, code: int) -> int:

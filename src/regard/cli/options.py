@@ -1,34 +1,30 @@
-"""Commands whose options are the fields of a dataclass, and files that hold options.
+"""Commands whose options are the fields of a dataclass.
 
-A setting is written down once, with its default and its line of help; the command line, an option file and Python all
-read it from there.
+A setting is written down once, with its default and its line of help; the command line and Python both read it there.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
-import tomllib
 import types
 import typing
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import typer
 
-from regard.errors import ArgumentError, FileError, MissingExtraError, UnknownArgumentError, did_you_mean
-
-__all__ = ["read_option_file", "with_settings"]
+__all__ = ["with_settings"]
 
 
 def with_settings(settings: type, command: Callable[..., None]) -> Callable[..., None]:
     """``command(settings: dict, ...)`` as a command with an option for each field of ``settings``.
 
-    Only options that were given are in the dict, so that an option file can supply the others.
+    Only options that were given are in the dict: what the others are depends on these.
     """
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "settings"]
+    written = typing.get_type_hints(command)  # as types: their names are known in the command's module only
+    parameters = inspect.signature(command).parameters.values()
+    own = [p.replace(annotation=written[p.name]) for p in parameters if p.name != "settings"]
     hints = typing.get_type_hints(settings)
     added = [
         inspect.Parameter(
@@ -49,73 +45,6 @@ def with_settings(settings: type, command: Callable[..., None]) -> Callable[...,
     run.__signature__ = inspect.Signature([*[_keyword(p) for p in own], *added])
     run.__annotations__ = {p.name: p.annotation for p in [*own, *added]}
     return run
-
-
-def read_option_file(path: Path | None, settings: type) -> dict[str, Any]:
-    """The options in a YAML, TOML or JSON file; names as on the command line or in Python."""
-    if path is None:
-        return {}
-    values = _parsed(path)
-    known = [one.name for one in dataclasses.fields(settings)]
-    found = {}
-    for name, value in values.items():
-        plain = str(name).replace("-", "_")
-        if plain not in known:
-            raise UnknownArgumentError(
-                str(name), f"not an option ({path})", did_you_mean(plain, known).strip()
-            )
-        found[plain] = value
-    return _checked(found, settings, path)
-
-
-def _parsed(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path}: cannot be read: {error}") from None
-    try:
-        if path.suffix == ".toml":
-            values = tomllib.loads(text)
-        elif path.suffix == ".json":
-            values = json.loads(text)
-        elif path.suffix in (".yaml", ".yml"):
-            values = _read_yaml(text)
-        else:
-            raise ArgumentError("options", f"expected a .yaml, .toml or .json file, got {path.name}")
-    except (ValueError, tomllib.TOMLDecodeError) as error:
-        if isinstance(error, ArgumentError):
-            raise
-        raise FileError(f"{path}: not valid {path.suffix[1:].upper()}: {error}") from None
-    if not isinstance(values, dict):
-        raise FileError(f"{path}: expected names and values, got {type(values).__name__}")
-    return values
-
-
-def _read_yaml(text: str) -> Any:
-    try:
-        import yaml
-    except ImportError:
-        raise MissingExtraError("pyyaml", "text", "an option file in YAML (TOML needs nothing)") from None
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
-
-
-def _checked(values: dict[str, Any], settings: type, path: Path) -> dict[str, Any]:
-    """Each value of the type its setting has."""
-    hints = typing.get_type_hints(settings)
-    for name, value in values.items():
-        kinds = _kinds(hints[name])
-        if value is None and type(None) in kinds:
-            continue
-        if isinstance(value, int) and not isinstance(value, bool) and float in kinds:
-            values[name] = float(value)
-        elif not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            wanted = " or ".join(kind.__name__ for kind in kinds if kind is not type(None))
-            raise ArgumentError(name, f"expected {wanted}, got {value!r} ({path})")
-    return values
 
 
 def _kinds(hint: Any) -> tuple[type, ...]:

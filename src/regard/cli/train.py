@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from regard.cli.options import read_option_file, with_settings
+from regard.cli.options import with_settings
 from regard.errors import Interrupted
 
 __all__ = ["train"]
@@ -21,21 +21,24 @@ train = typer.Typer(
 def translate(
     settings: dict[str, Any],
     out: Path = typer.Option(Path("runs/translate"), "--out", help="The folder of the run."),
-    options: Path = typer.Option(
-        None, "--options", help="A YAML, TOML or JSON file with any of these options."
-    ),
     resume: bool = typer.Option(False, "--resume", help="Go on from the newest checkpoint of the folder."),
 ) -> None:
     """Train a translator; without data, on the embedded corpus.
 
     The best model is in the folder's best/; use it with `regard translate --model FOLDER`. The same command under
-    torchrun trains with many processes.
+    torchrun trains with many processes. A file with options is named with --options FILE.
     """
-    from regard.tasks.translate import TranslationSettings, settings_of_run, train_translator, with_defaults
+    from regard.tasks.translate import (
+        TranslationSettings,
+        resume_translator,
+        train_translator,
+        with_defaults,
+    )
 
-    given = {**read_option_file(options, TranslationSettings), **settings}
-    chosen = settings_of_run(out, given) if resume else TranslationSettings(**with_defaults(given))
-    outcome = train_translator(chosen, out, resume=resume)
+    if resume:
+        outcome = resume_translator(out, settings)
+    else:
+        outcome = train_translator(TranslationSettings(**with_defaults(settings)), out)
     if os.environ.get("RANK", "0") != "0":  # one of several processes: the first one speaks
         return
     numbers = ", ".join(f"{name} {value:.2f}" for name, value in outcome.best.items())

@@ -1,4 +1,4 @@
-"""``regard translate``, ``regard models``, and what belongs to translation in ``train`` and ``evaluate``."""
+"""``regard translate``, ``regard models`` and ``regard pack``."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ import typer
 
 if TYPE_CHECKING:
     from regard.decoding import DecodingOptions
-    from regard.tasks.translate import Translation, Translator
+    from regard.tasks.translate import Translation, Translator, WordAlignment
 
-__all__ = ["models", "pack", "translate"]
+__all__ = ["DEVICE", "load_translator", "models", "pack", "translate"]
 
 LINES_AT_A_TIME = 64  # of a stream: enough for batches, few enough to see the first ones soon
+LINES_OF_A_FILE = 1024  # nobody waits for the first of these: more of like length go together
+DEVICE = typer.Option(None, "--device", help="cpu, cuda, …", show_default="a GPU where there is one")
 
 
 def translate(
     text: list[str] = typer.Argument(
         None, help="Sentences; or use --file, or pipe lines in.", show_default=False
     ),
-    to: str = typer.Option("fr", "--to", help="Language to translate to."),
-    source: str = typer.Option("en", "--from", help="Language to translate from."),
+    to: str = typer.Option(None, "--to", help="Language to translate to.", show_default="fr"),
+    source: str = typer.Option(None, "--from", help="Language to translate from.", show_default="en"),
     model: str = typer.Option(None, "--model", help="A model's name or folder instead of languages."),
     file: Path = typer.Option(None, "--file", help="Translate the lines of a file ('-' for standard input)."),
     out: Path = typer.Option(None, "--out", help="Write the translations to a file instead of the screen."),
@@ -35,74 +37,72 @@ def translate(
         None, "--beams", help="Hypotheses searched at a time; 1 is fastest.", show_default="5"
     ),
     length_penalty: float = typer.Option(
-        1.0, "--length-penalty", help="Above 1: long translations; below: short."
+        None, "--length-penalty", help="Above 1: long translations; below: short.", show_default="1"
     ),
     coverage_penalty: float = typer.Option(
-        0.0, "--coverage-penalty", help="What unattended source words cost."
+        None, "--coverage-penalty", help="What unattended source words cost.", show_default="0"
     ),
     n_best: int = typer.Option(1, "--n-best", help="How many translations of each sentence."),
+    min_length: int = typer.Option(0, "--min-length", help="Tokens of a translation, at least."),
+    max_length: int = typer.Option(
+        None,
+        "--max-length",
+        help="Tokens of a translation, at most.",
+        show_default="1.5 times the source + 10",
+    ),
     sample: bool = typer.Option(
         False, "--sample", help="Draw words by their probability instead of searching."
     ),
     temperature: float = typer.Option(
-        1.0, "--temperature", help="Of sampling: below 1 is safer, above 1 bolder."
+        None, "--temperature", help="Of sampling: below 1 is safer, above 1 bolder.", show_default="1"
     ),
-    top_k: int = typer.Option(0, "--top-k", help="Sample from the likeliest words only; 0 for all."),
-    top_p: float = typer.Option(1.0, "--top-p", help="Sample from the words that make up this share."),
-    seed: int = typer.Option(0, "--seed", help="Of sampling."),
+    top_k: int = typer.Option(
+        None, "--top-k", help="Sample from the likeliest words only.", show_default="all"
+    ),
+    top_p: float = typer.Option(
+        None, "--top-p", help="Sample from the words that make up this share.", show_default="1"
+    ),
+    seed: int = typer.Option(None, "--seed", help="Of sampling.", show_default="0"),
     attention: bool = typer.Option(False, "--attention", help="Draw what each word looked at."),
     save_attention: Path = typer.Option(
         None, "--save-attention", help="Save that picture: .png, .svg, .pdf or .html."
     ),
+    device: str = DEVICE,
     as_json: bool = typer.Option(False, "--json", help="One JSON object a line."),
 ) -> None:
     """Translate sentences, a file, or what is piped in."""
-    from regard.decoding import DecodingOptions
-    from regard.tasks.translate import Translator, find_translator
-
-    options = DecodingOptions(
-        beams=max(5, n_best) if beams is None else beams,
-        length_penalty=length_penalty,
-        coverage_penalty=coverage_penalty,
-        n_best=n_best,
-        sample=sample,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-    )
-    lines = _input(text, file)
-    show = _Shower(attention, save_attention, as_json, n_best)
-    translator = Translator.load(find_translator(model, source=source, target=to))
+    search = {"beams": beams, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
+    draws = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    common = {"n_best": n_best, "min_length": min_length, "max_length": max_length}
+    options = _options(sample, search, draws, common)
+    show = _Shower(attention, save_attention, as_json)
+    chunks = _input(text, file)
+    if out is not None:
+        _check_file(out)
+    translator = load_translator(model, source, to, device)
+    show.check(translator)
     if out is None:
-        _write(translator, lines, options, show, sys.stdout)
+        _write(translator, chunks, options, show, sys.stdout)
     else:
-        _write_file(translator, lines, options, show, out)
+        _write_file(translator, chunks, options, show, out)
 
 
 def models(as_json: bool = typer.Option(False, "--json", help="One JSON object a line.")) -> None:
-    """List the models that are installed."""
+    """List the models that are installed, and those in the folders that REGARD_MODELS names."""
     from regard.tasks.translate import installed_models
 
     found = installed_models()
     if not found and not as_json:
         typer.echo("no models are installed: train one with `regard train translate`")
     for one in found:
-        size = (one.folder / "model.safetensors").stat().st_size / 1e6
+        size = one.bytes / 1e6
         if as_json:
             languages = dict(zip(("from", "to"), one.languages, strict=True))
-            values = {
-                "name": one.name,
-                "task": one.settings["task"],
-                **languages,
-                "megabytes": round(size, 1),
-            }
+            values = {"name": one.name, "task": one.task, **languages, "megabytes": round(size, 1)}
             typer.echo(json.dumps({**values, "folder": str(one.folder)}, ensure_ascii=False))
         else:
-            kind = one.settings["model"]["kind"]
-            typer.echo(
-                f"{one.name:16} {one.settings['task']}  {' to '.join(one.languages)}  {kind}  {size:.1f} MB"
-            )
+            where = " to ".join(one.languages)
+            typer.echo(f"{one.name:16} {one.task}  {where}  {one.kind}  {size:.1f} MB")
 
 
 def pack(
@@ -131,56 +131,110 @@ def pack(
     typer.echo(f"{out}: {size / 1e6:.1f} MB")
 
 
-def _input(text: list[str] | None, file: Path | None) -> Iterable[str]:
-    """Sentences given on the line, or lines of a file or of standard input."""
+def load_translator(model: str | None, source: str | None, to: str | None, device: str | None) -> Translator:
+    """The translator that is named, or that is installed for the languages."""
+    from regard.errors import ArgumentError
+    from regard.tasks.translate import Translator, find_translator
+
+    translator = Translator.load(find_translator(model, source=source, target=to), device=device)
+    has = (("source", source, translator.source_language), ("to", to, translator.target_language))
+    for name, wanted, there in has:
+        if wanted is not None and wanted != there:
+            raise ArgumentError(
+                name, f"the model {model} has {there!r} there, not {wanted!r}", "leave it out"
+            )
+    return translator
+
+
+def _options(
+    sample: bool, search: dict[str, Any], draws: dict[str, Any], common: dict[str, Any]
+) -> DecodingOptions:
+    """How to decode; options that the way of decoding has no use for are refused, not ignored."""
+    from regard.decoding import DecodingOptions
+    from regard.errors import ArgumentError
+
+    unused, fix = (search, "leave out --sample") if sample else (draws, "add --sample")
+    for name, value in unused.items():
+        if value is not None:
+            raise ArgumentError(name, "of no use " + ("in sampling" if sample else "without sampling"), fix)
+    given = {name: value for name, value in (draws if sample else search).items() if value is not None}
+    if not sample and "beams" not in given:
+        given["beams"] = max(5, common["n_best"])
+    return DecodingOptions(sample=sample, **common, **given)
+
+
+def _check_file(path: Path) -> None:
+    from regard.files import check_writable
+
+    check_writable(path)
+
+
+def _input(text: list[str] | None, file: Path | None) -> Iterable[list[str]]:
+    """Sentences given on the line, or lines of a file or of standard input, as many at a time as go together."""
     from regard.errors import ArgumentError
     from regard.text import read_lines
 
     if text and file:
         raise ArgumentError("file", "given besides sentences", "give one of them")
     if text:
-        return text
-    if file is None and sys.stdin.isatty():
+        return [text]
+    if file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise ArgumentError(
             "text", "nothing to translate", 'say it on the line: regard translate "Good morning."'
         )
-    return read_lines("-" if file is None else str(file))
+    if file is None or str(file) == "-":
+        return _chunks(read_lines("-"), LINES_AT_A_TIME)
+    return _chunks(read_lines(str(file)), LINES_OF_A_FILE)
 
 
 class _Shower:
     """What is shown of each translation."""
 
-    def __init__(self, attention: bool, picture: Path | None, as_json: bool, n_best: int):
+    def __init__(self, attention: bool, picture: Path | None, as_json: bool):
         from regard.errors import ArgumentError
 
-        self.attention, self.picture, self.as_json, self.n_best = attention, picture, as_json, n_best
+        self.attention, self.picture, self.as_json = attention, picture, as_json
         self.drawn = 0  # pictures of further sentences are numbered
-        if picture is not None and picture.suffix not in (".png", ".svg", ".pdf", ".html"):
-            raise ArgumentError(
-                "save_attention", f"expected a .png, .svg, .pdf or .html file, got {picture.name}"
-            )
+        if picture is None:
+            return
+        if picture.suffix.lower() not in (".png", ".svg", ".pdf", ".html"):
+            told = f"expected a .png, .svg, .pdf or .html file, got {picture.name}"
+            raise ArgumentError("save_attention", told)
+        _check_file(picture)
+
+    def check(self, translator: Translator) -> None:
+        """See that there is attention to show, before anything is translated."""
+        from regard.errors import ArgumentError
+
+        if (self.attention or self.picture) and not translator.attends:
+            name = "attention" if self.attention else "save_attention"
+            raise ArgumentError(name, "this model has none: it was trained without attention")
 
     def lines(self, translator: Translator, one: Translation) -> Iterator[str]:
-        """The lines to print for one sentence."""
+        """The lines to print for one sentence; pictures are drawn below them."""
+        drawn = list(self._alignments(translator, one))
         if self.as_json:
-            yield json.dumps(self._values(translator, one), ensure_ascii=False)
-            return
-        yield one.text
-        for alternative, score in one.alternatives:
-            yield f"{alternative}\t{score:.3f}"
+            yield json.dumps(self._values(one, drawn), ensure_ascii=False)
+        else:
+            yield one.text
+            for alternative, score in one.alternatives:
+                yield f"{alternative}\t{score:.3f}"
+        for _, found in drawn:
+            self._draw(found)
 
-    def pictures(self, translator: Translator, one: Translation) -> None:
-        """Draw the alignment, in the terminal or into a file."""
-        if not (self.attention or self.picture) or not one.text.strip() or not one.source.strip():
+    def _alignments(
+        self, translator: Translator, one: Translation
+    ) -> Iterator[tuple[Translation, WordAlignment]]:
+        """What the words looked at: of a long text, in each of its pieces."""
+        if not (self.attention or self.picture):
             return
-        from regard.errors import ArgumentError
         from regard.tasks.translate import align
 
-        if one.parts:
-            raise ArgumentError(
-                "attention", "the text was translated in pieces", "draw one sentence at a time"
-            )
-        found = align(translator, one)
+        for part in one.parts or (one,):
+            if part.text.strip() and part.source.strip():
+                yield part, align(translator, part)
+
+    def _draw(self, found: WordAlignment) -> None:
         if self.attention and not self.as_json:
             from regard.terminal import draw_weights
 
@@ -192,31 +246,39 @@ class _Shower:
             number = "" if self.drawn == 1 else f"-{self.drawn}"
             save_alignment(found, self.picture.with_stem(self.picture.stem + number))
 
-    def _values(self, translator: Translator, one: Translation) -> dict[str, Any]:
+    def _values(self, one: Translation, drawn: list[tuple[Translation, WordAlignment]]) -> dict[str, Any]:
         values: dict[str, Any] = {"source": one.source, "translation": one.text, "score": round(one.score, 4)}
         if one.alternatives:
             values["alternatives"] = [
                 {"translation": text, "score": round(s, 4)} for text, s in one.alternatives
             ]
-        if self.attention:
-            from regard.tasks.translate import align
-
-            found = align(translator, one)
-            values["source_words"], values["target_words"] = found.source_words, found.target_words
-            values["attention"] = [[round(float(w), 4) for w in row] for row in found.weights]
+        if self.attention and one.parts:
+            values["parts"] = [
+                {"source": part.source, "translation": part.text, **_attention_values(found)}
+                for part, found in drawn
+            ]
+        elif self.attention and drawn:
+            values |= _attention_values(drawn[0][1])
         return values
 
 
+def _attention_values(found: WordAlignment) -> dict[str, Any]:
+    return {
+        "source_words": found.source_words,
+        "target_words": found.target_words,
+        "attention": [[round(float(w), 4) for w in row] for row in found.weights],
+    }
+
+
 def _write(
-    translator: Translator, lines: Iterable[str], options: DecodingOptions, show: _Shower, stream: Any
+    translator: Translator, chunks: Iterable[list[str]], options: DecodingOptions, show: _Shower, stream: Any
 ) -> None:
     """Translate a stream, some lines at a time and in order; say at the end how fast it went."""
     began, count = time.perf_counter(), 0
-    for some in _chunks(lines):
-        for one in translator.translate(some, options):
+    for some in chunks:
+        for one in translator.translate(some, options, first=count):
             for line in show.lines(translator, one):
                 print(line, file=stream)
-            show.pictures(translator, one)
         stream.flush()
         count += len(some)
     seconds = time.perf_counter() - began
@@ -225,28 +287,25 @@ def _write(
 
 
 def _write_file(
-    translator: Translator, lines: Iterable[str], options: DecodingOptions, show: _Shower, out: Path
+    translator: Translator, chunks: Iterable[list[str]], options: DecodingOptions, show: _Shower, out: Path
 ) -> None:
     from regard.files import write_atomically
 
     def write(path: Path) -> None:
         with open(path, "w", encoding="utf-8") as stream:
-            _write(translator, lines, options, show, stream)
+            _write(translator, chunks, options, show, stream)
 
     write_atomically(out, write)
 
 
-def _chunks(lines: Iterable[str]) -> Iterator[list[str]]:
+def _chunks(lines: Iterable[str], most: int) -> Iterator[list[str]]:
     """As many lines as have come, so that slow ones are answered at once and fast ones together."""
-    if isinstance(lines, list):
-        yield lines
-        return
-    queue: Queue[str | Exception | None] = Queue(maxsize=4 * LINES_AT_A_TIME)
+    queue: Queue[str | Exception | None] = Queue(maxsize=4 * most)
     Thread(target=_fill, args=(queue, lines), daemon=True).start()
     ended = False
     while not ended:
         some = [queue.get()]
-        while some[-1] is not None and len(some) < LINES_AT_A_TIME and not queue.empty():
+        while some[-1] is not None and len(some) < most and not queue.empty():
             some.append(queue.get())
         ended = some[-1] is None
         ready = [line for line in some if isinstance(line, str)]

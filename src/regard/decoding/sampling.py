@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,25 +68,48 @@ def sample(
     eos: int,
     banned: Sequence[int] = (),
     prompts: Prompts | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """``n_best`` draws for each sentence, ranked by their log-probability under the model at a temperature of 1."""
+    """``n_best`` draws for each sentence, ranked by their log-probability under the model at a temperature of 1.
+
+    What is drawn for a sentence depends on the seed and on its number in ``numbers`` (by default its place), not on
+    the sentences beside it.
+    """
     state, tokens = begin(model, memory, len(limits), bos, prompts)
     if options.n_best > 1 and limits:
         state.reorder(torch.arange(len(limits), device=tokens.device).repeat_interleave(options.n_best))
     tokens = tokens.expand(-1, options.n_best)  # (n,w)
-    chance = torch.Generator(tokens.device).manual_seed(options.seed)
+    chance = _Chance(options, range(len(limits)) if numbers is None else numbers, tokens.device)
     allowed = Allowed(eos, tuple(banned), options.min_length)
     draws = _Draws(limits, options.n_best, tokens.device)
     while bool(draws.going.any()):
         scores = model.output(model.step(tokens, state))  # (n,w,v)
         scores = allowed.log_probabilities(scores, len(draws.written))
-        tokens = _draw(scores, options, chance)
+        tokens = _draw(scores, options, chance.next())
         draws.add(tokens, scores.gather(-1, tokens[..., None])[..., 0], eos)
     return draws.hypotheses()
 
 
-def _draw(scores: Tensor, options: DecodingOptions, chance: torch.Generator) -> Tensor:
-    """A token for each row of ``(n,w,v)``; any token for a row where none is possible."""
+class _Chance:
+    """Random numbers for each sentence, from a stream of its own."""
+
+    def __init__(self, options: DecodingOptions, numbers: Sequence[int], device: torch.device):
+        self.draws, self.device = options.n_best, device
+        self.streams = [torch.Generator().manual_seed(_mixed(options.seed, number)) for number in numbers]
+
+    def next(self) -> Tensor:
+        """One number from 0 to below 1 for each draw, ``(n,w)``."""
+        drawn = [torch.rand(self.draws, generator=one, dtype=torch.float64) for one in self.streams]
+        return torch.stack(drawn).to(self.device)
+
+
+def _mixed(seed: int, number: int) -> int:
+    """A seed for each sentence, so far apart that no two streams are alike."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:8], "big") >> 1
+
+
+def _draw(scores: Tensor, options: DecodingOptions, chance: Tensor) -> Tensor:
+    """A token for each row of ``(n,w,v)`` by its number in ``chance (n,w)``; any token where none is possible."""
     most = scores.amax(dim=-1, keepdim=True)
     if bool(most.isnan().any()):
         raise ArgumentError("model", "its scores are not numbers (NaN)")
@@ -97,8 +121,10 @@ def _draw(scores: Tensor, options: DecodingOptions, chance: torch.Generator) -> 
         count = min(options.top_k or scores.shape[-1], scores.shape[-1])
         scores, places = scores.topk(count, dim=-1)  # best first
         scores = _nucleus(scores, options.top_p)
-    drawn = torch.multinomial(scores.softmax(dim=-1).flatten(0, 1), 1, generator=chance)
-    drawn = drawn.view(*scores.shape[:2], 1)
+    heights = scores.double().softmax(dim=-1).cumsum(dim=-1)  # (n,w,v)
+    total = heights[..., -1:]
+    reached = torch.minimum(chance[..., None] * total, torch.nextafter(total, torch.zeros_like(total)))
+    drawn = torch.searchsorted(heights, reached, right=True)  # (n,w,1): the first that is higher
     return (drawn if places is None else places.gather(-1, drawn))[..., 0]
 
 

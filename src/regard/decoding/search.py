@@ -43,15 +43,19 @@ def decode(
     eos: int,
     banned: Sequence[int] = (),
     prompts: Prompts | None = None,
+    numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """For each sentence of ``memory`` its ``n_best`` hypotheses, best first; ``banned`` tokens are never written.
 
     ``prompts (b,p)``, all of one length, are read in place of ``bos``, and writing goes on after them: the way to use
-    a model that has no source, with ``memory=None`` and the prompts' lengths as ``source_lengths``.
+    a model that has no source, with ``memory=None`` and the prompts' lengths as ``source_lengths``. ``numbers`` say
+    which sentence each is, for sampling (see there).
     """
     limits = [options.limit(length) for length in source_lengths]
-    search = sample if options.sample else beam_search
-    return search(model, memory, limits, options, bos=bos, eos=eos, banned=banned, prompts=prompts)
+    common: dict[str, Any] = {"bos": bos, "eos": eos, "banned": banned, "prompts": prompts}
+    if options.sample:
+        return sample(model, memory, limits, options, **common, numbers=numbers)
+    return beam_search(model, memory, limits, options, **common)
 
 
 @torch.no_grad()

@@ -94,14 +94,15 @@ def load_model(folder: str | os.PathLike) -> Any:
         config = config_class.from_json(settings)
     except ArgumentError as error:
         raise FileError(f"{folder / CONFIG}: {error}") from None
-    with torch.device("meta"):  # no time spent on random numbers that are replaced at once
+    # Not on the meta device: its random numbers load the compiler, which takes longer than making these.
+    with torch.random.fork_rng(devices=[]):
         model = model_class(config)
     fill(model, _read_weights(folder / WEIGHTS), str(folder / WEIGHTS))
     return model.eval()
 
 
 def fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None:
-    """Put tensors into a model that was built without memory of its own."""
+    """Put tensors in the place of a model's own."""
     tensors = {
         name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
     }

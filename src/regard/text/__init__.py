@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from regard._lazy import lazily
 
 if TYPE_CHECKING:
+    from regard.text._vocabulary import UNKNOWN_SIGN
     from regard.text.batches import Batch, BucketedBatches, PairData, pad_sequences
     from regard.text.cache import TokenStore
-    from regard.text.readers import Skipped, deduplicate, read_lines, read_pairs
+    from regard.text.readers import Skipped, count_words, deduplicate, read_lines, read_pairs
     from regard.text.vocabularies import (
         BytePairVocabulary,
         ByteVocabulary,
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
     )
 
 _HOMES: dict[str, list[str]] = {
+    "_vocabulary": ["UNKNOWN_SIGN"],
     "batches": ["Batch", "BucketedBatches", "PairData", "pad_sequences"],
     "cache": ["TokenStore"],
-    "readers": ["Skipped", "deduplicate", "read_lines", "read_pairs"],
+    "readers": ["Skipped", "count_words", "deduplicate", "read_lines", "read_pairs"],
     "vocabularies": [
         "BytePairVocabulary",
         "ByteVocabulary",
@@ -39,6 +41,7 @@ _HOMES: dict[str, list[str]] = {
 }
 
 __all__ = [
+    "UNKNOWN_SIGN",
     "Batch",
     "BucketedBatches",
     "BytePairVocabulary",
@@ -49,6 +52,7 @@ __all__ = [
     "TokenStore",
     "Vocabulary",
     "WordVocabulary",
+    "count_words",
     "deduplicate",
     "load_vocabulary",
     "pad_sequences",

@@ -26,7 +26,7 @@ from regard.text._hf import rows_of
 from regard.text._lines import LONGEST, Line, check_readable, lines_of, name_of
 from regard.text._words import HAN_RANGES
 
-__all__ = ["Skipped", "deduplicate", "read_lines", "read_pairs"]
+__all__ = ["Skipped", "count_words", "deduplicate", "read_lines", "read_pairs"]
 
 _FORMATS = {
     ".tsv": "tsv",
@@ -45,12 +45,13 @@ class Skipped:
     empty: int = 0
     too_long: int = 0
     duplicates: int = 0
+    held_out: int = 0  # for validation or tests
     first: dict[str, str] = field(default_factory=dict)  # reason: where it was first met
 
     @property
     def total(self) -> int:
         """All that was left out."""
-        return self.empty + self.too_long + self.duplicates
+        return self.empty + self.too_long + self.duplicates + self.held_out
 
     def count(self, reason: str, place: str) -> None:
         """One more, by the name of its counter."""
@@ -63,6 +64,7 @@ class Skipped:
 
     def __str__(self) -> str:
         words = {"empty": "with an empty side", "too_long": "too long", "duplicates": "seen before"}
+        words["held_out"] = "held out to validate or test"
         parts = []
         for reason, what in words.items():
             if number := getattr(self, reason):
@@ -343,7 +345,16 @@ def _kept_lines(
 _WORD = re.compile(rf"[{HAN_RANGES}]|[^\s{HAN_RANGES}]+")  # each Han character counts as a word
 
 
+def count_words(text: str) -> int:
+    """Words between spaces; each Han character, which are written without spaces, counts as one.
+
+    >>> count_words("I love you."), count_words("我爱你")
+    (3, 3)
+    """
+    return sum(1 for _ in _WORD.finditer(text))
+
+
 def _is_long(text: str, max_words: int | None) -> bool:
     if max_words is None or len(text) <= max_words:
         return False  # most texts need not be split
-    return sum(1 for _ in _WORD.finditer(text)) > max_words
+    return count_words(text) > max_words

@@ -224,7 +224,9 @@ def _reason(error: Exception) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what an earlier process, killed while writing or removing, has left."""
+    """Remove what an earlier process, killed while writing or removing, has left; but put back what it took away."""
+    for left in folder.glob(".step-*.old"):
+        recover_folder(left.with_name(left.name[1:].removesuffix(".old")))
     for ending in ("part", "old"):
         for left in folder.glob(f".step-*.{ending}"):
             shutil.rmtree(left, ignore_errors=True)

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import torch
@@ -25,6 +26,9 @@ from regard.training.checkpoints import Checkpoint
 __all__ = ["LostProcessError", "Processes", "is_lost_connection", "joined", "share_checkpoint"]
 
 _CPU = torch.device("cpu")
+WAITING = timedelta(
+    hours=24
+)  # for the first process, while it prepares data or validates; a lost one shows at once
 _Result = TypeVar("_Result")
 
 
@@ -128,7 +132,7 @@ class Processes:
 
 def _meet(backend: str) -> None:
     try:
-        dist.init_process_group(backend)
+        dist.init_process_group(backend, timeout=WAITING)
     except (RuntimeError, ValueError) as error:
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         first_line = str(error).partition("\n")[0]

@@ -66,7 +66,8 @@ def train(
         if processes.world > 1 and is_lost_connection(error):
             raise LostProcessError(
                 f"process {processes.rank} of {processes.world} lost the others: one of them has ended; "
-                "start the job again with --resume, with as many processes as you like"
+                "start the job again with --resume, with as many processes as you like "
+                f"({str(error).strip().partition(chr(10))[0]})"
             ) from error
         raise
     finally:
@@ -99,7 +100,7 @@ class Trainer:
         averaged = options.average and processes.first
         average = AveragedWeights(self.model, options.average) if averaged else None
         self.optimizer = make_optimizer(self.model, options)
-        self.state = RunState(self.model, self.optimizer, average)
+        self.state = RunState(self.model, self.optimizer, average, self._same_data())
         self.stop = StopRequest()
         self.since_note = [0, 0.0]  # tokens and seconds since the last line of metrics.jsonl
 
@@ -117,18 +118,26 @@ class Trainer:
             self.bar.close()
         return Outcome(p.step, stopped, p.best, p.seconds)
 
+    def _same_data(self) -> str:
+        """What the data is known by, once it is certain that all processes have the same."""
+        mine = getattr(self.task, "fingerprint", "")
+        if self.processes.agree(self.processes.same_text(mine) != mine):
+            raise TrainingError("the processes have different training data: give all of them the same files")
+        return mine
+
     # One step
 
     def _steps(self) -> Iterator[tuple[float, int, float]]:
         """Update the weights step by step, without end; after each, give its loss, tokens and seconds."""
         p = self.state.progress
         while True:
+            began = time.perf_counter()  # reading the batch counts
             for group in self._groups():
-                began = time.perf_counter()
                 loss, tokens = self._update(group)
                 seconds = time.perf_counter() - began
                 p.seconds += seconds
                 yield loss, tokens, seconds
+                began = time.perf_counter()
             if p.batch == 0:
                 raise TrainingError(
                     f"epoch {p.epoch} has no batches, though {self.batches_per_epoch} were promised"
@@ -215,7 +224,11 @@ class Trainer:
             stopped = "interrupted"  # a validation that is due is done on resuming: somebody is waiting
         else:
             if self._validation_is_due():
-                self._validate()
+                try:
+                    self._validate()
+                except RegardError:
+                    self.folder.save(self.state, self.processes)  # the steps up to here are not lost
+                    raise
             if options.patience and p.stale >= options.patience:
                 stopped = "no improvement"
             elif p.step >= self.total:

@@ -49,6 +49,7 @@ class RunState:
     model: nn.Module
     optimizer: torch.optim.Optimizer
     average: AveragedWeights | None
+    data: str = ""  # what the training data is known by
     progress: Progress = field(default_factory=Progress)
 
     def snapshot(self, options: TrainingOptions, processes: Processes) -> Checkpoint:
@@ -64,6 +65,7 @@ class RunState:
             "progress": vars(self.progress),
             "options": options.to_json(),
             "world": processes.world,
+            "data": self.data,
         }
         return Checkpoint(numbers, tensors)
 
@@ -73,6 +75,11 @@ class RunState:
         if not {"progress", "world"} <= checkpoint.state.keys() or not tensors.keys() >= _TABLES:
             raise FileError("the checkpoint is not one of a training run: parts of it are missing")
         _check_same_model(own, tensors["model"])
+        if checkpoint.state.get("data", self.data) != self.data:
+            raise FileError(
+                "the training data is not what the run was started with, so it cannot go on as if uninterrupted: "
+                "bring the data back, or start a run in another folder"
+            )
         with torch.no_grad():
             for name, tensor in tensors["model"].items():
                 own[name].copy_(tensor)

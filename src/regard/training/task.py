@@ -25,7 +25,11 @@ class Loss(nn.Module):
 
 
 class TrainingTask(Protocol):
-    """Data, a loss and a measure of success for one model."""
+    """Data, a loss and a measure of success for one model.
+
+    A task may have a ``fingerprint``, a text that its data is known by: a run goes on only with the same, and all
+    processes have to have the same.
+    """
 
     metric: str  # which of validate()'s numbers decides
     higher_is_better: bool

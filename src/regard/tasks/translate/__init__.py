@@ -13,13 +13,8 @@ if TYPE_CHECKING:
     from regard.tasks.translate.alignment import WordAlignment, align
     from regard.tasks.translate.evaluation import Evaluation, evaluate
     from regard.tasks.translate.installed import find_translator, installed_models
-    from regard.tasks.translate.settings import TranslationSettings
-    from regard.tasks.translate.training import (
-        DEFAULTS,
-        settings_of_run,
-        train_translator,
-        with_defaults,
-    )
+    from regard.tasks.translate.settings import DEFAULTS, TranslationSettings, with_defaults
+    from regard.tasks.translate.training import resume_translator, settings_of_run, train_translator
     from regard.tasks.translate.translator import Translation, Translator
 
 __all__ = [
@@ -33,6 +28,7 @@ __all__ = [
     "evaluate",
     "find_translator",
     "installed_models",
+    "resume_translator",
     "settings_of_run",
     "train_translator",
     "with_defaults",
@@ -44,8 +40,8 @@ __getattr__ = lazily(
         "alignment": ["WordAlignment", "align"],
         "evaluation": ["Evaluation", "evaluate"],
         "installed": ["find_translator", "installed_models"],
-        "settings": ["TranslationSettings"],
-        "training": ["DEFAULTS", "settings_of_run", "train_translator", "with_defaults"],
+        "settings": ["DEFAULTS", "TranslationSettings", "with_defaults"],
+        "training": ["resume_translator", "settings_of_run", "train_translator"],
         "translator": ["Translation", "Translator"],
     },
 )

@@ -8,35 +8,20 @@ links are known, and kept with the model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from regard.analysis import alignment_links, merge_tokens, word_spans, words_of_tokens
 from regard.errors import ArgumentError
 from regard.metrics import alignment_error_rate
-from regard.models import Seen
+from regard.tasks.translate.reading import Reading, reading_of
 from regard.tasks.translate.translator import Translation, Translator
-from regard.text import pad_sequences
 
-__all__ = ["AlignedPair", "Reading", "WordAlignment", "align", "choose_reading", "error_rates"]
+__all__ = ["AlignedPair", "WordAlignment", "align", "choose_reading", "error_rates"]
 
 Span = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Where alignments are read: a layer of the cross attention, one head or the mean of all, and at which step."""
-
-    layer: int
-    head: int | None = None
-    after: bool = False  # at the step that has read the word, instead of the one that writes it
-
-    def __str__(self) -> str:
-        head = "all heads" if self.head is None else f"head {self.head}"
-        return f"layer {self.layer}, {head}, {'after' if self.after else 'before'} the word is written"
 
 
 @dataclass(frozen=True)
@@ -64,21 +49,12 @@ def align(translator: Translator, translation: Translation) -> WordAlignment:
     """What each word of a translation looked at."""
     source, target = translation.source, translation.text
     pair = AlignedPair(source, target, tuple(word_spans(source)), tuple(word_spans(target)))
-    (weights,) = _word_weights(translator, [pair], [reading_of(translator)], [translation.target_ids])
+    (weights,) = _word_weights(translator, [pair], [reading_of(translator)], translation)
     return WordAlignment(
         [source[a:b] for a, b in pair.source_words],
         [target[a:b] for a, b in pair.target_words],
         weights[0],
     )
-
-
-def reading_of(translator: Translator) -> Reading:
-    """The reading kept with the model; without one, the mean of the last layer but one."""
-    kept = translator.extra.get("alignment")
-    if kept:
-        return Reading(kept["layer"], kept["head"], kept["after"])
-    layers = getattr(translator.model.config, "decoder_layers", 1)
-    return Reading(max(0, layers - 2) if translator.model.config.kind == "transformer" else 0)
 
 
 def choose_reading(translator: Translator, pairs: Sequence[AlignedPair]) -> tuple[Reading, float]:
@@ -87,11 +63,6 @@ def choose_reading(translator: Translator, pairs: Sequence[AlignedPair]) -> tupl
     rates = error_rates(translator, pairs, readings)
     best = min(range(len(readings)), key=rates.__getitem__)
     return readings[best], rates[best]
-
-
-def keep_reading(translator: Translator, reading: Reading) -> None:
-    """Let the translator remember its reading; it is saved with the model."""
-    translator.extra = {**translator.extra, "alignment": asdict(reading)}
 
 
 def error_rates(
@@ -123,55 +94,22 @@ def all_readings(translator: Translator) -> list[Reading]:
     ]
 
 
-@torch.no_grad()
 def _word_weights(
     translator: Translator,
     pairs: Sequence[AlignedPair],
     readings: Sequence[Reading],
-    written: Sequence[list[int]] | None = None,
+    written: Translation | None = None,
 ) -> Iterator[list[np.ndarray]]:
-    """For each pair, the weights between its words under each reading."""
+    """For each pair, the weights between its words under each reading; ``written`` is what the model itself wrote."""
     sources = translator.source.encode_batch([pair.source for pair in pairs])
-    targets = written or translator.target.encode_batch([pair.target for pair in pairs])
-    crosses = [one for one in _forced(translator, sources, targets) if one.kind == "cross"]
-    if not crosses:
-        raise ArgumentError("model", "it has no attention to the source", "train one with attention")
+    targets = [written.target_ids] if written else translator.target.encode_batch([p.target for p in pairs])
+    seen = translator.forced(sources, targets)
     for b, pair in enumerate(pairs):
         columns = words_of_tokens(translator.source.spans(pair.source), pair.source_words)
-        rows = words_of_tokens(token_spans(translator, pair.target, targets[b]), pair.target_words)
+        spans = translator.target_spans(written) if written else translator.target.spans(pair.target)
+        rows = words_of_tokens(spans, pair.target_words)
         shape = (len(pair.target_words), len(pair.source_words))
         yield [
-            merge_tokens(_token_weights(crosses, reading, b, len(rows), len(columns)), rows, columns, shape)
+            merge_tokens(reading.weights(seen, b, len(rows), len(columns)), rows, columns, shape)
             for reading in readings
         ]
-
-
-def token_spans(translator: Translator, text: str, ids: list[int]) -> list[Span]:
-    """Where each written token stands in the text; a model may cut words as its vocabulary would not."""
-    if translator.target.encode(text) == ids:
-        return translator.target.spans(text)
-    spans, start = [], 0
-    for count in range(1, len(ids) + 1):
-        end = len(translator.target.decode(ids[:count]).rstrip("\ufffd"))
-        spans.append((start, max(start, end)))
-        start = max(start, end)
-    return spans
-
-
-def _forced(translator: Translator, sources: list[list[int]], targets: Sequence[list[int]]) -> list[Seen]:
-    """The model's attention while it reads the sources and writes the targets."""
-    device = next(translator.model.parameters()).device
-    source, lengths = pad_sequences(sources, end=translator.source.eos)
-    target, _ = pad_sequences(targets, start=translator.target.bos, end=translator.target.eos)
-    seen: list[Seen] = []
-    translator.model.eval()
-    translator.model.hidden(source.to(device), target.to(device), lengths.to(device), seen=seen)
-    return seen
-
-
-def _token_weights(crosses: list[Seen], reading: Reading, b: int, rows: int, columns: int) -> np.ndarray:
-    """Weights ``(target tokens, source tokens)``; the row before the first token belongs to bos."""
-    weights = crosses[reading.layer].weights[b]  # (h,t,s)
-    one = weights.mean(dim=0) if reading.head is None else weights[reading.head]
-    first = 1 if reading.after else 0
-    return one[first : first + rows, :columns].double().cpu().numpy()

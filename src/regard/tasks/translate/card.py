@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from regard.tasks.translate.settings import TranslationSettings
+from regard.tasks.translate.settings import TranslationSettings, with_defaults
 from regard.tasks.translate.translator import Translator
 
 __all__ = ["CardFacts", "everyday_sentences", "training_command", "write_card"]
 
+FILES = ("data", "target_data", "valid", "target_valid", "exclude")
 _NAMES = {"en": "English", "fr": "French", "zh": "Chinese (simplified)", "de": "German"}
 
 
@@ -47,7 +48,7 @@ def _lines(translator: Translator, settings: TranslationSettings | None, facts: 
         lines += ["## Training", "", "```sh", command, "```", ""]
     if facts.results:
         lines += ["## Results", "", "| measured on | result |", "|---|---|"]
-        lines += [f"| {what} | {result} |" for what, result in facts.results] + [""]
+        lines += [f"| {_cell(what)} | {_cell(result)} |" for what, result in facts.results] + [""]
     if facts.notes:
         lines += ["## Limits", "", facts.notes, ""]
     if facts.samples:
@@ -75,24 +76,27 @@ def _what(translator: Translator) -> str:
 def training_command(settings: TranslationSettings) -> str:
     """The command line that trains with these settings.
 
-    >>> training_command(TranslationSettings(epochs=3.0, lowercase=True))
-    'regard train translate --lowercase --epochs 3.0'
+    >>> training_command(TranslationSettings(data="x.tsv", valid="y.tsv", epochs=3.0, lowercase=True))
+    'regard train translate --data x.tsv --valid y.tsv --lowercase --epochs 3.0'
     """
     words = ["regard", "train", "translate"]
+    named = {name: getattr(settings, name) for name in ("data", "valid", "steps", "epochs")}
+    usual = TranslationSettings(**with_defaults({name: value for name, value in named.items() if value}))
     for one in fields(settings):
         value = getattr(settings, one.name)
-        if value == one.default:
+        if value == getattr(usual, one.name) and one.name not in named:
             continue
         flag = one.name.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")
         elif value is not None:
-            # Where the data was on one machine is of no use on another.
-            words += [
-                f"--{flag}",
-                Path(value).name if "data" in one.name or one.name == "valid" else str(value),
-            ]
+            words += [f"--{flag}", _file_name(value) if one.name in FILES else str(value)]
     return shlex.join(words)
+
+
+def _file_name(value: str) -> str:
+    """Where the data was on one machine is of no use on another; the name of a data set is."""
+    return value if value.startswith("hf:") else Path(value).name
 
 
 def everyday_sentences() -> list[str]:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from regard.errors import ArgumentError, FileError
 from regard.files import make_folder
-from regard.tasks.translate.settings import TranslationSettings
-from regard.text import PairData, Skipped, Vocabulary, load_vocabulary, read_pairs, train_vocabulary
+from regard.tasks.translate.settings import EMBEDDED, TranslationSettings
+from regard.text import (
+    PairData,
+    Skipped,
+    Vocabulary,
+    load_vocabulary,
+    read_lines,
+    read_pairs,
+    train_vocabulary,
+)
 
-__all__ = ["TranslationData", "prepare", "reader"]
+__all__ = ["TranslationData", "prepare", "reader", "vocabulary_files"]
 
-VOCABULARY_TEXTS = 400_000  # sentences that a vocabulary is learnt from, at most
+VOCABULARY_PAIRS = 400_000  # that a vocabulary is learnt from, at most
+REMEMBERED = 200_000  # sentences of the embedded corpus that are kept in memory, at most
 Pairs = Iterable[tuple[str, str]]
 
 
@@ -27,44 +37,63 @@ class TranslationData:
     valid: list[tuple[str, str]]
     source: Vocabulary
     target: Vocabulary
-    skipped: Skipped
 
 
-def prepare(settings: TranslationSettings, folder: Path) -> TranslationData:
-    """Read the pairs, learn the vocabularies if ``folder`` has none yet, and encode the pairs into its cache."""
+def prepare(settings: TranslationSettings, folder: Path, *, learn: bool = False) -> TranslationData:
+    """Read the pairs and encode them into the cache of ``folder``.
+
+    ``learn`` learns the vocabularies anew; else those that are there are used.
+    """
     make_folder(folder)
+    valid = list(validation_pairs(settings))  # first: a mistake in it shall show before the long work
+    if not valid:
+        raise FileError(f"valid: no pair of {settings.valid} can be used")
     skipped = Skipped()
-    source, target = _vocabularies(settings, folder)
-    files = [path for path in (settings.data, settings.target_data) if path and Path(path).is_file()]
-    identity = [
-        settings.data,
-        settings.columns,
-        settings.format,
-        _embedded_count(settings),
-        settings.embedded_seed,
-    ]
+    source, target = _vocabularies(settings, folder, learn)
     train = PairData.build_or_open(
         lambda: training_pairs(settings, skipped),
         source,
         target,
         folder / "cache",
-        files=files,
-        identity=[*identity, settings.source_language, settings.target_language],
+        files=[path for path in _files(settings) if Path(path).is_file()],
+        identity=_identity(settings),
         max_tokens=settings.max_tokens,
         skipped=skipped,
     )
     if len(train) == 0:
-        raise FileError(f"data: no pair of {settings.data or 'the embedded corpus'} can be used: {skipped}")
-    valid = list(validation_pairs(settings))
-    if not valid:
-        raise FileError(f"valid: no pair of {settings.valid} can be used")
-    return TranslationData(train, valid, source, target, skipped)
+        told = f"no pair of {settings.data or 'the embedded corpus'} can be used: {train.skipped}"
+        raise FileError(f"data: {told}")
+    return TranslationData(train, valid, source, target)
+
+
+def _files(settings: TranslationSettings) -> list[str]:
+    """What the training pairs depend on; the sources of the last two are left out of them."""
+    named = (settings.data, settings.target_data, settings.valid, settings.exclude)
+    return [path for path in named if path]
+
+
+def _identity(settings: TranslationSettings) -> list[object]:
+    """What the training pairs are known by besides the contents of their files, wherever these stand."""
+    s = settings
+    hub = [name for name in _files(s) if name.startswith("hf:")]
+    parts = [hub, s.split, s.valid_split, s.dataset_config, s.columns, s.format]
+    return [*parts, _embedded_count(s), s.embedded_seed, s.source_language, s.target_language]
 
 
 def training_pairs(
     settings: TranslationSettings, skipped: Skipped | None = None
 ) -> Iterator[tuple[str, str]]:
-    """All training pairs: those of the files, then those of the embedded corpus."""
+    """All training pairs: those of the files, then those of the embedded corpus; none that is held out."""
+    skipped = skipped if skipped is not None else Skipped()
+    held = _held_out(settings)
+    for source, target in _all_pairs(settings, skipped):
+        if source in held:
+            skipped.count("held_out", repr(source))
+        else:
+            yield source, target
+
+
+def _all_pairs(settings: TranslationSettings, skipped: Skipped) -> Iterator[tuple[str, str]]:
     if settings.data:
         yield from reader(settings, settings.data, settings.target_data, skipped)
     count = _embedded_count(settings)
@@ -72,13 +101,24 @@ def training_pairs(
         yield from embedded_pairs(settings, "train", count)
 
 
+def _held_out(settings: TranslationSettings) -> set[str]:
+    """The sources of the validation pairs, and of what is to be excluded."""
+    s, held = settings, set()
+    if s.valid:
+        held.update(source for source, _ in reader(s, s.valid, s.target_valid, split=s.valid_split))
+    if s.exclude and s.target_data:  # as data: the source side, a text a line
+        held.update(read_lines(s.exclude))
+    elif s.exclude:
+        held.update(source for source, _ in reader(s, s.exclude, None, split="test"))
+    return held
+
+
 def validation_pairs(settings: TranslationSettings) -> Iterator[tuple[str, str]]:
     """The pairs to validate on; without a file, sentences of the embedded corpus that training never sees."""
     if settings.valid:
-        pairs = list(reader(settings, settings.valid, settings.target_valid, None))
-        random.Random(settings.seed).shuffle(
-            pairs
-        )  # files are often sorted: any part shall stand for the whole
+        pairs = list(reader(settings, settings.valid, settings.target_valid, split=settings.valid_split))
+        # Files are often sorted: any part shall stand for the whole.
+        random.Random(settings.seed).shuffle(pairs)
         yield from pairs
     elif settings.data:
         raise ArgumentError("valid", "not given", "name a file of pairs that are not in the training data")
@@ -87,9 +127,14 @@ def validation_pairs(settings: TranslationSettings) -> Iterator[tuple[str, str]]
 
 
 def reader(
-    settings: TranslationSettings, source: str, target: str | None, skipped: Skipped | None
+    settings: TranslationSettings,
+    source: str,
+    target: str | None,
+    skipped: Skipped | None = None,
+    *,
+    split: str | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """The pairs of a file, or of two."""
+    """The pairs of a file, of two, or of a part of a Hugging Face data set."""
     columns = [int(name) if name.strip().isdigit() else name.strip() for name in settings.columns.split(",")]
     if len(columns) != 2:
         raise ArgumentError("columns", f"expected two, such as 0,1 or en,fr: got {settings.columns!r}")
@@ -98,41 +143,66 @@ def reader(
         target,
         columns=tuple(columns),  # type: ignore[arg-type]
         format=settings.format,
+        split=split or settings.split,
+        config=settings.dataset_config,
         skipped=skipped,
     )
 
 
 def embedded_pairs(settings: TranslationSettings, split: str, count: int) -> Iterator[tuple[str, str]]:
     """Sentences of the embedded corpus in the two languages."""
+    asked = (split, count, settings.embedded_seed, settings.source_language, settings.target_language)
+    return iter(_remembered(*asked)) if count <= REMEMBERED else _generated(*asked)
+
+
+@functools.lru_cache(maxsize=1)
+def _remembered(*asked: Any) -> list[tuple[str, str]]:
+    """What was generated last: a vocabulary is learnt from what is encoded next."""
+    return list(_generated(*asked))
+
+
+def _generated(split: str, count: int, seed: int, source: str, target: str) -> Iterator[tuple[str, str]]:
     from regard.text.corpus import generate
 
-    for triple in generate(count, split=split, seed=settings.embedded_seed):
-        yield triple.side(settings.source_language).text, triple.side(settings.target_language).text
+    for triple in generate(count, split=split, seed=seed):
+        yield triple.side(source).text, triple.side(target).text
 
 
 def _embedded_count(settings: TranslationSettings) -> int:
-    if settings.embedded:
-        return settings.embedded
-    return 0 if settings.data else 50_000
+    return settings.embedded or (0 if settings.data else EMBEDDED)
 
 
-def _vocabularies(settings: TranslationSettings, folder: Path) -> tuple[Vocabulary, Vocabulary]:
+def vocabulary_files(settings: TranslationSettings, folder: Path) -> list[Path]:
+    """Where the vocabularies of a run are: one for both languages, or one each."""
+    names = ["tokenizer"] if settings.shared_vocabulary else ["source", "target"]
+    return [folder / f"{name}.json" for name in names]
+
+
+def _vocabularies(settings: TranslationSettings, folder: Path, learn: bool) -> tuple[Vocabulary, Vocabulary]:
     """The vocabularies of the run: as they were written down, or learnt now."""
-    shared, source, target = (folder / f"{name}.json" for name in ("tokenizer", "source", "target"))
-    if settings.shared_vocabulary:
-        if not shared.is_file():
-            _learn(settings, (0, 1)).save(shared)
-        both = load_vocabulary(shared)
-        return both, both
-    if not (source.is_file() and target.is_file()):
-        _learn(settings, (0,)).save(source)
-        _learn(settings, (1,)).save(target)
-    return load_vocabulary(source), load_vocabulary(target)
+    files = vocabulary_files(settings, folder)
+    sides = [(0, 1)] if settings.shared_vocabulary else [(0,), (1,)]
+    if learn or not all(path.is_file() for path in files):
+        for path, some in zip(files, sides, strict=True):
+            _learn(settings, some).save(path)
+    held = [load_vocabulary(path) for path in files]
+    return held[0], held[-1]
 
 
 def _learn(settings: TranslationSettings, sides: tuple[int, ...]) -> Vocabulary:
-    pairs = itertools.islice(training_pairs(settings), VOCABULARY_TEXTS)
-    texts = (pair[side] for pair in pairs for side in sides)
+    texts = (pair[side] for pair in _some(training_pairs(settings), settings.seed) for side in sides)
     return train_vocabulary(
         settings.vocabulary, texts, settings.vocabulary_size, lowercase=settings.lowercase
     )
+
+
+def _some(pairs: Pairs, seed: int) -> Pairs:
+    """All pairs, or so many that memory does not grow with the data: each with the same chance, wherever it stands."""
+    chance = random.Random(seed)
+    kept: list[tuple[str, str]] = []
+    for number, pair in enumerate(pairs):
+        if number < VOCABULARY_PAIRS:
+            kept.append(pair)
+        elif (place := chance.randrange(number + 1)) < VOCABULARY_PAIRS:
+            kept[place] = pair
+    return kept

@@ -11,6 +11,7 @@ from regard.decoding import DecodingOptions
 from regard.errors import ArgumentError
 from regard.metrics import Score, bleu, by_length, chrf
 from regard.tasks.translate.translator import Translation, Translator
+from regard.text import count_words
 
 __all__ = ["Evaluation", "evaluate", "group_references"]
 
@@ -47,16 +48,20 @@ def evaluate(
     pairs: Iterable[tuple[str, str]],
     options: DecodingOptions | None = None,
     *,
-    lowercase: bool = False,
+    lowercase: bool | None = None,
 ) -> Evaluation:
-    """Translate the source of each pair and compare; pairs of one source are references of one sentence."""
+    """Translate the source of each pair and compare; pairs of one source are references of one sentence.
+
+    ``lowercase`` compares without regard to case: by default where the model knows no capital letters.
+    """
     sources, references = group_references(pairs)
+    lowercase = translator.target.lowercase if lowercase is None else lowercase
     began = time.perf_counter()
     translations = translator.translate(sources, options)
     seconds = time.perf_counter() - began
     outputs = [one.text for one in translations]
     language = translator.target_language
-    lengths = [len(source.split()) for source in sources]
+    lengths = [count_words(source) for source in sources]
     return Evaluation(
         len(sources),
         bleu(outputs, references, lowercase=lowercase, language=language),

@@ -12,6 +12,7 @@ from regard.errors import ArgumentError, FileError
 
 __all__ = ["Installed", "find_translator", "installed_models"]
 
+WEIGHTS = "model.safetensors"
 SHIPPED = Path(__file__).parents[2] / "weights"
 
 
@@ -22,6 +23,21 @@ class Installed:
     name: str
     folder: Path
     settings: dict[str, Any]
+
+    @property
+    def task(self) -> str:
+        """What it was trained for."""
+        return self.settings["task"]
+
+    @property
+    def kind(self) -> str:
+        """Transformer or seq2seq."""
+        return self.settings["model"]["kind"]
+
+    @property
+    def bytes(self) -> int:
+        """The size of its weights."""
+        return (self.folder / WEIGHTS).stat().st_size
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -35,13 +51,21 @@ def installed_models() -> list[Installed]:
     own = [Path(part) for part in os.environ.get("REGARD_MODELS", "").split(os.pathsep) if part]
     for root in [SHIPPED, *own]:
         for config in sorted(root.glob("*/config.json")):
-            try:
-                settings = json.loads(config.read_text(encoding="utf-8"))
-            except (OSError, ValueError):
-                continue  # said when the model is asked for by name
-            if isinstance(settings, dict) and "task" in settings:
-                found[config.parent.name] = Installed(config.parent.name, config.parent, settings)
+            one = _read(config)
+            if one is not None:
+                found[one.name] = one
     return list(found.values())
+
+
+def _read(config: Path) -> Installed | None:
+    """The model of a folder; what is wrong with a broken one is said when it is asked for by name."""
+    try:
+        settings = json.loads(config.read_text(encoding="utf-8"))
+        one = Installed(config.parent.name, config.parent, settings)
+        _ = one.task, one.kind, one.bytes
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return one
 
 
 def find_translator(
@@ -56,7 +80,7 @@ def find_translator(
     """
     if model is not None:
         return _by_name(model)
-    models = [one for one in installed_models() if one.settings["task"] == "translate"]
+    models = [one for one in installed_models() if one.task == "translate"]
     wanted = (source or "en", target or "fr")
     for one in models:
         if one.languages == wanted:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.errors import UnknownNameError
 from regard.files import write_atomically
-from regard.tasks.translate.alignment import choose_reading, keep_reading
+from regard.models.pretrained import DTYPES
+from regard.tasks.translate.alignment import choose_reading
 from regard.tasks.translate.card import CardFacts, everyday_sentences, samples_of, write_card
 from regard.tasks.translate.gold import embedded_aligned
 from regard.tasks.translate.installed import find_translator
+from regard.tasks.translate.reading import keep_reading
 from regard.tasks.translate.training import settings_of_run
 from regard.tasks.translate.translator import Translator
 
@@ -34,6 +37,8 @@ def pack(
 
     The reading is chosen on the validation part of the embedded corpus, where that has the languages.
     """
+    if dtype not in DTYPES:
+        raise UnknownNameError("dtype", dtype, DTYPES)
     translator = Translator.load(find_translator(run))
     languages = {translator.source_language, translator.target_language}
     found = list(results)

@@ -21,7 +21,7 @@ _STYLE = (
 
 def save_alignment(alignment: WordAlignment, path: Path) -> None:
     """Write a heat map to a .png, .svg or .pdf file, or a page of its own to .html."""
-    if path.suffix == ".html":
+    if path.suffix.lower() == ".html":
         write_atomically(path, lambda part: part.write_text(alignment_page(alignment), encoding="utf-8"))
         return
     from regard.plots import visualize_attention

@@ -7,9 +7,29 @@ from typing import Any
 
 from regard.errors import ArgumentError, UnknownArgumentError, UnknownNameError, did_you_mean
 
-__all__ = ["MODELS", "TranslationSettings", "setting"]
+__all__ = ["DEFAULTS", "EMBEDDED", "MODELS", "TranslationSettings", "setting", "with_defaults"]
 
 MODELS = ("transformer", "seq2seq")
+EMBEDDED = 50_000  # sentences of the embedded corpus, where there is no other data
+
+# What is trained when no data is named: a model that learns the embedded corpus in some minutes.
+DEFAULTS: dict[str, Any] = {
+    "embedded": EMBEDDED,
+    "vocabulary_size": 4000,
+    "width": 128,
+    "heads": 4,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "feed_forward": 256,
+    "dropout": 0.0,
+    "label_smoothing": 0.0,
+    "batch_tokens": 1000,  # small batches: many updates in little time
+    "steps": 1200,
+    "learning_rate": 4e-3,
+    "warmup": 150,
+    "average": 0.995,
+    "validate_sentences": 200,
+}
 
 
 def setting(default: Any, text: str) -> Any:
@@ -36,6 +56,14 @@ class TranslationSettings:
     target_valid: str | None = setting(None, "The target side of the validation pairs.")
     columns: str = setting("0,1", "Which columns (numbers) or fields (names) hold source and target.")
     format: str | None = setting(None, "tsv, lines or jsonl, where the file's name does not say it.")
+    split: str = setting("train", "Of a Hugging Face data set: the part to train on.")
+    valid_split: str = setting("validation", "Of a Hugging Face data set: the part to validate on.")
+    dataset_config: str | None = setting(
+        None, "Of a Hugging Face data set: its configuration, if it has several."
+    )
+    exclude: str | None = setting(
+        None, "Pairs, a test set say, whose sources are never trained on; those of valid never are."
+    )
     embedded: int = setting(0, "Sentences of the embedded corpus to add; the default where no data is given.")
     embedded_seed: int = setting(0, "Which sentences of the embedded corpus.")
     max_tokens: int = setting(128, "Longer sentences are left out.")
@@ -100,8 +128,20 @@ class TranslationSettings:
             )
         if self.target_data and not self.data:
             raise ArgumentError("target_data", "given without data", "name the source side with data")
+        if self.validate_sentences < 1:
+            raise ArgumentError("validate_sentences", f"expected 1 or more, got {self.validate_sentences}")
+        self._check_files()
         if self.source_language == self.target_language:
             raise ArgumentError("target_language", f"the same as source_language: {self.target_language!r}")
+
+    def _check_files(self) -> None:
+        for name in ("target_data", "valid", "target_valid", "exclude"):
+            if getattr(self, name) == "-":
+                raise ArgumentError(name, "only data can be read from standard input", "name a file")
+        hub = (self.data or "").startswith("hf:") and self.split != self.valid_split
+        if self.data and (self.data, self.target_data) == (self.valid, self.target_valid) and not hub:
+            told = f"the same as data: {self.valid}"
+            raise ArgumentError("valid", told, "name pairs that are not trained on")
 
     def part(self, config: type) -> dict[str, Any]:
         """The settings that another dataclass has fields for, by name."""
@@ -118,3 +158,16 @@ class TranslationSettings:
                     name, "not a setting of a translator", did_you_mean(name, known).strip()
                 )
         return cls(**values)
+
+
+def with_defaults(given: dict[str, Any]) -> dict[str, Any]:
+    """Settings completed: a small model where no data is named, ten epochs where nothing says how long.
+
+    >>> with_defaults({"data": "x.tsv", "width": 64})
+    {'epochs': 10.0, 'data': 'x.tsv', 'width': 64}
+    """
+    defaults = {"epochs": 10.0} if given.get("data") else dict(DEFAULTS)
+    if given.get("steps") or given.get("epochs"):
+        defaults.pop("epochs", None)
+        defaults.pop("steps", None)
+    return {**defaults, **given}

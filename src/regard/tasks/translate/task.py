@@ -14,6 +14,7 @@ from regard.files import write_atomically
 from regard.metrics import bleu
 from regard.tasks.translate.card import CardFacts, write_card
 from regard.tasks.translate.data import TranslationData
+from regard.tasks.translate.evaluation import group_references
 from regard.tasks.translate.settings import TranslationSettings
 from regard.tasks.translate.translator import Translator
 from regard.text import Batch, BucketedBatches, PairData
@@ -30,7 +31,9 @@ class TranslationTask:
 
     def __init__(self, settings: TranslationSettings, data: TranslationData):
         self.settings, self.data = settings, data
-        self.valid = data.valid[: settings.validate_sentences]
+        self.fingerprint = data.train.manifest.get("fingerprint", "")
+        chosen = {source for source, _ in data.valid[: settings.validate_sentences]}
+        self.valid = [pair for pair in data.valid if pair[0] in chosen]  # with all references of a sentence
         self.valid_data = PairData.in_memory(self.valid, data.source, data.target, deduplicate=False)
 
     def batches_per_epoch(self, world: int) -> int:
@@ -60,17 +63,13 @@ class TranslationTask:
     def validate(self, model: nn.Module) -> dict[str, float]:
         """BLEU of greedy translations, and perplexity, on sentences that are not trained on."""
         translator = Translator(model, self.data.source, self.data.target)
-        sources, references = zip(*self.valid, strict=True)
-        found = translator.translate(list(sources), DecodingOptions(beams=1))
-        lowercase = self.settings.lowercase
+        sources, references = group_references(self.valid)
+        found = translator.translate(sources, DecodingOptions(beams=1))
+        s = self.settings
         score = bleu(
-            [one.text for one in found], [list(references)], lowercase=lowercase, language=self._language
+            [one.text for one in found], references, lowercase=s.lowercase, language=s.target_language
         )
         return {"bleu": score.score, "perplexity": self._perplexity(model)}
-
-    @property
-    def _language(self) -> str:
-        return self.settings.target_language
 
     def _perplexity(self, model: nn.Module) -> float:
         loss, tokens = 0.0, 0
@@ -89,6 +88,7 @@ class TranslationTask:
             self.data.target,
             source_language=s.source_language,
             target_language=s.target_language,
+            extra={"max_tokens": s.max_tokens},
         )
         translator.save(folder, results=results)
         numbers = tuple((name, f"{value:.4g}") for name, value in results.items())

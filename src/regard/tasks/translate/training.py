@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import shutil
+import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,53 +14,87 @@ from torch import nn
 
 from regard.errors import ArgumentError, FileError
 from regard.files import make_folder, write_atomically
+from regard.metrics import bleu
 from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
 from regard.models.pretrained import read_json
-from regard.tasks.translate.data import TranslationData, prepare
+from regard.tasks.translate.data import TranslationData, prepare, vocabulary_files
 from regard.tasks.translate.settings import TranslationSettings
 from regard.tasks.translate.task import TranslationTask
 from regard.training import Outcome, TrainingOptions, train
 from regard.training.distributed import Processes
 from regard.training.folder import refuse_a_run
 
-__all__ = ["DEFAULTS", "build_model", "settings_of_run", "train_translator", "with_defaults"]
+__all__ = ["build_model", "resume_translator", "settings_of_run", "train_translator"]
 
 SETTINGS = "settings.json"
 CHANGEABLE = ("steps", "epochs", "patience", "validate_every", "validate_sentences", "save_every", "keep")
-
-# What is trained when no data is named: a model that learns the embedded corpus in some minutes.
-DEFAULTS: dict[str, Any] = {
-    "embedded": 100_000,
-    "vocabulary_size": 2000,
-    "width": 128,
-    "heads": 4,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "feed_forward": 256,
-    "dropout": 0.0,
-    "label_smoothing": 0.0,
-    "steps": 400,
-    "learning_rate": 4e-3,
-    "warmup": 100,
-    "average": 0.99,
-}
 
 
 def train_translator(
     settings: TranslationSettings, folder: str | Path, *, resume: bool = False, show: bool = True
 ) -> Outcome:
     """Train a translator in ``folder``; the best model is in its ``best/``."""
-    folder = Path(folder)
-    options = TrainingOptions(**settings.part(TrainingOptions))
     processes = Processes.join()
     try:
-        processes.on_first(lambda: _begin(settings, folder, resume))
-        data = prepare(settings, folder)  # the others find it ready, or on another machine make their own
-        torch.manual_seed(settings.seed)
-        model = build_model(settings, data)
-        return train(model, TranslationTask(settings, data), options, folder, resume=resume, show=show)
+        return _train(settings, Path(folder), processes, resume, show)
     finally:
         processes.leave()
+
+
+def resume_translator(
+    folder: str | Path, changes: dict[str, Any] | None = None, *, show: bool = True
+) -> Outcome:
+    """Go on with the run in ``folder``; the other processes get its settings from the first, who sees the folder."""
+    folder = Path(folder)
+    processes = Processes.join()
+    try:
+        held = processes.on_first(lambda: settings_of_run(folder, changes))
+        text = processes.same_text(json.dumps(asdict(held)) if held else "")
+        return _train(TranslationSettings.from_json(json.loads(text)), folder, processes, True, show)
+    finally:
+        processes.leave()
+
+
+def _train(
+    settings: TranslationSettings, folder: Path, processes: Processes, resume: bool, show: bool
+) -> Outcome:
+    options = TrainingOptions(**settings.part(TrainingOptions))
+    _check_model(settings)
+    settings = _without_stdin(settings, folder, processes)
+    processes.on_first(lambda: _begin(settings, folder, resume))
+    _share_vocabularies(settings, folder, processes)
+    data = prepare(settings, folder)  # the others find it ready, or on another machine make their own
+    if show and processes.first and data.train.skipped.total:
+        print(f"left out of the data: {data.train.skipped}", file=sys.stderr)
+    torch.manual_seed(settings.seed)
+    model = build_model(settings, data)
+    return train(model, TranslationTask(settings, data), options, folder, resume=resume, show=show)
+
+
+def _check_model(settings: TranslationSettings) -> None:
+    """See that the settings make a model, before the long work of reading the data."""
+    model_config(settings, source_size=10, target_size=10)
+    bleu(["a"], [["a"]])  # that what validates is installed
+
+
+def _without_stdin(settings: TranslationSettings, folder: Path, processes: Processes) -> TranslationSettings:
+    """Standard input as a file of the run: it is read more than once, and again on resuming."""
+    if settings.data != "-":
+        return settings
+    path = folder / f"stdin.{settings.format or 'tsv'}"
+
+    def keep() -> None:
+        refuse_a_run(folder)
+        make_folder(folder)
+        write_atomically(path, _copy_stdin)
+
+    processes.on_first(keep)
+    return replace(settings, data=str(path))
+
+
+def _copy_stdin(path: Path) -> None:
+    with open(path, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
 
 
 def _begin(settings: TranslationSettings, folder: Path, resume: bool) -> None:
@@ -66,22 +102,18 @@ def _begin(settings: TranslationSettings, folder: Path, resume: bool) -> None:
     if not resume:
         refuse_a_run(folder)  # before its vocabularies and settings are replaced
     make_folder(folder)
-    prepare(settings, folder)
+    prepare(settings, folder, learn=not resume)
     text = json.dumps(asdict(settings), indent=2) + "\n"
     write_atomically(folder / SETTINGS, lambda part: part.write_text(text, encoding="utf-8"))
 
 
-def with_defaults(given: dict[str, Any]) -> dict[str, Any]:
-    """Settings completed: a small model where no data is named, ten epochs where nothing says how long.
-
-    >>> with_defaults({"data": "x.tsv", "width": 64})
-    {'epochs': 10.0, 'data': 'x.tsv', 'width': 64}
-    """
-    defaults = {"epochs": 10.0} if given.get("data") else dict(DEFAULTS)
-    if given.get("steps") or given.get("epochs"):
-        defaults.pop("epochs", None)
-        defaults.pop("steps", None)
-    return {**defaults, **given}
+def _share_vocabularies(settings: TranslationSettings, folder: Path, processes: Processes) -> None:
+    """The first process's vocabularies for all: on another machine there are none, or old ones."""
+    make_folder(folder)
+    for path in vocabulary_files(settings, folder):
+        text = processes.same_text(path.read_text(encoding="utf-8") if processes.first else "")
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            write_atomically(path, lambda part, text=text: part.write_text(text, encoding="utf-8"))
 
 
 def settings_of_run(folder: str | Path, changes: dict[str, Any] | None = None) -> TranslationSettings:
@@ -90,22 +122,33 @@ def settings_of_run(folder: str | Path, changes: dict[str, Any] | None = None) -
     if not path.is_file():
         raise FileError(f"{folder}: there is no run to resume here ({SETTINGS} is missing)")
     kept = read_json(path)
-    for name, value in (changes or {}).items():
+    changes = dict(changes or {})
+    if "steps" in changes or "epochs" in changes:  # both say how long: one takes the place of the other
+        kept = {**kept, "steps": None, "epochs": None}
+    for name, value in changes.items():
         if name not in CHANGEABLE and kept.get(name) != value:
             raise ArgumentError(
                 name,
                 f"the run was started with {kept.get(name)!r}, not {value!r}",
                 f"a resumed run may change {', '.join(CHANGEABLE)}",
             )
-    return TranslationSettings.from_json({**kept, **(changes or {})})
+    return TranslationSettings.from_json({**kept, **changes})
 
 
 def build_model(settings: TranslationSettings, data: TranslationData) -> nn.Module:
     """A new model with random weights."""
-    common: dict[str, Any] = {"source_size": len(data.source), "target_size": len(data.target)}
+    config = model_config(settings, source_size=len(data.source), target_size=len(data.target))
+    return Transformer(config) if isinstance(config, TransformerConfig) else Seq2Seq(config)
+
+
+def model_config(
+    settings: TranslationSettings, *, source_size: int, target_size: int
+) -> TransformerConfig | Seq2SeqConfig:
+    """What the settings say about the model, for vocabularies of these sizes."""
+    common: dict[str, Any] = {"source_size": source_size, "target_size": target_size}
     common["shared_embeddings"] = settings.shared_vocabulary
     if settings.model == "transformer":
-        return Transformer(TransformerConfig(**settings.part(TransformerConfig), **common))
+        return TransformerConfig(**settings.part(TransformerConfig), **common)
     values = settings.part(Seq2SeqConfig)
     values["attention"] = None if settings.attention == "none" else settings.attention
-    return Seq2Seq(Seq2SeqConfig(**values, **common))
+    return Seq2SeqConfig(**values, **common)

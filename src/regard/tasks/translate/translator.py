@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,17 @@ import torch
 from regard.decoding import DecodingOptions, Hypothesis, decode
 from regard.errors import ArgumentError
 from regard.files import make_folder
+from regard.metrics import is_chinese
 from regard.models import Seen, load_model
 from regard.models.pretrained import CONFIG, read_json
-from regard.text import Vocabulary, load_vocabulary, pad_sequences
+from regard.tasks.translate.reading import reading_of
+from regard.text import UNKNOWN_SIGN, Vocabulary, load_vocabulary, pad_sequences
 
 __all__ = ["Translation", "Translator"]
 
 BATCH_TOKENS = 3000  # source tokens translated together: sentences times the longest
-LONGEST = 120  # tokens translated in one piece: models are trained on sentences, not on pages
+LONGEST = 128  # tokens translated in one piece, where the model does not say what it was trained on
+Span = tuple[int, int]
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 
 
@@ -34,6 +38,7 @@ class Translation:
     score: float
     source_ids: list[int]
     target_ids: list[int]
+    copied_spans: tuple[Span, ...] = ()  # of the target tokens, where unknown words were copied into the text
     alternatives: tuple[tuple[str, float], ...] = ()
     parts: tuple[Translation, ...] = ()  # of a long text, which is translated piece by piece
 
@@ -59,19 +64,26 @@ class Translator:
         self.extra = extra or {}
 
     @torch.no_grad()
-    def translate(self, texts: Sequence[str], options: DecodingOptions | None = None) -> list[Translation]:
-        """The translations of ``texts``, in their order."""
+    def translate(
+        self, texts: Sequence[str], options: DecodingOptions | None = None, *, first: int = 0
+    ) -> list[Translation]:
+        """The translations of ``texts``, in their order.
+
+        ``first`` is the number of the first text among all that are translated with the same options, where they come
+        bit by bit: with sampling, what is drawn for a text depends on the seed and on its number alone.
+        """
         if isinstance(texts, str):
             raise ArgumentError("texts", "expected a list of sentences, got one string", "put it in a list")
         options = options or DecodingOptions()
         pieces = [self._pieces(text) for text in texts]
-        done = iter(self._translate([piece for several in pieces for piece in several], options))
+        numbers = [first + i for i, several in enumerate(pieces) for _ in several]
+        done = iter(self._translate([piece for several in pieces for piece in several], numbers, options))
         return [
             self._joined(text, [next(done) for _ in several])
             for text, several in zip(texts, pieces, strict=True)
         ]
 
-    def _translate(self, texts: list[str], options: DecodingOptions) -> list[Translation]:
+    def _translate(self, texts: list[str], numbers: list[int], options: DecodingOptions) -> list[Translation]:
         """The translations of texts of bearable length."""
         self.model.eval()
         encoded = self.source.encode_batch(list(texts))
@@ -80,31 +92,39 @@ class Translator:
         said = [i for i, text in enumerate(texts) if text.strip()]
         for batch in _batches([len(encoded[i]) for i in said]):
             places = [said[i] for i in batch]
-            for place, hypotheses in zip(
-                places, self._decoded([encoded[i] for i in places], options), strict=True
-            ):
+            several = self._decoded([encoded[i] for i in places], [numbers[i] for i in places], options)
+            for place, hypotheses in zip(places, several, strict=True):
                 found[place] = self._translation(texts[place], encoded[place], hypotheses)
         return found
 
-    def _decoded(self, sources: list[list[int]], options: DecodingOptions) -> list[list[Hypothesis]]:
-        device = next(self.model.parameters()).device
+    def _decoded(
+        self, sources: list[list[int]], numbers: list[int], options: DecodingOptions
+    ) -> list[list[Hypothesis]]:
         ids, lengths = pad_sequences(sources, end=self.source.eos)
-        memory = self.model.encode(ids.to(device), lengths.to(device))
+        memory = self.model.encode(ids.to(self.device), lengths.to(self.device))
         target = self.target
-        banned = (target.pad, target.bos)
-        return decode(
-            self.model, memory, lengths.tolist(), options, bos=target.bos, eos=target.eos, banned=banned
-        )
+        special = {"bos": target.bos, "eos": target.eos, "banned": (target.pad, target.bos)}
+        return decode(self.model, memory, lengths.tolist(), options, numbers=numbers, **special)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return next(self.model.parameters()).device
+
+    @property
+    def longest(self) -> int:
+        """Tokens translated in one piece: as many as the model was trained on, since it knows nothing longer."""
+        return int(self.extra.get("max_tokens", LONGEST))
 
     def _pieces(self, text: str) -> list[str]:
         """The text; a long one in pieces, cut between sentences where that is enough."""
-        if len(text) <= LONGEST or len(self.source.spans(text)) <= LONGEST:
+        if len(text) <= self.longest or len(self.source.spans(text)) <= self.longest:
             return [text]
         pieces, piece = [], ""
         for sentence in _SENTENCE_END.split(text):
             for part in self._cut(sentence):
                 longer = f"{piece} {part}".strip()
-                if piece and len(self.source.spans(longer)) > LONGEST:
+                if piece and len(self.source.spans(longer)) > self.longest:
                     pieces.append(piece)
                     longer = part
                 piece = longer
@@ -112,21 +132,27 @@ class Translator:
 
     def _cut(self, sentence: str) -> list[str]:
         """A sentence that is too long by itself, in stretches of whole words."""
-        spans = self.source.spans(sentence)
-        if len(spans) <= LONGEST:
-            return [sentence]
-        cut = spans[LONGEST][0]
-        space = sentence.rfind(" ", 0, cut)
-        cut = space if space > 0 else cut
-        return [sentence[:cut].strip(), *self._cut(sentence[cut:].strip())]
+        starts = [start for start, _ in self.source.spans(sentence)]
+        pieces, begin, token = [], 0, 0
+        while len(starts) - token > self.longest:
+            cut = starts[token + self.longest]
+            space = sentence.rfind(" ", begin, cut)
+            cut = space if space > begin else cut
+            pieces.append(sentence[begin:cut].strip())
+            begin, token = cut, max(token + 1, bisect_left(starts, cut))
+        return [*pieces, sentence[begin:].strip()]
 
     def _joined(self, text: str, parts: list[Translation]) -> Translation:
+        """One translation of all pieces; its alternatives are those of the pieces, rank by rank."""
         if len(parts) == 1:
             return parts[0]
-        space = "" if self.target_language == "zh" else " "
-        joined = space.join(part.text for part in parts)
-        score = sum(part.score for part in parts) / len(parts)
-        return Translation(text, joined, score, [], [], parts=tuple(parts))
+        ranked = [((part.text, part.score), *part.alternatives) for part in parts]
+        space = "" if is_chinese(self.target_language) else " "
+        whole = [
+            (space.join(text for text, _ in rank), sum(score for _, score in rank) / len(parts))
+            for rank in zip(*ranked, strict=False)  # an empty piece has no alternatives
+        ]
+        return Translation(text, *whole[0], [], [], alternatives=tuple(whole[1:]), parts=tuple(parts))
 
     @property
     def attends(self) -> bool:
@@ -134,33 +160,64 @@ class Translator:
         return getattr(self.model.config, "attention", "") is not None
 
     def _translation(self, text: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
-        texts = [(self._readable(text, ids, one.tokens), one.score) for one in hypotheses]
-        best = hypotheses[0]
-        return Translation(text, texts[0][0], best.score, ids, best.tokens, tuple(texts[1:]))
+        readable = [self._readable(text, ids, one.tokens) for one in hypotheses]
+        others = tuple((words, one.score) for (words, _), one in zip(readable, hypotheses, strict=True))[1:]
+        best, (words, spans) = hypotheses[0], readable[0]
+        return Translation(text, words, best.score, ids, best.tokens, tuple(spans), others)
 
-    def _readable(self, source: str, source_ids: list[int], target_ids: list[int]) -> str:
-        """The text; where the vocabulary had no word, the source word that was looked at most."""
-        text = self.target.decode(target_ids)
+    def _readable(self, source: str, source_ids: list[int], target_ids: list[int]) -> tuple[str, list[Span]]:
+        """The text; what the vocabulary has no word for is copied from the source, and then where the tokens are."""
         if self.target.unk is None or self.target.unk not in target_ids or not self.attends:
-            return text
-        cross = [one for one in self.attention(source_ids, target_ids) if one.kind == "cross"]
-        looked = torch.stack([one.weights[0].mean(dim=0) for one in cross]).mean(dim=0)  # (t,s)
-        spans = self.source.spans(source)
-        for place, number in enumerate(target_ids):
-            if number == self.target.unk and spans:
-                start, end = spans[int(looked[place, : len(spans)].argmax())]
-                text = text.replace("\ufffd", source[start:end], 1)
-        return text
+            return self.target.decode(target_ids), []
+        copied = self._looked_at(source, source_ids, target_ids)
+        pieces = [
+            piece.replace(UNKNOWN_SIGN, copied[place]) if number == self.target.unk else piece
+            for place, (number, piece) in enumerate(zip(target_ids, self._pieces_of(target_ids), strict=True))
+        ]
+        return _spelled(pieces)
 
-    @torch.no_grad()
+    def target_spans(self, translation: Translation) -> list[Span]:
+        """Where each target token stands in the text; a model may cut words as its vocabulary would not."""
+        text, ids = translation.text, translation.target_ids
+        if translation.copied_spans:
+            return list(translation.copied_spans)
+        if self.target.encode(text) == ids:
+            return self.target.spans(text)
+        return _spelled(self._pieces_of(ids))[1]
+
+    def _pieces_of(self, ids: list[int]) -> list[str]:
+        """What each token adds to the text; a character of several tokens comes with the last of them."""
+        pieces, before = [], ""
+        for count in range(1, len(ids) + 1):
+            text = self.target.decode(ids[:count])
+            whole = (
+                text if ids[count - 1] == self.target.unk or count == len(ids) else text.rstrip(UNKNOWN_SIGN)
+            )
+            pieces.append(whole[len(before) :] if len(whole) > len(before) else "")
+            before = max(before, whole, key=len)
+        return pieces
+
+    def _looked_at(self, source: str, source_ids: list[int], target_ids: list[int]) -> list[str]:
+        """For each target token the source token that was looked at most."""
+        spans = self.source.spans(source)
+        seen = self.attention(source_ids, target_ids)
+        weights = reading_of(self).weights(seen, 0, len(target_ids), len(spans))  # (t,s)
+        places = weights.argmax(axis=1) if spans else []
+        return [source[slice(*spans[place])] for place in places] or [UNKNOWN_SIGN] * len(target_ids)
+
     def attention(self, source_ids: list[int], target_ids: list[int]) -> list[Seen]:
         """All attention of the model while it reads the source and writes the target, for one sentence."""
+        return self.forced([source_ids], [target_ids])
+
+    @torch.no_grad()
+    def forced(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[Seen]:
+        """All attention of the model while it reads these sources and is made to write these targets."""
+        source, lengths = pad_sequences(sources, end=self.source.eos)
+        target, _ = pad_sequences(targets, start=self.target.bos, end=self.target.eos)
         seen: list[Seen] = []
         self.model.eval()
-        source = torch.tensor([[*source_ids, self.source.eos]])
-        target = torch.tensor([[self.target.bos, *target_ids, self.target.eos]])
-        device = next(self.model.parameters()).device
-        self.model.hidden(source.to(device), target.to(device), seen=seen)
+        inputs = (part.to(self.device) for part in (source, target, lengths))
+        self.model.hidden(*inputs, seen=seen)
         return seen
 
     def save(
@@ -169,11 +226,16 @@ class Translator:
         """Write model, vocabularies and settings into ``folder``."""
         folder = Path(folder)
         make_folder(folder)
-        if self.source is self.target:
-            self.source.save(folder / "tokenizer.json")
-        else:
-            self.source.save(folder / "source.json")
-            self.target.save(folder / "target.json")
+        shared = self.source is self.target
+        held = (
+            {"tokenizer.json": self.source}
+            if shared
+            else {"source.json": self.source, "target.json": self.target}
+        )
+        for name, vocabulary in held.items():
+            vocabulary.save(folder / name)
+        for name in {"tokenizer.json", "source.json", "target.json"} - held.keys():
+            (folder / name).unlink(missing_ok=True)  # of a model that was here before
         extra = {
             **self.extra,
             "task": "translate",
@@ -184,8 +246,8 @@ class Translator:
         self.model.save_pretrained(folder, dtype=dtype, extra=extra)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike) -> Translator:
-        """The translator that :meth:`save` wrote."""
+    def load(cls, folder: str | os.PathLike, *, device: str | None = None) -> Translator:
+        """The translator that :meth:`save` wrote, on a device: by default a GPU where there is one."""
         folder = Path(folder)
         settings = read_json(folder / CONFIG)
         if settings.get("task") != "translate":
@@ -195,7 +257,32 @@ class Translator:
         else:
             source, target = load_vocabulary(folder / "source.json"), load_vocabulary(folder / "target.json")
         languages = {name: settings.get(name, "") for name in ("source_language", "target_language")}
-        return cls(load_model(folder), source, target, **languages, extra=settings)
+        model = load_model(folder).to(_device(device))
+        return cls(model, source, target, **languages, extra=settings)
+
+
+def _device(name: str | None) -> torch.device:
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch built without CUDA fails an assertion
+        told = str(error).partition("\n")[0]
+        raise ArgumentError("device", f"{name!r} cannot be used: {told}", "choose cpu") from None
+    return device
+
+
+def _spelled(pieces: list[str]) -> tuple[str, list[Span]]:
+    """The pieces joined to a text, and where each is in it, without the space before it.
+
+    >>> _spelled(["le", " chat", "."])
+    ('le chat.', [(0, 2), (3, 7), (7, 8)])
+    """
+    text, spans = "", []
+    for piece in pieces:
+        start = len(text) + len(piece) - len(piece.lstrip())
+        text += piece
+        spans.append((min(start, len(text)), len(text)))
+    return text, spans
 
 
 def _batches(lengths: list[int]) -> Iterator[list[int]]:

@@ -1,0 +1,122 @@
+"""Files that hold options: ``--options FILE`` stands for the options written in it, for every command.
+
+They are put before those of the command line, so that the command line wins.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from regard.errors import ArgumentError, FileError, MissingExtraError, UnknownArgumentError, did_you_mean
+
+__all__ = ["command_of", "with_option_files"]
+
+
+def command_of(group: Any, words: list[str]) -> tuple[Any, int]:
+    """The command that words call, and how many of them name it."""
+    count = 0
+    while count < len(words) and words[count] in getattr(group, "commands", {}):
+        group = group.commands[words[count]]
+        count += 1
+    return group, count
+
+
+def with_option_files(group: Any, words: list[str]) -> list[str]:
+    """The words with each ``--options FILE`` replaced by the options in the file."""
+    rest, files = _taken_out(words)
+    if not files:
+        return words
+    command, count = command_of(group, rest)
+    added = [word for path in files for word in _words(command, Path(path))]
+    return [*rest[:count], *added, *rest[count:]]
+
+
+def _taken_out(words: list[str]) -> tuple[list[str], list[str]]:
+    """The words without the option files, and the files."""
+    rest, files = [], []
+    waiting = iter(words)
+    for word in waiting:
+        if word == "--":  # what follows is no option
+            rest += [word, *waiting]
+        elif word == "--options":
+            path = next(waiting, None)
+            if path is None:
+                raise ArgumentError("options", "which file?", "--options FILE")
+            files.append(path)
+        elif word.startswith("--options="):
+            files.append(word.partition("=")[2])
+        else:
+            rest.append(word)
+    return rest, files
+
+
+def _words(command: Any, path: Path) -> Iterator[str]:
+    """The options of a file as they would stand on the command line."""
+    known = {flag[2:]: one for one in command.params for flag in one.opts if flag.startswith("--")}
+    known |= {one.name.replace("_", "-"): one for one in known.values()}  # as in Python
+    for name, value in _parsed(path).items():
+        plain = str(name).replace("_", "-")
+        if plain not in known:
+            told = f"not an option of this command ({path})"
+            raise UnknownArgumentError(str(name), told, did_you_mean(plain, known).strip())
+        yield from _as_words(known[plain], value, str(name), path)
+
+
+def _as_words(option: Any, value: Any, name: str, path: Path) -> Iterator[str]:
+    flag = max(option.opts, key=len)
+    if value is None:
+        return
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise ArgumentError(name, f"expected true or false, got {value!r} ({path})")
+        if value or option.secondary_opts:
+            yield flag if value else option.secondary_opts[0]
+        return
+    several = value if isinstance(value, list) else [value]
+    if isinstance(value, list) and not option.multiple:
+        raise ArgumentError(name, f"expected one value, got {value!r} ({path})")
+    for one in several:
+        if isinstance(one, bool | dict | list):
+            raise ArgumentError(name, f"expected a number or text, got {one!r} ({path})")
+        yield f"{flag}={one}"
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path}: cannot be read: {error}") from None
+    try:
+        if path.suffix == ".toml":
+            values = tomllib.loads(text)
+        elif path.suffix == ".json":
+            values = json.loads(text)
+        elif path.suffix in (".yaml", ".yml"):
+            values = _read_yaml(text)
+        else:
+            raise ArgumentError("options", f"expected a .yaml, .toml or .json file, got {path.name}")
+    except (ValueError, tomllib.TOMLDecodeError) as error:
+        if isinstance(error, ArgumentError):
+            raise
+        raise FileError(f"{path}: not valid {path.suffix[1:].upper()}: {error}") from None
+    if values is None:  # an empty YAML file
+        return {}
+    if not isinstance(values, dict):
+        raise FileError(f"{path}: expected names and values, got {type(values).__name__}")
+    return values
+
+
+def _read_yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtraError("pyyaml", "text", "an option file in YAML (TOML needs nothing)") from None
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None

@@ -1,0 +1,51 @@
+"""Where alignments are read in a model's attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.errors import ArgumentError
+from regard.models import Seen
+
+__all__ = ["Reading", "keep_reading", "reading_of"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A layer of the cross attention, one head or the mean of all, and at which step."""
+
+    layer: int
+    head: int | None = None
+    after: bool = False  # at the step that has read the word, instead of the one that writes it
+
+    def __str__(self) -> str:
+        head = "all heads" if self.head is None else f"head {self.head}"
+        return f"layer {self.layer}, {head}, {'after' if self.after else 'before'} the word is written"
+
+    def weights(self, seen: Sequence[Seen], b: int, rows: int, columns: int) -> np.ndarray:
+        """The weights of one sentence, ``(target tokens, source tokens)``; the model's first row is that of bos."""
+        crosses = [one for one in seen if one.kind == "cross"]
+        if not crosses:
+            raise ArgumentError("model", "it has no attention to the source", "train one with attention")
+        weights = crosses[self.layer].weights[b]  # (h,t,s)
+        one = weights.mean(dim=0) if self.head is None else weights[self.head]  # (t,s)
+        first = 1 if self.after else 0
+        return one[first : first + rows, :columns].double().cpu().numpy()
+
+
+def reading_of(translator: Any) -> Reading:
+    """The reading kept with the model; without one, the mean of the last layer but one."""
+    kept = translator.extra.get("alignment")
+    if kept:
+        return Reading(**kept)
+    config = translator.model.config
+    return Reading(max(0, config.decoder_layers - 2) if config.kind == "transformer" else 0)
+
+
+def keep_reading(translator: Any, reading: Reading) -> None:
+    """Let the translator remember its reading; it is saved with the model."""
+    translator.extra = {**translator.extra, "alignment": asdict(reading)}
