@@ -29,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "maps": PARTS | {"kernels"},
     "core": CORE,
     "layers": CORE,
-    "capture": CORE | {"viewer"},  # a recording is shown by the viewer
+    "capture": CORE | {"viewer", "analysis"},  # a recording shows and counts what was seen
     "_drawing": BASE,
     "_fonts": BASE,
     "plots": BASE | {"_drawing", "_fonts", "maps"},

@@ -16,10 +16,12 @@ from regard.analysis.heads import (
     sink_mass,
     top_links,
 )
+from regard.analysis.pieces import as_words, join_pieces
 from regard.analysis.words import merge_tokens, word_spans, words_of_tokens
 
 __all__ = [
     "alignment_links",
+    "as_words",
     "bidirectional_links",
     "cluster_heads",
     "diagonal_links",
@@ -28,6 +30,7 @@ __all__ = [
     "flow",
     "head_agreement",
     "head_table",
+    "join_pieces",
     "merge_tokens",
     "received",
     "rollout",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from regard.analysis._layers import as_map, as_maps, names_of, same_grid
 from regard.errors import ArgumentError
+from regard.maps import AttentionMap
 
 __all__ = [
     "Link",
@@ -30,11 +32,12 @@ ROWS = 64  # queries that are looked at together, so that memory does not grow w
 
 @dataclass(frozen=True)
 class Link:
-    """One large weight: which query looked at which key, in which sequence and head."""
+    """One large weight: which query looked at which key, in which sequence, layer and head."""
 
     weight: float
-    batch: int
+    layer: int  # among those that were looked through
     head: int
+    batch: int
     query: int
     key: int
     query_token: str | None = None
@@ -100,24 +103,28 @@ def sink_mass(weights: Any, key: int = 0) -> np.ndarray:
     return np.divide(total, count, out=np.zeros((b, h)), where=count > 0)
 
 
-def top_links(weights: Any, n: int = 10) -> list[Link]:
-    """The n largest weights of all, largest first, with their tokens where a record knows them.
+def top_links(layers: Any, n: int = 10) -> list[Link]:
+    """The n largest weights of one layer or of several, largest first, with their tokens where records know them.
 
     >>> [(link.query, link.key, link.weight) for link in top_links(np.array([[0.9, 0.1], [0.3, 0.7]]), 2)]
     [(0, 0, 0.9), (1, 1, 0.7)]
     """
-    found = as_map("weights", weights)
     if n < 1:
         raise ArgumentError("n", f"expected a whole number of 1 or more, got {n}")
+    maps = as_maps("layers", layers)
+    records = layers if isinstance(layers, Sequence) else [layers]
+    links = [link for layer, one in enumerate(maps) for link in _top_of(one, n, layer, records[layer])]
+    return sorted(links, key=lambda link: -link.weight)[:n]
+
+
+def _top_of(found: AttentionMap, n: int, layer: int, record: Any) -> Iterator[Link]:
     best = found.topk(min(n, found.shape[3]))
     values, keys = _numpy(best.weights), best.keys.cpu().numpy()  # (b,h,q,n)
     order = np.argsort(-values, axis=None, kind="stable")[:n]
-    links = []
     for b, h, q, place in zip(*np.unravel_index(order, values.shape), strict=True):
         key = int(keys[b, h, q, place])
-        tokens = (_token(weights, "query_tokens", b, q), _token(weights, "key_tokens", b, key))
-        links.append(Link(float(values[b, h, q, place]), int(b), int(h), int(q), key, *tokens))
-    return links
+        tokens = (_token(record, "query_tokens", b, q), _token(record, "key_tokens", b, key))
+        yield Link(float(values[b, h, q, place]), layer, int(h), int(b), int(q), key, *tokens)
 
 
 def head_table(layers: Any) -> Any:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 from torch import Tensor
 
+from regard.capture.analysed import Analysed
 from regard.capture.building import Naming, build
 from regard.capture.stitching import Beams
 from regard.capture.tokens import as_labels
 from regard.errors import ArgumentError, DtypeError, OutsideError, UnknownNameError
+from regard.maps import AttentionMap
 from regard.maps.record_files import load_records, save_records
 from regard.maps.records import Record
 from regard.shapes import axes
@@ -27,7 +29,7 @@ _KINDS = ("self", "causal", "cross")
 _SHOWN = 8
 
 
-class Recording(Sequence[Record]):
+class Recording(Analysed):
     """The records of a capture, one for each attention, in the order of the calls.
 
     >>> import torch, regard
@@ -55,6 +57,39 @@ class Recording(Sequence[Record]):
         made = cls()
         made._capture, made._session, made._naming, made._records = capture, session, naming, None
         return made
+
+    @staticmethod
+    def from_weights(
+        layers: Any,
+        tokens: Sequence[Any] | None = None,
+        key_tokens: Sequence[Any] | None = None,
+        *,
+        kind: str | None = None,
+    ) -> Recording:
+        """Records of weights that are there already: an array or a tensor, or one for each layer.
+
+        What Hugging Face gives as ``outputs.attentions`` is such a list. ``tokens`` label queries and keys;
+        ``key_tokens`` the keys of a cross attention. Without ``kind``, maps whose sides differ, or have key tokens of
+        their own, are "cross", and those without a weight above the diagonal "causal".
+
+        >>> import numpy as np
+        >>> Recording.from_weights((np.full((1, 2, 3, 3), 1 / 3), np.eye(3)), ["the", "cat", "sat"])
+        Recording of 2 records
+          0  0  layer 0  self  (b,h,q,k) = (1,2,3,3)
+          1  1  layer 1  causal  (b,h,q,k) = (1,1,3,3)
+        """
+        from regard.analysis._layers import as_maps
+
+        if kind is not None:
+            _check_kind(kind)
+        maps = as_maps("layers", layers)
+        records = Recording(
+            [
+                Record(name=str(n), layer=n, kind=kind or _kind_of(one, key_tokens is not None), map=one)
+                for n, one in enumerate(maps)
+            ]
+        )
+        return records if tokens is None else records.label(tokens, key_tokens)
 
     # ---- a sequence
 
@@ -98,8 +133,8 @@ class Recording(Sequence[Record]):
 
     def by(self, *, layer: int | None = None, kind: str | None = None, name: str | None = None) -> Recording:
         """The records of a layer, of a kind, or of modules whose name contains ``name``."""
-        if kind is not None and kind not in _KINDS:
-            raise UnknownNameError("kind", kind, _KINDS)
+        if kind is not None:
+            _check_kind(kind)
         return self._part(
             [
                 record
@@ -148,6 +183,18 @@ class Recording(Sequence[Record]):
                 "tokens", f"no map has {len((naming.tokens or [[]])[0])} tokens", f"the maps have {sizes}"
             )
         return self._part(labelled)
+
+    def words(self, batch: int = 0) -> Recording:
+        """The records between words instead of word pieces, for one sequence of the batch.
+
+        >>> import numpy as np
+        >>> pieces = Recording.from_weights(np.full((3, 3), 1 / 3), ["a", "mat", "##ador"])
+        >>> pieces.words()[0].tokens
+        [['a', 'matador']]
+        """
+        from regard.analysis import as_words
+
+        return self._part([as_words(record, batch) for record in self._whole()])
 
     # ---- beams
 
@@ -199,23 +246,40 @@ class Recording(Sequence[Record]):
         """Read records that :meth:`save` wrote."""
         return Recording(load_records(path))
 
-    def save_html(self, path: str | os.PathLike, *, title: str | None = None) -> None:
-        """Write a page that shows the records, opens offline, and needs nothing but a browser."""
+    def save_html(
+        self, path: str | os.PathLike, *, title: str | None = None, images: object = None
+    ) -> None:
+        """Write a page that shows the records, opens offline, and needs nothing but a browser.
+
+        ``images`` are pictures to lay attention over, one for each sequence: files, PIL images or arrays.
+        """
         from regard import viewer
 
-        viewer.save_html(self._whole(), path, title=title)
+        viewer.save_html(self._whole(), path, title=title, images=images)
 
-    def show(self) -> Any:
-        """The records as a widget, in a notebook."""
+    def show(self, *, title: str | None = None, images: object = None, height: int = 640) -> Any:
+        """The records as a widget, in a notebook; ``height`` in pixels, ``images`` as for a page."""
         from regard import viewer
 
-        return viewer.widget(self._whole())
+        return viewer.widget(self._whole(), title=title, images=images, height=height)
 
     def _whole(self) -> list[Record]:
         """The records that can be drawn: what was dropped altogether has nothing to draw."""
         from regard.maps.absent import Absent
 
         return [record for record in self.records if not isinstance(record.map._source, Absent)]
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in _KINDS:
+        raise UnknownNameError("kind", kind, _KINDS)
+
+
+def _kind_of(weights: AttentionMap, has_key_tokens: bool) -> str:
+    q, k = weights.shape[2:]
+    if q != k or has_key_tokens:
+        return "cross"
+    return "causal" if q > 1 and not bool(weights.weights().triu(1).any()) else "self"
 
 
 def _line(n: int, record: Record) -> str:

@@ -55,6 +55,8 @@ class AttentionMap:
         >>> AttentionMap.from_weights(torch.tensor([[0.75, 0.25]])).entropy().shape
         torch.Size([1, 1, 1])
         """
+        if isinstance(weights, np.ndarray):
+            weights = np.ascontiguousarray(weights)  # torch takes no array that runs backwards
         values = torch.as_tensor(weights).detach().clone()
         if not values.is_floating_point():
             raise DtypeError(

@@ -151,6 +151,7 @@ def _values(
     title: str | None, records: list[dict[str, Any]], labels: Labels, images: object, blobs: Blobs
 ) -> dict[str, Any]:
     pictures = [{"type": kind, "blob": blobs.add(data)} for kind, data in as_pictures(images)]
+    _check_pictures(len(pictures), records)
     return {
         "format": FORMAT,
         "title": "Attention" if title is None else str(title),
@@ -158,6 +159,17 @@ def _values(
         "labels": labels.lists,
         "pictures": pictures,
     }
+
+
+def _check_pictures(count: int, records: list[dict[str, Any]]) -> None:
+    """A picture for each sequence of the records that know their patches; none where no record does."""
+    batches = {entry["shape"][0] for entry in records if entry["queryGrid"] or entry["keyGrid"]}
+    if count and not batches:
+        fix = "give each Record its query_grid or key_grid"
+        raise ArgumentError("images", "no record knows the patches of a picture", fix)
+    if count and batches != {count}:
+        expected = " or ".join(map(str, sorted(batches)))
+        raise ArgumentError("images", f"{count} pictures for a batch of {expected}", "one for each sequence")
 
 
 def _stored_weights(source: Source) -> int:

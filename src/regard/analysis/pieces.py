@@ -1,0 +1,96 @@
+"""From word pieces to words, where the tokens themselves say which of them belong together."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+
+from regard.analysis.words import merge_tokens
+from regard.errors import ArgumentError
+from regard.maps import AttentionMap, Record
+
+__all__ = ["as_words", "join_pieces"]
+
+_GOES_ON = "##"  # BERT: a piece that goes on
+_BEGINS = ("\u0120", "\u2581")  # GPT-2 and SentencePiece: a piece before which there was a space
+_SPECIAL = re.compile(r"<[^<>\s]+>|\[[A-Z]+\]|<\|.*\|>")
+
+
+def join_pieces(tokens: list[str]) -> tuple[list[str], list[int]]:
+    """Words, and for each token the word that it belongs to.
+
+    Read are the marks of WordPiece (``##ing``), SentencePiece (``▁sat``) and byte-level BPE (``Ġsat``). Marks of
+    punctuation and special tokens are words of their own; tokens without any mark are all words.
+
+    >>> join_pieces(["[CLS]", "un", "##believ", "##able", "!", "[SEP]"])
+    (['[CLS]', 'unbelievable', '!', '[SEP]'], [0, 1, 1, 1, 2, 3])
+    >>> join_pieces(["The", "Ġmat", "ador", "."])
+    (['The', 'matador', '.'], [0, 1, 1, 2])
+    """
+    begins = _beginnings(tokens)
+    places = [place for place, new in enumerate(begins) if new]
+    words = ["".join(map(_bare, tokens[a:b])) for a, b in pairwise([*places, len(tokens)])]
+    return words, [int(n) - 1 for n in np.cumsum(begins)]
+
+
+def _beginnings(tokens: list[str]) -> list[bool]:
+    """Which tokens begin a word."""
+    if any(token.startswith(_GOES_ON) and token != _GOES_ON for token in tokens):
+        return [place == 0 or not token.startswith(_GOES_ON) for place, token in enumerate(tokens)]
+    if not any(token.startswith(_BEGINS) for token in tokens):
+        return [True] * len(tokens)
+    found, alone = [], True  # whether the token before stands alone
+    for token in tokens:
+        now_alone = bool(_SPECIAL.fullmatch(token)) or not any(sign.isalnum() for sign in _bare(token))
+        found.append(alone or now_alone or token.startswith(_BEGINS))
+        alone = now_alone and _bare(token) != ""  # a lone space belongs to the word after it
+    return found
+
+
+def _bare(token: str) -> str:
+    for mark in (_GOES_ON, *_BEGINS):
+        if token.startswith(mark) and token != _GOES_ON:
+            return token[len(mark) :]
+    return token
+
+
+def as_words(record: Record, batch: int = 0) -> Record:
+    """A record of word pieces as a record of words, for one sequence of its batch.
+
+    The weight of a word is the sum over its pieces as keys, and their mean as queries; rows still sum to 1.
+
+    >>> weights = AttentionMap.from_weights(torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.1, 0.4], [0.2, 0.2, 0.6]]))
+    >>> pieces = Record(name="0", layer=0, kind="self", map=weights, query_tokens=[["a", "mat", "##ador"]])
+    >>> words = as_words(pieces)
+    >>> words.query_tokens, words.map.weights()[0, 0]
+    ([['a', 'matador']], tensor([[0.5000, 0.5000],
+            [0.3500, 0.6500]]))
+    """
+    queries, keys = _tokens("query_tokens", record, batch), _tokens("key_tokens", record, batch)
+    (q_words, rows), (k_words, columns) = join_pieces(queries), join_pieces(keys)
+    heads = record.map.select(batch=batch).weights()[0].double().cpu().numpy()  # (h,q,k)
+    shape = (len(q_words), len(k_words))
+    merged = np.stack([merge_tokens(one, rows, columns, shape) for one in heads])  # (h, words, words)
+    return replace(
+        record,
+        map=AttentionMap.from_weights(torch.from_numpy(merged).float()[None]),
+        query_tokens=[q_words],
+        key_tokens=[k_words] if record.key_tokens else None,
+    )
+
+
+def _tokens(side: str, record: Any, batch: int) -> list[str]:
+    labels = getattr(record, side)
+    if labels is None and side == "key_tokens" and record.kind != "cross":
+        labels = record.query_tokens
+    if labels is None:
+        told = f"the record of {record.name} has no {side.replace('_', ' ')}"
+        raise ArgumentError("record", told, "give capture() a tokenizer, or seen.label(tokens)")
+    if not -len(labels) <= batch < len(labels):
+        raise ArgumentError("batch", f"expected one of {len(labels)} sequences, counted from 0, got {batch}")
+    return labels[batch]

@@ -1,0 +1,95 @@
+"""The analyses of :mod:`regard.analysis` as methods of what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from regard.maps.records import Record
+
+if TYPE_CHECKING:
+    from regard.analysis.heads import Link
+
+__all__ = ["Analysed"]
+
+
+class Analysed(Sequence[Record]):
+    """Records with the numbers that people ask of them.
+
+    What goes through all layers (rollout, flow, agreement) needs records between the same tokens; of a model that has
+    several kinds of attention, take one: ``seen.by(kind="self").rollout()``.
+    """
+
+    def head_table(self) -> Any:
+        """One row for each head: how wide and how far it looks, its mass on the first key, its largest weight.
+
+        A pandas ``DataFrame`` where pandas is installed, else a list of dictionaries.
+
+        >>> from regard.capture import Recording
+        >>> table = Recording.from_weights([np.eye(3), np.full((3, 3), 1 / 3)]).head_table()
+        >>> len(table)
+        2
+        """
+        from regard.analysis import head_table
+
+        return head_table(self)
+
+    def top_links(self, n: int = 10) -> list[Link]:
+        """The n largest weights of all records, largest first, with their tokens.
+
+        >>> from regard.capture import Recording
+        >>> seen = Recording.from_weights(np.array([[0.9, 0.1], [0.3, 0.7]]), ["the", "cat"])
+        >>> [(link.query_token, link.key_token, link.weight) for link in seen.top_links(2)]
+        [('the', 'the', 0.9), ('cat', 'cat', 0.7)]
+        """
+        from regard.analysis import top_links
+
+        return top_links(self, n)
+
+    def head_agreement(self) -> np.ndarray:
+        """How alike the heads of all records look, ``(heads, heads)``: 1 for the same weights.
+
+        >>> from regard.capture import Recording
+        >>> Recording.from_weights([np.eye(2), np.eye(2)[::-1]]).head_agreement()
+        array([[1., 0.],
+               [0., 1.]])
+        """
+        from regard.analysis import head_agreement
+
+        return head_agreement(self)
+
+    def cluster_heads(self, count: int) -> np.ndarray:
+        """Heads that look alike under one number, ``(heads,)``, in ``count`` groups.
+
+        >>> from regard.capture import Recording
+        >>> Recording.from_weights([np.eye(2), np.eye(2)[::-1], np.eye(2)]).cluster_heads(2)
+        array([0, 1, 0])
+        """
+        from regard.analysis import cluster_heads
+
+        return cluster_heads(self, count)
+
+    def rollout(self, *, residual: float = 0.5) -> np.ndarray:
+        """The share of each input token in each output token after all layers, ``(b,q,k)``.
+
+        >>> from regard.capture import Recording
+        >>> Recording.from_weights([np.array([[1.0, 0.0], [1.0, 0.0]])] * 2).rollout()[0]
+        array([[1.  , 0.  ],
+               [0.75, 0.25]])
+        """
+        from regard.analysis import rollout
+
+        return rollout(self, residual=residual)
+
+    def flow(self, queries: Iterable[int] | None = None, *, residual: float = 0.5) -> np.ndarray:
+        """The largest flow from each input token to the output tokens ``queries``, ``(b,queries,k)``.
+
+        >>> from regard.capture import Recording
+        >>> Recording.from_weights([np.array([[1.0, 0.0], [1.0, 0.0]])] * 2).flow(queries=[1])[0]
+        array([[1. , 0.5]])
+        """
+        from regard.analysis import flow
+
+        return flow(self, queries, residual=residual)
