@@ -1,10 +1,12 @@
-"""A real Chromium for the viewer's tests, and pages to open in it."""
+"""A real Chromium for the viewer's tests, pages to open in it, and what can be read off them."""
 
+import base64
 import contextlib
 import shutil
 import threading
 import time
 
+import numpy as np
 import pytest
 
 CANDIDATES = ("chromium", "chromium-browser", "google-chrome")
@@ -78,6 +80,80 @@ class Watched:
     def outside(self, *own: str) -> list[str]:
         """Requests that left the page."""
         return [url for url in self.requests if not url.startswith((*own, "data:", "blob:", "about:"))]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture
+def opened(browser):
+    """Opens pages, and looks afterwards whether anything went wrong in them."""
+    contexts, pages = [], []
+
+    def open_page(address, *, width=1200, height=760, own=("file:",), **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        watched = Watched(context)
+        contexts.append(context)
+        pages.append((watched, own))
+        watched.page.goto(address)
+        watched.page.wait_for_selector(".regard canvas")
+        watched.settle()
+        return watched
+
+    yield open_page
+    for watched, own in pages:
+        assert watched.troubles == []
+        assert watched.outside(*own) == []
+    for context in contexts:
+        context.close()
+
+
+PIXELS = """async (file) => {
+  let image = document.querySelector("canvas");
+  if (file) {
+    image = new Image();
+    image.src = file;
+    await image.decode();
+  }
+  const copy = document.createElement("canvas");
+  [copy.width, copy.height] = [image.width, image.height];
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(image, 0, 0);
+  const { data } = context.getImageData(0, 0, copy.width, copy.height);
+  let text = "";
+  for (let at = 0; at < data.length; at += 32768) text += String.fromCharCode(...data.subarray(at, at + 32768));
+  return { width: copy.width, height: copy.height, text: btoa(text) };
+}"""
+
+
+def pixels(page, file: str | None = None) -> np.ndarray:
+    """The drawing of a page, or a picture file as a data address: ``(rows, columns, 3)`` bytes."""
+    found = page.evaluate(PIXELS, file)
+    data = np.frombuffer(base64.b64decode(found["text"]), dtype=np.uint8)
+    return data.reshape(found["height"], found["width"], 4)[..., :3]
+
+
+def saved(watched, kind: str) -> bytes:
+    """The file that a press of PNG or SVG gives."""
+    from pathlib import Path
+
+    with watched.page.expect_download() as waiting:
+        watched.page.get_by_role("button", name=f"as {kind}").click()
+    return Path(waiting.value.path()).read_bytes()
+
+
+def texts_of(svg: bytes) -> list[str]:
+    import xml.etree.ElementTree as xml
+
+    return [node.text or "" for node in xml.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def colours(watched) -> int:
+    """How many colours the drawing has: a blank one has one."""
+    return len(np.unique(pixels(watched.page).reshape(-1, 3)[::4], axis=0))
 
 
 @contextlib.contextmanager

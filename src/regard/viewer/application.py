@@ -17,7 +17,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from regard.maps import Record
-from regard.maps.sources import Recomputed, Tile
+from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Tile
+from regard.maps.windows import Windows
 from regard.viewer import assets
 from regard.viewer.encoding import without_selections
 from regard.viewer.page import page_of
@@ -28,7 +29,10 @@ __all__ = ["Refused", "Viewer"]
 
 TILE_SIDE = 512
 POOLS = (1, 2, 4)  # weights to a side of a cell; what is coarser is in the overview
+SQUARE_SIDE = 64  # a small tile, for a few single weights of many heads
 OVERVIEW_SIDE = 1024
+THUMBNAIL_SIDE = 64
+SUMMED_AT_ONCE = 2**28  # scores; the row sums of larger maps are worked out when they are first needed
 LONGEST_NUMBER = 9  # digits
 
 
@@ -59,6 +63,10 @@ class Viewer:
             "utf-8"
         )
         self.overviews = Overviews()
+        self._summing = threading.Lock()
+        for source in self.sources:
+            if math.prod(source.grid) <= SUMMED_AT_ONCE:
+                sum_rows(source)
 
     def close(self) -> None:
         """Stop what is still being computed."""
@@ -76,7 +84,7 @@ class Viewer:
             if name == "":
                 response = Response(self.page, media_type="text/html; charset=utf-8")
             else:
-                response = await run_in_threadpool(ANSWERS[name], self, _numbers(request, name))
+                response = await run_in_threadpool(self._piece, name, _numbers(request, name))
         except Refused as refused:
             response = Response(refused.why, refused.status, media_type="text/plain; charset=utf-8")
             if refused.status == 405:
@@ -86,13 +94,14 @@ class Viewer:
 
     def _checked(self, request: Request) -> str:
         """Who asks, and for what; a wrong token is told the same as a wrong path."""
+        names = self.hosts | _arrived_at(request.scope)
         if (
-            request.headers.get("host", "").lower() not in self.hosts
+            request.headers.get("host", "").lower() not in names
             or len(request.headers.getlist("host")) != 1
         ):
             raise Refused(421, "this server does not go by that name")
         origins = request.headers.getlist("origin")
-        if any(origin.lower().removeprefix("http://") not in self.hosts for origin in origins):
+        if any(origin.lower().removeprefix("http://") not in names for origin in origins):
             raise Refused(403, "asked for by another page")
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             raise Refused(403, "asked for by another page")
@@ -120,13 +129,27 @@ class Viewer:
 
     # ---- pieces of maps
 
+    def _piece(self, name: str, asked: dict[str, int]) -> Response:
+        """A piece of a map whose row sums are there: several threads ask, one of them works them out."""
+        self._shape(asked)
+        with self._summing:
+            sum_rows(self.sources[asked["record"]])
+        return ANSWERS[name](self, asked)
+
     def tile(self, asked: dict[str, int]) -> Response:
         """A tile of 512 x 512 cells; its cost depends on the tile, not on the map."""
-        record, (_, _, q, k) = asked["record"], self._shape(asked)
-        pool, row, col = asked["pool"], asked["row"], asked["col"]
-        if pool not in POOLS:
+        if asked["pool"] not in POOLS:
             raise Refused(400, f"pool: expected one of {POOLS}")
-        span = TILE_SIDE * pool
+        return self._part(asked, TILE_SIDE, asked["pool"])
+
+    def square(self, asked: dict[str, int]) -> Response:
+        """A tile of 64 x 64 weights."""
+        return self._part(asked, SQUARE_SIDE, 1)
+
+    def _part(self, asked: dict[str, int], side: int, pool: int) -> Response:
+        record, (_, _, q, k) = asked["record"], self._shape(asked)
+        row, col = asked["row"], asked["col"]
+        span = side * pool
         if row * span >= q or col * span >= k:
             raise Refused(400, "row, col: outside the map")
         rows = slice(row * span, min(q, (row + 1) * span))
@@ -159,9 +182,12 @@ class Viewer:
 
     def overview(self, asked: dict[str, int]) -> Response:
         """One head from afar, as far as it is computed; asked for again it has grown."""
-        self._shape(asked)
-        key = (asked["record"], asked["b"], asked["h"])
+        if asked["side"] not in (THUMBNAIL_SIDE, OVERVIEW_SIDE):
+            raise Refused(400, f"side: expected {THUMBNAIL_SIDE} or {OVERVIEW_SIDE}")
+        key = (asked["record"], asked["b"], asked["h"], asked["side"])
         found = self.overviews.get(key, self.sources[asked["record"]])
+        if found.error is not None:
+            raise Refused(500, f"the overview could not be computed: {found.error}")
         response = _floats(found.values)
         response.headers["X-Regard-Done"] = f"{found.done:.6f}"
         return response
@@ -176,12 +202,19 @@ class Viewer:
         return b, h, q, k
 
 
-ANSWERS = {"tile": Viewer.tile, "row": Viewer.row, "cell": Viewer.cell, "overview": Viewer.overview}
+ANSWERS = {
+    "tile": Viewer.tile,
+    "square": Viewer.square,
+    "row": Viewer.row,
+    "cell": Viewer.cell,
+    "overview": Viewer.overview,
+}
 WANTED = {
     "tile": ("record", "b", "h", "pool", "row", "col"),
+    "square": ("record", "b", "h", "row", "col"),
     "row": ("record", "b", "h", "i"),
     "cell": ("record", "b", "h", "i", "j"),
-    "overview": ("record", "b", "h"),
+    "overview": ("record", "b", "h", "side"),
 }
 _NO_SCORE = {
     "q": None,
@@ -193,6 +226,30 @@ _NO_SCORE = {
     "hasBias": False,
     "lse": 0.0,
 }
+
+
+def named(host: str, port: int) -> frozenset[str]:
+    """What a browser calls a host at a port: without the port where that is the usual one.
+
+    >>> sorted(named("::1", 8765)), sorted(named("Here", 80))
+    (['[::1]:8765'], ['here', 'here:80'])
+    """
+    name = f"[{host}]" if ":" in host else host.lower()
+    return frozenset({f"{name}:{port}"} | ({name} if port == 80 else set()))
+
+
+def _arrived_at(scope: Scope) -> frozenset[str]:
+    """The address that the connection came in on: no page elsewhere has it for a name."""
+    host, port = scope.get("server") or ("", None)
+    return named(host.removeprefix("::ffff:"), port) if host and port else frozenset()
+
+
+def sum_rows(source: Source) -> None:
+    """Work out the log-sum-exp of every row, where a source does not have it yet."""
+    if isinstance(source, Recomputed):
+        _ = source.lse
+    elif isinstance(source, HeadMean | Selected | Windows):
+        sum_rows(source.source)
 
 
 def _numbers(request: Request, name: str) -> dict[str, int]:
@@ -253,27 +310,24 @@ def _plain(value: Any) -> Any:
 class Overviews:
     """Overviews that grow in the background, one at a time; what was looked at last is computed first."""
 
-    LIMIT = 64  # held; each is 4 MB at most
+    LIMIT = 2**28  # bytes of those held
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, int, int], Overview] = {}
+        self._held: dict[tuple[int, int, int, int], Overview] = {}
         self._waiting: list[Overview] = []
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    def get(self, key: tuple[int, int, int], source: Any) -> Overview:
-        """The overview of a head; it is begun when first asked for."""
+    def get(self, key: tuple[int, int, int, int], source: Source) -> Overview:
+        """The overview of (record, sequence, head, side); it is begun when first asked for."""
         with self._lock:
             found = self._held.pop(key, None)
             if found is None:
-                found = Overview(source, key[1], key[2], OVERVIEW_SIDE)
+                found = Overview(source, *key[1:])
                 self._waiting.append(found)
             self._held[key] = found  # the newest is the last
-            while len(self._held) > self.LIMIT:
-                dropped = self._held.pop(next(iter(self._held)))
-                if dropped in self._waiting:
-                    self._waiting.remove(dropped)
+            self._drop_oldest()
             if found in self._waiting:  # to the front of the queue
                 self._waiting.remove(found)
                 self._waiting.append(found)
@@ -281,6 +335,13 @@ class Overviews:
                 self._thread = threading.Thread(target=self._work, daemon=True)
                 self._thread.start()
         return found
+
+    def _drop_oldest(self) -> None:
+        """Of those that are finished: one dropped half way would be begun again, and again."""
+        size = sum(one.values.nbytes for one in self._held.values())
+        for key, one in [*self._held.items()][:-1]:
+            if size > self.LIMIT and one not in self._waiting:
+                size -= self._held.pop(key).values.nbytes
 
     def stop(self) -> None:
         """Give up what is not finished, and wait for the thread."""
@@ -300,8 +361,7 @@ class Overviews:
                 current = self._waiting[-1]
             try:
                 current.advance()
-            except BaseException:
+            except Exception as error:  # told to whoever asks for this overview; the others go on
+                current.error = error
                 with self._lock:
                     self._waiting.remove(current)
-                    self._thread = None  # the next question starts another
-                raise

@@ -13,17 +13,28 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regard.errors import ArgumentError, MissingExtraError
 from regard.maps import Record
 from regard.maps.record_files import load_records
 from regard.shapes import whole_number
 
+if TYPE_CHECKING:
+    import uvicorn
+
+    from regard.viewer.application import Viewer
+
 __all__ = ["free_socket", "serve"]
 
 PORT = 8765
 PORTS_TRIED = 20
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# Hosts that mean every address: how to find one of them, by an address of the documentation, and the one that is always there.
+EVERYWHERE = {
+    "0.0.0.0": (socket.AF_INET, "192.0.2.1", "127.0.0.1"),
+    "::": (socket.AF_INET6, "2001:db8::1", "::1"),
+}
 
 
 def serve(
@@ -46,7 +57,7 @@ def serve(
     if not 0 <= whole_number("port", port) <= 65535:
         raise ArgumentError("port", f"expected 0 to 65535, got {port}")
     uvicorn = _uvicorn()
-    from regard.viewer.application import Viewer
+    from regard.viewer.application import Viewer, named
 
     records, name = _records(path_or_records)
     listening = free_socket(host, port)
@@ -58,17 +69,12 @@ def serve(
         title=name if title is None else title,
         images=images,
     )
-    shown = f"[{host}]" if ":" in host else host
-    say(f"http://{shown}:{port}/{viewer.token}/")
-    config = uvicorn.Config(
-        viewer.app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=2,
-        lifespan="off", ws="none", interface="asgi3", proxy_headers=False, limit_concurrency=64,
-        h11_max_incomplete_event_size=16_384,
-    )  # fmt: skip
+    address = f"http://{min(named(_reached_at(host), port), key=len)}/{viewer.token}/"
+    say(address)
     if open_browser:
-        _open(f"http://{shown}:{port}/{viewer.token}/")
+        _open(address)
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(_limited(viewer)).run(sockets=[listening])
     except KeyboardInterrupt:  # uvicorn raises it once more after it has stopped
         pass
     finally:
@@ -92,18 +98,38 @@ def _check_host(host: str, allow_network: bool) -> None:
 
 
 def _names(host: str, port: int) -> frozenset[str]:
-    """What a browser may call this server; any other name is a page elsewhere that points here."""
-    known = {host} | (set(LOOPBACK) if host in LOOPBACK else set())
-    if host in ("0.0.0.0", "::"):
-        known |= {socket.gethostname(), *LOOPBACK, *_addresses()}
-    return frozenset(f"[{name}]:{port}" if ":" in name else f"{name}:{port}" for name in known)
+    """What a browser may call this server; any other name is a page elsewhere that points here.
+
+    The address that a connection arrives on is known to the application itself.
+    """
+    from regard.viewer.application import named
+
+    known = {host, *LOOPBACK} if host in LOOPBACK or host in EVERYWHERE else {host}
+    if host in EVERYWHERE:
+        known.add(socket.gethostname())
+    return frozenset().union(*(named(name, port) for name in known))
 
 
-def _addresses() -> set[str]:
-    try:
-        return {str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)}
-    except OSError:
-        return set()
+def _reached_at(host: str) -> str:
+    """An address to open: where the server listens everywhere, the one that faces the network."""
+    if host not in EVERYWHERE:
+        return host
+    family, elsewhere, own = EVERYWHERE[host]
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((elsewhere, 9))  # nothing is sent: it only asks which way it would go
+            return str(probe.getsockname()[0])
+        except OSError:  # no network
+            return own
+
+
+def _limited(viewer: Viewer) -> uvicorn.Config:
+    """How the application is run: quietly, with a bound on connections, on the length of a request and on stopping."""
+    return _uvicorn().Config(
+        viewer.app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=2,
+        lifespan="off", ws="none", interface="asgi3", proxy_headers=False, limit_concurrency=64,
+        h11_max_incomplete_event_size=16_384,
+    )  # fmt: skip
 
 
 def free_socket(host: str, port: int) -> socket.socket:

@@ -91,6 +91,7 @@ class Overview:
         rows, cols = min(self.q, side), min(self.k, side)
         self.values = np.full((rows, cols), HIDDEN, dtype=np.float32)
         self.done = 0.0
+        self.error: Exception | None = None
         self._steps = self.stream()
 
     def advance(self) -> None:

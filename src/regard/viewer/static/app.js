@@ -9,25 +9,28 @@ import { CanvasPainter } from "./paint.js";
 import { Panel } from "./panel.js";
 import { Pointers } from "./pointers.js";
 import { asPng, asSvg, download, fileName } from "./save.js";
-import { VIEWS, fitted, formatState, initialState, parseState } from "./state.js";
+import { fitted, formatState, initialState, parseState, viewsOf } from "./state.js";
 import { StepsView } from "./steps.js";
-import { element, headText, labelOf, visible, weightText } from "./text.js";
+import { STILL_ASKING, element, headText, labelOf, visible, weightText } from "./text.js";
 
 /** @typedef {import("./types.js").State} State */
 /** @typedef {import("./types.js").View} View */
 
 const NAMES = { grid: "Model", heat: "Heat map", flow: "Flow", steps: "Steps", image: "Picture" };
+const NARROW = 720; // pixels, up to which there is one column; the class narrow in viewer.css
 const HELP = [
-  ["1 … 5", "Model, Heat map, Flow, Steps, Picture"],
   ["arrow keys", "choose another query or key (Shift: ten at a time)"],
   ["+  −  0", "zoom in, zoom out, whole map; also the wheel and two fingers"],
   ["[  ]", "layer before, layer after"],
   [",  .", "head before, head after"],
   ["m", "mean of all heads"],
-  ["Enter", "open: from the model to a heat map, from there to the steps"],
+  ["s", "arrow keys and clicks choose queries, or keys (flow and picture)"],
+  ["Enter", "open: from the model to a heat map, from there to the steps; in the flow: pin a token"],
   ["t", "light or dark"],
   ["?", "this list"],
 ];
+
+let apps = 0; // in this page, so that each has element ids of its own
 
 export class App {
   /**
@@ -46,8 +49,13 @@ export class App {
     /** @type {State} */
     this.state = options.address ? parseState(doc, location.hash) : initialState(doc);
     this.theme = { dark: false, page: "#fff", surface: "#fff", ink: "#000", soft: "#666", line: "#ccc", accent: "#00f", hidden: "#eeeeee" };
+    this.id = `regard-${(apps += 1)}`;
+    this.shown = viewsOf(doc);
     this.queued = false;
     this.written = "";
+    /** @type {boolean | null} whether the view or only the cell is to be told, once its numbers are there */
+    this.unheard = null;
+    this.ends = new AbortController();
     this.set = this.set.bind(this);
     this.redraw = this.redraw.bind(this);
     /** @type {Record<string, View>} */
@@ -66,6 +74,7 @@ export class App {
   build() {
     this.canvas = element("canvas", { tabindex: "0", role: "application", "aria-roledescription": "drawing" });
     this.stage = element("div", { class: "stage" }, this.canvas);
+    this.drawing = element("div", { class: "drawing", role: "tabpanel", id: `${this.id}-drawing` });
     this.readout = element("p", { class: "readout", "aria-hidden": "true" });
     this.note = element("footer");
     this.live = element("div", { class: "unseen", "aria-live": "polite", role: "status" });
@@ -77,18 +86,19 @@ export class App {
     this.host.replaceChildren(
       element("header", {}, element("span", { class: "brand" }, "Regard"), element("h1", { title }, title), this.makeActions()),
       this.tabs, this.controls.root,
-      element("main", {}, element("div", { class: "drawing" }, this.readout, this.stage), this.panel.root),
+      element("main", {}, this.drawing, this.panel.root),
       this.note, this.live, this.help,
     );
+    this.drawing.append(this.readout, this.stage);
     this.host.classList.add("regard");
     this.host.setAttribute("data-lm-suppress-shortcuts", "true"); // or a notebook would take our keys
   }
 
   makeTabs() {
-    const pictured = this.doc.records.some((record) => record.keyGrid);
-    const shown = VIEWS.filter((view) => view !== "image" || pictured);
+    const { shown } = this;
     const tabs = shown.map((view) => {
-      const tab = element("button", { type: "button", role: "tab", "data-view": view }, NAMES[/** @type {keyof typeof NAMES} */ (view)]);
+      const ids = { id: `${this.id}-${view}`, "aria-controls": `${this.id}-drawing` };
+      const tab = element("button", { type: "button", role: "tab", "data-view": view, ...ids }, NAMES[/** @type {keyof typeof NAMES} */ (view)]);
       tab.addEventListener("click", () => this.set({ view }));
       return tab;
     });
@@ -120,7 +130,8 @@ export class App {
   }
 
   makeHelp() {
-    const lines = HELP.flatMap(([keys, what]) => [element("dt", {}, keys), element("dd", {}, what)]);
+    const digits = [`1 … ${this.shown.length}`, this.shown.map((view) => NAMES[/** @type {keyof typeof NAMES} */ (view)]).join(", ")];
+    const lines = [digits, ...HELP].flatMap(([keys, what]) => [element("dt", {}, keys), element("dd", {}, what)]);
     const close = element("button", { type: "button" }, "Close");
     const dialog = element("dialog", { "aria-label": "Keys" }, element("h2", {}, "Keys"), element("dl", {}, ...lines), close);
     close.addEventListener("click", () => dialog.close());
@@ -128,21 +139,44 @@ export class App {
   }
 
   listen() {
-    new Pointers(/** @type {HTMLCanvasElement} */ (this.canvas), () => this.view, () => this.afterPointer());
-    this.host.addEventListener("keydown", (event) => this.pressed(event));
+    new Pointers(/** @type {HTMLCanvasElement} */ (this.canvas), () => this.view, this.redraw);
+    const { signal } = this.ends;
+    const heard = this.options.address ? document : this.host; // a page of our own: wherever the focus is
+    heard.addEventListener("keydown", (event) => this.pressed(/** @type {KeyboardEvent} */ (event)), { signal });
     this.controls?.zoom.addEventListener("click", (event) => {
       const key = /** @type {HTMLElement} */ (event.target).dataset.key;
       if (key) this.view.key(key, false);
     });
-    new ResizeObserver(this.redraw).observe(/** @type {Element} */ (this.stage));
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.retheme());
-    if (!this.options.address) return;
-    addEventListener("hashchange", () => {
-      if (location.hash === this.written) return;
-      this.state = parseState(this.doc, location.hash);
-      this.retheme();
-      this.update();
-    });
+    this.stage?.addEventListener("scroll", this.redraw);
+    this.sizes = new ResizeObserver(() => this.resized());
+    this.sizes.observe(this.host);
+    this.sizes.observe(/** @type {Element} */ (this.stage));
+    this.resized();
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.retheme(), { signal });
+    if (this.options.address) addEventListener("hashchange", () => this.followAddress(), { signal });
+  }
+
+  followAddress() {
+    if (location.hash === this.written) return;
+    this.state = parseState(this.doc, location.hash);
+    this.retheme();
+    this.update();
+  }
+
+  /** By its own width, not the window's: a notebook may give it half a screen. */
+  resized() {
+    this.host.classList.toggle("narrow", this.host.clientWidth <= NARROW);
+    this.redraw();
+  }
+
+  /** Let go of the page: a notebook shows a cell again and again. */
+  destroy() {
+    this.ends.abort();
+    this.sizes?.disconnect();
+    clearTimeout(this.timer);
+    clearTimeout(this.telling);
+    this.source.changed = this.pictures.changed = () => {};
+    this.host.remove();
   }
 
   /** @param {KeyboardEvent} event */
@@ -159,11 +193,12 @@ export class App {
   pressedAnywhere(key) {
     const { state } = this;
     const [, h] = this.doc.records[state.record].shape;
-    const view = VIEWS[Number(key) - 1];
+    const view = this.shown[Number(key) - 1];
     if (view) this.set({ view });
     else if (key === "[" || key === "]") this.set({ record: state.record + (key === "]" ? 1 : -1) });
     else if (key === "," || key === ".") this.set({ head: Math.min(h - 1, Math.max(0, state.head + (key === "." ? 1 : -1))) });
     else if (key === "m" && h > 1) this.set({ head: -1 });
+    else if (key === "s") this.set({ side: state.side === "key" ? "query" : "key" });
     else if (key === "t") this.switchTheme();
     else if (key === "?") this.help?.showModal();
     else return false;
@@ -172,15 +207,16 @@ export class App {
 
   // ---- the state
 
-  /** @param {Partial<State>} changes */
+  /** @param {Partial<State>} changes @returns {boolean} whether anything changed */
   set(changes) {
     const before = { ...this.state };
     Object.assign(this.state, changes);
     fitted(this.doc, this.state);
     if (this.state.record !== before.record) Object.assign(this.state, { zoom: 0, x: 0, y: 0 });
+    const changed = (/** @type {string} */ name) => String(this.state[/** @type {keyof State} */ (name)]) !== String(before[/** @type {keyof State} */ (name)]);
     this.update();
-    const told = /** @type {(keyof State)[]} */ (["view", "record", "head", "batch", "row", "col"]);
-    if (told.some((name) => this.state[name] !== before[name])) this.tell(this.state.view !== before.view);
+    if (["view", "record", "head", "batch", "row", "col", "side", "pin"].some(changed)) this.tell(["view", "side", "pin"].some(changed));
+    return Object.keys(before).some(changed);
   }
 
   update() {
@@ -191,7 +227,8 @@ export class App {
       tab.tabIndex = on ? 0 : -1;
     });
     this.host.dataset.view = this.state.view;
-    if (this.canvas) this.canvas.style.touchAction = this.view.pan ? "none" : "auto";
+    this.drawing?.setAttribute("aria-labelledby", `${this.id}-${this.state.view}`);
+    if (this.canvas) this.canvas.style.touchAction = this.view.touch?.() ?? "auto";
     this.remember();
     this.redraw();
   }
@@ -215,7 +252,9 @@ export class App {
     clearTimeout(this.telling);
     this.telling = setTimeout(() => {
       const text = whole || this.state.view === "grid" ? this.view.label() : this.panel?.sentence() ?? "";
-      this.say(text);
+      const asking = text.includes(STILL_ASKING);
+      if (!asking || this.unheard === null) this.say(text); // that it is asking is said once
+      this.unheard = asking ? whole : null;
     }, 120);
   }
 
@@ -237,7 +276,8 @@ export class App {
 
   size() {
     const stage = /** @type {HTMLElement} */ (this.stage);
-    const height = innerWidth <= 720 ? Math.min(620, 0.72 * innerHeight) : stage.clientHeight; // as in viewer.css
+    const narrow = this.host.classList.contains("narrow");
+    const height = narrow ? Math.min(620, 0.72 * innerHeight) : stage.clientHeight;
     return this.view.size(Math.max(240, stage.clientWidth), Math.max(240, height));
   }
 
@@ -257,15 +297,25 @@ export class App {
     context.setTransform(w / width, 0, 0, h / height, 0, 0);
     context.fillStyle = theme.surface;
     context.fillRect(0, 0, width, height);
-    this.view.draw(new CanvasPainter(context), width, height);
-    canvas.setAttribute("aria-label", this.view.label());
+    this.view.draw(new CanvasPainter(context, true), width, height);
+    canvas.setAttribute("aria-label", `${this.view.label()} ${this.view.numbers?.() ?? ""}`.trim());
     this.panel?.update();
     this.showReadout();
     this.showNote();
+    if (this.unheard !== null) this.tell(this.unheard); // what was asked for may be there now
   }
 
-  afterPointer() {
-    this.redraw();
+  /** What of the drawing is in sight. */
+  band() {
+    const stage = /** @type {HTMLElement} */ (this.stage);
+    return { top: stage.scrollTop, bottom: stage.scrollTop + stage.clientHeight };
+  }
+
+  /** Scroll as little as brings a part of the drawing into sight. @param {{x: number, y: number, w: number, h: number}} box */
+  reveal(box) {
+    const stage = /** @type {HTMLElement} */ (this.stage);
+    stage.scrollTop = Math.min(box.y, Math.max(stage.scrollTop, box.y + box.h - stage.clientHeight));
+    stage.scrollLeft = Math.min(box.x, Math.max(stage.scrollLeft, box.x + box.w - stage.clientWidth));
   }
 
   /** What the pointer is over, or what is chosen, in one line. */
@@ -278,12 +328,24 @@ export class App {
       this.readout.textContent = `${visible(doc.records[record].name)} · ${headText(head)}`;
       return;
     }
-    if (state.view !== "heat") return void (this.readout.textContent = "");
-    const { row, col } = under ?? state;
+    const reading = state.view === "heat" ? this.readCell(under ?? state) : this.shownReading();
+    if (!reading) return void (this.readout.textContent = "");
+    const { query, key, weight } = reading; // each word by itself: one written from right to left would turn the arrow
+    this.readout.replaceChildren(element("bdi", {}, query), " → ", element("bdi", {}, key), `   ${weight}`);
+  }
+
+  shownReading() {
+    const image = this.state.view === "image" && this.doc.records[this.state.record].keyGrid;
+    return image ? /** @type {ImageView} */ (this.view).reading() : null;
+  }
+
+  /** @param {{row: number, col: number}} cell */
+  readCell({ row, col }) {
+    const { state, doc } = this;
     const record = doc.records[state.record];
     const found = this.source.row(state.record, state.batch, state.head, row);
     const [query, key] = [labelOf(doc, record, "query", state.batch, row), labelOf(doc, record, "key", state.batch, col)];
-    this.readout.textContent = `${query} → ${key}   ${found ? weightText(found[col]) : "…"}`;
+    return { query, key, weight: found ? weightText(found[col]) : "…" };
   }
 
   showNote() {
@@ -320,7 +382,12 @@ export class App {
     const under = /** @type {any} */ (this.view).under;
     this.view.leave(); // what happens to be under the pointer is no part of the picture
     try {
-      const blob = kind === "png" ? await asPng(this, this.view, this.size()) : asSvg(this, this.view, this.size());
+      const draw = async () => (kind === "png" ? asPng(this, this.view, this.size()) : asSvg(this, this.view, this.size()));
+      let blob = await draw();
+      for (let n = 0; n < 100 && !this.source.idle(); n++) {
+        await new Promise((done) => setTimeout(done, 100)); // a file may need other tiles than the screen: wait for them
+        blob = await draw();
+      }
       download(blob, fileName(this, kind));
       this.say(`Saved as ${kind.toUpperCase()}`);
     } catch (error) {

@@ -1,7 +1,8 @@
 // @ts-check
 /** Blocks of weights as coloured canvases, and as windows put together from tiles. */
-import { colorTable, place } from "./color.js";
+import { colorAt, colorTable, place } from "./color.js";
 import { element2d } from "./paint.js";
+import { weightText } from "./text.js";
 
 /** @typedef {import("./types.js").Block} Block */
 /** @typedef {import("./types.js").Scene} Scene */
@@ -37,24 +38,76 @@ export function paintedBlock(block, max, scene) {
   return canvas;
 }
 
+/** @type {WeakMap<Block, {key: string, block: Block & {done: number}}>} */
+const shrunken = new WeakMap();
+
+/**
+ * A block of no more cells than pixels: each is the largest of those it stands for. Drawn with fewer pixels than
+ * cells, whole columns would be passed over.
+ * @param {Block & {done?: number}} block @param {number} high in pixels @param {number} wide
+ */
+export function shrunkBlock(block, high, wide) {
+  const rows = Math.max(1, Math.min(block.rows, Math.floor(high)));
+  const cols = Math.max(1, Math.min(block.cols, Math.floor(wide)));
+  if (rows === block.rows && cols === block.cols) return block;
+  const done = block.done ?? 1;
+  const key = [rows, cols, done].join("/");
+  const held = shrunken.get(block);
+  if (held && held.key === key) return held.block;
+  const values = new Float32Array(rows * cols).fill(-1);
+  for (let i = 0; i < block.rows; i++) {
+    const at = Math.floor((i * rows) / block.rows) * cols;
+    for (let j = 0; j < block.cols; j++) {
+      const cell = at + Math.floor((j * cols) / block.cols);
+      values[cell] = Math.max(values[cell], block.values[i * block.cols + j]);
+    }
+  }
+  const made = { rows, cols, values, done };
+  shrunken.set(block, { key, block: made });
+  return made;
+}
+
+/**
+ * A whole map in a rectangle.
+ * @param {import("./paint.js").Painter} p @param {Block & {done?: number}} block @param {number} max @param {Scene} scene
+ * @param {number} x @param {number} y @param {number} w @param {number} h
+ */
+export function drawBlock(p, block, max, scene, x, y, w, h) {
+  p.image(paintedBlock(shrunkBlock(block, h * p.ratio, w * p.ratio), max, scene), x, y, w, h);
+}
+
+/**
+ * The colours from nothing to the largest weight, with both numbers below.
+ * @param {import("./paint.js").Painter} p @param {Scene} scene @param {string} palette @param {number} max
+ * @param {number} x @param {number} y @param {number} width
+ */
+export function drawColorBar(p, scene, palette, max, x, y, width) {
+  const { state, theme } = scene;
+  const table = colorTable(palette, theme.dark);
+  for (let n = 0; n < 60; n++) p.rect(x + (n * width) / 60, y, width / 60 + 0.6, 9, { fill: colorAt(table, n / 59) });
+  const style = { fill: theme.soft, size: 11 };
+  p.text(state.scale === "log" ? weightText(max / 1e4) : "0", x, y + 18, style);
+  p.text(weightText(max), x + width, y + 18, { ...style, align: "right" });
+}
+
 /** @param {string} color #rrggbb */
 function hexBytes(color) {
   return [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
 }
 
 /**
- * The weights of queries r0…r1 over keys c0…c1, or null until the tiles under them are there.
+ * The weights of queries r0…r1 over keys c0…c1, or null until the squares under them are there.
  * @param {Scene} scene @param {number} head @param {number} r0 @param {number} r1 @param {number} c0 @param {number} c1
  * @returns {Block | null}
  */
 export function windowOf(scene, head, r0, r1, c0, c1) {
   const { source, state } = scene;
-  const { side } = source;
+  const side = source.squareSide;
   const out = new Float32Array((r1 - r0) * (c1 - c0));
   let whole = true;
   for (let tr = Math.floor(r0 / side); tr * side < r1; tr++) {
     for (let tc = Math.floor(c0 / side); tc * side < c1; tc++) {
-      const tile = source.tile(state.record, state.batch, head, 1, tr, tc);
+      const tile = source.square(state.record, state.batch, head, tr, tc);
       if (!tile) {
         whole = false;
         continue;

@@ -100,9 +100,20 @@ export function inkOn(table, t) {
  * @param {boolean} dark
  */
 export function headColor(head, heads, dark) {
-  const hue = 25 + (360 * head) / Math.max(heads, 1);
-  const [r, g, b] = oklch((dark ? 0.78 : 0.58) + (head % 2 ? -0.07 : 0.03), 0.16, hue);
+  const [r, g, b] = headRgb(head, heads, dark);
   return `rgb(${r},${g},${b})`;
+}
+
+/** @param {number} head @param {number} heads @param {boolean} dark */
+function headRgb(head, heads, dark) {
+  const hue = 25 + (360 * head) / Math.max(heads, 1);
+  return oklch((dark ? 0.78 : 0.58) + (head % 2 ? -0.07 : 0.03), 0.16, hue);
+}
+
+/** Black or white on a head's colour: the better of the two has a contrast of 4.58 at least. @param {number} head @param {number} heads @param {boolean} dark */
+export function headInk(head, heads, dark) {
+  const [r, g, b] = headRgb(head, heads, dark).map((x) => (x > 10 ? ((x / 255 + 0.055) / 1.055) ** 2.4 : x / 3294.6));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.1791 ? "#000000" : "#ffffff";
 }
 
 /** Blue for what lowers a score, red for what raises it. @param {number} t −1 to 1 @param {boolean} dark */

@@ -1,6 +1,6 @@
 // @ts-check
 /** The bar of choices above the drawing. */
-import { headColor } from "./color.js";
+import { headColor, headInk } from "./color.js";
 import { PALETTES, SCALES_KNOWN } from "./state.js";
 import { element, headText, recordText } from "./text.js";
 
@@ -21,11 +21,12 @@ export class Controls {
     this.palette = this.select("Colours", PALETTES.map((name) => [name, PALETTE_NAMES[/** @type {keyof typeof PALETTE_NAMES} */ (name)]]), (palette) => scene.set({ palette }));
     this.min = this.slider("Lines from", (min) => scene.set({ min }));
     this.opacity = this.slider("Overlay", (opacity) => scene.set({ opacity }));
+    this.side = this.select("Choose", [["query", "query"], ["key", "key"]], (side) => scene.set({ side }));
     this.chips = element("div", { class: "chips", role: "group", "aria-label": "Heads in the flow" });
     this.zoom = this.zoomButtons();
     this.root = element(
       "div", { class: "controls" }, this.record.box, this.head.box, this.batch.box, this.scale.box, this.palette.box,
-      this.zoom, this.min.box, this.opacity.box, this.chips,
+      this.zoom, this.min.box, this.side.box, this.opacity.box, this.chips,
     );
     this.heads = "";
   }
@@ -77,6 +78,7 @@ export class Controls {
     this.batch.input.value = String(state.batch);
     this.scale.input.value = state.scale;
     this.palette.input.value = state.palette;
+    this.side.input.value = state.side;
     this.min.input.value = String(state.min);
     this.min.shown.textContent = state.min.toFixed(2);
     this.opacity.input.value = String(state.opacity);
@@ -96,6 +98,7 @@ export class Controls {
     this.palette.box.hidden = view !== "heat" && view !== "grid";
     this.zoom.hidden = view !== "heat";
     this.min.box.hidden = view !== "flow";
+    this.side.box.hidden = view !== "image";
     this.chips.hidden = view !== "flow" || h < 2;
     this.opacity.box.hidden = view !== "image" || !doc.pictures.length;
   }
@@ -135,6 +138,7 @@ export class Controls {
       chip.setAttribute("aria-pressed", String(on));
       chip.style.borderColor = headColor(head, h, theme.dark);
       chip.style.backgroundColor = on ? headColor(head, h, theme.dark) : "transparent";
+      chip.style.color = on ? headInk(head, h, theme.dark) : "";
     });
   }
 }

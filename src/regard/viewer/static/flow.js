@@ -1,8 +1,9 @@
 // @ts-check
-/** Tokens on both sides, lines by weight, heads in colours; pointing at a token leaves only its lines. */
+/** Tokens on both sides, lines by weight, heads in colours; pointing at a token, or pinning it, leaves only its lines. */
 import { windowOf } from "./cells.js";
 import { headColor } from "./color.js";
 import { fittedText, textWidth } from "./paint.js";
+import { pinned } from "./state.js";
 import { headText, labelOf, recordText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
@@ -54,7 +55,9 @@ export class FlowView {
   label() {
     const { state } = this.scene;
     const drawn = this.heads().map(headText).join(", ");
-    return `Flow of ${recordText(this.record, state.record)}: ${drawn}. Up and down choose a query, Page Up and Page Down scroll.`;
+    const alone = pinned(state);
+    const pin = alone ? ` Only ${alone.side} ${alone.n} “${this.word(alone.side, alone.n)}” is shown.` : "";
+    return `Flow of ${recordText(this.record, state.record)}: ${drawn}.${pin} Left and right choose queries or keys, up and down a token, Enter pins it, Page Up and Page Down scroll.`;
   }
 
   /** @returns {Frame} */
@@ -66,8 +69,8 @@ export class FlowView {
     const { scroll } = this.scene.state;
     const widest = (/** @type {"query" | "key"} */ side, /** @type {number} */ from, /** @type {number} */ n) => {
       let most = 30;
-      for (let at = from; at < Math.min(n, from + count); at++) most = Math.max(most, textWidth(this.word(side, at), { size: 13 }));
-      return Math.min(most + 16, width * 0.32);
+      for (let at = from; at < Math.min(n, from + count); at++) most = Math.max(most, textWidth(this.word(side, at), { size: 13, bold: true }));
+      return Math.min(most + 16, Math.max(width * 0.27, (width - 180) / 2)); // the lines keep some room
     };
     const q0 = Math.round(scroll * Math.max(0, q - count));
     const k0 = Math.round(scroll * Math.max(0, k - count));
@@ -80,12 +83,18 @@ export class FlowView {
 
   /** Room beside the keys for a square a head. */
   stripWidth() {
-    return Math.min(this.heads().length * 7, 96) + 6;
+    return Math.min(this.heads().length * 7, 96, this.room.width * 0.12) + 6;
   }
 
-  /** What is looked at alone: what is pointed at, else the chosen query. */
+  /** What is looked at alone: what is pointed at, else what is pinned. */
   isolated() {
-    return this.under;
+    return this.under ?? pinned(this.scene.state);
+  }
+
+  /** The token that arrow keys move and Enter pins. @returns {{side: "query" | "key", n: number}} */
+  chosen() {
+    const { side, row, col } = this.scene.state;
+    return side === "key" ? { side, n: col } : { side: "query", n: row };
   }
 
   /** @param {Painter} p @param {number} width @param {number} height */
@@ -107,13 +116,14 @@ export class FlowView {
     const links = this.links(f);
     const shown = links.length > MOST_LINES ? links.sort((a, b) => b.w - a.w).slice(0, MOST_LINES) : links;
     const heads = this.heads();
+    const alone = this.isolated();
     const apart = heads.length > 1 ? Math.min(2.4, (0.6 * f.step) / heads.length) : 0; // so that heads do not cover each other
     for (const { head, i, j, w } of shown) {
       const strong = Math.sqrt(w);
       const inSight = j >= f.k0 && j < f.k0 + f.count && i >= f.q0 && i < f.q0 + f.count;
       const aside = (heads.indexOf(head) - (heads.length - 1) / 2) * apart;
       p.curve(f.left, this.y(f, i - f.q0) + aside, f.right, this.y(f, j - f.k0) + aside, {
-        stroke: this.color(head), width: 0.5 + (heads.length > 1 ? 2.2 : 3.5) * strong, alpha: Math.min(0.95, 0.12 + 0.8 * strong) * (inSight || this.under ? 1 : 0.16), // far ones are a hint
+        stroke: this.color(head), width: 0.5 + (heads.length > 1 ? 2.2 : 3.5) * strong, alpha: Math.min(0.95, 0.12 + 0.8 * strong) * (inSight || alone ? 1 : 0.16), // far ones are a hint
       });
     }
   }
@@ -163,20 +173,20 @@ export class FlowView {
   /** @param {Painter} p @param {Frame} f */
   drawTokens(p, f) {
     const [, , q, k] = this.record.shape;
-    const { theme, state } = this.scene;
-    const alone = this.isolated();
+    const { theme } = this.scene;
+    const marked = this.isolated() ?? this.chosen();
     const strip = this.stripWidth();
     for (let n = 0; n < f.count; n++) {
       const y = this.y(f, n);
       if (f.q0 + n < q) {
         const i = f.q0 + n;
-        const on = alone ? alone.side === "query" && alone.n === i : state.row === i;
+        const on = marked.side === "query" && marked.n === i;
         const style = { fill: on ? theme.accent : theme.ink, size: 13, align: "right", bold: on };
         p.text(fittedText(this.word("query", i), f.left - 14, style), f.left - 8, y, style);
       }
       if (f.k0 + n < k) {
         const j = f.k0 + n;
-        const on = alone ? alone.side === "key" && alone.n === j : false;
+        const on = marked.side === "key" && marked.n === j;
         const style = { fill: on ? theme.accent : theme.ink, size: 13, bold: on };
         const x = f.right + strip + 8;
         p.text(fittedText(this.word("key", j), this.room.width - x - 4, style), x, y, style);
@@ -188,10 +198,11 @@ export class FlowView {
   /** Beside each key, what the query that stands out gives it, a square a head. @param {Painter} p @param {Frame} f */
   drawSquares(p, f) {
     const { state, source, theme } = this.scene;
-    const query = this.under?.side === "query" ? this.under.n : state.row;
-    if (this.under?.side === "key") return;
+    const alone = this.isolated();
+    if (alone?.side === "key") return;
+    const query = alone ? alone.n : state.row;
     const heads = this.heads();
-    const side = Math.min(7, 96 / heads.length);
+    const side = (this.stripWidth() - 6) / heads.length;
     const [, , , k] = this.record.shape;
     heads.forEach((head, n) => {
       const row = source.row(state.record, state.batch, head, query);
@@ -243,7 +254,17 @@ export class FlowView {
   /** @param {number} x @param {number} y */
   click(x, y) {
     const found = this.tokenAt(x, y);
-    if (found) this.scene.set(found.side === "query" ? { row: found.n } : { col: found.n });
+    if (!found) return void this.scene.set({ pin: "" });
+    this.scene.set({ side: found.side, ...(found.side === "key" ? { col: found.n } : { row: found.n }) });
+    this.togglePin();
+    if (!this.scene.state.pin) this.under = null; // unpinned: all lines, although the pointer is still there
+  }
+
+  /** Let the chosen token stand alone, or no longer. */
+  togglePin() {
+    const { side, n } = this.chosen();
+    const pin = `${side[0]}${n}`;
+    this.scene.set({ pin: this.scene.state.pin === pin ? "" : pin });
   }
 
   /** @param {number} _dx @param {number} dy */
@@ -254,6 +275,12 @@ export class FlowView {
   /** @param {number} _dx @param {number} dy */
   wheel(_dx, dy) {
     return this.scrollBy(dy / this.frame().step);
+  }
+
+  /** Where all tokens are in sight, a finger scrolls the page. */
+  touch() {
+    const [, , q, k] = this.record.shape;
+    return this.room.height && Math.max(q, k) > this.frame().count ? "none" : "auto";
   }
 
   /** @param {number} tokens */
@@ -270,18 +297,25 @@ export class FlowView {
 
   /** @param {string} key @param {boolean} shift */
   key(key, shift) {
-    const { state } = this.scene;
-    const f = this.frame();
-    const q = this.record.shape[2];
-    if (key === "ArrowDown" || key === "ArrowUp") {
-      const row = Math.min(q - 1, Math.max(0, state.row + (key === "ArrowDown" ? 1 : -1) * (shift ? 10 : 1)));
-      const hidden = row < f.q0 || row >= f.q0 + f.count;
-      const scroll = hidden && q > f.count ? Math.min(1, Math.max(0, (row - f.count / 2) / (q - f.count))) : state.scroll;
-      this.under = null;
-      this.scene.set({ row, scroll });
-    } else if (key === "PageDown" || key === "PageUp") this.scrollBy((key === "PageDown" ? 1 : -1) * (f.count - 2));
-    else if (key === "Enter") this.scene.set({ view: "heat" });
+    const { count } = this.frame();
+    if (key === "ArrowDown" || key === "ArrowUp") this.step((key === "ArrowDown" ? 1 : -1) * (shift ? 10 : 1));
+    else if (key === "ArrowLeft" || key === "ArrowRight") this.scene.set({ side: key === "ArrowLeft" ? "query" : "key" });
+    else if (key === "PageDown" || key === "PageUp") this.scrollBy((key === "PageDown" ? 1 : -1) * (count - 2));
+    else if (key === "Enter") this.togglePin();
     else return false;
     return true;
+  }
+
+  /** Choose a token so many further down, and bring it into sight; a pin goes with it. @param {number} by */
+  step(by) {
+    const { state } = this.scene;
+    const f = this.frame();
+    const { side, n: before } = this.chosen();
+    const [total, first] = side === "key" ? [this.record.shape[3], f.k0] : [this.record.shape[2], f.q0];
+    const n = Math.min(total - 1, Math.max(0, before + by));
+    const hidden = n < first || n >= first + f.count;
+    const scroll = hidden && total > f.count ? Math.min(1, Math.max(0, (n - f.count / 2) / (total - f.count))) : state.scroll;
+    this.under = null;
+    this.scene.set({ scroll, pin: state.pin ? `${side[0]}${n}` : "", ...(side === "key" ? { col: n } : { row: n }) });
   }
 }

@@ -1,8 +1,9 @@
 // @ts-check
 /** The whole model: a thumbnail for each layer and head. */
-import { paintedBlock } from "./cells.js";
+import { drawBlock } from "./cells.js";
 import { fittedText, textWidth } from "./paint.js";
-import { recordText, visible } from "./text.js";
+import { mostHeads } from "./sources.js";
+import { headText, recordText, visible } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
@@ -21,7 +22,7 @@ export class GridView {
   }
 
   get heads() {
-    return Math.max(...this.scene.doc.records.map((record) => record.shape[1]));
+    return mostHeads(this.scene.doc);
   }
 
   /** @param {number} n */
@@ -77,13 +78,14 @@ export class GridView {
     const { source, doc, state, theme } = this.scene;
     const [b, , q, k] = doc.records[n].shape;
     const { x, y } = this.corner(n, head);
+    const { top, bottom } = this.scene.band();
+    if (p.screen && (y + this.side < top || y > bottom)) return; // a server need not compute what is out of sight
     p.rect(x, y, this.side, this.side, { fill: theme.hidden, radius: 2 });
-    const overview = source.overview(n, Math.min(state.batch, b - 1), head);
+    const overview = source.thumbnail(n, Math.min(state.batch, b - 1), head);
     if (!overview || !overview.done) return;
     const long = Math.max(q, k);
     const [w, h] = [Math.max(4, (this.side * k) / long), Math.max(4, (this.side * q) / long)];
-    const canvas = paintedBlock(overview, overview.max, this.scene);
-    p.image(canvas, x + (this.side - w) / 2, y + (this.side - h) / 2, w, h, { smooth: canvas.width > w });
+    drawBlock(p, overview, overview.max, this.scene, x + (this.side - w) / 2, y + (this.side - h) / 2, w, h);
   }
 
   /** @param {number} x @param {number} y */
@@ -123,12 +125,15 @@ export class GridView {
       return true;
     } else return false;
     this.under = null;
-    this.scene.set({ record, head: Math.min(head, heads(record) - 1) });
+    head = Math.min(head, heads(record) - 1);
+    this.scene.set({ record, head });
+    const { x, y } = this.corner(record, head);
+    this.scene.reveal({ x: x - THUMB_GAP, y: y - THUMB_GAP, w: this.side + 2 * THUMB_GAP, h: this.side + 2 * THUMB_GAP });
     return true;
   }
 
   label() {
     const { doc, state } = this.scene;
-    return `All layers and heads: ${doc.records.length} rows of up to ${this.heads} heads. Chosen: ${recordText(doc.records[state.record], state.record)}, head ${state.head}. Arrow keys move, Enter opens.`;
+    return `All layers and heads: ${doc.records.length} rows of up to ${this.heads} heads. Chosen: ${recordText(doc.records[state.record], state.record)}, ${headText(state.head)}. Arrow keys move, Enter opens.`;
   }
 }

@@ -1,9 +1,9 @@
 // @ts-check
 /** The heat map: from the whole map to single cells with their words and numbers. */
-import { paintedBlock, windowOf } from "./cells.js";
+import { drawBlock, drawColorBar, paintedBlock, windowOf } from "./cells.js";
 import { colorAt, colorTable, inkOn, place } from "./color.js";
-import { fittedText, textWidth } from "./paint.js";
-import { headText, labelOf, recordText, shortWeight, weightText } from "./text.js";
+import { fittedText, textWidth, widest } from "./paint.js";
+import { headText, labelOf, recordText, shortWeight } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
@@ -11,6 +11,7 @@ import { headText, labelOf, recordText, shortWeight, weightText } from "./text.j
 
 const LARGEST = 52; // pixels a cell when a small map is shown whole
 const LEGEND = 42;
+const SMALL = 6; // pixels a cell, below which a line over the map would hide what it points at
 const VECTOR_CELLS = 4096; // that an SVG draws one by one; more become a picture
 
 export class HeatView {
@@ -20,6 +21,8 @@ export class HeatView {
     /** @type {{row: number, col: number} | null} */
     this.under = null;
     this.room = { width: 0, height: 0 };
+    /** @type {Map<string, number>} */
+    this.gutters = new Map();
   }
 
   get record() {
@@ -43,18 +46,17 @@ export class HeatView {
     return labelOf(this.scene.doc, this.record, "key", this.scene.state.batch, n);
   }
 
-  /** Where the cells are; the room for labels is what the longest of them take, up to a limit. @returns {Frame} */
+  /** Where the cells are. @returns {Frame} */
   frame() {
     const { width, height } = this.room;
     const [, , q, k] = this.record.shape;
     const { state } = this.scene;
-    const left = 22 + this.gutter((n) => this.queryLabel(n), q, Math.min(150, width * 0.28));
-    const top = 24 + this.gutter((n) => this.keyLabel(n), k, Math.min(130, height * 0.25));
+    const { left, top } = this.gutterSizes();
     const [wide, high] = [Math.max(40, width - left - 14), Math.max(40, height - top - LEGEND)];
     const fit = Math.min(wide / k, high / q, LARGEST);
     const cell = state.zoom > 0 ? Math.max(state.zoom, fit) : fit;
     const [w, h] = [Math.min(wide, k * cell), Math.min(high, q * cell)];
-    const x = left + (wide - w) / 2;
+    const x = Math.round(left + (wide - w) / 2);
     return {
       x, y: top, w, h, cell, fit, margin: x - left,
       left: Math.min(Math.max(state.x, 0), Math.max(0, k - w / cell)),
@@ -62,12 +64,28 @@ export class HeatView {
     };
   }
 
-  /** @param {(n: number) => string} label @param {number} n @param {number} most */
-  gutter(label, n, most) {
-    let widest = 0;
-    const step = Math.max(1, Math.floor(n / 150));
-    for (let at = 0; at < n; at += step) widest = Math.max(widest, textWidth(label(at), { size: 13, bold: true }));
-    return Math.min(most, Math.max(14, widest + 8));
+  /** Room for labels: what the longest take, up to a limit, or up to all that the cells leave. */
+  gutterSizes() {
+    const { width, height } = this.room;
+    const [, , q, k] = this.record.shape;
+    const [least, low] = [Math.min(150, width * 0.28), Math.min(130, height * 0.25)];
+    const [across, down] = [this.gutter("query", q), this.gutter("key", k)];
+    const byWidth = Math.min(LARGEST, (width - 36 - Math.min(across, least)) / k); // a cell
+    const top = Math.round(24 + Math.min(down, Math.max(low, height - LEGEND - 24 - q * byWidth)));
+    const byHeight = Math.min(LARGEST, (height - top - LEGEND) / q);
+    return { top, left: Math.round(22 + Math.min(across, Math.max(least, width - 36 - k * byHeight))) };
+  }
+
+  /** What the longest label of a side takes. @param {"query" | "key"} side @param {number} n */
+  gutter(side, n) {
+    const key = [this.scene.state.record, this.scene.state.batch, side].join("/");
+    let found = this.gutters.get(key);
+    if (found === undefined) {
+      const label = side === "query" ? (/** @type {number} */ at) => this.queryLabel(at) : (/** @type {number} */ at) => this.keyLabel(at);
+      found = Math.max(14, widest(label, n, { size: 13, bold: true }) + 8);
+      this.gutters.set(key, found);
+    }
+    return found;
   }
 
   /** @param {Painter} p @param {number} width @param {number} height */
@@ -81,11 +99,11 @@ export class HeatView {
       this.drawCells(p, f, overview, max);
       this.drawLines(p, f);
     });
-    p.rect(f.x, f.y, f.w, f.h, { stroke: this.scene.theme.line });
+    p.rect(f.x - 0.5, f.y - 0.5, f.w + 1, f.h + 1, { stroke: this.scene.theme.line }); // around the cells, not over them
     this.drawLabels(p, f);
     this.drawChosen(p, f);
     this.drawLegend(p, f, max, overview);
-    if (f.cell > 1.5 * f.fit && overview) this.drawInset(p, f, overview, max);
+    if (p.screen && f.cell > 1.5 * f.fit && overview) this.drawInset(p, f, overview, max);
   }
 
   overview() {
@@ -98,14 +116,10 @@ export class HeatView {
     const [, , q, k] = this.record.shape;
     const { source } = this.scene;
     if (p.vector && (f.w / f.cell) * (f.h / f.cell) <= VECTOR_CELLS) return this.drawSingly(p, f, max);
-    const ratio = globalThis.devicePixelRatio || 1;
     let pool = 1;
-    while (pool * 2 <= 1 / (f.cell * ratio)) pool *= 2;
+    while (pool * f.cell * p.ratio < 1) pool *= 2; // at least a pixel each: what has none is not seen
     const exact = overview && overview.rows === q && overview.cols === k;
-    if (overview && (exact || pool > source.maxPool || overview.done > 0)) {
-      const canvas = paintedBlock(overview, max, this.scene);
-      p.image(canvas, f.x - f.left * f.cell, f.y - f.top * f.cell, k * f.cell, q * f.cell);
-    }
+    if (overview) drawBlock(p, overview, max, this.scene, f.x - f.left * f.cell, f.y - f.top * f.cell, k * f.cell, q * f.cell);
     if (!exact && pool <= source.maxPool) this.drawTiles(p, f, pool, max);
     if (f.cell >= 26) this.drawNumbers(p, f, max);
   }
@@ -234,7 +248,8 @@ export class HeatView {
   drawChosen(p, f) {
     const { theme, state } = this.scene;
     const { row, col } = this.marked();
-    const side = Math.max(f.cell, 2);
+    if (f.cell < SMALL) return this.drawTicks(p, f, row, col);
+    const side = f.cell;
     const [x, y] = [f.x + (col - f.left) * f.cell, f.y + (row - f.top) * f.cell];
     p.clip(f.x - 1, f.y - 1, f.w + 2, f.h + 2, () => {
       const line = { stroke: theme.accent, width: 1.5, alpha: 0.85 };
@@ -246,18 +261,21 @@ export class HeatView {
     });
   }
 
+  /** Marks outside the map. @param {Painter} p @param {Frame} f @param {number} row @param {number} col */
+  drawTicks(p, f, row, col) {
+    const [x, y] = [f.x + (col + 0.5 - f.left) * f.cell, f.y + (row + 0.5 - f.top) * f.cell];
+    const line = { stroke: this.scene.theme.accent, width: Math.max(2, f.cell) };
+    if (y >= f.y && y <= f.y + f.h) for (const at of [f.x - 6, f.x + f.w + 1]) p.line(at, y, at + 5, y, line);
+    if (x >= f.x && x <= f.x + f.w) for (const at of [f.y - 6, f.y + f.h + 1]) p.line(x, at, x, at + 5, line);
+  }
+
   /** @param {Painter} p @param {Frame} f @param {number} max @param {import("./types.js").Overview | null} overview */
   drawLegend(p, f, max, overview) {
     const { state, theme } = this.scene;
-    const table = colorTable(state.palette, theme.dark);
     const width = Math.min(180, this.room.width * 0.4);
     const [x, y] = [Math.max(20, Math.min(f.x, this.room.width - width - 150)), f.y + f.h + 16];
-    for (let n = 0; n < 60; n++) {
-      p.rect(x + (n * width) / 60, y, width / 60 + 0.6, 9, { fill: colorAt(table, n / 59) });
-    }
+    drawColorBar(p, this.scene, state.palette, max, x, y, width);
     const style = { fill: theme.soft, size: 11 };
-    p.text(state.scale === "log" ? weightText(max / 1e4) : "0", x, y + 18, style);
-    p.text(weightText(max), x + width, y + 18, { ...style, align: "right" });
     const beside = x + width + 31;
     if (overview?.values.some((w) => w < 0)) {
       p.rect(beside - 15, y, 9, 9, { fill: theme.hidden, stroke: theme.line });
@@ -269,14 +287,16 @@ export class HeatView {
     }
   }
 
-  /** The whole map in a corner, with what is in sight. @param {Painter} p @param {Frame} f @param {import("./types.js").Overview} overview @param {number} max */
+  /** The whole map in a corner away from the marked cell, with what is in sight. @param {Painter} p @param {Frame} f @param {import("./types.js").Overview} overview @param {number} max */
   drawInset(p, f, overview, max) {
     const [, , q, k] = this.record.shape;
     const side = Math.min(110, f.w * 0.3, f.h * 0.3);
     const [w, h] = q > k ? [Math.max(8, (side * k) / q), side] : [side, Math.max(8, (side * q) / k)];
-    const [x, y] = [f.x + f.w - w - 8, f.y + 8];
+    const { row, col } = this.marked();
+    const right = (col + 0.5 - f.left) * f.cell < f.w / 2 || (row + 0.5 - f.top) * f.cell > f.h / 2;
+    const [x, y] = [right ? f.x + f.w - w - 8 : f.x + 8, f.y + 8];
     p.rect(x - 3, y - 3, w + 6, h + 6, { fill: this.scene.theme.surface, stroke: this.scene.theme.line, radius: 3 });
-    p.image(paintedBlock(overview, max, this.scene), x, y, w, h);
+    drawBlock(p, overview, max, this.scene, x, y, w, h);
     p.rect(x + (f.left / k) * w, y + (f.top / q) * h, Math.max(3, (f.w / f.cell / k) * w), Math.max(3, (f.h / f.cell / q) * h), {
       stroke: this.scene.theme.accent, width: 2,
     });
@@ -316,6 +336,7 @@ export class HeatView {
   /** @param {number} dx @param {number} dy */
   pan(dx, dy) {
     const f = this.frame();
+    if (f.cell <= f.fit) return; // all of it is in sight
     this.scene.set({ zoom: f.cell, x: f.left - dx / f.cell, y: f.top - dy / f.cell });
   }
 
@@ -323,18 +344,19 @@ export class HeatView {
   zoom(factor, x, y) {
     const f = this.frame();
     const cell = Math.min(96, f.cell * factor);
-    if (cell <= f.fit * 1.001) {
-      this.scene.set({ zoom: 0, x: 0, y: 0 });
-      return;
-    }
+    if (cell <= f.fit * 1.001) return this.scene.set({ zoom: 0, x: 0, y: 0 });
     const [col, row] = [f.left + (x - f.x) / f.cell, f.top + (y - f.y) / f.cell];
-    this.scene.set({ zoom: cell, x: Math.max(0, col - (x - f.x) / cell), y: Math.max(0, row - (y - f.y) / cell) });
+    return this.scene.set({ zoom: cell, x: Math.max(0, col - (x - f.x) / cell), y: Math.max(0, row - (y - f.y) / cell) });
   }
 
   /** @param {number} _dx @param {number} dy @param {number} x @param {number} y */
   wheel(_dx, dy, x, y) {
-    this.zoom(Math.exp(-dy / 400), x, y);
-    return true;
+    return this.zoom(Math.exp(-dy / 400), x, y);
+  }
+
+  /** A whole map needs no panning: a finger on it scrolls the page. */
+  touch() {
+    return this.scene.state.zoom > 0 ? "none" : "pan-y";
   }
 
   /** @param {string} key @param {boolean} shift */

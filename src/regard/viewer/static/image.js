@@ -1,15 +1,17 @@
 // @ts-check
 /** Attention of one query over the patches of a picture. */
+import { drawColorBar } from "./cells.js";
 import { colorTable, place } from "./color.js";
 import { element2d, fittedText } from "./paint.js";
-import { headText, labelOf, recordText, weightText } from "./text.js";
+import { STILL_ASKING, headText, labelOf, recordText, weightText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
 /** @typedef {{x: number, y: number, w: number, h: number}} Box */
 
-const HEADS_STRIP = 96; // height of the row of heads
 const IMAGE_TOP = 34;
+const BAR_ROOM = 48; // below the picture, for the bar of colours and a line
+const HEAD_GAP = 6;
 
 export class ImageView {
   /** @param {Scene} scene */
@@ -26,7 +28,8 @@ export class ImageView {
 
   /** @param {number} width @param {number} height */
   size(width, height) {
-    return { width, height: Math.max(height, 320) };
+    const { lines, side } = this.headSizes(width);
+    return { width, height: Math.max(height, IMAGE_TOP + 220 + BAR_ROOM + lines * (side + 20)) };
   }
 
   picture() {
@@ -38,7 +41,8 @@ export class ImageView {
     const [rows, cols] = this.record.keyGrid ?? [1, 1];
     const picture = this.picture();
     const ratio = picture ? picture.width / picture.height : cols / rows;
-    const [wide, high] = [this.room.width - 24, this.room.height - IMAGE_TOP - HEADS_STRIP - 28];
+    const { lines, side } = this.headSizes(this.room.width);
+    const [wide, high] = [this.room.width - 24, this.room.height - IMAGE_TOP - BAR_ROOM - lines * (side + 20) - 8];
     const w = Math.min(wide, high * ratio, 720 * Math.max(1, ratio));
     return { x: (this.room.width - w) / 2, y: IMAGE_TOP, w, h: w / ratio };
   }
@@ -55,21 +59,21 @@ export class ImageView {
     const box = this.box();
     this.drawTitle(p);
     this.drawOver(p, box, this.scene.state.head, true);
-    this.drawQuery(p, box);
+    this.drawMarks(p, box);
     this.drawHeads(p);
   }
 
   /** @param {Painter} p */
   drawTitle(p) {
     const { theme } = this.scene;
-    const text = `${this.queryName(this.query())} looks at …`;
+    const text = `${this.name("query", this.scene.state.row)} looks at …`;
     const style = { fill: theme.ink, size: 14, bold: true, align: "center" };
     p.text(fittedText(text, this.room.width - 20, style), this.room.width / 2, 16, style);
   }
 
-  /** The query whose attention is shown: the patch pointed at where queries are patches too. */
-  query() {
-    return this.under !== null && this.sameGrid() ? this.record.queryExtra + this.under : this.scene.state.row;
+  /** The key whose weight is read out: the patch that is pointed at, else the chosen one. */
+  keyRead() {
+    return this.under === null ? this.scene.state.col : this.record.keyExtra + this.under;
   }
 
   sameGrid() {
@@ -77,14 +81,15 @@ export class ImageView {
     return Boolean(queryGrid && keyGrid && queryGrid[0] === keyGrid[0] && queryGrid[1] === keyGrid[1]);
   }
 
-  /** @param {number} n */
-  queryName(n) {
+  /** @param {"query" | "key"} side @param {number} n */
+  name(side, n) {
     const { doc, state } = this.scene;
-    const { queryGrid, queryExtra, queryTokens } = this.record;
-    if (queryTokens) return `“${labelOf(doc, this.record, "query", state.batch, n)}”`;
-    if (!queryGrid) return `query ${n}`;
-    if (n < queryExtra) return queryExtra === 1 ? "the class token" : `extra token ${n}`;
-    return `the patch in row ${Math.floor((n - queryExtra) / queryGrid[1])}, column ${(n - queryExtra) % queryGrid[1]}`;
+    const { queryGrid, queryExtra, queryTokens, keyGrid, keyExtra, keyTokens } = this.record;
+    const [grid, extra, tokens] = side === "key" ? [keyGrid, keyExtra, keyTokens] : [queryGrid, queryExtra, queryTokens];
+    if (tokens) return `“${labelOf(doc, this.record, side, state.batch, n)}”`;
+    if (!grid) return `${side} ${n}`;
+    if (n < extra) return extra === 1 ? "the class token" : `extra token ${n}`;
+    return `the patch in row ${Math.floor((n - extra) / grid[1])}, column ${(n - extra) % grid[1]}`;
   }
 
   /** The picture with weights over it. @param {Painter} p @param {Box} box @param {number} head @param {boolean} large */
@@ -94,7 +99,7 @@ export class ImageView {
     const picture = this.picture();
     if (picture) p.image(picture, box.x, box.y, box.w, box.h, { smooth: true });
     else p.rect(box.x, box.y, box.w, box.h, { fill: theme.hidden });
-    const row = source.row(state.record, state.batch, head, this.query());
+    const row = source.row(state.record, state.batch, head, state.row);
     if (!row) return;
     const patches = row.subarray(this.record.keyExtra, this.record.keyExtra + rows * cols);
     const max = patches.reduce((a, b) => Math.max(a, b), 0);
@@ -114,31 +119,48 @@ export class ImageView {
 
   /** @param {Painter} p @param {Box} box @param {number} max @param {number} total */
   drawLegend(p, box, max, total) {
-    const { theme } = this.scene;
-    const text = `brightest patch ${weightText(max)} · all patches together ${weightText(total)}`;
-    const style = { fill: theme.soft, size: 11, align: "center" };
-    p.text(fittedText(text, this.room.width - 20, style), this.room.width / 2, box.y + box.h + 13, style);
+    const { width } = this.room;
+    const bar = Math.min(180, width * 0.4);
+    const x = Math.max(12, Math.min(box.x, width - bar - 200));
+    drawColorBar(p, this.scene, "bright", max, x, box.y + box.h + 8, bar);
+    const style = { fill: this.scene.theme.soft, size: 11 };
+    const text = `all patches together ${weightText(total)}`;
+    p.text(fittedText(text, width - x - bar - 20, style), x + bar + 14, box.y + box.h + 13, style);
   }
 
-  /** The patch that asks. @param {Painter} p @param {Box} box */
-  drawQuery(p, box) {
-    const { queryGrid, queryExtra } = this.record;
-    const n = this.query() - queryExtra;
-    if (!queryGrid || !this.sameGrid() || n < 0) return;
-    const [w, h] = [box.w / queryGrid[1], box.h / queryGrid[0]];
-    const [x, y] = [box.x + (n % queryGrid[1]) * w, box.y + Math.floor(n / queryGrid[1]) * h];
-    p.rect(x, y, w, h, { stroke: "#ffffff", width: 4 });
-    p.rect(x, y, w, h, { stroke: this.scene.theme.accent, width: 2.5 });
+  /** The patch that asks, and a thinner frame around the key that is read out. @param {Painter} p @param {Box} box */
+  drawMarks(p, box) {
+    const { queryExtra, keyExtra } = this.record;
+    this.drawMark(p, box, this.keyRead() - keyExtra, "#ffffff", 2);
+    if (!this.sameGrid()) return;
+    this.drawMark(p, box, this.scene.state.row - queryExtra, "#ffffff", 4);
+    this.drawMark(p, box, this.scene.state.row - queryExtra, this.scene.theme.accent, 2.5);
   }
 
-  /** Boxes of the heads below the picture, as many as fit. */
-  headBoxes() {
+  /** @param {Painter} p @param {Box} box @param {number} n the patch @param {string} stroke @param {number} width */
+  drawMark(p, box, n, stroke, width) {
+    const [rows, cols] = /** @type {number[]} */ (this.record.keyGrid);
+    if (n < 0 || n >= rows * cols) return;
+    const [w, h] = [box.w / cols, box.h / rows];
+    p.rect(box.x + (n % cols) * w, box.y + Math.floor(n / cols) * h, w, h, { stroke, width });
+  }
+
+  /** How large the heads below the picture are, and how many lines they take. @param {number} width */
+  headSizes(width) {
     const heads = this.record.shape[1];
-    const side = Math.max(30, Math.min(72, (this.room.width - 24) / heads - 6));
-    const count = Math.min(heads, Math.floor((this.room.width - 24) / (side + 6)));
-    const left = (this.room.width - count * (side + 6) + 6) / 2;
-    const y = this.room.height - HEADS_STRIP + 4;
-    return Array.from({ length: count }, (_, n) => ({ x: left + n * (side + 6), y, w: side, h: side }));
+    const side = Math.max(44, Math.min(72, (width - 24) / heads - HEAD_GAP)); // a finger can tell them apart
+    const perLine = Math.max(1, Math.min(heads, Math.floor((width - 24 + HEAD_GAP) / (side + HEAD_GAP))));
+    return { side, perLine, lines: Math.ceil(heads / perLine) };
+  }
+
+  /** Boxes of the heads below the picture. */
+  headBoxes() {
+    const { side, perLine, lines } = this.headSizes(this.room.width);
+    const left = (this.room.width - perLine * (side + HEAD_GAP) + HEAD_GAP) / 2;
+    const top = this.room.height - lines * (side + 20) - 2;
+    return Array.from({ length: this.record.shape[1] }, (_, n) => ({
+      x: left + (n % perLine) * (side + HEAD_GAP), y: top + Math.floor(n / perLine) * (side + 20), w: side, h: side,
+    }));
   }
 
   /** @param {Painter} p */
@@ -177,27 +199,38 @@ export class ImageView {
     if (head >= 0) return this.scene.set({ head });
     const patch = this.patchAt(x, y);
     if (patch === null) return;
-    this.scene.set(this.sameGrid() ? { row: this.record.queryExtra + patch } : { col: this.record.keyExtra + patch });
+    const query = this.sameGrid() && this.scene.state.side === "query";
+    this.scene.set(query ? { row: this.record.queryExtra + patch } : { col: this.record.keyExtra + patch });
   }
 
   /** @param {string} key */
   key(key) {
     const { state, set } = this.scene;
-    const [, , q] = this.record.shape;
-    const { queryGrid, queryExtra } = this.record;
-    const down = queryGrid && state.row >= queryExtra ? queryGrid[1] : 1;
+    const [, , q, k] = this.record.shape;
+    const { queryGrid, queryExtra, keyGrid, keyExtra } = this.record;
+    const keys = state.side === "key";
+    const [grid, extra, at, total] = keys ? [keyGrid, keyExtra, state.col, k] : [queryGrid, queryExtra, state.row, q];
+    const down = grid && at >= extra ? grid[1] : 1;
     /** @type {Record<string, number>} */
     const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -down, ArrowDown: down };
     if (moves[key] === undefined) return false;
-    const row = state.row + moves[key];
+    const to = Math.min(total - 1, Math.max(0, at + moves[key]));
     this.under = null;
-    set({ row: Math.min(q - 1, Math.max(0, row)) });
+    set(keys ? { col: to } : { row: to });
     return true;
+  }
+
+  /** What is pointed at, or chosen, as query, key and weight. */
+  reading() {
+    const { state, source } = this.scene;
+    const row = source.row(state.record, state.batch, state.head, state.row);
+    return { query: this.name("query", state.row), key: this.name("key", this.keyRead()), weight: row ? weightText(row[this.keyRead()]) : STILL_ASKING };
   }
 
   label() {
     const { state } = this.scene;
     if (!this.record.keyGrid) return "The keys of this layer are not patches of a picture.";
-    return `Picture: where ${this.queryName(this.query())} looks, ${recordText(this.record, state.record)}, ${headText(state.head)}. Arrow keys choose another query.`;
+    const { query, key, weight } = this.reading();
+    return `Picture: where ${query} looks, ${recordText(this.record, state.record)}, ${headText(state.head)}. At ${key}: ${weight}. Arrow keys choose another ${state.side}, s switches between query and key.`;
   }
 }

@@ -33,6 +33,14 @@ export function textWidth(text, style = {}) {
   return found;
 }
 
+/** The width of the widest of many texts; only those with the most letters are measured. @param {(n: number) => string} text @param {number} count @param {TextStyle} style */
+export function widest(text, count, style) {
+  const letters = (/** @type {string} */ word) => word.length + (word.match(/[\u1100-\uffff]/g) ?? []).length; // those are wide
+  const texts = Array.from({ length: count }, (_, n) => text(n));
+  const longest = [...new Set(texts)].map((word) => ({ word, size: letters(word) })).sort((a, b) => b.size - a.size).slice(0, 200);
+  return longest.reduce((most, { word }) => Math.max(most, textWidth(word, style)), 0);
+}
+
 /** A text cut with … to a width. @param {string} text @param {number} width @param {TextStyle} style */
 export function fittedText(text, width, style = {}) {
   if (textWidth(text, style) <= width) return text;
@@ -47,10 +55,12 @@ export function fittedText(text, width, style = {}) {
 }
 
 export class CanvasPainter {
-  /** @param {CanvasRenderingContext2D} context */
-  constructor(context) {
+  /** @param {CanvasRenderingContext2D} context @param {boolean} screen whether it is seen, not saved */
+  constructor(context, screen = false) {
     this.context = context;
+    this.screen = screen;
     this.vector = false;
+    this.ratio = context.getTransform().a; // pixels to a unit of length
   }
 
   /** @param {number} x @param {number} y @param {number} w @param {number} h @param {Shape} shape */
@@ -152,7 +162,9 @@ const SVG = "http://www.w3.org/2000/svg";
 export class SvgPainter {
   /** @param {number} width @param {number} height */
   constructor(width, height) {
+    this.screen = false;
     this.vector = true;
+    this.ratio = 1;
     this.root = document.createElementNS(SVG, "svg");
     this.put(this.root, { xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}` });
     /** @type {Element} */

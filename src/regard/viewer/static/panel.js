@@ -1,7 +1,7 @@
 // @ts-check
 /** Beside the drawing: the chosen query and key in words, and where the query looks most. */
 import { rankOf, strongest } from "./cells.js";
-import { element, headText, labelOf, percent, weightText } from "./text.js";
+import { STILL_ASKING, element, headText, labelOf, percent, weightText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 
@@ -25,7 +25,7 @@ export class Panel {
         element("label", {}, "Query ", this.query), this.queryWord,
         element("label", {}, "Key ", this.key), this.keyWord),
       this.weight, this.rank,
-      element("table", {}, this.caption, this.body),
+      element("table", {}, this.caption, headings(), this.body),
     );
     this.query.addEventListener("change", () => scene.set({ row: Number(this.query.value) || 0 }));
     this.key.addEventListener("change", () => scene.set({ col: Number(this.key.value) || 0 }));
@@ -66,7 +66,7 @@ export class Panel {
       const pick = element("button", { type: "button", "aria-label": `key ${key}, ${word}, ${weightText(weight)}` }, word);
       pick.addEventListener("click", () => this.scene.set({ col: key }));
       const line = element("tr", {},
-        element("td", { class: "number" }, String(key)), element("td", {}, pick),
+        element("td", { class: "number" }, String(key)), element("th", { scope: "row" }, pick),
         element("td", { class: "track" }, bar), element("td", { class: "number" }, weightText(weight)));
       if (key === state.col) line.setAttribute("aria-current", "true");
       return line;
@@ -80,7 +80,7 @@ export class Panel {
     const row = source.row(state.record, state.batch, state.head, state.row);
     const query = labelOf(doc, record, "query", state.batch, state.row);
     const key = labelOf(doc, record, "key", state.batch, state.col);
-    const weight = row ? `${weightText(row[state.col])}, ${rankText(row, state.col)}` : "asking the server";
+    const weight = row ? `${weightText(row[state.col])}, ${rankText(row, state.col)}` : STILL_ASKING;
     return `Query ${state.row} “${query}” to key ${state.col} “${key}”: ${weight}`;
   }
 }
@@ -89,6 +89,12 @@ export class Panel {
 function rankText(row, col) {
   if (row[col] < 0) return "the mask hides this key from this query";
   return `${percent(row[col])} of this query, rank ${rankOf(row, col)} of ${row.length}`;
+}
+
+/** What the columns are: for screen readers, since the eye sees it. */
+function headings() {
+  const names = ["number", "key", "share", "weight"].map((name) => element("th", { scope: "col" }, element("span", { class: "unseen" }, name)));
+  return element("thead", {}, element("tr", {}, ...names));
 }
 
 /** @param {string} label */

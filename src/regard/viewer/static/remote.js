@@ -1,5 +1,6 @@
 // @ts-check
 /** Weights asked of the server that sent the page, piece by piece. */
+import { mostHeads } from "./sources.js";
 import { Recent } from "./work.js";
 
 /** @typedef {import("./types.js").Block} Block */
@@ -8,6 +9,9 @@ import { Recent } from "./work.js";
 /** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
 
 const AT_A_TIME = 4;
+const MOST_WAITING = 256; // questions; more are of things that were panned past
+const OVERVIEW_CELLS = 1024; // a side
+const THUMBNAIL_CELLS = 64;
 const ASK_AGAIN = 600; // milliseconds between looks at an overview that is not finished
 
 export class RemoteSource {
@@ -15,18 +19,25 @@ export class RemoteSource {
   constructor(doc) {
     this.doc = doc;
     this.side = 512;
+    this.squareSide = 64;
     this.maxPool = 4;
     this.near = false;
     this.problem = "";
     this.changed = () => {};
+    // Each holds more than one drawing needs: with less, a drawing would ask for ever for what was just dropped.
+    const heads = mostHeads(doc);
     /** @type {Recent<Block>} */
-    this.tiles = new Recent(48);
+    this.tiles = new Recent(96);
+    /** @type {Recent<Block>} */
+    this.squares = new Recent(64 + 9 * heads);
     /** @type {Recent<Float32Array>} */
-    this.rows = new Recent(64);
+    this.rows = new Recent(64 + 2 * heads);
     /** @type {Recent<Steps>} */
     this.cells = new Recent(256);
-    /** @type {Map<string, Overview>} */
-    this.overviews = new Map();
+    /** @type {Recent<Overview>} */
+    this.overviews = new Recent(24);
+    /** @type {Recent<Overview>} */
+    this.thumbnails = new Recent(64 + doc.records.length * heads);
     /** @type {Set<string>} */
     this.pending = new Set();
     /** @type {{key: string, go: () => Promise<void>}[]} */
@@ -36,19 +47,28 @@ export class RemoteSource {
 
   /** @param {number} record @param {number} b @param {number} h @returns {Overview | null} */
   overview(record, b, h) {
-    const key = `overview?record=${record}&b=${b}&h=${h}`;
-    const found = this.overviews.get(key);
-    if (!found || found.done < 1) this.ask(key, (reply) => this.keepOverview(key, reply));
+    return this.fromAfar(this.overviews, record, b, h, OVERVIEW_CELLS);
+  }
+
+  /** @param {number} record @param {number} b @param {number} h @returns {Overview | null} */
+  thumbnail(record, b, h) {
+    return this.fromAfar(this.thumbnails, record, b, h, THUMBNAIL_CELLS);
+  }
+
+  /** @param {Recent<Overview>} held @param {number} record @param {number} b @param {number} h @param {number} side */
+  fromAfar(held, record, b, h, side) {
+    const key = `overview?record=${record}&b=${b}&h=${h}&side=${side}`;
+    const found = held.get(key);
+    if (!found || found.done < 1) this.ask(key, (reply) => this.keepOverview(held, key, reply));
     return found ?? null;
   }
 
-  /** @param {string} key @param {Response} reply */
-  async keepOverview(key, reply) {
-    const rows = Number(reply.headers.get("X-Regard-Rows"));
+  /** @param {Recent<Overview>} held @param {string} key @param {Response} reply */
+  async keepOverview(held, key, reply) {
     const done = Number(reply.headers.get("X-Regard-Done"));
-    const values = new Float32Array(await reply.arrayBuffer());
-    const max = values.reduce((x, y) => Math.max(x, y), 0);
-    this.overviews.set(key, { rows, cols: values.length / rows, values, max, done });
+    const block = await blockOf(reply);
+    const max = block.values.reduce((x, y) => Math.max(x, y), 0);
+    held.set(key, { ...block, max, done });
     if (done < 1) {
       this.pending.add(key); // not again at once
       setTimeout(() => {
@@ -63,12 +83,22 @@ export class RemoteSource {
     const key = `tile?record=${record}&b=${b}&h=${h}&pool=${pool}&row=${tr}&col=${tc}`;
     const found = this.tiles.get(key);
     if (found) return found;
-    this.ask(key, async (reply) => {
-      const rows = Number(reply.headers.get("X-Regard-Rows"));
-      const values = new Float32Array(await reply.arrayBuffer());
-      this.tiles.set(key, { rows, cols: values.length / rows, values });
-    });
+    this.ask(key, async (reply) => this.tiles.set(key, await blockOf(reply)));
     return null;
+  }
+
+  /** A small tile. @param {number} record @param {number} b @param {number} h @param {number} tr @param {number} tc @returns {Block | null} */
+  square(record, b, h, tr, tc) {
+    const key = `square?record=${record}&b=${b}&h=${h}&row=${tr}&col=${tc}`;
+    const found = this.squares.get(key);
+    if (found) return found;
+    this.ask(key, async (reply) => this.squares.set(key, await blockOf(reply)));
+    return null;
+  }
+
+  /** Whether nothing that a drawing asked for is still to come. */
+  idle() {
+    return this.active === 0 && this.queue.length === 0;
   }
 
   /** @param {number} record @param {number} b @param {number} h @param {number} i */
@@ -98,7 +128,7 @@ export class RemoteSource {
     if (this.pending.has(key)) return;
     this.pending.add(key);
     this.queue.push({ key, go: () => this.fetch(key, keep) });
-    if (this.queue.length > 32) {
+    if (this.queue.length > MOST_WAITING) {
       const dropped = this.queue.shift();
       if (dropped) this.pending.delete(dropped.key);
     }
@@ -121,18 +151,30 @@ export class RemoteSource {
   async fetch(key, keep) {
     try {
       const reply = await fetch(key, { cache: "no-store", credentials: "omit", redirect: "error" });
-      if (!reply.ok) throw new Error(`the server answered ${reply.status}`);
+      if (!reply.ok) return this.failed(key, `The server answered ${reply.status}: ${await reply.text()}`);
       this.pending.delete(key);
       await keep(reply);
       this.problem = "";
     } catch (error) {
-      this.problem = `No answer from the server (${error instanceof Error ? error.message : error}). Is it still running?`;
-      setTimeout(() => {
-        this.pending.delete(key); // asked for again with the next drawing
-        this.changed();
-      }, 5000);
+      this.failed(key, `No answer from the server (${error instanceof Error ? error.message : error}). Is it still running?`);
     }
   }
+
+  /** @param {string} key @param {string} problem */
+  failed(key, problem) {
+    this.problem = problem;
+    setTimeout(() => {
+      this.pending.delete(key); // asked for again with the next drawing
+      this.changed();
+    }, 5000);
+  }
+}
+
+/** @param {Response} reply @returns {Promise<Block>} */
+async function blockOf(reply) {
+  const rows = Number(reply.headers.get("X-Regard-Rows"));
+  const values = new Float32Array(await reply.arrayBuffer());
+  return { rows, cols: values.length / rows, values };
 }
 
 /** JSON has no infinities: they come as null. @param {any} steps @returns {Steps} */

@@ -17,13 +17,18 @@ export function overviewSide(n, most) {
   return Math.min(n, most);
 }
 
+/** @param {DocumentInfo} doc */
+export function mostHeads(doc) {
+  return Math.max(...doc.records.map((record) => record.shape[1]));
+}
+
 /** Weights worked out from what the page holds. */
 export class LocalSource {
   /** @param {DocumentInfo} doc @param {import("./arrays.js").Blobs} blobs */
   constructor(doc, blobs) {
     this.doc = doc;
     this.blobs = blobs;
-    this.side = 256;
+    this.side = this.squareSide = 256;
     this.maxPool = 8;
     this.near = true;
     this.problem = "";
@@ -32,9 +37,9 @@ export class LocalSource {
     /** @type {Map<number, Reader>} */
     this.readers = new Map();
     /** @type {Recent<Block>} */
-    this.tiles = new Recent(192);
+    this.tiles = new Recent(320); // more than a large screen shows at once
     /** @type {Recent<Float32Array>} */
-    this.rows = new Recent(1024);
+    this.rows = new Recent(1024 + 64 * mostHeads(doc)); // more than a flow shows at once
     /** @type {Map<string, Overview>} */
     this.overviews = new Map();
     /** @type {Set<string>} */
@@ -108,6 +113,21 @@ export class LocalSource {
     const job = tileJob(reader, b, h, pool, r0, r1, c0, c1, finished);
     this.begin(job, (r1 - r0) * (c1 - c0) * reader.work, true, () => this.pending.delete(key));
     return this.tiles.get(key) ?? null;
+  }
+
+  /** A small tile. @param {number} record @param {number} b @param {number} h @param {number} tr @param {number} tc */
+  square(record, b, h, tr, tc) {
+    return this.tile(record, b, h, 1, tr, tc);
+  }
+
+  /** @param {number} record @param {number} b @param {number} h */
+  thumbnail(record, b, h) {
+    return this.overview(record, b, h);
+  }
+
+  /** Whether nothing that a drawing asked for is still to come. */
+  idle() {
+    return this.work.wanted.length === 0;
   }
 
   /** @param {number} record @param {number} b @param {number} h @param {number} i */

@@ -8,6 +8,12 @@ export const VIEWS = ["grid", "heat", "flow", "steps", "image"];
 export const SCALES_KNOWN = ["linear", "root", "log"];
 export const PALETTES = ["bright", "ink"];
 const THEMES = ["auto", "light", "dark"];
+const SIDES = ["query", "key"];
+
+/** The views there are: a picture only where keys are patches of one. @param {DocumentInfo} doc */
+export function viewsOf(doc) {
+  return VIEWS.filter((view) => view !== "image" || doc.records.some((record) => record.keyGrid));
+}
 
 /** @param {DocumentInfo} doc @returns {State} */
 export function initialState(doc) {
@@ -22,7 +28,7 @@ export function initialState(doc) {
     row: first.kind === "causal" ? first.shape[2] - 1 : 0, // the first word of a causal map sees only itself
     zoom: 0, x: 0, y: 0,
     scale: long ? "root" : "linear", palette: "bright", theme: "auto",
-    heads: null, min: long ? 0.06 : 0.1, scroll: 0, opacity: 0.75,
+    heads: null, min: long ? 0.06 : 0.1, scroll: 0, opacity: 0.75, side: "query", pin: "",
   };
 }
 
@@ -41,10 +47,12 @@ export function parseState(doc, hash) {
   };
   const choice = (/** @type {string} */ name, /** @type {string[]} */ known, /** @type {string} */ usual) =>
     known.includes(said.get(name) ?? "") ? String(said.get(name)) : usual;
-  state.view = choice("view", VIEWS, state.view);
+  state.view = choice("view", viewsOf(doc), state.view);
   state.scale = choice("scale", SCALES_KNOWN, state.scale);
   state.palette = choice("palette", PALETTES, state.palette);
   state.theme = choice("theme", THEMES, state.theme);
+  state.side = choice("side", SIDES, state.side);
+  state.pin = said.get("pin") ?? "";
   for (const name of /** @type {const} */ (["record", "head", "batch", "row", "col"])) {
     state[name] = Math.round(number(name, state[name]));
   }
@@ -74,9 +82,17 @@ export function fitted(doc, state) {
   state.opacity = within(state.opacity, 0, 1);
   if (state.heads) {
     state.heads = [...new Set(state.heads)].filter((head) => head >= 0 && head < h).sort((x, y) => x - y);
-    if (state.heads.length === h) state.heads = null;
+    if (state.heads.length === h || !state.heads.length) state.heads = null;
   }
+  const pin = pinned(state);
+  if (!pin || pin.n >= (pin.side === "key" ? k : q)) state.pin = "";
   return state;
+}
+
+/** The token that is pinned, if there is one. @param {State} state @returns {{side: "query" | "key", n: number} | null} */
+export function pinned(state) {
+  const found = /^([qk])(\d+)$/.exec(state.pin);
+  return found && { side: found[1] === "k" ? "key" : "query", n: Number(found[2]) };
 }
 
 /** Only what differs from the beginning is said. @param {DocumentInfo} doc @param {State} state */

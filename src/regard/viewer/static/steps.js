@@ -3,7 +3,7 @@
 import { rankOf } from "./cells.js";
 import { signedColor } from "./color.js";
 import { fittedText, textWidth } from "./paint.js";
-import { headText, labelOf, numberText, percent, weightText } from "./text.js";
+import { STILL_ASKING, cellNumber, headText, labelOf, numberText, percent, weightText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./types.js").Steps} Steps */
@@ -34,10 +34,10 @@ export class StepsView {
     return source.cell(state.record, state.batch, state.head, state.row, state.col);
   }
 
-  /** Squares of the strips: as many as fit in a line, and at least of a size that can be told apart. @param {number} width @param {number} count */
+  /** Squares of the strips: as many in a line as leave room for their numbers, and no more than sixteen. @param {number} width @param {number} count */
   strip(width, count) {
     const room = Math.min(width, 980) - 2 * MARGIN - 44;
-    const most = Math.max(1, Math.min(count, Math.floor(room / (count <= 16 ? 34 : 11))));
+    const most = Math.max(1, Math.min(count, 16, Math.floor(room / 36)));
     const lines = Math.ceil(count / most);
     const perLine = Math.ceil(count / Math.max(1, lines)); // lines of like length
     return { perLine, lines, cell: Math.min(46, room / Math.max(1, perLine)) };
@@ -60,7 +60,7 @@ export class StepsView {
     p.text(fittedText(`“${query}” looks at “${key}”`, room, title), MARGIN, 24, title);
     const where = `query ${state.row}, key ${state.col}, ${headText(state.head)}`;
     p.text(where, MARGIN, 47, { fill: theme.soft, size: 12 });
-    if (!steps) return void p.text("asking the server …", MARGIN, 90, { fill: theme.soft });
+    if (!steps) return void p.text(`${STILL_ASKING} …`, MARGIN, 90, { fill: theme.soft });
     let y = 78;
     if (steps.q && steps.k) y = this.drawVectors(p, steps, width, y);
     else y = this.drawNothingKnown(p, y, room);
@@ -101,8 +101,8 @@ export class StepsView {
         this.square(p, x, y + 24, cell, k[d], k[d] / scaleK);
         const high = (28 * Math.abs(parts[d])) / most;
         p.rect(x + 1, parts[d] > 0 ? y + 82 - high : y + 82, Math.max(1, cell - 2), high, { fill: signedColor(parts[d] > 0 ? 0.9 : -0.9, theme.dark) });
-        if (cell >= 30) p.text(numberText(parts[d]), x + cell / 2, parts[d] > 0 ? y + 92 : y + 72, { fill: theme.soft, size: 9, align: "center" });
-        if (cell >= 30 || d % 8 === 0) p.text(String(d), x + cell / 2, y + 118, { fill: theme.soft, size: 9, align: "center" });
+        p.text(cellNumber(parts[d]), x + cell / 2, parts[d] > 0 ? y + 92 : y + 72, { fill: theme.soft, size: 9, align: "center" });
+        p.text(String(d), x + cell / 2, y + 118, { fill: theme.soft, size: 9, align: "center" });
       }
       y += 128;
     }
@@ -113,7 +113,7 @@ export class StepsView {
   square(p, x, y, cell, value, t) {
     const { theme } = this.scene;
     p.rect(x + 0.5, y, Math.max(1, cell - 1), 21, { fill: signedColor(t, theme.dark), radius: 2 });
-    if (cell >= 30) p.text(numberText(value).slice(0, 6), x + cell / 2, y + 11, { fill: theme.ink, size: 9.5, align: "center" });
+    p.text(cellNumber(value), x + cell / 2, y + 11, { fill: theme.ink, size: 9.5, align: "center" });
   }
 
   /** @param {Painter} p @param {string} number @param {string} text @param {number} y */
@@ -204,10 +204,21 @@ export class StepsView {
   label() {
     const steps = this.steps();
     const { query, key } = this.words();
-    if (!steps) return "Steps: asking the server";
+    if (!steps) return `Steps: ${STILL_ASKING}`;
     const lines = sums(steps).map(([name, sum, value]) => `${name}: ${sum} ${value}`);
     return `How “${query}” comes to look at “${key}”. ${lines.join(". ")}. Share of the output ${percent(steps.weight)}.`;
   }
+
+  numbers() {
+    const steps = this.steps();
+    if (!steps?.q || !steps.k) return "";
+    return `q: ${listed(steps.q)}. k: ${listed(steps.k)}. What each dimension adds: ${listed(contributions(steps))}.`;
+  }
+}
+
+/** Numbers one after the other. @param {number[]} values */
+function listed(values) {
+  return values.map(cellNumber).join(", ");
 }
 
 /** What each dimension adds to the score. @param {Steps} steps */

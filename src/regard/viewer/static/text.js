@@ -2,8 +2,11 @@
 /** Words and numbers as people read them. */
 
 /** Marks that are not seen, or that turn the text around them, shown as what they are. */
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 const PICTURES = new Map([[" ", "␣"], ["\n", "⏎"], ["\t", "⇥"], ["", "∅"]]);
+
+/** What stands where a number is still to come. */
+export const STILL_ASKING = "asking the server";
 
 /** A token as it can be drawn: nothing in it is invisible. @param {string} token */
 export function visible(token) {
@@ -55,6 +58,13 @@ export function numberText(x) {
   const size = Math.abs(x);
   const text = size !== 0 && (size < 0.001 || size >= 1e5) ? x.toExponential(2) : x.toFixed(size >= 100 ? 1 : 3);
   return text.replaceAll("-", "−");
+}
+
+/** Any number, in the six signs that a small square has room for. @param {number} x */
+export function cellNumber(x) {
+  const size = Math.abs(x);
+  if (!(size < 9999.5)) return Number.isFinite(x) ? x.toExponential(0).replaceAll("-", "−").replace("+", "") : numberText(x);
+  return x.toFixed(size < 9.9995 ? 3 : size < 99.995 ? 2 : size < 999.95 ? 1 : 0).replace("-", "−");
 }
 
 /** A share in per cent. @param {number} w */

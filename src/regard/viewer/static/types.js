@@ -72,11 +72,15 @@
  * calls `changed` when it is.
  * @typedef {object} Source
  * @property {number} side of a tile
+ * @property {number} squareSide of a square: a small tile, for a few single weights
  * @property {number} maxPool the coarsest tiles it makes; beyond that there is the overview
  * @property {boolean} near whether rows are computed here, at once
  * @property {() => void} changed
  * @property {(record: number, b: number, h: number) => Overview | null} overview
  * @property {(record: number, b: number, h: number, pool: number, tr: number, tc: number) => Block | null} tile
+ * @property {(record: number, b: number, h: number, tr: number, tc: number) => Block | null} square
+ * @property {(record: number, b: number, h: number) => Overview | null} thumbnail an overview in few cells
+ * @property {() => boolean} idle whether nothing that a drawing asked for is still to come
  * @property {(record: number, b: number, h: number, i: number) => Float32Array | null} row
  * @property {(record: number, b: number, h: number, i: number, j: number) => Steps | null} cell
  * @property {string} problem what went wrong, in words; "" where nothing did
@@ -97,6 +101,8 @@
  * @property {number[] | null} heads shown in the flow; null is all
  * @property {number} min the least weight that is drawn as a line
  * @property {number} scroll of the flow, 0 to 1
+ * @property {string} side "query" or "key": which of the two a click or an arrow key chooses
+ * @property {string} pin the token that stands alone in the flow, q3 or k5; "" for none
  * @property {number} opacity of attention over a picture
  *
  * @typedef {object} Theme
@@ -116,7 +122,9 @@
  * @property {State} state
  * @property {Theme} theme
  * @property {import("./pictures.js").Pictures} pictures
- * @property {(changes: Partial<State>) => void} set
+ * @property {(changes: Partial<State>) => boolean} set whether anything changed
+ * @property {(box: {x: number, y: number, w: number, h: number}) => void} reveal scrolls a part of the drawing into sight
+ * @property {() => {top: number, bottom: number}} band of the drawing that is in sight
  * @property {(text: string) => void} say for screen readers
  * @property {() => void} redraw
  *
@@ -128,10 +136,12 @@
  * @property {(x: number, y: number) => void} click
  * @property {(x: number, y: number) => void} [open] a double click
  * @property {(dx: number, dy: number) => void} [pan]
- * @property {(factor: number, x: number, y: number) => void} [zoom]
+ * @property {(factor: number, x: number, y: number) => boolean} [zoom]
+ * @property {() => string} [touch] which gestures of fingers are the browser's, as CSS names them
  * @property {(dx: number, dy: number, x: number, y: number) => boolean} [wheel]
  * @property {(key: string, shift: boolean) => boolean} key whether it was used
  * @property {() => string} label for screen readers
+ * @property {() => string} [numbers] what more there is to read, at length
  */
 
 export {};

@@ -5,17 +5,18 @@ import { Blobs } from "./arrays.js";
 import { Pictures } from "./pictures.js";
 import { LocalSource } from "./sources.js";
 
-/** @param {{model: {get: (name: string) => any}, el: HTMLElement}} context */
+/** What is returned is called when the notebook takes the cell away. @param {{model: {get: (name: string) => any}, el: HTMLElement}} context */
 export function render({ model, el }) {
   const doc = JSON.parse(model.get("document"));
   /** @type {DataView[]} */
   const held = model.get("blobs");
   const blobs = new Blobs((blob) => new Uint8Array(held[blob].buffer, held[blob].byteOffset, held[blob].byteLength));
   const host = document.createElement("div");
-  host.style.height = `${model.get("height")}px`;
+  host.style.setProperty("--height", `${model.get("height")}px`);
   el.append(host);
   const pictures = new Pictures(doc.pictures, (blob) => blobs.bytes(blob));
-  new App(host, doc, new LocalSource(doc, blobs), pictures, { address: false });
+  const app = new App(host, doc, new LocalSource(doc, blobs), pictures, { address: false });
+  return () => app.destroy();
 }
 
 export default { render };
