@@ -6,16 +6,18 @@ Run alone on an idle machine. The overview of the long map is one pass over ten 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import resource
+import threading
 import time
+import urllib.request
+from collections.abc import Callable, Iterator
 
 import torch
 
 import regard
 from regard.maps import AttentionMap, Record
 from regard.viewer.application import OVERVIEW_SIDE, TILE_SIDE
-from regard.viewer.payload import source_of
-from regard.viewer.tiles import Overview, pooled_tile
 
 
 def one_map(heads: int, tokens: int, width: int) -> AttentionMap:
@@ -41,21 +43,50 @@ def pages() -> None:
         )
 
 
+@contextlib.contextmanager
+def served(record: Record) -> Iterator[Callable[[str], float]]:
+    """A server as `regard view` runs it; gives a function that asks and says how much of an overview is done."""
+    import uvicorn
+
+    from regard.viewer import server
+    from regard.viewer.application import Viewer
+
+    listening = server.free_socket("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    viewer = Viewer([record], token="bench", hosts=server._names("127.0.0.1", port))
+    running = uvicorn.Server(server._limited(viewer))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+    thread.start()
+
+    def ask(what: str) -> float:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/bench/{what}") as reply:
+            reply.read()
+            return float(reply.headers.get("X-Regard-Done", 1))
+
+    try:
+        yield ask
+    finally:
+        running.should_exit = True
+        thread.join()
+        viewer.close()
+        listening.close()
+
+
 def long_map(tokens: int, overview: bool) -> None:
-    source = source_of(one_map(1, tokens, 64))
-    times = []
-    for n in range(20):
-        row = col = (n * 7919) % (tokens // TILE_SIDE)
+    record = Record(name="long", layer=0, kind="causal", map=one_map(1, tokens, 64))
+    with served(record) as ask:
+        times = []
+        for n in range(20):
+            at = (n * 7919) % (tokens // TILE_SIDE)
+            start = time.perf_counter()
+            ask(f"tile?record=0&b=0&h=0&pool=1&row={at}&col={at}")
+            times.append(time.perf_counter() - start)
+        print(f"tile of {TILE_SIDE} x {TILE_SIDE} of {tokens:,} tokens: median {1e3 * sorted(times)[10]:.1f} ms")
         start = time.perf_counter()
-        rows = slice(row * TILE_SIDE, (row + 1) * TILE_SIDE)
-        pooled_tile(source, 0, 0, rows, slice(col * TILE_SIDE, (col + 1) * TILE_SIDE), 1)
-        times.append(time.perf_counter() - start)
-    print(f"tile of {TILE_SIDE} x {TILE_SIDE} of {tokens:,} tokens: median {1e3 * sorted(times)[10]:.1f} ms")
-    if overview:
-        start = time.perf_counter()
-        for _ in Overview(source, 0, 0, OVERVIEW_SIDE).stream():
-            pass
-        print(f"overview of {tokens:,} tokens: {time.perf_counter() - start:.0f} s")
+        while overview and ask(f"overview?record=0&b=0&h=0&side={OVERVIEW_SIDE}") < 1:
+            time.sleep(0.6)  # as often as the page looks
+        if overview:
+            print(f"overview of {tokens:,} tokens, through the server: {time.perf_counter() - start:.0f} s")
     print(f"peak of resident memory: {peak_megabytes():,.0f} MB (limit 2,000)")
 
 

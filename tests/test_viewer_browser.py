@@ -3,15 +3,17 @@ nothing asked of the network."""
 
 import json
 
+import browser_cases
 import numpy as np
 import pytest
 import torch
-from browser_cases import Watched, launched, served
-from viewer_cases import record
+from browser_cases import Watched, colours, saved, served, texts_of
+from viewer_cases import pictured, record
 
 import regard
 from regard.maps import AttentionMap
 
+browser, opened = browser_cases.browser, browser_cases.opened
 WORDS = ["The", "cat", "sat", "on", "the", "warm", "mat"]
 N, H, D = len(WORDS), 3, 8
 
@@ -34,57 +36,26 @@ def causal_records():
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with launched() as found:
-        yield found
-
-
-@pytest.fixture
-def opened(browser):
-    """Opens pages, and looks afterwards whether anything went wrong in them."""
-    contexts, pages = [], []
-
-    def open_page(address, *, width=1200, height=760, own=("file:",), **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        watched = Watched(context)
-        contexts.append(context)
-        pages.append((watched, own))
-        watched.page.goto(address)
-        watched.page.wait_for_selector(".regard canvas")
-        watched.settle()
-        return watched
-
-    yield open_page
-    for watched, own in pages:
-        assert watched.troubles == []
-        assert watched.outside(*own) == []
-    for context in contexts:
-        context.close()
-
-
-@pytest.fixture(scope="module")
 def small(tmp_path_factory):
     path = tmp_path_factory.mktemp("pages") / "small.html"
     regard.viewer.save_html(causal_records(), path, title="Seven words")
     return path.as_uri()
 
 
+@pytest.fixture(scope="module")
+def every(tmp_path_factory):
+    """A page with every view: words, and patches of a picture."""
+    path = tmp_path_factory.mktemp("pages") / "every.html"
+    records = [*causal_records(), pictured(12)]
+    regard.viewer.save_html(records, path, title="Seven words", images=[np.full((30, 40, 3), 0.5)])
+    return path.as_uri()
+
+
+EVERY_VIEW = ["grid&record=0", "heat&record=0", "flow&record=0", "steps&record=0", "image"]
+
+
 def canvas_box(watched):
     return watched.page.locator("canvas").bounding_box()
-
-
-def colours(watched) -> int:
-    """How many colours the drawing has: a blank one has one."""
-    return watched.page.evaluate(
-        """() => { const drawn = document.querySelector("canvas");
-        const copy = document.createElement("canvas");
-        [copy.width, copy.height] = [drawn.width, drawn.height];
-        const context = copy.getContext("2d", { willReadFrequently: true });
-        context.drawImage(drawn, 0, 0);
-        const d = context.getImageData(0, 0, copy.width, copy.height).data;
-        const s = new Set(); for (let i = 0; i < d.length; i += 16) s.add((d[i] << 16) | (d[i+1] << 8) | d[i+2]);
-        return s.size; }"""
-    )
 
 
 # ---- each view
@@ -236,27 +207,18 @@ def test_the_steps_show_the_numbers_and_follow_the_keys(opened, small):
     assert "hidden from this query" in page.locator("canvas").get_attribute("aria-label")
 
 
-def test_the_picture_follows_the_pointer(opened, tmp_path):
-    rows, columns = 3, 4
-    weights = torch.softmax(3 * torch.randn(1, 2, 13, 13, generator=torch.Generator().manual_seed(1)), dim=-1)
-    one = record(
-        AttentionMap.from_weights(weights), "vit", query_grid=(rows, columns), key_grid=(rows, columns),
-        query_extra=1, key_extra=1,
-    )  # fmt: skip
+def test_the_picture_is_chosen_from(opened, tmp_path):
     image = np.zeros((30, 40, 3))
     image[..., 0] = np.linspace(0, 1, 40)
-    regard.viewer.save_html([one], tmp_path / "p.html", images=[image])
+    regard.viewer.save_html([pictured()], tmp_path / "p.html", images=[image])
     watched = opened((tmp_path / "p.html").as_uri())
     page = watched.page
     assert page.get_by_role("tab", selected=True).inner_text() == "Picture"
     assert "the class token" in page.locator("canvas").get_attribute("aria-label")
     box = canvas_box(watched)
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 200)
-    watched.settle()
-    assert "the patch in row" in page.locator("canvas").get_attribute("aria-label")
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 200)
     assert int(watched.hash()["row"]) >= 1
-    page.locator("canvas").focus()
+    assert "the patch in row" in page.locator("canvas").get_attribute("aria-label")
     page.keyboard.press("ArrowLeft")
     assert colours(watched) > 50
 
@@ -330,16 +292,17 @@ def test_the_panel_names_where_the_query_looks_most(opened, small):
     assert watched.hash()["row"] == "3"
 
 
-@pytest.mark.parametrize("view", ["grid", "heat", "flow", "steps"])
-def test_nothing_is_wider_than_a_phone(opened, small, view):
-    watched = opened(f"{small}#view={view}", width=360, height=740, device_scale_factor=2, has_touch=True)
+@pytest.mark.parametrize("view", EVERY_VIEW)
+def test_nothing_is_wider_than_a_phone(opened, every, view):
+    watched = opened(f"{every}#view={view}", width=360, height=740, device_scale_factor=2, has_touch=True)
     assert watched.page.evaluate("document.documentElement.scrollWidth") <= 360
     assert colours(watched) > 5
 
 
-@pytest.mark.parametrize("view", ["grid", "heat", "flow", "steps"])
-def test_what_is_seen_is_saved(opened, small, view, tmp_path):
-    watched = opened(f"{small}#view={view}")
+@pytest.mark.parametrize("view", EVERY_VIEW)
+def test_what_is_seen_is_saved(opened, every, view, tmp_path):
+    watched = opened(f"{every}#view={view}")
+    view = view.split("&")[0]
     for kind in ("PNG", "SVG"):
         with watched.page.expect_download() as waiting:
             watched.page.get_by_role("button", name=f"as {kind}").click()
@@ -351,12 +314,9 @@ def test_what_is_seen_is_saved(opened, small, view, tmp_path):
             assert data.startswith(b"\x89PNG")
             assert len(data) > 4000
         else:
-            import xml.etree.ElementTree as xml
-
-            root = xml.fromstring(data)
-            texts = [node.text or "" for node in root.iter("{http://www.w3.org/2000/svg}text")]
+            texts = texts_of(data)
             assert any("Seven words" in text for text in texts)
-            assert view in ("grid", "steps") or "warm" in texts
+            assert view not in ("heat", "flow") or "warm" in texts
 
 
 def test_a_map_of_512_tokens_is_drawn_exactly(opened, tmp_path):
@@ -396,7 +356,7 @@ WIDGET = """async ({ esm, css, values, blobs }) => {
   const bytes = blobs.map((text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer));
   const held = { ...values, blobs: bytes };
   const module = await import(URL.createObjectURL(new Blob([esm], { type: "text/javascript" })));
-  module.default.render({ model: { get: (name) => held[name] }, el: document.body });
+  window.cleanUp = module.default.render({ model: { get: (name) => held[name] }, el: document.body });
 }"""
 
 
@@ -467,7 +427,7 @@ def payloads() -> list[str]:
     around = [
         ("", ""), ("\u2028", "\u2029"), ("\0", "\0"), ("\u202e", "\u202c"), ("\u2066", "\u2069"), ("\ufeff", "\u200b"),
         ("\r\n", "\t"), ("猫", "犬"), ("\ud800", "\udfff"), ("<!--", "-->"), ("'\"`", "`\"'"), ("\x1b[31m", "\x7f"),
-        ("&#0;", "&nbsp;"), ("a" * 300, ""),
+        ("&#0;", "&nbsp;"), ("a" * 300, ""), ("\ufffe", "\uffff"),
     ]  # fmt: skip
     return [before + core + after for core in cores for before, after in around]
 
@@ -491,6 +451,7 @@ def poisoned_records():
     ]
     return [
         record(long, texts[1], texts[2], query_tokens=[texts], key_tokens=[texts], dropped=texts[0]),
+        pictured(name=texts[4], kind=texts[5], query_tokens=[texts[-13:]], key_tokens=[texts[40:53]]),
         *named,
     ]
 
@@ -498,18 +459,21 @@ def poisoned_records():
 def assert_untouched(watched, *own):
     """Nothing ran, nothing was fetched, and no element came out of a text."""
     page = watched.page
-    for digit in "12341":
+    for digit in "123451":
         page.locator("canvas").focus()
         page.keyboard.press(digit)
         watched.settle()
     page.keyboard.press("2")
+    assert len(texts_of(saved(watched, "SVG"))) > 20
     for row in (0, 14, 101, 333):
         page.get_by_label("Query number").fill(str(row))
         page.get_by_label("Query number").press("Enter")
         watched.settle()
     page.locator("canvas").focus()
     page.keyboard.press("]")
+    page.keyboard.press("5")  # the record with patches
     watched.settle()
+    assert len(texts_of(saved(watched, "SVG"))) > 3
     assert page.evaluate("window.__ran") is None
     assert watched.troubles == []
     assert watched.outside(*own) == []

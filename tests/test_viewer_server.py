@@ -27,7 +27,7 @@ pytest.importorskip("starlette", reason="the server needs the extra 'view'")
 pytest.importorskip("uvicorn", reason="the server needs the extra 'view'")
 
 from regard.viewer import server
-from regard.viewer.application import Viewer
+from regard.viewer.application import Overviews, Viewer
 
 TOKEN = "secret-token"
 HOST = "127.0.0.1:8765"
@@ -47,7 +47,7 @@ def viewer():
     made.close()
 
 
-def ask(viewer, path, *, query="", method="GET", host=HOST, headers=()):
+def ask(viewer, path, *, query="", method="GET", host=HOST, headers=(), server=("127.0.0.1", 8765)):
     """One request, straight to the application: (status, headers, body)."""
     sent = []
     scope = {
@@ -55,7 +55,7 @@ def ask(viewer, path, *, query="", method="GET", host=HOST, headers=()):
         "path": path, "raw_path": path.encode("utf-8", "replace"), "query_string": query.encode("latin-1"),
         "headers": [*([(b"host", host.encode("latin-1"))] if host is not None else []),
                     *((name.encode(), value.encode("latin-1")) for name, value in headers)],
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8765),
+        "client": ("127.0.0.1", 1), "server": server,
     }  # fmt: skip
 
     async def receive():
@@ -118,11 +118,11 @@ def test_tiles_of_a_long_map(viewer, pool):
 
 
 def test_the_overview_grows_until_it_is_whole(viewer):
-    answer = ask(viewer, f"/{TOKEN}/overview", query="record=1&b=0&h=0")
+    answer = ask(viewer, f"/{TOKEN}/overview", query="record=1&b=0&h=0&side=1024")
     end = time.monotonic() + 60
     while float(answer[1]["x-regard-done"]) < 1 and time.monotonic() < end:
         time.sleep(0.05)
-        answer = ask(viewer, f"/{TOKEN}/overview", query="record=1&b=0&h=0")
+        answer = ask(viewer, f"/{TOKEN}/overview", query="record=1&b=0&h=0&side=1024")
     found = floats(answer)
     map = viewer.records[1].map
     shown = np.where(hidden_of(map)[0, 0], -1.0, map.weights()[0, 0].numpy())
@@ -130,6 +130,91 @@ def test_the_overview_grows_until_it_is_whole(viewer):
     cells = np.arange(1300) * 1024 // 1300
     for r, c in [(0, 0), (1023, 1023), (1023, 0), (0, 1023), (700, 300)]:
         assert found[r, c] == pytest.approx(shown[np.ix_(cells == r, cells == c)].max(), abs=1e-6)
+
+
+def test_a_thumbnail_is_small_and_a_square_is_a_part_of_the_map(viewer):
+    map = viewer.records[1].map
+    shown = np.where(hidden_of(map)[0, 0], -1.0, map.weights()[0, 0].numpy())
+    answer = ask(viewer, f"/{TOKEN}/overview", query="record=1&b=0&h=0&side=64")
+    assert floats(answer).shape == (64, 64)
+    found = floats(ask(viewer, f"/{TOKEN}/square", query="record=1&b=0&h=0&row=3&col=2"))
+    np.testing.assert_allclose(found, shown[192:256, 128:192], atol=1e-6)
+    assert floats(ask(viewer, f"/{TOKEN}/square", query="record=1&b=0&h=0&row=20&col=0")).shape == (20, 64)
+
+
+class Slow:
+    """A source that takes a moment for each row of an overview."""
+
+    def __init__(self):
+        self.grid = regard.shapes.Grid(1, 1, 1, 4)
+
+    def weights(self, tile):
+        time.sleep(0.02)
+        return torch.full((1, 1, 1, 4), 0.25)
+
+
+def test_overviews_that_are_not_finished_are_never_dropped():
+    held = Overviews()
+    held.LIMIT = 3 * 4 * 4
+    keys = [(0, 0, n, 64) for n in range(12)]
+    first = {key: held.get(key, Slow()) for key in keys}
+    end = time.monotonic() + 30
+    while any(one.done < 1 for one in first.values()) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert all(one.done == 1 for one in first.values()), "each was finished, none begun again"
+    for _ in range(2):
+        held.get(keys[-1], Slow())
+    assert len(held._held) <= 4, "finished ones make way"
+    held.stop()
+
+
+def test_an_overview_that_fails_says_so():
+    class Broken(Slow):
+        def weights(self, tile):
+            raise RuntimeError("no more memory")
+
+    made = Viewer([record(recomputed())], token=TOKEN, hosts=frozenset({HOST}))
+    made.sources = [Broken()]
+    end = time.monotonic() + 30
+    status = 200
+    while status == 200 and time.monotonic() < end:
+        status, _, body = ask(made, f"/{TOKEN}/overview", query="record=0&b=0&h=0&side=64")
+        time.sleep(0.02)
+    assert (status, body) == (500, b"the overview could not be computed: no more memory")
+    made.close()
+
+
+@pytest.mark.parametrize("at_once", [2**28, 0])
+def test_row_sums_are_worked_out_once_whoever_asks_first(monkeypatch, at_once):
+    from regard.maps.sources import Recomputed
+    from regard.viewer import application
+
+    map = recomputed(regard.causal())
+    expected = map.weights()[0, 0].numpy()
+    map._source._lse = None
+    calls, plain = [], torch.logsumexp
+
+    def slowly(*given, **named):
+        calls.append(1)
+        time.sleep(0.1)
+        return plain(*given, **named)
+
+    monkeypatch.setattr(torch, "logsumexp", slowly)
+    monkeypatch.setattr(application, "SUMMED_AT_ONCE", at_once)
+    made = Viewer([record(map)], token=TOKEN, hosts=frozenset({HOST}))
+    assert isinstance(made.sources[0], Recomputed)
+    assert bool(calls) == bool(at_once)
+    query = f"record=0&b=0&h=0&i={Q - 1}&j=1"
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(ask(made, f"/{TOKEN}/cell", query=query))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    weights = [json.loads(body)["weight"] for _, _, body in answers]
+    np.testing.assert_allclose(weights, [expected[-1, 1]] * 6, rtol=1e-5)
+    assert len(calls) == B  # a stream of one tile for each sequence
+    made.close()
 
 
 def test_steps_of_a_cell(viewer):
@@ -194,7 +279,9 @@ ABUSES = [
     *[(400, {"path": f"/{TOKEN}/{name}", "query": query}) for name, query in (
         ("row", "record=0&b=0&h=0&i=5"), ("row", "record=0&b=0&h=0"), ("row", "record=0&b=0&h=0&i=0&j=0"),
         ("cell", f"record=0&b=0&h=0&i=0&j={K}"), ("cell", "record=0&b=0&h=0&i=0&j=zero"),
-        ("overview", "record=5&b=0&h=0"), ("overview", "record=0&b=0&h=3"), ("overview", "record=0&b=0&h=0&pool=1"),
+        ("overview", "record=5&b=0&h=0&side=64"), ("overview", "record=0&b=0&h=3&side=64"), ("overview", "record=0&b=0&h=0"),
+        ("overview", "record=0&b=0&h=0&side=65"), ("overview", "record=0&b=0&h=0&side=999999"), ("square", "record=0&b=0&h=0&row=1&col=0"),
+        ("square", GOOD_TILE),
     )],
 ]  # fmt: skip
 
@@ -218,6 +305,30 @@ def test_what_should_not_be_served_is_not(viewer, case):
 def test_the_page_itself_is_answered(viewer, headers):
     assert ask(viewer, TILE, query=GOOD_TILE, headers=headers)[0] == 200
     assert ask(viewer, f"/{TOKEN}/", host="LOCALHOST:8765", method="HEAD", headers=headers)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("server", "host", "status"),
+    [
+        (("192.168.7.5", 8765), "192.168.7.5:8765", 200),
+        (("192.168.7.5", 8765), "192.168.7.6:8765", 421),
+        (("192.168.7.5", 8765), "192.168.7.5", 421),
+        (("192.168.7.5", 80), "192.168.7.5", 200),
+        (("fe80::1", 8765), "[fe80::1]:8765", 200),
+        (("::ffff:10.0.0.1", 8765), "10.0.0.1:8765", 200),
+        (None, HOST, 200),
+    ],
+)
+def test_the_address_a_connection_arrived_on_is_a_name(viewer, server, host, status):
+    headers = [("origin", f"http://{host}")]
+    assert ask(viewer, f"/{TOKEN}/", host=host, headers=headers, server=server)[0] == status
+
+
+def test_names_are_compared_in_small_letters(monkeypatch):
+    monkeypatch.setattr(socket, "gethostname", lambda: "Big-Iron")
+    assert "big-iron:8765" in server._names("0.0.0.0", 8765)
+    assert {"big-iron", "127.0.0.1", "localhost:80"} <= server._names("0.0.0.0", 80)
+    assert "big-iron:8765" not in server._names("127.0.0.1", 8765)
 
 
 # ---- the server as a process
@@ -278,6 +389,77 @@ def fetched(port, path):
             time.sleep(0.1)
 
 
+EVERYWHERE = """
+import sys, torch
+from regard.maps import AttentionMap, Record
+from regard.viewer import serve
+half = AttentionMap.from_weights(torch.full((2, 2), 0.5))
+one = Record(name="layer", layer=0, kind="self", map=half)
+serve([one], "0.0.0.0", 0, allow_network=True, say=lambda text: print(text, flush=True))
+"""
+
+
+def exchanged(host, port, data: bytes) -> bytes:
+    """What a server answers to some bytes, until it says no more."""
+    answer = b""
+    with socket.create_connection((host, port), timeout=10) as raw, contextlib.suppress(OSError):
+        raw.sendall(data)
+        raw.settimeout(2)
+        while part := raw.recv(65536):
+            answer += part
+            if b"\r\n\r\n" in answer:
+                break
+    return answer
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2, and Ctrl-C as a signal")
+def test_a_server_for_the_network_answers_by_address_survives_abuse_and_stops_at_ctrl_c():
+    process = subprocess.Popen(
+        [sys.executable, "-c", EVERYWHERE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    try:
+        found = re.fullmatch(r"http://([\d.]+):(\d+)/([\w-]{20,})/", process.stdout.readline().strip())
+        assert found, process.stderr.read() if process.poll() is not None else ""
+        address, port, token = found[1], int(found[2]), found[3]
+        assert address != "0.0.0.0", "an address that can be opened"
+        assert fetched(port, f"/{token}/")[0] == 200
+        request = "GET /{} HTTP/1.1\r\nHost: {}\r\n{}\r\n"
+        for host, name, status in (
+            ("127.0.0.2", f"127.0.0.2:{port}", b"200"), ("127.0.0.2", f"127.0.0.3:{port}", b"421"),
+            (address, f"{address}:{port}", b"200"), ("127.0.0.1", f"LOCALHOST:{port}", b"200"),
+            ("127.0.0.1", f"evil.example:{port}", b"421"), ("127.0.0.1", "localhost", b"421"),
+        ):  # fmt: skip
+            answer = exchanged(host, port, request.format(f"{token}/", name, "").encode())
+            assert answer.startswith(b"HTTP/1.1 " + status), (host, name, answer[:60])
+        local = f"127.0.0.1:{port}"
+        for data, status in (
+            (request.format(f"{token}/", local, "Origin: http://evil.example\r\n").encode(), b"403"),
+            (request.format("x" * 2_000_000, local, "").encode(), b"4"),  # longer than is read
+            (request.format(f"{token}/", local, "A: " + "b" * 2_000_000 + "\r\n").encode(), b"4"),
+            (b"\x16\x03\x01\x02\x00" * 40 + b"\r\n\r\n", b"400"),
+        ):
+            answer = exchanged("127.0.0.1", port, data)
+            assert answer.startswith(b"HTTP/1.1 " + status) or answer == b"", answer[:60]  # or cut off
+            assert token.encode() not in answer
+        assert fetched(port, f"/{token}/")[0] == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+        assert "Traceback" not in process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
+
+
+def test_the_server_has_bounds(viewer):
+    config = server._limited(viewer)
+    assert (config.http, config.limit_concurrency, config.h11_max_incomplete_event_size) == ("h11", 64, 16_384)
+    assert (config.timeout_graceful_shutdown, config.proxy_headers, config.ws) == (2, False, "none")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent as a signal")
 def test_two_servers_survive_nonsense_and_stop_at_ctrl_c(tmp_path):
@@ -301,7 +483,7 @@ def test_two_servers_survive_nonsense_and_stop_at_ctrl_c(tmp_path):
                 raw.settimeout(0.3)
                 with contextlib.suppress(OSError):
                     raw.recv(1000)
-        overview = threading.Thread(target=fetched, args=(port, f"/{token}/overview?record=0&b=0&h=0"))
+        overview = threading.Thread(target=fetched, args=(port, f"/{token}/overview?record=0&b=0&h=0&side=1024"))
         overview.start()
         status, body = fetched(port, f"/{token}/tile?record=0&b=0&h=0&pool=1&row=1&col=0")
         overview.join()

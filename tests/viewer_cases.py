@@ -84,6 +84,13 @@ def record(map: AttentionMap, name: str = "layer", kind: str = "self", **fields)
     return Record(name=name, layer=0, kind=kind, map=map, **fields)
 
 
+def pictured(heads: int = 2, **fields) -> Record:
+    """Patches in 3 rows of 4, after a class token."""
+    weights = torch.softmax(3 * torch.randn(1, heads, 13, 13, generator=torch.Generator().manual_seed(1)), -1)
+    grid = {"query_grid": (3, 4), "key_grid": (3, 4), "query_extra": 1, "key_extra": 1}
+    return record(AttentionMap.from_weights(weights), **{"name": "vit"} | grid | fields)
+
+
 def hidden_of(map: AttentionMap) -> np.ndarray:
     """Which pairs the mask hides, from the map's own mask."""
     source = map._source

@@ -128,7 +128,7 @@ def _limited(viewer: Viewer) -> uvicorn.Config:
     return _uvicorn().Config(
         viewer.app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=2,
         lifespan="off", ws="none", interface="asgi3", proxy_headers=False, limit_concurrency=64,
-        h11_max_incomplete_event_size=16_384,
+        http="h11", h11_max_incomplete_event_size=16_384,  # the other parser knows no bound
     )  # fmt: skip
 
 
