@@ -207,6 +207,29 @@ def test_rows_that_a_finite_number_hides_are_even():
     assert torch.allclose(weights @ v, out, atol=1e-6)
 
 
+@pytest.mark.parametrize("number", [-1e9, 1e9, -3000.0])
+def test_large_numbers_on_a_whole_row_leave_its_weights_right(number):
+    q, k, v = qkv()
+    mask = torch.zeros(Q, K)
+    mask[2] = number
+    seen, out = seen_of(Plain(), q, k, v, attn_mask=mask)
+    found = seen[0].map
+    expected = torch.softmax(q @ k.transpose(-2, -1) * D**-0.5 + mask, dim=-1)
+    assert (found.weights() - expected).abs().max() < 1e-6
+    assert (found[:, :, 1:4, 2:5] - expected[:, :, 1:4, 2:5]).abs().max() < 1e-6  # a part of the row
+    assert (found.topk(K).weights - expected.sort(descending=True).values).abs().max() < 1e-6
+    assert torch.allclose((found.weights() @ v)[:, :, 2], out[:, :, 2], atol=1e-3)
+
+
+def test_large_scores_leave_the_weights_right():
+    q, k, v = qkv()
+    q, k = q + 28.0, k + 28.0  # scores of about 2,600, of which float32 keeps three digits behind the point
+    seen, _ = seen_of(Plain(), q, k, v)
+    expected = torch.softmax(torch.matmul(q, k.transpose(2, 3)) * D**-0.5, dim=-1)
+    assert (seen[0].map.weights() - expected).abs().max() < 1e-6
+    assert (seen[0].map[:, :, :, 2:5].sum(-1) - expected[..., 2:5].sum(-1)).abs().max() < 2e-3
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision(dtype):
     q, k, v = qkv(dtype)

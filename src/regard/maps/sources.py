@@ -33,6 +33,7 @@ MAX_WEIGHTS = 2**21
 """Weights that a map holds at once while it streams."""
 
 _SORTED = 32  # side of the blocks whose maxima are compared first
+_COARSE = 16.0  # a log-sum-exp beyond it, in float32, puts weights off by more than 1e-6
 
 
 class Tile(NamedTuple):
@@ -112,6 +113,7 @@ class Recomputed:
     ):
         self.ready, self.grid, self.mask, self.bias, self.score = ready, grid, mask, bias, score
         self._lse = lse  # (b,h,q); streamed when first needed if no kernel gave it
+        self._fine: Tensor | None = None  # (b,h,q) in float64, NaN until a row is asked for
 
     @classmethod
     def frozen(cls, ready, grid, mask, bias, lse, score) -> Recomputed:
@@ -131,10 +133,7 @@ class Recomputed:
         if self._lse is None:
             self._lse = self.ready.q.new_empty(self.grid[:3], dtype=wide_dtype(self.ready.q.dtype))
             for tile in tiles(self.grid):
-                scores, keep = self.scores(tile)
-                if keep is not None:
-                    scores = scores.masked_fill(~keep, float("-inf"))
-                self._lse[tile.b, tile.h, tile.q] = torch.logsumexp(scores, dim=-1)
+                self._lse[tile.b, tile.h, tile.q] = torch.logsumexp(self._seen_scores(tile)[0], dim=-1)
         return self._lse
 
     @torch.no_grad()
@@ -143,8 +142,12 @@ class Recomputed:
         q, k, scale, v = self.ready
         q = _pick(q[tile.b, tile.h], 2, tile.q)
         k = _pick(_heads_of(k[tile.b], tile.h, self.grid.h), 2, tile.k)
+        if q.shape[2] * 8 >= k.shape[2]:  # a copy that costs little beside the product
+            k = _laid_as_in_eager_code(k)
         if self.score is None:
-            scores = pair_scores(Prepared(q, k, scale, v))
+            scores = pair_scores(Prepared(q, k, 1.0, v)).mul_(
+                scale
+            )  # scaled after the product, as eager code does
         else:
             scores = callable_scores(self.score, q, k) * scale
         i = _indices(tile.q, self.grid.q, q.device)[:, None]
@@ -157,21 +160,48 @@ class Recomputed:
 
     @torch.no_grad()
     def weights(self, tile: Tile) -> Tensor:
-        scores, keep = self.scores(tile)
-        lse = _pick(self.lse[tile.b, tile.h], 2, tile.q)
-        weights = scores.sub_(lse[..., None]).exp_()
-        return weights if keep is None else weights.masked_fill_(~keep, 0.0)
+        scores, keep = self._seen_scores(tile)
+        if scores.shape[-1] == self.grid.k and isinstance(tile.k, slice):  # whole rows need no log-sum-exp
+            weights = torch.softmax(scores, dim=-1)
+        else:
+            weights = scores.sub_(self._lse_of(tile)).exp_()
+        return (
+            weights if keep is None else weights.masked_fill_(~keep, 0.0)
+        )  # also where a whole row is hidden
 
     @torch.no_grad()
     def largest(self, tile: Tile, n: int) -> tuple[Tensor, Tensor]:
         """As :func:`largest` of the weights, with exponentials taken of the n scores only."""
-        scores, keep = self.scores(tile)
-        if keep is not None:
-            scores = scores.masked_fill_(~keep, float("-inf"))
-        values, keys = largest(scores, n)
-        lse = _pick(self.lse[tile.b, tile.h], 2, tile.q)[..., None]
-        weights = (values - lse).exp_()
+        values, keys = largest(self._seen_scores(tile)[0], n)
+        weights = (values - self._lse_of(tile)).exp().to(values.dtype)
         return weights.masked_fill_(values == float("-inf"), 0.0), keys  # also where a whole row is hidden
+
+    def _seen_scores(self, tile: Tile) -> tuple[Tensor, Tensor | None]:
+        """Scores, -inf where hidden, and which are kept (None for all)."""
+        scores, keep = self.scores(tile)
+        return (scores if keep is None else scores.masked_fill_(~keep, float("-inf"))), keep
+
+    def _lse_of(self, tile: Tile) -> Tensor:
+        """The log-sum-exp of the rows of a tile, ``(b,h,q,1)``; in float64 where float32 is too coarse."""
+        lse = _pick(self.lse[tile.b, tile.h], 2, tile.q)
+        coarse = lse.isfinite() & (lse.abs() > _COARSE)
+        if lse.dtype != torch.float64 and bool(coarse.any()):
+            lse = self._fine_lse(tile)
+        return lse[..., None]
+
+    @torch.no_grad()
+    def _fine_lse(self, tile: Tile) -> Tensor:
+        """The log-sum-exp of the rows of a tile, ``(b,h,q)`` in float64; each row is worked out once."""
+        if self._fine is None:
+            self._fine = torch.full_like(self.lse, float("nan"), dtype=torch.float64)
+        known = self._fine[tile.b, tile.h]
+        rows = _indices(tile.q, self.grid.q, known.device)
+        missing = rows[known[:, :, rows].isnan().any(dim=1).any(dim=0)]
+        at_once = max(1, MAX_WEIGHTS // max(1, known.shape[0] * known.shape[1] * self.grid.k))
+        for part in missing.split(at_once):
+            scores = self._seen_scores(Tile(tile.b, tile.h, part, slice(0, self.grid.k)))[0]
+            known[:, :, part] = torch.logsumexp(scores.double(), dim=-1)
+        return known[:, :, rows]
 
 
 class HeadMean:
@@ -222,6 +252,11 @@ def _heads_of(k: Tensor, heads: slice, h: int) -> Tensor:
         return k[:, heads]
     chosen = torch.arange(h, device=k.device)[heads] // (h // k.shape[1])
     return k.index_select(1, chosen)
+
+
+def _laid_as_in_eager_code(k: Tensor) -> Tensor:
+    """The keys as ``matmul(q, k.transpose(2, 3))`` copies them: float32 then rounds as in a model's own eager mode."""
+    return k.transpose(-2, -1).contiguous().transpose(-2, -1)
 
 
 def _copy(x: Tensor) -> Tensor:

@@ -49,8 +49,10 @@ def load(path: str | os.PathLike) -> Source:
 MISFITS = (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError, RecursionError)
 
 
-def read_file(path: str | os.PathLike, expected: str, what: str) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """The header and the tensors of a safetensors file of ours."""
+def read_file(
+    path: str | os.PathLike, expected: str, what: str, older: str | None = None
+) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """The header and the tensors of a safetensors file of ours, of this format or of an older one."""
     try:
         with safe_open(os.fspath(path), framework="pt") as file:
             header = file.metadata() or {}
