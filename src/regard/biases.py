@@ -15,7 +15,7 @@ from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks.stored import check_broadcast
 from regard.shapes import Grid, axes, four_axes
 
-__all__ = ["Bias", "StoredBias", "SumOfBiases", "as_bias", "dense_bias", "part_of_bias"]
+__all__ = ["Bias", "StoredBias", "SumOfBiases", "as_bias", "dense_bias", "moved_bias", "part_of_bias"]
 
 
 class Bias(Protocol):
@@ -34,7 +34,7 @@ class StoredBias(NamedTuple):
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         i = i if self.values.shape[2] > 1 else torch.zeros_like(i)
         j = j if self.values.shape[3] > 1 else torch.zeros_like(j)
-        return self.values[:, :, i, j]
+        return self.values.to(i.device)[:, :, i, j]  # they need not stand where the queries do
 
     def part(self, b: slice, h: slice) -> StoredBias:
         values = self.values if self.values.shape[0] == 1 else self.values[b]
@@ -71,6 +71,18 @@ class _SomeHeads(NamedTuple):
 def part_of_bias(bias: Bias, b: slice, h: slice, heads: int = 0) -> Bias:
     """A bias for some batch entries and heads, so that nothing is computed for the others."""
     return bias.part(b, h) if hasattr(bias, "part") else _SomeHeads(bias, b, h, heads)  # type: ignore[attr-defined]
+
+
+def moved_bias(bias: Bias | None, device: torch.device) -> Bias | None:
+    """A bias whose numbers stand on another device."""
+    if isinstance(bias, StoredBias):
+        return StoredBias(bias.values.to(device))
+    if isinstance(bias, SumOfBiases):
+        left, right = moved_bias(bias.left, device), moved_bias(bias.right, device)
+        assert left is not None
+        assert right is not None
+        return SumOfBiases(left, right)
+    return bias.to(device) if isinstance(bias, torch.nn.Module) else bias
 
 
 def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from regard.maps.absent import Absent
 from regard.maps.records import Record
 
 if TYPE_CHECKING:
@@ -19,8 +20,68 @@ class Analysed(Sequence[Record]):
     """Records with the numbers that people ask of them.
 
     What goes through all layers (rollout, flow, agreement) needs records between the same tokens; of a model that has
-    several kinds of attention, take one: ``seen.by(kind="self").rollout()``.
+    several kinds of attention, take one: ``seen.by(kind="self").rollout()``. Records that were dropped altogether
+    have no numbers and are left out; ``seen.dropped`` names them.
     """
+
+    def _whole(self) -> list[Record]:
+        """The records whose maps are there: what was dropped altogether has nothing to count or to draw."""
+        return [record for record in self if not isinstance(record.map._source, Absent)]
+
+    def entropy(self) -> list[np.ndarray]:
+        """How wide each query looks, in nats, ``(b,h,q)`` of each record.
+
+        >>> from regard.capture import Recording
+        >>> Recording.from_weights(np.array([[1.0, 0.0], [0.5, 0.5]])).entropy()[0].round(3)
+        array([[[0.   , 0.693]]])
+        """
+        from regard.analysis import entropy
+
+        return [entropy(record) for record in self._whole()]
+
+    def distance(self) -> list[np.ndarray]:
+        """How far each query looks on average, in tokens, ``(b,h,q)`` of each record.
+
+        >>> from regard.capture import Recording
+        >>> Recording.from_weights(np.array([[1.0, 0.0], [0.5, 0.5]])).distance()
+        [array([[[0. , 0.5]]])]
+        """
+        from regard.analysis import distance
+
+        return [distance(record) for record in self._whole()]
+
+    def received(self) -> list[np.ndarray]:
+        """The mean weight that each key gets from a query, ``(b,h,k)`` of each record.
+
+        >>> from regard.capture import Recording
+        >>> Recording.from_weights(np.array([[1.0, 0.0], [0.5, 0.5]])).received()
+        [array([[[0.75, 0.25]]])]
+        """
+        from regard.analysis import received
+
+        return [received(record) for record in self._whole()]
+
+    def sink_mass(self, key: int = 0) -> list[np.ndarray]:
+        """The mean weight on one key, the first by default, ``(b,h)`` of each record.
+
+        >>> from regard.capture import Recording
+        >>> Recording.from_weights(np.array([[0.9, 0.1], [0.7, 0.3]])).sink_mass()
+        [array([[0.8]])]
+        """
+        from regard.analysis import sink_mass
+
+        return [sink_mass(record, key) for record in self._whole()]
+
+    def alignments(self, batch: int = 0) -> list[set[tuple[int, int]]]:
+        """Links ``(key, query)`` of each record: the key on which each query's mean over the heads is largest.
+
+        >>> from regard.capture import Recording
+        >>> [sorted(links) for links in Recording.from_weights(np.array([[0.9, 0.1], [0.2, 0.8]])).alignments()]
+        [[(0, 0), (1, 1)]]
+        """
+        from regard.analysis import alignment_links
+
+        return [alignment_links(record, batch) for record in self._whole()]
 
     def head_table(self) -> Any:
         """One row for each head: how wide and how far it looks, its mass on the first key, its largest weight.
@@ -34,7 +95,7 @@ class Analysed(Sequence[Record]):
         """
         from regard.analysis import head_table
 
-        return head_table(self)
+        return head_table(self._whole())
 
     def top_links(self, n: int = 10) -> list[Link]:
         """The n largest weights of all records, largest first, with their tokens.
@@ -46,7 +107,7 @@ class Analysed(Sequence[Record]):
         """
         from regard.analysis import top_links
 
-        return top_links(self, n)
+        return top_links(self._whole(), n)
 
     def head_agreement(self) -> np.ndarray:
         """How alike the heads of all records look, ``(heads, heads)``: 1 for the same weights.
@@ -58,7 +119,7 @@ class Analysed(Sequence[Record]):
         """
         from regard.analysis import head_agreement
 
-        return head_agreement(self)
+        return head_agreement(self._whole())
 
     def cluster_heads(self, count: int) -> np.ndarray:
         """Heads that look alike under one number, ``(heads,)``, in ``count`` groups.
@@ -69,7 +130,7 @@ class Analysed(Sequence[Record]):
         """
         from regard.analysis import cluster_heads
 
-        return cluster_heads(self, count)
+        return cluster_heads(self._whole(), count)
 
     def rollout(self, *, residual: float = 0.5) -> np.ndarray:
         """The share of each input token in each output token after all layers, ``(b,q,k)``.
@@ -81,7 +142,7 @@ class Analysed(Sequence[Record]):
         """
         from regard.analysis import rollout
 
-        return rollout(self, residual=residual)
+        return rollout(self._whole(), residual=residual)
 
     def flow(self, queries: Iterable[int] | None = None, *, residual: float = 0.5) -> np.ndarray:
         """The largest flow from each input token to the output tokens ``queries``, ``(b,queries,k)``.
@@ -92,4 +153,4 @@ class Analysed(Sequence[Record]):
         """
         from regard.analysis import flow
 
-        return flow(self, queries, residual=residual)
+        return flow(self._whole(), queries, residual=residual)

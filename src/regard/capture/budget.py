@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import torch
+
 from regard.errors import ArgumentError
 from regard.shapes import whole_number
 
@@ -21,9 +23,9 @@ class Budget:
     (True, False, True)
     """
 
-    def __init__(self, limit: int | None = None):
+    def __init__(self, limit: int | None = None, device: torch.device | None = None):
         if limit is None:
-            limit = available_memory() // _SHARE
+            limit = available_memory(device) // _SHARE
         elif whole_number("memory", limit) < 1:
             raise ArgumentError("memory", f"expected a number of bytes, got {limit}", "2 GB are 2 * 10**9")
         self.limit, self.used = int(limit), 0
@@ -36,8 +38,28 @@ class Budget:
         return True
 
 
-def available_memory() -> int:
-    """Bytes that this machine can give without swapping; a cautious guess where it does not say."""
+def available_memory(device: torch.device | None = None) -> int:
+    """Bytes that a device, or this machine without swapping, can give; a cautious guess where it does not say."""
+    if device is not None and device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return min([_free_on_this_machine(), *_left_by_cgroups(Path("/sys/fs/cgroup"))])
+
+
+def _left_by_cgroups(root: Path) -> list[int]:
+    """What the limits of a container leave: of both versions of cgroups, where there are any."""
+    found = []
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            found.append(max(0, int((root / limit).read_text()) - int((root / used).read_text())))
+        except (OSError, ValueError):  # no such file, or no limit: "max"
+            continue
+    return found
+
+
+def _free_on_this_machine() -> int:
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

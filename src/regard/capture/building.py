@@ -11,6 +11,7 @@ from regard.capture.masks import is_causal_mask
 from regard.capture.stitching import Beams, stitched
 from regard.capture.strands import Piece, Strand, grouped
 from regard.capture.vision import patch_grid
+from regard.errors import ArgumentError
 from regard.maps.absent import Absent
 from regard.maps.attention_map import AttentionMap
 from regard.maps.records import Record
@@ -35,6 +36,22 @@ class Naming:
     spell: tokens.Speller = tokens.as_numbers
     tokens: tokens.Labels | None = None
     key_tokens: tokens.Labels | None = None
+
+    @property
+    def by_hand(self) -> bool:
+        return self.tokens is not None or self.key_tokens is not None
+
+    def check(self, records: list[Record]) -> None:
+        """Refuse labels by hand that fit no map: nobody would see them."""
+        shapes = [(record.kind, record.map.shape) for record in records]
+        sides = [(b, n) for _, (b, _, q, k) in shapes for n in (q, k)]
+        keys = [(b, k) for kind, (b, _, _, k) in shapes if kind == "cross"]
+        for name, labels, axes in (("tokens", self.tokens, sides), ("key_tokens", self.key_tokens, keys)):
+            if labels is not None and all(tokens.fitting(labels, *axis) is None for axis in axes):
+                counts = sorted({n for _, n in axes})
+                told = f"no {'cross attention' if axes is keys else 'map'} has {len(labels[0])} tokens"
+                many = f" in {len(labels)} sequences" if len(labels) > 1 else ""
+                raise ArgumentError(name, told + many, f"the maps have {counts}")
 
     def relabel(self, record: Record) -> Record:
         """A record with the labels that were given by hand, where they fit."""
@@ -66,7 +83,8 @@ def _nothing_kept(strand: Strand, piece: Piece) -> Record:
     why = f"dropped, {strand.dropped}: raise memory=..., or choose layers=... or heads=..."
     kind = kind_of(strand.cross, is_causal_mask(piece.mask, piece.grid), False, *piece.grid[2:])
     source = Absent(piece.grid, f"the map of {strand.name} was {why}")
-    return Record(name=strand.name, layer=strand.layer, kind=kind, map=AttentionMap(source), dropped=why)
+    about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
+    return Record(**about, map=AttentionMap(source), dropped=why)
 
 
 def _record(
@@ -86,9 +104,8 @@ def _record(
         dropped = "steps of a beam search: use seen.follow(output)"
     else:
         source = _unrolled(strand, stitched(strand, run, follows))
-    record = Record(
-        name=strand.name, layer=strand.layer, kind=kind, map=AttentionMap(source), dropped=dropped
-    )
+    about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
+    record = Record(**about, map=AttentionMap(source), dropped=dropped)
     return naming.relabel(replace(record, **_axes(session, strand, run, record, naming, follows)))
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.biases import Bias
+from regard.errors import CaptureError
 from regard.masks import Mask
+from regard.masks.rules import Causal
 from regard.shapes import Grid
 
-__all__ = ["Attended", "read_function", "read_operation"]
+__all__ = ["Attended", "read_function", "read_operation", "refuse_transforms"]
 
 
 @dataclass
@@ -32,7 +35,7 @@ class Attended:
     bias: Bias | None = None
     v: Tensor | None = None  # (m,) of an additive score
     score: Callable[[Tensor, Tensor], Tensor] | None = None  # of the user's
-    weights: Tensor | None = None  # (b,h,q,k) where nothing else is known
+    weights: Tensor | None = None  # (b,h,q,k) where they cannot be made of q and k
 
     def with_result(self, result: Any) -> Attended:
         """With the log-sum-exp that the fused kernel for the CPU returned, and in the dtype it worked in."""
@@ -58,7 +61,33 @@ def read_function(
     enable_gqa: bool = False,
 ) -> Attended:
     """A call of ``F.scaled_dot_product_attention``; the arguments are its own."""
-    return _product(query, key, attn_mask, is_causal, scale)
+    if query.is_nested or key.is_nested:
+        raise CaptureError(
+            "nested tensors cannot be recorded: capture the model on a padded batch with a mask"
+        )
+    if type(attn_mask) in (type(None), Tensor, nn.Parameter):
+        return _product(query, key, attn_mask, is_causal, scale)
+    return replace(_product(query, key, None, False, scale), mask=_rule_of(attn_mask))
+
+
+def _rule_of(mask: Any) -> Mask:
+    """The rule that a mask object of torch's stands for: it is a tensor without numbers."""
+    torchs = sys.modules.get("torch.nn.attention.bias")  # importing it would load the compiler
+    if torchs is None or not isinstance(mask, torchs.CausalBias):
+        raise CaptureError(
+            f"attn_mask: a mask of the class {type(mask).__name__} cannot be read: pass a plain tensor, "
+            "or run the model without capture()"
+        )
+    return Causal() if mask.variant == torchs.CausalVariant.LOWER_RIGHT else Causal(0)
+
+
+def refuse_transforms(*tensors: object) -> None:
+    """Refuse, in words, tensors that a transform of torch's has wrapped."""
+    if any(isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in tensors):
+        raise CaptureError(
+            "what runs inside torch.vmap or torch.func cannot be recorded: "
+            "capture the model on a batch, or on one example at a time"
+        )
 
 
 def read_operation(func: Any, args: tuple, kwargs: dict[str, Any]) -> Attended:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -17,9 +19,9 @@ from regard.capture.building import Naming
 from regard.capture.modes import Functions, Operations
 from regard.capture.names import may_attend, named_modules
 from regard.capture.recording import Recording
-from regard.capture.session import Session
+from regard.capture.session import SESSIONS_OF, Session
 from regard.capture.tokens import as_labels, as_speller
-from regard.capture.troubles import check_model, nothing_found, ran_elsewhere
+from regard.capture.troubles import check_layers, check_model, nothing_found, partly_found, ran_elsewhere
 from regard.errors import ArgumentError, CaptureError, DtypeError, UnknownNameError
 from regard.shapes import whole_number
 
@@ -87,23 +89,25 @@ class Capture:
     def __init__(self, model: nn.Module, options: dict[str, Any], naming: Naming, memory: int | None):
         self.model, self._options, self._naming, self._memory = model, options, naming, memory
         self._modules = named_modules(_unwrapped(model))
-        self._active: tuple[contextlib.ExitStack, Session] | None = None
+        self._active: tuple[contextlib.ExitStack, Session, Recording] | None = None
 
     def __enter__(self) -> Recording:
         if self._active is not None:
             raise CaptureError("this capture is active already: make another with capture(model)")
         model = _unwrapped(self.model)
-        session = Session(self._modules, budget=Budget(self._memory), **self._options)
+        budget = Budget(self._memory, self._options["device"] or _device_of(model))
+        session = Session(self._modules, budget=budget, **self._options)
         with contextlib.ExitStack() as switched_on:
             _switch_on([m for m in self._modules if m is model or may_attend(m)], session, switched_on)
-            self._active = (switched_on.pop_all(), session)
-        return Recording._of(self, session, self._naming)
+            seen = Recording._of(self, session, self._naming)
+            self._active = (switched_on.pop_all(), session, seen)
+        return seen
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._active is not None
-        (switched_on, session), self._active = self._active, None
+        (switched_on, session, seen), self._active = self._active, None
         switched_on.close()
         session.finish()
         if error is not None:
@@ -112,17 +116,18 @@ class Capture:
             raise ran_elsewhere()
         if not session.strands:
             raise nothing_found(self.model, session)
+        check_layers(session)
+        if self._naming.by_hand:
+            self._naming.check(seen.records)
+        if session.unnamed:
+            warnings.warn(partly_found(session), stacklevel=2)
 
 
 def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextlib.ExitStack) -> None:
     for module in modules:
         for handle in _hooks(module, session):
             switched_on.callback(handle.remove)
-    fast = torch.backends.mha.get_fastpath_enabled()
-    switched_on.callback(torch.backends.mha.set_fastpath_enabled, fast)
-    torch.backends.mha.set_fastpath_enabled(False)
-    if "torch._dynamo" in sys.modules:  # else nothing is compiled, and loading it would take seconds
-        switched_on.enter_context(torch.compiler.set_stance("force_eager"))
+    switched_on.enter_context(_FOR_ALL_THREADS)
     switched_on.enter_context(_observing(session))
     switched_on.enter_context(Functions(session))
     switched_on.enter_context(Operations(session))
@@ -143,13 +148,52 @@ def _hooks(module: nn.Module, session: Session) -> list[Any]:
     ]
 
 
+class _Switches:
+    """What is switched for the whole process: by the first capture that begins, and back by the last that ends."""
+
+    def __init__(self) -> None:
+        self._lock, self._active, self._back = threading.Lock(), 0, contextlib.ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._active:
+                self._switch()
+            self._active += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._active -= 1
+            if not self._active:
+                self._back.close()
+
+    def _switch(self) -> None:
+        fast = torch.backends.mha.get_fastpath_enabled()
+        self._back.callback(torch.backends.mha.set_fastpath_enabled, fast)
+        torch.backends.mha.set_fastpath_enabled(False)
+        if "torch._dynamo" in sys.modules:  # else nothing is compiled, and loading it would take seconds
+            self._back.enter_context(torch.compiler.set_stance("force_eager"))
+
+
+_FOR_ALL_THREADS = _Switches()
+
+
 @contextlib.contextmanager
 def _observing(session: Session) -> Iterator[None]:
+    thread = threading.get_ident()
     core.OBSERVERS.append(session)
+    SESSIONS_OF[thread] += 1
     try:
         yield
     finally:
         core.OBSERVERS.remove(session)
+        SESSIONS_OF[thread] -= 1
+        if not SESSIONS_OF[thread]:
+            del SESSIONS_OF[thread]
+
+
+def _device_of(model: nn.Module) -> torch.device | None:
+    """Where a model stands, and so do the records of it."""
+    return next((p.device for p in model.parameters()), None)
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:

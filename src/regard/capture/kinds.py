@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 __all__ = ["is_attention", "is_cross", "kind_of"]
@@ -43,10 +44,18 @@ def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool
         return False
     if isinstance(arguments.get("query"), Tensor):
         key = arguments.get("key")
-        return key is not None and key is not arguments["query"]
+        return key is not None and not _same(key, arguments["query"])
     if "hidden_states" in arguments:  # the one sequence that it was given
         return False
     return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two arguments are one sequence; a model may have normalised it once for each."""
+    if one is other:
+        return True
+    both = isinstance(one, Tensor) and isinstance(other, Tensor)
+    return both and one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
 
 
 def kind_of(cross: bool | None, causal: bool, grows: bool, q: int, k: int) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.biases import StoredBias
+from regard.biases import StoredBias, moved_bias
 from regard.masks import Mask
 from regard.masks.base import And
 from regard.masks.rules import Causal, Window
@@ -30,6 +30,22 @@ class Reading(NamedTuple):
         None  # (b,h,q) rows that a finite number hid altogether: their weights are all alike
     )
     seen: int | None = None  # keys up to the last that any query may see
+
+    def on(self, device: torch.device | None) -> Reading:
+        """The same with its tensors on the device on which records are kept; None leaves them."""
+        if device is None:
+            return self
+        mask = None if self.mask is None else self.mask.map_tensors(lambda x: x.to(device))
+        return self._replace(mask=mask, bias=moved_bias(self.bias, device))  # type: ignore[arg-type]
+
+    def tensors(self) -> list[Tensor]:
+        """What it holds, for the memory budget."""
+        found: list[Tensor] = []
+        if self.mask is not None:
+            self.mask.map_tensors(lambda x: found.append(x) or x)  # type: ignore[func-returns-value]
+        if isinstance(self.bias, StoredBias):
+            found.append(self.bias.values)
+        return found
 
 
 class MaskReader:
@@ -81,9 +97,10 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
         keep = values > limit
         finite = keep | (values != float("-inf"))
         hidden = ~keep.any(dim=-1) & finite.all(dim=-1)  # (b,h,q): every score drowned in the same number
-        if bool(hidden.any()):
-            even = hidden
-            keep = keep | hidden[..., None]
+        keep = keep | hidden[..., None]
+        if values.dtype == torch.float16:  # kernels add in float32, where its lowest number drowns no score
+            hidden = torch.zeros_like(hidden)
+        even = hidden if bool(hidden.any()) else None
         bias = _bias(values, keep & ~hidden[..., None])
     if causal:
         i, j = torch.arange(grid.q, device=keep.device), torch.arange(grid.k, device=keep.device)
@@ -177,7 +194,8 @@ def is_causal_mask(mask: Mask | None, grid: Grid) -> bool:
     if isinstance(mask, And):
         return is_causal_mask(mask.left, grid) or is_causal_mask(mask.right, grid)
     if isinstance(mask, Causal):
-        return True
+        ahead = 0 if mask.offset is None else mask.offset - max(grid.shift, 0)
+        return bool(torch.as_tensor(ahead).max() <= 0)
     if isinstance(mask, Window):
         return mask.right == 0
     if isinstance(mask, Stored) and grid.q > 1:

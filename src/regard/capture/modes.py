@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch.nn.functional as F
+from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -37,6 +38,8 @@ class Functions(TorchFunctionMode):
 class Operations(TorchDispatchMode):
     """Shows each operation, after it ran, to a session."""
 
+    supports_higher_order_operators = True  # else torch refuses to run them at all
+
     def __init__(self, session: Session):
         super().__init__()
         self._session = session
@@ -48,6 +51,9 @@ class Operations(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):
+            self._session.whole_graph(func)
+            return func(*args, **kwargs)
         result = func(*args, **kwargs)
         self._session.operation(func, args, kwargs, result)
         return result

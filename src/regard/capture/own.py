@@ -30,5 +30,5 @@ def own_attended(call: Call, sums: list[Tensor]) -> Attended:
     try:
         check_pairwise(call.score, Prepared(call.q, call.k, scale))
     except ArgumentError:  # scores that depend on all pairs at once: only the weights can be kept
-        return Attended(grid, weights=weights_of(call))
+        return Attended(grid, k=call.k, weights=weights_of(call))
     return Attended(grid, q=call.q, k=call.k, scale=scale, score=call.score, mask=mask, bias=bias)

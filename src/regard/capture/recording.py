@@ -89,7 +89,7 @@ class Recording(Analysed):
                 for n, one in enumerate(maps)
             ]
         )
-        return records if tokens is None else records.label(tokens, key_tokens)
+        return records if tokens is None and key_tokens is None else records.label(tokens, key_tokens)
 
     # ---- a sequence
 
@@ -167,22 +167,24 @@ class Recording(Analysed):
         """What was left out and why, in words: one sentence for each record that is not whole."""
         return [f"{record.name}: {record.dropped}" for record in self.records if record.dropped]
 
+    @property
+    def unseen(self) -> list[str]:
+        """Modules with a softmax of a product that was not recorded; ``capture(model, modules=...)`` takes them."""
+        return [] if self._session is None else list(self._session.unnamed)
+
     # ---- words
 
-    def label(self, tokens: Sequence[Any], key_tokens: Sequence[Any] | None = None) -> Recording:
+    def label(
+        self, tokens: Sequence[Any] | None = None, key_tokens: Sequence[Any] | None = None
+    ) -> Recording:
         """The same records with labels by hand: words of one sequence, or a list of words for each.
 
         ``tokens`` are put on every axis that has as many tokens; ``key_tokens``, if given, on the keys of cross
         attentions.
         """
         naming = Naming(tokens=as_labels("tokens", tokens), key_tokens=as_labels("key_tokens", key_tokens))
-        labelled = [naming.relabel(record) for record in self.records]
-        if all(new is old for new, old in zip(labelled, self.records, strict=True)):
-            sizes = sorted({record.map.shape[2] for record in self.records})
-            raise ArgumentError(
-                "tokens", f"no map has {len((naming.tokens or [[]])[0])} tokens", f"the maps have {sizes}"
-            )
-        return self._part(labelled)
+        naming.check(self.records)
+        return self._part([naming.relabel(record) for record in self.records])
 
     def words(self, batch: int = 0) -> Recording:
         """The records between words instead of word pieces, for one sequence of the batch.
@@ -246,9 +248,7 @@ class Recording(Analysed):
         """Read records that :meth:`save` wrote."""
         return Recording(load_records(path))
 
-    def save_html(
-        self, path: str | os.PathLike, *, title: str | None = None, images: object = None
-    ) -> None:
+    def save_html(self, path: str | os.PathLike, *, title: str | None = None, images: object = None) -> None:
         """Write a page that shows the records, opens offline, and needs nothing but a browser.
 
         ``images`` are pictures to lay attention over, one for each sequence: files, PIL images or arrays.
@@ -262,12 +262,6 @@ class Recording(Analysed):
         from regard import viewer
 
         return viewer.widget(self._whole(), title=title, images=images, height=height)
-
-    def _whole(self) -> list[Record]:
-        """The records that can be drawn: what was dropped altogether has nothing to draw."""
-        from regard.maps.absent import Absent
-
-        return [record for record in self.records if not isinstance(record.map._source, Absent)]
 
 
 def _check_kind(kind: str) -> None:

@@ -63,8 +63,9 @@ def first_keys(call: Attended, count: int) -> Attended:
 def some_heads(call: Attended, reading: Reading, heads: list[int]) -> tuple[Attended, Reading]:
     """Only these heads of a call and of its mask."""
     grid = call.grid
-    if max(heads) >= grid.h or min(heads) < -grid.h:
-        raise ArgumentError("heads", f"head {max(heads)} was asked for, but there are {grid.h}")
+    for head in heads:
+        if not -grid.h <= head < grid.h:
+            raise ArgumentError("heads", f"head {head} was asked for, but there are {grid.h}")
     at = [n % grid.h for n in heads]
     cut = {
         name: None if x is None else x[:, at]

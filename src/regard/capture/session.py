@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.capture import selection, vision
 from regard.capture.budget import Budget, in_words
-from regard.capture.calls import Attended, read_function, read_operation
+from regard.capture.calls import Attended, read_function, read_operation, refuse_transforms
 from regard.capture.kinds import is_attention, is_cross
 from regard.capture.masks import MaskReader, Reading
 from regard.capture.names import Frame, LayerNumbers
@@ -21,9 +22,13 @@ from regard.capture.own import own_attended
 from regard.capture.strands import Ids, Piece, Strand
 from regard.capture.tokens import ids_in, without_words
 from regard.capture.tracing import SOFTMAXES, Tracer
+from regard.errors import CaptureError
 from regard.kernels.dispatch import Call
 
-__all__ = ["Session"]
+__all__ = ["SESSIONS_OF", "Session"]
+
+SESSIONS_OF: Counter[int] = Counter()
+"""How many captures are active in each thread."""
 
 _FUSED = {
     getattr(torch.ops.aten, name).default
@@ -78,20 +83,26 @@ class Session:
         self._open: dict[tuple[str, int], Strand] = {}
         self._numbers = LayerNumbers(list(self.names.values()))
         self._reader = MaskReader()
+        self._moved = (Reading(), Reading())  # the last reading, and itself on the device of the records
         parameters = (p for module in names for p in module._parameters.values() if p is not None)
         self._tracer = Tracer({p.untyped_storage().data_ptr() for p in parameters})
         self._patches: list[tuple[int, int]] = []
         self._pending: list[Attended] | None = None  # the call of F.scaled_dot_product_attention under way
         self._own: list[Any] | None = None  # what torch's kernel returned inside a call of ours
-        self._counted: set[int] = set()  # biases that the budget knows
+        self._counted: set[int] = set()  # masks and biases that the budget knows
+        self.layers_seen: set[int] = set()
 
     # ---- which module is running
 
     def enter(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         """A module begins."""
         if threading.get_ident() != self._thread:
-            self.elsewhere = True
+            repeated = (
+                torch._C._current_graph_task_id() != -1
+            )  # for the gradient, which may be taken anywhere
+            self.elsewhere |= not repeated and threading.get_ident() not in SESSIONS_OF
             return
+        refuse_transforms(*args, *kwargs.values())
         if not self._stack:
             self.steps += 1
             self._patches = []
@@ -107,6 +118,7 @@ class Session:
         self._patches = vision.patches_after(module, result, self._patches)
         inside = self._pieces[frame.first :]
         if inside:
+            self._tracer.forget()  # what it holds is as large as the weights
             found = ids_in(frame.name, frame.arguments)
             self.ids.extend(found)
             for piece in inside:
@@ -144,6 +156,8 @@ class Session:
         if self._own is None and self._watching():
             try:
                 call = read_function(*args, **kwargs)
+            except CaptureError:
+                raise
             except (TypeError, RuntimeError, AttributeError, IndexError):
                 call = None  # arguments that torch refuses: its own error is the one to see
         if call is None:
@@ -187,6 +201,14 @@ class Session:
             else:
                 self._tracer.saw(func, args, kwargs, result)
 
+    def whole_graph(self, func: Any) -> None:
+        """An operation that is a graph of its own, with a function of the user's inside."""
+        if "flex_attention" in func.name() and self._watching():
+            raise CaptureError(
+                f"{self._attention().name}: flex_attention cannot be recorded, its score is a function of its own: "
+                "use F.scaled_dot_product_attention (attn_implementation='sdpa')"
+            )
+
     def _fused(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         given = result if func is _GIVES_LSE else ()
         if self._pending is not None:
@@ -216,18 +238,25 @@ class Session:
         self.calls += 1
         frame = self._attention()
         layer, again = self._numbers.call(frame.name, self.steps)
+        if layer is not None:
+            self.layers_seen.add(layer)
         if self.layers is not None and layer not in self.layers:
             return
         cross = is_cross(frame.module, frame.name, frame.arguments)
         with torch.no_grad():
+            heads = call.grid.h
             call, reading = self._read(call, cross)
             key = (frame.name, again)
             strand = self._open.get(key)
-            if strand is not None and strand.goes_on_lost(call):
+            lost = strand and strand.goes_on_lost(call, self.steps, self.steps in self.continued)
+            if lost:
+                if lost == "grows":
+                    self.continued.add(self.steps)
                 return
             how = None if strand is None else strand.continuation(call, self.steps)
             if strand is None or how is None:
-                strand = Strand(frame, layer, cross, call)
+                strand = Strand(frame, layer, cross, call, self.device)
+                strand.heads = None if self.heads is None else tuple(n % heads for n in self.heads)
                 strand.windows = vision.windows_of(self._stack, call.grid)
                 self.strands.append(strand)
                 self._open[key] = strand
@@ -251,19 +280,16 @@ class Session:
 
     def _keep(self, strand: Strand, call: Attended, reading: Reading, how: str | None) -> None:
         piece = Piece(order=self.calls, step=self.steps, grid=call.grid, patches=list(self._patches))
-        if not self.budget.take(strand.cost(call, how) + self._size_of_bias(reading)):
+        shared = {x.data_ptr(): x.nbytes for x in reading.tensors() if x.data_ptr() not in self._counted}
+        if not self.budget.take(strand.cost(call, how) + sum(shared.values())):
             strand.drop(piece, f"past the memory budget of {in_words(self.budget.limit)}")
             return
-        strand.add(piece, call, reading, how, self.device)
+        self._counted |= set(shared)
+        if reading is not self._moved[0]:
+            self._moved = (reading, reading.on(self.device))  # once for the layers that share it
+        strand.add(piece, call, self._moved[1], how, self.device)
         self._pieces.append(piece)
         if piece.grew:
             self.continued.add(self.steps)
         if how == "reordered":
             self.reordered.add(self.steps)
-
-    def _size_of_bias(self, reading: Reading) -> int:
-        values = getattr(reading.bias, "values", None)
-        if not isinstance(values, Tensor) or values.data_ptr() in self._counted:
-            return 0
-        self._counted.add(values.data_ptr())
-        return values.nbytes

@@ -34,7 +34,7 @@ class Beams:
 def stitched(strand: Strand, run: list[Piece], beams: Beams | None = None) -> Source:
     """One source of the pieces of a run."""
     if run[0].weights is not None:
-        return Stored(_stored(run))
+        return Stored(_stored(run, beams))
     if len(run) == 1 and beams is None:
         return _single(strand, run[0])
     k = _keys(strand, run, beams)
@@ -59,13 +59,19 @@ def _single(strand: Strand, piece: Piece) -> Source:
     return Recomputed(ready, piece.grid, piece.mask, piece.bias, piece.lse, strand.score)
 
 
-def _stored(run: list[Piece]) -> Tensor:
-    if len(run) == 1:
+def _stored(run: list[Piece], beams: Beams | None) -> Tensor:
+    if len(run) == 1 and beams is None:
         assert run[0].weights is not None
         return run[0].weights
-    width = max(piece.grid.k for piece in run)
-    rows = [torch.nn.functional.pad(p.weights, (0, width - p.grid.k)) for p in run if p.weights is not None]
-    return torch.cat(rows, dim=2)  # (b,h,q,k)
+    width = _width(run)
+    rows = []
+    for n, piece in enumerate(run):
+        part = _rows(piece.weights, beams, n)  # (b,h,q,k)
+        part = torch.nn.functional.pad(part, (piece.first, width - piece.first - piece.grid.k))
+        if beams is not None:
+            part[beams.ended(n).to(part.device)] = 0.0
+        rows.append(part)
+    return torch.cat(rows, dim=2)
 
 
 def _keys(strand: Strand, run: list[Piece], beams: Beams | None) -> Tensor:
@@ -93,19 +99,25 @@ def _keep(run: list[Piece], grid: Grid, beams: Beams | None) -> Tensor:
     ]  # (b or 1,h or 1,q or 1,k)
     b = grid.b if beams is not None else max([1, *(p.shape[0] for p in parts if p is not None)])
     h = max([1, *(p.shape[1] for p in parts if p is not None)])
-    keep = torch.zeros(b, h, grid.q, grid.k, dtype=torch.bool)
+    device = _device_of(run)
+    keep = torch.zeros(b, h, grid.q, grid.k, dtype=torch.bool, device=device)
     row = 0
     for n, (piece, part) in enumerate(zip(run, parts, strict=True)):
         rows, cols = slice(row, row + piece.grid.q), slice(piece.first, piece.first + piece.grid.k)
         if part is not None:
-            part = part.cpu()
+            part = part.to(device)
             keep[:, :, rows, cols] = part if beams is None or part.shape[0] == 1 else _rows(part, beams, n)
         else:
             keep[:, :, rows, cols] = True
         if beams is not None:
-            keep[beams.ended(n), :, rows] = False
+            keep[beams.ended(n).to(device), :, rows] = False
         row = rows.stop
     return keep
+
+
+def _device_of(run: list[Piece]) -> torch.device:
+    assert run[0].q is not None
+    return run[0].q.device
 
 
 def _bias(run: list[Piece], grid: Grid, beams: Beams | None) -> Bias | None:
@@ -113,18 +125,17 @@ def _bias(run: list[Piece], grid: Grid, beams: Beams | None) -> Bias | None:
     if all(piece.bias is None for piece in run):
         return None
     parts = [
-        None if piece.bias is None else dense_bias(piece.bias, piece.grid, torch.device("cpu"))
-        for piece in run
+        None if piece.bias is None else dense_bias(piece.bias, piece.grid, _device_of(run)) for piece in run
     ]
     b = grid.b if beams is not None else max(p.shape[0] for p in parts if p is not None)
     h = max(p.shape[1] for p in parts if p is not None)
     like = next(p for p in parts if p is not None)
-    values = torch.zeros(b, h, grid.q, grid.k, dtype=like.dtype)
+    values = torch.zeros(b, h, grid.q, grid.k, dtype=like.dtype, device=_device_of(run))
     row = 0
     for n, (piece, part) in enumerate(zip(run, parts, strict=True)):
         rows, cols = slice(row, row + piece.grid.q), slice(piece.first, piece.first + piece.grid.k)
         if part is not None:
-            part = part.cpu()
+            part = part.to(values.device)
             values[:, :, rows, cols] = part if beams is None or part.shape[0] == 1 else _rows(part, beams, n)
         row = rows.stop
     return StoredBias(values)

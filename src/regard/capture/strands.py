@@ -62,16 +62,21 @@ class Piece:
 class Strand:
     """The pieces of one module, on one set of keys."""
 
-    def __init__(self, frame: Frame, layer: int | None, cross: bool | None, call: Attended):
+    def __init__(
+        self, frame: Frame, layer: int | None, cross: bool | None, call: Attended, device: Any = None
+    ):
         self.name, self.module, self.layer, self.cross = frame.name, frame.module, layer, cross
         self.scale, self.score = call.scale, call.score
-        self.v = None if call.v is None else call.v.detach().clone()
+        self.v = None if call.v is None else _copy(call.v, device)
         self.pieces: list[Piece] = []
         self.count = 0  # keys
         self.reordered = False
         self.dropped: str | None = None
         self.lost = 0  # rows that came after the memory ran out
+        self._last = call.grid  # of the latest call, kept or not
+        self._step = -1  # in which it was made
         self.refused: Piece | None = None  # the first call that was not kept
+        self.heads: tuple[int, ...] | None = None  # which were asked for
         self.windows: tuple[tuple[int, int], int, int] | None = None  # a picture's sides, window and shift
         self._keys: Tensor | None = None  # (b,g,room,d)
 
@@ -80,22 +85,18 @@ class Strand:
         """All keys, ``(b,g,k,d)``."""
         return None if self._keys is None else self._keys[:, :, : self.count]
 
-    @property
-    def has_products(self) -> bool:
-        return self._keys is not None
-
     # ---- does a call go on from here?
 
     def continuation(self, call: Attended, step: int) -> str | None:
         """How a call goes on from this strand: "grows", "again" (the same keys), "reordered", or not at all."""
+        if self.dropped:
+            return None
         last = self.pieces[-1]
-        (b, h, q, k), old = call.grid, k_minus_q(call.grid)
-        if step == last.step or self.dropped or (b, h) != last.grid[:2]:
+        (b, h, _, k), old = call.grid, k_minus_q(call.grid)
+        if step == last.step or (b, h) != last.grid[:2]:
             return None
-        if call.k is None:  # weights only: the sizes have to do
-            return "grows" if self._keys is None and q < k and old == self.count else None
-        if self._keys is None or not self._alike(call):
-            return None
+        if call.k is None or self._keys is None or not self._alike(call):
+            return None  # without keys nothing shows that one call goes on from another
         if 0 < old <= self.count and self._holds(call.k[:, :, :old], self.count - old):
             return "grows"
         if k == self.count and self._holds(call.k, 0):
@@ -112,6 +113,7 @@ class Strand:
             self._keys.shape[3],
         )
         same = same and call.k.dtype == self._keys.dtype and call.scale == self.scale
+        same = same and (call.weights is None) == (self.pieces[-1].weights is None)
         if not same or call.score is not self.score or (call.v is None) != (self.v is None):
             return False
         return call.v is None or self.v is None or torch.equal(call.v.to(self.v.device), self.v)
@@ -127,44 +129,65 @@ class Strand:
         k = k.to(keys.device)
         return all(any(torch.equal(row, held) for held in keys) for row in k)
 
-    def goes_on_lost(self, call: Attended) -> bool:
-        """Whether a call would go on from what was dropped; its rows are counted then."""
-        if self.dropped is None or call.grid.q >= call.grid.k:
-            return False
+    def goes_on_lost(self, call: Attended, step: int, growing: bool) -> str | None:
+        """How a call goes on from what was dropped, by its sizes: "grows", "again" or not; its rows are counted then.
+
+        ``growing`` says that this is a step of ``generate()``: only there are the same keys looked at again.
+        """
+        if self.dropped is None or step != self._step + 1 or call.grid[:2] != self._last[:2]:
+            return None
+        grows = call.grid.q < call.grid.k and k_minus_q(call.grid) == self._last.k
+        if not grows and not (growing and call.grid.k == self._last.k):
+            return None
+        self._last, self._step = call.grid, step
         self.lost += call.grid.q
-        return True
+        return "grows" if grows else "again"
 
     # ---- adding
 
     def drop(self, piece: Piece, why: str) -> None:
         """Keep nothing of a call but its size and the reason."""
         self.lost += piece.grid.q
+        self._last, self._step = piece.grid, piece.step
         self.dropped = why
         self.refused = self.refused or piece
 
     def cost(self, call: Attended, how: str | None) -> int:
         """Bytes that a call will take."""
-        if call.q is None or call.k is None:
-            return 0 if call.weights is None else call.weights.nbytes
-        new = {None: call.grid.k, "again": 0}.get(how, call.grid.q)
+        rows = 0 if call.weights is None else call.weights.nbytes
+        if call.q is not None:
+            sums = call.grid.b * call.grid.h * call.grid.q * wide_dtype(call.q.dtype).itemsize
+            rows = call.q.nbytes + sums
+        return rows + self._cost_of_keys(call, how)
+
+    def _cost_of_keys(self, call: Attended, how: str | None) -> int:
+        if call.k is None or how == "again":
+            return 0
+        if how is None:
+            return call.k.nbytes
         each = call.k.nbytes // max(call.grid.k, 1)
-        rows = call.grid.b * call.grid.h * call.grid.q
-        copies = 2 if self.reordered or how == "reordered" else 1
-        return call.q.nbytes + copies * new * each + rows * wide_dtype(call.q.dtype).itemsize
+        need, room = self.count + call.grid.q, 0 if self._keys is None else self._keys.shape[2]
+        more = 0 if need <= room else _with_room(need) - room
+        if how == "reordered" and not self.reordered:
+            more += self.count  # every piece gets its own keys
+        return (more + (call.grid.q if self.reordered or how == "reordered" else 0)) * each
 
     def add(self, piece: Piece, call: Attended, reading: Reading, how: str | None, device: Any) -> None:
         """Keep a call; its tensors are copied, so that what happens to them later does not show."""
         piece.mask, piece.bias, piece.grew = reading.mask, reading.bias, how in ("grows", "reordered")
-        if call.q is None or call.k is None:
-            assert call.weights is not None
+        if call.weights is not None:
             piece.weights = _copy(call.weights, device)
-            self.count = call.grid.k
         else:
+            assert call.q is not None
             piece.q = _copy(call.q, device)
             piece.lse = None if call.lse is None else _copy(call.lse, device)
             _even_rows(piece, reading)
+        if call.k is None:
+            self.count = call.grid.k
+        else:
             self._add_keys(piece, call.k, how, device)
         self.pieces.append(piece)
+        self._last, self._step = piece.grid, piece.step
 
     def _add_keys(self, piece: Piece, k: Tensor, how: str | None, device: Any) -> None:
         if how == "again":
@@ -200,11 +223,16 @@ class Strand:
         need = self.count + new.shape[2]
         if need > self._keys.shape[2]:
             b, g, _, d = self._keys.shape
-            room = self._keys.new_empty(b, g, need + need // 2, d)
+            room = self._keys.new_empty(b, g, _with_room(need), d)
             room[:, :, : self.count] = self._keys[:, :, : self.count]
             self._keys = room
         self._keys[:, :, self.count : need] = new
         self.count = need
+
+
+def _with_room(count: int) -> int:
+    """For how many keys there is to be room, so that not every step copies them all."""
+    return count + count // 2
 
 
 def k_minus_q(grid: Grid) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ __all__ = [
     "as_labels",
     "as_numbers",
     "as_speller",
+    "as_text",
     "fitting",
     "ids_in",
     "key_ids",
@@ -32,6 +35,12 @@ __all__ = [
 Speller = Callable[[list[int]], list[str]]
 Labels = list[list[str]]
 
+_MARKS = {
+    ord(" "): "\u0120",
+    ord("\n"): "\u010a",
+    ord("\t"): "\u0109",
+    ord("\r"): "\u010d",
+}  # GPT-2's own letters
 _NOT_TOKENS = re.compile(r"mask|position|type|label|segment|length|cache|size|index|bbox", re.IGNORECASE)
 _NOT_WORDS = ("pixel_values", "input_features", "input_values")
 _TARGET = re.compile(r"decoder|tgt|target", re.IGNORECASE)
@@ -48,9 +57,11 @@ def as_speller(tokenizer: object) -> Speller:
     for method in ("convert_ids_to_tokens", "pieces"):
         if hasattr(tokenizer, method):
             spell = getattr(tokenizer, method)
-            return lambda ids: [str(word) for word in spell(ids)]
+            read = as_text if _spells_bytes(tokenizer) else list
+            return lambda ids: read([str(word) for word in spell(ids)])
     if hasattr(tokenizer, "id_to_token"):
-        return lambda ids: [str(tokenizer.id_to_token(n)) for n in ids]  # type: ignore[attr-defined]
+        read = as_text if _spells_bytes(tokenizer) else list
+        return lambda ids: read([str(tokenizer.id_to_token(n)) for n in ids])  # type: ignore[attr-defined]
     if callable(tokenizer):
         return lambda ids: [str(word) for word in tokenizer(ids)]  # type: ignore[operator]
     raise DtypeError(
@@ -58,6 +69,45 @@ def as_speller(tokenizer: object) -> Speller:
         f"expected a tokenizer or a callable, got {type(tokenizer).__name__}",
         "it must have convert_ids_to_tokens, pieces or id_to_token, or map a list of ids to a list of words",
     )
+
+
+def _spells_bytes(tokenizer: Any) -> bool:
+    """Whether a tokenizer writes each byte as a letter, as those of GPT-2, Llama 3 and Qwen do."""
+    join = getattr(tokenizer, "convert_tokens_to_string", None)
+    join = join or getattr(getattr(tokenizer, "decoder", None), "decode", None)
+    try:
+        return join is not None and join(["\u00e4\u00bd\u0142"]) == "\u4f60"
+    except Exception:  # a tokenizer of another kind, which knows no such piece
+        return False
+
+
+@functools.cache
+def _bytes_of_letters() -> dict[str, int]:
+    """GPT-2's alphabet: printable bytes stand for themselves, the others for letters from 256 on."""
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+def as_text(pieces: list[str]) -> list[str]:
+    """Pieces of a byte-level tokenizer as text; spaces keep their mark, part of a character is U+FFFD.
+
+    A character that stands in several pieces is shown with the last of them.
+
+    >>> as_text(["\u00e4\u00bd\u0142", "\u0120caf\u00c3\u00a9", "\u00e4\u00bd", "\u0142"])
+    ['\u4f60', '\u0120caf\u00e9', '\ufffd', '\u4f60']
+    """
+    letters = _bytes_of_letters()
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    found = []
+    for piece in pieces:
+        if any(letter not in letters for letter in piece):  # a special token, which is text already
+            decoder.reset()
+            found.append(piece)
+            continue
+        text = decoder.decode(bytes(letters[letter] for letter in piece))
+        found.append(text.translate(_MARKS) or "\ufffd")
+    return found
 
 
 def as_numbers(ids: list[int]) -> list[str]:

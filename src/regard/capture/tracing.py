@@ -34,10 +34,16 @@ class Product:
     scale: float = 1.0
     added: tuple[Tensor, ...] = field(default=())  # each broadcasts to the scores
     exact: bool = True  # False once something was done to the scores that cannot be followed
+    home: int = 0  # the storage of the scores: writing to any part of it changes them
 
     @property
     def sides(self) -> tuple[int, int]:
         return self.q.shape[-2], self.k.shape[-1]
+
+    def stands_in(self, storages: set[int]) -> bool:
+        """Whether the scores, or what they are made of, have numbers in one of these storages."""
+        parts = (self.q, self.k, *self.added)
+        return self.home in storages or any(x.untyped_storage().data_ptr() in storages for x in parts)
 
 
 class Tracer:
@@ -56,14 +62,24 @@ class Tracer:
         found = None
         if id(func) in _PRODUCTS:
             found = self._product(func, args, kwargs)
-        elif self._known and isinstance(result, Tensor):
+        elif self._known:
             step = _STEPS.get(id(func))
             found = None if step is None else step(self, args, kwargs)
-            found = found or self._descendant(args, result)
+            if func._schema.is_mutable:
+                self._distrust(_storages_written(func, args, kwargs))
+            if found is None and isinstance(result, Tensor):
+                found = self._descendant(args, result)
         if found is not None:
-            self._known[result.data_ptr()] = found
+            home = result.untyped_storage().data_ptr()
+            self._known[result.data_ptr()] = replace(found, home=home)
         elif self._known and isinstance(result, Tensor) and _is_new(func, args, result):
             self.lose(result)  # an address that is used again
+
+    def _distrust(self, storages: set[int]) -> None:
+        """Something was written there, perhaps to a few of the scores only."""
+        for address, known in self._known.items():
+            if known.exact and known.stands_in(storages):
+                self._known[address] = replace(known, exact=False)
 
     def lose(self, x: Tensor) -> None:
         """From now on, these numbers are no scores."""
@@ -109,10 +125,19 @@ class Tracer:
         product = self.of(scores) if axis % scores.ndim == scores.ndim - 1 else None
         grid = _grid(flat, product, heads)
         whole = Attended(grid, weights=flat.reshape(grid))
-        if product is None or not product.exact:
+        if product is None:
             return whole
-        call = _as_call(product, scores, grid)
-        return call if call is not None and _agrees(call, whole) else whole
+        call = _as_call(product, scores, grid) if product.exact else None
+        if call is not None and _agrees(call, whole):
+            return call
+        return replace(whole, k=_keys(product, grid))  # they tell which step of generate() goes on from which
+
+
+def _storages_written(func: Any, args: tuple, kwargs: dict[str, Any]) -> set[int]:
+    """The storages that an operation has changed, out of its schema."""
+    given = {a.name: x for a, x in zip(func._schema.arguments, args, strict=False)} | kwargs
+    written = [given.get(a.name) for a in func._schema.arguments if a.alias_info and a.alias_info.is_write]
+    return {x.untyped_storage().data_ptr() for x in written if isinstance(x, Tensor)}
 
 
 def _area(product: Product) -> int:
@@ -150,8 +175,11 @@ def _as_call(product: Product, scores: Tensor, grid: Grid) -> Attended | None:
             return None
         added = four if added is None else added + four
     q = product.q.reshape(grid.b, grid.h, grid.q, -1)
-    k = product.k.transpose(1, 2).reshape(grid.b, grid.h, grid.k, -1)
-    return Attended(grid, q=q, k=k, scale=product.scale, attn_mask=added)
+    return Attended(grid, q=q, k=_keys(product, grid), scale=product.scale, attn_mask=added)
+
+
+def _keys(product: Product, grid: Grid) -> Tensor:
+    return product.k.transpose(1, 2).reshape(grid.b, grid.h, grid.k, -1)
 
 
 def _on_four_axes(part: Tensor, scores: Tensor, grid: Grid) -> Tensor | None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from regard.errors import CaptureError, DtypeError
+from regard.errors import ArgumentError, CaptureError, DtypeError
 from regard.shapes import axes
 
 if TYPE_CHECKING:
     from regard.capture.session import Session
 
-__all__ = ["check_model", "nothing_found", "ran_elsewhere"]
+__all__ = ["check_layers", "check_model", "nothing_found", "partly_found", "ran_elsewhere"]
 
 _UNSEEN = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
 
@@ -42,6 +42,24 @@ def ran_elsewhere() -> CaptureError:
 def nothing_found(model: nn.Module, session: Session) -> CaptureError:
     """The error for a capture without a record."""
     return CaptureError(f"no attention was found in {type(model).__name__}: {_reason(model, session)}")
+
+
+def check_layers(session: Session) -> None:
+    """Refuse layers that the model does not have."""
+    wanted = session.layers if isinstance(session.layers, set) else set()
+    missing = sorted(wanted - session.layers_seen)
+    if missing:
+        told = f"layer {missing[0]} was asked for, but seen were {sorted(session.layers_seen)}"
+        raise ArgumentError("layers", told)
+
+
+def partly_found(session: Session) -> str:
+    """The warning for a capture that has records, but not of all that looks like attention."""
+    names = ", ".join(repr(name) for name in session.unnamed)
+    return (
+        f"not recorded: a softmax of a product in {names}; if that is attention, use "
+        f"capture(model, modules={list(session.unnamed)})"
+    )
 
 
 def _reason(model: nn.Module, session: Session) -> str:

@@ -40,8 +40,10 @@ def verify(capture: Capture, args: tuple, kwargs: dict[str, Any]) -> Verified:
         watched = list(_tensors(model(*args, **kwargs)))
     if [x.shape for x in plain] != [x.shape for x in watched]:
         raise CaptureError("the captured run gave outputs of other shapes than the plain one")
+    if not plain:
+        raise CaptureError("the model returned no tensor, so there is nothing to compare")
     differences = [_difference(x, y) for x, y in zip(plain, watched, strict=True)]
-    equal = all(torch.equal(x, y) for x, y in zip(plain, watched, strict=True) if not _has_nan(x))
+    equal = all(_same_bits(x, y) for x, y in zip(plain, watched, strict=True))
     maps = [record.map for record in seen if not isinstance(record.map._source, Absent)]
     row_error = max((_row_error(found) for found in maps), default=0.0)
     return Verified(len(plain), max(differences, default=0.0), equal, len(maps), row_error)
@@ -78,12 +80,16 @@ def _difference(one: Tensor, other: Tensor) -> float:
     if not one.numel():
         return 0.0
     gap = (one.double() - other.double()).abs() if not one.is_complex() else (one - other).abs()
-    both_nan = one.isnan() & other.isnan()
-    return float(gap.masked_fill(both_nan | (one == other), 0.0).max())
+    gap = gap.masked_fill(one.isnan() != other.isnan(), float("inf"))
+    return float(gap.masked_fill(_alike(one, other), 0.0).max())
 
 
-def _has_nan(x: Tensor) -> bool:
-    return bool(x.isnan().any())
+def _alike(one: Tensor, other: Tensor) -> Tensor:
+    return (one == other) | (one.isnan() & other.isnan())
+
+
+def _same_bits(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and bool(_alike(one, other).all())
 
 
 def _row_error(found: Any) -> float:

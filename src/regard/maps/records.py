@@ -35,6 +35,7 @@ class Record:
     query_extra: int = 0
     key_extra: int = 0
     dropped: str | None = None  # what was left out and why, in words
+    heads: tuple[int, ...] | None = None  # which heads of the model the map holds, in its order; None for all
 
     @property
     def tokens(self) -> list[list[str]] | None:
