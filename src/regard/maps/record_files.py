@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -19,7 +21,8 @@ from regard.maps.storage import MISFITS, read_file, source_from_spec, spec_of_so
 
 __all__ = ["load_records", "save_records"]
 
-FORMAT = "regard.records/1"
+FORMAT = "regard.records/2"
+_WITHOUT_DIGEST = "regard.records/1"  # what was written before files could be told from altered ones
 _GRIDS = ("query_grid", "key_grid")
 
 
@@ -34,16 +37,29 @@ def save_records(
     named: dict[tuple, str] = {}
     specs = [_spec(n, record, as_weights, tensors, named) for n, record in enumerate(records)]
     header = {"format": FORMAT, "records": json.dumps({"title": title, "records": specs})}
+    header["digest"] = _digest(header, tensors)
     write_atomically(path, lambda part: save_file(tensors, part, metadata=header))
 
 
 def load_records(path: str | os.PathLike) -> list[Record]:
     """Read the records that :func:`save_records` wrote; a file that was altered is an error that says so."""
-    header, tensors = read_file(path, FORMAT, "a file of records")
+    header, tensors = read_file(path, FORMAT, "a file of records", older=_WITHOUT_DIGEST)
+    sealed = header["format"] == FORMAT or "digest" in header
+    if sealed and header.get("digest") != _digest(header, tensors):
+        raise FileError(f"path: {path} was altered after it was written: its digest does not fit its content")
     try:
         return [_record(spec, tensors) for spec in json.loads(header["records"])["records"]]
     except MISFITS as error:
         raise FileError(f"path: the header of {path} does not fit its tensors: {error}") from error
+
+
+def _digest(header: dict[str, str], tensors: dict[str, Tensor]) -> str:
+    """A fingerprint of everything that a file says."""
+    found = hashlib.sha256((header["format"] + header.get("records", "")).encode("utf-8"))
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def _spec(
@@ -63,7 +79,7 @@ def _spec(
         names[name] = named[same]
     told = {
         field: getattr(record, field)
-        for field in ("name", "layer", "kind", "query_tokens", "key_tokens", *_GRIDS, "query_extra")
+        for field in ("name", "layer", "kind", "query_tokens", "key_tokens", *_GRIDS, "query_extra", "heads")
     }
     return told | {
         "key_extra": record.key_extra,
@@ -99,6 +115,7 @@ def _record(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Record:
         query_extra=int(spec["query_extra"]),
         key_extra=int(spec["key_extra"]),
         dropped=None if spec["dropped"] is None else _text(spec["dropped"]),
+        heads=_heads(spec.get("heads"), source.grid.h),
     )
 
 
@@ -106,6 +123,15 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"expected a text, got {value!r}")
     return value
+
+
+def _heads(value: Any, count: int) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    heads = tuple(int(n) for n in value)
+    if len(heads) != count:
+        raise ValueError(f"numbers for {count} heads were expected, got {len(heads)}")
+    return heads
 
 
 def _labels(value: Any, batch: int, count: int) -> list[list[str]] | None:

@@ -61,7 +61,7 @@ def read_file(
         raise FileError(f"path: no file {path}") from error
     except (SafetensorError, OSError, ValueError) as error:
         raise FileError(f"path: {path} is not a readable map: {error}") from error
-    if header.get("format") != expected:
+    if header.get("format") not in (expected, older or expected):
         raise FileError(
             f"path: {path} is not {what}: expected format {expected!r}, got {header.get('format')!r}"
         )
@@ -84,7 +84,7 @@ def bytes_held(source: Source) -> int:
         mask_spec(source.mask, held)
     if source.bias is not None:
         held |= {f"bias {n}": x for n, x in enumerate(_bias_tensors(source.bias))}
-    parts = [source.ready.q, source.ready.k, source.ready.v, source._lse, *held.values()]
+    parts = [source.ready.q, source.ready.k, source.ready.v, source._lse, source._fine, *held.values()]
     return sum(x.nbytes for x in parts if x is not None)
 
 
