@@ -200,3 +200,68 @@ def test_links_of_two_directions():
 def test_errors(call, kind, part):
     with pytest.raises(kind, match=part):
         call()
+
+
+# ---- records that do not belong together, and maps that are long
+
+
+def record(weights, name="layers.0", layer=0, kind="self", **more):
+    found = AttentionMap.from_weights(torch.as_tensor(weights))
+    return Record(name=name, layer=layer, kind=kind, map=found, **more)
+
+
+@pytest.mark.parametrize("through", [rollout, flow])
+def test_what_is_no_stack_of_layers_is_refused(through):
+    weights = self_attention(3)
+    one, other = record(weights), record(weights, "layers.1", 1)
+    assert through([one, other]).shape == (2, 3, 3)
+    with pytest.raises(ArgumentError, match="got causal and self"):
+        through([one, record(weights, "decoder.0", 0, "causal")])
+    with pytest.raises(ArgumentError, match="got cross"):
+        through([record(weights, kind="cross")])
+    with pytest.raises(
+        ArgumentError, match="2 records are of layers.0 in layer 0: the model ran more than once"
+    ):
+        through([one, other, one])
+
+
+def test_the_network_is_built_once(monkeypatch):
+    from regard.analysis import flow as module
+
+    built = []
+    network = sys.modules["regard.analysis.flow"]._Network
+    monkeypatch.setattr(
+        sys.modules["regard.analysis.flow"], "_Network", lambda pipes: built.append(1) or network(pipes)
+    )
+    weights = self_attention(3)
+    assert module([weights, weights]).shape == (2, 3, 3)
+    assert len(built) == 2  # one for each sequence
+
+
+def test_tables_name_layers_and_heads_as_the_model_does():
+    rows = head_table([record(self_attention(3, h=2), "layers.4", 4, heads=(1, 7))])
+    rows = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+    assert [(row["layer"], row["head"]) for row in rows] == [(4, 1), (4, 7)]
+    link = top_links([record(np.eye(2)[None, None], layer=4, heads=(7,))], 1)[0]
+    assert (link.layer, link.head) == (4, 7)
+
+
+def test_more_weights_than_an_index_may_ask_for(monkeypatch, seen):
+    from regard.maps import attention_map
+
+    found, _ = seen
+    far, mass = distance(found), sink_mass(found)
+    monkeypatch.setattr(attention_map, "_MAX_INDEXED", 64 * K)  # one block of rows of one head
+    np.testing.assert_array_equal(distance(found), far)
+    np.testing.assert_array_equal(sink_mass(found), mass)
+
+
+def test_alignments_of_records_and_maps():
+    from regard.analysis import alignment_links
+
+    weights = np.stack([np.eye(3), np.eye(3)[::-1]])[:, None]  # (b,h,q,k)
+    for given in (record(weights.copy()), AttentionMap.from_weights(weights.copy()), weights):
+        assert alignment_links(given) == {(0, 0), (1, 1), (2, 2)}
+        assert alignment_links(given, batch=1) == {(2, 0), (1, 1), (0, 2)}
+    with pytest.raises(ArgumentError, match="batch: expected one of 2 sequences, got 2"):
+        alignment_links(weights, batch=2)

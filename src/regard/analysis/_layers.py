@@ -8,7 +8,7 @@ from typing import Any
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import AttentionMap
 
-__all__ = ["as_map", "as_maps", "names_of", "same_grid"]
+__all__ = ["as_map", "as_maps", "heads_of", "layer_of", "names_of", "same_grid"]
 
 
 def as_map(argument: str, value: Any) -> AttentionMap:
@@ -39,6 +39,18 @@ def as_maps(argument: str, layers: Any) -> list[AttentionMap]:
             raise ArgumentError(argument, "there are no layers in it")
         return found
     return [as_map(argument, layers)]
+
+
+def layer_of(value: Any, place: int) -> int:
+    """The layer of the model that a record is of; of anything else, its place among those given."""
+    layer = getattr(value, "layer", None)
+    return place if layer is None else layer
+
+
+def heads_of(value: Any, count: int) -> Sequence[int]:
+    """The numbers that the heads have in the model: a record may hold some of them only."""
+    heads = getattr(value, "heads", None)
+    return range(count) if heads is None else heads
 
 
 def names_of(layers: Any, count: int) -> list[str]:

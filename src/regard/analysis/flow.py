@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,9 +52,10 @@ def flow(layers: Any, queries: Iterable[int] | None = None, *, residual: float =
     out = np.zeros((b, len(chosen), n))
     for batch in range(b):
         pipes = [layer[batch] for layer in reversed(mixed)]  # from the output down to the input
+        network = _Network(pipes)
         for place, query in enumerate(chosen):
             for key in range(n):
-                out[batch, place, key] = _Network(pipes).largest_flow(query, key)
+                out[batch, place, key] = network.largest_flow(query, key)
     return out
 
 
@@ -63,6 +64,7 @@ def _mixed(layers: Any, residual: float) -> list[np.ndarray]:
     if not 0 <= residual < 1:
         raise ArgumentError("residual", f"expected a share from 0 to below 1, got {residual}")
     maps = as_maps("layers", layers)
+    _check_one_stack(layers)
     _, q, k = same_grid("layers", maps)
     if q != k:
         raise ShapeError(
@@ -76,6 +78,20 @@ def _mixed(layers: Any, residual: float) -> list[np.ndarray]:
     return found
 
 
+def _check_one_stack(layers: Any) -> None:
+    """Refuse records that are not one layer on top of another: multiplied, they would mean nothing."""
+    records = [one for one in (layers if isinstance(layers, Sequence) else [layers]) if hasattr(one, "kind")]
+    kinds = sorted({one.kind for one in records})
+    if "cross" in kinds or len(kinds) > 1:
+        told = f"expected the self-attention of one stack of layers, got {' and '.join(kinds)}"
+        raise ArgumentError("layers", told, 'take one kind, such as seen.by(kind="self")')
+    calls = Counter((one.name, one.layer) for one in records)
+    for (name, layer), count in calls.items():
+        if count > 1:
+            told = f"{count} records are of {name} in layer {layer}: the model ran more than once"
+            raise ArgumentError("layers", told, "take the records of one run, such as seen[:6]")
+
+
 class _Network:
     """Tokens of all levels as nodes, weights as pipes; flow by shortest augmenting paths in phases (Dinic)."""
 
@@ -83,7 +99,8 @@ class _Network:
         self.tokens = len(pipes[0])
         levels = len(pipes) + 1
         self.ends: list[int] = []  # pipe 2i leads there, pipe 2i+1 is its way back
-        self.room: list[float] = []
+        self.room: list[float] = []  # left in this search for a flow
+        self.width: list[float] = []
         self.leaving: list[list[int]] = [[] for _ in range(levels * self.tokens)]
         for level, weights in enumerate(pipes):
             for i, j in zip(*np.nonzero(weights > SMALLEST), strict=True):
@@ -94,10 +111,11 @@ class _Network:
         self.leaving[start].append(len(self.ends))
         self.leaving[end].append(len(self.ends) + 1)
         self.ends += [end, start]
-        self.room += [width, 0.0]
+        self.width += [width, 0.0]
 
     def largest_flow(self, query: int, key: int) -> float:
         """From an output token (level 0) to an input token (the last level)."""
+        self.room = list(self.width)
         sink = len(self.leaving) - self.tokens + key
         total = 0.0
         while (depth := self._depths(query, sink)) is not None:

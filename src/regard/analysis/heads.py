@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.analysis._layers import as_map, as_maps, names_of, same_grid
+from regard.analysis._layers import as_map, as_maps, heads_of, layer_of, names_of, same_grid
 from regard.errors import ArgumentError
 from regard.maps import AttentionMap
 
@@ -35,7 +35,7 @@ class Link:
     """One large weight: which query looked at which key, in which sequence, layer and head."""
 
     weight: float
-    layer: int  # among those that were looked through
+    layer: int  # of the model, where records know it; else among those that were looked through
     head: int
     batch: int
     query: int
@@ -76,8 +76,9 @@ def distance(weights: Any) -> np.ndarray:
     for rows in _row_blocks(q):
         own = torch.arange(rows.start, rows.stop, dtype=torch.float64) + (k - q)
         steps = (own[:, None] - keys[None, :]).abs()  # (q,k)
-        part = found[:, :, rows].double().cpu()  # (b,h,q,k)
-        out[:, :, rows] = (part * steps).sum(-1).numpy()
+        for batch, head in np.ndindex(b, h):
+            part = found[batch, head, rows].double().cpu()  # (q,k)
+            out[batch, head, rows] = (part * steps).sum(-1).numpy()
     return out
 
 
@@ -95,11 +96,12 @@ def sink_mass(weights: Any, key: int = 0) -> np.ndarray:
         raise ArgumentError("key", f"expected a key of {k}, got {key}")
     total, count = np.zeros((b, h)), np.zeros((b, h))
     for rows in _row_blocks(q):
-        part = _numpy(found[:, :, rows])  # (b,h,q,k)
-        on, all_of_it = part[..., key], part.sum(-1)
-        free = all_of_it - on > 0
-        total += np.where(free, on, 0).sum(-1)
-        count += free.sum(-1)
+        for batch, head in np.ndindex(b, h):
+            part = _numpy(found[batch, head, rows])  # (q,k)
+            on, all_of_it = part[:, key], part.sum(-1)
+            free = all_of_it - on > 0
+            total[batch, head] += on[free].sum()
+            count[batch, head] += free.sum()
     return np.divide(total, count, out=np.zeros((b, h)), where=count > 0)
 
 
@@ -121,10 +123,12 @@ def _top_of(found: AttentionMap, n: int, layer: int, record: Any) -> Iterator[Li
     best = found.topk(min(n, found.shape[3]))
     values, keys = _numpy(best.weights), best.keys.cpu().numpy()  # (b,h,q,n)
     order = np.argsort(-values, axis=None, kind="stable")[:n]
+    heads = heads_of(record, found.shape[1])
     for b, h, q, place in zip(*np.unravel_index(order, values.shape), strict=True):
         key = int(keys[b, h, q, place])
         tokens = (_token(record, "query_tokens", b, q), _token(record, "key_tokens", b, key))
-        yield Link(float(values[b, h, q, place]), layer, int(h), int(b), int(q), key, *tokens)
+        where = (layer_of(record, layer), heads[h], int(b), int(q), key)
+        yield Link(float(values[b, h, q, place]), *where, *tokens)
 
 
 def head_table(layers: Any) -> Any:
@@ -137,6 +141,7 @@ def head_table(layers: Any) -> Any:
     2
     """
     maps = as_maps("layers", layers)
+    records = layers if isinstance(layers, Sequence) else [layers]
     rows = []
     for place, (name, one) in enumerate(zip(names_of(layers, len(maps)), maps, strict=True)):
         columns = {
@@ -145,8 +150,8 @@ def head_table(layers: Any) -> Any:
             "first": sink_mass(one).mean(0),
             "largest": _numpy(one.topk(1).weights).mean((0, 2, 3)),
         }
-        for head in range(one.shape[1]):
-            row: dict[str, Any] = {"layer": place, "name": name, "head": head}
+        for head, number in enumerate(heads_of(records[place], one.shape[1])):
+            row: dict[str, Any] = {"layer": layer_of(records[place], place), "name": name, "head": number}
             rows.append(row | {title: float(values[head]) for title, values in columns.items()})
     return _table(rows)
 

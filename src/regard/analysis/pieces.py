@@ -18,6 +18,7 @@ __all__ = ["as_words", "join_pieces"]
 
 _GOES_ON = "##"  # BERT: a piece that goes on
 _BEGINS = ("\u0120", "\u2581")  # GPT-2 and SentencePiece: a piece before which there was a space
+_PART = "\ufffd"  # bytes that are not a whole character yet
 _SPECIAL = re.compile(r"<[^<>\s]+>|\[[A-Z]+\]|<\|.*\|>")
 
 
@@ -34,26 +35,33 @@ def join_pieces(tokens: list[str]) -> tuple[list[str], list[int]]:
     """
     begins = _beginnings(tokens)
     places = [place for place, new in enumerate(begins) if new]
-    words = ["".join(map(_bare, tokens[a:b])) for a, b in pairwise([*places, len(tokens)])]
+    marks = _BEGINS if any(token.startswith(_BEGINS) for token in tokens) else (_GOES_ON,)
+    words = [_joined(tokens[a:b], marks) for a, b in pairwise([*places, len(tokens)])]
     return words, [int(n) - 1 for n in np.cumsum(begins)]
 
 
 def _beginnings(tokens: list[str]) -> list[bool]:
     """Which tokens begin a word."""
-    if any(token.startswith(_GOES_ON) and token != _GOES_ON for token in tokens):
-        return [place == 0 or not token.startswith(_GOES_ON) for place, token in enumerate(tokens)]
-    if not any(token.startswith(_BEGINS) for token in tokens):
+    if not any(token.startswith(_BEGINS) for token in tokens):  # "##" is a heading where spaces are marked
+        if any(token.startswith(_GOES_ON) and token != _GOES_ON for token in tokens):
+            return [place == 0 or not token.startswith(_GOES_ON) for place, token in enumerate(tokens)]
         return [True] * len(tokens)
     found, alone = [], True  # whether the token before stands alone
     for token in tokens:
-        now_alone = bool(_SPECIAL.fullmatch(token)) or not any(sign.isalnum() for sign in _bare(token))
+        bare = _bare(token, _BEGINS)
+        now_alone = bool(_SPECIAL.fullmatch(token)) or not any(c.isalnum() or c == _PART for c in bare)
         found.append(alone or now_alone or token.startswith(_BEGINS))
-        alone = now_alone and _bare(token) != ""  # a lone space belongs to the word after it
+        alone = now_alone and bare != ""  # a lone space belongs to the word after it
     return found
 
 
-def _bare(token: str) -> str:
-    for mark in (_GOES_ON, *_BEGINS):
+def _joined(pieces: list[str], marks: tuple[str, ...]) -> str:
+    word = "".join(_bare(piece, marks) for piece in pieces)
+    return word.replace(_PART, "") or word  # the character stands in the piece that completes it
+
+
+def _bare(token: str, marks: tuple[str, ...]) -> str:
+    for mark in marks:
         if token.startswith(mark) and token != _GOES_ON:
             return token[len(mark) :]
     return token
