@@ -215,6 +215,17 @@ def test_chinese_is_drawn_or_one_warning_names_the_package(tmp_path):
     assert len(seen) == (0 if have_font else 1)
 
 
+def test_names_of_axes_are_drawn_like_the_labels():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where there is no such font
+        figure = visualize_attention(EYE, WORDS, WORDS, title="$x", axes=("源$a$", "目标"))
+        families = _fonts.families_for(["源目标"])
+    ax = figure.axes[0]
+    for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
+        assert text.get_parse_math() is False
+        assert families is None or text.get_fontfamily() == families
+
+
 def test_without_a_chinese_font_there_is_exactly_one_warning(tmp_path, monkeypatch):
     monkeypatch.setattr(_fonts, "missing_from", lambda codes: ([], codes))
     with pytest.warns(UserWarning, match="no installed font") as seen:

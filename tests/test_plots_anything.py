@@ -94,7 +94,7 @@ def test_weights_over_a_picture(shape):
 
 
 def test_bytes_are_brought_to_one():
-    figure = plot_image_attention(np.full((4, 4), 255, dtype=np.uint8), np.eye(2))
+    figure = plot_image_attention(np.full((4, 4), 255, dtype=np.uint8), np.eye(2) / 2)
     assert float(np.max(figure.axes[0].get_images()[0].get_array())) == 1.0
 
 
@@ -154,3 +154,65 @@ def test_without_tokens_the_places_are_the_labels(weights):
 def test_errors(weights, call, kind, part):
     with pytest.raises(kind, match=part):
         call(weights)
+
+
+# ---- records are drawn under their own numbers
+
+
+def records(count=2, heads=None, b=1, n=4):
+    weights = torch.softmax(torch.randn(b, 2, n, n, generator=torch.Generator().manual_seed(0)), -1)
+    maps = [AttentionMap.from_weights(weights * 0 + w) for w in (weights, weights.flip(-1))][:count]
+    about = {"kind": "self", "heads": heads}
+    return [Record(name=f"layers.{n + 1}", layer=n + 1, map=one, **about) for n, one in enumerate(maps)]
+
+
+def test_layers_and_heads_go_by_the_numbers_of_the_model():
+    given = records(heads=(3, 5))
+    drawn = pictures(regard.show(given, layer=1))
+    np.testing.assert_allclose(drawn, given[0].map.numpy()[0])
+    assert titles(regard.show(given, layer=2)) == ["Head 3", "Head 5"]
+    np.testing.assert_allclose(pictures(regard.show(given, layer=2, head=5))[0], given[1].map.numpy()[0, 1])
+    whole = regard.show(given)
+    assert [ax.get_ylabel() for ax in whole.axes if ax.get_ylabel()] == ["layer 1", "layer 2"]
+    assert titles(whole)[:2] == ["head 3", "head 5"]
+    with pytest.raises(ArgumentError, match=r"layer: expected one of \[1, 2\], got 0"):
+        regard.show(given, layer=0)
+    with pytest.raises(ArgumentError, match=r"head: expected one of \[3, 5\], got 0"):
+        regard.show(given, layer=1, head=0)
+    with pytest.raises(ArgumentError, match="2 records are of layer 1: layers.1, layers.1"):
+        regard.show([given[0], given[0]], layer=1)
+
+
+def test_tokens_of_a_whole_model_are_checked():
+    assert len(regard.show(records(), list("abcd")).axes) == 4
+    with pytest.raises(ShapeError, match="tokens: 3 tokens given, 4 columns"):
+        regard.show(records(), list("abc"))
+
+
+def test_a_long_model_is_pooled_and_never_whole(monkeypatch):
+    n = 300
+    q = torch.randn(2, 2, n, 4, generator=torch.Generator().manual_seed(0))
+    _, found = regard.attention(q, q, q, return_map=True)
+    given = [Record(name="0", layer=0, kind="self", map=found)]
+    expected = found.select(batch=1).pooled(256, 256)[0].numpy()
+    monkeypatch.setattr(AttentionMap, "weights", lambda self: pytest.fail("all weights were computed"))
+    np.testing.assert_allclose(pictures(regard.show(given, batch=1)), expected)
+    with pytest.raises(ShapeError, match="expected one sequence"):
+        plot_model([found])
+
+
+# ---- pictures of the wrong kind
+
+
+def test_a_whole_map_is_not_laid_over_a_picture():
+    image = np.zeros((8, 8))
+    with pytest.raises(ShapeError, match="rows that sum to 1: a whole map: pick one query"):
+        plot_image_attention(image, np.full((5, 5), 0.2), grid=None)
+    with pytest.raises(ShapeError, match="extra=1"):
+        plot_image_attention(image, np.full((3, 3), 0.1), extra=1)
+
+
+def test_bytes_that_are_kept_as_floats():
+    image = np.array([[0.0, 255.0], [51.0, 102.0]])
+    drawn = plot_image_attention(image, np.full((2, 2), 0.25)).axes[0].get_images()[0].get_array()
+    np.testing.assert_allclose(drawn, [[0, 1], [0.2, 0.4]])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from regard._drawing import as_labels
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.plots.heads import plot_heads, plot_model
 from regard.plots.weights import plot_weights, visualize_attention
@@ -42,19 +44,21 @@ def show(
     if _is_layers(weights):
         if layer is None:
             _no_choice("head", head, "name the layer too")
-            layers = [_one_sequence(one, batch) for one in weights]
+            _check_tokens(weights, tokens, other_tokens)
+            layers = [_of_one_sequence(one, batch) for one in weights]
             return plot_model(layers, path=path, **_named(title))
-        weights = _pick("layer", weights, layer)
+        weights = _layer(weights, layer)
     elif layer is not None:
         raise ArgumentError("layer", "these weights are those of one layer", "leave it out")
     tokens, other_tokens = _labels(weights, tokens, other_tokens, batch)
     array = _one_sequence(weights, batch)
+    heads = getattr(weights, "heads", None)
     if head is not None:
-        array = _pick("head", array, head)
-    return _draw(array, tokens, other_tokens, title, path)
+        array = _pick("head", array, head) if heads is None else array[_place_of("head", head, heads)]
+    return _draw(array, tokens, other_tokens, title, path, heads)
 
 
-def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: Any) -> Figure:
+def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: Any, heads: Any) -> Figure:
     shape = tuple(array.shape)
     if len(shape) == 3 and shape[0] == 1:
         array, shape = array[0], shape[1:]
@@ -63,7 +67,7 @@ def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: A
     keys = list(tokens) if tokens is not None else [str(i) for i in range(shape[-1])]
     if len(shape) == 3:
         queries = other_tokens if other_tokens is not None or shape[-2] == shape[-1] else range(shape[-2])
-        return plot_heads(array, keys, queries, path=path, **_named(title))
+        return plot_heads(array, keys, queries, heads=heads, path=path, **_named(title))
     if other_tokens is None:
         other_tokens = keys if shape[-2] == shape[-1] else range(shape[-2])
     numbers = max(shape) <= 20
@@ -79,6 +83,47 @@ def _is_layers(weights: Any) -> bool:
         and len(weights) > 0
         and hasattr(getattr(weights[0], "map", weights[0]), "shape")
     )
+
+
+def _layer(weights: Sequence[Any], layer: int) -> Any:
+    """The weights of one layer: records are known by the layer they are of, anything else by its place."""
+    numbers = [getattr(one, "layer", None) for one in weights]
+    if layer < 0 or None in numbers:
+        return _pick("layer", weights, layer)
+    if numbers.count(layer) > 1:
+        names = [one.name for one, number in zip(weights, numbers, strict=True) if number == layer]
+        told = f"{len(names)} records are of layer {layer}: {', '.join(names)}"
+        raise ArgumentError("layer", told, 'take one kind, such as seen.by(kind="self")')
+    return weights[_place_of("layer", layer, numbers)]
+
+
+def _place_of(name: str, wanted: int, numbers: Sequence[Any]) -> int:
+    if wanted not in numbers:
+        raise ArgumentError(name, f"expected one of {list(numbers)}, got {wanted}")
+    return list(numbers).index(wanted)
+
+
+def _check_tokens(layers: Sequence[Any], tokens: Any, other_tokens: Any) -> None:
+    """Small pictures have no labels, but labels that do not fit are a mistake all the same."""
+    if tokens is None and other_tokens is None:
+        return
+    tokens, others = (None if x is None else list(x) for x in (tokens, other_tokens))
+    for place, one in enumerate(layers):
+        q, k = getattr(one, "map", one).shape[-2:]
+        if tokens is not None:
+            as_labels("tokens", tokens, k, f"columns in weights[{place}] ({q},{k})")
+        if others is not None:
+            as_labels("other_tokens", others, q, f"rows in weights[{place}] ({q},{k})")
+
+
+def _of_one_sequence(weights: Any, batch: int) -> Any:
+    """One sequence of a layer; a map stays one, so that a long one is pooled and never whole in memory."""
+    found = getattr(weights, "map", weights)
+    if not hasattr(found, "pooled"):
+        return _one_sequence(weights, batch)
+    _check("batch", batch, found.shape[0])
+    part = found.select(batch=batch)
+    return part if found is weights else replace(weights, map=part)
 
 
 def _one_sequence(weights: Any, batch: int) -> Any:

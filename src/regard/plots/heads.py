@@ -38,6 +38,7 @@ def plot_heads(
     tokens: Iterable[Any],
     other_tokens: Iterable[Any] | None = None,
     *,
+    heads: Sequence[int] | None = None,
     columns: int = 4,
     title: str = "Attention heads",
     path: str | os.PathLike[str] | None = None,
@@ -45,7 +46,8 @@ def plot_heads(
 ) -> Figure:
     """Draw each head of ``weights`` ``(h,q,k)`` as a heat map of its own; all have the same colours.
 
-    ``tokens`` label the keys, and the queries too unless ``other_tokens`` do.
+    ``tokens`` label the keys, and the queries too unless ``other_tokens`` do. ``heads`` are the numbers of the heads
+    where they are not counted from 0.
 
     >>> figure = plot_heads(np.full((2, 3, 3), 1 / 3), ["a", "b", "c"])
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
@@ -53,6 +55,7 @@ def plot_heads(
     """
     array = _stack("weights", weights)
     h, q, k = array.shape
+    numbers = _head_numbers(weights, h) if heads is None else heads
     keys = as_labels("tokens", tokens, k, f"columns in weights ({h},{q},{k})")
     queries = keys if other_tokens is None and q == k else other_tokens
     if queries is None:
@@ -71,7 +74,7 @@ def plot_heads(
         down, across = divmod(head, columns)
         ax = place_axes(figure, across * (side[0] + margin[0]), -down * (side[1] + margin[1]), *side)
         _picture(ax, array[head], float(array.max()))
-        ax.set_title(f"Head {head}", fontsize=9)
+        ax.set_title(f"Head {numbers[head]}", fontsize=9)
         label_columns(ax, keys, side[0] / k, families)
         label_rows(ax, rows, side[1] / q, families)
         axes.append(ax)
@@ -113,13 +116,20 @@ def plot_model(
             ax.set_xticks([])
             ax.set_yticks([])
             if head == 0:
-                ax.set_ylabel(f"layer {layer}", fontsize=8)
+                number = getattr(layers[layer], "layer", None)
+                ax.set_ylabel(f"layer {layer if number is None else number}", fontsize=8)
             if layer == 0:
-                ax.set_title(f"head {head}", fontsize=8)
+                ax.set_title(f"head {_head_numbers(layers[0], len(stack))[head]}", fontsize=8)
             axes.append(ax)
     _name(figure, axes, title, families_of([title]))
     fit(figure, axes)
     return finish(figure, target, screen)
+
+
+def _head_numbers(layer: Any, count: int) -> Sequence[int]:
+    """The numbers of the heads in the model: a record may hold some of them only."""
+    heads = getattr(layer, "heads", None)
+    return range(count) if heads is None else heads
 
 
 def _picture(ax: Axes, weights: np.ndarray, largest: float) -> None:
@@ -163,8 +173,11 @@ def _pooled(place: int, layer: Any) -> np.ndarray:
     """The heads of a layer, no more than ``MOST_CELLS`` a side."""
     value = getattr(layer, "map", layer)
     if hasattr(value, "pooled") and max(value.shape[2:]) > MOST_CELLS:  # a map: never whole in memory
+        if value.shape[0] != 1:
+            told = f"expected one sequence, got (b,h,q,k) = {tuple(value.shape)}"
+            raise ShapeError(f"layers[{place}]", told, "pick one: .select(batch=0)")
         rows, columns = (min(MOST_CELLS, n) for n in value.shape[2:])
-        return _stack(f"layers[{place}]", value.select(batch=0).pooled(rows, columns))
+        return _stack(f"layers[{place}]", value.pooled(rows, columns))
     stack = _stack(f"layers[{place}]", value)
     for axis in (1, 2):
         n = stack.shape[axis]

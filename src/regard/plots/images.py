@@ -73,16 +73,30 @@ def _picture(image: Any) -> np.ndarray:
         raise ShapeError(
             "image", f"expected (height,width), with 3 colours first or last or none, got {np.shape(image)}"
         )
-    if np.issubdtype(array.dtype, np.integer):
-        return array / 255
+    if (
+        np.issubdtype(array.dtype, np.integer) or array.max() > 2
+    ):  # bytes, which some libraries keep as floats
+        array = array / 255
     return np.clip(array.astype(np.float64), 0, 1)
+
+
+def _checked_patches(patches: np.ndarray, extra: int) -> np.ndarray:
+    """Refuse a whole map where the weights of one query over the picture are wanted."""
+    told = f"expected (rows,columns) of patches, or one number for each token, got {patches.shape}"
+    if extra:
+        raise ShapeError("weights", f"{told} and extra={extra}", "give the weights of one query, weights[0]")
+    if np.allclose(patches.sum(1), 1, atol=1e-3):
+        raise ShapeError(
+            "weights", f"{told} with rows that sum to 1: a whole map", "pick one query: weights[0]"
+        )
+    return patches
 
 
 def _patches(weights: Any, grid: tuple[int, int] | None, extra: int) -> np.ndarray:
     """Weights as ``(rows,columns)`` of patches."""
     shape = np.shape(weights.detach().cpu() if hasattr(weights, "detach") else weights)
     if len(shape) == 2 and 1 not in shape and grid is None:
-        return as_weights("weights", weights, "qk")
+        return _checked_patches(as_weights("weights", weights, "qk"), extra)
     flat = as_weights("weights", weights, "k")[extra:]
     rows, columns = grid or (round(len(flat) ** 0.5),) * 2
     if rows * columns != len(flat):

@@ -47,11 +47,10 @@ def _dress(axis: Axis, size: float, families: list[str] | None) -> None:
 
 def name_axes(ax: Axes, names: tuple[str, str, str], families: list[str] | None) -> None:
     """Title, name of the columns, name of the rows."""
-    title = ax.set_title(names[0])
-    ax.set_xlabel(names[1])
-    ax.set_ylabel(names[2])
-    if families:
-        title.set_fontfamily(families)
+    for text in (ax.set_title(names[0]), ax.set_xlabel(names[1]), ax.set_ylabel(names[2])):
+        text.set(parse_math=False)
+        if families:
+            text.set_fontfamily(families)
 
 
 def cell_side(count: int, wanted: float) -> float:

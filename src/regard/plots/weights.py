@@ -154,7 +154,7 @@ def _heat_map(
         aspect="auto",
         interpolation="nearest",
     )
-    families = families_of([names[0], *rows, *columns])
+    families = families_of([*names, *rows, *columns])
     name_axes(ax, names, families)
     label_columns(ax, columns, width, families)
     label_rows(ax, rows, height, families)
