@@ -81,7 +81,9 @@ def long_map(tokens: int, overview: bool) -> None:
             start = time.perf_counter()
             ask(f"tile?record=0&b=0&h=0&pool=1&row={at}&col={at}")
             times.append(time.perf_counter() - start)
-        print(f"tile of {TILE_SIDE} x {TILE_SIDE} of {tokens:,} tokens: median {1e3 * sorted(times)[10]:.1f} ms")
+        print(
+            f"tile of {TILE_SIDE} x {TILE_SIDE} of {tokens:,} tokens: median {1e3 * sorted(times)[10]:.1f} ms"
+        )
         start = time.perf_counter()
         while overview and ask(f"overview?record=0&b=0&h=0&side={OVERVIEW_SIDE}") < 1:
             time.sleep(0.6)  # as often as the page looks

@@ -21,7 +21,10 @@ WEIGHTS = np.random.default_rng(5).permutation(np.linspace(0.08, 1, ROWS * COLS)
 @pytest.fixture(scope="module")
 def table():
     """The 256 colours from violet to yellow."""
-    source = READ + 'import { colorTable } from "STATIC/color.js"; console.log(JSON.stringify([...colorTable("bright", false)]));'
+    source = (
+        READ
+        + 'import { colorTable } from "STATIC/color.js"; console.log(JSON.stringify([...colorTable("bright", false)]));'
+    )
     return np.array(run_javascript(source)).reshape(256, 3)
 
 
@@ -54,7 +57,9 @@ def file_of(records, folder, **options) -> str:
 
 def test_the_heat_map_and_its_files_show_each_weight_in_its_place(opened, browser, table, tmp_path):
     words = {"query_tokens": [["q0", "q1", "q2"]], "key_tokens": [["k0", "k1", "k2", "k3"]]}
-    address = file_of([record(AttentionMap.from_weights(torch.tensor(WEIGHTS)[None, None]), **words)], tmp_path)
+    address = file_of(
+        [record(AttentionMap.from_weights(torch.tensor(WEIGHTS)[None, None]), **words)], tmp_path
+    )
     watched = opened(address + "#view=heat&row=0&col=0")
     places = assert_drawn(pixels(watched.page), WEIGHTS, table)
     box = watched.page.locator("canvas").bounding_box()
@@ -139,7 +144,10 @@ def test_no_column_from_the_server_is_lost_between_pixels(opened, table, n):
 def test_the_mark_of_the_chosen_cell_does_not_hide_small_cells(opened, table, tmp_path):
     weights = torch.zeros(1, 1, 300, 300)
     weights[..., 0] = 1  # all look at the first key, which is also the chosen one
-    watched = opened(file_of([record(AttentionMap.from_weights(weights))], tmp_path) + "#view=heat&col=0&row=299&scale=linear")
+    watched = opened(
+        file_of([record(AttentionMap.from_weights(weights))], tmp_path)
+        + "#view=heat&col=0&row=299&scale=linear"
+    )
     bright = (pixels(watched.page) == table[255]).all(-1)
     assert bright.sum(axis=0).max() > 450, "the column is seen from top to bottom"
 
@@ -175,11 +183,17 @@ def test_labels_are_whole_where_there_is_room(opened, tmp_path):
     many[201] = "internationalisation"  # between those that a sample of every second label would see
     records = [record(maps[0], query_tokens=[seven]), record(maps[1], query_tokens=[many])]
     address = file_of(records, tmp_path)
-    for state, word in (("view=heat", long), ("view=flow&row=0", long), ("view=heat&record=1&row=201", many[201])):
+    for state, word in (
+        ("view=heat", long),
+        ("view=flow&row=0", long),
+        ("view=heat&record=1&row=201", many[201]),
+    ):
         texts = texts_of(saved(opened(f"{address}#{state}"), "SVG"))
         assert word in texts, state
     bold = ["mmmmmmmmmmmmmmmmmmmmm", "b"]  # wider when it is chosen
-    address = file_of([record(AttentionMap.from_weights(torch.eye(2)[None, None]), query_tokens=[bold])], tmp_path)
+    address = file_of(
+        [record(AttentionMap.from_weights(torch.eye(2)[None, None]), query_tokens=[bold])], tmp_path
+    )
     assert bold[0] in texts_of(saved(opened(f"{address}#view=flow&row=0"), "SVG"))
 
 

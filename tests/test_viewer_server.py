@@ -206,7 +206,10 @@ def test_row_sums_are_worked_out_once_whoever_asks_first(monkeypatch, at_once):
     assert bool(calls) == bool(at_once)
     query = f"record=0&b=0&h=0&i={Q - 1}&j=1"
     answers = []
-    threads = [threading.Thread(target=lambda: answers.append(ask(made, f"/{TOKEN}/cell", query=query))) for _ in range(6)]
+    threads = [
+        threading.Thread(target=lambda: answers.append(ask(made, f"/{TOKEN}/cell", query=query)))
+        for _ in range(6)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -279,8 +282,10 @@ ABUSES = [
     *[(400, {"path": f"/{TOKEN}/{name}", "query": query}) for name, query in (
         ("row", "record=0&b=0&h=0&i=5"), ("row", "record=0&b=0&h=0"), ("row", "record=0&b=0&h=0&i=0&j=0"),
         ("cell", f"record=0&b=0&h=0&i=0&j={K}"), ("cell", "record=0&b=0&h=0&i=0&j=zero"),
-        ("overview", "record=5&b=0&h=0&side=64"), ("overview", "record=0&b=0&h=3&side=64"), ("overview", "record=0&b=0&h=0"),
-        ("overview", "record=0&b=0&h=0&side=65"), ("overview", "record=0&b=0&h=0&side=999999"), ("square", "record=0&b=0&h=0&row=1&col=0"),
+        ("overview", "record=5&b=0&h=0&side=64"), ("overview", "record=0&b=0&h=3&side=64"),
+        ("overview", "record=0&b=0&h=0"),
+        ("overview", "record=0&b=0&h=0&side=65"), ("overview", "record=0&b=0&h=0&side=999999"),
+        ("square", "record=0&b=0&h=0&row=1&col=0"),
         ("square", GOOD_TILE),
     )],
 ]  # fmt: skip
@@ -456,7 +461,11 @@ def test_a_server_for_the_network_answers_by_address_survives_abuse_and_stops_at
 
 def test_the_server_has_bounds(viewer):
     config = server._limited(viewer)
-    assert (config.http, config.limit_concurrency, config.h11_max_incomplete_event_size) == ("h11", 64, 16_384)
+    assert (config.http, config.limit_concurrency, config.h11_max_incomplete_event_size) == (
+        "h11",
+        64,
+        16_384,
+    )
     assert (config.timeout_graceful_shutdown, config.proxy_headers, config.ws) == (2, False, "none")
 
 
@@ -483,7 +492,9 @@ def test_two_servers_survive_nonsense_and_stop_at_ctrl_c(tmp_path):
                 raw.settimeout(0.3)
                 with contextlib.suppress(OSError):
                     raw.recv(1000)
-        overview = threading.Thread(target=fetched, args=(port, f"/{token}/overview?record=0&b=0&h=0&side=1024"))
+        overview = threading.Thread(
+            target=fetched, args=(port, f"/{token}/overview?record=0&b=0&h=0&side=1024")
+        )
         overview.start()
         status, body = fetched(port, f"/{token}/tile?record=0&b=0&h=0&pool=1&row=1&col=0")
         overview.join()

@@ -132,7 +132,8 @@ def test_nothing_in_a_label_is_invisible():
     )
     cases = {
         " ": "␣", "": "∅", "\n": "⏎", "a b": "a b", "猫": "猫", "Ġthe": "Ġthe", "a\0b": "a␀b", "\u202eabc": "⟨202E⟩abc",
-        "a\u2028": "a⟨2028⟩", "\u200b": "⟨200B⟩", "😀": "😀", "\x1b[1m": "␛[1m", "\ufffe\uffff": "⟨FFFE⟩⟨FFFF⟩", "\u2066x\u2069": "⟨2066⟩x⟨2069⟩",
+        "a\u2028": "a⟨2028⟩", "\u200b": "⟨200B⟩", "😀": "😀", "\x1b[1m": "␛[1m", "\u2066x\u2069": "⟨2066⟩x⟨2069⟩",
+        "\ufffe\uffff": "⟨FFFE⟩⟨FFFF⟩",
     }  # fmt: skip
     assert run_javascript(source, list(cases)) == list(cases.values())
     lone = run_javascript(source, ["\ud800", "a\udfff"])
@@ -181,7 +182,9 @@ def test_an_address_says_what_it_shows():
 
 
 def test_heads_and_pins_that_are_not_there_are_left_out():
-    found = states("#view=flow&heads=7.8", "#heads=1.8", "#pin=q4", "#pin=q5", "#pin=k6", "#pin=k7", "#pin=x1", "#side=y")
+    found = states(
+        "#view=flow&heads=7.8", "#heads=1.8", "#pin=q4", "#pin=q5", "#pin=k6", "#pin=k7", "#pin=x1", "#side=y"
+    )
     assert [one["heads"] for one in found[:2]] == [None, [1]]
     assert [one["pin"] for one in found[2:]] == ["q4", "", "k6", "", "", ""]
     assert found[-1]["side"] == "query"
@@ -196,7 +199,15 @@ def test_numbers_of_the_steps_fit_their_squares():
     source = READ + (
         'import { cellNumber } from "STATIC/text.js"; console.log(JSON.stringify(given.map(cellNumber)));'
     )
-    cases = {0.125: "0.125", -9.99961: "−10.00", 12.3456: "12.35", -123.456: "−123.5", 9999.4: "9999", -123456: "−1e5", 1e-5: "0.000"}
+    cases = {
+        0.125: "0.125",
+        -9.99961: "−10.00",
+        12.3456: "12.35",
+        -123.456: "−123.5",
+        9999.4: "9999",
+        -123456: "−1e5",
+        1e-5: "0.000",
+    }
     assert run_javascript(source, list(cases)) == list(cases.values())
 
 

@@ -1,4 +1,4 @@
-"""The viewer in hands of all kinds: keys from the start, fingers, screen readers, narrow places, a slow or lost server."""
+"""The viewer in hands of all kinds: keys from the start, fingers, screen readers, narrow places, a lost server."""
 
 import re
 
@@ -60,7 +60,7 @@ def test_the_model_follows_the_keys_out_of_sight(opened, tmp_path):
         watched.page.keyboard.press("ArrowDown")
     watched.settle()
     stage = watched.page.evaluate(
-        "(() => { const s = document.querySelector('.stage'); return [s.scrollTop, s.clientHeight, s.scrollHeight]; })()"
+        "(s => [s.scrollTop, s.clientHeight, s.scrollHeight])(document.querySelector('.stage'))"
     )
     share = 25.5 / 30 * stage[2]
     assert stage[0] < share < stage[0] + stage[1]
@@ -146,15 +146,15 @@ def test_a_map_that_fits_does_not_hold_the_page(opened, pages):
 
 def test_patches_are_read_and_chosen_as_queries_and_as_keys(opened, picture):
     weights = pictured(12).map.weights()
-    watched = opened(picture + "#view=image&row=3&col=5&head=2")
+    watched = opened(picture + "#view=image&row=9&col=5&head=2")
     page = watched.page
     read = page.locator(".readout").inner_text()
-    assert float(read.split()[-1].replace("−", "-")) == pytest.approx(float(weights[0, 2, 3, 5]), rel=0.05)
+    assert float(read.split()[-1].replace("−", "-")) == pytest.approx(float(weights[0, 2, 9, 5]), rel=0.05)
     box = page.locator("canvas").bounding_box()
     middle = (box["x"] + box["width"] / 2 + 20, box["y"] + 60)
     page.mouse.click(*middle)
     row = int(watched.hash()["row"])
-    assert row != 3
+    assert 1 <= row <= 4  # in the first line of patches
     page.get_by_label("Choose").select_option("key")
     page.mouse.click(box["x"] + box["width"] / 2 - 60, box["y"] + 60)
     state = watched.hash()

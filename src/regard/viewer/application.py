@@ -95,10 +95,7 @@ class Viewer:
     def _checked(self, request: Request) -> str:
         """Who asks, and for what; a wrong token is told the same as a wrong path."""
         names = self.hosts | _arrived_at(request.scope)
-        if (
-            request.headers.get("host", "").lower() not in names
-            or len(request.headers.getlist("host")) != 1
-        ):
+        if request.headers.get("host", "").lower() not in names or len(request.headers.getlist("host")) != 1:
             raise Refused(421, "this server does not go by that name")
         origins = request.headers.getlist("origin")
         if any(origin.lower().removeprefix("http://") not in names for origin in origins):

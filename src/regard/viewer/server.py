@@ -30,7 +30,7 @@ __all__ = ["free_socket", "serve"]
 PORT = 8765
 PORTS_TRIED = 20
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-# Hosts that mean every address: how to find one of them, by an address of the documentation, and the one that is always there.
+# Hosts that mean every address: one that is far away, to find which of ours faces it, and the one that is always there.
 EVERYWHERE = {
     "0.0.0.0": (socket.AF_INET, "192.0.2.1", "127.0.0.1"),
     "::": (socket.AF_INET6, "2001:db8::1", "::1"),

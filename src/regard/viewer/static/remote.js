@@ -63,19 +63,19 @@ export class RemoteSource {
     return found ?? null;
   }
 
-  /** @param {Recent<Overview>} held @param {string} key @param {Response} reply */
+  /** Whether it is to be asked for again, later. @param {Recent<Overview>} held @param {string} key @param {Response} reply */
   async keepOverview(held, key, reply) {
     const done = Number(reply.headers.get("X-Regard-Done"));
     const block = await blockOf(reply);
     const max = block.values.reduce((x, y) => Math.max(x, y), 0);
     held.set(key, { ...block, max, done });
     if (done < 1) {
-      this.pending.add(key); // not again at once
       setTimeout(() => {
         this.pending.delete(key);
         this.changed();
       }, ASK_AGAIN);
     }
+    return done < 1;
   }
 
   /** @param {number} record @param {number} b @param {number} h @param {number} pool @param {number} tr @param {number} tc @returns {Block | null} */
@@ -122,7 +122,7 @@ export class RemoteSource {
   /**
    * Ask once; the newest questions first, and only the newest few: what was panned past is not worth an answer.
    * @param {string} key
-   * @param {(reply: Response) => Promise<void> | void} keep
+   * @param {(reply: Response) => Promise<boolean | void>} keep
    */
   ask(key, keep) {
     if (this.pending.has(key)) return;
@@ -147,13 +147,13 @@ export class RemoteSource {
     }
   }
 
-  /** @param {string} key @param {(reply: Response) => Promise<void> | void} keep */
+  /** @param {string} key @param {(reply: Response) => Promise<boolean | void>} keep */
   async fetch(key, keep) {
     try {
       const reply = await fetch(key, { cache: "no-store", credentials: "omit", redirect: "error" });
       if (!reply.ok) return this.failed(key, `The server answered ${reply.status}: ${await reply.text()}`);
-      this.pending.delete(key);
-      await keep(reply);
+      const later = await keep(reply);
+      if (!later) this.pending.delete(key); // not before it is kept: a drawing in between would ask again
       this.problem = "";
     } catch (error) {
       this.failed(key, `No answer from the server (${error instanceof Error ? error.message : error}). Is it still running?`);
