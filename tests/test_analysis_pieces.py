@@ -22,7 +22,7 @@ from regard.maps import AttentionMap
         (["a", "b", "c"], "a b c", [0, 1, 2]),
         (["##ing", "sing", "##ing"], "ing singing", [0, 1, 1]),
         (["##", "a", "##b"], "## ab", [0, 1, 1]),
-        (["##", "ĠTitle", "Ġmat", "ador"], "## Title matador", [0, 1, 2, 2]),
+        (["###", "ĠTitle", "Ġmat", "ador"], "### Title matador", [0, 1, 2, 2]),
         (["Ġa", "Ġ\ufffd", "你", "##"], "a 你 ##", [0, 1, 1, 2]),
     ],
 )

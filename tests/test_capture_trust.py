@@ -100,6 +100,8 @@ def test_a_mask_of_an_unknown_class_is_refused():
     mask = torch.zeros(Q, K).as_subclass(Odd)
     with pytest.raises(CaptureError, match="attn_mask: a mask of the class Odd cannot be read"):
         seen_of(Plain(), *qkv(), attn_mask=mask)
+    with pytest.raises(TypeError, match="attn_mask"):  # torch's own words
+        seen_of(Plain(), *qkv(), attn_mask=[1])
 
 
 def test_a_mask_that_looks_ahead_is_not_causal():

@@ -65,7 +65,7 @@ def read_function(
         raise CaptureError(
             "nested tensors cannot be recorded: capture the model on a padded batch with a mask"
         )
-    if type(attn_mask) in (type(None), Tensor, nn.Parameter):
+    if not isinstance(attn_mask, Tensor) or type(attn_mask) in (Tensor, nn.Parameter):
         return _product(query, key, attn_mask, is_causal, scale)
     return replace(_product(query, key, None, False, scale), mask=_rule_of(attn_mask))
 
