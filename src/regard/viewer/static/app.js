@@ -215,7 +215,8 @@ export class App {
     if (this.state.record !== before.record) Object.assign(this.state, { zoom: 0, x: 0, y: 0 });
     const changed = (/** @type {string} */ name) => String(this.state[/** @type {keyof State} */ (name)]) !== String(before[/** @type {keyof State} */ (name)]);
     this.update();
-    if (["view", "record", "head", "batch", "row", "col", "side", "pin"].some(changed)) this.tell(["view", "side", "pin"].some(changed));
+    const whole = changed("view") || changed("side") || Boolean(before.pin) !== Boolean(this.state.pin);
+    if (whole || ["record", "head", "batch", "row", "col"].some(changed)) this.tell(whole);
     return Object.keys(before).some(changed);
   }
 

@@ -345,6 +345,7 @@ export class HeatView {
     const f = this.frame();
     const cell = Math.min(96, f.cell * factor);
     if (cell <= f.fit * 1.001) return this.scene.set({ zoom: 0, x: 0, y: 0 });
+    if (cell === f.cell) return false; // as large as it gets
     const [col, row] = [f.left + (x - f.x) / f.cell, f.top + (y - f.y) / f.cell];
     return this.scene.set({ zoom: cell, x: Math.max(0, col - (x - f.x) / cell), y: Math.max(0, row - (y - f.y) / cell) });
   }
