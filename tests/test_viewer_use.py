@@ -155,7 +155,7 @@ def test_patches_are_read_and_chosen_as_queries_and_as_keys(opened, picture):
     page.mouse.click(*middle)
     row = int(watched.hash()["row"])
     assert 1 <= row <= 4  # in the first line of patches
-    page.get_by_label("Choose").select_option("key")
+    page.get_by_role("combobox", name="Choose").select_option("key")
     page.mouse.click(box["x"] + box["width"] / 2 - 60, box["y"] + 60)
     state = watched.hash()
     assert (int(state["row"]), state["col"] != "6", state["side"]) == (row, True, "key")
