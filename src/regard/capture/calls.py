@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from regard.biases import Bias
 from regard.errors import CaptureError
@@ -83,7 +84,7 @@ def _rule_of(mask: Any) -> Mask:
 
 def refuse_transforms(*tensors: object) -> None:
     """Refuse, in words, tensors that a transform of torch's has wrapped."""
-    if any(isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x) for x in tensors):
+    if any(isinstance(x, Tensor) and is_functorch_wrapped_tensor(x) for x in tensors):
         raise CaptureError(
             "what runs inside torch.vmap or torch.func cannot be recorded: "
             "capture the model on a batch, or on one example at a time"

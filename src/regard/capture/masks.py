@@ -36,13 +36,13 @@ class Reading(NamedTuple):
         if device is None:
             return self
         mask = None if self.mask is None else self.mask.map_tensors(lambda x: x.to(device))
-        return self._replace(mask=mask, bias=moved_bias(self.bias, device))  # type: ignore[arg-type]
+        return self._replace(mask=mask, bias=moved_bias(self.bias, device))
 
     def tensors(self) -> list[Tensor]:
         """What it holds, for the memory budget."""
         found: list[Tensor] = []
         if self.mask is not None:
-            self.mask.map_tensors(lambda x: found.append(x) or x)  # type: ignore[func-returns-value]
+            self.mask.map_tensors(lambda x: found.append(x) or x)
         if isinstance(self.bias, StoredBias):
             found.append(self.bias.values)
         return found

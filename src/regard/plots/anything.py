@@ -169,5 +169,5 @@ def _no_choice(name: str, value: Any, fix: str) -> None:
         raise ArgumentError(name, f"{value} of which layer?", fix)
 
 
-def _named(title: str | None) -> dict[str, str]:
+def _named(title: str | None) -> dict[str, Any]:
     return {} if title is None else {"title": title}

@@ -55,7 +55,9 @@ def plot_image_attention(
     ax.set_xticks([])
     ax.set_yticks([])
     families = families_of([title])
-    ax.set_title(title, parse_math=False, **({"fontfamily": families} if families else {}))
+    name = ax.set_title(title, parse_math=False)
+    if families:
+        name.set_fontfamily(families)
     fit(figure, [ax])
     return finish(figure, target, screen)
 
