@@ -79,7 +79,11 @@ def test_tiles_of_the_server_show_each_weight_in_its_place(opened, table):
     with served([record(AttentionMap.from_weights(weights))]) as address:
         watched = opened(address + "#view=heat&zoom=20&x=1030&y=1025&scale=linear", own=(address,))
         watched.page.wait_for_timeout(1500)
-        assert_drawn(pixels(watched.page), WEIGHTS, table)
+        places = assert_drawn(pixels(watched.page), WEIGHTS, table)
+        box = watched.page.locator("canvas").bounding_box()
+        watched.page.mouse.move(box["x"] + places[1, 2, 1], box["y"] + places[1, 2, 0])
+        watched.settle()
+        assert watched.page.locator(".readout").inner_text().startswith("1031 → 1042 ")
         assert any("/tile?" in url for url in watched.requests)
 
 
@@ -118,7 +122,9 @@ def stripes_in(image, table, head):
     return int((np.diff(lines.astype(int)) == 1).sum())
 
 
-@pytest.mark.parametrize(("n", "width"), [(700, 1200), (700, 390), (1500, 1200)])
+@pytest.mark.parametrize(
+    ("n", "width"), [(700, 1200), (700, 390), pytest.param(1500, 1200, marks=pytest.mark.slow)]
+)
 def test_no_row_or_column_is_lost_between_pixels(opened, browser, table, tmp_path, n, width):
     address = file_of([striped(n)], tmp_path)
     for head in (0, 1):
@@ -132,7 +138,7 @@ def test_no_row_or_column_is_lost_between_pixels(opened, browser, table, tmp_pat
         plain.close()
 
 
-@pytest.mark.parametrize("n", [1000, 3000])
+@pytest.mark.parametrize("n", [1000, pytest.param(3000, marks=pytest.mark.slow)])
 def test_no_column_from_the_server_is_lost_between_pixels(opened, table, n):
     with served([striped(n)]) as address:
         watched = opened(f"{address}#view=heat&head=0&scale=linear&row={n - 3}&col={n - 3}", own=(address,))
