@@ -113,7 +113,7 @@ export class StepsView {
   square(p, x, y, cell, value, t) {
     const { theme } = this.scene;
     p.rect(x + 0.5, y, Math.max(1, cell - 1), 21, { fill: signedColor(t, theme.dark), radius: 2 });
-    const fill = theme.dark && Math.abs(t) > 0.5 ? theme.page : theme.ink; // these squares are bright in the dark
+    const fill = theme.dark && Math.abs(t) > 0.72 ? theme.page : theme.ink; // these squares are bright in the dark
     p.text(cellNumber(value), x + cell / 2, y + 11, { fill, size: 9.5, align: "center" });
   }
 
