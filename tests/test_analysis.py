@@ -32,20 +32,34 @@ def test_words(text, expected):
     assert words(text) == expected
 
 
-def test_a_token_belongs_to_the_word_it_shares_most_with():
-    assert words_of_tokens([(0, 4), (4, 5), (5, 9)], [(0, 3), (5, 9)]) == [0, None, 1]
-    assert words_of_tokens([(0, 2)], []) == [None]
+def test_a_token_belongs_to_the_words_whose_characters_it_has():
+    shares = words_of_tokens([(0, 4), (4, 5), (5, 9)], [(0, 3), (5, 9)])
+    assert shares.tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert words_of_tokens([(0, 4)], [(0, 1), (1, 4)]).tolist() == [[0.25], [0.75]]
+    assert words_of_tokens([(0, 2)], []).shape == (0, 1)
+    assert words_of_tokens([], [(0, 2)]).shape == (1, 0)
 
 
 def test_merging_sums_over_keys_and_averages_over_queries():
     weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.1, 0.1, 0.3], [0.25, 0.25, 0.25, 0.25]])
-    merged = merge_tokens(weights, [0, 0, 1], [0, 0, 1, None], (2, 2))
-    np.testing.assert_allclose(merged, [[0.45, 0.2], [0.5, 0.25]])
+    rows, columns = np.array([[1, 1, 0], [0, 0, 1.0]]), np.array([[1, 1, 0, 0], [0, 0, 1, 0.0]])
+    np.testing.assert_allclose(merge_tokens(weights, rows, columns), [[0.45, 0.2], [0.5, 0.25]])
+
+
+def test_words_of_one_token_share_its_weights():
+    weights = np.array([[0.2, 0.8], [0.6, 0.4]])
+    halves = words_of_tokens([(0, 2), (2, 3)], [(0, 1), (1, 2), (2, 3)])  # the first token is two words
+    np.testing.assert_allclose(merge_tokens(weights, halves, np.eye(2)), [[0.2, 0.8], [0.2, 0.8], [0.6, 0.4]])
+    np.testing.assert_allclose(merge_tokens(weights, np.eye(2), halves), [[0.1, 0.1, 0.8], [0.3, 0.3, 0.4]])
+
+
+def test_a_word_without_tokens_looks_at_nothing():
+    assert merge_tokens(np.ones((1, 1)), np.zeros((1, 1)), np.ones((1, 1))).tolist() == [[0.0]]
 
 
 def test_merging_checks_its_sizes():
     with pytest.raises(ArgumentError, match=r"weights: expected \(1, 2\), got \(2, 2\)"):
-        merge_tokens(np.ones((2, 2)), [0], [0, 1], (1, 2))
+        merge_tokens(np.ones((2, 2)), np.ones((1, 1)), np.eye(2))
 
 
 def test_links_take_the_largest_weight_of_each_target_word():

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -387,6 +388,18 @@ def test_the_speed_is_that_of_all_steps_since_the_last_line(tmp_path, monkeypatc
     counts = [len(batch[0]) for epoch in (0, 1) for batch in ToyTask().batches(epoch, 0, 0, 1)]
     speeds = [line["tokens_per_second"] for line in lines(tmp_path) if "learning_rate" in line]
     assert speeds == [round(sum(counts[:4]) / 4), round(sum(counts[4:8]) / 4)]
+
+
+def test_the_loss_in_the_journal_is_the_mean_since_the_last_line(tmp_path, monkeypatch):
+    def noted(folder, every):
+        monkeypatch.setattr(loop, "_REPORT_EVERY", every)
+        run(folder, steps=8, validate_every=8)
+        return losses(folder)
+
+    counts = [len(batch[0]) for epoch in (0, 1) for batch in ToyTask().batches(epoch, 0, 0, 1)]
+    each = noted(tmp_path / "each", 1)
+    expected = [np.average(each[part], weights=counts[part]) for part in (slice(0, 4), slice(4, 8))]
+    np.testing.assert_allclose(noted(tmp_path / "mean", 4), expected, rtol=1e-6)
 
 
 def test_no_bar_where_the_error_stream_is_no_terminal(tmp_path, capsys):

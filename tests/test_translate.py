@@ -230,8 +230,9 @@ def test_perfect_attention_has_no_error(translator, monkeypatch):
 
     def perfect(sources, targets):
         weights = torch.zeros(1, 1, len(targets[0]) + 2, len(sources[0]) + 1)
-        for row, column in itertools.product(range(len(rows)), range(len(columns))):
-            weights[0, 0, row, column] = float((columns[column], rows[row]) in links)
+        for row, column in itertools.product(range(rows.shape[1]), range(columns.shape[1])):
+            words = (int(columns[:, column].argmax()), int(rows[:, row].argmax()))
+            weights[0, 0, row, column] = float(words in links)
         return [Seen("decoder.0.cross", "cross", 0, weights)]
 
     monkeypatch.setattr(translator, "forced", perfect)

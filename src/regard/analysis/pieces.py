@@ -80,10 +80,11 @@ def as_words(record: Record, batch: int = 0) -> Record:
             [0.3500, 0.6500]]))
     """
     queries, keys = _tokens("query_tokens", record, batch), _tokens("key_tokens", record, batch)
-    (q_words, rows), (k_words, columns) = join_pieces(queries), join_pieces(keys)
+    (q_words, query_of), (k_words, key_of) = join_pieces(queries), join_pieces(keys)
+    rows = np.eye(len(q_words))[:, query_of]  # (words, q): each token lies in one word
+    columns = np.eye(len(k_words))[:, key_of]  # (words, k)
     heads = record.map.select(batch=batch).weights()[0].double().cpu().numpy()  # (h,q,k)
-    shape = (len(q_words), len(k_words))
-    merged = np.stack([merge_tokens(one, rows, columns, shape) for one in heads])  # (h, words, words)
+    merged = np.stack([merge_tokens(one, rows, columns) for one in heads])  # (h, words, words)
     return replace(
         record,
         map=AttentionMap.from_weights(torch.from_numpy(merged).float()[None]),

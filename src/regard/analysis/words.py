@@ -46,41 +46,34 @@ def _parts(text: str, start: int, end: int) -> list[Span]:
     return [(start, end)]
 
 
-def words_of_tokens(tokens: Sequence[Span], words: Sequence[Span]) -> list[int | None]:
-    """For each token the word it lies in, by the characters they share; None for a token of spaces.
+def words_of_tokens(tokens: Sequence[Span], words: Sequence[Span]) -> np.ndarray:
+    """How much of each token lies in each word, ``(words, tokens)``, by the characters they share.
 
-    >>> words_of_tokens([(0, 3), (3, 7), (7, 8)], [(0, 3), (4, 8)])
-    [0, 1, 1]
+    A token's shares sum to 1, or to 0 where it has no word's characters. A token may hold several words, as in
+    Chinese.
+
+    >>> words_of_tokens([(0, 3), (3, 7), (7, 10)], [(0, 3), (4, 8), (8, 10)]).round(2)
+    array([[1.  , 0.  , 0.  ],
+           [0.  , 1.  , 0.33],
+           [0.  , 0.  , 0.67]])
     """
-    found: list[int | None] = []
-    for start, end in tokens:
-        shared = [min(end, stop) - max(start, begin) for begin, stop in words]
-        best = max(range(len(words)), key=shared.__getitem__, default=None)
-        found.append(best if best is not None and shared[best] > 0 else None)
-    return found
+    shared = [[max(0, min(end, stop) - max(start, begin)) for start, end in tokens] for begin, stop in words]
+    table = np.array(shared, dtype=float).reshape(len(words), len(tokens))
+    return table / np.maximum(table.sum(axis=0), 1)
 
 
-def merge_tokens(
-    weights: np.ndarray, rows: Sequence[int | None], columns: Sequence[int | None], shape: tuple[int, int]
-) -> np.ndarray:
+def merge_tokens(weights: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Weights between tokens ``(q,k)`` as weights between words: sums over a key word, means over a query word.
 
-    ``rows`` and ``columns`` say which word each token belongs to; tokens of no word are left out.
+    ``rows`` (words, q) and ``columns`` (words, k) say how much of each token lies in each word, as
+    :func:`words_of_tokens` gives it.
 
-    >>> merge_tokens(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]), [0, 0], [0, 0, 1], (1, 2))
+    >>> merge_tokens(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]), np.ones((1, 2)), np.eye(2)[[0, 0, 1]].T)
     array([[0.5, 0.5]])
     """
-    if weights.shape != (len(rows), len(columns)):
-        raise ArgumentError("weights", f"expected {(len(rows), len(columns))}, got {weights.shape}")
-    to_rows, to_columns = _membership(rows, shape[0]), _membership(columns, shape[1])
-    counts = np.maximum(to_rows.sum(axis=1, keepdims=True), 1)
-    return (to_rows @ weights @ to_columns.T) / counts
-
-
-def _membership(words: Sequence[int | None], count: int) -> np.ndarray:
-    """1 where a token (column) belongs to a word (row)."""
-    table = np.zeros((count, len(words)))
-    for token, word in enumerate(words):
-        if word is not None:
-            table[word, token] = 1
-    return table
+    expected = (rows.shape[1], columns.shape[1])
+    if weights.shape != expected:
+        raise ArgumentError("weights", f"expected {expected}, got {weights.shape}")
+    held = rows.sum(axis=1, keepdims=True)  # (words, 1): 0 for a word without tokens
+    means = np.divide(rows, held, out=np.zeros_like(rows), where=held > 0)
+    return means @ weights @ columns.T

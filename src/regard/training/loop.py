@@ -102,7 +102,7 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, options)
         self.state = RunState(self.model, self.optimizer, average, self._same_data())
         self.stop = StopRequest()
-        self.since_note = [0, 0.0]  # tokens and seconds since the last line of metrics.jsonl
+        self.since_note = (0.0, 0, 0.0)  # loss, tokens and seconds since the last line of metrics.jsonl
 
     def run(self, *, resume: bool) -> Outcome:
         """Train to the end, to the point where nothing improves, or until interrupted."""
@@ -290,12 +290,14 @@ class Trainer:
 
     def _report(self, loss: float, tokens: int, seconds: float) -> None:
         p = self.state.progress
-        self.since_note = [self.since_note[0] + tokens, self.since_note[1] + seconds]
+        total, seen, spent = self.since_note
+        total, seen, spent = total + loss * tokens, seen + tokens, spent + seconds
         self.bar.update(p.step, loss, tokens / seconds)
         if self.processes.first and p.step % _REPORT_EVERY == 0:
-            rate, speed = self.optimizer.param_groups[0]["lr"], self.since_note[0] / self.since_note[1]
-            self._note(loss=loss, learning_rate=rate, tokens_per_second=round(speed))
-            self.since_note = [0, 0.0]
+            rate = self.optimizer.param_groups[0]["lr"]
+            self._note(loss=total / seen, learning_rate=rate, tokens_per_second=round(seen / spent))
+            total, seen, spent = 0.0, 0, 0.0
+        self.since_note = (total, seen, spent)
 
     def _note(self, **values: float) -> None:
         p = self.state.progress

@@ -108,8 +108,5 @@ def _word_weights(
         columns = words_of_tokens(translator.source.spans(pair.source), pair.source_words)
         spans = translator.target_spans(written) if written else translator.target.spans(pair.target)
         rows = words_of_tokens(spans, pair.target_words)
-        shape = (len(pair.target_words), len(pair.source_words))
-        yield [
-            merge_tokens(reading.weights(seen, b, len(rows), len(columns)), rows, columns, shape)
-            for reading in readings
-        ]
+        sizes = (rows.shape[1], columns.shape[1])
+        yield [merge_tokens(reading.weights(seen, b, *sizes), rows, columns) for reading in readings]
