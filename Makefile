@@ -17,7 +17,7 @@ demo: $(READY) ## the tour: a worked example, then attention drawn here and in r
 	$(BIN)/regard tour --out regard-tour
 
 test: $(READY) ## the tests (some minutes), and the examples in the docstrings
-	$(BIN)/python -m pytest -q -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist worksteal
 
 test-all: $(READY) ## all tests: the slow ones too, and thousands of made-up cases instead of hundreds
 	REGARD_FULL=1 $(BIN)/python -m pytest -q
