@@ -66,6 +66,14 @@ class Watched:
         )
         self.page.wait_for_timeout(200)  # the address is written a moment after the last change
 
+    def until(self, condition: str) -> None:
+        """Wait until JavaScript says so; the page's own policy forbids Playwright's way to wait, which is ``eval``."""
+        for _ in range(200):
+            if self.page.evaluate(condition):
+                return
+            self.page.wait_for_timeout(50)
+        raise AssertionError(f"never came true: {condition}")
+
     def hash(self) -> dict[str, str]:
         from urllib.parse import parse_qsl
 

@@ -76,17 +76,17 @@ def test_look_with_a_hugging_face_model(bert, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "parts"),
+    ("words", "code", "parts"),
     [
-        (["look", " "], ["nothing to read"]),
-        (["look", "hello", "--model", "no/such/folder"], ["no/such/folder"]),
-        (["view", "no-such-file.safetensors"], ["no-such-file.safetensors"]),
-        (["view", "no-such-file", "--host", "0.0.0.0"], ["other machines", "--allow-network"]),
-        (["view", "no-such-file", "--port", "99999"], ["port"]),
+        (["look", " "], 2, ["nothing to read"]),
+        (["look", "hello", "--model", "no/such/folder"], 1, ["no/such/folder"]),
+        (["view", "no-such-file.safetensors"], 1, ["no-such-file.safetensors"]),
+        (["view", "no-such-file", "--host", "0.0.0.0"], 2, ["other machines", "--allow-network"]),
+        (["view", "no-such-file", "--port", "99999"], 2, ["port"]),
     ],
 )
-def test_errors_are_one_line(words, parts, tmp_path):
-    assert_one_line(run_here(*words, cwd=tmp_path), 1, *parts)
+def test_errors_are_one_line(words, code, parts, tmp_path):
+    assert_one_line(run_here(*words, cwd=tmp_path), code, *parts)
 
 
 def test_a_folder_with_a_broken_config(tmp_path):

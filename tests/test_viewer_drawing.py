@@ -142,7 +142,7 @@ def test_no_row_or_column_is_lost_between_pixels(opened, browser, table, tmp_pat
 def test_no_column_from_the_server_is_lost_between_pixels(opened, table, n):
     with served([striped(n)]) as address:
         watched = opened(f"{address}#view=heat&head=0&scale=linear&row={n - 3}&col={n - 3}", own=(address,))
-        watched.page.wait_for_function("!document.querySelector('footer.problem')")
+        watched.until("!document.querySelector('footer.problem')")
         watched.page.wait_for_timeout(4000)
         assert stripes_in(pixels(watched.page), table, 0) == LINES
 

@@ -134,7 +134,7 @@ def test_a_map_that_fits_does_not_hold_the_page(opened, pages):
     box = canvas.bounding_box()
     page.mouse.move(box["x"] + 200, box["y"] + 100)
     page.mouse.wheel(0, 200)
-    page.wait_for_function("scrollY > 0")
+    watched.until("scrollY > 0")
     assert "zoom" not in watched.hash()
     page.keyboard.press("+")
     watched.settle()

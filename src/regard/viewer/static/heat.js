@@ -337,7 +337,15 @@ export class HeatView {
   pan(dx, dy) {
     const f = this.frame();
     if (f.cell <= f.fit) return; // all of it is in sight
-    this.scene.set({ zoom: f.cell, x: f.left - dx / f.cell, y: f.top - dy / f.cell });
+    this.place(f.cell, f.left - dx / f.cell, f.top - dy / f.cell);
+  }
+
+  /** No further than the edges of the map, in the address too. @param {number} zoom @param {number} x @param {number} y */
+  place(zoom, x, y) {
+    const changed = this.scene.set({ zoom, x, y });
+    const { left, top } = this.frame();
+    this.scene.set({ x: left, y: top });
+    return changed;
   }
 
   /** About a point, which stays where it is. @param {number} factor @param {number} x @param {number} y */
@@ -347,7 +355,7 @@ export class HeatView {
     if (cell <= f.fit * 1.001) return this.scene.set({ zoom: 0, x: 0, y: 0 });
     if (cell === f.cell) return false; // as large as it gets
     const [col, row] = [f.left + (x - f.x) / f.cell, f.top + (y - f.y) / f.cell];
-    return this.scene.set({ zoom: cell, x: Math.max(0, col - (x - f.x) / cell), y: Math.max(0, row - (y - f.y) / cell) });
+    return this.place(cell, col - (x - f.x) / cell, row - (y - f.y) / cell);
   }
 
   /** @param {number} _dx @param {number} dy @param {number} x @param {number} y */
