@@ -193,7 +193,10 @@ def _write_results(
     if save_lengths is not None:
         from regard.plots import plot_by_length
 
-        plot_by_length({name: one.by_length for name, one in found.items()}, path=save_lengths)
+        short = [Path(name).name for name in found]  # a folder's own name, where that tells them apart
+        names = short if len(set(short)) == len(short) else list(found)
+        rows = [one.by_length for one in found.values()]
+        plot_by_length(dict(zip(names, rows, strict=True)), path=save_lengths)
 
 
 def _alignment(
