@@ -176,7 +176,7 @@ def test_an_overview_that_fails_says_so():
     made = Viewer([record(recomputed())], token=TOKEN, hosts=frozenset({HOST}))
     made.sources = [Broken()]
     end = time.monotonic() + 30
-    status = 200
+    status, body = 200, b""
     while status == 200 and time.monotonic() < end:
         status, _, body = ask(made, f"/{TOKEN}/overview", query="record=0&b=0&h=0&side=64")
         time.sleep(0.02)
