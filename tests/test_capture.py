@@ -15,6 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.nn.modules import module as nn_module
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from torch.utils.checkpoint import checkpoint
 
 import regard
 from regard import core
@@ -22,6 +23,17 @@ from regard.errors import ArgumentError, CaptureError, DtypeError, UnknownNameEr
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
 M = H * D
+
+
+class Checkpointed(nn.Module):
+    """Runs its attention a second time for the gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(M, H, batch_first=True)
+
+    def forward(self, x):
+        return checkpoint(lambda y: self.attend(y, y, y)[0], x, use_reentrant=False)
 
 
 class Plain(nn.Module):
@@ -486,16 +498,6 @@ def test_our_own_cache_is_stitched():
 
 
 def test_training_with_gradients_and_checkpoints():
-    from torch.utils.checkpoint import checkpoint
-
-    class Checkpointed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attend = nn.MultiheadAttention(M, H, batch_first=True)
-
-        def forward(self, x):
-            return checkpoint(lambda y: self.attend(y, y, y)[0], x, use_reentrant=False)
-
     torch.manual_seed(0)
     model, x = Checkpointed(), torch.randn(B, Q, M)
     model(x).sum().backward()

@@ -6,7 +6,7 @@ import types
 import pytest
 import torch
 import torch.nn.functional as F
-from test_capture import ADDED, HEADS, B, D, H, K, M, Plain, Q, encoder, qkv, seen_of
+from test_capture import ADDED, HEADS, B, Checkpointed, D, H, K, M, Plain, Q, encoder, qkv, seen_of
 from torch import nn
 
 import regard
@@ -233,16 +233,6 @@ def test_captures_that_overlap_in_two_threads():
 
 
 def test_a_gradient_taken_in_another_thread():
-    from torch.utils.checkpoint import checkpoint
-
-    class Checkpointed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attend = nn.MultiheadAttention(M, H, batch_first=True)
-
-        def forward(self, x):
-            return checkpoint(lambda y: self.attend(y, y, y)[0], x, use_reentrant=False)
-
     model = Checkpointed()
     with regard.capture(model) as seen:
         loss = model(torch.randn(B, Q, M)).sum()

@@ -1,6 +1,7 @@
 """The viewer in hands of all kinds: keys from the start, fingers, screen readers, narrow places, a lost server."""
 
 import re
+from dataclasses import replace
 
 import browser_cases
 import numpy as np
@@ -11,6 +12,7 @@ from test_viewer_browser import causal_records, put_widget, small
 from viewer_cases import pictured, record
 
 import regard
+from regard.errors import ShapeError
 from regard.maps import AttentionMap
 
 browser, opened = browser_cases.browser, browser_cases.opened
@@ -94,6 +96,20 @@ def test_a_token_of_the_flow_is_pinned_by_click_tap_and_keys(opened, pages):
     assert "Only key 2 “sat”" in again.page.locator("canvas").get_attribute("aria-label")
     page.keyboard.press("Enter")
     assert "pin" not in watched.hash()
+
+
+def test_heads_go_by_the_models_numbers(opened, tmp_path):
+    some = [replace(random_record(2, 6, f"layers.{n}"), heads=(3, 7)) for n in range(2)]
+    regard.viewer.save_html(some, tmp_path / "some.html")
+    watched = opened((tmp_path / "some.html").as_uri() + "#view=heat&head=1")
+    page = watched.page
+    assert "head 7" in page.locator("canvas").get_attribute("aria-label")
+    listed = page.locator("select", has_text="mean of heads").locator("option")
+    assert listed.all_inner_texts() == ["head 3", "head 7", "mean of heads"]
+    page.keyboard.press("3")
+    assert page.locator(".chip").all_inner_texts() == ["3", "7"]
+    with pytest.raises(ShapeError, match="heads: 1 numbers for 2 heads"):
+        regard.viewer.html([replace(some[0], heads=(3,))])
 
 
 def requests_end(watched, seconds=90):

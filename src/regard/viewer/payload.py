@@ -82,6 +82,8 @@ def checked_records(records: Sequence[Record] | Record) -> list[Record]:
         b, h, q, k = record.map.shape
         if 0 in (b, h, q, k):
             raise ShapeError(f"records[{n}].map", f"nothing to see in a map of (b,h,q,k) = {(b, h, q, k)}")
+        if record.heads is not None and len(record.heads) != h:
+            raise ShapeError(f"records[{n}].heads", f"{len(record.heads)} numbers for {h} heads")
         _check_labels(f"records[{n}].query_tokens", record.query_tokens, b, q, "queries")
         _check_labels(f"records[{n}].key_tokens", record.key_tokens, b, k, "keys")
         _check_grid(f"records[{n}].query_grid", record.query_grid, record.query_extra, q)
@@ -137,6 +139,7 @@ def _described(record: Record, labels: Labels) -> dict[str, Any]:
         "layer": record.layer,
         "kind": str(record.kind),
         "shape": list(record.map.shape),
+        "heads": None if record.heads is None else list(record.heads),
         "queryTokens": labels.add(queries),
         "keyTokens": labels.add(keys),
         "queryGrid": None if record.query_grid is None else list(record.query_grid),

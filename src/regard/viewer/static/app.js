@@ -326,7 +326,7 @@ export class App {
     const under = /** @type {any} */ (this.view).under;
     if (state.view === "grid") {
       const { record, head } = under ?? state;
-      this.readout.textContent = `${visible(doc.records[record].name)} · ${headText(head)}`;
+      this.readout.textContent = `${visible(doc.records[record].name)} · ${headText(doc.records[record], head)}`;
       return;
     }
     const reading = state.view === "heat" ? this.readCell(under ?? state) : this.shownReading();

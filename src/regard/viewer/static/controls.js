@@ -2,7 +2,7 @@
 /** The bar of choices above the drawing. */
 import { headColor, headInk } from "./color.js";
 import { PALETTES, SCALES_KNOWN } from "./state.js";
-import { element, headText, recordText } from "./text.js";
+import { element, headNumber, headText, recordText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 
@@ -65,13 +65,13 @@ export class Controls {
     const { doc, state } = this.scene;
     const record = doc.records[state.record];
     const [b, h] = record.shape;
-    const shape = `${b}/${h}`;
+    const shape = `${b}/${h}/${record.heads ?? ""}`;
     if (shape !== this.heads) {
       this.heads = shape;
-      const heads = Array.from({ length: h }, (_, n) => [String(n), headText(n)]);
-      this.options(this.head.input, h > 1 ? [...heads, ["-1", headText(-1)]] : heads);
+      const heads = Array.from({ length: h }, (_, n) => [String(n), headText(record, n)]);
+      this.options(this.head.input, h > 1 ? [...heads, ["-1", headText(record, -1)]] : heads);
       this.options(this.batch.input, Array.from({ length: b }, (_, n) => [String(n), String(n)]));
-      this.makeChips(h);
+      this.makeChips(record);
     }
     this.record.input.value = String(state.record);
     this.head.input.value = String(state.head);
@@ -103,12 +103,13 @@ export class Controls {
     this.opacity.box.hidden = view !== "image" || !doc.pictures.length;
   }
 
-  /** @param {number} h */
-  makeChips(h) {
+  /** @param {import("./types.js").RecordInfo} record */
+  makeChips(record) {
+    const h = record.shape[1];
     const all = element("button", { type: "button" }, "all");
     all.addEventListener("click", () => this.scene.set({ heads: null, head: Math.max(0, this.scene.state.head) }));
     const chips = Array.from({ length: h }, (_, head) => {
-      const chip = element("button", { type: "button", class: "chip", "aria-label": `head ${head}` }, String(head));
+      const chip = element("button", { type: "button", class: "chip", "aria-label": headText(record, head) }, String(headNumber(record, head)));
       chip.addEventListener("click", (event) => this.toggle(head, h, event.shiftKey));
       return chip;
     });

@@ -54,7 +54,7 @@ export class FlowView {
 
   label() {
     const { state } = this.scene;
-    const drawn = this.heads().map(headText).join(", ");
+    const drawn = this.heads().map((head) => headText(this.record, head)).join(", ");
     const alone = pinned(state);
     const pin = alone ? ` Only ${alone.side} ${alone.n} “${this.word(alone.side, alone.n)}” is shown.` : "";
     return `Flow of ${recordText(this.record, state.record)}: ${drawn}.${pin} Left and right choose queries or keys, up and down a token, Enter pins it, Page Up and Page Down scroll.`;

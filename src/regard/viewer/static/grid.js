@@ -3,7 +3,7 @@
 import { drawBlock } from "./cells.js";
 import { fittedText, textWidth } from "./paint.js";
 import { mostHeads } from "./sources.js";
-import { headText, recordText, visible } from "./text.js";
+import { headNumber, headText, recordText, visible } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
@@ -23,6 +23,13 @@ export class GridView {
 
   get heads() {
     return mostHeads(this.scene.doc);
+  }
+
+  /** What the head of a column is called, where all rows hold the same heads. @param {number} head */
+  column(head) {
+    const [first, ...rest] = this.scene.doc.records;
+    const same = rest.every((record) => String(record.heads) === String(first.heads));
+    return same ? headNumber(first, head) : head;
   }
 
   /** @param {number} n */
@@ -57,7 +64,7 @@ export class GridView {
     for (let head = 0; head < this.heads; head++) {
       const on = mark.head === head;
       const style = { fill: on ? theme.accent : theme.soft, size: 11, align: "center", bold: on };
-      const text = this.heads <= 3 ? `head ${head}` : String(head);
+      const text = this.heads <= 3 ? `head ${this.column(head)}` : String(this.column(head));
       if (this.side > 18 || head % 4 === 0) p.text(text, this.corner(0, head).x + this.side / 2, 13, style);
     }
     if (this.heads > 3) p.text("head", 4, 13, { fill: theme.soft, size: 11 });
@@ -134,6 +141,6 @@ export class GridView {
 
   label() {
     const { doc, state } = this.scene;
-    return `All layers and heads: ${doc.records.length} rows of up to ${this.heads} heads. Chosen: ${recordText(doc.records[state.record], state.record)}, ${headText(state.head)}. Arrow keys move, Enter opens.`;
+    return `All layers and heads: ${doc.records.length} rows of up to ${this.heads} heads. Chosen: ${recordText(doc.records[state.record], state.record)}, ${headText(doc.records[state.record], state.head)}. Arrow keys move, Enter opens.`;
   }
 }

@@ -409,7 +409,7 @@ export class HeatView {
   label() {
     const { state, doc } = this.scene;
     const [, , q, k] = this.record.shape;
-    return `Heat map of ${recordText(doc.records[state.record], state.record)}, ${headText(state.head)}: ${q} queries by ${k} keys. Arrow keys move, plus and minus zoom.`;
+    return `Heat map of ${recordText(doc.records[state.record], state.record)}, ${headText(this.record, state.head)}: ${q} queries by ${k} keys. Arrow keys move, plus and minus zoom.`;
   }
 }
 

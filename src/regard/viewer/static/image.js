@@ -3,7 +3,7 @@
 import { drawColorBar } from "./cells.js";
 import { colorTable, place } from "./color.js";
 import { element2d, fittedText } from "./paint.js";
-import { STILL_ASKING, headText, labelOf, recordText, weightText } from "./text.js";
+import { STILL_ASKING, headNumber, headText, labelOf, recordText, weightText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
@@ -170,7 +170,7 @@ export class ImageView {
       this.drawOver(p, box, head, false);
       const on = state.head === head;
       if (on) p.rect(box.x - 1, box.y - 1, box.w + 2, box.h + 2, { stroke: theme.accent, width: 2.5 });
-      p.text(String(head), box.x + box.w / 2, box.y + box.h + 10, { fill: on ? theme.accent : theme.soft, size: 11, align: "center", bold: on });
+      p.text(String(headNumber(this.record, head)), box.x + box.w / 2, box.y + box.h + 10, { fill: on ? theme.accent : theme.soft, size: 11, align: "center", bold: on });
     });
   }
 
@@ -231,6 +231,6 @@ export class ImageView {
     const { state } = this.scene;
     if (!this.record.keyGrid) return "The keys of this layer are not patches of a picture.";
     const { query, key, weight } = this.reading();
-    return `Picture: where ${query} looks, ${recordText(this.record, state.record)}, ${headText(state.head)}. At ${key}: ${weight}. Arrow keys choose another ${state.side}, s switches between query and key.`;
+    return `Picture: where ${query} looks, ${recordText(this.record, state.record)}, ${headText(this.record, state.head)}. At ${key}: ${weight}. Arrow keys choose another ${state.side}, s switches between query and key.`;
   }
 }

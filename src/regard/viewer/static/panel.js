@@ -56,7 +56,7 @@ export class Panel {
   fill(row) {
     const { doc, state } = this.scene;
     const record = doc.records[state.record];
-    this.caption.textContent = `Where this query looks most (${headText(state.head)})`;
+    this.caption.textContent = `Where this query looks most (${headText(record, state.head)})`;
     const best = row ? strongest(row, SHOWN) : [];
     const top = best.length ? best[0].weight : 1;
     this.body.replaceChildren(...best.map(({ key, weight }) => {

@@ -12,7 +12,7 @@ const CAPTION = 34;
 function drawAll(scene, view, size, p) {
   const { state, doc, theme } = scene;
   p.rect(0, 0, size.width, size.height + CAPTION, { fill: theme.surface });
-  const where = state.view === "grid" ? "all layers and heads" : `${recordText(doc.records[state.record], state.record)} · ${headText(state.head)}`;
+  const where = state.view === "grid" ? "all layers and heads" : `${recordText(doc.records[state.record], state.record)} · ${headText(doc.records[state.record], state.head)}`;
   const style = { fill: theme.ink, size: 13, bold: true };
   p.text(fittedText(`${visible(doc.title)} — ${where}`, size.width - 24, style), 12, 18, style);
   p.lower(CAPTION, () => view.draw(p, size.width, size.height));

@@ -58,7 +58,7 @@ export class StepsView {
     const room = Math.min(width, 980) - 2 * MARGIN;
     const title = { fill: theme.ink, size: 18, bold: true };
     p.text(fittedText(`“${query}” looks at “${key}”`, room, title), MARGIN, 24, title);
-    const where = `query ${state.row}, key ${state.col}, ${headText(state.head)}`;
+    const where = `query ${state.row}, key ${state.col}, ${headText(this.record, state.head)}`;
     p.text(where, MARGIN, 47, { fill: theme.soft, size: 12 });
     if (!steps) return void p.text(`${STILL_ASKING} …`, MARGIN, 90, { fill: theme.soft });
     let y = 78;

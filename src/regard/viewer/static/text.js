@@ -83,9 +83,18 @@ export function recordText(record, n) {
   return `${layer} · ${visible(record.kind)} · ${visible(record.name)}`;
 }
 
-/** @param {number} head */
-export function headText(head) {
-  return head < 0 ? "mean of heads" : `head ${head}`;
+/**
+ * What the model calls a head: a record may hold some of them only.
+ * @param {import("./types.js").RecordInfo} record
+ * @param {number} head
+ */
+export function headNumber(record, head) {
+  return record.heads ? record.heads[head] : head;
+}
+
+/** @param {import("./types.js").RecordInfo} record @param {number} head */
+export function headText(record, head) {
+  return head < 0 ? "mean of heads" : `head ${headNumber(record, head)}`;
 }
 
 /**

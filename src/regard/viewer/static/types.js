@@ -32,6 +32,7 @@
  * @property {number | null} layer
  * @property {string} kind
  * @property {number[]} shape b, h, q, k
+ * @property {number[] | null} heads what the model calls them; null where they are all
  * @property {number[] | null} queryTokens
  * @property {number[] | null} keyTokens
  * @property {number[] | null} queryGrid
