@@ -111,9 +111,9 @@ class PlainTransformer(nn.Module):
         )
 
 
-def updates(model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch], **options: Any) -> Work:
+def updates(model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch]) -> Work:
     """A program that makes one update from each batch."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, **options)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
 
     def program() -> None:
         for batch in batches:
@@ -139,7 +139,7 @@ def bench_training(folder: Path) -> list[Line]:
         for module in plain.modules():
             if isinstance(module, nn.Dropout | nn.MultiheadAttention):
                 setattr(module, "p" if isinstance(module, nn.Dropout) else "dropout", dropped)
-        mine = updates(ours, lambda batch, m=ours: sentence_loss(m, batch, SMOOTHING), batches, fused=True)
+        mine = updates(ours, lambda batch, m=ours: sentence_loss(m, batch, SMOOTHING), batches)
         theirs = updates(plain, plain.loss, batches)
         a, b = seconds(mine, theirs, turns=3)
         detail = f"({tokens / a:,.0f} tokens/s against {tokens / b:,.0f})"
