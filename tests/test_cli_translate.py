@@ -120,6 +120,40 @@ def test_a_stream_is_answered_line_by_line(model):
     assert rest[1] == first.rstrip("\n")
 
 
+def test_an_interruption_while_waiting_for_input(model):
+    """Python aborts when it ends while a thread reads its standard input; ours shall end in one line."""
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # also under nohup
+    command = [
+        sys.executable,
+        "-c",
+        f"{heard}; from regard.cli import main; main()",
+        "translate",
+        "--model",
+        str(model),
+    ]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True) as process:
+        process.stdin.write("A dog.\n")
+        process.stdin.flush()
+        process.stdout.readline()  # it is at work, and waits for more
+        process.send_signal(signal.SIGINT)
+        errors = process.stderr.read()
+        process.stdin.close()
+        assert process.wait(60) == 130
+    assert errors == "regard: interrupted\n"
+
+
+def test_what_follows_two_dashes_is_a_sentence(model):
+    result = translate(model, "--json", "--", "--debug")
+    assert json.loads(result.stdout)["source"] == "--debug"
+
+
+def test_a_folder_of_another_kind_does_not_hide_an_installed_model(tmp_path):
+    (tmp_path / "en-fr").mkdir()
+    result = run_here("translate", "--model", "en-fr", "I love you.", "--beams", "1", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_very_long_line_is_translated_in_pieces(model, tmp_path):
     (tmp_path / "in.txt").write_text("The dog sleeps. " * 100 + "\nA cat.\n", encoding="utf-8")
     words = ["--file", str(tmp_path / "in.txt"), "--beams", "1", "--max-length", "5", "--json", "--attention"]
@@ -148,6 +182,12 @@ def test_a_very_long_line_is_translated_in_pieces(model, tmp_path):
         (["x", "--sample", "--beams", "2"], 2, "--beams: of no use in sampling"),
         (["x", "--device", "tpu9"], 2, "--device: 'tpu9' cannot be used"),
         (["x", "--to", "zh", "--model", "MODEL"], 2, "--to: the model"),
+        (["x", "--from", "de", "--to", "fr"], 2, "--from: there is no model for 'de' to 'fr'"),
+        (
+            ["x", "--out", "/dev/full"],
+            1,
+            "/dev/full could not be written: No space left on device: make room",
+        ),
     ],
 )
 def test_errors_of_translate_are_one_line(model, tmp_path, words, code, part):
@@ -257,7 +297,7 @@ def test_options_from_a_file_and_the_line_wins(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("name", "text", "code", "part"),
     [
-        ("o.toml", "widht = 3", 1, "widht: not an option of this command (o.toml): did you mean 'width'"),
+        ("o.toml", "widht = 3", 2, "--options: o.toml: widht is not an option of this command: did you mean"),
         ("o.toml", "width = 'x'", 2, "--width"),
         ("o.toml", "width = [1, 2]", 2, "--width: expected one value, got [1, 2]"),
         ("o.toml", "lowercase = 3", 2, "--lowercase: expected true or false, got 3"),
@@ -296,12 +336,13 @@ def test_any_command_takes_an_option_file(model, tmp_path):
         ({"a.tsv": "\t\n\t\n"}, ["--data", "a.tsv"], ["a.tsv"]),
         ({"a.tsv": "only one column\n"}, ["--data", "a.tsv"], ["a.tsv", "line 1"]),
         ({}, ["--data", "missing.tsv"], ["missing.tsv"]),
+        ({"a.tsv": b"a caf\xe9\tun caf\xe9\n"}, ["--data", "a.tsv"], ["a.tsv, line 1", "UTF-8", "iconv"]),
     ],
-    ids=["unequal counts", "empty sides", "one column", "no file"],
+    ids=["unequal counts", "empty sides", "one column", "no file", "encoding"],
 )
 def test_bad_data_is_told_and_leaves_no_checkpoint(tmp_path, files, words, parts):
     for name, text in {**files, "valid.tsv": "a dog\tun chien\n"}.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     result = run_here("train", "translate", *words, "--valid", "valid.tsv", "--steps", "1", cwd=tmp_path)
     assert_one_line(result, 1, *parts)
     assert not (tmp_path / "runs" / "translate" / "checkpoints").exists()
@@ -329,6 +370,79 @@ def test_training_on_standard_input_and_going_on(pair_files):
     assert "left out of the data: 1 with an empty side" in done.stderr
     resumed = run_here("train", "translate", "--resume", "--steps", "3", "--out", "run", cwd=pair_files)
     assert resumed.returncode == 0, resumed.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (["--epochs", "0"], 2, "--epochs: expected a number above 0, got 0"),
+        (["--target-language", "de"], 2, "--target-language: the embedded corpus has en, fr, zh, not 'de'"),
+        (["--attention", "none"], 2, "--attention: of no use for model=transformer"),
+        (["--vocabulary", "words"], 2, "--vocabulary: unknown name 'words'"),
+        (["--embedded", "-5"], 2, "--embedded: nothing to train on: got -5"),
+        (["--resume"], 1, "there is no run to resume here"),
+    ],
+)
+def test_errors_of_train_are_one_line(tmp_path, words, code, part):
+    assert_one_line(run_here("train", "translate", *words, cwd=tmp_path), code, part)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_rights(tmp_path):
+    tmp_path.chmod(0o500)
+    result = run_here("train", "translate", *SMALL, "--steps", "1", "--out", "run", cwd=tmp_path)
+    assert_one_line(result, 1, "cannot make the folder run: Permission denied")
+
+
+def test_a_run_whose_checkpoints_are_damaged_is_not_resumed(tmp_path):
+    words = ["train", "translate", *SMALL, "--out", "run"]
+    assert run_here(*words, "--steps", "2", "--save-every", "1", cwd=tmp_path).returncode == 0
+    for file in (tmp_path / "run" / "checkpoints").rglob("*.safetensors"):
+        file.write_bytes(file.read_bytes()[:-10])
+    result = run_here("train", "translate", "--resume", "--steps", "3", "--out", "run", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert "checkpoints" in result.stderr.splitlines()[-1]
+
+
+def test_a_hugging_face_data_set_by_name(model, pair_files):
+    datasets = pytest.importorskip("datasets")
+    rows = [{"translation": {"en": source, "fr": target}} for source, target in PAIRS]
+    parts = {"train": rows[:50], "validation": rows[50:55], "test": rows[55:]}
+    sets = {name: datasets.Dataset.from_list(some) for name, some in parts.items()}
+    datasets.DatasetDict(sets).save_to_disk(str(pair_files / "set"))
+    fields = ["--columns", "translation.en,translation.fr"]
+    data = ["--data", "hf:set", "--valid", "hf:set", *fields]
+    trained = run_here(
+        "train", "translate", *data, *SMALL[2:], "--steps", "1", "--out", "run", cwd=pair_files
+    )
+    assert trained.returncode == 0, trained.stderr
+    words = [
+        "evaluate",
+        "translate",
+        "--model",
+        str(model),
+        "--data",
+        "hf:set",
+        *fields,
+        "--beams",
+        "1",
+        "--json",
+    ]
+    found = run_here(*words, cwd=pair_files)
+    assert json.loads(found.stdout)["sentences"] == 5
+
+
+def test_pairs_that_cannot_be_measured_are_told(model, tmp_path):
+    (tmp_path / "test.tsv").write_text("A dog.\tUn chien.\n\tvide\nA cat.\tUn chat.\n", encoding="utf-8")
+    words = ["evaluate", "translate", "--model", str(model), "--data", "test.tsv", "--beams", "1", "--json"]
+    found = run_here(*words, cwd=tmp_path)
+    assert found.stderr == "not measured: 1 with an empty side (the first: test.tsv, line 2)\n"
+    assert json.loads(found.stdout)["left_out"] == 1
+    refused = run_here(*words, "--out", "out.txt", cwd=tmp_path)
+    assert_one_line(refused, 2, "--out: its lines would not be those of the data", "test.tsv, line 2")
+    assert not (tmp_path / "out.txt").exists()
 
 
 def test_evaluation_on_files(model, pair_files):
@@ -375,8 +489,13 @@ def test_evaluation_of_alignments(model, tmp_path):
     ("words", "code", "part"),
     [
         (["--target-data", "x"], 2, "--target-data: given without data"),
+        (["--columns", "1,0"], 2, "--columns: given without data"),
+        (["--split", "test"], 2, "--split: given without data"),
+        (["--dataset-config", "x"], 2, "--dataset-config: given without data"),
+        (["--links", "x", "--beams", "3"], 2, "--beams: of no use with --links alone"),
+        (["--links", "x", "--no-lowercase"], 2, "--lowercase: of no use with --links alone"),
         (["--data", "x.tsv", "--choose-links", "y"], 2, "--choose-links: of no use without gold links"),
-        (["--links", "x", "--out", "y"], 2, "--links: without data nothing is translated"),
+        (["--links", "x", "--out", "y"], 2, "--out: of no use with --links alone: nothing is translated"),
         (["--limit", "-2"], 2, "--limit"),
         (["--out", "."], 1, "is a folder"),
         (["--data", "x.en"], 2, "--format: cannot be told from the name x.en"),

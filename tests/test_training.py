@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import sys
 import threading
@@ -412,14 +413,20 @@ def test_no_bar_where_the_error_stream_is_no_terminal(tmp_path, capsys):
     assert "(best so far)" in said.err
 
 
-def test_a_bar_in_a_terminal(monkeypatch):
+def test_a_bar_in_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
     bar = ProgressBar(10, 2)
     assert bar.shown
     bar.update(3, 0.5, 1234.5)
     bar.say("[best]")
     bar.close()
+    said = capsys.readouterr().err
+    assert "step 3/10" in said
+    assert "loss 0.500  1,234 tokens/s  left" in said
+    assert re.search(r"left \S*[-\d]+:[-\d]+", said)
+    assert "[best]" in said
     monkeypatch.setenv("TERM", "dumb")
     assert not ProgressBar(10, 2).shown
     assert not ProgressBar(10, 2, wanted=False).shown

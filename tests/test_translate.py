@@ -49,6 +49,7 @@ TINY = {
     "validate_sentences": 10,
     "steps": 3,
 }
+RECURRENT = {"model": "seq2seq", "heads": 4, "feed_forward": 1024}  # the two as if they were not given
 
 
 @pytest.fixture(scope="module")
@@ -404,8 +405,8 @@ def test_data_without_validation_is_refused(tmp_path):
     "options",
     [
         {},
-        {"model": "seq2seq", "attention": "additive"},
-        {"model": "seq2seq", "attention": "none"},
+        {**RECURRENT, "attention": "additive"},
+        {**RECURRENT, "attention": "none"},
         {"vocabulary": "word", "shared_vocabulary": False, "target_language": "zh"},
     ],
     ids=["transformer", "additive", "fixed vector", "words, Chinese"],
@@ -456,6 +457,24 @@ def test_a_resumed_run_keeps_what_defines_it(tmp_path):
         ({"data": "hf:x", "valid": "hf:x", "valid_split": "train"}, "valid: the same as data"),
         ({"data": "x", "valid": "-"}, "valid: only data can be read from standard input"),
         ({"validate_sentences": 0}, "validate_sentences: expected 1 or more, got 0"),
+        ({"target_valid": "x"}, "target_valid: given without valid: name the source side"),
+        ({"embedded": 0}, "embedded: nothing to train on: got 0"),
+        ({"data": "x", "embedded": -5}, "embedded: nothing to train on: got -5"),
+        (
+            {"target_language": "de"},
+            "target_language: the embedded corpus has en, fr, zh, not 'de': name pairs",
+        ),
+        (
+            {"data": "x", "embedded": 5, "target_language": "de"},
+            "target_language: the embedded .*: leave out embedded",
+        ),
+        ({"vocabulary": "words"}, "vocabulary: unknown name 'words': did you mean 'word'"),
+        ({"vocabulary_size": 100}, "vocabulary_size: expected 260 or more for bpe, got 100"),
+        (
+            {"attention": "none"},
+            "attention: of no use for model=transformer: leave it out, or say model=seq2seq",
+        ),
+        ({"model": "seq2seq", "norm": "post"}, "norm: of no use for model=seq2seq"),
     ],
 )
 def test_bad_settings(options, message):
@@ -463,7 +482,48 @@ def test_bad_settings(options, message):
         TranslationSettings(**options)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"attention": "additive"},
+            "attention: of no use for model=transformer",
+        ),  # even if it is the default
+        ({"model": "seq2seq", "heads": 4}, "heads: of no use for model=seq2seq"),
+    ],
+)
+def test_options_of_the_other_kind_of_model_are_refused(given, message):
+    with pytest.raises(ArgumentError, match=message):
+        with_defaults(given)
+
+
+def test_what_is_given_to_say_how_long_is_not_replaced():
+    assert "steps" not in with_defaults({"epochs": 0.0})
+    assert TranslationSettings(**with_defaults({"model": "seq2seq"})).steps == 1200
+
+
 # ---- cards and packing
+
+
+def test_weights_that_do_not_fit_leave_the_folder_as_it_was(tmp_path, vocabulary):
+    translator = translator_with(vocabulary)
+    translator.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with torch.no_grad():
+        next(translator.model.parameters()).fill_(1e30)
+    with pytest.raises(ArgumentError, match="dtype: .* has numbers too large for float16"):
+        translator.save(tmp_path, dtype="float16")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_folder_that_was_being_written_is_no_model(tmp_path, vocabulary, monkeypatch):
+    translator = translator_with(vocabulary)
+    translator.save(tmp_path)
+    monkeypatch.setattr(type(translator.model), "save_pretrained", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        translator.save(tmp_path)
+    with pytest.raises(FileError, match="no such file: is this the folder of a model"):
+        Translator.load(tmp_path)
 
 
 def test_the_training_command_says_all_that_is_not_default():

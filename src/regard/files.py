@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from regard.errors import FileError
@@ -20,7 +22,8 @@ def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -
     path = Path(path)
     check_writable(path)
     if path.exists() and not path.is_file():
-        write(path)
+        with _full_disks_explained(path):
+            write(path)
         return
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
@@ -29,14 +32,27 @@ def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -
     os.close(handle)
     temporary = Path(name)
     try:
-        write(temporary)
-        with open(temporary, "rb+") as written:
-            os.fsync(written.fileno())
+        with _full_disks_explained(path):
+            write(temporary)
+            with open(temporary, "rb+") as written:
+                os.fsync(written.fileno())
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _full_disks_explained(path: Path) -> Iterator[None]:
+    """What the system says about space, in our words; other errors are those of the work that fills the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            raise
+        told = f"{path} could not be written: {error.strerror}"
+        raise FileError(f"path: {told}: make room, or write elsewhere; nothing was replaced") from error
 
 
 def check_writable(path: str | os.PathLike) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from regard.decoding import DecodingOptions
     from regard.tasks.translate import Translator
     from regard.tasks.translate.evaluation import Evaluation
+    from regard.text import Skipped
 
 __all__ = ["evaluate"]
 
@@ -36,9 +38,16 @@ def translate(
         None, "--data", help="Pairs, as for training; by default the embedded corpus's test."
     ),
     target_data: str = typer.Option(None, "--target-data", help="The target side of two line-aligned files."),
-    columns: str = typer.Option("0,1", "--columns", help="Which columns or fields hold source and target."),
+    columns: str = typer.Option(
+        None, "--columns", help="Which columns or fields hold source and target.", show_default="0,1"
+    ),
     format: str = typer.Option(None, "--format", help="tsv or jsonl, where the file's name does not say it."),
-    split: str = typer.Option("test", "--split", help="Of a Hugging Face data set: the part to measure on."),
+    split: str = typer.Option(
+        None, "--split", help="Of a Hugging Face data set: the part to measure on.", show_default="test"
+    ),
+    dataset_config: str = typer.Option(
+        None, "--dataset-config", help="Of a Hugging Face data set: its configuration, if it has several."
+    ),
     links: Path = typer.Option(
         None, "--links", help="Gold word alignments: source TAB target TAB sure TAB possible."
     ),
@@ -50,9 +59,15 @@ def translate(
     limit: int = typer.Option(
         0, "--limit", min=0, help="Only so many sentences; 0 for all (1000 of the embedded corpus)."
     ),
-    beams: int = typer.Option(5, "--beams", help="Hypotheses searched at a time; 1 is greedy."),
-    length_penalty: float = typer.Option(1.0, "--length-penalty", help="Above 1 prefers long translations."),
-    coverage_penalty: float = typer.Option(0.0, "--coverage-penalty", help="What unattended words cost."),
+    beams: int = typer.Option(
+        None, "--beams", help="Hypotheses searched at a time; 1 is greedy.", show_default="5"
+    ),
+    length_penalty: float = typer.Option(
+        None, "--length-penalty", help="Above 1 prefers long translations.", show_default="1"
+    ),
+    coverage_penalty: float = typer.Option(
+        None, "--coverage-penalty", help="What unattended words cost.", show_default="0"
+    ),
     lowercase: bool = typer.Option(
         None,
         "--lowercase/--no-lowercase",
@@ -75,39 +90,62 @@ def translate(
     """
     from regard.decoding import DecodingOptions
     from regard.files import check_writable
+    from regard.text import Skipped
 
-    _check_use(data, target_data, links, choose_links, out or save_lengths or compare)
+    reading = {"columns": columns, "format": format, "split": split, "dataset_config": dataset_config}
+    search = {"beams": beams, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
+    others = {"lowercase": lowercase, "out": out, "save_lengths": save_lengths, "compare": compare or None}
+    _check_use(data, {"target_data": target_data, **reading}, links, choose_links, {**search, **others})
     for path in (out, save_lengths):
         if path is not None:
             check_writable(path)
-    options = DecodingOptions(beams=beams, length_penalty=length_penalty, coverage_penalty=coverage_penalty)
+    options = DecodingOptions(**{"beams": 5, **_given(search)})
     translator = load_translator(model, source, to, device)
     named = _with_others(model or "model", translator, compare or [], device)
     values: dict[str, Any] = {}
     if links is None or data is not None:
-        reading = {"columns": columns, "format": format, "split": split}
-        pairs = _first(_pairs(translator, data, target_data, limit, reading), limit)
+        skipped = Skipped()
+        pairs = _first(_pairs(translator, data, target_data, limit, _given(reading), skipped), limit)
+        _tell_skipped(skipped, out)
         found = _measured(named, pairs, options, lowercase)
-        values.update(_compared(found))
+        values.update(_compared(found), left_out=skipped.total)
         _write_results(found, pairs, out, save_lengths)
     if links is not None or data is None:
         values["alignment"] = _alignment(translator, links, choose_links, limit)
     typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _report(values))
 
 
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def _check_use(
-    data: str | None, target_data: str | None, links: Path | None, choose_links: Path | None, translated: Any
+    data: str | None,
+    reading: dict[str, Any],
+    links: Path | None,
+    choose_links: Path | None,
+    translating: dict[str, Any],
 ) -> None:
-    """Refuse what would be of no use; ``translated`` is anything that needs translations."""
+    """Refuse what would be of no use: ways to read data where there is none, ways to translate where nothing is."""
     from regard.errors import ArgumentError
 
-    if target_data and not data:
-        raise ArgumentError("target_data", "given without data", "name the source side with --data")
+    for name in _given({} if data else reading):
+        raise ArgumentError(name, "given without data", "name the pairs, or the source side, with --data")
     if choose_links and data and not links:
         raise ArgumentError("choose_links", "of no use without gold links to measure", "add --links")
-    if links and not data and translated:
-        fix = "leave out --out, --compare and --save-lengths"
-        raise ArgumentError("links", "without data nothing is translated", fix)
+    for name in _given(translating if links and not data else {}):
+        raise ArgumentError(name, "of no use with --links alone: nothing is translated", "add --data")
+
+
+def _tell_skipped(skipped: Skipped, out: Path | None) -> None:
+    """Say which pairs cannot be measured; a file of translations without them would not match its input."""
+    from regard.errors import ArgumentError
+
+    if skipped.total and out is not None:
+        told = f"its lines would not be those of the data, of which cannot be measured: {skipped}"
+        raise ArgumentError("out", told, "take these pairs out first")
+    if skipped.total:
+        print(f"not measured: {skipped}", file=sys.stderr)
 
 
 def _with_others(
@@ -129,28 +167,37 @@ def _with_others(
 
 
 def _pairs(
-    translator: Translator, data: str | None, target_data: str | None, limit: int, reading: dict[str, Any]
+    translator: Translator,
+    data: str | None,
+    target_data: str | None,
+    limit: int,
+    reading: dict[str, Any],
+    skipped: Skipped,
 ) -> Iterable[tuple[str, str]]:
     from regard.tasks.translate.data import embedded_pairs, reader
     from regard.tasks.translate.settings import TranslationSettings
 
+    if data is None:
+        _check_embedded(translator)
     settings = TranslationSettings(
         source_language=translator.source_language or "source",
         target_language=translator.target_language or "target",
-        **reading,
+        data=data,
+        target_data=target_data,
+        **{"split": "test", **reading},
     )
     if data is None:
-        _check_embedded(translator)
         return embedded_pairs(settings, "test", limit or EMBEDDED)
-    return reader(settings, data, target_data)
+    return reader(settings, data, target_data, skipped, max_words=None)  # long ones are translated in pieces
 
 
 def _check_embedded(translator: Translator) -> None:
     from regard.errors import ArgumentError
+    from regard.tasks.translate.settings import EMBEDDED_LANGUAGES
 
     for language in (translator.source_language, translator.target_language):
-        if language not in ("en", "fr", "zh"):
-            told = f"the embedded corpus has en, fr and zh, not {language!r}"
+        if language not in EMBEDDED_LANGUAGES:
+            told = f"the embedded corpus has {', '.join(EMBEDDED_LANGUAGES)}, not {language!r}"
             raise ArgumentError("data", told, "name pairs to measure on")
 
 

@@ -62,8 +62,9 @@ start.__doc__ = app.info.help
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line and leave with its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words
-    words = [word for word in words if word != "--debug"]
+    end = words.index("--") if "--" in words else len(words)  # what follows is no option
+    debug = "--debug" in words[:end]
+    words = [word for word in words[:end] if word != "--debug"] + words[end:]
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot write 猫 gets an escape, not a crash.
         if isinstance(stream, io.TextIOWrapper):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from regard.errors import ArgumentError, FileError, MissingExtraError, UnknownArgumentError, did_you_mean
+from regard.errors import ArgumentError, FileError, MissingExtraError, did_you_mean
 
 __all__ = ["command_of", "with_option_files"]
 
@@ -61,8 +61,8 @@ def _words(command: Any, path: Path) -> Iterator[str]:
     for name, value in _parsed(path).items():
         plain = str(name).replace("_", "-")
         if plain not in known:
-            told = f"not an option of this command ({path})"
-            raise UnknownArgumentError(str(name), told, did_you_mean(plain, known).strip())
+            told = f"{path}: {name} is not an option of this command"
+            raise ArgumentError("options", told, did_you_mean(plain, known).strip())
         yield from _as_words(known[plain], value, str(name), path)
 
 

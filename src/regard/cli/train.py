@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,10 @@ def translate(
     if outcome.stopped == "interrupted" and outcome.step == 0:
         raise Interrupted("interrupted before the first step: there is nothing to save yet")
     if outcome.stopped == "interrupted":
-        raise Interrupted(
-            f"interrupted at step {outcome.step} and saved: go on with  regard train translate --resume --out {out}"
-        )
+        command = f"regard train translate --resume --out {shlex.quote(str(out))}"
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            command = f"torchrun … -m {command}"
+        raise Interrupted(f"interrupted at step {outcome.step} and saved: go on with  {command}")
     typer.echo(f"{outcome.stopped} after {outcome.step} steps, {outcome.seconds / 60:.1f} minutes: {numbers}")
     typer.echo(f"the best model is in {out / 'best'}")
 

@@ -43,10 +43,8 @@ class Pretrained:
         ...     type(load_model(folder)).__name__
         'Seq2Seq'
         """
-        if dtype not in DTYPES:
-            raise UnknownNameError("dtype", dtype, DTYPES)
+        tensors = check_storable(self, dtype)  # type: ignore[arg-type]
         folder = _made(Path(folder))
-        tensors = stored_tensors(self, DTYPES[dtype])  # type: ignore[arg-type]
         settings = {"model": None, **(extra or {})} | {"model": self.config.to_json()}
         text = json.dumps(settings, ensure_ascii=False, indent=2) + "\n"
         write_atomically(folder / WEIGHTS, lambda path: save_file(tensors, path))
@@ -63,6 +61,13 @@ class Pretrained:
                 f"use {type(model).__name__}.from_pretrained(...)",
             )
         return model
+
+
+def check_storable(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
+    """The tensors to write in a dtype by its name; one that is not known, or too narrow, is refused."""
+    if dtype not in DTYPES:
+        raise UnknownNameError("dtype", dtype, DTYPES)
+    return stored_tensors(model, DTYPES[dtype])
 
 
 def stored_tensors(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:

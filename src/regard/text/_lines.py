@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import os
 import sys
 import zlib
@@ -98,10 +99,18 @@ def _advice(data: bytes, number: int) -> str:
     return "convert the file, for example with  iconv -f latin1 -t utf-8"
 
 
+def _standard_input() -> IO[bytes]:
+    """A reader of our own: python aborts if a thread still waits in ``sys.stdin.buffer`` when the program ends."""
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except io.UnsupportedOperation:  # not a stream of the system: text held in memory
+        return sys.stdin.buffer
+
+
 @contextlib.contextmanager
 def _opened(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     if path == "-":
-        yield sys.stdin.buffer  # not ours to close
+        yield _standard_input()
     elif os.fspath(path).endswith(".gz"):
         with gzip.open(path, "rb") as file:
             yield file  # pyright: ignore[reportReturnType]

@@ -123,7 +123,7 @@ class Processes:
             return None
         try:
             result = action()
-        except RegardError as error:
+        except Exception as error:  # whatever it is, the others shall not wait for ever
             self.same_text(str(error) or "it failed")
             raise
         self.same_text("")

@@ -11,7 +11,7 @@ from typing import Any
 
 from regard.errors import ArgumentError, FileError
 from regard.files import make_folder
-from regard.tasks.translate.settings import EMBEDDED, TranslationSettings
+from regard.tasks.translate.settings import TranslationSettings
 from regard.text import (
     PairData,
     Skipped,
@@ -25,6 +25,7 @@ from regard.text import (
 __all__ = ["TranslationData", "prepare", "reader", "vocabulary_files"]
 
 VOCABULARY_PAIRS = 400_000  # that a vocabulary is learnt from, at most
+LONGEST_WORDS = 1000  # of a side that is trained on
 REMEMBERED = 200_000  # sentences of the embedded corpus that are kept in memory, at most
 Pairs = Iterable[tuple[str, str]]
 
@@ -77,7 +78,7 @@ def _identity(settings: TranslationSettings) -> list[object]:
     s = settings
     hub = [name for name in _files(s) if name.startswith("hf:")]
     parts = [hub, s.split, s.valid_split, s.dataset_config, s.columns, s.format]
-    return [*parts, _embedded_count(s), s.embedded_seed, s.source_language, s.target_language]
+    return [*parts, s.embedded_count, s.embedded_seed, s.source_language, s.target_language]
 
 
 def training_pairs(
@@ -96,7 +97,7 @@ def training_pairs(
 def _all_pairs(settings: TranslationSettings, skipped: Skipped) -> Iterator[tuple[str, str]]:
     if settings.data:
         yield from reader(settings, settings.data, settings.target_data, skipped)
-    count = _embedded_count(settings)
+    count = settings.embedded_count
     if count:
         yield from embedded_pairs(settings, "train", count)
 
@@ -133,6 +134,7 @@ def reader(
     skipped: Skipped | None = None,
     *,
     split: str | None = None,
+    max_words: int | None = LONGEST_WORDS,
 ) -> Iterator[tuple[str, str]]:
     """The pairs of a file, of two, or of a part of a Hugging Face data set."""
     columns = [int(name) if name.strip().isdigit() else name.strip() for name in settings.columns.split(",")]
@@ -145,6 +147,7 @@ def reader(
         format=settings.format,
         split=split or settings.split,
         config=settings.dataset_config,
+        max_words=max_words,
         skipped=skipped,
     )
 
@@ -166,10 +169,6 @@ def _generated(split: str, count: int, seed: int, source: str, target: str) -> I
 
     for triple in generate(count, split=split, seed=seed):
         yield triple.side(source).text, triple.side(target).text
-
-
-def _embedded_count(settings: TranslationSettings) -> int:
-    return settings.embedded or (0 if settings.data else EMBEDDED)
 
 
 def vocabulary_files(settings: TranslationSettings, folder: Path) -> list[Path]:

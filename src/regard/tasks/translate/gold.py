@@ -37,6 +37,8 @@ def read_aligned(path: Path) -> list[AlignedPair]:
         parts = [part.split() for part in line.split("\t")]
         if len(parts) not in (3, 4):
             raise FileError(f"{path}, line {number}: expected 3 or 4 columns, got {len(parts)}")
+        if not parts[0] or not parts[1]:
+            raise FileError(f"{path}, line {number}: a side has no words: leave the line out")
         source, target = _placed(parts[0]), _placed(parts[1])
         sides = (len(parts[0]), len(parts[1]))
         sure = _links(parts[2], sides, path, number)

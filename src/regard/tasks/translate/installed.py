@@ -87,8 +87,9 @@ def find_translator(
             return one.folder
     there = ", ".join("{} to {}".format(*one.languages) for one in models) or "none"
     start = "English" if wanted[0] == "en" else repr(wanted[0])
+    known = any(one.languages[0] == wanted[0] for one in models)
     raise ArgumentError(
-        "to",
+        "to" if known else "source",
         f"there is no model for {start} to {wanted[1]!r}: there are {there}",
         "train one with `regard train translate`, and name its folder with --model",
     )
@@ -96,12 +97,11 @@ def find_translator(
 
 def _by_name(model: str | os.PathLike) -> Path:
     folder = Path(model)
+    for place in (folder / "best", folder):  # the folder of a run, or of a model
+        if (place / "config.json").is_file():
+            return place
     for one in installed_models():
-        if one.name == str(model) and not folder.exists():
+        if one.name == str(model):
             return one.folder
-    if (folder / "best" / "config.json").is_file():  # the folder of a run
-        return folder / "best"
-    if not (folder / "config.json").is_file():
-        names = ", ".join(one.name for one in installed_models()) or "none"
-        raise FileError(f"model: {model} is neither a folder with a model nor a name; installed are {names}")
-    return folder
+    names = ", ".join(one.name for one in installed_models()) or "none"
+    raise FileError(f"model: {model} is neither a folder with a model nor a name; installed are {names}")

@@ -13,6 +13,7 @@ from regard.tasks.translate.card import CardFacts, everyday_sentences, samples_o
 from regard.tasks.translate.gold import embedded_aligned
 from regard.tasks.translate.installed import find_translator
 from regard.tasks.translate.reading import keep_reading
+from regard.tasks.translate.settings import EMBEDDED_LANGUAGES
 from regard.tasks.translate.training import settings_of_run
 from regard.tasks.translate.translator import Translator
 
@@ -42,7 +43,7 @@ def pack(
     translator = Translator.load(find_translator(run))
     languages = {translator.source_language, translator.target_language}
     found = list(results)
-    if translator.attends and languages <= {"en", "fr", "zh"}:
+    if translator.attends and languages <= set(EMBEDDED_LANGUAGES):
         reading, rate = choose_reading(translator, embedded_aligned(translator, "valid", CHOOSING))
         keep_reading(translator, reading)
         found.append(("alignments are read from", f"{reading}: AER {100 * rate:.1f} % where it was chosen"))

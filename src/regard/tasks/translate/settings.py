@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from regard.errors import ArgumentError, UnknownArgumentError, UnknownNameError, did_you_mean
 
-__all__ = ["DEFAULTS", "EMBEDDED", "MODELS", "TranslationSettings", "setting", "with_defaults"]
+__all__ = [
+    "DEFAULTS",
+    "EMBEDDED",
+    "EMBEDDED_LANGUAGES",
+    "MODELS",
+    "TranslationSettings",
+    "setting",
+    "with_defaults",
+]
 
-MODELS = ("transformer", "seq2seq")
+# The kinds of model, and the settings that only that kind has a use for.
+_TRANSFORMER = ("heads", "kv_heads", "feed_forward", "activation", "norm", "positions", "attention_dropout")
+MODELS = {"transformer": _TRANSFORMER, "seq2seq": ("cell", "attention", "input_feeding")}
+VOCABULARIES = ("bpe", "word", "character", "byte")
+SMALLEST_VOCABULARY = {"bpe": 260, "byte": 260}  # 256 bytes and four specials
 EMBEDDED = 50_000  # sentences of the embedded corpus, where there is no other data
+EMBEDDED_LANGUAGES = ("en", "fr", "zh")
 
 # What is trained when no data is named: a model that learns the embedded corpus in some minutes.
 DEFAULTS: dict[str, Any] = {
@@ -64,7 +78,9 @@ class TranslationSettings:
     exclude: str | None = setting(
         None, "Pairs, a test set say, whose sources are never trained on; those of valid never are."
     )
-    embedded: int = setting(0, "Sentences of the embedded corpus to add; the default where no data is given.")
+    embedded: int | None = setting(
+        None, "Sentences of the embedded corpus to add to the data, or to train on where there is none."
+    )
     embedded_seed: int = setting(0, "Which sentences of the embedded corpus.")
     max_tokens: int = setting(128, "Longer sentences are left out.")
 
@@ -118,6 +134,7 @@ class TranslationSettings:
     def __post_init__(self):
         if self.model not in MODELS:
             raise UnknownNameError("model", self.model, MODELS)
+        _refuse_of_no_use(self.model, [f.name for f in fields(self) if getattr(self, f.name) != f.default])
         if not 0 <= self.label_smoothing < 1:
             raise ArgumentError(
                 "label_smoothing", f"expected a share from 0 to below 1, got {self.label_smoothing}"
@@ -126,15 +143,46 @@ class TranslationSettings:
             raise ArgumentError(
                 "batch_tokens", f"{self.batch_tokens} tokens hold no sentence of max_tokens={self.max_tokens}"
             )
-        if self.target_data and not self.data:
-            raise ArgumentError("target_data", "given without data", "name the source side with data")
         if self.validate_sentences < 1:
             raise ArgumentError("validate_sentences", f"expected 1 or more, got {self.validate_sentences}")
+        self._check_vocabulary()
         self._check_files()
         if self.source_language == self.target_language:
             raise ArgumentError("target_language", f"the same as source_language: {self.target_language!r}")
+        self._check_embedded()
+
+    @property
+    def embedded_count(self) -> int:
+        """Sentences of the embedded corpus that are trained on."""
+        if self.embedded is None:
+            return 0 if self.data else EMBEDDED
+        return self.embedded
+
+    def _check_vocabulary(self) -> None:
+        if self.vocabulary not in VOCABULARIES:
+            raise UnknownNameError("vocabulary", self.vocabulary, VOCABULARIES)
+        least = SMALLEST_VOCABULARY.get(self.vocabulary, 5)
+        if self.vocabulary_size < least:
+            told = f"expected {least} or more for {self.vocabulary}, got {self.vocabulary_size}"
+            raise ArgumentError("vocabulary_size", told)
+
+    def _check_embedded(self) -> None:
+        if self.embedded_count < 0 or (self.embedded_count == 0 and not self.data):
+            fix = "give a number above 0, or name pairs with data"
+            raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
+        for name in ("source_language", "target_language"):
+            language = getattr(self, name)
+            if self.embedded_count and language not in EMBEDDED_LANGUAGES:
+                told = f"the embedded corpus has {', '.join(EMBEDDED_LANGUAGES)}, not {language!r}"
+                fix = "leave out embedded" if self.data else "name pairs with data"
+                raise ArgumentError(name, told, fix)
 
     def _check_files(self) -> None:
+        for name in ("data", "valid"):
+            if getattr(self, f"target_{name}") and not getattr(self, name):
+                raise ArgumentError(
+                    f"target_{name}", f"given without {name}", f"name the source side with {name}"
+                )
         for name in ("target_data", "valid", "target_valid", "exclude"):
             if getattr(self, name) == "-":
                 raise ArgumentError(name, "only data can be read from standard input", "name a file")
@@ -166,8 +214,23 @@ def with_defaults(given: dict[str, Any]) -> dict[str, Any]:
     >>> with_defaults({"data": "x.tsv", "width": 64})
     {'epochs': 10.0, 'data': 'x.tsv', 'width': 64}
     """
+    model = given.get("model", "transformer")
+    if model in MODELS:
+        _refuse_of_no_use(model, given)
     defaults = {"epochs": 10.0} if given.get("data") else dict(DEFAULTS)
-    if given.get("steps") or given.get("epochs"):
+    if given.get("steps") is not None or given.get("epochs") is not None:
         defaults.pop("epochs", None)
         defaults.pop("steps", None)
+    if model == "seq2seq":
+        defaults = {name: value for name, value in defaults.items() if name not in MODELS["transformer"]}
     return {**defaults, **given}
+
+
+def _refuse_of_no_use(model: str, given: Iterable[str]) -> None:
+    """Refuse settings of the other kind of model: who gives them expects them to count."""
+    for kind, only in MODELS.items():
+        for name in given:
+            if kind != model and name in only:
+                raise ArgumentError(
+                    name, f"of no use for model={model}", f"leave it out, or say model={kind}"
+                )

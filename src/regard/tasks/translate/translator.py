@@ -17,7 +17,7 @@ from regard.errors import ArgumentError
 from regard.files import make_folder
 from regard.metrics import is_chinese
 from regard.models import Seen, load_model
-from regard.models.pretrained import CONFIG, read_json
+from regard.models.pretrained import CONFIG, check_storable, read_json
 from regard.tasks.translate.reading import reading_of
 from regard.text import UNKNOWN_SIGN, Vocabulary, load_vocabulary, pad_sequences
 
@@ -118,12 +118,14 @@ class Translator:
 
     def _pieces(self, text: str) -> list[str]:
         """The text; a long one in pieces, cut between sentences where that is enough."""
-        if len(text) <= self.longest or len(self.source.spans(text)) <= self.longest:
+        # No vocabulary makes more tokens than there are bytes: most texts need not be encoded to know.
+        if len(text.encode()) <= self.longest or len(self.source.spans(text)) <= self.longest:
             return [text]
         pieces, piece = [], ""
+        space = "" if is_chinese(self.source_language) else " "
         for sentence in _SENTENCE_END.split(text):
             for part in self._cut(sentence):
-                longer = f"{piece} {part}".strip()
+                longer = f"{piece}{space}{part}".strip()
                 if piece and len(self.source.spans(longer)) > self.longest:
                     pieces.append(piece)
                     longer = part
@@ -225,7 +227,9 @@ class Translator:
     ) -> None:
         """Write model, vocabularies and settings into ``folder``."""
         folder = Path(folder)
+        check_storable(self.model, dtype)  # before anything that is there is touched
         make_folder(folder)
+        (folder / CONFIG).unlink(missing_ok=True)  # written last: without it, half a model is no model
         shared = self.source is self.target
         held = (
             {"tokenizer.json": self.source}
