@@ -25,7 +25,7 @@ MINILM = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-d
 
 test-all: $(READY) ## all tests: the slow ones too, and thousands of made-up cases instead of hundreds
 	@$(MINILM)
-	REGARD_FULL=1 $(BIN)/python -m pytest -q
+	REGARD_FULL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(READY) ## lint, formatting and types
 	$(BIN)/ruff check .

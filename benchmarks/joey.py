@@ -23,7 +23,8 @@ def bench_joey(python: str, folder: Path, data: Path, size: dict[str, int], step
     work = folder / "joey"
     work.mkdir(exist_ok=True)
     translator = Translator.load(folder / "best")
-    config = _prepare(work, folder, translator, data, size, steps)
+    reported = -(-steps // REPORT) * REPORT  # it validates, and saves, only where it reports
+    config = _prepare(work, folder, translator, data, size, reported)
     _run(python, "train", config, "--skip-test")
     log = (work / "model" / "train.log").read_text(encoding="utf-8")
     speeds = [float(found) for found in re.findall(r"Tokens per Sec:\s+(\d+)", log)]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from training_cases import free_port
 
 from regard.text.corpus import generate
@@ -81,3 +82,21 @@ def test_machines_with_different_data_are_refused(tmp_path):
     results = run(folders, *WORDS, "--steps", "2")
     assert [code for code, _ in results] == [1, 1], results
     assert all("the processes have different training data" in text for _, text in results)
+
+
+@pytest.mark.slow
+def test_the_command_of_the_guide_under_torchrun(tmp_path):
+    machines(tmp_path / "one")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for words in (["--steps", "3"], ["--steps", "5", "--resume"]):
+        done = subprocess.run(
+            [*launch, "-m", "regard", *WORDS, *words],
+            cwd=tmp_path / "one",
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        assert f"finished after {words[1]} steps" in done.stdout
