@@ -239,6 +239,7 @@ ROWS = {
     "below the limit": [-10001.0, -10000.0, -10002.0, -10001.0, -12000.0, -10000.0, -10003.0],
     "one that stays": [-1e9, -1e9, 0.0, -1e4, -1e9, -3e38, -1e5],
     "a bias": [-3.0, -50.0, -5000.0, 0.0, 2.0, -9000.0, -1e4],
+    "lowest, and not quite": [LOWEST, -3e38, LOWEST, -3e38, LOWEST, LOWEST, LOWEST],
     "lowest and hidden": [LOWEST, LOWEST, float("-inf"), float("-inf"), LOWEST, LOWEST, LOWEST],
 }
 

@@ -101,11 +101,9 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
         keep = values
     else:
         keep = _seen_beside(values)
-        finite = values > float("-inf")
-        hidden = ~keep.any(dim=-1) & finite.any(dim=-1)  # (b,h,q): every score drowned in the same number
-        keep = keep | (finite & hidden[..., None])
-        if values.dtype == torch.float16:  # kernels add in float32, where its lowest number drowns no score
-            hidden = torch.zeros_like(hidden)
+        drowned = _largest(values)
+        hidden = ~keep.any(dim=-1) & drowned.any(dim=-1)  # (b,h,q): scores drowned in one number
+        keep = keep | (drowned & hidden[..., None])
         bias = _bias(values, keep & ~hidden[..., None])
     keep = keep.expand(*keep.shape[:2], keep.shape[2], grid.k)
     meant = keep if hidden is None else keep & ~hidden[..., None]
@@ -122,9 +120,17 @@ def _seen_beside(values: Tensor) -> Tensor:
     """
     if not values.numel():
         return values > HIDING
-    top = values.amax(dim=-1, keepdim=True)
-    near = (values > HIDING) | (values > top + HIDING / 2)
-    return near & (values > torch.finfo(values.dtype).min / 2)  # there, differences drown as well
+    near = (values > HIDING) | (values > values.amax(dim=-1, keepdim=True) + HIDING / 2)
+    if values.dtype == torch.float16:  # kernels add in float32, where its lowest number drowns no score
+        return near
+    return near & (values > torch.finfo(values.dtype).min / 2)
+
+
+def _largest(values: Tensor) -> Tensor:
+    """Where each row has its largest number, if that is finite."""
+    if not values.numel():
+        return values > HIDING
+    return (values == values.amax(dim=-1, keepdim=True)) & values.isfinite()
 
 
 def _bias(values: Tensor, keep: Tensor) -> StoredBias | None:
