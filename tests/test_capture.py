@@ -548,7 +548,7 @@ def test_layers_and_heads():
     q, k, v = qkv()
     seen, _ = seen_of(Plain(), q, k, v, attn_mask=HEADS, options={"heads": [-1]})
     assert torch.allclose(seen[0].map.weights(), weights_of(q, k, added=hidden(HEADS))[:, -1:], atol=1e-6)
-    with pytest.raises(CaptureError, match="3 attention calls, but none in the layers"):
+    with pytest.raises(ArgumentError, match=r"layer 7 was asked for, but seen were \[0, 1, 2\]"):
         seen_of(model, x, options={"layers": [7]})
     with pytest.raises(ArgumentError, match="heads: head 3 was asked for, but there are 2"):
         seen_of(model, x, options={"heads": [3]})

@@ -446,3 +446,45 @@ def test_a_map_of_weights_does_not_change_with_them():
     seen = AttentionMap.from_weights(weights)
     weights.fill_(0.5)
     assert torch.equal(seen.weights()[0, 0], torch.eye(3))
+
+
+def _counting_scores(monkeypatch) -> list[int]:
+    """How many scores each call computes."""
+    counts, plain = [], sources.pair_scores
+
+    def counted(ready):
+        scores = plain(ready)
+        counts.append(scores.numel())
+        return scores
+
+    monkeypatch.setattr(sources, "pair_scores", counted)
+    return counts
+
+
+@pytest.mark.parametrize("size", [30.0, 3000.0])
+def test_a_tile_costs_the_same_however_many_keys_there_are(size, monkeypatch):
+    """Rows whose log-sum-exp float32 holds well cost nothing but the tile; others cost a whole row, once."""
+    counts, rows, cols = _counting_scores(monkeypatch), slice(3, 8), slice(11, 24)
+    for n in (64, 256):
+        torch.manual_seed(0)
+        q, k = torch.randn(1, 1, 16, 4), torch.randn(1, 1, n, 4)
+        k[..., 0], q[..., 0] = 1.0, size  # adds the same to all scores of a row
+        _, seen = attention(q, k, k, scale=1.0, return_map=True)
+        expected = torch.softmax(q @ k.transpose(-2, -1), dim=-1)
+        counts.clear()
+        assert (seen.tile(rows, cols) - expected[:, :, rows, cols]).abs().max() < (
+            1e-5 if size < 64 else 1e-3
+        )
+        assert sum(counts) == 5 * 13 + (5 * n if size > 64 else 0)
+        counts.clear()
+        seen.tile(slice(4, 8), slice(0, 20))
+        assert counts == [4 * 20]
+
+
+def test_fine_row_sums_are_those_of_float64():
+    scores = torch.randn(2, 3, 5, 700) * 30 + 4000
+    scores[0, 0, 0] = float("-inf")
+    expected = torch.logsumexp(scores.double(), dim=-1)
+    found = sources._precise_logsumexp(scores.clone())
+    assert found[0, 0, 0] == float("-inf")
+    assert (found - expected)[expected.isfinite()].abs().max() < 1e-6

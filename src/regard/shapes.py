@@ -24,7 +24,7 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 
-__all__ = ["Grid", "as_table", "axes", "check_qkv", "four_axes", "whole_number", "wide_dtype"]
+__all__ = ["Grid", "as_device", "as_table", "axes", "check_qkv", "four_axes", "whole_number", "wide_dtype"]
 
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -79,6 +79,21 @@ def whole_number(name: str, value: object, least: int | None = None) -> int:
     if least is not None and number < least:
         raise ArgumentError(name, f"expected {wanted}, got {number}")
     return number
+
+
+def as_device(value: object) -> torch.device:
+    """A device that can be used here; an error that names the argument otherwise.
+
+    >>> as_device("cpu")
+    device(type='cpu')
+    """
+    try:
+        device = torch.device(value)  # type: ignore[arg-type]
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:  # torch built without CUDA fails an assertion
+        told = str(error).partition("\n")[0]
+        raise ArgumentError("device", f"{value!r} cannot be used: {told}", "choose cpu") from None
+    return device
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -90,6 +90,24 @@ def _check_one_stack(layers: Any) -> None:
         if count > 1:
             told = f"{count} records are of {name} in layer {layer}: the model ran more than once"
             raise ArgumentError("layers", told, "take the records of one run, such as seen[:6]")
+    _check_every_layer(records)
+
+
+def _check_every_layer(records: list[Any]) -> None:
+    """Refuse a stack with a layer left out: the product through the others would be of another model."""
+    for one in records:
+        dropped = getattr(one, "dropped", None)
+        if dropped is not None:
+            raise ArgumentError("layers", f"{one.name}: {dropped}", "every layer has to be there")
+    numbers = {one.layer for one in records if one.layer is not None}
+    missing = sorted(set(range(min(numbers, default=0), max(numbers, default=0))) - numbers)
+    if missing:
+        told = f"layers {', '.join(map(str, missing))} between {min(numbers)} and {max(numbers)} are missing"
+        raise ArgumentError(
+            "layers",
+            told,
+            "capture them too, or give [record.map for record in seen] if they have no attention",
+        )
 
 
 class _Network:

@@ -21,7 +21,7 @@ class Analysed(Sequence[Record]):
 
     What goes through all layers (rollout, flow, agreement) needs records between the same tokens; of a model that has
     several kinds of attention, take one: ``seen.by(kind="self").rollout()``. Records that were dropped altogether
-    have no numbers and are left out; ``seen.dropped`` names them.
+    have no numbers and are left out of tables; ``seen.dropped`` names them. Rollout and flow refuse to do without them.
     """
 
     def _whole(self) -> list[Record]:
@@ -133,7 +133,7 @@ class Analysed(Sequence[Record]):
         return cluster_heads(self._whole(), count)
 
     def rollout(self, *, residual: float = 0.5) -> np.ndarray:
-        """The share of each input token in each output token after all layers, ``(b,q,k)``.
+        """The share of each token before the first of these layers in each token after the last, ``(b,q,k)``.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights([np.array([[1.0, 0.0], [1.0, 0.0]])] * 2).rollout()[0]
@@ -142,10 +142,11 @@ class Analysed(Sequence[Record]):
         """
         from regard.analysis import rollout
 
-        return rollout(self._whole(), residual=residual)
+        return rollout(list(self), residual=residual)
 
     def flow(self, queries: Iterable[int] | None = None, *, residual: float = 0.5) -> np.ndarray:
-        """The largest flow from each input token to the output tokens ``queries``, ``(b,queries,k)``.
+        """The largest flow from each token before the first of these layers to the tokens ``queries`` after the last,
+        ``(b,queries,k)``.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights([np.array([[1.0, 0.0], [1.0, 0.0]])] * 2).flow(queries=[1])[0]
@@ -153,4 +154,4 @@ class Analysed(Sequence[Record]):
         """
         from regard.analysis import flow
 
-        return flow(self._whole(), queries, residual=residual)
+        return flow(list(self), queries, residual=residual)

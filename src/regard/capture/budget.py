@@ -37,6 +37,12 @@ class Budget:
         self.used += size
         return True
 
+    def rest(self) -> Budget:
+        """Another budget, of what is left of this one."""
+        rest = Budget(self.limit)
+        rest.used = self.used
+        return rest
+
 
 def available_memory(device: torch.device | None = None) -> int:
     """Bytes that a device, or this machine without swapping, can give; a cautious guess where it does not say."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from regard.capture import tokens
+from regard.capture.budget import Budget
 from regard.capture.kinds import kind_of
 from regard.capture.masks import is_causal_mask
 from regard.capture.stitching import Beams, stitched
@@ -71,9 +72,10 @@ class Naming:
 def build(session: Session, naming: Naming, beams: Beams | None) -> list[Record]:
     """The records of a session, in the order of the calls."""
     found: list[tuple[int, Record]] = []
+    room = session.budget.rest()  # for what is made here, and again if it is built again
     for strand in session.strands:
         for run in grouped(strand, session.continued):
-            found.append((run[0].order, _record(session, strand, run, naming, beams)))
+            found.append((run[0].order, _record(session, strand, run, naming, beams, room)))
         if not strand.pieces and strand.refused is not None:
             found.append((strand.refused.order, _nothing_kept(strand, strand.refused)))
     return [record for _, record in sorted(found, key=lambda pair: pair[0])]
@@ -88,7 +90,7 @@ def _nothing_kept(strand: Strand, piece: Piece) -> Record:
 
 
 def _record(
-    session: Session, strand: Strand, run: list[Piece], naming: Naming, beams: Beams | None
+    session: Session, strand: Strand, run: list[Piece], naming: Naming, beams: Beams | None, room: Budget
 ) -> Record:
     grows = any(piece.grew for piece in run)
     causal = any(is_causal_mask(piece.mask, piece.grid) for piece in run) or _says_causal(strand)
@@ -103,7 +105,11 @@ def _record(
         source: Source = Absent(grid, _BEAMS)
         dropped = "steps of a beam search: use seen.follow(output)"
     else:
-        source = _unrolled(strand, stitched(strand, run, follows))
+        source = stitched(strand, run, follows, room)
+        if isinstance(source, Absent):
+            dropped = source.why
+        else:
+            source = _unrolled(strand, source)
     about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
     record = Record(**about, map=AttentionMap(source), dropped=dropped)
     return naming.relabel(replace(record, **_axes(session, strand, run, record, naming, follows)))

@@ -6,6 +6,7 @@ import contextlib
 import sys
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -23,7 +24,7 @@ from regard.capture.session import SESSIONS_OF, Session
 from regard.capture.tokens import as_labels, as_speller
 from regard.capture.troubles import check_layers, check_model, nothing_found, partly_found, ran_elsewhere
 from regard.errors import ArgumentError, CaptureError, DtypeError, UnknownNameError
-from regard.shapes import whole_number
+from regard.shapes import as_device, whole_number
 
 __all__ = ["Capture", "capture"]
 
@@ -49,7 +50,7 @@ def capture(
     tokens, key_tokens
         Labels by hand: words, or a list of words for each sequence. ``key_tokens`` are for cross attention.
     layers, heads
-        Which to keep; all by default.
+        Which to keep; all by default. Negative numbers count from the end.
     modules
         Modules that compute a softmax by hand, by name, by class or themselves. A softmax of a product inside a
         module that is called an attention is found without.
@@ -75,7 +76,7 @@ def capture(
         "layers": _as_layers(layers),
         "heads": None if heads is None else _as_numbers("heads", heads),
         "modules": _as_modules(model, chosen),
-        "device": None if device is None else torch.device(device),
+        "device": None if device is None else as_device(device),
     }
     naming = Naming(as_speller(tokenizer), as_labels("tokens", tokens), as_labels("key_tokens", key_tokens))
     if memory is not None:
@@ -114,9 +115,9 @@ class Capture:
             return
         if session.elsewhere:
             raise ran_elsewhere()
+        check_layers(session)
         if not session.strands:
             raise nothing_found(self.model, session)
-        check_layers(session)
         if self._naming.by_hand:
             self._naming.check(seen.records)
         if session.unnamed:
@@ -207,6 +208,9 @@ def _as_numbers(name: str, value: int | Iterable[int]) -> list[int]:
     numbers = [whole_number(name, n) for n in (value if isinstance(value, Iterable) else [value])]
     if not numbers:
         raise ArgumentError(name, "expected at least one number")
+    twice = [n for n, count in Counter(numbers).items() if count > 1]
+    if twice:
+        raise ArgumentError(name, f"{twice[0]} is there {numbers.count(twice[0])} times", "give each once")
     return numbers
 
 

@@ -11,7 +11,10 @@ from torch import Tensor, nn
 
 __all__ = ["is_attention", "is_cross", "kind_of"]
 
-_OTHER = re.compile(r"cross|encoder_attn|enc_?dec|encoder_?decoder|multihead_attn|src_attn", re.IGNORECASE)
+# CrossFormer is the name of a model that looks at itself.
+_OTHER = re.compile(
+    r"cross(?!_?former)|encoder_attn|enc_?dec|encoder_?decoder|multihead_attn|src_attn", re.IGNORECASE
+)
 _OWN = re.compile(r"self_?attn|self_?attention|^self$", re.IGNORECASE)
 _ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
 # Arguments by which an attention is given another sequence.
@@ -29,25 +32,38 @@ _FOREIGN = (
 def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool | None:
     """Whether an attention looks at another sequence, from what it is and what it was given; None if unknown.
 
+    What it was given says more than what it is called: one sequence given twice is one sequence.
+
     >>> attend, x, y = nn.MultiheadAttention(4, 2), Tensor(5, 1, 4), Tensor(7, 1, 4)
     >>> is_cross(attend, "layer", {"query": x, "key": x}), is_cross(attend, "layer", {"query": x, "key": y})
     (False, True)
     """
     if getattr(module, "is_cross_attention", None) is True:
         return True
-    if any(isinstance(arguments.get(foreign), Tensor) for foreign in _FOREIGN):
+    query, key = arguments.get("query"), arguments.get("key")
+    both = isinstance(query, Tensor) and isinstance(key, Tensor)
+    if both and _same(key, query):
+        return False
+    if _another(arguments):
         return True
     tail = name.split(".")[-2:]
     if any(_OTHER.search(part) for part in tail) or _OTHER.search(type(module).__name__):
         return True
     if any(_OWN.search(part) for part in tail):
-        return False
-    if isinstance(arguments.get("query"), Tensor):
-        key = arguments.get("key")
-        return key is not None and not _same(key, arguments["query"])
+        return False  # even where queries and keys differ: by their positions, or a part of them
+    if isinstance(query, Tensor):
+        return key is not None
     if "hidden_states" in arguments:  # the one sequence that it was given
         return False
     return None
+
+
+def _another(arguments: Mapping[str, Any]) -> bool:
+    """Whether there is a second sequence among the arguments, under a name that is used for it."""
+    given = {at: x for at, x in arguments.items() if isinstance(x, Tensor) and x.is_floating_point()}
+    own = next((x for at, x in given.items() if at not in _FOREIGN), None)
+    others = [x for at, x in given.items() if at in _FOREIGN]
+    return own is not None and any(x.ndim == own.ndim and not _same(x, own) for x in others)
 
 
 def _same(one: Any, other: Any) -> bool:

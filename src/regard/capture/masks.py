@@ -18,7 +18,10 @@ from regard.masks.rules import Causal, Window
 from regard.masks.stored import Padding, Stored
 from regard.shapes import Grid
 
-__all__ = ["MaskReader", "Reading", "is_causal_mask", "recognise"]
+__all__ = ["HIDING", "MaskReader", "Reading", "is_causal_mask", "recognise", "rule_between"]
+
+HIDING = -1e4
+"""Numbers from here down are put in place of a score, or added to it, to hide it and not to weigh it."""
 
 
 class Reading(NamedTuple):
@@ -27,7 +30,7 @@ class Reading(NamedTuple):
     mask: Mask | None = None
     bias: StoredBias | None = None
     even: Tensor | None = (
-        None  # (b,h,q) rows that a finite number hid altogether: their weights are all alike
+        None  # (b,h,q) for rows whose weights are all alike, drowned in one number: their log-sum-exp; else NaN
     )
     seen: int | None = None  # keys up to the last that any query may see
 
@@ -90,25 +93,44 @@ def _upper_left(grid: Grid) -> Mask | None:
 def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
     values = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)  # (b or 1,h or 1,q or 1,k or 1)
     even = bias = hidden = None
+    if causal:
+        i, j = torch.arange(grid.q, device=mask.device), torch.arange(grid.k, device=mask.device)
+        past = j[None, :] <= i[:, None]
+        values = values & past if values.dtype == torch.bool else torch.where(past, values, float("-inf"))
     if values.dtype == torch.bool:
         keep = values
     else:
-        limit = torch.finfo(values.dtype).min / 2
-        keep = values > limit
-        finite = keep | (values != float("-inf"))
-        hidden = ~keep.any(dim=-1) & finite.all(dim=-1)  # (b,h,q): every score drowned in the same number
-        keep = keep | hidden[..., None]
-        if values.dtype == torch.float16:  # kernels add in float32, where its lowest number drowns no score
-            hidden = torch.zeros_like(hidden)
-        even = hidden if bool(hidden.any()) else None
+        keep = _seen_beside(values)
+        drowned = _largest(values)
+        hidden = ~keep.any(dim=-1) & drowned.any(dim=-1)  # (b,h,q): scores drowned in one number
+        keep = keep | (drowned & hidden[..., None])
         bias = _bias(values, keep & ~hidden[..., None])
-    if causal:
-        i, j = torch.arange(grid.q, device=keep.device), torch.arange(grid.k, device=keep.device)
-        keep = keep & (j[None, :] <= i[:, None])
     keep = keep.expand(*keep.shape[:2], keep.shape[2], grid.k)
     meant = keep if hidden is None else keep & ~hidden[..., None]
     seen = None if grid.q >= grid.k else _seen_until(meant)
+    if hidden is not None and bool(hidden.any()):
+        even = keep.sum(dim=-1).log().masked_fill(~hidden, float("nan"))  # (b or 1,h or 1,q)
     return Reading(recognise(keep, grid), bias, even, seen)
+
+
+def _seen_beside(values: Tensor) -> Tensor:
+    """Where a number added to the scores leaves them a weight: what lies far below the rest of its row does not.
+
+    The exponential of -5,000 is 0 in every dtype. Of a row that is low as a whole, what counts is the difference.
+    """
+    if not values.numel():
+        return values > HIDING
+    near = (values > HIDING) | (values > values.amax(dim=-1, keepdim=True) + HIDING / 2)
+    if values.dtype == torch.float16:  # kernels add in float32, where its lowest number drowns no score
+        return near
+    return near & (values > torch.finfo(values.dtype).min / 2)
+
+
+def _largest(values: Tensor) -> Tensor:
+    """Where each row has its largest number, if that is finite."""
+    if not values.numel():
+        return values > HIDING
+    return (values == values.amax(dim=-1, keepdim=True)) & values.isfinite()
 
 
 def _bias(values: Tensor, keep: Tensor) -> StoredBias | None:
@@ -168,7 +190,12 @@ def _rule(keep: Tensor, grid: Grid) -> Mask | None:
     table = keep.to(torch.uint8)
     first = table.argmax(dim=2)  # the first key that is kept
     last = grid.k - 1 - table.flip(2).argmax(dim=2)
-    here = torch.arange(grid.q, device=keep.device)[None, :] + grid.shift
+    return rule_between(first, last, some, grid)
+
+
+def rule_between(first: Tensor, last: Tensor, some: Tensor, grid: Grid) -> Mask | None:
+    """The narrowest band around the first and last key of each row, ``(b,q)``; ``some`` tells rows that have any."""
+    here = torch.arange(grid.q, device=first.device)[None, :] + grid.shift
     if not bool(some.any()):
         return None
     back = int((here - first)[some].max())

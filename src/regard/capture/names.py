@@ -73,7 +73,8 @@ class LayerNumbers:
     """The number of the layer that a module belongs to, from its name and from the order of the calls.
 
     One number in the name is the layer (``encoder.layer.3.attention``). Several (``stages.1.blocks.0.attn``) are
-    counted through. A module that is called again and again in one pass, as ALBERT's, is a layer each time.
+    counted through. Only a module that has no others beside it, as ALBERT's, is another layer with each call: where
+    there are several, one that is called twice looked at two inputs.
     """
 
     def __init__(self, names: list[str]):
@@ -82,36 +83,39 @@ class LayerNumbers:
             self._families.setdefault(_family(name), []).append(name)
         self._step = -1
         self._calls: Counter[str] = Counter()  # of each module in this step
-        self._total: Counter[str] = Counter()  # of each family in this step
-        self._repeating: set[str] = set()
 
     def call(self, name: str, step: int) -> tuple[int | None, int]:
         """The layer of a call, and how often this module was called in this step before."""
         if step != self._step:
             self._step = step
             self._calls.clear()
-            self._total.clear()
-        family = _family(name)
-        members = self._families.get(family, [name])
-        before, place = self._calls[name], self._total[family]
-        if before and len(members) > 1 and place == before * len(members):
-            place = before = 0  # all were called: the model runs over another input
+        members = self._members(name)
+        before = self._calls[name]
+        shared = len(members) == 1
+        if before and not shared and sum(self._calls[one] for one in members) == before * len(members):
+            before = 0  # all were called: the model runs over another input
             for member in members:
                 self._calls[member] = 0
-            self._total[family] = 0
-        elif before:
-            self._repeating.add(family)
         self._calls[name] += 1
-        self._total[family] += 1
-        return self._layer(name, family, members, place), before
+        layer = _place(name, members)
+        return (layer + before if shared and layer is not None else layer), before
 
-    def _layer(self, name: str, family: str, members: list[str], place: int) -> int | None:
-        numbers = _numbers(name)
-        if family in self._repeating and numbers:
-            return place
-        if not numbers:
-            return None
-        return numbers[0] if len(numbers) == 1 else members.index(name)
+    def from_end(self, name: str, layer: int) -> int | None:
+        """The same layer counted from the end, -1 for the last; None where the end is not known before it is there."""
+        members = self._members(name)
+        last = max((n for one in members if (n := _place(one, members)) is not None), default=0)
+        return layer - last - 1 if len(members) > 1 else None
+
+    def _members(self, name: str) -> list[str]:
+        return self._families.get(_family(name), [name])
+
+
+def _place(name: str, members: list[str]) -> int | None:
+    """The layer that a name speaks of."""
+    numbers = _numbers(name)
+    if not numbers:
+        return None
+    return numbers[0] if len(numbers) == 1 else members.index(name)
 
 
 @functools.lru_cache(maxsize=8192)

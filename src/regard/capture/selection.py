@@ -67,6 +67,10 @@ def some_heads(call: Attended, reading: Reading, heads: list[int]) -> tuple[Atte
         if not -grid.h <= head < grid.h:
             raise ArgumentError("heads", f"head {head} was asked for, but there are {grid.h}")
     at = [n % grid.h for n in heads]
+    if len(set(at)) < len(at):
+        raise ArgumentError(
+            "heads", f"{heads} name a head twice, of the {grid.h} there are", "give each once"
+        )
     cut = {
         name: None if x is None else x[:, at]
         for name, x in (("q", call.q), ("lse", call.lse), ("weights", call.weights))

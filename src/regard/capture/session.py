@@ -91,6 +91,7 @@ class Session:
         self._own: list[Any] | None = None  # what torch's kernel returned inside a call of ours
         self._counted: set[int] = set()  # masks and biases that the budget knows
         self.layers_seen: set[int] = set()
+        self.layers_from_end: set[int] = set()  # the same, -1 for the last
 
     # ---- which module is running
 
@@ -238,9 +239,7 @@ class Session:
         self.calls += 1
         frame = self._attention()
         layer, again = self._numbers.call(frame.name, self.steps)
-        if layer is not None:
-            self.layers_seen.add(layer)
-        if self.layers is not None and layer not in self.layers:
+        if not self._wanted(frame.name, layer):
             return
         cross = is_cross(frame.module, frame.name, frame.arguments)
         with torch.no_grad():
@@ -261,6 +260,17 @@ class Session:
                 self.strands.append(strand)
                 self._open[key] = strand
             self._keep(strand, call, reading, how)
+
+    def _wanted(self, name: str, layer: int | None) -> bool:
+        """Whether a layer is one of those to keep; it counts as seen either way."""
+        if layer is not None:
+            self.layers_seen.add(layer)
+        if self.layers is None or layer is None:
+            return self.layers is None
+        from_end = self._numbers.from_end(name, layer)
+        if from_end is not None:
+            self.layers_from_end.add(from_end)
+        return layer in self.layers or from_end in self.layers
 
     def _read(self, call: Attended, cross: bool | None) -> tuple[Attended, Reading]:
         """The call without what is there twice or never seen, and what its mask says."""

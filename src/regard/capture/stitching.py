@@ -6,9 +6,13 @@ import torch
 from torch import Tensor
 
 from regard.biases import Bias, StoredBias, dense_bias
+from regard.capture.bands import band_of, composed
+from regard.capture.budget import Budget, in_words
 from regard.capture.masks import recognise
 from regard.capture.strands import Piece, Strand
+from regard.maps.absent import Absent
 from regard.maps.sources import Recomputed, Source, Stored
+from regard.masks import Mask
 from regard.scores import Prepared
 from regard.shapes import Grid
 
@@ -31,26 +35,85 @@ class Beams:
         return self.indices[:, min(step, self.indices.shape[1] - 1)] < 0
 
 
-def stitched(strand: Strand, run: list[Piece], beams: Beams | None = None) -> Source:
-    """One source of the pieces of a run."""
-    if run[0].weights is not None:
-        return Stored(_stored(run, beams))
+def stitched(
+    strand: Strand, run: list[Piece], beams: Beams | None = None, room: Budget | None = None
+) -> Source:
+    """One source of the pieces of a run; ``room`` is what matrices of queries and keys may take, if it needs any."""
     if len(run) == 1 and beams is None:
         return _single(strand, run[0])
+    grid = _grid(run, beams)
+    rule, mask = (True, None) if run[0].weights is not None else _rule(run, grid, beams)
+    size = _dense_bytes(run, grid, beams, masked=not rule)
+    if room is not None and not room.take(size):
+        why = f"the steps together need {in_words(size)}, past the memory budget of {in_words(room.limit)}"
+        return Absent(grid, f"the map of {strand.name} was dropped, {why}: raise memory=...")
+    if run[0].weights is not None:
+        return Stored(_stored(run, beams))
     k = _keys(strand, run, beams)
     q = torch.cat([_rows(piece.q, beams, n) for n, piece in enumerate(run)], dim=2)  # (b,h,q,d)
-    b, h, queries, _ = q.shape
-    grid = Grid(b, h, queries, k.shape[2])
     known = all(piece.lse is not None for piece in run)
     lse = torch.cat([_rows(piece.lse, beams, n) for n, piece in enumerate(run)], dim=2) if known else None
-    keep = _keep(run, grid, beams)
-    mask = recognise(keep, grid)
+    mask = mask if rule else recognise(_keep(run, grid, beams), grid)
     return Recomputed(
         Prepared(q, k, strand.scale, strand.v), grid, mask, _bias(run, grid, beams), lse, strand.score
     )
 
 
+def _grid(run: list[Piece], beams: Beams | None) -> Grid:
+    b, h, _, _ = run[0].grid
+    return Grid(
+        b if beams is None else len(beams.indices), h, sum(piece.grid.q for piece in run), _width(run)
+    )
+
+
+def _rule(run: list[Piece], grid: Grid, beams: Beams | None) -> tuple[bool, Mask | None]:
+    """Whether the masks of all pieces together are a rule, and which."""
+    bands = []
+    for n, piece in enumerate(run):
+        band = band_of(piece.mask, piece.grid)
+        if band is None:
+            return False, None
+        band = band.moved(piece.first, grid.k)
+        bands.append(
+            band if beams is None else band._replace(padding=_followed(band.padding, beams, n, grid))
+        )
+    found, mask = composed(bands, grid)
+    device = _device_of(run)
+    return found, None if mask is None else mask.map_tensors(lambda x: x.to(device))
+
+
+def _followed(padding: Tensor | None, beams: Beams, step: int, grid: Grid) -> Tensor | None:
+    """The padding of each hypothesis in a step; one that has ended sees nothing."""
+    ended = beams.ended(step)
+    if padding is not None and padding.shape[0] > 1:
+        padding = padding[beams.rows(step)]
+    if not bool(ended.any()):
+        return padding
+    there = torch.ones(1, grid.k, dtype=torch.bool) if padding is None else padding
+    return there & ~ended[:, None]
+
+
+def _dense_bytes(run: list[Piece], grid: Grid, beams: Beams | None, masked: bool) -> int:
+    """Bytes of what has a number for every query and key: the weights, or a mask that is no rule, and a bias."""
+    if run[0].weights is not None:
+        return grid.b * grid.h * grid.q * grid.k * run[0].weights.itemsize
+    at = torch.zeros(1, 1, dtype=torch.long, device=_device_of(run))  # one pair shows how many share a number
+    masks = [piece.mask.allow(at, at, piece.grid) for piece in run if piece.mask is not None]
+    biases = [piece.bias.tile(at, at, piece.grid) for piece in run if piece.bias is not None]
+    each = _lead(masks, grid, beams) if masked else 0
+    each += _lead(biases, grid, beams) * biases[0].itemsize if biases else 0
+    return each * grid.q * grid.k
+
+
+def _lead(parts: list[Tensor], grid: Grid, beams: Beams | None) -> int:
+    """For how many sequences and heads these parts, ``(b or 1,h or 1,...)`` each, differ."""
+    b = grid.b if beams is not None else max([1, *(x.shape[0] for x in parts)])
+    return b * max([1, *(x.shape[1] for x in parts)])
+
+
 def _single(strand: Strand, piece: Piece) -> Source:
+    if piece.weights is not None:
+        return Stored(piece.weights)
     keys = strand.keys
     assert keys is not None
     assert piece.q is not None
@@ -60,9 +123,6 @@ def _single(strand: Strand, piece: Piece) -> Source:
 
 
 def _stored(run: list[Piece], beams: Beams | None) -> Tensor:
-    if len(run) == 1 and beams is None:
-        assert run[0].weights is not None
-        return run[0].weights
     width = _width(run)
     rows = []
     for n, piece in enumerate(run):

@@ -6,7 +6,6 @@ holds each key once, however many steps looked at it.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -266,8 +265,9 @@ def _even_rows(piece: Piece, reading: Reading) -> None:
     """Rows whose keys were all hidden by one finite number look at all of them alike: as a query of zeros does."""
     if reading.even is None or piece.q is None:
         return
-    even = reading.even.to(piece.q.device)
-    even = even.expand(*piece.grid[:2], even.shape[2]).expand(piece.grid[:3])
+    sums = reading.even.to(piece.q.device)
+    sums = sums.expand(*piece.grid[:2], sums.shape[2]).expand(piece.grid[:3])
+    even = ~sums.isnan()
     piece.q[even] = 0.0
     if piece.lse is not None:
-        piece.lse = piece.lse.masked_fill(even, math.log(piece.grid.k))
+        piece.lse = torch.where(even, sums.to(piece.lse.dtype), piece.lse)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -173,10 +173,10 @@ def spelled(ids: Tensor | None, spell: Speller) -> Labels | None:
 
 
 def as_labels(name: str, tokens: Sequence[Any] | None) -> Labels | None:
-    """Labels as a user gives them: a list of words, or one for each sequence.
+    """Labels as a user gives them: a list of words or numbers, or one for each sequence; tensors too.
 
-    >>> as_labels("tokens", ["a", "b"])
-    [['a', 'b']]
+    >>> as_labels("tokens", ["a", "b"]), as_labels("tokens", torch.tensor([[7, 11], [13, 17]]))
+    ([['a', 'b']], [['7', '11'], ['13', '17']])
     """
     if tokens is None:
         return None
@@ -184,13 +184,27 @@ def as_labels(name: str, tokens: Sequence[Any] | None) -> Labels | None:
         raise DtypeError(
             name, f"expected a list of words, got the text {tokens!r}", "use tokens=text.split()"
         )
-    rows = list(tokens)
-    if all(isinstance(word, str) for word in rows):
+    rows = _listed(name, tokens)
+    if not any(isinstance(row, Iterable) and not isinstance(row, str) for row in rows):
         rows = [rows]
-    labels = [[str(word) for word in row] for row in rows]
+    labels = [[_label(name, word) for word in _listed(name, row)] for row in rows]
     if not labels or not all(labels):
         raise ArgumentError(name, "expected at least one word for each sequence")
     return labels
+
+
+def _listed(name: str, values: Any) -> list[Any]:
+    """What a user gave as a list, a tensor or an array, as a list."""
+    plain = values.tolist() if hasattr(values, "tolist") else values
+    if isinstance(plain, str) or not isinstance(plain, Iterable):
+        raise DtypeError(name, f"expected a list of words, got {plain!r}", "use [...]")
+    return [one.tolist() if hasattr(one, "tolist") else one for one in plain]
+
+
+def _label(name: str, word: Any) -> str:
+    if not isinstance(word, str | int | float):
+        raise DtypeError(name, f"expected words or numbers, got {word!r}", "use str(...) or ''")
+    return str(word)
 
 
 def fitting(labels: Labels | None, batch: int, count: int) -> Labels | None:

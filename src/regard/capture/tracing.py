@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from regard.capture.calls import Attended
+from regard.capture.masks import HIDING
 from regard.shapes import Grid, wide_dtype
 
 __all__ = ["SOFTMAXES", "Tracer"]
 
 aten = torch.ops.aten
 SOFTMAXES = {aten._softmax.default, aten._safe_softmax.default}
-_HIDING = -1e4  # numbers below it are put in place of a score to hide it, not to weigh it
 _CHECKED_ROWS = 3
 
 
@@ -256,7 +256,7 @@ def _chosen(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | No
 def _hidden(tracer: Tracer, scores: object, hidden: Tensor, value: object) -> Product | None:
     """Scores replaced by one very negative number: as a number added, it drowns them all the same."""
     known, number = tracer.of(scores), _number(value)
-    if known is None or number is None or number > _HIDING:
+    if known is None or number is None or number > HIDING:
         return None
     assert isinstance(scores, Tensor)
     lowest = number if number == float("-inf") else torch.finfo(scores.dtype).min

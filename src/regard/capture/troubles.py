@@ -45,12 +45,12 @@ def nothing_found(model: nn.Module, session: Session) -> CaptureError:
 
 
 def check_layers(session: Session) -> None:
-    """Refuse layers that the model does not have."""
+    """Refuse layers that the model, which has run, does not have."""
     wanted = session.layers if isinstance(session.layers, set) else set()
-    missing = sorted(wanted - session.layers_seen)
-    if missing:
-        told = f"layer {missing[0]} was asked for, but seen were {sorted(session.layers_seen)}"
-        raise ArgumentError("layers", told)
+    missing = sorted(wanted - session.layers_seen - session.layers_from_end)
+    if missing and session.calls:
+        seen = sorted(session.layers_seen) or "attentions without a number in their name"
+        raise ArgumentError("layers", f"layer {missing[0]} was asked for, but seen were {seen}")
 
 
 def partly_found(session: Session) -> str:
@@ -69,8 +69,8 @@ def _reason(model: nn.Module, session: Session) -> str:
         )
     if session.calls:
         return (
-            f"it has {session.calls} attention calls, but none in the layers that were asked for: "
-            "leave out layers=..., or look at the names of a capture without it"
+            f"it has {session.calls} attention calls, but none in the layers that were asked for "
+            f"(seen were {sorted(session.layers_seen)}): leave out layers=..., or choose of these"
         )
     implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if implementation in _UNSEEN:

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from regard.errors import FileError
+from regard.errors import ArgumentError, FileError
 from regard.files import write_atomically
 from regard.maps.attention_map import AttentionMap
 from regard.maps.records import Record
@@ -33,6 +33,8 @@ def save_records(
 
     A tensor that several records share, such as a mask, is written once.
     """
+    if not records:
+        raise ArgumentError("records", "there are none to write", "capture a model, or choose other records")
     tensors: dict[str, Tensor] = {}
     named: dict[tuple, str] = {}
     specs = [_spec(n, record, as_weights, tensors, named) for n, record in enumerate(records)]

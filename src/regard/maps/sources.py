@@ -33,7 +33,9 @@ MAX_WEIGHTS = 2**21
 """Weights that a map holds at once while it streams."""
 
 _SORTED = 32  # side of the blocks whose maxima are compared first
-_COARSE = 16.0  # a log-sum-exp beyond it, in float32, puts weights off by more than 1e-6
+_COARSE = (
+    64.0  # a log-sum-exp up to here is as exact in float32 as the scores are: weights are off by 1e-5 of them
+)
 
 
 class Tile(NamedTuple):
@@ -100,7 +102,11 @@ class Stored:
 
 
 class Recomputed:
-    """``w[i,j] = exp(score(q_i, k_j) + bias - lse_i)``, 0 where hidden: O(n d) numbers instead of O(n n)."""
+    """``w[i,j] = exp(score(q_i, k_j) + bias - lse_i)``, 0 where hidden: O(n d) numbers instead of O(n n).
+
+    ``lse`` spares parts of rows the work on whole ones. It has to be the log-sum-exp of these rows: whole rows are
+    taken by softmax, without it.
+    """
 
     def __init__(
         self,
@@ -182,25 +188,28 @@ class Recomputed:
         return (scores if keep is None else scores.masked_fill_(~keep, float("-inf"))), keep
 
     def _lse_of(self, tile: Tile) -> Tensor:
-        """The log-sum-exp of the rows of a tile, ``(b,h,q,1)``; in float64 where float32 is too coarse."""
+        """The log-sum-exp of the rows of a tile, ``(b,h,q,1)``; in float64 where float32 is too coarse.
+
+        A tile then costs whole rows once: what is worked out of a row is kept.
+        """
         lse = _pick(self.lse[tile.b, tile.h], 2, tile.q)
         coarse = lse.isfinite() & (lse.abs() > _COARSE)
         if lse.dtype != torch.float64 and bool(coarse.any()):
-            lse = self._fine_lse(tile)
+            lse = torch.where(coarse, self._fine_lse(tile, coarse), lse)
         return lse[..., None]
 
     @torch.no_grad()
-    def _fine_lse(self, tile: Tile) -> Tensor:
-        """The log-sum-exp of the rows of a tile, ``(b,h,q)`` in float64; each row is worked out once."""
+    def _fine_lse(self, tile: Tile, coarse: Tensor) -> Tensor:
+        """The log-sum-exp of the rows of a tile where it is ``coarse (b,h,q)``, in float64; elsewhere it may be NaN."""
         if self._fine is None:
             self._fine = torch.full_like(self.lse, float("nan"), dtype=torch.float64)
         known = self._fine[tile.b, tile.h]
         rows = _indices(tile.q, self.grid.q, known.device)
-        missing = rows[known[:, :, rows].isnan().any(dim=1).any(dim=0)]
+        missing = rows[(known[:, :, rows].isnan() & coarse).any(dim=1).any(dim=0)]
         at_once = max(1, MAX_WEIGHTS // max(1, known.shape[0] * known.shape[1] * self.grid.k))
-        for part in missing.split(at_once):
+        for part in missing.split(at_once) if len(missing) else ():
             scores = self._seen_scores(Tile(tile.b, tile.h, part, slice(0, self.grid.k)))[0]
-            known[:, :, part] = torch.logsumexp(scores.double(), dim=-1)
+            known[:, :, part] = _precise_logsumexp(scores)
         return known[:, :, rows]
 
 
@@ -234,6 +243,14 @@ class Selected:
 def _inside(outer: slice, inner: slice) -> slice:
     start, stop, _ = inner.indices(outer.stop - outer.start)
     return slice(outer.start + start, outer.start + stop)
+
+
+def _precise_logsumexp(scores: Tensor) -> Tensor:
+    """The log-sum-exp of each row in float64, its exponentials in the dtype of the scores: they are at most 1."""
+    top = scores.amax(dim=-1, keepdim=True)
+    top = top.where(top.isfinite(), 0.0)  # a row that sees nothing
+    sums = scores.sub_(top).exp_().sum(dim=-1)
+    return top[..., 0].double() + sums.double().log()
 
 
 def _pick(x: Tensor, axis: int, index: slice | Tensor) -> Tensor:

@@ -53,6 +53,8 @@ def read_file(
     path: str | os.PathLike, expected: str, what: str, older: str | None = None
 ) -> tuple[dict[str, str], dict[str, Tensor]]:
     """The header and the tensors of a safetensors file of ours, of this format or of an older one."""
+    if os.path.isdir(path):
+        raise FileError(f"path: {path} is a folder: give the name of a file")
     try:
         with safe_open(os.fspath(path), framework="pt") as file:
             header = file.metadata() or {}

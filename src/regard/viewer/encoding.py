@@ -127,8 +127,9 @@ def _encode_recomputed(source: Recomputed, blobs: Blobs) -> Encoded:
     bias, kept_bias = _encode_bias(source.bias, source.grid, blobs)
     mask = None if source.mask is None else source.mask.map_tensors(lambda x: x.cpu())
     ready = Prepared(q.numbers().float(), (k.numbers() + middle).float(), source.ready.scale, v)
-    lse = None if _sums_to_one(source) else source.lse.detach().cpu().float()
-    stored = Recomputed(ready, source.grid, mask, kept_bias, lse, None)
+    stored = Recomputed(
+        ready, source.grid, mask, kept_bias, None, None
+    )  # rounded rows have sums of their own
     spec = {
         "type": "recomputed",
         "q": blobs.half(q),
@@ -152,20 +153,6 @@ def _middle(k: Tensor) -> Tensor:
     known = k.detach().cpu().double()
     finite = torch.isfinite(known)
     return (known.where(finite, 0.0).sum(2, keepdim=True) / finite.sum(2, keepdim=True).clamp(min=1)).float()
-
-
-@torch.no_grad()
-def _sums_to_one(source: Recomputed) -> bool:
-    """Whether every row looked at sums to 1, or is hidden whole.
-
-    Then the log-sum-exp is taken anew from the rounded numbers, and the rows of the page sum to 1 as well. A row
-    that does not (part of its attention went to something that is no key) keeps the one it came with.
-    """
-    tile = Tile(
-        slice(0, source.grid.b), slice(0, source.grid.h), _spread(source.grid.q, 4), slice(0, source.grid.k)
-    )
-    sums = source.weights(tile).double().sum(-1)
-    return bool((((sums - 1).abs() < 1e-3) | (sums == 0)).all())
 
 
 def _spread(n: int, count: int) -> Tensor:
