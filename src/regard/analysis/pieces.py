@@ -53,7 +53,10 @@ def _beginnings(tokens: list[str]) -> list[bool]:
     else:
         return [True] * len(tokens)
     bare = [_bare(token, marks) for token in tokens]
-    return [new or _parted_by_han(before, piece) for new, before, piece in zip(marked, ["", *bare[:-1]], bare, strict=True)]
+    return [
+        new or _parted_by_han(before, piece)
+        for new, before, piece in zip(marked, ["", *bare[:-1]], bare, strict=True)
+    ]
 
 
 def _after_spaces(tokens: list[str]) -> list[bool]:
