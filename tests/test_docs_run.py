@@ -77,8 +77,9 @@ def regard_names(answer: str) -> list[str]:
 
 def is_there(name: str) -> bool:
     import regard
+    from regard.capture import Recording
 
-    found: object = regard if name.startswith("regard.") else regard.capture.Recording
+    found: object = regard if name.startswith("regard.") else Recording
     for part in name.split(".")[1:]:
         if not hasattr(found, part):
             return False

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from regard.errors import ArgumentError, DtypeError, ShapeError
-from regard.maps import AttentionMap
+import numpy as np
+from torch import Tensor
 
-__all__ = ["as_map", "as_maps", "heads_of", "layer_of", "names_of", "of_each_layer", "same_grid"]
+from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.maps import AttentionMap, Record
+
+__all__ = ["Layer", "as_map", "as_maps", "heads_of", "layer_of", "names_of", "of_each_layer", "same_grid"]
 
 Counted = TypeVar("Counted")
+Layer = AttentionMap | Record | np.ndarray | Tensor
 
 
 def as_map(argument: str, value: Any) -> AttentionMap:

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from regard.analysis._layers import as_map, of_each_layer
+from regard.analysis._layers import Layer, as_map, of_each_layer
 from regard.errors import ArgumentError, UnknownNameError
 
 __all__ = ["alignment_links", "bidirectional_links", "diagonal_links"]
@@ -22,7 +22,7 @@ NEIGHBOURS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)
 @overload
 def alignment_links(weights: Sequence[Any], batch: int = 0) -> list[set[Link]]: ...
 @overload
-def alignment_links(weights: Any, batch: int = 0) -> set[Link]: ...
+def alignment_links(weights: Layer, batch: int = 0) -> set[Link]: ...
 def alignment_links(weights: Any, batch: int = 0) -> set[Link] | list[set[Link]]:
     """Links ``(source, target)`` from weights ``(target words, source words)``: each target word's largest weight.
 

@@ -11,7 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.analysis._layers import as_map, as_maps, heads_of, layer_of, names_of, of_each_layer, same_grid
+from regard.analysis._layers import (
+    Layer,
+    as_map,
+    as_maps,
+    heads_of,
+    layer_of,
+    names_of,
+    of_each_layer,
+    same_grid,
+)
 from regard.analysis._queries import padding_queries
 from regard.errors import ArgumentError
 from regard.maps import AttentionMap
@@ -49,7 +58,7 @@ class Link:
 @overload
 def entropy(weights: Sequence[Any]) -> list[np.ndarray]: ...
 @overload
-def entropy(weights: Any) -> np.ndarray: ...
+def entropy(weights: Layer) -> np.ndarray: ...
 def entropy(weights: Any) -> np.ndarray | list[np.ndarray]:
     """How wide each query looks, in nats, ``(b,h,q)``: 0 on one key, log k when even; a list of these for layers.
 
@@ -64,7 +73,7 @@ def entropy(weights: Any) -> np.ndarray | list[np.ndarray]:
 @overload
 def received(weights: Sequence[Any]) -> list[np.ndarray]: ...
 @overload
-def received(weights: Any) -> np.ndarray: ...
+def received(weights: Layer) -> np.ndarray: ...
 def received(weights: Any) -> np.ndarray | list[np.ndarray]:
     """The mean weight that each key gets from a query, ``(b,h,k)``; a list of these for layers.
 
@@ -92,7 +101,7 @@ def _received(argument: str, layer: Any) -> np.ndarray:
 @overload
 def distance(weights: Sequence[Any]) -> list[np.ndarray]: ...
 @overload
-def distance(weights: Any) -> np.ndarray: ...
+def distance(weights: Layer) -> np.ndarray: ...
 def distance(weights: Any) -> np.ndarray | list[np.ndarray]:
     """How far each query looks on average, in tokens, ``(b,h,q)``; the last query stands at the last key.
 
@@ -118,7 +127,7 @@ def _distance(argument: str, layer: Any) -> np.ndarray:
 @overload
 def sink_mass(weights: Sequence[Any], key: int = 0) -> list[np.ndarray]: ...
 @overload
-def sink_mass(weights: Any, key: int = 0) -> np.ndarray: ...
+def sink_mass(weights: Layer, key: int = 0) -> np.ndarray: ...
 def sink_mass(weights: Any, key: int = 0) -> np.ndarray | list[np.ndarray]:
     """The mean weight on one key, the first by default, ``(b,h)``: near 1 where a head rests on it.
 
