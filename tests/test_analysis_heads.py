@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from regard import attention, causal
+from regard import attention, causal, padding
 from regard.analysis import (
+    alignment_links,
     bidirectional_links,
     cluster_heads,
     distance,
@@ -257,11 +258,106 @@ def test_more_weights_than_an_index_may_ask_for(monkeypatch, seen):
 
 
 def test_alignments_of_records_and_maps():
-    from regard.analysis import alignment_links
-
     weights = np.stack([np.eye(3), np.eye(3)[::-1]])[:, None]  # (b,h,q,k)
     for given in (record(weights.copy()), AttentionMap.from_weights(weights.copy()), weights):
         assert alignment_links(given) == {(0, 0), (1, 1), (2, 2)}
         assert alignment_links(given, batch=1) == {(2, 0), (1, 1), (0, 2)}
     with pytest.raises(ArgumentError, match="batch: expected one of 2 sequences, got 2"):
         alignment_links(weights, batch=2)
+
+
+# ---- padding, and rows that see nothing
+
+
+def alone_and_padded(real, n=12, together=None):
+    """The map of a few tokens by themselves, and of the same tokens among padding."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, H, n, D) for _ in range(3))
+    keep = torch.zeros(1, n, dtype=torch.bool)
+    keep[:, real] = True
+    mask = padding(keep) if together is None else together & padding(keep)
+    _, alone = attention(*(x[:, :, real] for x in (q, k, v)), mask=together, return_map=True)
+    return alone, attention(q, k, v, mask=mask, return_map=True)[1]
+
+
+def rows_of(table):
+    return table.to_dict("records") if hasattr(table, "to_dict") else table
+
+
+@pytest.mark.parametrize("together", [None, causal()])
+@pytest.mark.parametrize("real", [slice(0, 4), slice(8, 12)])
+def test_padding_changes_no_mean(real, together):
+    alone, padded = alone_and_padded(real, together=together)
+    for few, many in zip(rows_of(head_table(alone)), rows_of(head_table(padded)), strict=True):
+        for column in ("entropy", "distance", "largest"):
+            assert many[column] == pytest.approx(few[column], abs=1e-5), column
+    np.testing.assert_allclose(received(padded)[..., real], received(alone), atol=1e-6)
+    np.testing.assert_allclose(sink_mass(padded, real.start), sink_mass(alone), atol=1e-6)
+    np.testing.assert_allclose(head_agreement(padded), head_agreement(alone), atol=1e-5)
+    assert {one.query for one in top_links(padded, 500)} == set(range(real.start, real.stop))
+
+
+def test_every_query_of_a_batch_counts_once():
+    torch.manual_seed(0)
+    q = torch.randn(2, H, 5, D)
+    _, seen = attention(q, q, q, mask=padding([2, 5]), return_map=True)
+    widths = entropy(seen)[:, 0]  # (b,q)
+    expected = (widths[0, :2].sum() + widths[1].sum()) / 7
+    assert rows_of(head_table(seen))[0]["entropy"] == pytest.approx(expected)
+
+
+def test_padding_is_known_in_parts_of_a_map():
+    alone, padded = alone_and_padded(slice(0, 4))
+    part = padded.select(batch=0, heads=slice(1, 3))
+    np.testing.assert_allclose(received(part)[..., :4], received(alone)[:, 1:3], atol=1e-6)
+    np.testing.assert_allclose(
+        received(padded.mean_heads())[..., :4], received(alone.mean_heads()), atol=1e-6
+    )
+
+
+def test_hidden_keys_say_nothing_about_the_queries_of_a_cross_attention():
+    _, padded = alone_and_padded(slice(0, 4))
+    cross = Record(name="cross", layer=0, kind="cross", map=padded)
+    np.testing.assert_allclose(received(cross), padded.weights().double().numpy().mean(2), atol=1e-6)
+
+
+def test_a_rule_that_hides_the_last_key_is_no_padding():
+    torch.manual_seed(0)
+    q = torch.randn(1, 1, 4, D)
+    _, seen = attention(q, q, q, mask=causal(-1), return_map=True)  # only what came before
+    np.testing.assert_allclose(received(seen), seen.weights().double().numpy().sum(2) / 3, atol=1e-6)
+
+
+def test_rows_that_see_nothing_are_left_out():
+    blank = np.array([[0.0, 0.0], [0.5, 0.5]])
+    np.testing.assert_allclose(received(blank), [[[0.5, 0.5]]])
+    np.testing.assert_allclose(head_agreement([blank, blank]), 1)
+    assert rows_of(head_table(blank))[0]["entropy"] == pytest.approx(np.log(2))
+    assert received(np.zeros((2, 2))).tolist() == [[[0, 0]]]
+    assert head_agreement(np.zeros((2, 2))).tolist() == [[0]]
+
+
+# ---- layers
+
+
+@pytest.mark.parametrize("count", [entropy, distance, received, sink_mass, alignment_links])
+def test_layers_give_one_entry_each(count):
+    layers = tuple(torch.tensor(self_attention(seed=seed)) for seed in (1, 2))  # as Hugging Face gives them
+    found = count(layers)
+    assert isinstance(found, list)
+    for one, layer in zip(found, layers, strict=True):
+        np.testing.assert_equal(one, count(layer))
+    with pytest.raises(DtypeError, match=r"weights\[1\]: expected an AttentionMap"):
+        count([layers[0], "x"])
+    with pytest.raises(ArgumentError, match=r"weights\[0\]: the model returned no weights.*regard\.capture"):
+        count((None, None))
+    with pytest.raises(ArgumentError, match="weights: there are no layers"):
+        count(())
+
+
+@pytest.mark.parametrize(
+    "call", [lambda n: cluster_heads([np.eye(2)] * 3, n), lambda n: top_links(np.eye(2), n)]
+)
+def test_counts_are_whole_numbers(call):
+    with pytest.raises(DtypeError, match=r"expected a whole number of 1 or more, got 2\.5"):
+        call(2.5)

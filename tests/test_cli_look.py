@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from regard.cli import view
+from regard.cli.main import main
+from regard.errors import ArgumentError
 
 transformers = pytest.importorskip("transformers", reason="needs  pip install 'regard[hf]'")
 
@@ -75,3 +77,53 @@ def test_only_models_that_read_text_are_found(tmp_path, monkeypatch):
     for spec, expected in ((found, [bert, package / "model"]), (None, [bert])):
         monkeypatch.setattr("importlib.util.find_spec", lambda name, spec=spec: spec)
         assert view._cached_models() == expected
+
+
+# ---- texts that are longer than the model reads
+
+READERS = {
+    "bert": {"max_position_embeddings": 16},
+    "roberta": {"max_position_embeddings": 17, "pad_token_id": 0},  # counts from the number after padding
+    "gpt2": {"n_positions": 16, "n_embd": 8, "n_layer": 1, "n_head": 2, "bos_token_id": 1, "eos_token_id": 1},
+}
+
+
+def reader(kind, place):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    sizes = READERS[kind] | ({} if kind == "gpt2" else sizes)
+    config = transformers.AutoConfig.for_model(kind, vocab_size=len(WORDS), **sizes)
+    transformers.AutoModel.from_config(config).save_pretrained(place)
+    tokenizer().save_pretrained(place)
+    return place
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_text_longer_than_the_model_reads(kind, tmp_path):
+    place = reader(kind, tmp_path)
+    assert view._seen_by_hugging_face("cat " * 16, place)[0].map.shape[2:] == (16, 16)
+    with pytest.raises(
+        ArgumentError, match="^text: the text has 17 tokens, the model reads 16: give a shorter one"
+    ):
+        view._seen_by_hugging_face("cat " * 17, place)
+
+
+def test_the_command_names_the_text_that_is_too_long(tmp_path, capsys):
+    place = reader("bert", tmp_path)
+    with pytest.raises(SystemExit) as left:
+        main(["look", "cat " * 20, "--model", str(place), "--no-open"])
+    assert left.value.code == 2
+    assert "regard: TEXT: the text has 20 tokens, the model reads 16" in capsys.readouterr().err
+
+
+def test_a_translation_ends_where_the_positions_do(tmp_path):
+    sizes = SIZES["marian"] | {
+        "max_position_embeddings": 12,
+        "forced_eos_token_id": None,
+        "bos_token_id": None,
+    }
+    config = transformers.AutoConfig.for_model("bart", vocab_size=len(WORDS), **sizes)
+    torch.manual_seed(0)
+    transformers.AutoModelForSeq2SeqLM.from_config(config).save_pretrained(tmp_path)
+    tokenizer().save_pretrained(tmp_path)
+    records = view._seen_by_hugging_face("the cat sat", tmp_path)
+    assert max(record.map.shape[2] for record in records) == 11  # what is written last is not read

@@ -51,3 +51,50 @@ def test_both_languages_have_the_same_code(name):
     english, chinese = (blocks(ROOT / f"{name}{ending}") for ending in (".md", ".zh-CN.md"))
     assert english == chinese
     assert any(kind == "python" for kind, _ in english)
+
+
+# ---- tables name what is there
+
+SPAN = re.compile(r"`([^`]+)`")
+NAME = re.compile(r"(?:regard|Recording|seen)(?:\.\w+)+|(?<=`)\.\w+(?=\()|(?<=\)\.)\w+(?=\()")
+
+
+def bertviz_answers(ending: str) -> list[str]:
+    """The column for Regard of the table for those who come from BertViz."""
+    page = (ROOT / f"docs/see{ending}").read_text(encoding="utf-8")
+    rows = page.split("| BertViz | Regard |\n")[1].splitlines()[1:]
+    return [row.strip("|").split(" | ")[-1] for row in rows if row.startswith("|")]
+
+
+def regard_names(answer: str) -> list[str]:
+    """Dotted names, and methods of what a call returned; both are looked up on the class of a recording."""
+    return [
+        name if name.startswith("regard.") else f"Recording.{name.split('.', 1)[-1]}"
+        for span in SPAN.findall(answer)
+        for name in NAME.findall(f"`{span}`")
+    ]
+
+
+def is_there(name: str) -> bool:
+    import regard
+    from regard.capture import Recording
+
+    found: object = regard if name.startswith("regard.") else Recording
+    for part in name.split(".")[1:]:
+        if not hasattr(found, part):
+            return False
+        found = getattr(found, part)
+    return True
+
+
+@pytest.mark.parametrize("ending", [".md", ".zh-CN.md"])
+def test_the_bertviz_table_names_what_is_there(ending):
+    answers = bertviz_answers(ending)
+    names = [name for answer in answers for name in regard_names(answer)]
+    assert {"regard.show", "regard.capture", "Recording.by", "Recording.show", "Recording.save_html"} <= {
+        *names
+    }
+    assert [name for name in names if not is_there(name)] == []
+    assert not is_there("regard.no_such_name")
+    assert not is_there("Recording.no_such_name")
+    assert not any("seen[" in answer for answer in answers)  # a slice is of records, a model speaks of layers

@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "_lazy": set(),
     "viewer": CORE - {"core"} | {"_lazy"},  # maps and what they are made of; no models, no tasks
     "text": BASE | {"shapes", "_lazy"},
-    "analysis": BASE | {"maps"},
+    "analysis": BASE | {"maps", "shapes"},
     "metrics": BASE,
     "models": CORE | {"layers"},
     "decoding": BASE | {"shapes"},  # models come to it through a protocol

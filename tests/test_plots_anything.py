@@ -216,3 +216,47 @@ def test_bytes_that_are_kept_as_floats():
     image = np.array([[0.0, 255.0], [51.0, 102.0]])
     drawn = plot_image_attention(image, np.full((2, 2), 0.25)).axes[0].get_images()[0].get_array()
     np.testing.assert_allclose(drawn, [[0, 1], [0.2, 0.4]])
+
+
+# ---- what is not attention, or comes in another form
+
+
+@pytest.mark.parametrize("form", [lambda x: x, lambda x: [x, x], torch.tensor])
+def test_heads_that_are_not_finite_are_refused_with_their_place(form):
+    weights = np.full((1, 2, 3, 3), 1 / 3)
+    weights[0, 1, 2, 0] = np.nan
+    with pytest.raises(ArgumentError, match="expected finite numbers, got nan at h=1, q=2, k=0"):
+        regard.show(form(weights))
+
+
+def test_rows_make_a_heat_map():
+    rows = [np.array([0.5, 0.5]), torch.tensor([0.1, 0.9], dtype=torch.float64)]
+    figure = regard.show(rows, ["a", "b"])
+    np.testing.assert_allclose(pictures(figure)[0], [[0.5, 0.5], [0.1, 0.9]])
+    assert labels(figure.axes[0].xaxis) == ["a", "b"]
+    numbers = [np.float64(0.5), torch.tensor(0.5)]
+    assert len(regard.show(numbers, ["a", "b"]).axes[0].patches) == 2  # bars
+    with pytest.raises(ShapeError, match=r"weights\[1\]: expected 2 keys as in weights\[0\], got 3"):
+        regard.show([np.ones(2), np.ones(3)])
+    with pytest.raises(
+        ShapeError, match=r"weights\[1\]: expected \(q,k\), \(h,q,k\) or \(b,h,q,k\), got \(2\)"
+    ):
+        regard.show([np.eye(2), np.ones(2)], ["a", "b"])
+
+
+STEP = (torch.full((1, 2, 3, 3), 1 / 3),) * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ((None, None), "the model returned no weights: record them with regard.capture"),
+        (None, "the model returned no weights: record them with regard.capture"),
+        (((None, None), (None, None)), "the model returned no weights: record them with regard.capture"),
+        ((STEP, STEP, STEP), r"3 steps of 2 layers.*regard.capture\(model\) around generate.*weights\[0\]"),
+        ((), "there are no layers in it"),
+    ],
+)
+def test_what_a_model_may_give_in_place_of_weights(given, part):
+    with pytest.raises(ArgumentError, match=f"weights: .*{part}"):
+        regard.show(given, ["a", "b", "c"])

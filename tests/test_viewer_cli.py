@@ -6,7 +6,10 @@ import pytest
 import torch
 from test_cli import assert_one_line, run_here
 
-from regard.models import Transformer, TransformerConfig
+from regard import viewer
+from regard.cli import view
+from regard.maps import Recomputed
+from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
 from regard.tasks.translate import Translator
 from regard.text import train_vocabulary
 
@@ -25,8 +28,7 @@ def translator(tmp_path_factory):
     sizes = {"source_size": len(vocabulary), "target_size": len(vocabulary), "width": 16}
     network = Transformer(TransformerConfig(**sizes, heads=2, feed_forward=32))
     folder = tmp_path_factory.mktemp("models") / "random"
-    Translator(network, vocabulary, vocabulary, source_language="en", target_language="fr").save(folder)
-    return folder
+    return translator_of(network, vocabulary, folder)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,41 @@ def test_look_with_a_translator_of_ours(translator, tmp_path):
     keys = document["labels"][cross["keyTokens"][0]]
     assert "".join(keys).replace(" ", "") == "thecatsat</s>"
     assert document["labels"][cross["queryTokens"][0]][0] == "<s>"
+
+
+def translator_of(network, vocabulary, folder):
+    Translator(network, vocabulary, vocabulary, source_language="en", target_language="fr").save(folder)
+    return folder
+
+
+def test_look_keeps_the_queries_and_keys_of_our_translators(translator):
+    records = view._seen_by_ours("the cat sat", translator)
+    kinds = ["self"] * 3 + ["causal", "cross"] * 3
+    assert [record.kind for record in records] == kinds
+    assert [record.name for record in records][2:5] == [
+        "encoder.2.self",
+        "decoder.0.causal",
+        "decoder.0.cross",
+    ]
+    assert all(isinstance(record.map._source, Recomputed) for record in records)
+    for record in records:
+        labels = [side[0] for side in (record.query_tokens, record.key_tokens) if side is not None]
+        assert [len(side) for side in labels] == list(record.map.shape[2:])
+
+
+@pytest.mark.parametrize("feeding", [True, False])
+@pytest.mark.parametrize("score", ["additive", "scaled_dot"])
+def test_look_with_a_recurrent_translator(score, feeding, tmp_path):
+    vocabulary = train_vocabulary("bpe", ["the cat sat on the mat", "le chat est assis"] * 20, 300)
+    torch.manual_seed(0)
+    sizes = {"source_size": len(vocabulary), "target_size": len(vocabulary), "width": 16}
+    network = Seq2Seq(Seq2SeqConfig(**sizes, attention=score, input_feeding=feeding))
+    (record,) = view._seen_by_ours("the cat sat", translator_of(network, vocabulary, tmp_path / "recurrent"))
+    assert (record.name, record.kind) == ("decoder.0.cross", "cross")
+    assert record.key_tokens is not None
+    assert "".join(record.key_tokens[0]).replace(" ", "") == "thecatsat</s>"
+    viewer.save_html([record], tmp_path / "look.html")
+    assert document_of(tmp_path / "look.html")["records"][0]["kind"] == "cross"
 
 
 @pytest.mark.slow

@@ -1,7 +1,11 @@
 """What attention says, as numbers: how wide a head looks, what heads do alike, where information came from.
 
 Everything takes what attention comes in: an ``AttentionMap``, an array or a tensor of weights, a record of
-``regard.capture``, or a sequence of these, one for each layer (Hugging Face's ``outputs.attentions`` too).
+``regard.capture``, or a sequence of these, one for each layer (Hugging Face's ``outputs.attentions`` too). Of
+these, what looks at one map at a time (``entropy``, ``distance``, ``received``, ``sink_mass``, ``alignment_links``)
+gives a list.
+
+Means leave out the queries that see nothing, and padding where the map has its mask.
 """
 
 from regard.analysis.alignment import alignment_links, bidirectional_links, diagonal_links

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
-from regard.maps import AttentionMap
+from regard.maps import AttentionMap, Record
 
-__all__ = ["as_map", "as_maps", "heads_of", "layer_of", "names_of", "same_grid"]
+__all__ = ["Layer", "as_map", "as_maps", "heads_of", "layer_of", "names_of", "of_each_layer", "same_grid"]
+
+Counted = TypeVar("Counted")
+Layer = AttentionMap | Record | np.ndarray | Tensor
 
 
 def as_map(argument: str, value: Any) -> AttentionMap:
@@ -26,6 +32,9 @@ def as_map(argument: str, value: Any) -> AttentionMap:
             raise ShapeError(argument, f"expected (q,k), (h,q,k) or (b,h,q,k), got {tuple(value.shape)}")
         whole = value[None] if value.ndim == 3 else value  # three axes are heads here, not sequences
         return AttentionMap.from_weights(whole)
+    if value is None:  # what Hugging Face gives for each layer unless its model is "eager"
+        fix = "record them with regard.capture(model), which needs no setting of the model"
+        raise ArgumentError(argument, "the model returned no weights", fix)
     raise DtypeError(
         argument, f"expected an AttentionMap, an array, a tensor or a record, got {type(value).__name__}"
     )
@@ -33,12 +42,24 @@ def as_map(argument: str, value: Any) -> AttentionMap:
 
 def as_maps(argument: str, layers: Any) -> list[AttentionMap]:
     """A list of maps, one for each layer; a single one is a list of one."""
-    if isinstance(layers, Sequence) and not hasattr(layers, "shape"):
-        found = [as_map(f"{argument}[{place}]", one) for place, one in enumerate(layers)]
-        if not found:
-            raise ArgumentError(argument, "there are no layers in it")
-        return found
-    return [as_map(argument, layers)]
+    found = of_each_layer(argument, layers, as_map)
+    return found if isinstance(found, list) else [found]
+
+
+def of_each_layer(
+    argument: str, layers: Any, count: Callable[[str, Any], Counted]
+) -> Counted | list[Counted]:
+    """What ``count`` says of one layer, or a list of what it says of each; it is told how the layer is called.
+
+    >>> import numpy as np
+    >>> of_each_layer("weights", (np.eye(2), np.eye(3)), lambda name, layer: (name, layer.shape))
+    [('weights[0]', (2, 2)), ('weights[1]', (3, 3))]
+    """
+    if isinstance(layers, str | bytes) or not isinstance(layers, Sequence) or hasattr(layers, "shape"):
+        return count(argument, layers)
+    if not len(layers):
+        raise ArgumentError(argument, "there are no layers in it")
+    return [count(f"{argument}[{place}]", one) for place, one in enumerate(layers)]
 
 
 def layer_of(value: Any, place: int) -> int:

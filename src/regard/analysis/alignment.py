@@ -5,12 +5,12 @@ The error rate against links made by people is ``regard.metrics.alignment_error_
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
 
 import numpy as np
 
-from regard.analysis._layers import as_map
+from regard.analysis._layers import Layer, as_map, of_each_layer
 from regard.errors import ArgumentError, UnknownNameError
 
 __all__ = ["alignment_links", "bidirectional_links", "diagonal_links"]
@@ -19,23 +19,31 @@ Link = tuple[int, int]
 NEIGHBOURS = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
 
 
-def alignment_links(weights: Any, batch: int = 0) -> set[Link]:
+@overload
+def alignment_links(weights: Sequence[Any], batch: int = 0) -> list[set[Link]]: ...
+@overload
+def alignment_links(weights: Layer, batch: int = 0) -> set[Link]: ...
+def alignment_links(weights: Any, batch: int = 0) -> set[Link] | list[set[Link]]:
     """Links ``(source, target)`` from weights ``(target words, source words)``: each target word's largest weight.
 
-    Of a record, a map or an array with heads, the mean over the heads of one sequence is read.
+    Of a record, a map or an array with heads, the mean over the heads of one sequence is read. Layers give a list.
 
     >>> sorted(alignment_links(np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])))
     [(0, 0), (1, 1), (1, 2)]
     """
+    return of_each_layer("weights", weights, lambda name, layer: _links(name, layer, batch))
+
+
+def _links(argument: str, weights: Any, batch: int) -> set[Link]:
     if not (isinstance(weights, np.ndarray) and weights.ndim == 2):
-        weights = _mean_of_heads(weights, batch)
+        weights = _mean_of_heads(argument, weights, batch)
     if weights.shape[1] == 0:
         return set()
     return {(int(row.argmax()), target) for target, row in enumerate(weights) if row.max() > 0}
 
 
-def _mean_of_heads(weights: Any, batch: int) -> np.ndarray:
-    found = as_map("weights", weights)
+def _mean_of_heads(argument: str, weights: Any, batch: int) -> np.ndarray:
+    found = as_map(argument, weights)
     if not -found.shape[0] <= batch < found.shape[0]:
         raise ArgumentError("batch", f"expected one of {found.shape[0]} sequences, got {batch}")
     return found.select(batch=batch).mean_heads().weights()[0, 0].double().cpu().numpy()  # (q,k)

@@ -5,15 +5,26 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from regard.analysis._layers import as_map, as_maps, heads_of, layer_of, names_of, same_grid
+from regard.analysis._layers import (
+    Layer,
+    as_map,
+    as_maps,
+    heads_of,
+    layer_of,
+    names_of,
+    of_each_layer,
+    same_grid,
+)
+from regard.analysis._queries import padding_queries
 from regard.errors import ArgumentError
 from regard.maps import AttentionMap
+from regard.shapes import whole_number
 
 __all__ = [
     "Link",
@@ -44,75 +55,116 @@ class Link:
     key_token: str | None = None
 
 
-def entropy(weights: Any) -> np.ndarray:
-    """How wide each query looks, in nats, ``(b,h,q)``: 0 on one key, log k when even.
+@overload
+def entropy(weights: Sequence[Any]) -> list[np.ndarray]: ...
+@overload
+def entropy(weights: Layer) -> np.ndarray: ...
+def entropy(weights: Any) -> np.ndarray | list[np.ndarray]:
+    """How wide each query looks, in nats, ``(b,h,q)``: 0 on one key, log k when even; a list of these for layers.
+
+    Queries that are padding have a number here too; :func:`head_table` leaves them out.
 
     >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3)
     array([[[0.   , 0.693]]])
     """
-    return _numpy(as_map("weights", weights).entropy())
+    return of_each_layer("weights", weights, lambda name, layer: _numpy(as_map(name, layer).entropy()))
 
 
-def received(weights: Any) -> np.ndarray:
-    """The mean weight that each key gets from a query, ``(b,h,k)``.
+@overload
+def received(weights: Sequence[Any]) -> list[np.ndarray]: ...
+@overload
+def received(weights: Layer) -> np.ndarray: ...
+def received(weights: Any) -> np.ndarray | list[np.ndarray]:
+    """The mean weight that each key gets from a query, ``(b,h,k)``; a list of these for layers.
+
+    Left out are queries that see nothing, and those of padding where the map has its mask: in self-attention, the
+    queries whose own key is hidden from all.
 
     >>> received(np.array([[1.0, 0.0], [0.5, 0.5]]))
     array([[[0.75, 0.25]]])
     """
-    found = as_map("weights", weights)
-    return _numpy(found.received()) / max(1, found.shape[2])
+    return of_each_layer("weights", weights, _received)
 
 
-def distance(weights: Any) -> np.ndarray:
+def _received(argument: str, layer: Any) -> np.ndarray:
+    found = as_map(argument, layer)
+    b, h, _, k = found.shape
+    padding = padding_queries(layer, found)  # (b,q)
+    total, count = np.zeros((b, h, k)), np.zeros((b, h, 1))
+    for batch, head, rows, part in _blocks(found):
+        counted = (part.sum(-1) > 0) & ~padding[batch, rows]
+        total[batch, head] += part[counted].sum(0)
+        count[batch, head] += counted.sum()
+    return _divided(total, count)
+
+
+@overload
+def distance(weights: Sequence[Any]) -> list[np.ndarray]: ...
+@overload
+def distance(weights: Layer) -> np.ndarray: ...
+def distance(weights: Any) -> np.ndarray | list[np.ndarray]:
     """How far each query looks on average, in tokens, ``(b,h,q)``; the last query stands at the last key.
+
+    Layers give a list of these. Queries that are padding have a number here too; :func:`head_table` leaves them out.
 
     >>> distance(np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]))
     array([[[0. , 0.5, 1. ]]])
     """
-    found = as_map("weights", weights)
+    return of_each_layer("weights", weights, _distance)
+
+
+def _distance(argument: str, layer: Any) -> np.ndarray:
+    found = as_map(argument, layer)
     b, h, q, k = found.shape
-    keys = torch.arange(k, dtype=torch.float64)
     out = np.zeros((b, h, q))
-    for rows in _row_blocks(q):
-        own = torch.arange(rows.start, rows.stop, dtype=torch.float64) + (k - q)
-        steps = (own[:, None] - keys[None, :]).abs()  # (q,k)
-        for batch, head in np.ndindex(b, h):
-            part = found[batch, head, rows].double().cpu()  # (q,k)
-            out[batch, head, rows] = (part * steps).sum(-1).numpy()
+    for batch, head, rows, part in _blocks(found):
+        own = np.arange(rows.start, rows.stop) + (k - q)
+        steps = np.abs(own[:, None] - np.arange(k)[None, :])  # (q,k)
+        out[batch, head, rows] = (part * steps).sum(-1)
     return out
 
 
-def sink_mass(weights: Any, key: int = 0) -> np.ndarray:
+@overload
+def sink_mass(weights: Sequence[Any], key: int = 0) -> list[np.ndarray]: ...
+@overload
+def sink_mass(weights: Layer, key: int = 0) -> np.ndarray: ...
+def sink_mass(weights: Any, key: int = 0) -> np.ndarray | list[np.ndarray]:
     """The mean weight on one key, the first by default, ``(b,h)``: near 1 where a head rests on it.
 
-    Queries that see nothing but this key (the first of a causal model) say nothing about it and are left out.
+    Layers give a list of these. Queries that see nothing but this key (the first of a causal model) say nothing about
+    it and are left out, as are those of padding where the map has its mask.
 
     >>> sink_mass(np.array([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.7, 0.2, 0.1]])).round(2)
     array([[0.8]])
     """
-    found = as_map("weights", weights)
-    b, h, q, k = found.shape
-    if not -k <= key < k:
+    return of_each_layer("weights", weights, lambda name, layer: _divided(*_on_key(name, layer, key)))
+
+
+def _on_key(argument: str, layer: Any, key: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of the weights on a key, and from how many queries they came, ``(b,h)`` each."""
+    found = as_map(argument, layer)
+    b, h, _, k = found.shape
+    if not -k <= whole_number("key", key) < k:
         raise ArgumentError("key", f"expected a key of {k}, got {key}")
+    padding = padding_queries(layer, found)  # (b,q)
     total, count = np.zeros((b, h)), np.zeros((b, h))
-    for rows in _row_blocks(q):
-        for batch, head in np.ndindex(b, h):
-            part = _numpy(found[batch, head, rows])  # (q,k)
-            on, all_of_it = part[:, key], part.sum(-1)
-            free = all_of_it - on > 0
-            total[batch, head] += on[free].sum()
-            count[batch, head] += free.sum()
-    return np.divide(total, count, out=np.zeros((b, h)), where=count > 0)
+    for batch, head, rows, part in _blocks(found):
+        on = part[:, key]
+        free = (part.sum(-1) - on > 0) & ~padding[batch, rows]
+        total[batch, head] += on[free].sum()
+        count[batch, head] += free.sum()
+    return total, count
 
 
 def top_links(layers: Any, n: int = 10) -> list[Link]:
     """The n largest weights of one layer or of several, largest first, with their tokens where records know them.
 
+    Queries of padding are left out, where the map has its mask.
+
     >>> [(link.query, link.key, link.weight) for link in top_links(np.array([[0.9, 0.1], [0.3, 0.7]]), 2)]
     [(0, 0, 0.9), (1, 1, 0.7)]
     """
-    if n < 1:
-        raise ArgumentError("n", f"expected a whole number of 1 or more, got {n}")
+    n = whole_number("n", n, least=1)
     maps = as_maps("layers", layers)
     records = layers if isinstance(layers, Sequence) else [layers]
     links = [link for layer, one in enumerate(maps) for link in _top_of(one, n, layer, records[layer])]
@@ -122,7 +174,8 @@ def top_links(layers: Any, n: int = 10) -> list[Link]:
 def _top_of(found: AttentionMap, n: int, layer: int, record: Any) -> Iterator[Link]:
     best = found.topk(min(n, found.shape[3]))
     values, keys = _numpy(best.weights), best.keys.cpu().numpy()  # (b,h,q,n)
-    order = np.argsort(-values, axis=None, kind="stable")[:n]
+    real = np.broadcast_to(~padding_queries(record, found)[:, None, :, None], values.shape)
+    order = np.argsort(np.where(real, -values, 1), axis=None, kind="stable")[: min(n, real.sum())]
     heads = heads_of(record, found.shape[1])
     for b, h, q, place in zip(*np.unravel_index(order, values.shape), strict=True):
         key = int(keys[b, h, q, place])
@@ -134,7 +187,9 @@ def _top_of(found: AttentionMap, n: int, layer: int, record: Any) -> Iterator[Li
 def head_table(layers: Any) -> Any:
     """One row for each head of each layer: entropy, distance, mass on the first key, largest weight, as means.
 
-    A pandas ``DataFrame`` where pandas is installed, else a list of dictionaries.
+    A pandas ``DataFrame`` where pandas is installed, else a list of dictionaries. Every query of the batch counts once,
+    but for those that see nothing and those of padding: in self-attention, the queries whose own key the mask hides
+    from all.
 
     >>> rows = head_table([np.eye(3), np.full((3, 3), 1 / 3)])
     >>> len(rows)
@@ -144,23 +199,36 @@ def head_table(layers: Any) -> Any:
     records = layers if isinstance(layers, Sequence) else [layers]
     rows = []
     for place, (name, one) in enumerate(zip(names_of(layers, len(maps)), maps, strict=True)):
-        columns = {
-            "entropy": entropy(one).mean((0, 2)),
-            "distance": distance(one).mean((0, 2)),
-            "first": sink_mass(one).mean(0),
-            "largest": _numpy(one.topk(1).weights).mean((0, 2, 3)),
-        }
+        columns = _means(records[place], one)
         for head, number in enumerate(heads_of(records[place], one.shape[1])):
             row: dict[str, Any] = {"layer": layer_of(records[place], place), "name": name, "head": number}
             rows.append(row | {title: float(values[head]) for title, values in columns.items()})
     return _table(rows)
 
 
+def _means(record: Any, found: AttentionMap) -> dict[str, np.ndarray]:
+    """The columns of a table of heads, ``(h,)`` each: means over the queries that have something to say."""
+    largest = _numpy(found.topk(1).weights)[..., 0]  # (b,h,q): 0 where a query sees nothing
+    counted = (largest > 0) & ~padding_queries(record, found)[:, None]  # (b,h,q)
+    on_first, free = _on_key("layers", record, 0)  # (b,h)
+
+    def mean(values: np.ndarray) -> np.ndarray:
+        return _divided((values * counted).sum((0, 2)), counted.sum((0, 2)))
+
+    return {
+        "entropy": mean(entropy(found)),
+        "distance": mean(distance(found)),
+        "first": _divided(on_first.sum(0), free.sum(0)),
+        "largest": mean(largest),
+    }
+
+
 def head_agreement(layers: Any) -> np.ndarray:
     """How alike heads look, ``(heads, heads)`` over the heads of all layers, in order: 1 for the same weights, 0 for
     no key in common.
 
-    It is the Bhattacharyya coefficient of two rows of weights, the sum of sqrt(w1 w2), as a mean over the queries.
+    It is the Bhattacharyya coefficient of two rows of weights, the sum of sqrt(w1 w2), as a mean over the queries that
+    see something in both heads and are not padding.
 
     >>> one, other = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
     >>> head_agreement([one, other])
@@ -168,17 +236,23 @@ def head_agreement(layers: Any) -> np.ndarray:
            [0.5, 1. ]])
     """
     maps = as_maps("layers", layers)
+    records = layers if isinstance(layers, Sequence) else [layers]
     b, q, _ = same_grid("layers", maps)
+    paddings = [padding_queries(*pair) for pair in zip(records, maps, strict=True)]  # (b,q) of each layer
     heads = sum(one.shape[1] for one in maps)
-    total = np.zeros((heads, heads))
-    seen = 0
+    total, count = np.zeros((heads, heads)), np.zeros((heads, heads))
     for batch in range(b):
         for rows in _row_blocks(q):
-            parts = [one[batch, :, rows].double().cpu().clamp(min=0).sqrt().flatten(1) for one in maps]
-            roots = torch.cat(parts)  # (heads, q k)
+            parts = [
+                one[batch, :, rows].double().cpu() * torch.from_numpy(~padding[batch, rows])[:, None]
+                for one, padding in zip(maps, paddings, strict=True)
+            ]
+            roots = torch.cat(parts).clamp(min=0).sqrt()  # (heads,q,k)
+            counted = roots.any(dim=-1).double()  # (heads,q)
+            roots = roots.flatten(1)
             total += (roots @ roots.T).numpy()
-            seen += rows.stop - rows.start
-    return total / max(1, seen)
+            count += (counted @ counted.T).numpy()
+    return _divided(total, count)
 
 
 def cluster_heads(layers: Any, count: int) -> np.ndarray:
@@ -192,7 +266,7 @@ def cluster_heads(layers: Any, count: int) -> np.ndarray:
     """
     alike = head_agreement(layers)
     heads = len(alike)
-    if not 1 <= count <= heads:
+    if not 1 <= whole_number("count", count, least=1) <= heads:
         raise ArgumentError("count", f"expected 1 to {heads} groups, got {count}")
     groups = [[head] for head in range(heads)]
     links = alike.copy()  # mean agreement between groups
@@ -209,6 +283,19 @@ def cluster_heads(layers: Any, count: int) -> np.ndarray:
     for label, members in enumerate(sorted(groups, key=min)):
         labels[members] = label
     return labels
+
+
+def _blocks(found: AttentionMap) -> Iterator[tuple[int, int, slice, np.ndarray]]:
+    """The weights ``(q,k)`` of some rows of one head at a time, with the sequence, the head and the rows."""
+    b, h, q, _ = found.shape
+    for rows in _row_blocks(q):
+        for batch, head in np.ndindex(b, h):
+            yield batch, head, rows, _numpy(found[batch, head, rows])
+
+
+def _divided(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Means; 0 where there is nothing to take a mean of."""
+    return np.divide(total, count, out=np.zeros(total.shape), where=count > 0)
 
 
 def _row_blocks(q: int) -> list[slice]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.analysis.words import merge_tokens
+from regard.analysis.words import HAN, merge_tokens
 from regard.errors import ArgumentError
 from regard.maps import AttentionMap, Record
 
@@ -26,12 +26,15 @@ def join_pieces(tokens: list[str]) -> tuple[list[str], list[int]]:
     """Words, and for each token the word that it belongs to.
 
     Read are the marks of WordPiece (``##ing``), SentencePiece (``▁sat``) and byte-level BPE (``Ġsat``). Marks of
-    punctuation and special tokens are words of their own; tokens without any mark are all words.
+    punctuation and special tokens are words of their own; tokens without any mark are all words. Chinese has no spaces:
+    as for :func:`word_spans`, a Han character is a word, or the piece that holds several of them.
 
     >>> join_pieces(["[CLS]", "un", "##believ", "##able", "!", "[SEP]"])
     (['[CLS]', 'unbelievable', '!', '[SEP]'], [0, 1, 1, 1, 2, 3])
     >>> join_pieces(["The", "Ġmat", "ador", "."])
     (['The', 'matador', '.'], [0, 1, 1, 2])
+    >>> join_pieces(["▁我", "爱", "你们"])
+    (['我', '爱', '你们'], [0, 1, 2])
     """
     begins = _beginnings(tokens)
     places = [place for place, new in enumerate(begins) if new]
@@ -42,10 +45,22 @@ def join_pieces(tokens: list[str]) -> tuple[list[str], list[int]]:
 
 def _beginnings(tokens: list[str]) -> list[bool]:
     """Which tokens begin a word."""
-    if not any(token.startswith(_BEGINS) for token in tokens):  # "##" is a heading where spaces are marked
-        if any(token.startswith(_GOES_ON) and token != _GOES_ON for token in tokens):
-            return [place == 0 or not token.startswith(_GOES_ON) for place, token in enumerate(tokens)]
+    if any(token.startswith(_BEGINS) for token in tokens):  # "##" is a heading where spaces are marked
+        marked, marks = _after_spaces(tokens), _BEGINS
+    elif any(token.startswith(_GOES_ON) and token != _GOES_ON for token in tokens):
+        marked = [place == 0 or not token.startswith(_GOES_ON) for place, token in enumerate(tokens)]
+        marks = (_GOES_ON,)
+    else:
         return [True] * len(tokens)
+    bare = [_bare(token, marks) for token in tokens]
+    return [
+        new or _parted_by_han(before, piece)
+        for new, before, piece in zip(marked, ["", *bare[:-1]], bare, strict=True)
+    ]
+
+
+def _after_spaces(tokens: list[str]) -> list[bool]:
+    """Which tokens begin a word where spaces are marked: those after a space, and all that stand alone."""
     found, alone = [], True  # whether the token before stands alone
     for token in tokens:
         bare = _bare(token, _BEGINS)
@@ -53,6 +68,13 @@ def _beginnings(tokens: list[str]) -> list[bool]:
         found.append(alone or now_alone or token.startswith(_BEGINS))
         alone = now_alone and bare != ""  # a lone space belongs to the word after it
     return found
+
+
+def _parted_by_han(before: str, piece: str) -> bool:
+    """Whether a word ends between two pieces without a space, because one of them is Chinese there."""
+    if not before or before.endswith(_PART):  # a lone space; a character that this piece completes
+        return False
+    return bool(HAN.match(before[-1]) or HAN.match(piece))
 
 
 def _joined(pieces: list[str], marks: tuple[str, ...]) -> str:

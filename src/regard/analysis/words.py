@@ -12,7 +12,7 @@ from regard.errors import ArgumentError
 __all__ = ["merge_tokens", "word_spans", "words_of_tokens"]
 
 Span = tuple[int, int]
-_HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
+HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
 _ELIDED = r"(?:[cdjlmnst]|qu|lorsqu|puisqu|jusqu|quoiqu)['’]"
 _LETTERS = r"(?:[^\W_][\u0300-\u036f]*)+"  # an accent may be a sign of its own
 _WORD = re.compile(rf"\d+(?:[.,]\d+)+|(?i:\b{_ELIDED})(?!\w)|{_LETTERS}(?:['’]{_LETTERS})*|[^\w\s]|_")
@@ -38,7 +38,7 @@ def word_spans(text: str) -> list[Span]:
 def _parts(text: str, start: int, end: int) -> list[Span]:
     """One stretch without spaces as words: Han characters singly, elided words apart."""
     word = text[start:end]
-    if _HAN.search(word):
+    if HAN.search(word):
         return [(i, i + 1) for i in range(start, end)]
     elided = re.match(rf"(?i){_ELIDED}(?=\w)", word)
     if elided and not re.fullmatch(r"(?i)\w['’](?:s|m|d|ll|re|ve|t)", word):

@@ -22,6 +22,9 @@ class Analysed(Sequence[Record]):
     What goes through all layers (rollout, flow, agreement) needs records between the same tokens; of a model that has
     several kinds of attention, take one: ``seen.by(kind="self").rollout()``. Records that were dropped altogether
     have no numbers and are left out of tables; ``seen.dropped`` names them. Rollout and flow refuse to do without them.
+
+    Means leave out the queries that see nothing and those of padding (in self-attention, queries whose own key the mask
+    hides from all); ``entropy`` and ``distance`` have a number for every query.
     """
 
     def _whole(self) -> list[Record]:

@@ -12,7 +12,8 @@ import typer
 from regard.errors import ArgumentError, FileError, MissingExtraError
 
 if TYPE_CHECKING:
-    from regard.maps import Record
+    from regard.maps import AttentionMap, Record
+    from regard.tasks.translate import Translator
 
 __all__ = ["look", "view"]
 
@@ -25,6 +26,8 @@ _OTHER_SENSES = {
     "num_mel_bins",
     "num_feat_extract_layers",
 }
+# What models call the table that has a row for each position.
+_POSITION_TABLES = ("position_embeddings", "embed_positions", "wpe")
 
 
 def view(
@@ -139,15 +142,30 @@ def _minilm_from_pypi() -> list[Path]:
 
 
 def _seen_by_hugging_face(text: str, folder: Path) -> list[Record]:
-    try:
-        import transformers
-    except ImportError:
-        raise MissingExtraError("transformers", "hf", "reading a Hugging Face model") from None
     import torch
 
     import regard
 
     two_sides = _settings(folder).get("is_encoder_decoder") is True  # such a model writes, the others read
+    tokenizer, model = _loaded_from(folder, two_sides)
+    inputs = tokenizer(text, return_tensors="pt")
+    most = _most_tokens(model)
+    _check_length(inputs["input_ids"].shape[1], most)
+    model.eval()
+    with torch.no_grad(), regard.capture(model, tokenizer=tokenizer) as seen:
+        if two_sides:
+            _write(model, inputs, most)
+        else:
+            model(**inputs)
+    return list(seen)
+
+
+def _loaded_from(folder: Path, two_sides: bool) -> tuple[Any, Any]:
+    """The tokenizer and the model of a folder, or an error that says why not."""
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtraError("transformers", "hf", "reading a Hugging Face model") from None
     kinds = (transformers.AutoModel, transformers.AutoModelForSeq2SeqLM)
     loaded: list[Any] = []
     for kind in (transformers.AutoTokenizer, kinds[two_sides]):
@@ -156,24 +174,41 @@ def _seen_by_hugging_face(text: str, folder: Path) -> list[Record]:
         except (OSError, ValueError, KeyError, ImportError) as error:
             why = " ".join(str(error).split())
             raise FileError(f"model: {folder} cannot be loaded as a Hugging Face model: {why}") from error
-    tokenizer, model = loaded
-    inputs = tokenizer(text, return_tensors="pt")
-    model.eval()
-    with torch.no_grad(), regard.capture(model, tokenizer=tokenizer) as seen:
-        if two_sides:
-            wanted = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
-            longest = min(2 * inputs["input_ids"].shape[1] + 16, 256)  # room for a translation of it
-            model.generate(
-                **wanted, num_beams=1, do_sample=False, max_new_tokens=longest
-            )  # one map for each layer
-        else:
-            model(**inputs)
-    return list(seen)
+    return loaded[0], loaded[1]
+
+
+def _check_length(tokens: int, most: int | None) -> None:
+    if most is not None and tokens > most:
+        told = f"the text has {tokens} tokens, the model reads {most}"
+        raise ArgumentError("text", told, "give a shorter one, or a model that reads more with --model")
+
+
+def _most_tokens(model: Any) -> int | None:
+    """How many tokens a model has positions for; None where positions are computed and there is no end to them."""
+    from torch.nn import Embedding
+
+    for name, table in model.named_modules():
+        called = name.rpartition(".")[2]
+        if isinstance(table, Embedding) and called in _POSITION_TABLES:
+            if called == "position_embeddings" and table.padding_idx is not None:
+                # RoBERTa counts from the number after that of padding.
+                return table.num_embeddings - table.padding_idx - 1
+            return getattr(model.config, "max_position_embeddings", table.num_embeddings)
+    return None
+
+
+def _write(model: Any, inputs: Any, most: int | None) -> None:
+    """Let a model translate or sum up what it reads, along one hypothesis: one map for each layer."""
+    wanted = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
+    longest = min(2 * inputs["input_ids"].shape[1] + 16, 256)  # room for a translation of it
+    if most is not None:
+        longest = min(longest, most - 1)  # the token that starts it has a position too
+    model.generate(**wanted, num_beams=1, do_sample=False, max_new_tokens=longest)
 
 
 def _seen_by_ours(text: str, folder: Path) -> list[Record]:
     """What a translator of ours looked at while it translated."""
-    from regard.maps import AttentionMap, Record
+    from regard.maps import Record
     from regard.tasks.translate import Translator
 
     translator = Translator.load(folder)
@@ -184,8 +219,8 @@ def _seen_by_ours(text: str, folder: Path) -> list[Record]:
     source = [*source, "</s>"] if len(source) == len(done.source_ids) else [str(n) for n in done.source_ids]
     target = ["<s>", *(translator.target.decode([n]) for n in done.target_ids), "</s>"]
     records = []
-    for one in translator.attention(done.source_ids, done.target_ids):
-        _, _, q, k = one.weights.shape
+    for one, found in _attention_of(translator, done.source_ids, done.target_ids):
+        _, _, q, k = found.shape
         queries, keys = (
             (source if one.kind == "self" else target),
             (target if one.kind == "causal" else source),
@@ -195,9 +230,24 @@ def _seen_by_ours(text: str, folder: Path) -> list[Record]:
                 name=one.name,
                 layer=one.layer,
                 kind=one.kind,
-                map=AttentionMap.from_weights(one.weights),
+                map=found,
                 query_tokens=[queries[:q]] if len(queries) >= q else None,
                 key_tokens=[keys[:k]] if len(keys) >= k else None,
             )
         )
     return records
+
+
+def _attention_of(
+    translator: Translator, source: list[int], target: list[int]
+) -> list[tuple[Any, AttentionMap]]:
+    """Each attention of a translator and its map: with queries and keys where its scores are made of them."""
+    import regard
+    from regard.maps import AttentionMap
+
+    if translator.model.config.kind != "transformer":
+        # A recurrent one looks step by step, and its usual score is no product of queries and keys.
+        return [(one, AttentionMap.from_weights(one.weights)) for one in translator.attention(source, target)]
+    with regard.capture(translator.model) as seen:
+        whole = translator.attention(source, target)
+    return [(one, record.map) for one, record in zip(whole, seen, strict=True)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from regard._drawing import as_labels
+from regard._drawing import as_labels, as_weights
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.plots.heads import plot_heads, plot_model
 from regard.plots.weights import plot_weights, visualize_attention
@@ -34,13 +34,17 @@ def show(
     ``weights`` may be an array, a tensor or a map ``(k,)`` (bars), ``(q,k)`` (a heat map), ``(h,q,k)`` or ``(b,h,q,k)``
     (a heat map for each head), or a sequence of these, one for each layer, as Hugging Face's ``outputs.attentions``
     and what ``regard.capture`` has seen (a grid of layers and heads; ``layer`` and ``head`` open one). ``tokens`` label
-    the keys, and the queries too unless ``other_tokens`` do. ``path`` writes a .png, .svg or .pdf file.
+    the keys, and the queries too unless ``other_tokens`` do. Several ``(k,)`` are the rows of one heat map. ``path``
+    writes a .png, .svg or .pdf file.
 
     >>> import numpy as np
     >>> figure = show(np.full((1, 2, 3, 3), 1 / 3), ["the", "cat", "sat"])
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
     ['Head 0', 'Head 1']
     """
+    _check_there(weights)
+    if layer is None and _is_rows(weights):
+        weights = _stacked(weights)
     if _is_layers(weights):
         if layer is None:
             _no_choice("head", head, "name the layer too")
@@ -77,12 +81,50 @@ def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: A
     )
 
 
+def _check_there(weights: Any) -> None:
+    """Refuse what models give in place of the weights of one pass: nothing, or the steps of a generation."""
+    if isinstance(weights, Sequence) and not len(weights):
+        raise ArgumentError("weights", "there are no layers in it", "give an array, or one for each layer")
+    given = weights if isinstance(weights, list | tuple) else [weights]
+    if any(_is_nothing(one) for one in given):
+        fix = "record them with regard.capture(model), which needs no setting of the model"
+        raise ArgumentError("weights", "the model returned no weights", fix)
+    first = given[0]
+    if isinstance(first, list | tuple) and first and len(_shape(first[0]) or ()) >= 2:
+        told = f"expected layers, got {len(given)} steps of {len(first)} layers, as generate() returns them"
+        fix = "use regard.capture(model) around generate(), or give one step, such as weights[0]"
+        raise ShapeError("weights", told, fix)
+
+
+def _is_nothing(layer: Any) -> bool:
+    """What Hugging Face gives for a layer, or for the layers of a step, unless its model is "eager"."""
+    return layer is None or (isinstance(layer, list | tuple) and any(one is None for one in layer))
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """The shape of an array, a tensor, a map or a record; None of anything else."""
+    shape = getattr(getattr(value, "map", value), "shape", None)
+    return None if shape is None else tuple(shape)
+
+
 def _is_layers(weights: Any) -> bool:
-    return (
-        isinstance(weights, Sequence)
-        and len(weights) > 0
-        and hasattr(getattr(weights[0], "map", weights[0]), "shape")
-    )
+    return isinstance(weights, Sequence) and len(weights) > 0 and bool(_shape(weights[0]))
+
+
+def _is_rows(weights: Any) -> bool:
+    return isinstance(weights, list | tuple) and all(len(_shape(one) or ()) == 1 for one in weights)
+
+
+def _stacked(rows: Sequence[Any]) -> Any:
+    """Rows ``(k,)`` as one array ``(q,k)``."""
+    import numpy as np
+
+    arrays = [as_weights(f"weights[{place}]", row, "k") for place, row in enumerate(rows)]
+    for place, row in enumerate(arrays):
+        if len(row) != len(arrays[0]):
+            told = f"expected {len(arrays[0])} keys as in weights[0], got {len(row)}"
+            raise ShapeError(f"weights[{place}]", told)
+    return np.stack(arrays)
 
 
 def _layer(weights: Sequence[Any], layer: int) -> Any:
@@ -109,7 +151,11 @@ def _check_tokens(layers: Sequence[Any], tokens: Any, other_tokens: Any) -> None
         return
     tokens, others = (None if x is None else list(x) for x in (tokens, other_tokens))
     for place, one in enumerate(layers):
-        q, k = getattr(one, "map", one).shape[-2:]
+        shape = _shape(one) or ()
+        if len(shape) < 2:
+            told = f"expected (q,k), (h,q,k) or (b,h,q,k), got ({','.join(map(str, shape))})"
+            raise ShapeError(f"weights[{place}]", told)
+        q, k = shape[-2:]
         if tokens is not None:
             as_labels("tokens", tokens, k, f"columns in weights[{place}] ({q},{k})")
         if others is not None:

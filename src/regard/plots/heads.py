@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard._drawing import as_labels
+from regard._drawing import as_labels, as_weights
 from regard.errors import ShapeError
 from regard.plots.figures import (
     check_path,
@@ -154,7 +154,7 @@ def _label_room(rows: list[str], columns: list[str]) -> tuple[float, float]:
 
 
 def _stack(argument: str, value: Any) -> np.ndarray:
-    """Weights as ``(h,q,k)``; a batch of one is taken out of its batch."""
+    """Weights as ``(h,q,k)``, all finite; a batch of one is taken out of its batch."""
     value = getattr(value, "map", value)  # a record
     if hasattr(value, "detach"):
         value = value.detach().cpu().double().numpy()
@@ -166,7 +166,7 @@ def _stack(argument: str, value: Any) -> np.ndarray:
     if array.ndim != 3 or 0 in array.shape:
         fix = f"pick one sequence, such as {argument}[0]" if array.ndim == 4 else ""
         raise ShapeError(argument, f"expected (h,q,k), got {array.shape}", fix)
-    return array
+    return as_weights(argument, array, "hqk")
 
 
 def _pooled(place: int, layer: Any) -> np.ndarray:
