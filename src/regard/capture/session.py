@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -242,7 +242,7 @@ class Session:
         if not self._wanted(frame.name, layer):
             return
         cross = is_cross(frame.module, frame.name, frame.arguments)
-        with torch.no_grad():
+        with torch.no_grad(), _unwatched(call):
             heads = call.grid.h
             call, reading = self._read(call, cross)
             key = (frame.name, again)
@@ -303,3 +303,13 @@ class Session:
             self.continued.add(self.steps)
         if how == "reordered":
             self.reordered.add(self.steps)
+
+
+def _unwatched(call: Attended) -> AbstractContextManager[object]:
+    """What a session does itself is not shown to it: copies would cost five times as much.
+
+    Tensors that are more than numbers (a subclass, as of distributed models) need what is switched off here.
+    """
+    parts = (call.q, call.k, call.weights, call.attn_mask)
+    plain = all(x is None or type(x) in (Tensor, nn.Parameter) for x in parts)
+    return torch._C._DisableTorchDispatch() if plain else nullcontext()

@@ -132,9 +132,10 @@ def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
 def without_words(arguments: Mapping[str, Any]) -> bool:
     """Whether a module was given a picture or a sound."""
     return any(
-        isinstance(value, Tensor) and (name in _NOT_WORDS or (value.ndim == 4 and value.is_floating_point()))
+        isinstance(value, Tensor)
+        and (name in _NOT_WORDS or (value.ndim == 4 and value.is_floating_point()))
+        and not _NOT_TOKENS.search(name)
         for name, value in arguments.items()
-        if not _NOT_TOKENS.search(name)
     )
 
 
