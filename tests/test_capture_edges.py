@@ -422,3 +422,124 @@ def test_even_rows_of_some_heads():
     assert made.lse is not None
     assert (made.q[0, 0] == 0).all(dim=-1).tolist() == [False, True]
     assert made.lse[0, 0].tolist() == pytest.approx([0.0, math.log(2)])
+
+
+# ---- which modules are watched operation by operation
+
+
+class Manual(nn.Module):
+    """Attention by hand, or by torch's function: which, a switch says."""
+
+    def __init__(self, fused: bool):
+        super().__init__()
+        self.fused, self.made = fused, nn.Linear(4, 4)
+
+    def forward(self, x):
+        q = self.made(x)
+        if self.fused:
+            return torch.nn.functional.scaled_dot_product_attention(q[:, None], x[:, None], x[:, None])[:, 0]
+        return (q @ x.mT / 2).softmax(-1) @ x
+
+
+class ManualAttention(Manual):
+    pass
+
+
+class Chain(nn.Module):
+    def __init__(self, *parts):
+        super().__init__()
+        self.layers = nn.ModuleList(parts)
+
+    def forward(self, x):
+        for part in self.layers:
+            x = part(x)
+        return x
+
+
+def test_like_modules_with_another_switch_are_watched_anew():
+    model = Chain(*(ManualAttention(fused) for fused in (True, True, False, True, False)))
+    with regard.capture(model) as seen:
+        model(torch.randn(2, 3, 4))
+    assert [record.layer for record in seen] == [0, 1, 2, 3, 4]
+
+
+def test_a_softmax_by_hand_in_a_later_module_is_told():
+    model = Chain(ManualAttention(True), ManualAttention(True), Manual(True), Manual(False))
+    with (
+        pytest.warns(UserWarning, match=r"a softmax of a product in 'layers.3'"),
+        regard.capture(model) as seen,
+    ):
+        model(torch.randn(2, 3, 4))
+    assert len(seen) == 3
+
+
+class Changing(ManualAttention):
+    """By torch's function when it is called for the first time, by hand afterwards, and nothing shows it."""
+
+    def forward(self, x):
+        self.fused = True  # as it looks from outside
+        self.calls = getattr(self, "calls", 0) + 1
+        q = self.made(x)
+        if self.calls == 1:
+            return super().forward(x)
+        return (q @ x.mT / 2).softmax(-1) @ x
+
+
+def test_a_module_that_attends_in_another_way_later_is_told():
+    model = Chain(Changing(True))
+    with pytest.warns(
+        UserWarning, match=r"no attention was seen in 'layers.0', though modules like it attended"
+    ):
+        with regard.capture(model):
+            model(torch.randn(2, 3, 4))
+            model(torch.randn(2, 3, 4))
+    model.layers[0].calls = 0
+    with regard.capture(model, modules=["layers.0"]) as seen:  # as it advises
+        model(torch.randn(2, 3, 4))
+        model(torch.randn(2, 3, 4))
+    assert len(seen) == 2
+
+
+def test_most_operations_of_like_layers_are_not_shown(monkeypatch):
+    from regard.capture.modes import Operations
+
+    shown, real = [], Operations.__torch_dispatch__
+
+    def counted(self, func, *rest, **options):
+        shown.append(func)
+        return real(self, func, *rest, **options)
+
+    monkeypatch.setattr(Operations, "__torch_dispatch__", counted)
+    counts = []
+    for layers in (1, 2, 12):
+        model = Chain(*(ManualAttention(True) for _ in range(layers)))
+        shown.clear()
+        with regard.capture(model):
+            model(torch.randn(2, 3, 4))
+        counts.append(len(shown))
+    assert counts[2] - counts[1] <= 2 * 10  # the attention itself, and what reads it
+
+
+def test_captures_within_one_another_see_the_same():
+    model = Chain(*(ManualAttention(fused) for fused in (True, False, True, False)))
+    x = torch.randn(2, 3, 4)
+    with regard.capture(model) as outer:
+        model.layers[0](x)
+        with regard.capture(model, layers=[1, 3]) as inner:
+            model(x)
+        model.layers[3](x)
+    assert [record.layer for record in inner] == [1, 3]
+    assert [record.layer for record in outer] == [0, 0, 1, 2, 3, 3]
+    assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
+def test_no_mode_is_left_where_modules_fail():
+    class Failing(ManualAttention):
+        def forward(self, x):
+            raise RuntimeError("on purpose")
+
+    model = Chain(ManualAttention(True), Failing(True))
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="on purpose"), regard.capture(model):
+            model(torch.randn(2, 3, 4))
+        assert torch.utils._python_dispatch._get_current_dispatch_mode() is None

@@ -17,12 +17,19 @@ from torch import nn
 from regard import core
 from regard.capture.budget import Budget
 from regard.capture.building import Naming
-from regard.capture.modes import Functions, Operations
+from regard.capture.modes import Functions
 from regard.capture.names import may_attend, named_modules
 from regard.capture.recording import Recording
 from regard.capture.session import SESSIONS_OF, Session
 from regard.capture.tokens import as_labels, as_speller
-from regard.capture.troubles import check_layers, check_model, nothing_found, partly_found, ran_elsewhere
+from regard.capture.troubles import (
+    check_layers,
+    check_model,
+    no_longer_seen,
+    nothing_found,
+    partly_found,
+    ran_elsewhere,
+)
 from regard.errors import ArgumentError, CaptureError, DtypeError, UnknownNameError
 from regard.shapes import as_device, whole_number
 
@@ -122,6 +129,8 @@ class Capture:
             self._naming.check(seen.records)
         if session.unnamed:
             warnings.warn(partly_found(session), stacklevel=2)
+        if session.unseen:
+            warnings.warn(no_longer_seen(session), stacklevel=2)
 
 
 def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextlib.ExitStack) -> None:
@@ -131,17 +140,19 @@ def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextl
     switched_on.enter_context(_FOR_ALL_THREADS)
     switched_on.enter_context(_observing(session))
     switched_on.enter_context(Functions(session))
-    switched_on.enter_context(Operations(session))
+    switched_on.callback(session.see, False)
 
 
 def _hooks(module: nn.Module, session: Session) -> list[Any]:
     """Tell the session when a module begins and when it ends, or fails."""
 
     def begins(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-        session.enter(module, args, kwargs)
+        with torch._C.DisableTorchFunction():  # else torch shows us each shape that we look at ourselves
+            session.enter(module, args, kwargs)
 
     def ends(module: nn.Module, args: tuple, result: object) -> None:
-        session.leave(module, result)
+        with torch._C.DisableTorchFunction():
+            session.leave(module, result)
 
     return [
         module.register_forward_pre_hook(begins, with_kwargs=True),

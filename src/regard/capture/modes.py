@@ -7,6 +7,7 @@ products and softmaxes written by hand, but masks only after they were converted
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 if TYPE_CHECKING:
     from regard.capture.session import Session
 
-__all__ = ["Functions", "Operations"]
+__all__ = ["Functions", "Operations", "show_operations"]
 
 
 class Functions(TorchFunctionMode):
@@ -36,13 +37,16 @@ class Functions(TorchFunctionMode):
 
 
 class Operations(TorchDispatchMode):
-    """Shows each operation, after it ran, to a session."""
+    """Shows each operation, after it ran, to the sessions that want to see them.
+
+    There is one for each thread, and it is on only while some session wants it: it costs more than all the rest.
+    """
 
     supports_higher_order_operators = True  # else torch refuses to run them at all
 
-    def __init__(self, session: Session):
+    def __init__(self) -> None:
         super().__init__()
-        self._session = session
+        self.sessions: list[Session] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -52,8 +56,31 @@ class Operations(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
         if isinstance(func, HigherOrderOperator):
-            self._session.whole_graph(func)
+            for session in self.sessions:
+                session.whole_graph(func)
             return func(*args, **kwargs)
         result = func(*args, **kwargs)
-        self._session.operation(func, args, kwargs, result)
+        for session in self.sessions:
+            session.operation(func, args, kwargs, result)
         return result
+
+
+class _OfThisThread(threading.local):
+    def __init__(self) -> None:
+        self.operations = Operations()
+
+
+_HERE = _OfThisThread()
+
+
+def show_operations(session: Session, wanted: bool) -> None:
+    """From now on show operations to a session, or no longer."""
+    operations = _HERE.operations
+    if wanted:
+        operations.sessions.append(session)
+        if len(operations.sessions) == 1:
+            operations.__enter__()
+    else:
+        operations.sessions.remove(session)
+        if not operations.sessions:
+            operations.__exit__(None, None, None)

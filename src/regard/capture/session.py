@@ -17,6 +17,7 @@ from regard.capture.budget import Budget, in_words
 from regard.capture.calls import Attended, read_function, read_operation, refuse_transforms
 from regard.capture.kinds import is_attention, is_cross
 from regard.capture.masks import MaskReader, Reading
+from regard.capture.modes import show_operations
 from regard.capture.names import Frame, LayerNumbers
 from regard.capture.own import own_attended
 from regard.capture.strands import Ids, Piece, Strand
@@ -92,22 +93,32 @@ class Session:
         self._counted: set[int] = set()  # masks and biases that the budget knows
         self.layers_seen: set[int] = set()
         self.layers_from_end: set[int] = set()  # the same, -1 for the last
+        self._seeing = False  # whether operations are shown now
+        self._by_hand = 0  # attentions seen by their operations alone, recorded or not
+        self._quiet: dict[
+            tuple[object, ...], bool
+        ] = {}  # modules without such, and whether they attended at all
+        self.unseen: set[str] = (
+            set()
+        )  # of these, those that attended as a module like them and then no longer did
 
     # ---- which module is running
 
     def enter(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
         """A module begins."""
         if threading.get_ident() != self._thread:
-            repeated = (
-                torch._C._current_graph_task_id() != -1
-            )  # for the gradient, which may be taken anywhere
-            self.elsewhere |= not repeated and threading.get_ident() not in SESSIONS_OF
+            # A gradient may be taken anywhere.
+            self.elsewhere |= not _repeats() and threading.get_ident() not in SESSIONS_OF
             return
         refuse_transforms(*args, *kwargs.values())
         if not self._stack:
             self.steps += 1
             self._patches = []
-        self._stack.append(Frame(module, self.names[module], args, kwargs, first=len(self._pieces)))
+        frame = Frame(
+            module, self.names[module], args, kwargs, len(self._pieces), self._by_hand, self._seeing
+        )
+        self._stack.append(frame)
+        self.see(self._worth_seeing(frame))
 
     def leave(self, module: nn.Module, result: object) -> None:
         """A module has ended, or failed."""
@@ -118,17 +129,42 @@ class Session:
             frame = self._stack.pop()
         self._patches = vision.patches_after(module, result, self._patches)
         inside = self._pieces[frame.first :]
+        if result is not None and not _repeats():  # nor did it fail
+            self._learn(frame)
+        self.see(frame.seen_before)
         if inside:
             self._tracer.forget()  # what it holds is as large as the weights
             found = ids_in(frame.name, frame.arguments)
             self.ids.extend(found)
+            worded = bool(found) or not without_words(frame.arguments)
             for piece in inside:
                 if piece.worded:
                     piece.inputs.extend(found)
-                    piece.worded = bool(found) or not without_words(frame.arguments)
+                    piece.worded = worded
         if not self._stack:
             self._pieces.clear()
             self._tracer.forget()
+
+    def see(self, wanted: bool) -> None:
+        """Have operations shown from now on, or not."""
+        if wanted != self._seeing:
+            self._seeing = wanted
+            show_operations(self, wanted)
+
+    def _worth_seeing(self, frame: Frame) -> bool:
+        """Whether a module may attend by hand: one like it has not run yet, or did so, or the user says so."""
+        if self._tracer.follows or frame.likeness not in self._quiet:
+            return True
+        return any(selection.chosen(f, self.modules) for f in self._stack)
+
+    def _learn(self, frame: Frame) -> None:
+        """From a module that has ended to those like it: most need not be watched operation by operation."""
+        if self._by_hand > frame.by_hand:
+            self._quiet.pop(frame.likeness, None)
+        elif self._seeing:
+            self._quiet.setdefault(frame.likeness, frame.attended)
+        elif self._quiet.get(frame.likeness) and not frame.attended:
+            self.unseen.add(frame.name)
 
     def finish(self) -> None:
         """Let go of what belongs to the model: its masks, and what it was given."""
@@ -142,7 +178,7 @@ class Session:
         """Whether what happens now is the model's own forward pass, in the thread that captures it."""
         if not self._stack or threading.get_ident() != self._thread:
             return False
-        return torch._C._current_graph_task_id() == -1  # not a pass repeated for the gradient
+        return not _repeats()
 
     def _attention(self) -> Frame:
         """The innermost module that is watched: the attention."""
@@ -164,12 +200,14 @@ class Session:
         if call is None:
             yield
             return
-        before, self._pending = self._pending, [call]
+        before, self._pending, seeing = self._pending, [call], self._seeing
+        self.see(True)
         try:
             yield
             seen = self._pending[-1]
         finally:
             self._pending = before
+            self.see(seeing)
         self.record(seen)
 
     @contextmanager
@@ -178,13 +216,15 @@ class Session:
         if self._own is not None or not self._watching():
             yield
             return
-        self._own = []
+        self._own, seeing = [], self._seeing
+        self.see(True)
         try:
             yield
             with torch.no_grad():
                 seen = own_attended(call, self._own)
         finally:
             self._own = None
+            self.see(seeing)
         self.record(seen)
 
     def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
@@ -215,6 +255,7 @@ class Session:
         if self._pending is not None:
             self._pending.append(self._pending[0].in_dtype(args[0].dtype).with_result(given))
         elif self._watching():
+            self._by_hand += 1
             self.record(read_operation(func, args, kwargs).with_result(given))
 
     def _softmax(self, args: tuple, result: Tensor) -> None:
@@ -227,8 +268,10 @@ class Session:
         named = any(selection.chosen(f, self.modules) for f in self._stack)
         if not named and not (product is not None and is_attention(frame.module, frame.name)):
             if product is not None:
+                self._by_hand += 1
                 self.unnamed[frame.name] = tuple(args[0].shape)
             return
+        self._by_hand += 1
         heads = next((n for a in _HEADS if isinstance(n := getattr(frame.module, a, None), int)), None)
         self.record(self._tracer.softmax(args, result, heads))
 
@@ -238,6 +281,7 @@ class Session:
         """Keep what was seen of a call."""
         self.calls += 1
         frame = self._attention()
+        frame.attended = True
         layer, again = self._numbers.call(frame.name, self.steps)
         if not self._wanted(frame.name, layer):
             return
@@ -303,6 +347,11 @@ class Session:
             self.continued.add(self.steps)
         if how == "reordered":
             self.reordered.add(self.steps)
+
+
+def _repeats() -> bool:
+    """Whether this is a pass that is repeated for the gradient."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def _unwatched(call: Attended) -> AbstractContextManager[object]:

@@ -53,6 +53,11 @@ class Tracer:
         self._parameters = parameters  # addresses of the model's own weights: x @ W is not attention
         self._known: dict[int, Product] = {}
 
+    @property
+    def follows(self) -> bool:
+        """Whether there are scores that a softmax may be taken of."""
+        return bool(self._known)
+
     def forget(self) -> None:
         """Nothing is followed from one attention to the next."""
         self._known.clear()
