@@ -487,16 +487,12 @@ class Changing(ManualAttention):
 
 def test_a_module_that_attends_in_another_way_later_is_told():
     model = Chain(Changing(True))
-    with pytest.warns(
-        UserWarning, match=r"no attention was seen in 'layers.0', though modules like it attended"
-    ):
-        with regard.capture(model):
-            model(torch.randn(2, 3, 4))
-            model(torch.randn(2, 3, 4))
+    told = r"no attention was seen in 'layers.0', though modules like it attended"
+    with pytest.warns(UserWarning, match=told), regard.capture(model):
+        model(model(torch.randn(2, 3, 4)))
     model.layers[0].calls = 0
     with regard.capture(model, modules=["layers.0"]) as seen:  # as it advises
-        model(torch.randn(2, 3, 4))
-        model(torch.randn(2, 3, 4))
+        model(model(torch.randn(2, 3, 4)))
     assert len(seen) == 2
 
 
