@@ -186,7 +186,7 @@ def test_a_very_long_line_is_translated_in_pieces(model, tmp_path):
         (
             ["x", "--out", "/dev/full"],
             1,
-            "/dev/full could not be written: No space left on device: make room",
+            "cannot write /dev/full: No space left on device: make room",
         ),
     ],
 )

@@ -51,7 +51,7 @@ def _full_disks_explained(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
             raise
-        told = f"{path} could not be written: {error.strerror}"
+        told = f"cannot write {path}: {error.strerror}"
         raise FileError(f"path: {told}: make room, or write elsewhere; nothing was replaced") from error
 
 

@@ -55,7 +55,7 @@ def setting(default: Any, text: str) -> Any:
 class TranslationSettings:
     """What to train on, what to train, and how.
 
-    >>> TranslationSettings(source_language="de", target_language="en").width
+    >>> TranslationSettings(data="pairs.tsv", source_language="de", target_language="en").width
     256
     """
 
