@@ -61,6 +61,8 @@ def _train(
     options = TrainingOptions(**settings.part(TrainingOptions))
     _check_model(settings)
     settings = _without_stdin(settings, folder, processes)
+    if show and processes.first and sys.stderr.isatty():  # the bar comes with the first step
+        print("reading the data …", file=sys.stderr)
     processes.on_first(lambda: _begin(settings, folder, resume))
     _share_vocabularies(settings, folder, processes)
     data = prepare(settings, folder)  # the others find it ready, or on another machine make their own
