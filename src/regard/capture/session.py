@@ -95,12 +95,10 @@ class Session:
         self.layers_from_end: set[int] = set()  # the same, -1 for the last
         self._seeing = False  # whether operations are shown now
         self._by_hand = 0  # attentions seen by their operations alone, recorded or not
-        self._quiet: dict[
-            tuple[object, ...], bool
-        ] = {}  # modules without such, and whether they attended at all
-        self.unseen: set[str] = (
-            set()
-        )  # of these, those that attended as a module like them and then no longer did
+        # Kinds of modules that had no such attention, and whether they attended at all (by torch's function, then).
+        self._quiet: dict[tuple[object, ...], bool] = {}
+        # Modules of a kind that attended, in which no attention was seen.
+        self.unseen: set[str] = set()
 
     # ---- which module is running
 
@@ -129,7 +127,8 @@ class Session:
             frame = self._stack.pop()
         self._patches = vision.patches_after(module, result, self._patches)
         inside = self._pieces[frame.first :]
-        if result is not None and not _repeats():  # nor did it fail
+        failed = result is None
+        if not failed and not _repeats():
             self._learn(frame)
         self.see(frame.seen_before)
         if inside:
