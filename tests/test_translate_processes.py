@@ -17,6 +17,15 @@ WORDS = [
     *("--encoder-layers", "1", "--decoder-layers", "1", "--batch-tokens", "400", "--validate-sentences", "5"),
 ]
 
+# A thread of the process group that outlives it can need Python when Python has ended, which aborts the process.
+COMMAND = """
+import atexit, pathlib
+from regard.cli import main
+threads = lambda: [path.read_text().strip() for path in pathlib.Path("/proc/self/task").glob("*/comm")]
+atexit.register(lambda: print("threads at the end:", threads()))
+main()
+"""
+
 
 def machines(*folders: Path) -> None:
     pairs = [f"{triple.english.text}\t{triple.french.text}\n" for triple in generate(120, seed=5)]
@@ -35,7 +44,7 @@ def run(folders: list[Path], *words: str) -> list[tuple[int, str]]:
         "OMP_NUM_THREADS": "1",
     }
     common["MASTER_PORT"] = str(free_port())
-    command = [sys.executable, "-c", "from regard.cli import main; main()", *words]
+    command = [sys.executable, "-c", COMMAND, *words]
     processes = [
         subprocess.Popen(
             command,
@@ -48,6 +57,7 @@ def run(folders: list[Path], *words: str) -> list[tuple[int, str]]:
         for rank, folder in enumerate(folders)
     ]
     said = [process.communicate(timeout=240)[0] for process in processes]
+    assert all("threads at the end" in text and "gloo" not in text for text in said), said
     return [(process.returncode, text) for process, text in zip(processes, said, strict=True)]
 
 

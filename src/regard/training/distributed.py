@@ -7,6 +7,7 @@ checkpoints: the others need not see its disk.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import os
@@ -131,6 +132,9 @@ class Processes:
 
 
 def _meet(backend: str) -> None:
+    # Its functions have the group there is at the time of import as a default argument: loaded later, by DDP, it keeps
+    # the group's threads alive for ever, and one that still needs Python while Python ends aborts the process.
+    importlib.import_module("torch.distributed.nn.functional")
     try:
         dist.init_process_group(backend, timeout=WAITING)
     except (RuntimeError, ValueError) as error:
