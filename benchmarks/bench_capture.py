@@ -60,7 +60,7 @@ def _captured(model: nn.Module, **inputs: Any) -> Recording:
 def bench_minilm() -> list[Line]:
     model, which = _minilm("sdpa")
     ids = _tokens(512)
-    plain, watched = seconds(lambda: model(input_ids=ids), lambda: _captured(model, input_ids=ids), turns=40)
+    plain, watched = seconds(lambda: model(input_ids=ids), lambda: _captured(model, input_ids=ids), turns=100)
     note = f"({1e3 * plain:.0f} ms, {1e3 * watched:.0f} ms; {which})"
     return [at_most("capture at 512 tokens", "plain run", watched / plain, 1.10, note)]
 

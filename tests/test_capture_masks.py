@@ -128,7 +128,7 @@ def test_layers_are_numbered():
 
 def test_a_trace_that_went_wrong_is_not_believed():
     aten = torch.ops.aten
-    tracer = Tracer(set())
+    tracer = Tracer([])
     q, k = torch.randn(2, 5, 4), torch.randn(2, 4, 7)
     scores = torch.bmm(q, k)
     tracer.saw(aten.bmm.default, (q, k), {}, scores)

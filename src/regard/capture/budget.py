@@ -48,10 +48,10 @@ def available_memory(device: torch.device | None = None) -> int:
     """Bytes that a device, or this machine without swapping, can give; a cautious guess where it does not say."""
     if device is not None and device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return min([_free_on_this_machine(), *_left_by_cgroups(Path("/sys/fs/cgroup"))])
+    return min([_free_on_this_machine(), *_left_by_cgroups("/sys/fs/cgroup")])
 
 
-def _left_by_cgroups(root: Path) -> list[int]:
+def _left_by_cgroups(root: str | Path) -> list[int]:
     """What the limits of a container leave: of both versions of cgroups, where there are any."""
     found = []
     for limit, used in (
@@ -59,17 +59,23 @@ def _left_by_cgroups(root: Path) -> list[int]:
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
     ):
         try:
-            found.append(max(0, int((root / limit).read_text()) - int((root / used).read_text())))
+            found.append(max(0, _number_in(f"{root}/{limit}") - _number_in(f"{root}/{used}")))
         except (OSError, ValueError):  # no such file, or no limit: "max"
             continue
     return found
 
 
+def _number_in(path: str) -> int:
+    with open(path, "rb") as file:
+        return int(file.read())
+
+
 def _free_on_this_machine() -> int:
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
+        with open("/proc/meminfo", "rb") as file:
+            for line in file:
+                if line.startswith(b"MemAvailable:"):
+                    return int(line.split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         pass
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._C._functorch import is_functorch_wrapped_tensor, peek_interpreter_stack
 
 from regard.biases import Bias
 from regard.errors import CaptureError
@@ -84,6 +84,8 @@ def _rule_of(mask: Any) -> Mask:
 
 def refuse_transforms(*tensors: object) -> None:
     """Refuse, in words, tensors that a transform of torch's has wrapped."""
+    if peek_interpreter_stack() is None:  # no transform is running
+        return
     if any(isinstance(x, Tensor) and is_functorch_wrapped_tensor(x) for x in tensors):
         raise CaptureError(
             "what runs inside torch.vmap or torch.func cannot be recorded: "

@@ -25,7 +25,6 @@ from regard.capture.tokens import as_labels, as_speller
 from regard.capture.troubles import (
     check_layers,
     check_model,
-    no_longer_seen,
     nothing_found,
     partly_found,
     ran_elsewhere,
@@ -68,7 +67,7 @@ def capture(
         record says so.
 
     While it is active a compiled model runs uncompiled, and the encoder fast path of torch is off. Calls in other
-    threads, and scripted models, cannot be seen; that is an error, as it is one if no attention was found.
+    threads, and scripted code, cannot be seen; that is an error, as it is one if no attention was found.
 
     >>> model = nn.MultiheadAttention(8, 2, batch_first=True)
     >>> x = torch.randn(3, 5, 8)
@@ -117,7 +116,6 @@ class Capture:
         assert self._active is not None
         (switched_on, session, seen), self._active = self._active, None
         switched_on.close()
-        session.finish()
         if error is not None:
             return
         if session.elsewhere:
@@ -129,21 +127,18 @@ class Capture:
             self._naming.check(seen.records)
         if session.unnamed:
             warnings.warn(partly_found(session), stacklevel=2)
-        if session.unseen:
-            warnings.warn(no_longer_seen(session), stacklevel=2)
 
 
 def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextlib.ExitStack) -> None:
-    for module in modules:
-        for handle in _hooks(module, session):
-            switched_on.callback(handle.remove)
+    switched_on.enter_context(_hooked(modules, session))
     switched_on.enter_context(_FOR_ALL_THREADS)
     switched_on.enter_context(_observing(session))
     switched_on.enter_context(Functions(session))
-    switched_on.callback(session.see, False)
+    switched_on.callback(session.finish)
 
 
-def _hooks(module: nn.Module, session: Session) -> list[Any]:
+@contextlib.contextmanager
+def _hooked(modules: list[nn.Module], session: Session) -> Iterator[None]:
     """Tell the session when a module begins and when it ends, or fails."""
 
     def begins(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -154,10 +149,15 @@ def _hooks(module: nn.Module, session: Session) -> list[Any]:
         with torch._C.DisableTorchFunction():
             session.leave(module, result)
 
-    return [
-        module.register_forward_pre_hook(begins, with_kwargs=True),
-        module.register_forward_hook(ends, always_call=True),
-    ]
+    handles = []
+    try:
+        for module in modules:
+            handles.append(module.register_forward_pre_hook(begins, with_kwargs=True))
+            handles.append(module.register_forward_hook(ends, always_call=True))
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 class _Switches:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -46,15 +47,23 @@ def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool
         return False
     if _another(arguments):
         return True
-    tail = name.split(".")[-2:]
-    if any(_OTHER.search(part) for part in tail) or _OTHER.search(type(module).__name__):
-        return True
-    if any(_OWN.search(part) for part in tail):
-        return False  # even where queries and keys differ: by their positions, or a part of them
+    said = _by_its_name(name, type(module).__name__)
+    if said is not None:
+        return said
     if isinstance(query, Tensor):
         return key is not None
     if "hidden_states" in arguments:  # the one sequence that it was given
         return False
+    return None
+
+
+@functools.lru_cache(maxsize=8192)
+def _by_its_name(name: str, kind: str) -> bool | None:
+    tail = name.split(".")[-2:]
+    if any(_OTHER.search(part) for part in (*tail, kind)):
+        return True
+    if any(_OWN.search(part) for part in tail):
+        return False  # even where queries and keys differ: by their positions, or a part of them
     return None
 
 

@@ -7,10 +7,20 @@ products and softmaxes written by hand, but masks only after they were converted
 
 from __future__ import annotations
 
+import functools
+import re
 import threading
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
 from typing import TYPE_CHECKING, Any
 
 import torch.nn.functional as F
+from torch import nn
 from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -18,11 +28,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 if TYPE_CHECKING:
     from regard.capture.session import Session
 
+_BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
+_TELLING = re.compile(r"attention|softm|mm|mat|dot|ein|inner|linear|transformer|dist|cov|corr")
+
 __all__ = ["Functions", "Operations", "show_operations"]
 
 
 class Functions(TorchFunctionMode):
-    """Shows each call of ``F.scaled_dot_product_attention`` to a session."""
+    """Shows each call of ``F.scaled_dot_product_attention`` to a session, and has the operations of others shown."""
 
     def __init__(self, session: Session):
         super().__init__()
@@ -30,10 +43,25 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
-        if func is not F.scaled_dot_product_attention:
+        if not _may_attend(func) or (func is F.linear and _by_weights(*args)):
             return func(*args, **kwargs)
-        with self._session.function_call(args, kwargs):
+        attends = func is F.scaled_dot_product_attention
+        with self._session.function_call(args, kwargs) if attends else self._session.shown():
             return func(*args, **kwargs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _may_attend(func: Any) -> bool:
+    """Whether a function may be or hold a product, a softmax or an attention: torch's own say so by their names."""
+    torchs = isinstance(func, _BUILT_IN) or (
+        isinstance(func, FunctionType) and func.__module__.startswith("torch.")
+    )
+    return not torchs or _TELLING.search(func.__name__) is not None
+
+
+def _by_weights(*args: Any) -> bool:
+    """Whether ``F.linear`` is what it is in a layer: a product with weights of the model's own, which is no score."""
+    return len(args) > 1 and type(args[1]) is nn.Parameter
 
 
 class Operations(TorchDispatchMode):

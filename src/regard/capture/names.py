@@ -24,21 +24,7 @@ class Frame:
     args: tuple
     kwargs: dict[str, Any]
     first: int = 0  # how many pieces there were when it began
-    by_hand: int = 0  # how many attentions had been seen by their operations alone
-    seen_before: bool = False  # whether operations were shown when it began
-    attended: bool = False  # itself, not a module inside it
     _arguments: dict[str, Any] | None = field(default=None, repr=False)
-
-    @functools.cached_property
-    def likeness(self) -> tuple[object, ...]:
-        """What modules that do the same have in common: their class, their switches, and functions they were given."""
-        kept: list[object] = [type(self.module)]
-        for name, value in vars(self.module).items():
-            if isinstance(value, bool | str):
-                kept.append((name, value))
-            elif callable(value):
-                kept.append((name, id(value)))
-        return tuple(kept)
 
     @property
     def arguments(self) -> dict[str, Any]:

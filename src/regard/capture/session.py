@@ -85,20 +85,15 @@ class Session:
         self._numbers = LayerNumbers(list(self.names.values()))
         self._reader = MaskReader()
         self._moved = (Reading(), Reading())  # the last reading, and itself on the device of the records
-        parameters = (p for module in names for p in module._parameters.values() if p is not None)
-        self._tracer = Tracer({p.untyped_storage().data_ptr() for p in parameters})
+        self._tracer = Tracer(names)
         self._patches: list[tuple[int, int]] = []
         self._pending: list[Attended] | None = None  # the call of F.scaled_dot_product_attention under way
         self._own: list[Any] | None = None  # what torch's kernel returned inside a call of ours
         self._counted: set[int] = set()  # masks and biases that the budget knows
         self.layers_seen: set[int] = set()
         self.layers_from_end: set[int] = set()  # the same, -1 for the last
+        self._shown = 0  # functions under way that are shown operation by operation
         self._seeing = False  # whether operations are shown now
-        self._by_hand = 0  # attentions seen by their operations alone, recorded or not
-        # Kinds of modules that had no such attention, and whether they attended at all (by torch's function, then).
-        self._quiet: dict[tuple[object, ...], bool] = {}
-        # Modules of a kind that attended, in which no attention was seen.
-        self.unseen: set[str] = set()
 
     # ---- which module is running
 
@@ -112,65 +107,57 @@ class Session:
         if not self._stack:
             self.steps += 1
             self._patches = []
-        frame = Frame(
-            module, self.names[module], args, kwargs, len(self._pieces), self._by_hand, self._seeing
-        )
-        self._stack.append(frame)
-        self.see(self._worth_seeing(frame))
+        self._stack.append(Frame(module, self.names[module], args, kwargs, len(self._pieces)))
 
     def leave(self, module: nn.Module, result: object) -> None:
         """A module has ended, or failed."""
-        if threading.get_ident() != self._thread or all(f.module is not module for f in self._stack):
+        if threading.get_ident() != self._thread or all(
+            f.module is not module for f in reversed(self._stack)
+        ):
             return
         frame = self._stack.pop()
         while frame.module is not module:  # those inside it that never got to say so
             frame = self._stack.pop()
         self._patches = vision.patches_after(module, result, self._patches)
-        inside = self._pieces[frame.first :]
-        failed = result is None
-        if not failed and not _repeats():
-            self._learn(frame)
-        self.see(frame.seen_before)
-        if inside:
-            self._tracer.forget()  # what it holds is as large as the weights
-            found = ids_in(frame.name, frame.arguments)
-            self.ids.extend(found)
-            worded = bool(found) or not without_words(frame.arguments)
-            for piece in inside:
-                if piece.worded:
-                    piece.inputs.extend(found)
-                    piece.worded = worded
+        if len(self._pieces) > frame.first:
+            self._forget()
+            self._tell(self._pieces[frame.first :], frame)
         if not self._stack:
             self._pieces.clear()
-            self._tracer.forget()
+            self._forget()
 
-    def see(self, wanted: bool) -> None:
-        """Have operations shown from now on, or not."""
+    def _tell(self, pieces: list[Piece], frame: Frame) -> None:
+        """Which token ids the module around some pieces was given, if any."""
+        found = ids_in(frame.name, frame.arguments)
+        self.ids.extend(found)
+        worded = bool(found) or not without_words(frame.arguments)
+        for piece in pieces:
+            if piece.worded:
+                piece.inputs.extend(found)
+                piece.worded = worded
+
+    def _forget(self) -> None:
+        """Follow no scores any more: what is known of them is as large as the weights."""
+        self._tracer.forget()
+        self._see()
+
+    def _see(self) -> None:
+        """Have operations shown where there is something to see: it costs more than all the rest."""
+        wanted = self._shown > 0 or self._tracer.follows
         if wanted != self._seeing:
             self._seeing = wanted
             show_operations(self, wanted)
 
-    def _worth_seeing(self, frame: Frame) -> bool:
-        """Whether a module may attend by hand: one like it has not run yet, or did so, or the user says so."""
-        if self._tracer.follows or frame.likeness not in self._quiet:
-            return True
-        return any(selection.chosen(f, self.modules) for f in self._stack)
-
-    def _learn(self, frame: Frame) -> None:
-        """From a module that has ended to those like it: most need not be watched operation by operation."""
-        if self._by_hand > frame.by_hand:
-            self._quiet.pop(frame.likeness, None)
-        elif self._seeing:
-            self._quiet.setdefault(frame.likeness, frame.attended)
-        elif self._quiet.get(frame.likeness) and not frame.attended:
-            self.unseen.add(frame.name)
+    def _named(self) -> bool:
+        """Whether a module that is running is one of those that the user named."""
+        return bool(self.modules) and any(selection.chosen(f, self.modules) for f in self._stack)
 
     def finish(self) -> None:
         """Let go of what belongs to the model: its masks, and what it was given."""
         self._stack.clear()
         self._pieces.clear()
         self._open.clear()
-        self._tracer.forget()
+        self._forget()
         self._reader = MaskReader()
 
     def _watching(self) -> bool:
@@ -186,6 +173,17 @@ class Session:
     # ---- what torch is asked to do
 
     @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Around a function that may attend: it is seen operation by operation, and so is what becomes of scores."""
+        self._shown += 1
+        self._see()
+        try:
+            yield
+        finally:
+            self._shown -= 1
+            self._see()
+
+    @contextmanager
     def function_call(self, args: tuple, kwargs: dict[str, Any]) -> Iterator[None]:
         """Around a call of ``F.scaled_dot_product_attention``."""
         call = None
@@ -199,14 +197,13 @@ class Session:
         if call is None:
             yield
             return
-        before, self._pending, seeing = self._pending, [call], self._seeing
-        self.see(True)
+        before, self._pending = self._pending, [call]
         try:
-            yield
+            with self.shown():
+                yield
             seen = self._pending[-1]
         finally:
             self._pending = before
-            self.see(seeing)
         self.record(seen)
 
     @contextmanager
@@ -215,15 +212,14 @@ class Session:
         if self._own is not None or not self._watching():
             yield
             return
-        self._own, seeing = [], self._seeing
-        self.see(True)
+        self._own = []
         try:
-            yield
+            with self.shown():
+                yield
             with torch.no_grad():
                 seen = own_attended(call, self._own)
         finally:
             self._own = None
-            self.see(seeing)
         self.record(seen)
 
     def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
@@ -254,7 +250,6 @@ class Session:
         if self._pending is not None:
             self._pending.append(self._pending[0].in_dtype(args[0].dtype).with_result(given))
         elif self._watching():
-            self._by_hand += 1
             self.record(read_operation(func, args, kwargs).with_result(given))
 
     def _softmax(self, args: tuple, result: Tensor) -> None:
@@ -264,13 +259,10 @@ class Session:
         if not self._watching() or args[0].ndim < 2:
             return
         frame = self._attention()
-        named = any(selection.chosen(f, self.modules) for f in self._stack)
-        if not named and not (product is not None and is_attention(frame.module, frame.name)):
+        if not self._named() and not (product is not None and is_attention(frame.module, frame.name)):
             if product is not None:
-                self._by_hand += 1
                 self.unnamed[frame.name] = tuple(args[0].shape)
             return
-        self._by_hand += 1
         heads = next((n for a in _HEADS if isinstance(n := getattr(frame.module, a, None), int)), None)
         self.record(self._tracer.softmax(args, result, heads))
 
@@ -280,12 +272,11 @@ class Session:
         """Keep what was seen of a call."""
         self.calls += 1
         frame = self._attention()
-        frame.attended = True
         layer, again = self._numbers.call(frame.name, self.steps)
         if not self._wanted(frame.name, layer):
             return
         cross = is_cross(frame.module, frame.name, frame.arguments)
-        with torch.no_grad(), _unwatched(call):
+        with torch.inference_mode(False), torch.no_grad(), _unwatched(call):
             heads = call.grid.h
             call, reading = self._read(call, cross)
             key = (frame.name, again)

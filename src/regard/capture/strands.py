@@ -172,7 +172,10 @@ class Strand:
         return (more + (call.grid.q if self.reordered or how == "reordered" else 0)) * each
 
     def add(self, piece: Piece, call: Attended, reading: Reading, how: str | None, device: Any) -> None:
-        """Keep a call; its tensors are copied, so that what happens to them later does not show."""
+        """Keep a call; its tensors are copied, so that what happens to them later does not show.
+
+        Under inference mode the copies could not be used after it: it is to be off here, and so are gradients.
+        """
         piece.mask, piece.bias, piece.grew = reading.mask, reading.bias, how in ("grows", "reordered")
         if call.weights is not None:
             piece.weights = _copy(call.weights, device)
@@ -255,10 +258,8 @@ def grouped(strand: Strand, continued: set[int]) -> list[list[Piece]]:
 
 
 def _copy(x: Tensor, device: Any) -> Tensor:
-    """A copy of our own, on the device that was asked for; under inference mode too it can be used later."""
-    with torch.inference_mode(False):
-        x = x.detach()
-        return torch.empty_like(x, device=x.device if device is None else device).copy_(x)
+    """A copy of our own, on the device that was asked for."""
+    return x.clone() if device is None else x.to(device, copy=True)
 
 
 def _even_rows(piece: Piece, reading: Reading) -> None:

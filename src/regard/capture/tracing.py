@@ -7,12 +7,13 @@ numbers, so that views need no following. What cannot be followed is no loss: th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.capture.calls import Attended
 from regard.capture.masks import HIDING
@@ -49,9 +50,15 @@ class Product:
 class Tracer:
     """Remembers where scores came from, from their product to their softmax."""
 
-    def __init__(self, parameters: set[int]):
-        self._parameters = parameters  # addresses of the model's own weights: x @ W is not attention
+    def __init__(self, modules: Iterable[nn.Module]):
+        self._modules = modules
         self._known: dict[int, Product] = {}
+
+    @functools.cached_property
+    def _parameters(self) -> set[int]:
+        """Addresses of the model's own weights: x @ W is not attention."""
+        own = (p for module in self._modules for p in module._parameters.values() if p is not None)
+        return {p.untyped_storage().data_ptr() for p in own}
 
     @property
     def follows(self) -> bool:

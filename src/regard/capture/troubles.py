@@ -13,7 +13,7 @@ from regard.shapes import axes
 if TYPE_CHECKING:
     from regard.capture.session import Session
 
-__all__ = ["check_layers", "check_model", "no_longer_seen", "nothing_found", "partly_found", "ran_elsewhere"]
+__all__ = ["check_layers", "check_model", "nothing_found", "partly_found", "ran_elsewhere"]
 
 _UNSEEN = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
 
@@ -59,15 +59,6 @@ def partly_found(session: Session) -> str:
     return (
         f"not recorded: a softmax of a product in {names}; if that is attention, use "
         f"capture(model, modules={list(session.unnamed)})"
-    )
-
-
-def no_longer_seen(session: Session) -> str:
-    """The warning for modules in which no attention was seen, although modules like them had attended before."""
-    names = sorted(session.unseen)
-    return (
-        f"no attention was seen in {', '.join(map(repr, names))}, though modules like it attended before; if it "
-        f"attends in another way, use capture(model, modules={names})"
     )
 
 

@@ -41,13 +41,15 @@ def patch_grid(count: int, grids: Sequence[tuple[int, int]]) -> tuple[tuple[int,
 
 def windows_of(stack: Sequence[Frame], grid: Grid) -> Picture | None:
     """How an attention inside windows, as Swin's, lies in its picture; None for any other attention."""
+    if grid.q != grid.k:
+        return None
     for frame in reversed(stack):
-        side, shift = getattr(frame.module, "window_size", None), getattr(frame.module, "shift_size", None)
-        sides = frame.arguments.get("input_dimensions") if side is not None and shift is not None else None
-        if sides is None:
+        held = vars(frame.module)  # as its class has neither, asking the module would search all its parts
+        side, shift = held.get("window_size"), held.get("shift_size")
+        if side is None or shift is None or (sides := frame.arguments.get("input_dimensions")) is None:
             continue
-        side, shift = int(side), int(shift)  # type: ignore[arg-type]
+        side, shift = int(side), int(shift)
         rows, columns = (-(-int(n) // side) * side for n in sides)  # filled up to whole windows
-        if grid.q == grid.k == side * side and grid.b % ((rows // side) * (columns // side)) == 0:
+        if grid.q == side * side and grid.b % ((rows // side) * (columns // side)) == 0:
             return (rows, columns), side, shift
     return None
