@@ -77,6 +77,8 @@ def test_attention_is_drawn_and_saved(model, tmp_path):
     assert result.returncode == 0, result.stderr
     assert "dog" in result.stdout.splitlines()[1]  # the head of the table
     assert {path.name for path in tmp_path.iterdir()} == {"x.html", "x-2.html"}
+    assert "another sentence is in" in result.stderr
+    assert "x-2.html" in result.stderr
     assert "<th scope" in (tmp_path / "x.html").read_text(encoding="utf-8")
     png = translate(model, "A dog.", "--save-attention", str(tmp_path / "x.png"))
     assert png.returncode == 0, png.stderr
@@ -174,9 +176,10 @@ def test_a_very_long_line_is_translated_in_pieces(model, tmp_path):
         (["x", "--beams", "0"], 2, "--beams: expected a whole number of 1 or more, got 0"),
         (["x", "--n-best", "3", "--beams", "2"], 2, "--n-best: 3 of 2 beams cannot be given"),
         (["x", "--save-attention", "x.gif"], 2, "--save-attention: expected a .png, .svg, .pdf or .html"),
-        (["x", "--save-attention", "no/x.png"], 1, "the folder of no/x.png does not exist"),
-        (["x", "--out", "."], 1, "is a folder"),
-        (["--file", "missing.txt"], 1, "missing.txt"),
+        (["x", "--save-attention", "no/x.png"], 1, "--save-attention: the folder of no/x.png does not exist"),
+        (["x", "--out=no/x.txt"], 1, "--out: the folder of no/x.txt does not exist"),
+        (["--file", "no.txt"], 1, "--file: no file no.txt"),
+        (["x", "--out", "."], 1, "--out: . is a folder"),
         (["x", "--file", "y"], 2, "--file: given besides sentences"),
         (["x", "--temperature", "2"], 2, "--temperature: of no use without sampling: add --sample"),
         (["x", "--sample", "--beams", "2"], 2, "--beams: of no use in sampling"),

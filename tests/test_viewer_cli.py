@@ -118,6 +118,7 @@ def test_look_with_a_hugging_face_model(bert, tmp_path):
         (["look", " "], 2, ["nothing to read"]),
         (["look", "hello", "--model", "no/such/folder"], 1, ["no/such/folder"]),
         (["view", "no-such-file.safetensors"], 1, ["no-such-file.safetensors"]),
+        (["look", "words", "--out", "no/x.html"], 1, ["--out: the folder of no/x.html does not exist"]),
         (["view", "no-such-file", "--host", "0.0.0.0"], 2, ["other machines", "--allow-network"]),
         (["view", "no-such-file", "--port", "99999"], 2, ["port"]),
     ],

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import sys
 import traceback
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _report(error: Exception, words: list[str], debug: bool) -> int:
     """One line for an error: what a user did wrong in plain words, anything else with its kind."""
-    from regard.errors import ArgumentError, Interrupted, RegardError
+    from regard.errors import ArgumentError, FileError, Interrupted, RegardError
 
     if isinstance(error, typer.Exit):
         return error.exit_code
@@ -98,6 +99,8 @@ def _report(error: Exception, words: list[str], debug: bool) -> int:
         return _say(f"{usage()} (see regard --help)", getattr(error, "exit_code", 2))
     if isinstance(error, ArgumentError) and (flag := _flag(error.argument, words)):
         return _say(flag + str(error).removeprefix(error.argument), 2)
+    if isinstance(error, FileError):
+        return _say(_as_on_the_line(str(error), words), 1)
     if isinstance(error, RegardError):
         return _say(str(error), 130 if isinstance(error, Interrupted) else 1)
     hint = "" if debug else " (--debug shows where)"
@@ -113,6 +116,17 @@ def _flag(argument: str, words: list[str]) -> str:
         if one.name == argument:
             return max(one.opts, key=len) if one.opts[0].startswith("-") else one.name.upper()
     return ""
+
+
+def _as_on_the_line(message: str, words: list[str]) -> str:
+    """What is said of a file, with the option that names the file instead of the argument inside the program."""
+    argument, sign, rest = message.partition(": ")
+    if not sign or not argument.isidentifier():
+        return message
+    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    pairs = itertools.pairwise(split)
+    option = next((one for one, value in pairs if one.startswith("--") and value in rest), None)
+    return f"{option}: {rest}" if option else rest
 
 
 def _say(message: str, code: int) -> int:

@@ -65,7 +65,9 @@ def translate(
     seed: int = typer.Option(None, "--seed", help="Of sampling.", show_default="0"),
     attention: bool = typer.Option(False, "--attention", help="Draw what each word looked at."),
     save_attention: Path = typer.Option(
-        None, "--save-attention", help="Save that picture: .png, .svg, .pdf or .html."
+        None,
+        "--save-attention",
+        help="Save that picture: .png, .svg, .pdf or .html; more sentences, more files.",
     ),
     device: str = DEVICE,
     as_json: bool = typer.Option(False, "--json", help="One JSON object a line."),
@@ -244,7 +246,10 @@ class _Shower:
 
             self.drawn += 1
             number = "" if self.drawn == 1 else f"-{self.drawn}"
-            save_alignment(found, self.picture.with_stem(self.picture.stem + number))
+            path = self.picture.with_stem(self.picture.stem + number)
+            save_alignment(found, path)
+            if number:
+                print(f"the picture of another sentence is in {path}", file=sys.stderr)
 
     def _values(self, one: Translation, drawn: list[tuple[Translation, WordAlignment]]) -> dict[str, Any]:
         values: dict[str, Any] = {"source": one.source, "translation": one.text, "score": round(one.score, 4)}

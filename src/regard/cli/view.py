@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from regard.errors import ArgumentError, FileError, MissingExtraError
+from regard.files import check_writable
 
 if TYPE_CHECKING:
     from regard.maps import AttentionMap, Record
@@ -62,6 +63,8 @@ def look(
 
     if not text.strip():
         raise ArgumentError("text", "there is nothing to read")
+    if out is not None:
+        check_writable(out)  # before the work
     records = _records(text, model)
     path = Path(tempfile.mkdtemp(prefix="regard-")) / "look.html" if out is None else out
     viewer.save_html(records, path, title=text)
@@ -166,6 +169,7 @@ def _loaded_from(folder: Path, two_sides: bool) -> tuple[Any, Any]:
         import transformers
     except ImportError:
         raise MissingExtraError("transformers", "hf", "reading a Hugging Face model") from None
+    transformers.utils.logging.disable_progress_bar()  # for a second's work it says nothing
     kinds = (transformers.AutoModel, transformers.AutoModelForSeq2SeqLM)
     loaded: list[Any] = []
     for kind in (transformers.AutoTokenizer, kinds[two_sides]):
