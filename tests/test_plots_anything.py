@@ -244,6 +244,31 @@ def test_rows_make_a_heat_map():
         regard.show([np.eye(2), np.ones(2)], ["a", "b"])
 
 
+def test_a_grid_of_layers_has_its_labels():
+    layers = [torch.full((1, 2, 3, 3), 1 / 3)] * 2
+    figure = regard.show(layers, ["a", "b", "c"])
+    named = [(labels(ax.xaxis), labels(ax.yaxis)) for ax in figure.axes]
+    words = ["a", "b", "c"]
+    assert named == [([], words), ([], []), (words, words), (words, [])]  # at the left, and below
+    for n, written in ((36, 36), (37, 0), (300, 0)):
+        many = regard.show([torch.full((1, 1, n, n), 1 / n)], [str(i) for i in range(n)])
+        assert len(labels(many.axes[0].xaxis)) == written  # more could not be read
+    with pytest.raises(ShapeError, match=r"tokens: .*columns in layers\[0\] \(3,3\)"):
+        regard.show(layers, ["a", "b"])
+
+
+def test_a_grid_of_records_tells_kinds_and_their_own_tokens():
+    def record(kind, queries, keys):
+        found = AttentionMap.from_weights(torch.full((2, 1, len(queries[0]), len(keys[0])), 0.5))
+        return Record(name="x", layer=0, kind=kind, map=found, query_tokens=queries, key_tokens=keys)
+
+    own, other = [["un", "chat"], ["le", "chien"]], [["a", "cat", "."], ["the", "dog", "."]]
+    figure = regard.show([record("causal", own, own), record("cross", own, other)], batch=1)
+    assert [ax.get_ylabel() for ax in figure.axes] == ["layer 0, causal", "layer 0, cross"]
+    assert [labels(ax.xaxis) for ax in figure.axes] == [["le", "chien"], ["the", "dog", "."]]
+    assert [labels(ax.yaxis) for ax in figure.axes] == [["le", "chien"], ["le", "chien"]]
+
+
 STEP = (torch.full((1, 2, 3, 3), 1 / 3),) * 2
 
 

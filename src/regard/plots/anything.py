@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from regard._drawing import as_labels, as_weights
+from regard._drawing import as_weights
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.plots.heads import plot_heads, plot_model
 from regard.plots.weights import plot_weights, visualize_attention
@@ -48,9 +48,9 @@ def show(
     if _is_layers(weights):
         if layer is None:
             _no_choice("head", head, "name the layer too")
-            _check_tokens(weights, tokens, other_tokens)
+            _check_layers(weights)
             layers = [_of_one_sequence(one, batch) for one in weights]
-            return plot_model(layers, path=path, **_named(title))
+            return plot_model(layers, tokens, other_tokens, path=path, **_named(title))
         weights = _layer(weights, layer)
     elif layer is not None:
         raise ArgumentError("layer", "these weights are those of one layer", "leave it out")
@@ -145,21 +145,12 @@ def _place_of(name: str, wanted: int, numbers: Sequence[Any]) -> int:
     return list(numbers).index(wanted)
 
 
-def _check_tokens(layers: Sequence[Any], tokens: Any, other_tokens: Any) -> None:
-    """Small pictures have no labels, but labels that do not fit are a mistake all the same."""
-    if tokens is None and other_tokens is None:
-        return
-    tokens, others = (None if x is None else list(x) for x in (tokens, other_tokens))
+def _check_layers(layers: Sequence[Any]) -> None:
     for place, one in enumerate(layers):
         shape = _shape(one) or ()
         if len(shape) < 2:
             told = f"expected (q,k), (h,q,k) or (b,h,q,k), got ({','.join(map(str, shape))})"
             raise ShapeError(f"weights[{place}]", told)
-        q, k = shape[-2:]
-        if tokens is not None:
-            as_labels("tokens", tokens, k, f"columns in weights[{place}] ({q},{k})")
-        if others is not None:
-            as_labels("other_tokens", others, q, f"rows in weights[{place}] ({q},{k})")
 
 
 def _of_one_sequence(weights: Any, batch: int) -> Any:
@@ -169,7 +160,10 @@ def _of_one_sequence(weights: Any, batch: int) -> Any:
         return _one_sequence(weights, batch)
     _check("batch", batch, found.shape[0])
     part = found.select(batch=batch)
-    return part if found is weights else replace(weights, map=part)
+    if found is weights:
+        return part
+    queries, keys = (x and [x[batch]] for x in (weights.query_tokens, weights.key_tokens))
+    return replace(weights, map=part, query_tokens=queries, key_tokens=keys)
 
 
 def _one_sequence(weights: Any, batch: int) -> Any:

@@ -30,6 +30,8 @@ __all__ = ["plot_heads", "plot_model"]
 
 SMALL = 1.0  # inch, the side of a picture in the grid of a model
 MOST_CELLS = 256  # along a side of a small picture: more could not be told apart
+LINE = 0.11  # inch, for a label of these
+MOST_LABELS = 36  # along a side of a small picture
 GAP = 0.28  # inch, between the pictures of heads
 
 
@@ -88,6 +90,8 @@ def plot_heads(
 
 def plot_model(
     layers: Sequence[Any],
+    tokens: Iterable[Any] | None = None,
+    other_tokens: Iterable[Any] | None = None,
     *,
     title: str = "Layers (rows) and heads (columns)",
     path: str | os.PathLike[str] | None = None,
@@ -96,7 +100,9 @@ def plot_model(
     """Draw every head of every layer as a small picture; ``layers`` holds ``(h,q,k)`` each, as maps or arrays.
 
     Each picture has its own colours, from 0 to its largest weight. Long maps are pooled (the largest weight of each
-    cell), so that a link that matters is never lost.
+    cell), so that a link that matters is never lost. ``tokens`` label the keys below the lowest pictures, and the
+    queries at the left too unless ``other_tokens`` do; records have labels of their own. More than 36 could not be read
+    and are left out: ``plot_heads`` and ``show(..., layer=, head=)`` have them.
 
     >>> figure = plot_model([np.full((2, 3, 3), 1 / 3)] * 4)
     >>> len(figure.axes)
@@ -104,26 +110,74 @@ def plot_model(
     """
     if not layers:
         raise ShapeError("layers", "there are none")
+    tokens, other_tokens = (None if x is None else list(x) for x in (tokens, other_tokens))
     stacks = [_pooled(place, one) for place, one in enumerate(layers)]
+    labels = [_readable(_labels_of(place, one, tokens, other_tokens)) for place, one in enumerate(layers)]
     target, screen = check_path(path), wants_screen(show, path)
+    written = [text for rows, columns in labels for text in (*(rows or ()), *(columns or ()))]
+    families = families_of([title, *written])
+    side = min(max([SMALL, *(LINE * len(x) for both in labels for x in both if x)]), 2.2 * SMALL)
     widest = max(len(one) for one in stacks)
-    figure = new_figure(widest * (SMALL + 0.1) + 1, len(stacks) * (SMALL + 0.1) + 1, screen)
-    axes = []
-    for layer, stack in enumerate(stacks):
-        for head, picture in enumerate(stack):
-            ax = place_axes(figure, head * (SMALL + 0.1), -layer * (SMALL + 0.1), SMALL, SMALL)
-            _picture(ax, picture, float(picture.max()))
-            ax.set_xticks([])
-            ax.set_yticks([])
-            if head == 0:
-                number = getattr(layers[layer], "layer", None)
-                ax.set_ylabel(f"layer {layer if number is None else number}", fontsize=8)
+    figure = new_figure(widest * (side + 0.1) + 1, len(stacks) * (side + 0.1) + 1, screen)
+    names = _names(layers)
+    axes, top = [], 0.0
+    for layer, (stack, (rows, columns)) in enumerate(zip(stacks, labels, strict=True)):
+        pictures = _row_of_pictures(figure, stack, top, side)
+        pictures[0].set_ylabel(names[layer], fontsize=8)
+        if rows:
+            label_rows(pictures[0], rows, side / len(rows), families)
+        last = layer + 1 == len(stacks)
+        below = columns if last or labels[layer + 1][1] != columns else None
+        for head, ax in enumerate(pictures):
+            if below:
+                label_columns(ax, below, side / len(below), families)
             if layer == 0:
                 ax.set_title(f"head {_head_numbers(layers[0], len(stack))[head]}", fontsize=8)
-            axes.append(ax)
-    _name(figure, axes, title, families_of([title]))
+        axes += pictures
+        top -= side + 0.1 + (_label_room([""], below)[1] if below else 0)
+    _name(figure, axes, title, families)
     fit(figure, axes)
     return finish(figure, target, screen)
+
+
+def _row_of_pictures(figure: Figure, stack: np.ndarray, top: float, side: float) -> list[Axes]:
+    axes = []
+    for head, picture in enumerate(stack):
+        ax = place_axes(figure, head * (side + 0.1), top, side, side)
+        _picture(ax, picture, float(picture.max()))
+        ax.set_xticks([])
+        ax.set_yticks([])
+        axes.append(ax)
+    return axes
+
+
+def _names(layers: Sequence[Any]) -> list[str]:
+    """Records are known by the layer they are of, and by their kind where there are several."""
+    numbers = [getattr(one, "layer", None) for one in layers]
+    kinds = [getattr(one, "kind", None) for one in layers]
+    told = [f"layer {place if n is None else n}" for place, n in enumerate(numbers)]
+    if len(set(kinds)) == 1:
+        return told
+    return [f"{name}, {kind}" if kind else name for name, kind in zip(told, kinds, strict=True)]
+
+
+def _labels_of(
+    place: int, layer: Any, tokens: list[Any] | None, others: list[Any] | None
+) -> tuple[list[str] | None, list[str] | None]:
+    """The labels of a layer's queries and keys: those given, or those that its record knows."""
+    if tokens is None and others is None and getattr(layer, "map", None) is not None:
+        queries, keys = (x and x[0] for x in (layer.query_tokens, layer.key_tokens))
+        return queries, (keys or (queries if layer.kind != "cross" else None))
+    q, k = getattr(layer, "map", layer).shape[-2:]
+    keys = None if tokens is None else as_labels("tokens", tokens, k, f"columns in layers[{place}] ({q},{k})")
+    rows = keys if others is None and q == k else others
+    if rows is None or rows is keys:
+        return rows, keys
+    return as_labels("other_tokens", rows, q, f"rows in layers[{place}] ({q},{k})"), keys
+
+
+def _readable(labels: tuple[list[str] | None, ...]) -> tuple[list[str] | None, ...]:
+    return tuple(x if x and len(x) <= MOST_LABELS else None for x in labels)
 
 
 def _head_numbers(layer: Any, count: int) -> Sequence[int]:
