@@ -389,7 +389,7 @@ def test_attention_by_hand_in_a_module_of_that_name(form, masked):
 def test_attention_by_hand_is_found_where_it_is_named():
     model = nn.ModuleDict({"mix": Mixer()})
     q, k, v = qkv()
-    hint = r"softmax of a product in 'mix', \(2,3,5,7\).*modules=\['mix'\]"
+    hint = r"softmax in 'mix', \(2,3,5,7\).*modules=\['mix'\]"
     with pytest.raises(CaptureError, match=hint), regard.capture(model):
         model["mix"](q, k, v)
     for named in ("mix", model["mix"], Mixer, [Mixer]):

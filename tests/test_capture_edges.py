@@ -119,7 +119,7 @@ def test_a_layer_that_attends_twice_is_one_layer():
     assert [(r.layer, r.map.shape[2]) for r in seen] == [(0, Q), (0, K), (1, Q), (1, K)]
     seen, _ = seen_of(Streams(), x, y, options={"layers": [1]})
     assert [r.name for r in seen] == ["layers.1.attn"] * 2
-    numbers = LayerNumbers(["layers.3.attn"])
+    numbers = LayerNumbers(dict.fromkeys(["layers.3.attn"], nn.Module))
     assert [numbers.call("layers.3.attn", 1)[0] for _ in range(2)] == [
         3,
         4,
@@ -466,7 +466,7 @@ def test_like_modules_with_another_switch_are_watched_anew():
 def test_a_softmax_by_hand_in_a_later_module_is_told():
     model = Chain(ManualAttention(True), ManualAttention(True), Manual(True), Manual(False))
     with (
-        pytest.warns(UserWarning, match=r"a softmax of a product in 'layers.3'"),
+        pytest.warns(UserWarning, match=r"a softmax in 'layers.3'"),
         regard.capture(model) as seen,
     ):
         model(torch.randn(2, 3, 4))
@@ -487,7 +487,7 @@ class Changing(ManualAttention):
 
 def test_a_module_that_attends_in_another_way_later_is_seen():
     model = Chain(Changing(True))
-    told = r"a softmax of a product in 'layers.0'"
+    told = r"a softmax in 'layers.0'"
     with pytest.warns(UserWarning, match=told), regard.capture(model):
         model(model(torch.randn(2, 3, 4)))
     model.layers[0].calls = 0

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from regard.biases import dense_bias
 from regard.capture.masks import MaskReader, is_causal_mask, recognise
@@ -108,22 +109,27 @@ def test_copies_of_heads_are_found(groups):
 
 
 def test_layers_are_numbered():
-    swin = LayerNumbers([f"stages.{s}.blocks.{b}.attn" for s in (0, 1) for b in (0, 1)])
     names = [f"stages.{s}.blocks.{b}.attn" for s in (0, 1) for b in (0, 1)]
+    swin = LayerNumbers(dict.fromkeys(names, nn.Module))
     assert [swin.call(name, 1)[0] for name in names] == [0, 1, 2, 3]
-    albert = LayerNumbers(["groups.0.layers.0.attention"])
+    albert = LayerNumbers(dict.fromkeys(["groups.0.layers.0.attention"], nn.Module))
     for step in (1, 2):
         assert [albert.call("groups.0.layers.0.attention", step) for _ in range(3)] == [
             (0, 0),
             (1, 1),
             (2, 2),
         ]
-    twice = LayerNumbers(["layer.0.attention", "layer.1.attention"])
+    twice = LayerNumbers(dict.fromkeys(["layer.0.attention", "layer.1.attention"], nn.Module))
     calls = [twice.call(f"layer.{n}.attention", 1)[0] for n in (0, 1, 0, 1)]
     assert calls == [0, 1, 0, 1]  # a model that runs over two inputs
-    hybrid = LayerNumbers(["layers.3.attn", "layers.7.attn"])
+    lists = LayerNumbers(
+        {f"layers.{n}.{part}": (nn.Linear, nn.Identity)[part] for n in (0, 1) for part in (0, 1)}
+    )
+    assert [lists.call(f"layers.{n}.0", 1)[0] for n in (0, 1)] == [0, 1]
+    assert lists.from_end("layers.1.0", 1) == -1
+    hybrid = LayerNumbers(dict.fromkeys(["layers.3.attn", "layers.7.attn"], nn.Module))
     assert [hybrid.call(n, 1)[0] for n in ("layers.3.attn", "layers.7.attn")] == [3, 7]
-    assert LayerNumbers(["attn"]).call("attn", 1) == (None, 0)
+    assert LayerNumbers(dict.fromkeys(["attn"], nn.Module)).call("attn", 1) == (None, 0)
 
 
 def test_a_trace_that_went_wrong_is_not_believed():

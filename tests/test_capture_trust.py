@@ -304,7 +304,7 @@ def test_what_was_passed_by_is_named():
         def forward(self, q, k):
             return torch.softmax(q @ k.transpose(-2, -1), dim=-1)
 
-    with pytest.warns(UserWarning, match=r"not recorded: a softmax of a product in 'mixer'"):
+    with pytest.warns(UserWarning, match=r"not recorded: a softmax in 'mixer'"):
         seen, _ = seen_of(Both(), *qkv())
     assert (len(seen), seen.unseen) == (1, ["mixer"])
     assert seen_of(Both(), *qkv(), options={"modules": "mixer"})[0].unseen == []

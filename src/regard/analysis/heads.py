@@ -92,7 +92,7 @@ def _received(argument: str, layer: Any) -> np.ndarray:
     padding = padding_queries(layer, found)  # (b,q)
     total, count = np.zeros((b, h, k)), np.zeros((b, h, 1))
     for batch, head, rows, part in _blocks(found):
-        counted = (part.sum(-1) > 0) & ~padding[batch, rows]
+        counted = ~(part.sum(-1) <= 0) & ~padding[batch, rows]  # what is no number counts, and shows
         total[batch, head] += part[counted].sum(0)
         count[batch, head] += counted.sum()
     return _divided(total, count)
@@ -150,7 +150,7 @@ def _on_key(argument: str, layer: Any, key: int) -> tuple[np.ndarray, np.ndarray
     total, count = np.zeros((b, h)), np.zeros((b, h))
     for batch, head, rows, part in _blocks(found):
         on = part[:, key]
-        free = (part.sum(-1) - on > 0) & ~padding[batch, rows]
+        free = ~(part.sum(-1) - on <= 0) & ~padding[batch, rows]
         total[batch, head] += on[free].sum()
         count[batch, head] += free.sum()
     return total, count
@@ -209,7 +209,7 @@ def head_table(layers: Any) -> Any:
 def _means(record: Any, found: AttentionMap) -> dict[str, np.ndarray]:
     """The columns of a table of heads, ``(h,)`` each: means over the queries that have something to say."""
     largest = _numpy(found.topk(1).weights)[..., 0]  # (b,h,q): 0 where a query sees nothing
-    counted = (largest > 0) & ~padding_queries(record, found)[:, None]  # (b,h,q)
+    counted = ~(largest <= 0) & ~padding_queries(record, found)[:, None]  # (b,h,q)
     on_first, free = _on_key("layers", record, 0)  # (b,h)
 
     def mean(values: np.ndarray) -> np.ndarray:

@@ -66,6 +66,8 @@ def read_function(
         raise CaptureError(
             "nested tensors cannot be recorded: capture the model on a padded batch with a mask"
         )
+    if enable_gqa and query.ndim == 3:  # heads, of which there are fewer in the keys, without a batch
+        query, key = query[None], key[None]
     if not isinstance(attn_mask, Tensor) or type(attn_mask) in (Tensor, nn.Parameter):
         return _product(query, key, attn_mask, is_causal, scale)
     return replace(_product(query, key, None, False, scale), mask=_rule_of(attn_mask))
@@ -109,7 +111,7 @@ def _product(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: flo
     if q.ndim != 4 or q.shape[0] != k.shape[0] or (mask is not None and mask.ndim > 4):
         lead = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])  # batches; heads may be grouped
         q, k = (x.expand(*lead, *x.shape[-3:]).flatten(0, -4) for x in (q, k))  # (b,h,n,d)
-        if mask is not None and mask.ndim > 4:
+        if mask is not None and mask.ndim > 3 and len(lead) > 1:
             mask = mask.expand(*lead, *mask.shape[-3:]).flatten(0, -4)
     if k.shape[1] > q.shape[1]:  # one head of queries that torch broadcasts
         q = q.expand(-1, k.shape[1], -1, -1)

@@ -125,7 +125,7 @@ class Capture:
             raise nothing_found(self.model, session)
         if self._naming.by_hand:
             self._naming.check(seen.records)
-        if session.unnamed:
+        if session.unnamed or session.unread:
             warnings.warn(partly_found(session), stacklevel=2)
 
 
@@ -182,11 +182,31 @@ class _Switches:
         fast = torch.backends.mha.get_fastpath_enabled()
         self._back.callback(torch.backends.mha.set_fastpath_enabled, fast)
         torch.backends.mha.set_fastpath_enabled(False)
+        self._back.enter_context(_scripted_functions_shown())
         if "torch._dynamo" in sys.modules:  # else nothing is compiled, and loading it would take seconds
             self._back.enter_context(torch.compiler.set_stance("force_eager"))
 
 
 _FOR_ALL_THREADS = _Switches()
+
+
+@contextlib.contextmanager
+def _scripted_functions_shown() -> Iterator[None]:
+    """Have scripted functions shown too: no mode is asked about the call of one, only about its operations."""
+    call = torch._C.ScriptFunction.__call__
+
+    def shown(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as sessions:
+            for session in core.OBSERVERS:
+                if isinstance(session, Session) and session.watching:
+                    sessions.enter_context(session.shown())
+            return call(self, *args, **kwargs)
+
+    torch._C.ScriptFunction.__call__ = shown
+    try:
+        yield
+    finally:
+        torch._C.ScriptFunction.__call__ = call
 
 
 @contextlib.contextmanager

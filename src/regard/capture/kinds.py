@@ -59,10 +59,10 @@ def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool
 
 @functools.lru_cache(maxsize=8192)
 def _by_its_name(name: str, kind: str) -> bool | None:
-    tail = name.split(".")[-2:]
+    tail = name.split(".")[-3:]
     if any(_OTHER.search(part) for part in (*tail, kind)):
         return True
-    if any(_OWN.search(part) for part in tail):
+    if any(_OWN.search(part) for part in tail[-2:]):
         return False  # even where queries and keys differ: by their positions, or a part of them
     return None
 
@@ -102,4 +102,6 @@ def is_attention(module: nn.Module, name: str) -> bool:
     >>> is_attention(nn.MultiheadAttention(4, 2), "mixer"), is_attention(nn.Linear(2, 2), "head")
     (True, False)
     """
+    if isinstance(module, nn.MultiheadAttention):
+        return True
     return bool(_ATTENTION.search(type(module).__name__) or _ATTENTION.search(name.rpartition(".")[2]))

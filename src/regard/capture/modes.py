@@ -19,6 +19,7 @@ from types import (
 )
 from typing import TYPE_CHECKING, Any
 
+import torch
 import torch.nn.functional as F
 from torch import nn
 from torch._ops import HigherOrderOperator
@@ -43,25 +44,33 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
-        if not _may_attend(func) or (func is F.linear and _by_weights(*args)):
+        session = self._session
+        if func is F.scaled_dot_product_attention:
+            shown = session.function_call(args, kwargs)
+        elif session.follows or _may_attend(func, args):
+            shown = session.shown()
+        else:
             return func(*args, **kwargs)
-        attends = func is F.scaled_dot_product_attention
-        with self._session.function_call(args, kwargs) if attends else self._session.shown():
+        with shown:
             return func(*args, **kwargs)
+
+
+def _may_attend(func: Any, args: tuple) -> bool:
+    """Whether a function may be or hold a product, a softmax or an attention."""
+    if func is F.linear:  # in a layer it is a product with weights of the model's own, which is no score
+        return len(args) < 2 or type(args[1]) is not nn.Parameter
+    try:
+        return _tells(func)
+    except TypeError:  # cannot be hashed: it is not torch's
+        return True
 
 
 @functools.lru_cache(maxsize=4096)
-def _may_attend(func: Any) -> bool:
-    """Whether a function may be or hold a product, a softmax or an attention: torch's own say so by their names."""
-    torchs = isinstance(func, _BUILT_IN) or (
-        isinstance(func, FunctionType) and func.__module__.startswith("torch.")
-    )
+def _tells(func: Any) -> bool:
+    """Torch's own functions say what they do by their names; of others nobody knows."""
+    module = getattr(func, "__module__", None) or ""
+    torchs = isinstance(func, _BUILT_IN) or (isinstance(func, FunctionType) and module.startswith("torch."))
     return not torchs or _TELLING.search(func.__name__) is not None
-
-
-def _by_weights(*args: Any) -> bool:
-    """Whether ``F.linear`` is what it is in a layer: a product with weights of the model's own, which is no score."""
-    return len(args) > 1 and type(args[1]) is nn.Parameter
 
 
 class Operations(TorchDispatchMode):
@@ -87,6 +96,13 @@ class Operations(TorchDispatchMode):
             for session in self.sessions:
                 session.whole_graph(func)
             return func(*args, **kwargs)
+        if (
+            torch.is_inference_mode_enabled()
+        ):  # elsewhere torch has taken its operators apart before it comes here
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
         result = func(*args, **kwargs)
         for session in self.sessions:
             session.operation(func, args, kwargs, result)

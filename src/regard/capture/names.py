@@ -6,6 +6,7 @@ import functools
 import inspect
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,7 @@ class Frame:
     args: tuple
     kwargs: dict[str, Any]
     first: int = 0  # how many pieces there were when it began
+    products: int = 0  # how many products of scores
     _arguments: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
@@ -77,9 +79,10 @@ class LayerNumbers:
     there are several, one that is called twice looked at two inputs.
     """
 
-    def __init__(self, names: list[str]):
+    def __init__(self, kinds: Mapping[str, type]):
+        self._kinds = kinds  # the class of the module of each name
         self._families: dict[str, list[str]] = {}
-        for name in names:
+        for name in kinds:
             self._families.setdefault(_family(name), []).append(name)
         self._step = -1
         self._calls: Counter[str] = Counter()  # of each module in this step
@@ -97,17 +100,24 @@ class LayerNumbers:
             for member in members:
                 self._calls[member] = 0
         self._calls[name] += 1
-        layer = _place(name, members)
+        layer = _place(name, self._counted(name))
         return (layer + before if shared and layer is not None else layer), before
 
     def from_end(self, name: str, layer: int) -> int | None:
         """The same layer counted from the end, -1 for the last; None where the end is not known before it is there."""
-        members = self._members(name)
+        members = self._counted(name)
         last = max((n for one in members if (n := _place(one, members)) is not None), default=0)
         return layer - last - 1 if len(members) > 1 else None
 
     def _members(self, name: str) -> list[str]:
         return self._families.get(_family(name), [name])
+
+    def _counted(self, name: str) -> list[str]:
+        """The modules among which one is counted: of several numbers, those of its class, as lists hold others too."""
+        members = self._members(name)
+        if len(_numbers(name)) < 2:
+            return members
+        return [one for one in members if self._kinds.get(one) is self._kinds.get(name)]
 
 
 def _place(name: str, members: list[str]) -> int | None:

@@ -22,7 +22,7 @@ from regard.capture.names import Frame, LayerNumbers
 from regard.capture.own import own_attended
 from regard.capture.strands import Ids, Piece, Strand
 from regard.capture.tokens import ids_in, without_words
-from regard.capture.tracing import SOFTMAXES, Tracer
+from regard.capture.tracing import LOG_SOFTMAXES, SOFTMAXES, Tracer
 from regard.errors import CaptureError
 from regard.kernels.dispatch import Call
 
@@ -45,7 +45,11 @@ _FUSED = {
 }
 _GIVES_LSE = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default  # in natural units, unpadded
 # By identity: operators are there once and for ever, and hashing them takes longer than all the rest.
-_ROLES = {id(op): "fused" for op in _FUSED} | {id(op): "softmax" for op in SOFTMAXES}
+_ROLES = {
+    **{id(op): "fused" for op in _FUSED},
+    **{id(op): "softmax" for op in SOFTMAXES},
+    **{id(op): "log softmax" for op in LOG_SOFTMAXES},
+}
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
 
 
@@ -77,12 +81,15 @@ class Session:
         self.steps = 0
         self.calls = 0  # attention calls of the model, kept or not
         self.elsewhere = False  # whether the model ran in another thread
-        self.unnamed: dict[str, tuple[int, ...]] = {}  # modules with a softmax of a product, and its shape
+        self.unnamed: dict[
+            str, tuple[int, ...]
+        ] = {}  # modules with a softmax that was passed by, and its shape
+        self.unread: set[str] = set()  # modules that called torch's attention in a way that is not known here
         self._thread = threading.get_ident()
         self._stack: list[Frame] = []
         self._pieces: list[Piece] = []
         self._open: dict[tuple[str, int], Strand] = {}
-        self._numbers = LayerNumbers(list(self.names.values()))
+        self._numbers = LayerNumbers({name: type(module) for module, name in names.items()})
         self._reader = MaskReader()
         self._moved = (Reading(), Reading())  # the last reading, and itself on the device of the records
         self._tracer = Tracer(names)
@@ -92,8 +99,6 @@ class Session:
         self._counted: set[int] = set()  # masks and biases that the budget knows
         self.layers_seen: set[int] = set()
         self.layers_from_end: set[int] = set()  # the same, -1 for the last
-        self._shown = 0  # functions under way that are shown operation by operation
-        self._seeing = False  # whether operations are shown now
 
     # ---- which module is running
 
@@ -103,11 +108,14 @@ class Session:
             # A gradient may be taken anywhere.
             self.elsewhere |= not _repeats() and threading.get_ident() not in SESSIONS_OF
             return
+        if module not in self.names:  # a copy, which took the hooks along
+            return
         refuse_transforms(*args, *kwargs.values())
         if not self._stack:
             self.steps += 1
             self._patches = []
-        self._stack.append(Frame(module, self.names[module], args, kwargs, len(self._pieces)))
+        counts = (len(self._pieces), self._tracer.products)
+        self._stack.append(Frame(module, self.names[module], args, kwargs, *counts))
 
     def leave(self, module: nn.Module, result: object) -> None:
         """A module has ended, or failed."""
@@ -119,12 +127,14 @@ class Session:
         while frame.module is not module:  # those inside it that never got to say so
             frame = self._stack.pop()
         self._patches = vision.patches_after(module, result, self._patches)
-        if len(self._pieces) > frame.first:
-            self._forget()
+        attended = len(self._pieces) > frame.first
+        # What is known of scores is as large as the weights: only those that it returned are followed further.
+        self._tracer.forget(frame.products + 1, () if attended else _addresses(result))
+        if attended:
             self._tell(self._pieces[frame.first :], frame)
         if not self._stack:
             self._pieces.clear()
-            self._forget()
+            self._tracer.forget()
 
     def _tell(self, pieces: list[Piece], frame: Frame) -> None:
         """Which token ids the module around some pieces was given, if any."""
@@ -136,17 +146,10 @@ class Session:
                 piece.inputs.extend(found)
                 piece.worded = worded
 
-    def _forget(self) -> None:
-        """Follow no scores any more: what is known of them is as large as the weights."""
-        self._tracer.forget()
-        self._see()
-
-    def _see(self) -> None:
-        """Have operations shown where there is something to see: it costs more than all the rest."""
-        wanted = self._shown > 0 or self._tracer.follows
-        if wanted != self._seeing:
-            self._seeing = wanted
-            show_operations(self, wanted)
+    @property
+    def follows(self) -> bool:
+        """Whether there are scores of which a softmax may be taken."""
+        return self._tracer.follows
 
     def _named(self) -> bool:
         """Whether a module that is running is one of those that the user named."""
@@ -157,10 +160,11 @@ class Session:
         self._stack.clear()
         self._pieces.clear()
         self._open.clear()
-        self._forget()
+        self._tracer.forget()
         self._reader = MaskReader()
 
-    def _watching(self) -> bool:
+    @property
+    def watching(self) -> bool:
         """Whether what happens now is the model's own forward pass, in the thread that captures it."""
         if not self._stack or threading.get_ident() != self._thread:
             return False
@@ -174,20 +178,21 @@ class Session:
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Around a function that may attend: it is seen operation by operation, and so is what becomes of scores."""
-        self._shown += 1
-        self._see()
+        """Around a function that may attend: it is seen operation by operation.
+
+        That ends with the function: a mode of somebody else's that is switched on or off in between stays in its place.
+        """
+        show_operations(self, True)
         try:
             yield
         finally:
-            self._shown -= 1
-            self._see()
+            show_operations(self, False)
 
     @contextmanager
     def function_call(self, args: tuple, kwargs: dict[str, Any]) -> Iterator[None]:
         """Around a call of ``F.scaled_dot_product_attention``."""
-        call = None
-        if self._own is None and self._watching():
+        call, watched = None, self._own is None and self.watching
+        if watched:
             try:
                 call = read_function(*args, **kwargs)
             except CaptureError:
@@ -196,6 +201,8 @@ class Session:
                 call = None  # arguments that torch refuses: its own error is the one to see
         if call is None:
             yield
+            if watched:  # it did not refuse them
+                self.unread.add(self._attention().name)
             return
         before, self._pending = self._pending, [call]
         try:
@@ -209,7 +216,7 @@ class Session:
     @contextmanager
     def own_call(self, call: Call) -> Iterator[None]:
         """Around a call of :func:`regard.attention`, whose kernels torch does not always see."""
-        if self._own is not None or not self._watching():
+        if self._own is not None or not self.watching:
             yield
             return
         self._own = []
@@ -232,14 +239,14 @@ class Session:
         if role == "fused":
             self._fused(func, args, kwargs, result)
         elif self._pending is None and self._stack:
-            if role == "softmax":
-                self._softmax(args, result)
+            if role is not None:
+                self._softmax(args, result, result.exp() if role == "log softmax" else result)
             else:
                 self._tracer.saw(func, args, kwargs, result)
 
     def whole_graph(self, func: Any) -> None:
         """An operation that is a graph of its own, with a function of the user's inside."""
-        if "flex_attention" in func.name() and self._watching():
+        if "flex_attention" in func.name() and self.watching:
             raise CaptureError(
                 f"{self._attention().name}: flex_attention cannot be recorded, its score is a function of its own: "
                 "use F.scaled_dot_product_attention (attn_implementation='sdpa')"
@@ -249,29 +256,31 @@ class Session:
         given = result if func is _GIVES_LSE else ()
         if self._pending is not None:
             self._pending.append(self._pending[0].in_dtype(args[0].dtype).with_result(given))
-        elif self._watching():
+        elif self.watching:
             self.record(read_operation(func, args, kwargs).with_result(given))
 
-    def _softmax(self, args: tuple, result: Tensor) -> None:
+    def _softmax(self, args: tuple, result: Tensor, weights: Tensor) -> None:
         """A softmax outside of torch's attention functions."""
         product = self._tracer.of(args[0])
         self._tracer.lose(result)
-        if not self._watching() or args[0].ndim < 2:
+        if not self.watching or args[0].ndim < 2:
             return
-        frame = self._attention()
-        if not self._named() and not (product is not None and is_attention(frame.module, frame.name)):
-            if product is not None:
-                self.unnamed[frame.name] = tuple(args[0].shape)
-            return
-        heads = next((n for a in _HEADS if isinstance(n := getattr(frame.module, a, None), int)), None)
-        self.record(self._tracer.softmax(args, result, heads))
+        # The module that has made both the product and the softmax, with what others do for it in between.
+        frame = next(f for f in reversed(self._stack) if product is None or f.products < product.born)
+        if not self._named():
+            attends = is_attention(frame.module, frame.name)
+            if product is None or not attends:
+                if product is not None or attends:
+                    self.unnamed[frame.name] = tuple(args[0].shape)
+                return
+        self.record(self._tracer.softmax(args, weights, *_sizes(frame)), frame)
 
     # ---- keeping it
 
-    def record(self, call: Attended) -> None:
-        """Keep what was seen of a call."""
+    def record(self, call: Attended, frame: Frame | None = None) -> None:
+        """Keep what was seen of a call: of the module given, or the one that is running."""
         self.calls += 1
-        frame = self._attention()
+        frame = frame or self._attention()
         layer, again = self._numbers.call(frame.name, self.steps)
         if not self._wanted(frame.name, layer):
             return
@@ -337,6 +346,19 @@ class Session:
             self.continued.add(self.steps)
         if how == "reordered":
             self.reordered.add(self.steps)
+
+
+def _addresses(result: object) -> set[int]:
+    """Where the tensors stand that a module returned."""
+    parts = result if isinstance(result, tuple | list) else [result]
+    return {x.data_ptr() for x in parts if type(x) is Tensor and x.layout is torch.strided}
+
+
+def _sizes(frame: Frame) -> tuple[int | None, set[int]]:
+    """How many heads a module says it has, and how long the first axes are of the sequences that it was given."""
+    heads = next((n for at in _HEADS if isinstance(n := getattr(frame.module, at, None), int)), None)
+    given = [x for x in frame.arguments.values() if isinstance(x, Tensor) and x.ndim == 3]
+    return heads, {x.shape[0] for x in given}
 
 
 def _repeats() -> bool:

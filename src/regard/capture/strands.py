@@ -96,7 +96,11 @@ class Strand:
             return None
         if call.k is None or self._keys is None or not self._alike(call):
             return None  # without keys nothing shows that one call goes on from another
-        if 0 < old <= self.count and self._holds(call.k[:, :, :old], self.count - old):
+        if (
+            self.cross is not True
+            and 0 < old <= self.count
+            and self._holds(call.k[:, :, :old], self.count - old)
+        ):
             return "grows"
         if k == self.count and self._holds(call.k, 0):
             return "again"

@@ -43,6 +43,7 @@ _MARKS = {
 }  # GPT-2's own letters
 _NOT_TOKENS = re.compile(r"mask|position|type|label|segment|length|cache|size|index|bbox", re.IGNORECASE)
 _NOT_WORDS = ("pixel_values", "input_features", "input_values")
+_SOURCE = re.compile(r"encoder|src|source", re.IGNORECASE)
 _TARGET = re.compile(r"decoder|tgt|target", re.IGNORECASE)
 
 
@@ -119,14 +120,17 @@ def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
     """The token ids among what a module was given: integers, ``(b,n)``."""
     from regard.capture.strands import Ids
 
-    return [
-        Ids(f"{where}.{name}", value.detach().cpu().clone())
+    found = {
+        name: value
         for name, value in arguments.items()
         if isinstance(value, Tensor)
         and value.dtype in (torch.int64, torch.int32)
         and value.ndim == 2
         and not _NOT_TOKENS.search(name)
-    ]
+    }
+    if len(found) > 1 and not any(map(_SOURCE.search, found)):
+        found.pop("targets", None)  # of a loss: what is to be predicted, not what is read
+    return [Ids(f"{where}.{name}", value.detach().cpu().clone()) for name, value in found.items()]
 
 
 def without_words(arguments: Mapping[str, Any]) -> bool:
@@ -164,6 +168,10 @@ def _choose(inputs: Sequence[Ids], batch: int, count: int, decoder: bool) -> Ten
     if not fitting:
         return None
     ours = [x for x in fitting if bool(_TARGET.search(x.name)) == decoder]
+    if not ours and not decoder:  # what is given to a decoder alone is no label of an encoder's
+        fitting = [x for x in fitting if not _TARGET.search(x.name.rpartition(".")[2])]
+        if not fitting:
+            return None
     values = (ours or fitting)[0].values
     return values.repeat_interleave(batch // len(values), dim=0)  # beams: each sequence several times
 

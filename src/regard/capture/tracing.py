@@ -8,7 +8,7 @@ numbers, so that views need no following. What cannot be followed is no loss: th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,10 +19,11 @@ from regard.capture.calls import Attended
 from regard.capture.masks import HIDING
 from regard.shapes import Grid, wide_dtype
 
-__all__ = ["SOFTMAXES", "Tracer"]
+__all__ = ["LOG_SOFTMAXES", "SOFTMAXES", "Product", "Tracer"]
 
 aten = torch.ops.aten
-SOFTMAXES = {aten._softmax.default, aten._safe_softmax.default}
+SOFTMAXES = {aten._softmax.default, aten._softmax.out, aten._safe_softmax.default, aten.softmax.int_out}
+LOG_SOFTMAXES = {aten._log_softmax.default, aten._log_softmax.out}
 _CHECKED_ROWS = 3
 
 
@@ -36,6 +37,7 @@ class Product:
     added: tuple[Tensor, ...] = field(default=())  # each broadcasts to the scores
     exact: bool = True  # False once something was done to the scores that cannot be followed
     home: int = 0  # the storage of the scores: writing to any part of it changes them
+    born: int = 0  # how many products there were before it
 
     @property
     def sides(self) -> tuple[int, int]:
@@ -53,6 +55,7 @@ class Tracer:
     def __init__(self, modules: Iterable[nn.Module]):
         self._modules = modules
         self._known: dict[int, Product] = {}
+        self.products = 0  # seen so far
 
     @functools.cached_property
     def _parameters(self) -> set[int]:
@@ -65,9 +68,9 @@ class Tracer:
         """Whether there are scores that a softmax may be taken of."""
         return bool(self._known)
 
-    def forget(self) -> None:
-        """Nothing is followed from one attention to the next."""
-        self._known.clear()
+    def forget(self, since: int = 0, kept: Collection[int] = ()) -> None:
+        """Follow no longer what was made of the products since one of them, but for scores at some addresses."""
+        self._known = {at: one for at, one in self._known.items() if one.born < since or at in kept}
 
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of an operation."""
@@ -121,21 +124,24 @@ class Tracer:
     def _product(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Product | None:
         added: tuple[Tensor, ...] = ()
         alpha = 1.0
-        if func is aten.baddbmm.default:
+        if id(func) in _ADDING:
             alpha, beta = float(kwargs.get("alpha", 1)), float(kwargs.get("beta", 1))
             added = (args[0].detach() * beta,) if beta else ()
             args = args[1:]
         q, k = (x.detach() if x.ndim == 3 else x.detach()[None] for x in args[:2])
         if any(x.untyped_storage().data_ptr() in self._parameters for x in (q, k)):
-            return None
-        return Product(q, k, alpha, added)
+            return None  # the layers of a model
+        self.products += 1
+        return Product(q, k, alpha, added, born=self.products)
 
-    def softmax(self, args: tuple, weights: Tensor, heads: int | None) -> Attended:
-        """The call that this softmax belongs to."""
+    def softmax(
+        self, args: tuple, weights: Tensor, heads: int | None, batches: Collection[int] = ()
+    ) -> Attended:
+        """The call that this softmax belongs to, in a module of so many heads that was given batches of these sizes."""
         scores, axis = args[0], args[1]
         flat = weights.detach().movedim(axis, -1)
         product = self.of(scores) if axis % scores.ndim == scores.ndim - 1 else None
-        grid = _grid(flat, product, heads)
+        grid = _grid(flat, product, heads, batches)
         whole = Attended(grid, weights=flat.reshape(grid))
         if product is None:
             return whole
@@ -162,18 +168,20 @@ def _is_new(func: Any, args: tuple, result: Tensor) -> bool:
     return func._schema.is_mutable or not any(isinstance(x, Tensor) and x.data_ptr() == address for x in args)
 
 
-def _grid(weights: Tensor, product: Product | None, heads: int | None) -> Grid:
+def _grid(weights: Tensor, product: Product | None, heads: int | None, batches: Collection[int]) -> Grid:
     """How the axes of the weights are to be read as (b,h,q,k)."""
     *lead, q, k = (1,) * (2 - weights.ndim) + tuple(weights.shape)
     if weights.ndim == 2 and product is None:  # (b,k): one query for each sequence
         return Grid(q, 1, 1, k)
+    if heads and len(lead) == 3 and heads == lead[1] * lead[2]:  # groups of heads that share their keys
+        return Grid(lead[0], heads, q, k)
     if len(lead) >= 2:
         count = 1
         for n in lead[:-1]:
             count *= n
         return Grid(count, lead[-1], q, k)
     batch = lead[0] if lead else 1
-    if heads and batch % heads == 0:  # (b*h,q,k), as nn.MultiheadAttention has it
+    if heads and batch % heads == 0 and batch not in batches:  # (b*h,q,k), as nn.MultiheadAttention has it
         return Grid(batch // heads, heads, q, k)
     return Grid(batch, 1, q, k)
 
@@ -288,7 +296,10 @@ def _kept(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None
     return tracer.of(args[0])
 
 
-_PRODUCTS = {id(op) for op in (aten.bmm.default, aten.baddbmm.default, aten.mm.default)}
+_ADDING = {
+    id(op) for op in (aten.baddbmm.default, aten.baddbmm.out, aten.baddbmm_.default, aten.addmm.default)
+}
+_PRODUCTS = _ADDING | {id(op) for op in (aten.bmm.default, aten.bmm.out, aten.mm.default, aten.mm.out)}
 _FOLLOWED: dict[Any, Callable[[Tracer, tuple, dict[str, Any]], Product | None]] = {
     **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar, aten.mul_.Tensor, aten.mul_.Scalar), _scaled),
     **dict.fromkeys((aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar), _divided),

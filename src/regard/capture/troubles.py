@@ -55,11 +55,16 @@ def check_layers(session: Session) -> None:
 
 def partly_found(session: Session) -> str:
     """The warning for a capture that has records, but not of all that looks like attention."""
-    names = ", ".join(repr(name) for name in session.unnamed)
-    return (
-        f"not recorded: a softmax of a product in {names}; if that is attention, use "
-        f"capture(model, modules={list(session.unnamed)})"
-    )
+    told = []
+    if session.unnamed:
+        names = ", ".join(repr(name) for name in session.unnamed)
+        told.append(
+            f"a softmax in {names}; if that is attention, use capture(model, modules={list(session.unnamed)})"
+        )
+    if session.unread:
+        names = ", ".join(repr(name) for name in sorted(session.unread))
+        told.append(f"a call of F.scaled_dot_product_attention in {names}, of tensors in an unusual form")
+    return f"not recorded: {'; '.join(told)}"
 
 
 def _reason(model: nn.Module, session: Session) -> str:
@@ -78,7 +83,7 @@ def _reason(model: nn.Module, session: Session) -> str:
     if session.unnamed:
         name, shape = next(iter(session.unnamed.items()))
         return (
-            f"but there is a softmax of a product in {name!r}, {axes(shape)}: "
+            f"but there is a softmax in {name!r}, {axes(shape)}: "
             f"if that is attention, use capture(model, modules=[{name!r}])"
         )
     scripted = [n for n, m in model.named_modules() if isinstance(m, torch.jit.ScriptModule)]

@@ -1,0 +1,386 @@
+"""What attention is found, in how many words it may be written, and what is passed by only with a word."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.overrides import handle_torch_function, has_torch_function_unary
+from torch.utils.flop_counter import FlopCounterMode
+
+import regard
+from regard.errors import CaptureError
+
+X = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(0))
+EXPECTED = (X @ X.mT).softmax(-1)  # (b,q,k)
+
+
+class Beside(nn.Module):
+    """A module, and an attention of torch's beside it, which is always found."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part, self.other = part, nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x, *more):
+        self.part(x, *more)
+        return self.other(x, x, x, need_weights=False)[0]
+
+
+class OwnAttention(nn.Module):
+    """Attention in the words of a function."""
+
+    def __init__(self, words):
+        super().__init__()
+        self.words = words
+
+    def forward(self, x):
+        return self.words(x)
+
+
+def found(model, *inputs, **options):
+    """The records of the part, and what was warned of."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with regard.capture(model, **options) as seen:
+            model(*inputs)
+    return [r for r in seen if r.name != "other"], [str(one.message) for one in told]
+
+
+# ---- in how many words
+
+
+def summed(x):
+    return torch.stack([torch.addmm(torch.zeros(3, 3), one, one.T).softmax(-1) @ one for one in x])
+
+
+FOLLOWED = {
+    "product out=": lambda x: torch.bmm(x, x.mT, out=torch.empty(2, 3, 3)).softmax(-1) @ x,
+    "softmax out=": lambda x: torch.softmax(x @ x.mT, -1, out=torch.empty(2, 3, 3)) @ x,
+    "log_softmax": lambda x: (x @ x.mT).log_softmax(-1).exp() @ x,
+    "baddbmm_": lambda x: torch.zeros(2, 3, 3).baddbmm_(x, x.mT).softmax(-1) @ x,
+}
+
+
+@pytest.mark.parametrize("way", FOLLOWED)
+def test_attention_in_other_words_is_found(way):
+    with torch.no_grad():
+        records, told = found(Beside(OwnAttention(FOLLOWED[way])), X)
+    assert not told
+    assert torch.allclose(records[0].map.weights()[:, 0], EXPECTED, atol=1e-6)
+
+
+def test_products_of_matrices_with_a_mask_added():
+    with torch.no_grad():
+        records, _ = found(Beside(OwnAttention(summed)), X)
+    for record, expected in zip(records, EXPECTED, strict=True):
+        assert torch.allclose(record.map.weights()[0, 0], expected, atol=1e-6)
+
+
+PASSED_BY = {
+    "turned": lambda x: (x @ x.mT).mT.softmax(-1) @ x,
+    "with a sink": lambda x: torch.cat([x @ x.mT, torch.zeros(2, 3, 1)], -1).softmax(-1)[..., :-1] @ x,
+}
+
+
+@pytest.mark.parametrize("way", PASSED_BY)
+def test_a_softmax_in_an_attention_is_not_passed_by_in_silence(way):
+    model = Beside(OwnAttention(PASSED_BY[way]))
+    records, told = found(model, X)
+    assert not records
+    assert "not recorded: a softmax in 'part'" in told[0]
+    assert "modules=['part']" in told[0]
+    records, told = found(model, X, modules=["part"])  # as it advises
+    assert len(records) == 1
+    assert not told
+
+
+def test_an_attention_between_product_and_softmax():
+    class Outer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner_attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, x):
+            scores = x @ x.mT
+            self.inner_attention(x, x, x)
+            return scores.softmax(-1) @ x
+
+    records, _ = found(nn.ModuleDict({"attention": Outer()})["attention"], X, modules=[Outer])
+    assert [record.name for record in records] == ["inner_attention", "Outer"]
+    assert torch.allclose(records[1].map.weights()[:, 0], EXPECTED, atol=1e-6)
+
+
+def test_a_softmax_in_a_module_of_its_own():
+    class Mine(nn.Module):
+        def forward(self, x):
+            return torch.softmax(x, -1)
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.softmax = Mine()
+
+        def forward(self, x):
+            return self.softmax(x @ x.mT) @ x
+
+    records, told = found(Beside(Attention()), X)
+    assert [record.name for record in records] == ["part"]
+    assert not told
+
+
+def test_a_multihead_attention_by_another_name():
+    class Mixer(nn.MultiheadAttention):
+        pass
+
+    model = nn.Sequential()
+    model.add_module("mixer", Mixer(8, 2, batch_first=True))
+    with regard.capture(model) as seen:
+        _, weights = model.mixer(X, X, X, average_attn_weights=False)
+    assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+def test_a_scripted_function():
+    @torch.jit.script
+    def scripted(x):
+        return torch.softmax(torch.matmul(x, x.transpose(-1, -2)), -1)
+
+    call = torch._C.ScriptFunction.__call__
+    records, _ = found(Beside(OwnAttention(scripted)), X)
+    assert torch.allclose(records[0].map.weights()[:, 0], EXPECTED, atol=1e-6)
+    assert torch._C.ScriptFunction.__call__ is call
+
+
+class Unhashable:
+    """A function of somebody's that modes are asked about."""
+
+    __hash__ = None  # type: ignore[assignment]
+    __module__ = None  # type: ignore[assignment]
+
+    def __call__(self, x):
+        if has_torch_function_unary(x):
+            return handle_torch_function(self, (x,), x)
+        return (x @ x.mT).softmax(-1) @ x
+
+
+def test_functions_that_are_none_of_torchs():
+    nowhere = lambda x: handle_torch_function(inside, (x,), x) if has_torch_function_unary(x) else inside(x)  # noqa: E731
+
+    def inside(x):
+        return (x @ x.mT).softmax(-1) @ x
+
+    inside.__module__ = None
+    for words in (Unhashable(), nowhere):
+        records, _ = found(Beside(OwnAttention(words)), X)
+        assert torch.allclose(records[0].map.weights()[:, 0], EXPECTED, atol=1e-6)
+
+
+# ---- under inference mode operators come whole
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_multihead_attention_under_inference_mode(need_weights):
+    model = nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    with torch.inference_mode():
+        plain, weights = model(X, X, X, average_attn_weights=False)
+        with regard.capture(model) as seen:
+            out, _ = model(X, X, X, need_weights=need_weights)
+    assert torch.allclose(out, plain, atol=2e-6)
+    assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
+
+
+def test_attention_by_hand_under_inference_mode():
+    model = Beside(OwnAttention(lambda x: (x @ x.mT).softmax(-1) @ x))
+    with torch.inference_mode():
+        records, told = found(model, X)
+    assert not told
+    assert torch.allclose(records[0].map.weights()[:, 0], EXPECTED, atol=1e-6)
+
+
+# ---- other people's modes and copies
+
+
+class Blocks(nn.Module):
+    """Counts what its blocks cost; before them a product that is no attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.MultiheadAttention(8, 2, batch_first=True) for _ in range(2))
+
+    def forward(self, x):
+        x @ x.mT  # of which no softmax is taken
+        self.counts = []
+        for block in self.blocks:
+            with FlopCounterMode(display=False) as counter:
+                x = block(x, x, x, need_weights=False)[0]
+                x @ x.mT
+            self.counts.append(counter.get_total_flops())
+        return x
+
+
+def test_modes_of_others_stay_in_their_places():
+    model = Blocks()
+    model(X)
+    plain = model.counts
+    with regard.capture(model) as seen:
+        model(X)
+    assert model.counts == plain
+    assert len(seen) == 2
+    assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
+def test_a_copy_made_inside_a_capture_can_be_used():
+    model = nn.MultiheadAttention(8, 2, batch_first=True)
+    with regard.capture(model) as seen:
+        model(X, X, X)
+        twin = copy.deepcopy(model)
+        twin(X, X, X)
+    assert len(seen) == 1
+    twin(X, X, X)
+
+
+def test_nothing_is_held_of_products_that_are_no_attention():
+    class Bilinear(nn.Module):
+        def forward(self, x):
+            return (x @ x.mT) @ x
+
+    model = nn.Sequential(Bilinear(), nn.Identity(), Bilinear(), Beside(nn.Identity()))
+    held = []
+    model[1].register_forward_hook(lambda *_: held.append(len(seen._session._tracer._known)))
+    with regard.capture(model) as seen:
+        model(X)
+    assert held == [1]  # the result, of which a softmax might still be taken
+
+
+# ---- sizes, steps and numbers
+
+
+def test_heads_one_after_the_other_are_no_heads_of_one_call():
+    class LoopAttention(nn.Module):
+        num_heads = 2
+
+        def forward(self, x):
+            return torch.cat([(part @ part.mT).softmax(-1) @ part for part in x.chunk(2, -1)], -1)
+
+    records, _ = found(Beside(LoopAttention()), X)
+    assert [tuple(record.map.shape) for record in records] == [(2, 1, 3, 3)] * 2
+
+
+def test_groups_of_heads_are_heads():
+    class GroupedAttention(nn.Module):
+        num_heads = 4
+
+        def forward(self, x):
+            q = x.unflatten(-1, (2, 2, 2)).permute(0, 2, 3, 1, 4)  # (b,g,r,n,d)
+            k = x[..., :4].unflatten(-1, (2, 1, 2)).permute(0, 2, 3, 1, 4)
+            self.weights = (q @ k.mT).softmax(-1)
+            return self.weights
+
+    model = Beside(GroupedAttention())
+    records, _ = found(model, X)
+    assert torch.allclose(records[0].map.weights(), model.part.weights.flatten(1, 2), atol=1e-6)
+
+
+class Fused(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def forward(self, q, k):
+        return F.scaled_dot_product_attention(q, k, k, **self.options)
+
+
+def test_grouped_heads_without_a_batch():
+    q, k = torch.randn(4, 4, 8), torch.randn(2, 5, 8)
+    model = Fused(enable_gqa=True)
+    with regard.capture(model) as seen:
+        model(q, k)
+    expected = (q @ k.repeat_interleave(2, 0).mT / 8**0.5).softmax(-1)
+    assert torch.allclose(seen[0].map.weights()[0], expected, atol=1e-6)
+
+
+def test_a_mask_that_is_shared_by_some_of_the_batch():
+    q, k = torch.randn(2, 3, 2, 4, 8), torch.randn(2, 3, 2, 5, 8)
+    mask = torch.rand(3, 2, 4, 5) < 0.7
+    mask[..., 0] = True
+    model = Fused(attn_mask=mask)
+    with regard.capture(model) as seen:
+        model(q, k)
+    scores = (q @ k.mT / 8**0.5).masked_fill(~mask, float("-inf"))
+    assert torch.allclose(seen[0].map.weights(), scores.softmax(-1).flatten(0, 1), atol=1e-6)
+
+
+def test_the_same_memory_again_is_no_growing_cache():
+    model, memory = nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.zeros(1, 6, 8)
+    with regard.capture(model) as seen:
+        for _ in range(3):
+            model(torch.randn(1, 2, 8), memory, memory)
+    assert [tuple(record.map.shape) for record in seen] == [(1, 2, 2, 6)] * 3
+
+
+def test_layers_in_lists_of_lists():
+    model = nn.Module()
+    model.layers = nn.ModuleList(
+        nn.ModuleList([nn.MultiheadAttention(8, 2, batch_first=True), nn.Sequential(nn.Linear(8, 8))])
+        for _ in range(3)
+    )
+    model.forward = lambda x: [mixed(x, x, x)[0] + feed(x) for mixed, feed in model.layers]
+    with regard.capture(model) as seen:
+        model(X)
+    assert [record.layer for record in seen] == [0, 1, 2]
+    with regard.capture(model, layers=-1) as seen:
+        model(X)
+    assert [record.name for record in seen] == ["layers.2.0"]
+
+
+# ---- words
+
+
+class Language(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.attention = nn.Embedding(9, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, idx, targets=None):
+        x = self.table(idx)
+        return self.attention(x, x, x, is_causal=True, attn_mask=torch.ones(4, 4).tril() == 0)
+
+
+def test_what_is_to_be_predicted_is_no_label():
+    model = Language()
+    with regard.capture(model) as seen:
+        model(torch.tensor([[1, 2, 3, 4]]), torch.tensor([[2, 3, 4, 5]]))
+    assert seen[0].query_tokens == [["1", "2", "3", "4"]]
+
+
+def test_an_encoder_has_no_labels_of_the_decoders():
+    class Speech(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = nn.MultiheadAttention(8, 2, batch_first=True)
+
+        def forward(self, src, tgt_ids):
+            return self.encoder(src, src, src)
+
+    model = Speech()
+    with regard.capture(model) as seen:
+        model(X[:1], torch.tensor([[1, 2, 3]]))
+    assert seen[0].query_tokens is None
+
+
+def test_what_is_no_number_is_none_in_the_tables():
+    model = nn.MultiheadAttention(8, 2, batch_first=True)
+    with regard.capture(model) as seen:
+        model(torch.full((1, 3, 8), float("nan")), X[:1], X[:1])
+    table = seen.head_table()
+    entropy = table["entropy"] if not isinstance(table, list) else [row["entropy"] for row in table]
+    assert all(value != value for value in entropy)
+
+
+def test_nothing_found_names_the_softmax():
+    model = OwnAttention(PASSED_BY["turned"])
+    with pytest.raises(CaptureError, match="there is a softmax in 'OwnAttention'"), regard.capture(model):
+        model(X)
