@@ -110,6 +110,7 @@ def test_an_attention_between_product_and_softmax():
 
     records, _ = found(nn.ModuleDict({"attention": Outer()})["attention"], X, modules=[Outer])
     assert [record.name for record in records] == ["inner_attention", "Outer"]
+    assert "recomputed" in repr(records[1].map)  # its product was not forgotten
     assert torch.allclose(records[1].map.weights()[:, 0], EXPECTED, atol=1e-6)
 
 

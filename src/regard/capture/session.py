@@ -128,8 +128,9 @@ class Session:
             frame = self._stack.pop()
         self._patches = vision.patches_after(module, result, self._patches)
         attended = len(self._pieces) > frame.first
-        # What is known of scores is as large as the weights: only those that it returned are followed further.
-        self._tracer.forget(frame.products + 1, () if attended else _addresses(result))
+        if self.follows:
+            # What is known of scores is as large as the weights: only those that it returned are followed further.
+            self._tracer.forget(frame.products + 1, () if attended else _addresses(result))
         if attended:
             self._tell(self._pieces[frame.first :], frame)
         if not self._stack:
