@@ -194,6 +194,9 @@ def test_a_recording_is_a_sequence(seen):
     assert [r.layer for r in seen.by(name="layers.2")] == [2]
     assert len(seen.by(kind="cross")) == 0
     assert len(seen.by(kind="self", layer=1)) == 1
+    assert [r.layer for r in seen.by(layer=[0, -1])] == [0, len(seen) - 1]
+    with pytest.raises(ArgumentError, match=r"layer: there is no record of layer 9: there are \[0, 1"):
+        seen.by(layer=9)
     assert seen[-1] in seen
     with pytest.raises(OutsideError, match="record 3 of 3"):
         seen[3]

@@ -263,7 +263,7 @@ def test_steps_are_stitched(name, options, how):
 
 
 @pytest.mark.parametrize("name", ["gpt2", pytest.param("t5", marks=pytest.mark.slow)])
-def test_beams_follow_the_hypothesis_that_won(name):
+def test_beams_follow_the_hypothesis_that_won(name, tmp_path):
     seen, output, inputs = generated(name, num_beams=3)
     record = seen.by(kind="causal")[0]
     with pytest.raises(CaptureError, match=r"use seen.follow\(output\)"):
@@ -281,8 +281,12 @@ def test_beams_follow_the_hypothesis_that_won(name):
             assert difference.max() < 1e-6
     words = [[str(n) for n in row] for row in output.sequences[:, :-1].tolist()]
     assert followed.by(kind="causal")[-1].tokens == words
-    with pytest.raises(ArgumentError, match="return_dict_in_generate=True"):
-        seen.follow(output.sequences[0])
+    for tokens in (output.sequences[0], output.sequences):  # of a search that was not asked for its beams
+        with pytest.raises(ArgumentError, match="return_dict_in_generate=True"):
+            seen.follow(tokens)
+    if name == "gpt2":
+        with pytest.raises(ArgumentError, match=r"none of them was kept: .*use seen.follow\(output\)"):
+            seen.save_html(tmp_path / "x.html")
 
 
 def test_beams_of_a_model_that_caps_its_scores():

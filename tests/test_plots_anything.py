@@ -269,6 +269,29 @@ def test_a_grid_of_records_tells_kinds_and_their_own_tokens():
     assert [labels(ax.yaxis) for ax in figure.axes] == [["le", "chien"], ["le", "chien"]]
 
 
+def test_what_was_chosen_is_the_title():
+    layers = [torch.full((1, 2, 3, 3), 1 / 3)] * 2
+    assert titles(regard.show(layers, layer=1, head=0)) == ["Layer 1, head 0"]
+    assert titles(regard.show(layers, layer=1, head=0, title="Mine")) == ["Mine"]
+
+
+def test_show_of_what_is_no_attention():
+    with pytest.raises(ArgumentError, match="weights: found negative numbers: take the softmax"):
+        regard.show(np.array([[0.5, -0.5], [1.0, 0.0]]), ["a", "b"])
+    with pytest.raises(DtypeError, match=r"layer: expected one number, got \[0, 1\]"):
+        regard.show([np.eye(2)] * 2, ["a", "b"], layer=[0, 1])  # type: ignore[arg-type]
+
+
+def test_show_of_what_a_model_returns():
+    class Output:
+        attentions = (torch.full((1, 2, 3, 3), 1 / 3),)
+
+    assert len(regard.show(Output()).axes) == 2
+    Output.attentions = ()
+    with pytest.raises(ArgumentError, match="no layers in it: record them with regard.capture"):
+        regard.show(Output())
+
+
 STEP = (torch.full((1, 2, 3, 3), 1 / 3),) * 2
 
 

@@ -127,7 +127,7 @@ def test_unknown_words_are_copied_from_the_source_word_looked_at_most(monkeypatc
     source, target_ids = "the Zorglub sees", [words.unk, *words.encode("sees")]
     assert words.encode(source)[1] == words.unk
 
-    def looked(sources, targets):
+    def looked(sources, targets, **_):
         weights = torch.zeros(1, 2, len(targets[0]) + 2, len(sources[0]) + 1)
         weights[:, :, 0, 1] = 1.0  # the first word written looks at the unknown one
         weights[:, :, 1, 2] = 1.0

@@ -63,7 +63,11 @@ def test_look_with_a_translator_of_ours(translator, tmp_path):
     cross = next(one for one in document["records"] if one["kind"] == "cross")
     keys = document["labels"][cross["keyTokens"][0]]
     assert "".join(keys).replace(" ", "") == "thecatsat</s>"
-    assert document["labels"][cross["queryTokens"][0]][0] == "<s>"
+    causal = next(one for one in document["records"] if one["kind"] == "causal")
+    read, written = (document["labels"][one["queryTokens"][0]] for one in (causal, cross))
+    assert (read[0], written[-1]) == ("<s>", "</s>")
+    assert read[1:] == written[:-1]  # a row of the decoder is given one word, and looks for the next
+    assert "read by the translator" in result.stderr
 
 
 def translator_of(network, vocabulary, folder):

@@ -84,12 +84,13 @@ def _check_one_stack(layers: Any) -> None:
     kinds = sorted({one.kind for one in records})
     if "cross" in kinds or len(kinds) > 1:
         told = f"expected the self-attention of one stack of layers, got {' and '.join(kinds)}"
-        raise ArgumentError("layers", told, 'take one kind, such as seen.by(kind="self")')
+        own = next((kind for kind in kinds if kind != "cross"), "self")
+        raise ArgumentError("layers", told, f'take one kind, such as seen.by(kind="{own}")')
     calls = Counter((one.name, one.layer) for one in records)
     for (name, layer), count in calls.items():
         if count > 1:
             told = f"{count} records are of {name} in layer {layer}: the model ran more than once"
-            raise ArgumentError("layers", told, "take the records of one run, such as seen[:6]")
+            raise ArgumentError("layers", told, f"take the records of one run, such as seen[:{len(calls)}]")
     _check_every_layer(records)
 
 

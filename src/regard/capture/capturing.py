@@ -67,7 +67,7 @@ def capture(
         record says so.
 
     While it is active a compiled model runs uncompiled, and the encoder fast path of torch is off. Calls in other
-    threads, and scripted code, cannot be seen; that is an error, as it is one if no attention was found.
+    threads, and scripted modules, cannot be seen; that is an error, as it is one if no attention was found.
 
     >>> model = nn.MultiheadAttention(8, 2, batch_first=True)
     >>> x = torch.randn(3, 5, 8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from torch import Tensor
@@ -131,19 +131,37 @@ class Recording(Analysed):
             raise OutsideError("index", f"record {index} of {len(self)}")
         return self.records[index]
 
-    def by(self, *, layer: int | None = None, kind: str | None = None, name: str | None = None) -> Recording:
-        """The records of a layer, of a kind, or of modules whose name contains ``name``."""
+    def by(
+        self,
+        *,
+        layer: int | Iterable[int] | None = None,
+        kind: str | None = None,
+        name: str | None = None,
+    ) -> Recording:
+        """The records of some layers (from the end, if negative), of a kind, or of modules with ``name`` in theirs."""
         if kind is not None:
             _check_kind(kind)
+        layers = None if layer is None else self._layers(layer)
         return self._part(
             [
                 record
                 for record in self.records
-                if (layer is None or record.layer == layer)
+                if (layers is None or record.layer in layers)
                 and (kind is None or record.kind == kind)
                 and (name is None or name in record.name)
             ]
         )
+
+    def _layers(self, wanted: int | Iterable[int]) -> set[int]:
+        """The numbers of layers as the records have them; one that none has is refused."""
+        there = sorted({record.layer for record in self.records if record.layer is not None})
+        found = set()
+        for one in [wanted] if isinstance(wanted, int) else wanted:
+            layer = one + there[-1] + 1 if one < 0 and there else one
+            if layer not in there:
+                raise ArgumentError("layer", f"there is no record of layer {one}", f"there are {there}")
+            found.add(layer)
+        return found
 
     def _part(self, records: Sequence[Record]) -> Recording:
         part = Recording(records)
@@ -216,6 +234,12 @@ class Recording(Analysed):
             )
         if self._session is None:
             raise ArgumentError("output", "these records were cut or loaded", "follow on what capture() gave")
+        rows = max((piece.grid.b for strand in self._session.strands for piece in strand.pieces), default=0)
+        if indices.numel() and int(indices.max()) >= rows:
+            told = f"expected the beam_indices of a search with {rows} rows, got numbers up to {int(indices.max())}"
+            raise ArgumentError(
+                "output", told, "call generate(..., num_beams=n, return_dict_in_generate=True)"
+            )
         followed = Recording._of(self._capture, self._session, self._naming)  # type: ignore[arg-type]
         followed._beams = Beams(indices)
         return followed
@@ -255,13 +279,13 @@ class Recording(Analysed):
         """
         from regard import viewer
 
-        viewer.save_html(self._whole(), path, title=title, images=images)
+        viewer.save_html(self.records, path, title=title, images=images)
 
     def show(self, *, title: str | None = None, images: object = None, height: int = 640) -> Any:
         """The records as a widget, in a notebook; ``height`` in pixels, ``images`` as for a page."""
         from regard import viewer
 
-        return viewer.widget(self._whole(), title=title, images=images, height=height)
+        return viewer.widget(self.records, title=title, images=images, height=height)
 
 
 def _check_kind(kind: str) -> None:

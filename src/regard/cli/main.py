@@ -96,10 +96,11 @@ def _report(error: Exception, words: list[str], debug: bool) -> int:
         return error.exit_code
     usage = getattr(error, "format_message", None)  # the errors of the command line's parser have one
     if usage is not None:
-        return _say(f"{usage()} (see regard --help)", getattr(error, "exit_code", 2))
+        command = getattr(getattr(error, "ctx", None), "command_path", "regard")
+        return _say(f"{usage()} (see {command} --help)", getattr(error, "exit_code", 2))
     if isinstance(error, ArgumentError) and (flag := _flag(error.argument, words)):
         return _say(flag + str(error).removeprefix(error.argument), 2)
-    if isinstance(error, FileError):
+    if isinstance(error, FileError | ArgumentError):
         return _say(_as_on_the_line(str(error), words), 1)
     if isinstance(error, RegardError):
         return _say(str(error), 130 if isinstance(error, Interrupted) else 1)

@@ -149,6 +149,7 @@ def _seen_by_hugging_face(text: str, folder: Path) -> list[Record]:
 
     import regard
 
+    typer.echo(f"read by the model in {folder}", err=True)
     two_sides = _settings(folder).get("is_encoder_decoder") is True  # such a model writes, the others read
     tokenizer, model = _loaded_from(folder, two_sides)
     inputs = tokenizer(text, return_tensors="pt")
@@ -215,20 +216,23 @@ def _seen_by_ours(text: str, folder: Path) -> list[Record]:
     from regard.maps import Record
     from regard.tasks.translate import Translator
 
+    typer.echo(f"read by the translator {folder.name}", err=True)
     translator = Translator.load(folder)
     done = translator.translate([text])[0]
     if done.parts:
         raise ArgumentError("text", "too long to be translated in one piece", "look at one sentence")
     source = [done.source[a:b] for a, b in translator.source.spans(done.source)]
     source = [*source, "</s>"] if len(source) == len(done.source_ids) else [str(n) for n in done.source_ids]
-    target = ["<s>", *(translator.target.decode([n]) for n in done.target_ids), "</s>"]
+    pieces = [translator.target.decode([n]) for n in done.target_ids]
+    read, written = (
+        ["<s>", *pieces],
+        [*pieces, "</s>"],
+    )  # of the decoder: what a row is given, and what it becomes
     records = []
     for one, found in _attention_of(translator, done.source_ids, done.target_ids):
         _, _, q, k = found.shape
-        queries, keys = (
-            (source if one.kind == "self" else target),
-            (target if one.kind == "causal" else source),
-        )
+        sides = {"self": (source, source), "causal": (read, read), "cross": (written, source)}
+        queries, keys = sides[one.kind]
         records.append(
             Record(
                 name=one.name,

@@ -42,7 +42,11 @@ def show(
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
     ['Head 0', 'Head 1']
     """
+    weights = getattr(weights, "attentions", weights)  # what a Hugging Face model returns, whole
     _check_there(weights)
+    for name, number in (("layer", layer), ("head", head)):
+        if number is not None and not hasattr(number, "__index__"):
+            raise DtypeError(name, f"expected one number, got {number!r}", "draw one after the other")
     if layer is None and _is_rows(weights):
         weights = _stacked(weights)
     if _is_layers(weights):
@@ -56,10 +60,19 @@ def show(
         raise ArgumentError("layer", "these weights are those of one layer", "leave it out")
     tokens, other_tokens = _labels(weights, tokens, other_tokens, batch)
     array = _one_sequence(weights, batch)
+    if bool((array < 0).any()):
+        raise ArgumentError("weights", "found negative numbers", "take the softmax of scores first")
     heads = getattr(weights, "heads", None)
+    title = title or _title(layer, head)
     if head is not None:
         array = _pick("head", array, head) if heads is None else array[_place_of("head", head, heads)]
     return _draw(array, tokens, other_tokens, title, path, heads)
+
+
+def _title(layer: int | None, head: int | None) -> str | None:
+    """What is drawn, where it was chosen."""
+    chosen = [f"{name} {n}" for name, n in (("layer", layer), ("head", head)) if n is not None]
+    return ", ".join(chosen).capitalize() or None
 
 
 def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: Any, heads: Any) -> Figure:
@@ -83,11 +96,11 @@ def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: A
 
 def _check_there(weights: Any) -> None:
     """Refuse what models give in place of the weights of one pass: nothing, or the steps of a generation."""
+    fix = "record them with regard.capture(model), which needs no setting of the model"
     if isinstance(weights, Sequence) and not len(weights):
-        raise ArgumentError("weights", "there are no layers in it", "give an array, or one for each layer")
+        raise ArgumentError("weights", "there are no layers in it", fix)
     given = weights if isinstance(weights, list | tuple) else [weights]
     if any(_is_nothing(one) for one in given):
-        fix = "record them with regard.capture(model), which needs no setting of the model"
         raise ArgumentError("weights", "the model returned no weights", fix)
     first = given[0]
     if isinstance(first, list | tuple) and first and len(_shape(first[0]) or ()) >= 2:
@@ -135,7 +148,14 @@ def _layer(weights: Sequence[Any], layer: int) -> Any:
     if numbers.count(layer) > 1:
         names = [one.name for one, number in zip(weights, numbers, strict=True) if number == layer]
         told = f"{len(names)} records are of layer {layer}: {', '.join(names)}"
-        raise ArgumentError("layer", told, 'take one kind, such as seen.by(kind="self")')
+        alike = [one.kind for one, number in zip(weights, numbers, strict=True) if number == layer]
+        several = len(set(alike)) > 1
+        fix = (
+            f'take one kind, such as seen.by(kind="{alike[0]}")'
+            if several
+            else "take one of them, such as seen[0]"
+        )
+        raise ArgumentError("layer", told, fix)
     return weights[_place_of("layer", layer, numbers)]
 
 

@@ -209,14 +209,23 @@ class Translator:
         return [source[slice(*spans[place])] for place in places] or [UNKNOWN_SIGN] * len(target_ids)
 
     def attention(self, source_ids: list[int], target_ids: list[int]) -> list[Seen]:
-        """All attention of the model while it reads the source and writes the target, for one sentence."""
-        return self.forced([source_ids], [target_ids])
+        """All attention of the model while it reads the source and writes the target, for one sentence.
+
+        Row i of the decoder is given token i - 1 of the target, or the start, and writes token i, or the end.
+        """
+        return self.forced([source_ids], [target_ids], ended=False)
 
     @torch.no_grad()
-    def forced(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[Seen]:
-        """All attention of the model while it reads these sources and is made to write these targets."""
+    def forced(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], *, ended: bool = True
+    ) -> list[Seen]:
+        """All attention of the model while it reads these sources and is made to write these targets.
+
+        ``ended`` gives it the end of each target too, after which it writes nothing.
+        """
         source, lengths = pad_sequences(sources, end=self.source.eos)
-        target, _ = pad_sequences(targets, start=self.target.bos, end=self.target.eos)
+        end = {"end": self.target.eos} if ended else {}
+        target, _ = pad_sequences(targets, start=self.target.bos, **end)
         seen: list[Seen] = []
         self.model.eval()
         inputs = (part.to(self.device) for part in (source, target, lengths))
