@@ -381,6 +381,20 @@ def test_what_is_no_number_is_none_in_the_tables():
     assert all(value != value for value in entropy)
 
 
+def test_weights_that_look_at_nothing_ahead_are_causal():
+    past = torch.ones(3, 3).tril()
+    model = OwnAttention(lambda x: ((x @ x.mT) * past - 1e9 * (1 - past)).softmax(-1) @ x)
+    records, _ = found(model, X, modules=[model])
+    assert [record.kind for record in records] == ["causal"]
+
+
+def test_a_model_without_numbers():
+    model = Fused().to("meta")
+    q = torch.randn(1, 2, 3, 4, device="meta")
+    with pytest.raises(CaptureError, match="meta device has no numbers"), regard.capture(model):
+        model(q, q)
+
+
 def test_nothing_found_names_the_softmax():
     model = OwnAttention(PASSED_BY["turned"])
     with pytest.raises(CaptureError, match="there is a softmax in 'OwnAttention'"), regard.capture(model):

@@ -93,7 +93,7 @@ def _record(
     session: Session, strand: Strand, run: list[Piece], naming: Naming, beams: Beams | None, room: Budget
 ) -> Record:
     grows = any(piece.grew for piece in run)
-    causal = any(is_causal_mask(piece.mask, piece.grid) for piece in run) or _says_causal(strand)
+    causal = any(_is_causal(piece) for piece in run) or _says_causal(strand)
     kind = kind_of(strand.cross, causal, grows, run[0].grid.q, run[0].grid.k)
     dropped = None
     if strand.lost and run[-1] is strand.pieces[-1]:
@@ -113,6 +113,14 @@ def _record(
     about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
     record = Record(**about, map=AttentionMap(source), dropped=dropped)
     return naming.relabel(replace(record, **_axes(session, strand, run, record, naming, follows)))
+
+
+def _is_causal(piece: Piece) -> bool:
+    """Whether no query looks ahead: by the mask, or by the weights where only they were kept."""
+    _, _, q, k = piece.grid
+    if piece.weights is not None and 1 < q == k:
+        return not bool(piece.weights.triu(1).any())
+    return is_causal_mask(piece.mask, piece.grid)
 
 
 def _says_causal(strand: Strand) -> bool:

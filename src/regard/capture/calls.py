@@ -66,6 +66,8 @@ def read_function(
         raise CaptureError(
             "nested tensors cannot be recorded: capture the model on a padded batch with a mask"
         )
+    if query.is_meta:
+        raise CaptureError("a model on the meta device has no numbers to record: load its weights first")
     if enable_gqa and query.ndim == 3:  # heads, of which there are fewer in the keys, without a batch
         query, key = query[None], key[None]
     if not isinstance(attn_mask, Tensor) or type(attn_mask) in (Tensor, nn.Parameter):

@@ -87,12 +87,13 @@ export class GridView {
     const { x, y } = this.corner(n, head);
     const { top, bottom } = this.scene.band();
     if (p.screen && (y + this.side < top || y > bottom)) return; // a server need not compute what is out of sight
-    p.rect(x, y, this.side, this.side, { fill: theme.hidden, radius: 2 });
-    const overview = source.thumbnail(n, Math.min(state.batch, b - 1), head);
-    if (!overview || !overview.done) return;
     const long = Math.max(q, k);
     const [w, h] = [Math.max(4, (this.side * k) / long), Math.max(4, (this.side * q) / long)];
-    drawBlock(p, overview, overview.max, this.scene, x + (this.side - w) / 2, y + (this.side - h) / 2, w, h);
+    const [left, above] = [x + (this.side - w) / 2, y + (this.side - h) / 2];
+    p.rect(left, above, w, h, { fill: theme.hidden, radius: 2 });
+    const overview = source.thumbnail(n, Math.min(state.batch, b - 1), head);
+    if (!overview || !overview.done) return;
+    drawBlock(p, overview, overview.max, this.scene, left, above, w, h);
   }
 
   /** @param {number} x @param {number} y */

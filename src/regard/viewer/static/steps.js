@@ -130,7 +130,7 @@ export class StepsView {
     const { theme } = this.scene;
     for (const [n, [name, sum, value]] of sums(steps).entries()) {
       p.rect(MARGIN, y - 14, room, 29, { fill: n % 2 ? theme.surface : theme.page, radius: 4 });
-      this.heading(p, String(n + 2), name, y);
+      this.heading(p, String(n + firstSum(steps)), name, y);
       const end = MARGIN + room - 8;
       p.text(value, end, y, { fill: theme.ink, size: 14, bold: true, align: "right", mono: true });
       const left = MARGIN + 40 + textWidth(name, { size: 13 });
@@ -146,7 +146,7 @@ export class StepsView {
   drawShare(p, steps, y, room) {
     const { theme, state, source } = this.scene;
     const { query, key } = this.words();
-    this.heading(p, String(sums(steps).length + 2), "Share of the output", y);
+    this.heading(p, String(sums(steps).length + firstSum(steps)), "Share of the output", y);
     const row = source.row(state.record, state.batch, state.head, state.row);
     const bar = y + 20;
     p.rect(MARGIN, bar, room, 16, { fill: theme.line, alpha: 0.5, radius: 3 });
@@ -227,6 +227,11 @@ function contributions(steps) {
   const { q, k, v } = steps;
   if (!q || !k) return [];
   return v ? v.map((x, n) => x * Math.tanh(q[n] + k[n])) : q.map((x, n) => x * k[n]);
+}
+
+/** The number of the first sum: before it come the query and the key, where they are known. @param {Steps} steps */
+function firstSum(steps) {
+  return steps.q && steps.k ? 2 : 1;
 }
 
 /** The sums behind a weight: what it is called, how it is got, what it gives. @param {Steps} steps @returns {[string, string, string][]} */
