@@ -241,20 +241,29 @@ def test_the_network_is_built_once(monkeypatch):
 
 def test_tables_name_layers_and_heads_as_the_model_does():
     rows = head_table([record(self_attention(3, h=2), "layers.4", 4, heads=(1, 7))])
-    rows = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
+    rows = _rows_of(rows)
     assert [(row["layer"], row["head"]) for row in rows] == [(4, 1), (4, 7)]
     link = top_links([record(np.eye(2)[None, None], layer=4, heads=(7,))], 1)[0]
     assert (link.layer, link.head) == (4, 7)
 
 
+def _rows_of(table):
+    return table.to_dict("records") if hasattr(table, "to_dict") else table
+
+
 def test_more_weights_than_an_index_may_ask_for(monkeypatch, seen):
+    from regard.analysis import heads
     from regard.maps import attention_map
 
     found, _ = seen
-    far, mass = distance(found), sink_mass(found)
-    monkeypatch.setattr(attention_map, "_MAX_INDEXED", 64 * K)  # one block of rows of one head
-    np.testing.assert_array_equal(distance(found), far)
-    np.testing.assert_array_equal(sink_mass(found), mass)
+    far, mass, before = distance(found), sink_mass(found), _rows_of(head_table(found))
+    for where, name in ((heads, "NUMBERS"), (attention_map, "_MAX_INDEXED")):
+        monkeypatch.setattr(where, name, 2 * found.shape[1] * K)  # two rows of all heads
+    np.testing.assert_allclose(distance(found), far, rtol=1e-6)
+    np.testing.assert_allclose(sink_mass(found), mass, rtol=1e-6)
+    for one, other in zip(_rows_of(head_table(found)), before, strict=True):
+        assert one["entropy"] == pytest.approx(other["entropy"])
+        assert one["first"] == pytest.approx(other["first"])
 
 
 def test_alignments_of_records_and_maps():

@@ -38,7 +38,8 @@ __all__ = [
     "top_links",
 ]
 
-ROWS = 64  # queries that are looked at together, so that memory does not grow with the length
+NUMBERS = 2**20  # weights that are looked at together, so that memory does not grow with the length
+ROWS = 64  # queries of all heads of all layers that are compared together
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,10 @@ def _received(argument: str, layer: Any) -> np.ndarray:
     b, h, _, k = found.shape
     padding = padding_queries(layer, found)  # (b,q)
     total, count = np.zeros((b, h, k)), np.zeros((b, h, 1))
-    for batch, head, rows, part in _blocks(found):
-        counted = ~(part.sum(-1) <= 0) & ~padding[batch, rows]  # what is no number counts, and shows
-        total[batch, head] += part[counted].sum(0)
-        count[batch, head] += counted.sum()
+    for batch, rows, part in _blocks(found):
+        counted = _with_keys(part) & ~padding[batch, rows]  # (h,q)
+        total[batch] += np.where(counted[..., None], part, 0).sum(1)
+        count[batch] += counted.sum(1, keepdims=True)
     return _divided(total, count)
 
 
@@ -117,11 +118,15 @@ def _distance(argument: str, layer: Any) -> np.ndarray:
     found = as_map(argument, layer)
     b, h, q, k = found.shape
     out = np.zeros((b, h, q))
-    for batch, head, rows, part in _blocks(found):
-        own = np.arange(rows.start, rows.stop) + (k - q)
-        steps = np.abs(own[:, None] - np.arange(k)[None, :])  # (q,k)
-        out[batch, head, rows] = (part * steps).sum(-1)
+    for batch, rows, part in _blocks(found):
+        out[batch, :, rows] = (part * _steps(rows, q, k)).sum(-1)
     return out
+
+
+def _steps(rows: slice, q: int, k: int) -> np.ndarray:
+    """From each query how far it is to each key, ``(q,k)``."""
+    own = np.arange(rows.start, rows.stop) + (k - q)
+    return np.abs(own[:, None] - np.arange(k)[None, :])
 
 
 @overload
@@ -148,12 +153,21 @@ def _on_key(argument: str, layer: Any, key: int) -> tuple[np.ndarray, np.ndarray
         raise ArgumentError("key", f"expected a key of {k}, got {key}")
     padding = padding_queries(layer, found)  # (b,q)
     total, count = np.zeros((b, h)), np.zeros((b, h))
-    for batch, head, rows, part in _blocks(found):
-        on = part[:, key]
-        free = ~(part.sum(-1) - on <= 0) & ~padding[batch, rows]
-        total[batch, head] += on[free].sum()
-        count[batch, head] += free.sum()
+    for batch, rows, part in _blocks(found):
+        on, free = part[:, :, key], _beside(part, key) & ~padding[batch, rows]  # (h,q)
+        total[batch] += np.where(free, on, 0).sum(1)
+        count[batch] += free.sum(1)
     return total, count
+
+
+def _with_keys(part: np.ndarray) -> np.ndarray:
+    """Which queries see something; what is no number counts, and shows."""
+    return ~(part.sum(-1) <= 0)
+
+
+def _beside(part: np.ndarray, key: int) -> np.ndarray:
+    """Which queries see something besides a key."""
+    return ~(part.sum(-1) - part[:, :, key] <= 0)
 
 
 def top_links(layers: Any, n: int = 10) -> list[Link]:
@@ -208,19 +222,23 @@ def head_table(layers: Any) -> Any:
 
 def _means(record: Any, found: AttentionMap) -> dict[str, np.ndarray]:
     """The columns of a table of heads, ``(h,)`` each: means over the queries that have something to say."""
-    largest = _numpy(found.topk(1).weights)[..., 0]  # (b,h,q): 0 where a query sees nothing
-    counted = ~(largest <= 0) & ~padding_queries(record, found)[:, None]  # (b,h,q)
-    on_first, free = _on_key("layers", record, 0)  # (b,h)
-
-    def mean(values: np.ndarray) -> np.ndarray:
-        return _divided((values * counted).sum((0, 2)), counted.sum((0, 2)))
-
-    return {
-        "entropy": mean(entropy(found)),
-        "distance": mean(distance(found)),
-        "first": _divided(on_first.sum(0), free.sum(0)),
-        "largest": mean(largest),
-    }
+    _, h, q, k = found.shape
+    padding = padding_queries(record, found)  # (b,q)
+    names = ("entropy", "distance", "first", "largest")
+    total, count = ({name: np.zeros(h) for name in names} for _ in range(2))
+    for batch, rows, part in _blocks(found):  # once through the weights for all columns
+        real = ~padding[batch, rows]
+        counted, free = _with_keys(part) & real, _beside(part, 0) & real  # (h,q)
+        columns = {
+            "entropy": (torch.special.entr(torch.from_numpy(part)).sum(-1).numpy(), counted),
+            "distance": ((part * _steps(rows, q, k)).sum(-1), counted),
+            "first": (part[:, :, 0], free),
+            "largest": (part.max(-1), counted),
+        }
+        for name, (values, which) in columns.items():
+            total[name] += np.where(which, values, 0).sum(1)
+            count[name] += which.sum(1)
+    return {name: _divided(total[name], count[name]) for name in names}
 
 
 def head_agreement(layers: Any) -> np.ndarray:
@@ -285,12 +303,14 @@ def cluster_heads(layers: Any, count: int) -> np.ndarray:
     return labels
 
 
-def _blocks(found: AttentionMap) -> Iterator[tuple[int, int, slice, np.ndarray]]:
-    """The weights ``(q,k)`` of some rows of one head at a time, with the sequence, the head and the rows."""
-    b, h, q, _ = found.shape
-    for rows in _row_blocks(q):
-        for batch, head in np.ndindex(b, h):
-            yield batch, head, rows, _numpy(found[batch, head, rows])
+def _blocks(found: AttentionMap) -> Iterator[tuple[int, slice, np.ndarray]]:
+    """The weights ``(h,q,k)`` of some rows of one sequence at a time, with the sequence and the rows."""
+    b, h, q, k = found.shape
+    step = max(1, NUMBERS // max(1, h * k))
+    for start in range(0, q, step):
+        rows = slice(start, min(q, start + step))
+        for batch in range(b):
+            yield batch, rows, _numpy(found[batch, :, rows])
 
 
 def _divided(total: np.ndarray, count: np.ndarray) -> np.ndarray:
