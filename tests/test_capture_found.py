@@ -130,6 +130,8 @@ def test_a_softmax_in_a_module_of_its_own():
     records, told = found(Beside(Attention()), X)
     assert [record.name for record in records] == ["part"]
     assert not told
+    records, _ = found(Beside(Attention()), X, modules=["part.softmax"])
+    assert [record.name for record in records] == ["part.softmax"]  # as it was asked for
 
 
 def test_a_multihead_attention_by_another_name():

@@ -96,10 +96,8 @@ class Operations(TorchDispatchMode):
             for session in self.sessions:
                 session.whole_graph(func)
             return func(*args, **kwargs)
-        if (
-            torch.is_inference_mode_enabled()
-        ):  # elsewhere torch has taken its operators apart before it comes here
-            with self:
+        if torch.is_inference_mode_enabled():
+            with self:  # elsewhere torch has taken its operators apart before it comes here
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result

@@ -266,8 +266,10 @@ class Session:
         self._tracer.lose(result)
         if not self.watching or args[0].ndim < 2:
             return
-        # The module that has made both the product and the softmax, with what others do for it in between.
-        frame = next(f for f in reversed(self._stack) if product is None or f.products < product.born)
+        frame = self._attention()
+        if product is not None and not selection.chosen(frame, self.modules):
+            # The module that has made both the product and the softmax: another may do a part of it.
+            frame = next(f for f in reversed(self._stack) if f.products < product.born)
         if not self._named():
             attends = is_attention(frame.module, frame.name)
             if product is None or not attends:
