@@ -175,7 +175,7 @@ def test_functions_that_are_none_of_torchs():
     def inside(x):
         return (x @ x.mT).softmax(-1) @ x
 
-    inside.__module__ = None
+    setattr(inside, "__module__", None)  # noqa: B010
     for words in (Unhashable(), nowhere):
         records, _ = found(Beside(OwnAttention(words)), X)
         assert torch.allclose(records[0].map.weights()[:, 0], EXPECTED, atol=1e-6)
@@ -214,12 +214,12 @@ class Blocks(nn.Module):
         self.blocks = nn.ModuleList(nn.MultiheadAttention(8, 2, batch_first=True) for _ in range(2))
 
     def forward(self, x):
-        x @ x.mT  # of which no softmax is taken
+        self.product = x @ x.mT  # of which no softmax is taken
         self.counts = []
         for block in self.blocks:
             with FlopCounterMode(display=False) as counter:
                 x = block(x, x, x, need_weights=False)[0]
-                x @ x.mT
+                self.product = x @ x.mT
             self.counts.append(counter.get_total_flops())
         return x
 
@@ -324,13 +324,22 @@ def test_the_same_memory_again_is_no_growing_cache():
     assert [tuple(record.map.shape) for record in seen] == [(1, 2, 2, 6)] * 3
 
 
+class Lists(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attend = [nn.MultiheadAttention(8, 2, batch_first=True) for _ in range(3)]
+        self.feed = [nn.Sequential(nn.Linear(8, 8)) for _ in range(3)]
+        pairs = zip(self.attend, self.feed, strict=True)
+        self.layers = nn.ModuleList(nn.ModuleList(pair) for pair in pairs)
+
+    def forward(self, x):
+        for attend, feed in zip(self.attend, self.feed, strict=True):
+            x = feed(attend(x, x, x)[0])
+        return x
+
+
 def test_layers_in_lists_of_lists():
-    model = nn.Module()
-    model.layers = nn.ModuleList(
-        nn.ModuleList([nn.MultiheadAttention(8, 2, batch_first=True), nn.Sequential(nn.Linear(8, 8))])
-        for _ in range(3)
-    )
-    model.forward = lambda x: [mixed(x, x, x)[0] + feed(x) for mixed, feed in model.layers]
+    model = Lists()
     with regard.capture(model) as seen:
         model(X)
     assert [record.layer for record in seen] == [0, 1, 2]

@@ -279,7 +279,7 @@ def test_show_of_what_is_no_attention():
     with pytest.raises(ArgumentError, match="weights: found negative numbers: take the softmax"):
         regard.show(np.array([[0.5, -0.5], [1.0, 0.0]]), ["a", "b"])
     with pytest.raises(DtypeError, match=r"layer: expected one number, got \[0, 1\]"):
-        regard.show([np.eye(2)] * 2, ["a", "b"], layer=[0, 1])  # type: ignore[arg-type]
+        regard.show([np.eye(2)] * 2, ["a", "b"], layer=[0, 1])
 
 
 def test_show_of_what_a_model_returns():
