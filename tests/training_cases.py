@@ -5,9 +5,11 @@ The host imports torch once and forks, so that a process to be killed costs a hu
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -223,9 +225,12 @@ def _without_logs(text: str) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return held.getsockname()[1]
+    """One below those that the system gives to connections: else another process may have it before it is used."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as held, contextlib.suppress(OSError):
+            held.bind(("127.0.0.1", port))
+            return port
 
 
 def serve() -> None:
