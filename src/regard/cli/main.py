@@ -85,7 +85,16 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if debug:
             traceback.print_exc()
         code = _report(error, words, debug)
-    raise SystemExit(code if isinstance(code, int) else 0)
+    _end(code if isinstance(code, int) else 0)
+
+
+def _end(code: int) -> NoReturn:
+    distributed = sys.modules.get("regard.training.distributed")
+    if distributed is not None and distributed.has_met_others():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise SystemExit(code)
 
 
 def _report(error: Exception, words: list[str], debug: bool) -> int:

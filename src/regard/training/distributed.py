@@ -7,7 +7,6 @@ checkpoints: the others need not see its disk.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 import os
@@ -24,13 +23,21 @@ from torch.nn.parallel import DistributedDataParallel
 from regard.errors import RegardError
 from regard.training.checkpoints import Checkpoint
 
-__all__ = ["LostProcessError", "Processes", "is_lost_connection", "joined", "share_checkpoint"]
+__all__ = [
+    "LostProcessError",
+    "Processes",
+    "has_met_others",
+    "is_lost_connection",
+    "joined",
+    "share_checkpoint",
+]
 
 _CPU = torch.device("cpu")
 WAITING = timedelta(
     hours=24
 )  # for the first process, while it prepares data or validates; a lost one shows at once
 _Result = TypeVar("_Result")
+_met = False
 
 
 class LostProcessError(RegardError):
@@ -132,15 +139,24 @@ class Processes:
 
 
 def _meet(backend: str) -> None:
-    # Its functions have the group there is at the time of import as a default argument: loaded later, by DDP, it keeps
-    # the group's threads alive for ever, and one that still needs Python while Python ends aborts the process.
-    importlib.import_module("torch.distributed.nn.functional")
+    global _met
     try:
         dist.init_process_group(backend, timeout=WAITING)
+        _met = True
     except (RuntimeError, ValueError) as error:
         where = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
         first_line = str(error).partition("\n")[0]
         raise LostProcessError(f"the other processes cannot be reached at {where}: {first_line}") from error
+
+
+def has_met_others() -> bool:
+    """Whether this process has been one of several.
+
+    Torch keeps the threads of their connection even when the group is destroyed (DDP imports functions that have it as
+    a default argument; and where it does not, destroying it after a failure may wait for ever). One of them that needs
+    Python while Python ends aborts the process: it should end with ``os._exit``.
+    """
+    return _met
 
 
 def joined(module: nn.Module) -> DistributedDataParallel:
