@@ -178,7 +178,7 @@ def test_a_very_long_line_is_translated_in_pieces(model, tmp_path):
         (["x", "--save-attention", "x.gif"], 2, "--save-attention: expected a .png, .svg, .pdf or .html"),
         (["x", "--save-attention", "no/x.png"], 1, "--save-attention: the folder of no/x.png does not exist"),
         (["x", "--out=no/x.txt"], 1, "--out: the folder of no/x.txt does not exist"),
-        (["--file", "no.txt"], 1, "--file: no file no.txt"),
+        (["--from", "en", "--file", "nowhen.txt"], 1, "--file: no file nowhen.txt"),
         (["x", "--out", "."], 1, "--out: . is a folder"),
         (["x", "--file", "y"], 2, "--file: given besides sentences"),
         (["x", "--temperature", "2"], 2, "--temperature: of no use without sampling: add --sample"),

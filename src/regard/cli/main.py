@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -89,6 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _end(code: int) -> NoReturn:
+    """Leave; at once, where threads of torch's would go on while Python ends (see has_met_others)."""
     distributed = sys.modules.get("regard.training.distributed")
     if distributed is not None and distributed.has_met_others():
         sys.stdout.flush()
@@ -135,8 +137,13 @@ def _as_on_the_line(message: str, words: list[str]) -> str:
         return message
     split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     pairs = itertools.pairwise(split)
-    option = next((one for one, value in pairs if one.startswith("--") and value in rest), None)
+    option = next((one for one, value in pairs if one.startswith("--") and _names(value, rest)), None)
     return f"{option}: {rest}" if option else rest
+
+
+def _names(value: str, text: str) -> bool:
+    """Whether a text speaks of a value as a whole: "fr" is not in "from.txt"."""
+    return re.search(rf"(?<![\w/.-]){re.escape(value)}(?![\w/-])", text) is not None
 
 
 def _say(message: str, code: int) -> int:

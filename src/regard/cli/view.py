@@ -224,10 +224,7 @@ def _seen_by_ours(text: str, folder: Path) -> list[Record]:
     source = [done.source[a:b] for a, b in translator.source.spans(done.source)]
     source = [*source, "</s>"] if len(source) == len(done.source_ids) else [str(n) for n in done.source_ids]
     pieces = [translator.target.decode([n]) for n in done.target_ids]
-    read, written = (
-        ["<s>", *pieces],
-        [*pieces, "</s>"],
-    )  # of the decoder: what a row is given, and what it becomes
+    read, written = ["<s>", *pieces], [*pieces, "</s>"]  # by a row of the decoder
     records = []
     for one, found in _attention_of(translator, done.source_ids, done.target_ids):
         _, _, q, k = found.shape
