@@ -37,7 +37,7 @@ class Product:
     added: tuple[Tensor, ...] = field(default=())  # each broadcasts to the scores
     exact: bool = True  # False once something was done to the scores that cannot be followed
     home: int = 0  # the storage of the scores: writing to any part of it changes them
-    born: int = 0  # how many products there were before it
+    born: int = 0  # its number among the products
 
     @property
     def sides(self) -> tuple[int, int]:
