@@ -114,7 +114,7 @@ def test_floats_of_zeros_and_ones_mean_keep_in_the_layers_of_document_002(make):
     for dtype in (torch.float32, torch.float16, torch.float64):
         same = cross(module, query, keys, keep.to(dtype)), cross(module, query, keys, keep.bool())
         assert torch.equal(same[0][0], same[1][0])
-    output, weights = cross(module, query, keys, torch.zeros(Q, K))  # mask == 0 is hidden: all of it
+    output, weights = cross(module, query, keys, torch.zeros(Q, K).int())  # mask == 0 is hidden: all of it
     assert weights.eq(0).all()
     torch.testing.assert_close(output, zero_of(module).expand(B, Q, M))
 
@@ -128,6 +128,28 @@ def test_self_attention_reads_the_same_dialect():
 def test_elsewhere_floats_of_zeros_and_ones_are_an_error_with_the_fix(name):
     with pytest.raises(MaskError, match=r"mask\.bool\(\)"):
         cross(LAYERS[name](), torch.randn(B, Q, M), torch.randn(B, K, M), torch.ones(Q, K).tril(2))
+
+
+@every_layer
+@pytest.mark.parametrize("n", [1, Q])
+def test_a_float_mask_without_a_single_1_is_additive(make, n):
+    """``generate_square_subsequent_mask(1)`` is one zero, and so is every first decoding step."""
+    module, query, keys = make(), torch.randn(B, n, M), torch.randn(B, n, M)
+    mask = nn.Transformer.generate_square_subsequent_mask(n)
+    assert not (mask == 1).any()
+    found, expected = cross(module, query, keys, mask), cross(module, query, keys, causal())
+    for got, want in zip(found, expected, strict=True):
+        assert torch.allclose(got, want, atol=1e-6)
+    zeros = cross(module, query, keys, torch.zeros(n, n))
+    for got, want in zip(zeros, cross(module, query, keys), strict=True):
+        assert torch.allclose(got, want, atol=1e-6)
+
+
+def test_self_attention_starts_decoding_with_a_mask_of_one_zero():
+    module, x = SelfAttention(M), torch.randn(B, 1, M)
+    context, weights = module(x, nn.Transformer.generate_square_subsequent_mask(1))
+    assert torch.equal(weights, torch.ones(B, 1, 1))
+    assert torch.allclose(context, module.attention.W_v(x), atol=1e-6)
 
 
 def test_a_trained_float_mask_keeps_its_gradient():

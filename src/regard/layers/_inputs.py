@@ -56,19 +56,22 @@ def common_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
-    """Document 002's dialect: ``mask == 0`` is hidden, so a float mask of zeros and ones means keep.
+    """Read a float mask of zeros and ones as keep, as document 002 does with ``mask == 0``.
 
-    Only its three layers read masks so. Other float masks are additive, and so is one that is being trained
-    (as a boolean it would have no gradient).
+    Only the document's three layers read masks so. Other float masks are additive: one that is being trained (as a
+    boolean it would have no gradient), and one without a single 1, such as the mask of a first decoding step.
 
     >>> document_mask(torch.tensor([[1.0, 0.0]]))
     tensor([[ True, False]])
     >>> document_mask(torch.tensor([[0.0, float("-inf")]]))
     tensor([[0., -inf]])
+    >>> document_mask(torch.zeros(1, 1))
+    tensor([[0.]])
     """
     if not isinstance(mask, Tensor) or not mask.is_floating_point() or mask.requires_grad:
         return mask
-    marks = ((mask == 0) | (mask == 1)).all()
+    ones = mask == 1
+    marks = ((mask == 0) | ones).all() & ones.any()
     if torch.compiler.is_compiling():  # the same without a branch: a trace cannot look at numbers
         return torch.where(marks, torch.zeros_like(mask).masked_fill(mask == 0, float("-inf")), mask)
     return mask.bool() if bool(marks) else mask

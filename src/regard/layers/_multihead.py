@@ -28,7 +28,7 @@ class MultiHeadAttention(nn.Module):
     - ``bias=False``: projections without biases; ``key_dim``, ``value_dim``: widths of ``key`` and ``value``.
 
     ``mask`` may also be document 002's: zeros and ones in any dtype, floats too, where 0 is hidden. A float
-    mask of nothing but zeros therefore hides everything; ``mask=None`` hides nothing. A query that may see no
+    mask without a single 1 is additive, so that one of nothing but zeros hides nothing. A query that may see no
     key has a context of zeros, so that its output is the bias of ``W_o``.
 
     >>> attend = MultiHeadAttention(hidden_dim=12, num_heads=3)

@@ -93,7 +93,8 @@ class SimpleAttention(nn.Module):
 class BasicAttention(nn.Module):
     """Scaled dot-product attention of projected query, key and value (document 002).
 
-    ``mask`` may also be document 002's: zeros and ones in any dtype, floats too, where 0 is hidden.
+    ``mask`` may also be document 002's: zeros and ones in any dtype, floats too, where 0 is hidden. A float mask
+    without a single 1 is additive.
 
     >>> import torch
     >>> query, memory = torch.randn(2, 5, 8), torch.randn(2, 7, 8)
