@@ -1,5 +1,6 @@
 """The compiled kernels: building, falling back, and the edges of their arithmetic."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -92,12 +93,60 @@ def test_a_cache_that_cannot_be_written_is_gone_around(tmp_path):
 
 
 @needs_compiler
-def test_a_damaged_library_is_built_again(tmp_path):
+def test_a_library_that_was_cut_short_is_built_again(tmp_path):
+    """Loading it would end every process with SIGBUS."""
     run(tmp_path)
     built = next((tmp_path / "cache" / "kernels").iterdir())
-    built.write_bytes(b"not a library")
+    whole = built.read_bytes()
+    built.write_bytes(whole[: len(whole) // 3])
     assert "additive, compiled C | True" in run(tmp_path)
-    assert built.stat().st_size > 1000
+    (again,) = (tmp_path / "cache" / "kernels").iterdir()
+    assert len(again.read_bytes()) == len(whole)
+
+
+def test_a_library_is_known_by_its_content(tmp_path):
+    whole = bytes(range(256))
+    path = tmp_path / f"regard-abc-{native._short_hash(whole)}.so"
+    path.write_bytes(whole)
+    assert native._intact(tmp_path, "abc") == path
+    assert native._intact(tmp_path, "ab") is None
+    for damaged in (b"", b"not a library", whole[:100], whole[:-1] + b"!"):
+        path.write_bytes(damaged)
+        assert native._intact(tmp_path, "abc") is None
+        assert not path.exists()
+
+
+@needs_compiler
+def test_a_cache_without_the_right_to_run_programs_is_gone_around(tmp_path, monkeypatch):
+    """What the system says of a library on a disk that is mounted noexec."""
+    loaded, real = [], ctypes.CDLL
+
+    def noexec_cache(path):
+        if path.startswith(str(tmp_path)):
+            raise OSError(f"{path}: failed to map segment from shared object")
+        loaded.append(path)
+        return real(path)
+
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
+    monkeypatch.setattr(native.ctypes, "CDLL", noexec_cache)
+    assert native._load(native._compiler()).additive_forward_f32
+    assert len(loaded) == 1
+    (kept,) = (tmp_path / "kernels").iterdir()  # compiled once, then only copied
+    stamp = kept.stat().st_mtime_ns
+    native._load(native._compiler())
+    assert kept.stat().st_mtime_ns == stamp
+
+
+@needs_compiler
+def test_a_cache_on_a_full_disk_is_gone_around(tmp_path):
+    cc = tmp_path / "cc"
+    cc.write_text(
+        f'#!/bin/sh\ncase "$*" in *{tmp_path}/cache*) echo "ld: final link failed: No space left on device" >&2; '
+        f'exit 1;; esac\nexec {native._compiler()} "$@"\n'
+    )
+    cc.chmod(0o755)
+    assert "compiled C | True" in run(tmp_path, CC=str(cc))
+    assert list((tmp_path / "cache" / "kernels").iterdir()) == []
 
 
 def test_small_numbers_stay_what_they_are():
@@ -183,11 +232,9 @@ def test_one_large_side_is_enough_for_the_plain_form(kernel, size_a, size_c):
 
 
 @needs_compiler
-def test_the_name_of_the_library_holds_all_it_depends_on(tmp_path, monkeypatch):
-    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
-    monkeypatch.setattr(native, "_compile", lambda compiler, folder, name: folder / name)
+def test_the_name_of_the_library_holds_all_it_depends_on(monkeypatch):
     compiler = native._compiler()
-    names = [native._build(compiler).name]
+    names = [native._identity(compiler)]
     for what, value in [
         ("_FLAGS", ["-O1"]),
         ("_SOURCES", native._SOURCES[:1]),
@@ -195,9 +242,9 @@ def test_the_name_of_the_library_holds_all_it_depends_on(tmp_path, monkeypatch):
     ]:
         with monkeypatch.context() as patch:
             patch.setattr(native, what, value)
-            names.append(native._build(compiler).name)
+            names.append(native._identity(compiler))
     assert len(set(names)) == 4
-    assert native._build(compiler).name == names[0]
+    assert native._identity(compiler) == names[0]
 
 
 @needs_compiler

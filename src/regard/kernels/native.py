@@ -1,13 +1,15 @@
 """Compiles the C files beside with the user's C compiler, once a machine, and calls them.
 
-They need no header of torch, so that this takes about a second. The library is kept in the user's cache folder
-under a name that holds the hash of the sources, the compiler and the processor; it is written beside and renamed,
-so that two processes may build it at once. Without a compiler everything works all the same, in torch.
+They need no header of torch, so that this takes about a second. The library is kept in the user's cache folder. Its
+name holds two hashes: of the sources, the compiler and the processor, and of its own content, which is checked before
+it is loaded. It is written beside and renamed, so that two processes may build it at once. Without a compiler
+everything works all the same, in torch.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -85,50 +87,64 @@ def _compiler() -> str | None:
 
 
 def _load(compiler: str) -> ctypes.CDLL:
-    path = _build(compiler)
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError:  # damaged on the disk: build it again, once
-        path.unlink()
-        return ctypes.CDLL(str(_build(compiler)))
+    """Load the library from the cache folder, else from a folder of this process alone.
+
+    The second is for a cache folder that cannot be written, is on a full disk or may not hold programs (noexec).
+    """
+    identity, folder, cached = _identity(compiler), cache_folder(), None
+    if folder is not None:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            cached = _intact(folder, identity) or _compile(compiler, folder, identity)
+            return ctypes.CDLL(str(cached))
+    own = Path(tempfile.mkdtemp(prefix="regard-"))
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    return ctypes.CDLL(str(shutil.copy(cached, own) if cached else _compile(compiler, own, identity)))
 
 
-def _build(compiler: str) -> Path:
-    """The path of the compiled library; compiles it unless it is there already."""
+def _identity(compiler: str) -> str:
+    """A hash of everything that the compiled library depends on."""
     version = subprocess.run(
         [compiler, "--version"], capture_output=True, text=True, check=True, timeout=20
     ).stdout
-    identity = "\n".join(
-        [*(source.read_text() for source in _SOURCES), version, *_FLAGS, platform.machine(), _processor()]
-    )
-    name = f"regard-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
-    folder = cache_folder()
-    if folder is not None:
-        if (folder / name).exists():
-            return folder / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return _compile(compiler, folder, name)
-        except OSError:  # it cannot be written
-            pass
-    own = tempfile.mkdtemp(prefix="regard-")  # for this process alone
-    atexit.register(shutil.rmtree, own, ignore_errors=True)
-    return _compile(compiler, Path(own), name)
+    sources = [source.read_text() for source in _SOURCES]
+    return _short_hash("\n".join([*sources, version, *_FLAGS, platform.machine(), _processor()]).encode())
 
 
-def _compile(compiler: str, folder: Path, name: str) -> Path:
-    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".so")
-    os.close(handle)
-    try:
-        command = [compiler, *_FLAGS, "-fopenmp", *map(str, _SOURCES), "-o", temporary, "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        if done.returncode:  # a compiler without OpenMP still gives a fast single thread
-            command.remove("-fopenmp")
-            subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-        os.replace(temporary, folder / name)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    return folder / name
+def _intact(folder: Path, identity: str) -> Path | None:
+    """The library in a folder whose content has the hash in its name; damaged ones are removed.
+
+    Loading a file that was cut short would end the process with SIGBUS.
+    """
+    for path in sorted(folder.glob(f"regard-{identity}-*.so")):
+        if path.stem.endswith(_short_hash(path.read_bytes())):
+            return path
+        with contextlib.suppress(OSError):
+            path.unlink()
+    return None
+
+
+def _compile(compiler: str, folder: Path, identity: str) -> Path:
+    """Compile the library into a folder, under a name with the hash of its content."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as place:
+        built = Path(place) / "library.so"
+        command = [compiler, *_FLAGS, "-fopenmp", *map(str, _SOURCES), "-o", str(built), "-lm"]
+        options = {
+            "capture_output": True,
+            "text": True,
+            "timeout": 120,
+            "env": {**os.environ, "TMPDIR": place},
+        }
+        if subprocess.run(command, **options).returncode:
+            command.remove("-fopenmp")  # a compiler without OpenMP still gives a fast single thread
+            subprocess.run(command, check=True, **options)
+        path = folder / f"regard-{identity}-{_short_hash(built.read_bytes())}.so"
+        os.replace(built, path)
+    return path
+
+
+def _short_hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _processor() -> str:
