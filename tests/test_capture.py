@@ -669,7 +669,8 @@ def state(model):
     modes = (len(_get_current_function_mode_stack()), len(_get_current_dispatch_mode_stack()))
     everywhere = (len(nn_module._global_forward_hooks), len(nn_module._global_forward_pre_hooks))
     fast = torch.backends.mha.get_fastpath_enabled()
-    return hooks, modes, everywhere, fast, len(core.OBSERVERS)
+    calls = (nn.Module.__call__, nn.Module._call_impl)
+    return hooks, modes, everywhere, calls, fast, len(core.OBSERVERS)
 
 
 class Broken(Exception):
@@ -683,7 +684,7 @@ def run_often(model, x, kept):
             model(x)
 
 
-def test_hooks_and_modes_are_gone_after_an_exception():
+def test_switches_and_modes_are_back_after_an_exception():
     model, x = encoder(2), torch.randn(B, Q, 2 * D)
     before, plain = state(model), model(x)
     chance = random.Random(7)

@@ -18,6 +18,7 @@ from regard import core
 from regard.capture.budget import Budget
 from regard.capture.building import Naming
 from regard.capture.modes import Functions
+from regard.capture.module_calls import calls_told, watched
 from regard.capture.names import may_attend, named_modules
 from regard.capture.recording import Recording
 from regard.capture.session import SESSIONS_OF, Session
@@ -130,34 +131,11 @@ class Capture:
 
 
 def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextlib.ExitStack) -> None:
-    switched_on.enter_context(_hooked(modules, session))
     switched_on.enter_context(_FOR_ALL_THREADS)
+    switched_on.enter_context(watched(modules, session))
     switched_on.enter_context(_observing(session))
     switched_on.enter_context(Functions(session))
     switched_on.callback(session.finish)
-
-
-@contextlib.contextmanager
-def _hooked(modules: list[nn.Module], session: Session) -> Iterator[None]:
-    """Tell the session when a module begins and when it ends, or fails."""
-
-    def begins(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-        with torch._C.DisableTorchFunction():  # else torch shows us each shape that we look at ourselves
-            session.enter(module, args, kwargs)
-
-    def ends(module: nn.Module, args: tuple, result: object) -> None:
-        with torch._C.DisableTorchFunction():
-            session.leave(module, result)
-
-    handles = []
-    try:
-        for module in modules:
-            handles.append(module.register_forward_pre_hook(begins, with_kwargs=True))
-            handles.append(module.register_forward_hook(ends, always_call=True))
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class _Switches:
@@ -182,6 +160,7 @@ class _Switches:
         fast = torch.backends.mha.get_fastpath_enabled()
         self._back.callback(torch.backends.mha.set_fastpath_enabled, fast)
         torch.backends.mha.set_fastpath_enabled(False)
+        self._back.enter_context(calls_told())
         self._back.enter_context(_scripted_functions_shown())
         if "torch._dynamo" in sys.modules:  # else nothing is compiled, and loading it would take seconds
             self._back.enter_context(torch.compiler.set_stance("force_eager"))
