@@ -13,12 +13,13 @@ from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor, peek_interpreter_stack
 
 from regard.biases import Bias
+from regard.capture.wrapped import is_fake
 from regard.errors import CaptureError
 from regard.masks import Mask
 from regard.masks.rules import Causal
 from regard.shapes import Grid
 
-__all__ = ["Attended", "read_function", "read_operation", "refuse_transforms"]
+__all__ = ["Attended", "read_function", "read_operation", "refuse_transforms", "without_numbers"]
 
 
 @dataclass
@@ -66,13 +67,20 @@ def read_function(
         raise CaptureError(
             "nested tensors cannot be recorded: capture the model on a padded batch with a mask"
         )
+    if is_fake(query):
+        raise without_numbers("a model of fake tensors")
     if query.is_meta:
-        raise CaptureError("a model on the meta device has no numbers to record: load its weights first")
+        raise without_numbers("a model on the meta device")
     if enable_gqa and query.ndim == 3:  # heads, of which there are fewer in the keys, without a batch
         query, key = query[None], key[None]
     if not isinstance(attn_mask, Tensor) or type(attn_mask) in (Tensor, nn.Parameter):
         return _product(query, key, attn_mask, is_causal, scale)
     return replace(_product(query, key, None, False, scale), mask=_rule_of(attn_mask))
+
+
+def without_numbers(model: str) -> CaptureError:
+    """The error for tensors that have a shape and nothing else."""
+    return CaptureError(f"{model} has no numbers to record: load its weights first")
 
 
 def _rule_of(mask: Any) -> Mask:

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard.capture.wrapped import is_fake, is_wrapper
 
 if TYPE_CHECKING:
     from regard.capture.session import Session
@@ -58,7 +60,8 @@ class Functions(TorchFunctionMode):
 def _may_attend(func: Any, args: tuple) -> bool:
     """Whether a function may be or hold a product, a softmax or an attention."""
     if func is F.linear:  # in a layer it is a product with weights of the model's own, which is no score
-        return len(args) < 2 or type(args[1]) is not nn.Parameter
+        weight = args[1] if len(args) > 1 else None
+        return type(weight) is not nn.Parameter and not getattr(weight, "_is_param", False)
     try:
         return _tells(func)
     except TypeError:  # cannot be hashed: it is not torch's
@@ -96,15 +99,26 @@ class Operations(TorchDispatchMode):
             for session in self.sessions:
                 session.whole_graph(func)
             return func(*args, **kwargs)
+        if types and any(kind is not Tensor for kind in types):
+            return self._of_a_subclass(func, args, kwargs)
         if torch.is_inference_mode_enabled():
             with self:  # elsewhere torch has taken its operators apart before it comes here
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
         result = func(*args, **kwargs)
-        for session in self.sessions:
-            session.operation(func, args, kwargs, result)
+        if not is_wrapper(result):
+            for session in self.sessions:
+                session.operation(func, args, kwargs, result)
         return result
+
+    def _of_a_subclass(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Leave an operation to the class of its tensors: what that does with plain tensors comes here next."""
+        if not any(map(is_fake, args)):
+            return NotImplemented
+        for session in self.sessions:
+            session.fake_operation(func)
+        return func(*args, **kwargs)
 
 
 class _OfThisThread(threading.local):

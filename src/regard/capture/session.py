@@ -14,7 +14,12 @@ from torch import Tensor, nn
 
 from regard.capture import selection, vision
 from regard.capture.budget import Budget, in_words
-from regard.capture.calls import Attended, read_function, read_operation, refuse_transforms
+from regard.capture.calls import (
+    Attended,
+    read_function,
+    read_operation,
+    refuse_transforms,
+)
 from regard.capture.kinds import is_attention, is_cross
 from regard.capture.masks import MaskReader, Reading
 from regard.capture.modes import show_operations
@@ -23,6 +28,7 @@ from regard.capture.own import own_attended
 from regard.capture.strands import Ids, Piece, Strand
 from regard.capture.tokens import ids_in, without_words
 from regard.capture.tracing import LOG_SOFTMAXES, SOFTMAXES, Tracer
+from regard.capture.wrapped import is_fake, is_wrapper
 from regard.errors import CaptureError
 from regard.kernels.dispatch import Call
 
@@ -85,6 +91,7 @@ class Session:
             str, tuple[int, ...]
         ] = {}  # modules with a softmax that was passed by, and its shape
         self.unread: set[str] = set()  # modules that called torch's attention in a way that is not known here
+        self.numberless: str | None = None  # what was seen to attend on tensors without numbers
         self._thread = threading.get_ident()
         self._stack: list[Frame] = []
         self._pieces: list[Piece] = []
@@ -95,6 +102,7 @@ class Session:
         self._tracer = Tracer(names)
         self._patches: list[tuple[int, int]] = []
         self._pending: list[Attended] | None = None  # the call of F.scaled_dot_product_attention under way
+        self._in_function = False  # whether torch's attention was called on tensors that wrap others
         self._own: list[Any] | None = None  # what torch's kernel returned inside a call of ours
         self._counted: set[int] = set()  # masks and biases that the budget knows
         self.layers_seen: set[int] = set()
@@ -107,8 +115,6 @@ class Session:
         if threading.get_ident() != self._thread:
             # A gradient may be taken anywhere.
             self.elsewhere |= not _repeats() and threading.get_ident() not in SESSIONS_OF
-            return
-        if module not in self.names:  # a copy, which took the hooks along
             return
         refuse_transforms(*args, *kwargs.values())
         if not self._stack:
@@ -193,6 +199,10 @@ class Session:
     def function_call(self, args: tuple, kwargs: dict[str, Any]) -> Iterator[None]:
         """Around a call of ``F.scaled_dot_product_attention``."""
         call, watched = None, self._own is None and self.watching
+        if watched and args and is_wrapper(args[0]) and not (args[0].is_nested or is_fake(args[0])):
+            with self._function_of_wrappers():
+                yield
+            return
         if watched:
             try:
                 call = read_function(*args, **kwargs)
@@ -213,6 +223,19 @@ class Session:
         finally:
             self._pending = before
         self.record(seen)
+
+    @contextmanager
+    def _function_of_wrappers(self) -> Iterator[None]:
+        """Around a call of ``F.scaled_dot_product_attention`` whose tensors wrap others: its kernels are recorded."""
+        before, calls = self._in_function, self.calls
+        self._in_function = True
+        try:
+            with self.shown():
+                yield
+        finally:
+            self._in_function = before
+        if self.calls == calls:
+            self.unread.add(self._attention().name)
 
     @contextmanager
     def own_call(self, call: Call) -> Iterator[None]:
@@ -237,6 +260,9 @@ class Session:
                 self._own.append(result[1])
             return
         role = _ROLES.get(id(func))
+        if role is not None and args[0].is_meta:
+            self.numberless = "a model on the meta device"
+            return
         if role == "fused":
             self._fused(func, args, kwargs, result)
         elif self._pending is None and self._stack:
@@ -244,6 +270,11 @@ class Session:
                 self._softmax(args, result, result.exp() if role == "log softmax" else result)
             else:
                 self._tracer.saw(func, args, kwargs, result)
+
+    def fake_operation(self, func: Any) -> None:
+        """An operation on fake tensors: those of the model, or those with which a DTensor works out a shape."""
+        if id(func) in _ROLES and self.watching:
+            self.numberless = "a model of fake tensors"
 
     def whole_graph(self, func: Any) -> None:
         """An operation that is a graph of its own, with a function of the user's inside."""
@@ -270,7 +301,7 @@ class Session:
         if product is not None and not selection.chosen(frame, self.modules):
             # The module that has made both the product and the softmax: another may do a part of it.
             frame = next(f for f in reversed(self._stack) if f.products < product.born)
-        if not self._named():
+        if not self._in_function and not self._named():
             attends = is_attention(frame.module, frame.name)
             if product is None or not attends:
                 if product is not None or attends:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from regard.capture.wrapped import unwrapped
 from regard.errors import ArgumentError, DtypeError
 
 if TYPE_CHECKING:
@@ -130,7 +131,8 @@ def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
     }
     if len(found) > 1 and not any(map(_SOURCE.search, found)):
         found.pop("targets", None)  # of a loss: what is to be predicted, not what is read
-    return [Ids(f"{where}.{name}", value.detach().cpu().clone()) for name, value in found.items()]
+    plain = {name: unwrapped(value.detach()) for name, value in found.items()}
+    return [Ids(f"{where}.{name}", x.cpu().clone()) for name, x in plain.items() if x is not None]
 
 
 def without_words(arguments: Mapping[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from regard.capture.calls import Attended
 from regard.capture.masks import HIDING
+from regard.capture.wrapped import storages_of
 from regard.shapes import Grid, wide_dtype
 
 __all__ = ["LOG_SOFTMAXES", "SOFTMAXES", "Product", "Tracer"]
@@ -61,7 +62,7 @@ class Tracer:
     def _parameters(self) -> set[int]:
         """Addresses of the model's own weights: x @ W is not attention."""
         own = (p for module in self._modules for p in module._parameters.values() if p is not None)
-        return {p.untyped_storage().data_ptr() for p in own}
+        return storages_of(own)
 
     @property
     def follows(self) -> bool:

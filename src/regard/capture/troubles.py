@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from regard.capture.calls import without_numbers
 from regard.errors import ArgumentError, CaptureError, DtypeError
 from regard.shapes import axes
 
@@ -41,6 +42,8 @@ def ran_elsewhere() -> CaptureError:
 
 def nothing_found(model: nn.Module, session: Session) -> CaptureError:
     """The error for a capture without a record."""
+    if session.numberless:
+        return without_numbers(session.numberless)
     return CaptureError(f"no attention was found in {type(model).__name__}: {_reason(model, session)}")
 
 

@@ -1,0 +1,61 @@
+"""Tensors that have no numbers of their own: subclasses that wrap other tensors, fake tensors, sparse weights.
+
+Quantised weights (torchao) and the parts of a distributed tensor (DTensor) are such subclasses. Their operations are
+seen one level below, on the plain tensors that they are made of.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+__all__ = ["is_fake", "is_wrapper", "storages_of", "unwrapped"]
+
+
+def is_wrapper(x: object) -> bool:
+    """Whether an object is a tensor of a class that handles torch's operations itself.
+
+    >>> is_wrapper(torch.zeros(2)), is_wrapper(2)
+    (False, False)
+    """
+    plain = type(x) in (Tensor, torch.nn.Parameter) or not isinstance(x, Tensor)
+    return not plain and torch._C._dispatch_keys(x).has(torch._C.DispatchKey.Python)
+
+
+def is_fake(x: object) -> bool:
+    """Whether a tensor is one of torch's fake tensors, which have a shape and no numbers."""
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    return fake is not None and isinstance(x, fake.FakeTensor)
+
+
+def unwrapped(x: Tensor) -> Tensor | None:
+    """The plain tensor that this process holds of a distributed one, the tensor itself if it is plain, else None."""
+    if not is_wrapper(x):
+        return x
+    local = getattr(x, "to_local", None)  # of a DTensor
+    return local() if callable(local) and not is_fake(x) else None
+
+
+def storages_of(tensors: Iterable[Tensor]) -> set[int]:
+    """The addresses of the numbers that some tensors hold, themselves or in the tensors that they wrap."""
+    found: set[int] = set()
+    for x in tensors:
+        if is_wrapper(x):
+            found |= storages_of(part for part in _parts(x) if isinstance(part, Tensor))
+        elif x.layout is torch.strided and not x.is_meta:
+            found.add(x.untyped_storage().data_ptr())
+        elif x.layout is torch.sparse_coo:
+            found |= storages_of([x.detach()._values()])
+    return found
+
+
+def _parts(x: Tensor) -> list[object]:
+    """What a wrapper holds: as it says itself, or its attributes."""
+    if is_fake(x):
+        return []
+    if hasattr(x, "__tensor_flatten__"):
+        return [getattr(x, name) for name in x.__tensor_flatten__()[0]]
+    return list(vars(x).values())
