@@ -350,26 +350,31 @@ def test_the_server_draws_the_same(opened):
         assert watched.page.locator("footer").inner_text().startswith("Weights are computed by the server")
 
 
-WIDGET = """async ({ esm, css, values, blobs }) => {
+WIDGET = """async ({ esm, css, values, blobs, late }) => {
   const style = document.createElement("style");
   style.textContent = css;
   document.head.append(style);
   const bytes = blobs.map((text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer));
   const held = { ...values, blobs: bytes };
   const module = await import(URL.createObjectURL(new Blob([esm], { type: "text/javascript" })));
-  window.cleanUp = module.default.render({ model: { get: (name) => held[name] }, el: document.body });
+  const el = document.createElement("div");
+  if (!late) document.body.append(el);
+  window.cleanUp = module.default.render({ model: { get: (name) => held[name] }, el });
+  if (late) setTimeout(() => document.body.append(el), 300); // as JupyterLab does, now and then
 }"""
 
 
-def put_widget(page, records, **options):
-    """The widget as a notebook mounts it."""
+def put_widget(page, records, *, late=False, **options):
+    """The widget as a notebook mounts it; ``late`` puts its element into the page after it was rendered."""
     import base64
 
     pytest.importorskip("anywidget", reason="the widget needs the extra 'view'")
     made = regard.viewer.widget(records, **options)
     values = {"document": made.document, "height": made.height}
     blobs = [base64.b64encode(data).decode() for data in made.blobs]
-    page.evaluate(WIDGET, {"esm": made._esm, "css": made._css, "values": values, "blobs": blobs})
+    page.evaluate(
+        WIDGET, {"esm": made._esm, "css": made._css, "values": values, "blobs": blobs, "late": late}
+    )
     page.wait_for_selector(".regard canvas")
 
 

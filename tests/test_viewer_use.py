@@ -7,7 +7,7 @@ import browser_cases
 import numpy as np
 import pytest
 import torch
-from browser_cases import Watched, saved, served, texts_of
+from browser_cases import Watched, pixels, saved, served, texts_of
 from test_viewer_browser import causal_records, put_widget, small
 from viewer_cases import pictured, record
 
@@ -266,6 +266,24 @@ def test_a_widget_is_as_narrow_as_its_place_and_goes_away_whole(browser):
     assert page.evaluate("window.ended") == 1
     page.emulate_media(color_scheme="dark")
     watched.settle()
+    assert watched.troubles == []
+    context.close()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_widget_has_its_colours_although_it_is_attached_later(browser, dark):
+    context = browser.new_context(viewport={"width": 1000, "height": 700})
+    watched = Watched(context)
+    page = watched.page
+    page.goto("about:blank")
+    page.evaluate("(dark) => { document.body.style.backgroundColor = dark ? '#111' : '#fff'; }", dark)
+    put_widget(page, causal_records(), late=True)
+    watched.settle()
+    assert (pixels(page)[2, 2].mean() < 60) == dark, "the paper is that of the notebook around it"
+    assert page.locator(".regard").get_attribute("data-theme") == ("dark" if dark else "light")
+    page.evaluate("(dark) => { document.body.style.backgroundColor = dark ? '#fff' : '#111'; }", dark)
+    watched.settle()
+    assert (pixels(page)[2, 2].mean() > 60) == dark, "and follows it"
     assert watched.troubles == []
     context.close()
 

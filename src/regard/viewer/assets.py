@@ -14,7 +14,7 @@ STATIC = Path(__file__).parent / "static"
 
 # Each after those it imports; types.js holds comments only.
 MODULES = (
-    "color", "text", "arrays", "weights", "work", "sources", "remote", "state", "paint", "cells",
+    "color", "themes", "text", "arrays", "weights", "work", "sources", "remote", "state", "paint", "cells",
     "heat", "flow", "grid", "steps", "pictures", "image", "save", "panel", "controls", "pointers", "app",
 )  # fmt: skip
 

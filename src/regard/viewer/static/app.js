@@ -12,6 +12,7 @@ import { asPng, asSvg, download, fileName } from "./save.js";
 import { fitted, formatState, initialState, parseState, viewsOf } from "./state.js";
 import { StepsView } from "./steps.js";
 import { STILL_ASKING, element, headText, labelOf, visible, weightText } from "./text.js";
+import { darkAround, putTheme, watchTheme } from "./themes.js";
 
 /** @typedef {import("./types.js").State} State */
 /** @typedef {import("./types.js").View} View */
@@ -48,7 +49,7 @@ export class App {
     this.pictures = pictures;
     /** @type {State} */
     this.state = options.address ? parseState(doc, location.hash) : initialState(doc);
-    this.theme = { dark: false, page: "#fff", surface: "#fff", ink: "#000", soft: "#666", line: "#ccc", accent: "#00f", hidden: "#eeeeee" };
+    this.theme = putTheme(host, false);
     this.id = `regard-${(apps += 1)}`;
     this.shown = viewsOf(doc);
     this.queued = false;
@@ -152,7 +153,8 @@ export class App {
     this.sizes.observe(this.host);
     this.sizes.observe(/** @type {Element} */ (this.stage));
     this.resized();
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.retheme(), { signal });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.checkTheme(), { signal });
+    if (!this.options.address) watchTheme(() => this.checkTheme(), signal);
     if (this.options.address) addEventListener("hashchange", () => this.followAddress(), { signal });
   }
 
@@ -165,6 +167,7 @@ export class App {
 
   /** By its own width, not the window's: a notebook may give it half a screen. */
   resized() {
+    this.checkTheme(); // the first time it has a size, it has been put into the page
     this.host.classList.toggle("narrow", this.host.clientWidth <= NARROW);
     this.redraw();
   }
@@ -366,16 +369,20 @@ export class App {
   }
 
   retheme() {
-    const dark = this.state.theme === "auto" ? matchMedia("(prefers-color-scheme: dark)").matches : this.state.theme === "dark";
-    this.host.dataset.theme = dark ? "dark" : "light";
-    const style = getComputedStyle(this.host);
-    const color = (/** @type {string} */ name) => style.getPropertyValue(`--${name}`).trim();
-    this.theme = {
-      dark, page: color("page"), surface: color("surface"), ink: color("ink"), soft: color("soft"),
-      line: color("line"), accent: color("accent"), hidden: color("hidden"),
-    };
+    this.theme = putTheme(this.host, this.state.theme === "auto" ? this.prefersDark() : this.state.theme === "dark");
     this.controls?.update();
     this.redraw();
+  }
+
+  /** In a notebook as the notebook is, elsewhere as the system is. */
+  prefersDark() {
+    const around = this.options.address || !this.host.isConnected ? null : darkAround(this.host);
+    return around ?? matchMedia("(prefers-color-scheme: dark)").matches;
+  }
+
+  /** The theme may have changed, or the viewer was put into the page. */
+  checkTheme() {
+    if (this.state.theme === "auto" && this.host.isConnected && this.prefersDark() !== this.theme.dark) this.retheme();
   }
 
   /** @param {"png" | "svg"} kind */

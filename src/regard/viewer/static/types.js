@@ -114,7 +114,9 @@
  * @property {string} soft
  * @property {string} line
  * @property {string} accent
- * @property {string} hidden
+ * @property {string} raised
+ * @property {string} hidden where a mask hides a pair
+ * @property {string} pending where nothing is computed yet
  *
  * What all views know.
  * @typedef {object} Scene
