@@ -52,23 +52,26 @@ class Reading(NamedTuple):
 
 
 class MaskReader:
-    """Reads masks, and remembers the last few: the layers of a model mostly share one."""
+    """Reads masks, and remembers the last few: the layers of a model mostly share one.
+
+    A mask is known again by its numbers. Neither its identity nor its version shows whether it changed: writing
+    through ``.data`` leaves both as they were.
+    """
 
     def __init__(self, remembered: int = 3):
-        self._held: list[tuple[Tensor | None, int | None, Grid, bool, Reading]] = []
+        self._held: list[tuple[Tensor, Grid, bool, Reading]] = []  # the numbers of a mask, and what they say
         self._remembered = remembered
 
     def read(self, mask: Tensor | None, causal: bool, grid: Grid) -> Reading:
         """The meaning of ``attn_mask`` and ``is_causal`` for these sizes."""
         if mask is None:
             return Reading(_upper_left(grid) if causal else None)
-        version = None if mask.is_inference() else mask._version
-        for held, at, size, flag, reading in self._held:
-            if held is mask and at == version and size == grid and flag == causal:
+        numbers = _once(mask.detach())
+        for held, size, flag, reading in self._held:
+            if size == grid and flag == causal and _same(held, numbers):
                 return reading
-        reading = self._shared(_read(mask.detach(), causal, grid))
-        kept = None if version is None else mask  # without a version nobody knows whether it changed
-        self._held = [*self._held, (kept, version, grid, causal, reading)][-self._remembered :]
+        reading = self._shared(_read(numbers, causal, grid))
+        self._held = [*self._held, (numbers.clone(), grid, causal, reading)][-self._remembered :]
         return reading
 
     def _shared(self, reading: Reading) -> Reading:
@@ -81,7 +84,16 @@ class MaskReader:
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+    alike = one.shape == other.shape and one.dtype == other.dtype and one.device == other.device
+    return alike and torch.equal(one, other)
+
+
+def _once(mask: Tensor) -> Tensor:
+    """A mask without the copies that an expanded axis stands for."""
+    for axis, step in enumerate(mask.stride()):
+        if step == 0 and mask.shape[axis] > 1:
+            mask = mask.narrow(axis, 0, 1)
+    return mask
 
 
 def _upper_left(grid: Grid) -> Mask | None:
@@ -104,7 +116,7 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
         drowned = _largest(values)
         hidden = ~keep.any(dim=-1) & drowned.any(dim=-1)  # (b,h,q): scores drowned in one number
         keep = keep | (drowned & hidden[..., None])
-        bias = _bias(values, keep & ~hidden[..., None])
+        bias = _bias(values, keep, hidden)
     keep = keep.expand(*keep.shape[:2], keep.shape[2], grid.k)
     meant = keep if hidden is None else keep & ~hidden[..., None]
     seen = None if grid.q >= grid.k else _seen_until(meant)
@@ -133,14 +145,15 @@ def _largest(values: Tensor) -> Tensor:
     return (values == values.amax(dim=-1, keepdim=True)) & values.isfinite()
 
 
-def _bias(values: Tensor, keep: Tensor) -> StoredBias | None:
-    """The finite numbers, without the axes along which they are the same."""
-    numbers = values.masked_fill(~keep, 0.0)
+def _bias(values: Tensor, keep: Tensor, hidden: Tensor) -> StoredBias | None:
+    """The finite numbers, without the axes along which they are the same; 0 in hidden rows, ``(b,h,q)``."""
+    meant = keep & ~hidden[..., None]
+    numbers = values.masked_fill(~meant, 0.0)
     if not bool(numbers.any()):
         return None
     if values.shape[0] > 1:  # sequences often differ in their padding only
-        shared = values.masked_fill(~keep, float("-inf")).amax(dim=0, keepdim=True)
-        shared = shared.masked_fill(~keep.any(dim=0, keepdim=True), 0.0)
+        shared = values.masked_fill(~meant, float("-inf")).amax(dim=0, keepdim=True)
+        shared = shared.masked_fill(~meant.any(dim=0, keepdim=True), 0.0)
         if bool(((numbers == shared) | ~keep).all()):
             return StoredBias(shared)
     return StoredBias(numbers)
