@@ -2,7 +2,6 @@
 
 import warnings
 
-import pytest
 import torch
 from torch import nn
 
