@@ -1,0 +1,1 @@
+"""The models of ``benchmarks/capture_zoo.py``, each with weights that were computed without Regard."""

@@ -1,0 +1,66 @@
+"""Random weights under which attention is far from uniform, and truths taken from a model's own modules."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from zoo.judging import Truth
+
+
+@torch.no_grad()
+def randomise(model: nn.Module, seed: int = 0) -> None:
+    """Give a model weights that make attention peaked: at their usual size every row would be almost uniform."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        if not parameter.is_floating_point():
+            continue
+        noise = torch.randn(parameter.shape, generator=generator).to(parameter.dtype)
+        if parameter.ndim >= 2:
+            wide = parameter[0].numel()
+            parameter.copy_(noise * (1.6 / wide**0.5 if wide > 1 else 0.5))
+        else:
+            parameter.add_(0.2 * noise)
+
+
+def is_causal(weights: Tensor, rows: Tensor | None = None) -> bool:
+    """Whether no row has a weight after the diagonal; ``rows (b,q)`` are those that count."""
+    ahead = weights.triu(1 + weights.shape[-1] - weights.shape[-2])
+    if rows is not None:
+        ahead = ahead * rows[:, None, :, None]
+    return not bool(ahead.abs().max() > 0)
+
+
+Pick = Callable[[str, nn.Module], str | None]
+
+
+@contextlib.contextmanager
+def watched(model: nn.Module, pick: Pick) -> Iterator[list[tuple[str, Tensor]]]:
+    """The tensors that go into, or come out of, the modules for which ``pick`` says "input" or "output"."""
+    found: list[tuple[str, Tensor]] = []
+    handles = []
+
+    def hook_on(name: str, side: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: tuple[Any, ...], result: Any) -> None:
+            found.append((name, (args[0] if side == "input" else result).detach().clone()))
+
+        return hook
+
+    for name, module in model.named_modules():
+        side = pick(name, module)
+        if side is not None:
+            handles.append(module.register_forward_hook(hook_on(name, side)))
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def self_truth(weights: Tensor, rows: Tensor | None = None, **about: Any) -> Truth:
+    """A truth of one sequence that looks at itself; its kind is read from the weights."""
+    return Truth(weights, "causal" if is_causal(weights, rows) else "self", **about)
