@@ -1,14 +1,14 @@
-"""The oracle: attention in plain NumPy, in the order of its formulas, forward and backward.
+"""Reference implementation of attention in plain NumPy, forward and backward.
 
-Everything here can be read from top to bottom and worked out by hand; every faster path of Regard is tested
-against it in float64. It imports nothing but NumPy, not even the rest of Regard.
+The code follows the order of the formulas and can be checked by hand. Every faster path of Regard is tested
+against it in float64. It imports only NumPy, not even the rest of Regard.
 
-* `q`, `k`, `v` are (...,n,d) with any leading axes: (n,d), (b,n,d), (b,h,n,d).
-* Matrices are (out,in), as in W x and as `nn.Linear` keeps them; only the bilinear W is (d of q, d of k).
-* Masks: bool or integer = may be attended; float = added to the scores (0 / -inf, or a finite bias).
-  Shapes (q,k), (b,q,k), (b,1,k), (b,h,q,k); a 2-D mask is always (q,k).
-* A query that may attend to nothing has zero weights, a zero output and zero gradients. What a masked key or
-  value holds, NaN and inf included, never reaches an output or a gradient.
+* `q`, `k`, `v` are (...,n,d) with any leading axes, for example (n,d), (b,n,d) or (b,h,n,d).
+* Weight matrices are (out,in), as in W x and in `nn.Linear`. Only the bilinear W is (d of q, d of k).
+* In a bool or integer mask, True or non-zero means "may be attended". A float mask is added to the scores
+  (0 / -inf, or a finite bias). Mask shapes are (q,k), (b,q,k), (b,1,k) and (b,h,q,k). A 2-D mask is always (q,k).
+* A query whose keys are all masked has zero weights, a zero output and zero gradients. The contents of a masked
+  key or value never reach an output or a gradient, even if they are NaN or inf.
 * float32 stays float32, float64 stays float64, integers become float64.
 
 >>> import numpy as np

@@ -1,4 +1,4 @@
-"""score -> mask -> softmax -> weighted sum, for each of the four scores, forward and backward."""
+"""Attention (score, mask, softmax, weighted sum) for each of the four scores, forward and backward."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ from ._scores import (
 
 
 class AttendGrads(NamedTuple):
-    """Gradients of `attend`. `mask` is None unless the mask was a float mask, that is, a bias."""
+    """Gradients of `attend` with respect to its inputs.
+
+    `mask` is None unless the mask was a float mask, that is, a bias.
+    """
 
     scores: Array
     value: Array
@@ -43,7 +46,10 @@ class AttendGrads(NamedTuple):
 
 
 class AttentionGrads(NamedTuple):
-    """Gradients of `dot_attention` and `scaled_dot_product_attention`."""
+    """Gradients of `dot_attention` and `scaled_dot_product_attention` with respect to their inputs.
+
+    `mask` is None unless the mask was a float mask.
+    """
 
     query: Array
     key: Array
@@ -52,7 +58,10 @@ class AttentionGrads(NamedTuple):
 
 
 class AdditiveAttentionGrads(NamedTuple):
-    """Gradients of `additive_attention`; None where the input was None."""
+    """Gradients of `additive_attention` with respect to its inputs.
+
+    A gradient is None where the input was None. `mask` is also None unless the mask was a float mask.
+    """
 
     query: Array
     key: Array
@@ -65,7 +74,10 @@ class AdditiveAttentionGrads(NamedTuple):
 
 
 class BilinearAttentionGrads(NamedTuple):
-    """Gradients of `bilinear_attention`."""
+    """Gradients of `bilinear_attention` with respect to its inputs.
+
+    `mask` is None unless the mask was a float mask.
+    """
 
     query: Array
     key: Array
@@ -86,10 +98,10 @@ def _check_attend(scores: Array, value: Array) -> None:
 
 
 def attend(scores: ArrayLike, value: ArrayLike, mask: ArrayLike | None = None) -> tuple[Array, Array]:
-    """What every attention does once it has its scores: mask, softmax, weighted sum.
+    """Mask the scores, take the softmax, and average the values with the resulting weights.
 
-    scores (...,q,k), value (...,k,d) -> output (...,q,d), weights (...,q,k). A query that may attend to
-    nothing gets zero weights and a zero output.
+    All four attention functions share this step. The shapes are scores (...,q,k), value (...,k,d) -> output
+    (...,q,d), weights (...,q,k). A query whose keys are all masked gets zero weights and a zero output.
 
     >>> output, weights = attend([np.log([3.0, 1.0])], [[4.0], [8.0]])
     >>> weights.round(4).tolist(), output.round(4).tolist()
@@ -112,7 +124,10 @@ def attend_grad(
     *,
     grad_weights: ArrayLike | None = None,
 ) -> AttendGrads:
-    """Gradients of `attend`. Give `grad_weights` too when the loss also looks at the weights.
+    """Return the gradients of `attend` with respect to scores, value and a float mask.
+
+    `grad_output` (...,q,d) and `grad_weights` (...,q,k) are the gradients of the loss with respect to the output
+    and the weights. `grad_weights` is needed only if the loss depends on the weights directly.
 
     >>> attend_grad([[1.0]], [np.log([3.0, 1.0])], [[4.0], [8.0]]).scores.round(4).tolist()
     [[-0.75, 0.75]]
@@ -132,7 +147,8 @@ def attend_grad(
         aligned = align_mask(np.asarray(mask), scores.shape)
         grad_mask = sum_to(grad_masked, aligned.shape).reshape(np.shape(mask))
     return AttendGrads(
-        scores=grad_masked,  # adding a bias has slope 1
+        # The derivative of scores + bias with respect to the scores is 1.
+        scores=grad_masked,
         value=sum_to(zero_wins_matmul(transpose(weights), grad), value.shape),
         mask=grad_mask,
     )
@@ -141,7 +157,10 @@ def attend_grad(
 def scaled_dot_product_attention(
     Q: ArrayLike, K: ArrayLike, V: ArrayLike, mask: ArrayLike | None = None, *, scale: float | None = None
 ) -> tuple[Array, Array]:
-    """softmax(Q K^T / sqrt(d) + mask) V -> output (...,q,d), weights (...,q,k).
+    """Scaled dot-product attention, softmax(Q K^T / sqrt(d) + mask) V.
+
+    Q is (...,q,d), K is (...,k,d), V is (...,k,d). Returns the output (...,q,d) and the weights (...,q,k).
+    `scale` replaces the factor 1 / sqrt(d).
 
     >>> Q, K = [[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
     >>> V = [[10.0, 0.0], [0.0, 20.0], [30.0, 0.0]]
@@ -163,7 +182,9 @@ def scaled_dot_product_attention_grad(
     scale: float | None = None,
     grad_weights: ArrayLike | None = None,
 ) -> AttentionGrads:
-    """Gradients of `scaled_dot_product_attention`.
+    """Return the gradients of `scaled_dot_product_attention`.
+
+    `grad_output` and `grad_weights` are the gradients of the loss, as in `attend_grad`.
 
     >>> scaled_dot_product_attention_grad([[1.0]], [[1.0]], [[0.0], [0.0]], [[4.0], [8.0]]).key.tolist()
     [[-1.0], [1.0]]
@@ -176,7 +197,9 @@ def scaled_dot_product_attention_grad(
 def dot_attention(
     query: ArrayLike, key: ArrayLike, value: ArrayLike, mask: ArrayLike | None = None
 ) -> tuple[Array, Array]:
-    """Attention with the plain score q·k -> output (...,q,d), weights (...,q,k).
+    """Dot-product attention, with the score q·k and no scaling.
+
+    Returns the output (...,q,d) and the weights (...,q,k).
 
     >>> dot_attention([[np.log(3.0)]], [[1.0], [0.0]], [[4.0], [8.0]])[0].round(4).tolist()
     [[5.0]]
@@ -194,7 +217,9 @@ def dot_attention_grad(
     *,
     grad_weights: ArrayLike | None = None,
 ) -> AttentionGrads:
-    """Gradients of `dot_attention`.
+    """Return the gradients of `dot_attention`.
+
+    `grad_output` and `grad_weights` are the gradients of the loss, as in `attend_grad`.
 
     >>> dot_attention_grad([[1.0]], [[np.log(3.0)]], [[1.0], [0.0]], [[4.0], [8.0]]).query.round(4).tolist()
     [[-0.75]]
@@ -214,7 +239,10 @@ def additive_attention(
     b: ArrayLike | None = None,
     mask: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
-    """Attention with Bahdanau's score v·tanh(W_q q + W_k k + b); `v` is the score's vector, not the values.
+    """Additive (Bahdanau) attention, with the score v·tanh(W_q q + W_k k + b).
+
+    `v` is the vector of the score, not the values. The parameters are those of `additive_scores`. Returns the
+    output (...,q,d) and the weights (...,q,k).
 
     >>> _, weights = additive_attention(
     ...     [[0.0]], [[50.0], [0.0]], [[4.0], [8.0]], W_q=[[1.0]], W_k=[[1.0]], v=[np.log(3.0)])
@@ -240,7 +268,9 @@ def additive_attention_grad(
     *,
     grad_weights: ArrayLike | None = None,
 ) -> AdditiveAttentionGrads:
-    """Gradients of `additive_attention`.
+    """Return the gradients of `additive_attention`.
+
+    `grad_output` and `grad_weights` are the gradients of the loss, as in `attend_grad`.
 
     >>> additive_attention_grad(
     ...     [[1.0]], [[0.0]], [[0.0], [0.0]], [[4.0], [8.0]], W_q=[[1.0]], W_k=[[1.0]], v=[2.0]).key.tolist()
@@ -258,7 +288,9 @@ def additive_attention_grad(
 def bilinear_attention(
     query: ArrayLike, key: ArrayLike, value: ArrayLike, W: ArrayLike, mask: ArrayLike | None = None
 ) -> tuple[Array, Array]:
-    """Attention with the score q·W·k -> output (...,q,d), weights (...,q,k).
+    """Bilinear attention, with the score q·W·k (Luong's "general" score).
+
+    Returns the output (...,q,d) and the weights (...,q,k).
 
     >>> bilinear_attention([[1.0]], [[1.0], [0.0]], [[4.0], [8.0]], W=[[np.log(3.0)]])[0].round(4).tolist()
     [[5.0]]
@@ -277,7 +309,9 @@ def bilinear_attention_grad(
     *,
     grad_weights: ArrayLike | None = None,
 ) -> BilinearAttentionGrads:
-    """Gradients of `bilinear_attention`.
+    """Return the gradients of `bilinear_attention`.
+
+    `grad_output` and `grad_weights` are the gradients of the loss, as in `attend_grad`.
 
     >>> bilinear_attention_grad([[1.0]], [[1.0]], [[1.0], [0.0]], [[4.0], [8.0]], W=[[0.0]]).W.tolist()
     [[-1.0]]

@@ -1,6 +1,7 @@
-"""What every other file of the oracle stands on: floats, softmax, and two careful products.
+"""Shared helpers of the NumPy reference for input checks, softmax and matrix products.
 
-Axis letters: b batch, h head, q query, k key, d head width, m model width; `...` is any leading axes.
+The axis letters are b batch, h head, q query, k key, d head width and m model width. `...` stands for any
+leading axes.
 """
 
 from __future__ import annotations
@@ -13,33 +14,34 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[Any]
 
-# A masked key may hold NaN or inf. Its score is thrown away afterwards, so NumPy's warning about it is noise.
+# A masked key may hold NaN or inf. Its score is discarded later, so NumPy's warning about it is suppressed.
 quiet = np.errstate(invalid="ignore", over="ignore")
 
 
 def as_floats(**arrays: ArrayLike | None) -> list[Array]:
-    """Bring named arrays to one float type: float32 stays float32, integers become float64.
+    """Convert named arrays to one common float dtype, in the order of the arguments.
 
-    An optional array that is None stays None, which the return type leaves unsaid.
+    float32 stays float32 and integers become float64. An argument that is None stays None in the list, although
+    the return type does not say so. Raises ValueError for an array that does not hold real numbers.
     """
-    found = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
-    for name, array in found.items():
+    present = {name: np.asarray(array) for name, array in arrays.items() if array is not None}
+    for name, array in present.items():
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{name}: expected real numbers, got an array of {array.dtype}")
-    dtype = np.result_type(*(array.dtype for array in found.values()))
+    dtype = np.result_type(*(array.dtype for array in present.values()))
     if dtype.kind != "f":
         dtype = np.dtype(np.float64)
-    floats: Any = [found[name].astype(dtype, copy=False) if name in found else None for name in arrays]
+    floats: Any = [present[name].astype(dtype, copy=False) if name in present else None for name in arrays]
     return floats
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """Write a shape without spaces, as our errors do: `(2,5,6)`."""
+    """Format a shape without spaces, for example `(2,5,6)`."""
     return str(tuple(int(size) for size in shape)).replace(" ", "")
 
 
 def check_matrix(name: str, array: Array, axes: str) -> None:
-    """Refuse an array that has no room for its last two axes."""
+    """Raise ValueError if the array has fewer than two axes."""
     if array.ndim < 2:
         raise ValueError(
             f"{name}: expected (...,{axes}), got {shape_text(array.shape)}: add the missing axis, "
@@ -48,7 +50,7 @@ def check_matrix(name: str, array: Array, axes: str) -> None:
 
 
 def check_leading(name: str, array: Array, other_name: str, other: Array) -> None:
-    """Refuse leading axes (batch, head) that do not broadcast against each other."""
+    """Raise ValueError if the leading axes (batch, head) of two arrays do not broadcast together."""
     try:
         np.broadcast_shapes(array.shape[:-2], other.shape[:-2])
     except ValueError:
@@ -59,14 +61,16 @@ def check_leading(name: str, array: Array, other_name: str, other: Array) -> Non
 
 
 def check_shape(name: str, array: Array, expected: Sequence[int]) -> None:
-    """Refuse an upstream gradient that does not have the shape of what it is the gradient of."""
+    """Raise ValueError if an upstream gradient does not have the shape of the array it belongs to."""
     if array.shape != tuple(expected):
         raise ValueError(f"{name}: expected {shape_text(expected)}, got {shape_text(array.shape)}")
 
 
 @quiet
 def softmax(x: ArrayLike, axis: int = -1) -> Array:
-    """exp(x) / sum(exp(x)) along `axis`. A row of only -inf gives zeros, where the bare formula gives NaN.
+    """Return exp(x) / sum(exp(x)) along `axis`.
+
+    A row of only -inf (fully masked) gives zeros instead of NaN.
 
     >>> softmax(np.log([3.0, 1.0])).round(4).tolist()
     [0.75, 0.25]
@@ -74,16 +78,19 @@ def softmax(x: ArrayLike, axis: int = -1) -> Array:
     [0.0, 0.0]
     """
     (x,) = as_floats(x=x)
-    highest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)  # `initial` lets an empty axis through
+    # Without `initial`, np.max raises an error on an empty axis.
+    highest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     highest = np.where(highest == -np.inf, 0, highest).astype(x.dtype)
-    # Subtracting the highest changes nothing in the quotient, but keeps exp from overflowing.
+    # Subtracting the maximum leaves the quotient unchanged and keeps exp from overflowing.
     exponentials = np.exp(x - highest)
     total = exponentials.sum(axis=axis, keepdims=True)
     return exponentials / np.where(total == 0, 1, total).astype(x.dtype)
 
 
 def softmax_grad(grad_output: ArrayLike, x: ArrayLike, axis: int = -1) -> Array:
-    """Gradient of `softmax(x, axis)` with respect to x: w * (g - sum(g * w)).
+    """Return the gradient of the loss with respect to the input x of `softmax(x, axis)`.
+
+    With the weights w = softmax(x) and the upstream gradient g, it is w * (g - sum(g * w)).
 
     >>> softmax_grad([1.0, 0.0], np.log([3.0, 1.0])).round(4).tolist()
     [0.1875, -0.1875]
@@ -95,14 +102,20 @@ def softmax_grad(grad_output: ArrayLike, x: ArrayLike, axis: int = -1) -> Array:
 
 @quiet
 def softmax_backward(grad: Array, weights: Array, axis: int = -1) -> Array:
-    """The softmax gradient from weights already known; a zero weight passes nothing on, not even a NaN."""
+    """Return the softmax gradient, computed from the weights that the softmax returned.
+
+    Where a weight is 0 the gradient is 0, even if the upstream gradient is NaN there.
+    """
     grad = np.where(weights == 0, 0, grad).astype(weights.dtype)
     return weights * (grad - (grad * weights).sum(axis=axis, keepdims=True))
 
 
 @quiet
 def zero_wins_matmul(a: Array, b: Array) -> Array:
-    """The product a @ b in which a zero in `a` silences NaN and inf in `b`, as a masked value must be."""
+    """Return a @ b, where a zero in `a` times NaN or inf in `b` counts as 0.
+
+    A masked value has weight 0, so its NaN or inf must not reach the output.
+    """
     if np.isfinite(b).all():
         return a @ b
     left = a[..., :, :, None]  # (...,i,j,1)
@@ -116,7 +129,7 @@ def transpose(array: Array) -> Array:
 
 
 def sum_to(grad: Array, shape: Sequence[int]) -> Array:
-    """Undo broadcasting: what was used many times receives the sum of its many gradients.
+    """Sum a gradient over the axes that were broadcast, so that it has the given shape.
 
     >>> sum_to(np.ones((2, 3, 5)), (3, 1)).tolist()
     [[10.0], [10.0], [10.0]]
@@ -128,13 +141,16 @@ def sum_to(grad: Array, shape: Sequence[int]) -> Array:
 
 @quiet
 def linear(x: Array, W: Array, b: Array | None = None) -> Array:
-    """W x + b for every row x: x is (...,n,i), W is (...,o,i) as `nn.Linear` keeps it, b is (...,o)."""
+    """Return W x + b for every row of x, as (...,n,o).
+
+    x is (...,n,i), W is (...,o,i) as in `nn.Linear`, b is (...,o).
+    """
     y = x @ transpose(W)  # (...,n,o)
     return y if b is None else y + b[..., None, :]
 
 
 def linear_grad(grad: Array, x: Array, W: Array, b: Array | None = None) -> tuple[Array, Array, Array | None]:
-    """Gradients of `linear` with respect to x, W and b."""
+    """Return the gradients of `linear` with respect to x, W and b (None if there is no b)."""
     grad_x = sum_to(grad @ W, x.shape)
     grad_W = sum_to(zero_wins_matmul(transpose(grad), x), W.shape)  # (...,o,n) @ (...,n,i)
     grad_b = None if b is None else sum_to(grad.sum(axis=-2), b.shape)

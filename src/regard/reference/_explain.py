@@ -1,4 +1,4 @@
-"""`explain`: one attention, every step of it kept, printed as tables."""
+"""`explain` computes one attention, keeps every intermediate step and prints the steps as tables."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ _MAY = {"additive": {"b"}}
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Explanation:
-    """One attention with its inputs and every step between; arrays are read-only copies.
+    """The inputs, intermediate steps and output of one attention, as read-only arrays.
 
-    `scores -> scaled -> masked -> weights -> output`. Print it for tables; a notebook shows it as HTML.
+    The steps are `scores -> scaled -> masked -> weights -> output`. `print` shows them as text tables, a
+    notebook shows them as HTML tables.
     """
 
     q: Array
@@ -56,20 +57,25 @@ class Explanation:
     digits: int = 4
 
     def steps(self) -> list[_tables.Step]:
-        """The steps in order, each with its title and, if it changed anything, its numbers."""
-        names, widths = self.key_labels, tuple(f"v{i}" for i in range(self.output.shape[-1]))
-        scaled = masked = None  # a step that changed nothing has no table
+        """Return the five steps in order, each with a title and a table of numbers.
+
+        The numbers are None for a step that changed nothing (no scaling, no mask).
+        """
+        keys, value_columns = self.key_labels, tuple(f"v{i}" for i in range(self.output.shape[-1]))
+        scaled = masked = None
         if self.scale is not None:
-            scaled = _tables.Step(f"scaled = scores * {self.scale:.{self.digits}g}", self.scaled, names)
+            scaled = _tables.Step(f"scaled = scores * {self.scale:.{self.digits}g}", self.scaled, keys)
         if self.mask is not None:
-            added = "scaled + mask" if self.mask.dtype.kind == "f" else "scaled, -inf where the mask forbids"
-            masked = _tables.Step(f"masked = {added}", self.masked, names)
+            formula = (
+                "scaled + mask" if self.mask.dtype.kind == "f" else "scaled, -inf where the mask forbids"
+            )
+            masked = _tables.Step(f"masked = {formula}", self.masked, keys)
         return [
-            _tables.Step(f"scores = {self.formula}", self.scores, names),
-            scaled or _tables.Step("scaled = scores (this score is not scaled)", None, names),
-            masked or _tables.Step("masked = scaled (no mask)", None, names),
-            _tables.Step("weights = softmax(masked)", self.weights, names, shaded=True),
-            _tables.Step("output = weights · v", self.output, widths),
+            _tables.Step(f"scores = {self.formula}", self.scores, keys),
+            scaled or _tables.Step("scaled = scores (this score is not scaled)", None, keys),
+            masked or _tables.Step("masked = scaled (no mask)", None, keys),
+            _tables.Step("weights = softmax(masked)", self.weights, keys, shaded=True),
+            _tables.Step("output = weights · v", self.output, value_columns),
         ]
 
     def __str__(self) -> str:
@@ -82,17 +88,18 @@ class Explanation:
 
     def _title(self) -> str:
         *leading, queries, keys = self.weights.shape
-        where = f", leading axes {tuple(leading)}" if leading else ""
-        return f"{self.score} attention: q = {queries}, k = {keys}, d = {self.q.shape[-1]}{where}"
+        leading_axes = f", leading axes {tuple(leading)}" if leading else ""
+        return f"{self.score} attention: q = {queries}, k = {keys}, d = {self.q.shape[-1]}{leading_axes}"
 
 
-def _labels(name: str, given: Sequence[str] | None, letter: str, count: int) -> tuple[str, ...]:
-    if given is None:
+def _labels(name: str, labels: Sequence[str] | None, letter: str, count: int) -> tuple[str, ...]:
+    """Check the number of labels, or number them (`q0`, `q1`, ...) if there are none."""
+    if labels is None:
         return tuple(f"{letter}{i}" for i in range(count))
-    labels = tuple(str(label) for label in given)
-    if len(labels) != count:
-        raise ValueError(f"{name}: {len(labels)} given, {count} in {letter}")
-    return labels
+    texts = tuple(str(label) for label in labels)
+    if len(texts) != count:
+        raise ValueError(f"{name}: {len(texts)} given, {count} in {letter}")
+    return texts
 
 
 def _check_params(score: str, params: Mapping[str, Any]) -> None:
@@ -102,16 +109,18 @@ def _check_params(score: str, params: Mapping[str, Any]) -> None:
         )
     needed, allowed = _NEEDS.get(score, set()), _NEEDS.get(score, set()) | _MAY.get(score, set())
     for name in sorted(needed - set(params)):
-        raise ValueError(f"params: score {score!r} needs {name!r}: params={{{name!r}: ...}}")
+        raise ValueError(f"params: score {score!r} needs {name!r}, write params={{{name!r}: ...}}")
     for name in sorted(set(params) - allowed):
         raise ValueError(f"params: score {score!r} takes no {name!r}")
 
 
 def _score(score: ScoreLike, q: Array, k: Array, params: Mapping[str, Any]) -> tuple[str, str, Array]:
-    """The name of a score, its formula in words, and the scores themselves."""
+    """Return the name of the score, its formula as text, and the scores (...,q,k)."""
     if callable(score):
         if params:
-            raise ValueError("params: your own function takes only q and k: bind its parameters beforehand")
+            raise ValueError(
+                "params: a function as score takes only q and k, bind its other parameters beforehand"
+            )
         name = getattr(score, "__name__", "custom")
         return name, f"{name}(q, k)", np.asarray(score(q, k))
     _check_params(score, params)
@@ -119,11 +128,13 @@ def _score(score: ScoreLike, q: Array, k: Array, params: Mapping[str, Any]) -> t
 
 
 def _scale(score: ScoreLike, scale: float | None, width: int) -> float | None:
-    """The factor on the scores; None where the score is not a scaled one."""
+    """Return the factor on the scores, or None if the score is not "scaled_dot"."""
     if score == "scaled_dot":
         return default_scale(width) if scale is None else float(scale)
     if scale is not None:
-        raise ValueError("scale: only score='scaled_dot' is scaled")
+        raise ValueError(
+            f"scale: only score='scaled_dot' takes a scale, got scale={scale!r} with another score"
+        )
     return None
 
 
@@ -146,10 +157,11 @@ def explain(
     key_labels: Sequence[str] | None = None,
     digits: int = 4,
 ) -> Explanation:
-    """Work out one attention step by step and keep every step.
+    """Compute one attention step by step and return every intermediate result.
 
-    `score` is "scaled_dot", "dot", "additive", "bilinear" or a function of (q, k); `params` holds the
-    matrices of the score by name: `W_q`, `W_k`, `v` and perhaps `b` for additive, `W` for bilinear.
+    `score` is "scaled_dot", "dot", "additive", "bilinear" or a function of (q, k). `params` holds the
+    parameters of the score by name. Additive needs `W_q`, `W_k`, `v` and optionally `b`, bilinear needs `W`.
+    `query_labels` and `key_labels` name the rows and columns of the tables, `digits` is the number of decimals.
 
     >>> print(explain([[np.log(3.0)]], [[1.0], [0.0]], [[4.0], [8.0]], key_labels=["猫", "mat"], score="dot"))
     dot attention: q = 1, k = 2, d = 1

@@ -1,7 +1,9 @@
-"""Masks. The dtype decides what a mask says, never its shape or its numbers.
+"""Functions that make masks and apply them to scores.
 
-* bool and integer: keep. True (non-zero) may be attended.
-* float: additive. 0 changes nothing, -inf forbids, any other finite number is a bias on the score.
+The dtype alone decides the meaning of a mask, never the shape or the numbers.
+
+* In a bool or integer mask, True (non-zero) means "may be attended".
+* A float mask is added to the scores. 0 changes nothing, -inf masks the key, a finite number is a bias.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ _COUNTED = {"b": "batches", "h": "heads", "q": "queries", "k": "keys"}
 
 
 def causal_mask(q_len: int, k_len: int) -> Array:
-    """Additive causal mask (q,k), aligned to the END of the keys: the last query sees every key.
+    """Return an additive causal mask (q,k), aligned to the end of the keys.
+
+    The last query sees every key, also when there are more keys than queries.
 
     >>> causal_mask(2, 4)
     array([[  0.,   0.,   0., -inf],
@@ -30,7 +34,7 @@ def causal_mask(q_len: int, k_len: int) -> Array:
 
 
 def create_causal_mask(size: int) -> Array:
-    """Additive causal mask (size,size): 0 on and below the diagonal, -inf above.
+    """Return an additive causal mask (size,size), 0 on and below the diagonal and -inf above.
 
     >>> print(create_causal_mask(3))
     [[  0. -inf -inf]
@@ -43,7 +47,7 @@ def create_causal_mask(size: int) -> Array:
 
 
 def create_padding_mask(seq: ArrayLike, pad_token: int = 0) -> Array:
-    """Additive padding mask: tokens (b,k) -> (b,1,k), -inf where the token is `pad_token`.
+    """Return an additive padding mask (b,1,k) for tokens (b,k), -inf where the token is `pad_token`.
 
     >>> create_padding_mask([[7, 8, 0]]).tolist()
     [[[0.0, 0.0, -inf]]]
@@ -54,22 +58,27 @@ def create_padding_mask(seq: ArrayLike, pad_token: int = 0) -> Array:
     return np.where(seq == pad_token, -np.inf, 0.0)[..., None, :]  # (b,1,k)
 
 
-def _mismatch(mask: Array, given: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    """Which axes do not fit, in words: `6 keys given, 7 in k`."""
+def _mismatch(mask: Array, aligned: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """Describe the axes that do not fit, for example `6 keys given, 7 in k`."""
     letters = _AXES.get(len(shape), "").strip("()").split(",")
-    if len(given) != len(shape) or len(letters) != len(shape):
+    if len(aligned) != len(shape) or len(letters) != len(shape):
         return f"a {mask.ndim}-D mask is ambiguous for {len(shape)}-D scores, give it all {len(shape)} axes"
     return ", ".join(
-        f"{have} {_COUNTED[letter]} given, {want} in {letter}"
-        for letter, have, want in zip(letters, given, shape, strict=True)
-        if have not in (1, want)
+        f"{size} {_COUNTED[letter]} given, {expected} in {letter}"
+        for letter, size, expected in zip(letters, aligned, shape, strict=True)
+        if size not in (1, expected)
     )
 
 
 def align_mask(mask: Array, shape: tuple[int, ...]) -> Array:
-    """Give a mask the axes of the scores: 2-D is always (q,k), and 3-D beside heads is (b,q,k)."""
+    """Reshape a mask so that it broadcasts against scores of the given shape.
+
+    A 2-D mask is read as (q,k). A 3-D mask for 4-D scores is read as (b,q,k). Raises ValueError if the mask
+    does not fit.
+    """
     extra = max(mask.ndim - len(shape), 0)
-    if all(size == 1 for size in mask.shape[:extra]):  # (1,1,k) beside scores (q,k)
+    # Extra leading axes of size 1 are dropped, for example (1,1,k) with scores (q,k).
+    if all(size == 1 for size in mask.shape[:extra]):
         aligned = mask.reshape(mask.shape[extra:])
         if aligned.ndim == 2:
             aligned = aligned.reshape((1,) * (len(shape) - 2) + aligned.shape)
@@ -78,7 +87,7 @@ def align_mask(mask: Array, shape: tuple[int, ...]) -> Array:
     else:
         aligned = mask
     fits = aligned.ndim == len(shape) and all(
-        have in (1, want) for have, want in zip(aligned.shape, shape, strict=True)
+        size in (1, expected) for size, expected in zip(aligned.shape, shape, strict=True)
     )
     if not fits:
         axes = _AXES.get(len(shape), "(...,q,k)")
@@ -90,7 +99,11 @@ def align_mask(mask: Array, shape: tuple[int, ...]) -> Array:
 
 
 def read_mask(mask: ArrayLike) -> tuple[Array, Array | None]:
-    """Split a mask by its dtype into keep (bool) and, for a float mask, the bias to add."""
+    """Split a mask into a boolean mask (True where a key may be attended) and an additive bias.
+
+    The bias is None for a bool or integer mask. A float mask is its own bias and masks keys where it is -inf.
+    Raises ValueError for NaN, +inf, other dtypes, and float masks of only zeros and ones.
+    """
     mask = np.asarray(mask)
     if mask.dtype.kind in "biu":
         return mask != 0, None
@@ -114,7 +127,9 @@ def read_mask(mask: ArrayLike) -> tuple[Array, Array | None]:
 
 @quiet
 def apply_mask(scores: ArrayLike, mask: ArrayLike | None = None) -> Array:
-    """Scores with the mask's bias added and -inf wherever it forbids, even where the score is NaN.
+    """Add the bias of a mask to the scores and set masked scores to -inf.
+
+    A masked score becomes -inf even if it was NaN.
 
     >>> apply_mask([[1.0, 2.0]], mask=[[True, False]]).tolist()
     [[1.0, -inf]]

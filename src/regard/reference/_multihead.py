@@ -1,4 +1,8 @@
-"""Many heads: project, split the width into heads, attend in each, join, project back."""
+"""Multi-head attention.
+
+The inputs are projected and split into heads, each head attends on its own, and the joined heads are projected
+to the output.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,10 @@ _INPUTS = {"q": "query", "k": "key", "v": "value"}
 
 
 class MultiHeadGrads(NamedTuple):
-    """Gradients of `multi_head_attention`; None where the input was None or cannot have one."""
+    """Gradients of `multi_head_attention` with respect to its inputs.
+
+    A gradient is None where the input was None, and for a mask that is not a float mask.
+    """
 
     query: Array
     key: Array
@@ -34,19 +41,22 @@ class MultiHeadGrads(NamedTuple):
 
 
 def split_heads(x: Array, num_heads: int) -> Array:
-    """(...,n,h*d) -> (...,h,n,d): each head takes its own slice of the width."""
+    """Split the width into heads, (...,n,h*d) -> (...,h,n,d)."""
     parts = x.reshape(*x.shape[:-1], num_heads, x.shape[-1] // num_heads)  # (...,n,h,d)
     return np.swapaxes(parts, -2, -3)
 
 
 def join_heads(x: Array) -> Array:
-    """(...,h,n,d) -> (...,n,h*d), the inverse of `split_heads`."""
+    """Concatenate the heads, (...,h,n,d) -> (...,n,h*d), as the inverse of `split_heads`."""
     parts = np.swapaxes(x, -2, -3)  # (...,n,h,d)
     return parts.reshape(*parts.shape[:-2], parts.shape[-2] * parts.shape[-1])
 
 
 def check_heads(num_heads: int, width: int, name: str) -> None:
-    """Refuse a number of heads that does not divide the width, and list those that do."""
+    """Raise ValueError if the number of heads does not divide the width.
+
+    The message lists the numbers of heads that divide it. `name` says which width it is.
+    """
     if num_heads < 1:
         raise ValueError(f"num_heads: expected 1 or more, got {num_heads}")
     if width % num_heads:
@@ -86,35 +96,40 @@ def _prepare(
     biases: Sequence[ArrayLike | None],
     num_heads: int,
 ) -> tuple[dict[str, Any], bool]:
-    """Floats by name, checks, and a batch axis if there is none: a 3-D mask must always mean (b,q,k)."""
+    """Convert the arguments to floats, check their shapes and add a batch axis if there is none.
+
+    Returns the arrays by name and whether the batch axis was added. With a batch axis, a 3-D mask always means
+    (b,q,k).
+    """
     names = [*_INPUTS.values(), "W_q", "W_k", "W_v", "W_o", "b_q", "b_k", "b_v", "b_o"]
-    arrays = dict(zip(names, (*inputs, *matrices, *biases), strict=True))
-    ready = dict(zip(names, as_floats(**arrays), strict=True))
-    _check_multi_head(ready, num_heads)
-    unbatched = all(ready[name].ndim == 2 for name in _INPUTS.values())
+    arguments = dict(zip(names, (*inputs, *matrices, *biases), strict=True))
+    arrays = dict(zip(names, as_floats(**arguments), strict=True))
+    _check_multi_head(arrays, num_heads)
+    unbatched = all(arrays[name].ndim == 2 for name in _INPUTS.values())
     if unbatched:
-        ready |= {name: ready[name][None] for name in _INPUTS.values()}
-    return ready, unbatched
+        arrays |= {name: arrays[name][None] for name in _INPUTS.values()}
+    return arrays, unbatched
 
 
-def _project(a: dict[str, Any], num_heads: int) -> tuple[Array, Array, Array]:
+def _project(arrays: dict[str, Any], num_heads: int) -> tuple[Array, Array, Array]:
     """Project the inputs to the q, k and v of every head, each (b,h,n,d)."""
     q, k, v = (
-        split_heads(linear(a[name], a[f"W_{letter}"], a[f"b_{letter}"]), num_heads)
+        split_heads(linear(arrays[name], arrays[f"W_{letter}"], arrays[f"b_{letter}"]), num_heads)
         for letter, name in _INPUTS.items()
     )
     return q, k, v
 
 
-def _project_grads(grads: AttentionGrads, a: dict[str, Any], unbatched: bool) -> dict[str, Any]:
-    """Gradients of `_project` by name: inputs, matrices and biases."""
-    found: dict[str, Any] = {}
+def _project_grads(grads: AttentionGrads, arrays: dict[str, Any], unbatched: bool) -> dict[str, Any]:
+    """Return the gradients of `_project` with respect to inputs, matrices and biases, by name."""
+    named_grads: dict[str, Any] = {}
     for letter, name in _INPUTS.items():
         grad = join_heads(getattr(grads, name))  # (b,n,h*d)
-        grad_x, grad_W, grad_b = linear_grad(grad, a[name], a[f"W_{letter}"], a[f"b_{letter}"])
-        found[name] = grad_x[0] if unbatched else grad_x
-        found[f"W_{letter}"], found[f"b_{letter}"] = grad_W, grad_b
-    return found
+        weight, bias = arrays[f"W_{letter}"], arrays[f"b_{letter}"]
+        grad_x, grad_W, grad_b = linear_grad(grad, arrays[name], weight, bias)
+        named_grads[name] = grad_x[0] if unbatched else grad_x
+        named_grads[f"W_{letter}"], named_grads[f"b_{letter}"] = grad_W, grad_b
+    return named_grads
 
 
 def multi_head_attention(
@@ -133,19 +148,21 @@ def multi_head_attention(
     b_v: ArrayLike | None = None,
     b_o: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
-    """W_o · join(attention in each head) + b_o -> output (b,q,m), weights (b,h,q,k).
+    """Multi-head attention, W_o · concat(heads) + b_o.
 
-    Matrices are (out,in), as in W x and as `nn.Linear` keeps them. A 3-D mask is (b,q,k) for every head.
+    The inputs are (b,n,m), or (n,m) without a batch. Matrices are (out,in), as in W x and in `nn.Linear`. A 3-D
+    mask is (b,q,k) and holds for every head. Returns the output (b,q,m) and the weights (b,h,q,k).
 
-    >>> x, one = [[1.0, 0.0], [0.0, 1.0]], np.eye(2)
-    >>> output, weights = multi_head_attention(x, x, x, one, one, one, one, num_heads=2)
+    >>> x, identity = [[1.0, 0.0], [0.0, 1.0]], np.eye(2)
+    >>> output, weights = multi_head_attention(x, x, x, identity, identity, identity, identity, num_heads=2)
     >>> output.shape, weights.shape
     ((2, 2), (2, 2, 2))
     """
-    a, unbatched = _prepare((query, key, value), (W_q, W_k, W_v, W_o), (b_q, b_k, b_v, b_o), num_heads)
-    q, k, v = _project(a, num_heads)  # (b,h,n,d)
+    matrices, biases = (W_q, W_k, W_v, W_o), (b_q, b_k, b_v, b_o)
+    arrays, unbatched = _prepare((query, key, value), matrices, biases, num_heads)
+    q, k, v = _project(arrays, num_heads)  # (b,h,n,d)
     heads, weights = scaled_dot_product_attention(q, k, v, mask)  # (b,h,q,d), (b,h,q,k)
-    output = linear(join_heads(heads), a["W_o"], a["b_o"])  # (b,q,m)
+    output = linear(join_heads(heads), arrays["W_o"], arrays["b_o"])  # (b,q,m)
     return (output[0], weights[0]) if unbatched else (output, weights)
 
 
@@ -167,27 +184,34 @@ def multi_head_attention_grad(
     b_o: ArrayLike | None = None,
     grad_weights: ArrayLike | None = None,
 ) -> MultiHeadGrads:
-    """Gradients of `multi_head_attention`, from the last step back to the first.
+    """Return the gradients of `multi_head_attention` with respect to all its inputs.
+
+    `grad_output` (b,q,m) and `grad_weights` (b,h,q,k) are the gradients of the loss with respect to the output
+    and the weights. `grad_weights` is needed only if the loss depends on the weights directly.
 
     >>> one, two = [[1.0]], [[2.0]]
     >>> multi_head_attention_grad([[5.0]], one, one, one, one, one, one, two, num_heads=1).value.tolist()
     [[10.0]]
     """
-    a, unbatched = _prepare((query, key, value), (W_q, W_k, W_v, W_o), (b_q, b_k, b_v, b_o), num_heads)
-    grad, extra = as_floats(grad_output=grad_output, grad_weights=grad_weights)
+    matrices, biases = (W_q, W_k, W_v, W_o), (b_q, b_k, b_v, b_o)
+    arrays, unbatched = _prepare((query, key, value), matrices, biases, num_heads)
+    grad, grad_w = as_floats(grad_output=grad_output, grad_weights=grad_weights)
     if unbatched:
-        grad, extra = grad[None], None if extra is None else extra[None]
-    q, k, v = _project(a, num_heads)  # (b,h,n,d)
+        grad, grad_w = grad[None], None if grad_w is None else grad_w[None]
+    q, k, v = _project(arrays, num_heads)  # (b,h,n,d)
     joined = join_heads(scaled_dot_product_attention(q, k, v, mask)[0])  # (b,q,h*d)
-    check_shape("grad_output", grad, (*joined.shape[:-1], a["W_o"].shape[0]))
-    grad_joined, grad_W_o, grad_b_o = linear_grad(grad, joined, a["W_o"], a["b_o"])
+    check_shape("grad_output", grad, (*joined.shape[:-1], arrays["W_o"].shape[0]))
+    grad_joined, grad_W_o, grad_b_o = linear_grad(grad, joined, arrays["W_o"], arrays["b_o"])
     grad_heads = split_heads(grad_joined, num_heads)  # (b,h,q,d)
-    inner = scaled_dot_product_attention_grad(grad_heads, q, k, v, mask, grad_weights=extra)
-    return MultiHeadGrads(W_o=grad_W_o, b_o=grad_b_o, mask=inner.mask, **_project_grads(inner, a, unbatched))
+    inner = scaled_dot_product_attention_grad(grad_heads, q, k, v, mask, grad_weights=grad_w)
+    projections = _project_grads(inner, arrays, unbatched)
+    return MultiHeadGrads(W_o=grad_W_o, b_o=grad_b_o, mask=inner.mask, **projections)
 
 
 class MultiHeadAttention:
-    """Multi-head attention with its own random matrices W_q, W_k, W_v, W_o, each (d_model,d_model).
+    """Multi-head attention with random weight matrices W_q, W_k, W_v, W_o, each (d_model,d_model).
+
+    `seed` makes the matrices reproducible. Raises ValueError if `num_heads` does not divide `d_model`.
 
     >>> mha = MultiHeadAttention(d_model=6, num_heads=2, seed=0)
     >>> x = np.ones((1, 4, 6))
@@ -202,7 +226,7 @@ class MultiHeadAttention:
         self.d_model = d_model
         self.num_heads = num_heads
         self.d_k = d_model // num_heads
-        # Glorot's bound keeps the size of the numbers about the same before and after each product.
+        # Glorot initialisation keeps the variance of the activations about constant through each product.
         bound = np.sqrt(6 / (d_model + d_model))
         random = np.random.default_rng(seed)
         self.W_q, self.W_k, self.W_v, self.W_o = (
@@ -215,15 +239,15 @@ class MultiHeadAttention:
     def forward(
         self, query: ArrayLike, key: ArrayLike, value: ArrayLike, mask: ArrayLike | None = None
     ) -> Array:
-        """The output (b,q,m) alone; `attention_weights` gives the weights."""
+        """Return the output (b,q,m) without the weights."""
         return multi_head_attention(
             query, key, value, self.W_q, self.W_k, self.W_v, self.W_o, self.num_heads, mask
         )[0]
 
     def attention_weights(self, query: ArrayLike, key: ArrayLike, mask: ArrayLike | None = None) -> Array:
-        """The weights of every head, (b,h,q,k); values play no part in them."""
+        """Return the attention weights of every head, (b,h,q,k)."""
         matrices = (self.W_q, self.W_k, self.W_v, self.W_o)
-        a, unbatched = _prepare((query, key, key), matrices, (None,) * 4, self.num_heads)
-        q, k, _ = _project(a, self.num_heads)
+        arrays, unbatched = _prepare((query, key, key), matrices, (None,) * 4, self.num_heads)
+        q, k, _ = _project(arrays, self.num_heads)
         weights = softmax(apply_mask(scaled_dot_scores(q, k), mask))
         return weights[0] if unbatched else weights

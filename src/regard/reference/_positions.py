@@ -1,4 +1,4 @@
-"""Positions as sines and cosines."""
+"""Sinusoidal position encodings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from ._basics import Array
 
 
 def sinusoidal_positions(length: int, width: int) -> Array:
-    """One row per position, (length,width): sin in the even columns, cos in the odd ones, ever slower.
+    """Return sinusoidal position encodings (length,width), one row per position.
 
-    An odd width has one sine more than cosines.
+    Even columns hold sines and odd columns cosines, with frequencies that fall from column to column. An odd
+    width has one more sine than cosines.
 
     >>> sinusoidal_positions(2, 3).round(4).tolist()
     [[0.0, 1.0, 0.0], [0.8415, 0.5403, 0.0022]]

@@ -1,4 +1,4 @@
-"""The four scores: how well does a query fit a key? Each with its gradient, written out by hand."""
+"""The dot, scaled dot, additive and bilinear scores of queries and keys, each with its gradient."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ._basics import (
 
 
 class DotScoresGrads(NamedTuple):
-    """Gradients of `dot_scores` and `scaled_dot_scores`, each in the shape of its input."""
+    """Gradients of `dot_scores` and `scaled_dot_scores`, each with the shape of its input."""
 
     q: Array
     k: Array
 
 
 class AdditiveScoresGrads(NamedTuple):
-    """Gradients of `additive_scores`; None where the input was None."""
+    """Gradients of `additive_scores`, each with the shape of its input or None where the input was None."""
 
     q: Array
     k: Array
@@ -43,7 +43,7 @@ class AdditiveScoresGrads(NamedTuple):
 
 
 class BilinearScoresGrads(NamedTuple):
-    """Gradients of `bilinear_scores`."""
+    """Gradients of `bilinear_scores`, each with the shape of its input."""
 
     q: Array
     k: Array
@@ -56,19 +56,19 @@ def _check_pair(q: Array, k: Array) -> None:
     check_leading("k", k, "q", q)
 
 
-def _check_width(name: str, given: int, other_name: str, expected: int) -> None:
-    if given != expected:
-        raise ValueError(f"{name}: width {given} given, {expected} in {other_name}")
+def _check_width(name: str, width: int, other_name: str, expected: int) -> None:
+    if width != expected:
+        raise ValueError(f"{name}: width {width} given, {expected} in {other_name}")
 
 
 def default_scale(width: int) -> float:
-    """1 / sqrt(d); a Python float, so that it does not turn float32 scores into float64."""
+    """Return 1 / sqrt(width) as a Python float, which leaves float32 scores in float32."""
     return 1 / math.sqrt(max(width, 1))
 
 
 @quiet
 def dot_scores(q: ArrayLike, k: ArrayLike) -> Array:
-    """q·k for every query and key: (...,q,d), (...,k,d) -> (...,q,k).
+    """Return the dot product q·k of every query and key, (...,q,d), (...,k,d) -> (...,q,k).
 
     >>> dot_scores([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]).tolist()
     [[1.0, 0.0, 1.0]]
@@ -80,7 +80,9 @@ def dot_scores(q: ArrayLike, k: ArrayLike) -> Array:
 
 
 def dot_scores_grad(grad_scores: ArrayLike, q: ArrayLike, k: ArrayLike) -> DotScoresGrads:
-    """Gradients of `dot_scores`: d(q·k)/dq = k and d(q·k)/dk = q.
+    """Return the gradients of `dot_scores` with respect to q and k.
+
+    They follow from d(q·k)/dq = k and d(q·k)/dk = q.
 
     >>> dot_scores_grad([[2.0]], [[3.0]], [[5.0]])
     DotScoresGrads(q=array([[10.]]), k=array([[6.]]))
@@ -94,7 +96,9 @@ def dot_scores_grad(grad_scores: ArrayLike, q: ArrayLike, k: ArrayLike) -> DotSc
 
 
 def scaled_dot_scores(q: ArrayLike, k: ArrayLike, scale: float | None = None) -> Array:
-    """q·k * scale, where the scale is 1/sqrt(d) unless you give one.
+    """Return the scaled dot product q·k * scale of every query and key, (...,q,k).
+
+    The default scale is 1 / sqrt(d).
 
     >>> scaled_dot_scores([[2.0, 0.0, 0.0, 0.0]], [[3.0, 0.0, 0.0, 0.0]]).tolist()
     [[3.0]]
@@ -106,7 +110,7 @@ def scaled_dot_scores(q: ArrayLike, k: ArrayLike, scale: float | None = None) ->
 def scaled_dot_scores_grad(
     grad_scores: ArrayLike, q: ArrayLike, k: ArrayLike, scale: float | None = None
 ) -> DotScoresGrads:
-    """Gradients of `scaled_dot_scores`: those of `dot_scores`, times the scale.
+    """Return the gradients of `scaled_dot_scores`, which are those of `dot_scores` times the scale.
 
     >>> scaled_dot_scores_grad([[2.0]], [[3.0]], [[5.0]], scale=0.5)
     DotScoresGrads(q=array([[5.]]), k=array([[3.]]))
@@ -136,7 +140,7 @@ def _check_additive(q: Array, k: Array, W_q: Array | None, W_k: Array, v: Array,
 
 
 def _tanh_inside(q: Array, k: Array, W_q: Array | None, W_k: Array, b: Array | None) -> Array:
-    """tanh(W_q q + W_k k + b) for every pair: (...,q,k,a)."""
+    """Return tanh(W_q q + W_k k + b) for every query and key, (...,q,k,a)."""
     from_query = q if W_q is None else linear(q, W_q)  # (...,q,a)
     from_key = linear(k, W_k)  # (...,k,a)
     inside = from_query[..., :, None, :] + from_key[..., None, :, :]  # (...,q,k,a)
@@ -152,10 +156,11 @@ def additive_scores(
     v: ArrayLike,
     b: ArrayLike | None = None,
 ) -> Array:
-    """v·tanh(W_q q + W_k k + b), Bahdanau's score: (...,q,d), (...,k,e) -> (...,q,k).
+    """Return Bahdanau's additive score v·tanh(W_q q + W_k k + b) of every query and key.
 
-    W_q is (a,d), W_k is (a,e), v and b are (a,). `W_q=None` lets the query in unprojected (then d must be a).
-    A constant added to every score would vanish in the softmax, so v has no bias.
+    The shapes are q (...,q,d), k (...,k,e) -> (...,q,k), where W_q is (a,d), W_k is (a,e), v and b are (a,).
+    `W_q=None` uses the query without a projection, which requires d = a. The score has no bias outside the
+    tanh, because the softmax cancels a constant added to every score.
 
     >>> additive_scores([[0.0]], [[0.0], [50.0]], W_q=[[1.0]], W_k=[[1.0]], v=[2.0]).tolist()
     [[0.0, 2.0]]
@@ -175,7 +180,9 @@ def additive_scores_grad(
     v: ArrayLike,
     b: ArrayLike | None = None,
 ) -> AdditiveScoresGrads:
-    """Gradients of `additive_scores`, through tanh'(x) = 1 - tanh(x)^2.
+    """Return the gradients of `additive_scores` with respect to its inputs.
+
+    The derivative of the tanh is tanh'(x) = 1 - tanh(x)^2.
 
     >>> additive_scores_grad([[3.0]], [[0.0]], [[0.0]], W_q=[[1.0]], W_k=[[1.0]], v=[2.0]).q.tolist()
     [[6.0]]
@@ -184,7 +191,8 @@ def additive_scores_grad(
     check_shape("grad_scores", grad, additive_scores(q, k, W_q, W_k, v, b).shape)
     upstream = grad[..., None]  # (...,q,k,1)
     hidden = _tanh_inside(q, k, W_q, W_k, b)  # (...,q,k,a)
-    hidden = np.where(upstream == 0, 0, hidden).astype(grad.dtype)  # a masked key may have made it NaN
+    # A masked key may have made `hidden` NaN, and its upstream gradient is 0.
+    hidden = np.where(upstream == 0, 0, hidden).astype(grad.dtype)
     grad_v = (upstream * hidden).sum(axis=(-3, -2))  # (...,a)
     grad_inside = upstream * v[..., None, None, :] * (1 - hidden**2)  # (...,q,k,a)
     grad_from_query = grad_inside.sum(axis=-2)  # (...,q,a)
@@ -210,7 +218,9 @@ def _check_bilinear(q: Array, k: Array, W: Array) -> None:
 
 @quiet
 def bilinear_scores(q: ArrayLike, k: ArrayLike, W: ArrayLike) -> Array:
-    """q·W·k, Luong's "general" score: q (...,q,d), k (...,k,e), W (d,e) -> (...,q,k).
+    """Return the bilinear score q·W·k (Luong's "general" score) of every query and key.
+
+    The shapes are q (...,q,d), k (...,k,e), W (d,e) -> (...,q,k).
 
     >>> bilinear_scores([[1.0, 2.0]], [[3.0]], W=[[10.0], [100.0]]).tolist()
     [[630.0]]
@@ -224,7 +234,7 @@ def bilinear_scores(q: ArrayLike, k: ArrayLike, W: ArrayLike) -> Array:
 def bilinear_scores_grad(
     grad_scores: ArrayLike, q: ArrayLike, k: ArrayLike, W: ArrayLike
 ) -> BilinearScoresGrads:
-    """Gradients of `bilinear_scores`.
+    """Return the gradients of `bilinear_scores` with respect to q, k and W.
 
     >>> bilinear_scores_grad([[1.0]], [[2.0]], [[3.0]], W=[[5.0]])
     BilinearScoresGrads(q=array([[15.]]), k=array([[10.]]), W=array([[6.]]))
@@ -235,6 +245,6 @@ def bilinear_scores_grad(
     return BilinearScoresGrads(
         q=sum_to(grad_qW @ transpose(W), q.shape),
         k=sum_to(zero_wins_matmul(transpose(grad), q @ W), k.shape),
-        # q^T grad_qW, written the other way round so that the zeros stand on the left.
+        # q^T grad_qW, computed as (grad_qW^T q)^T because `zero_wins_matmul` needs the zeros on the left.
         W=sum_to(transpose(zero_wins_matmul(transpose(grad_qW), q)), W.shape),
     )

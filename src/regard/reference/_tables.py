@@ -1,4 +1,4 @@
-"""Tables of numbers with labels, as text that lines up in a terminal and as HTML."""
+"""Labelled tables of numbers, formatted as aligned text for a terminal or as HTML."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ import numpy as np
 
 from ._basics import Array
 
-_MOST_LINES = 16  # rows or columns of one table; more are cut in the middle
-_MOST_TABLES = 8  # tables of one step, when there are batches or heads
+# The most rows or columns of one table. Larger tables are cut in the middle.
+_MOST_LINES = 16
+# The most tables of one step, one for each batch and head.
+_MOST_TABLES = 8
 _GAP = "…"
 
 
 class Step(NamedTuple):
-    """One step of an explanation; `numbers` is None where the step changed nothing."""
+    """One step of an explanation, with a title, a table of numbers and the names of its columns.
+
+    `numbers` is None if the step changed nothing. `shaded` colours the cells of an HTML table by their values.
+    """
 
     title: str
     numbers: Array | None
@@ -26,7 +31,10 @@ class Step(NamedTuple):
 
 
 class Table(NamedTuple):
-    """One table, ready to be written: cells as text, and how dark each is (0 to 1)."""
+    """One formatted table.
+
+    A row holds its label, its cells as text, and the shade of each cell from 0 (white) to 1 (dark).
+    """
 
     caption: str
     columns: list[str]
@@ -34,7 +42,9 @@ class Table(NamedTuple):
 
 
 def display_width(text: str) -> int:
-    """How many terminal columns a text takes: a wide character takes 2, a combining mark none.
+    """Return the number of terminal columns that a text occupies.
+
+    A wide (East Asian) character takes 2 columns and a combining mark none.
 
     >>> display_width("注意力"), display_width("abc"), display_width("e\\u0301")
     (6, 3, 1)
@@ -49,17 +59,18 @@ def _columns(character: str) -> int:
 
 
 def _printable(text: str) -> str:
-    """Escape what would break a line or a terminal: newlines, tabs, control characters."""
+    """Escape newlines, tabs and other control characters."""
     return "".join(c if c.isprintable() or unicodedata.category(c) == "Cf" else ascii(c)[1:-1] for c in text)
 
 
 def _number(x: float, digits: int) -> str:
     text = f"{x:.{digits}f}"
-    return text.removeprefix("-") if float(text) == 0 else text  # no "-0.0000"
+    # A negative number that rounds to zero is written "0.0000", not "-0.0000".
+    return text.removeprefix("-") if float(text) == 0 else text
 
 
 def _chosen(count: int) -> list[int | None]:
-    """Which rows or columns to show; None stands for the gap in the middle."""
+    """Return the indices of the rows or columns to show, with None for the gap in the middle."""
     if count <= _MOST_LINES:
         return list(range(count))
     half = _MOST_LINES // 2
@@ -67,16 +78,16 @@ def _chosen(count: int) -> list[int | None]:
 
 
 def tables_of(step: Step, row_labels: Sequence[str], digits: int) -> Iterator[Table]:
-    """One table for each batch and head of a step, the first few of them."""
+    """Yield a table for each batch and head of a step, at most `_MOST_TABLES` of them."""
     if step.numbers is None:
         return
     leading = list(np.ndindex(step.numbers.shape[:-2]))
     for index in leading[:_MOST_TABLES]:
         matrix = step.numbers[index]  # (q,k)
-        across = _chosen(matrix.shape[1])
+        column_indices = _chosen(matrix.shape[1])
         rows = []
         for i in _chosen(matrix.shape[0]):
-            values = [None if i is None or j is None else float(matrix[i, j]) for j in across]
+            values = [None if i is None or j is None else float(matrix[i, j]) for j in column_indices]
             rows.append(
                 (
                     _GAP if i is None else row_labels[i],
@@ -86,7 +97,7 @@ def tables_of(step: Step, row_labels: Sequence[str], digits: int) -> Iterator[Ta
             )
         yield Table(
             f"[{', '.join(map(str, index))}]" if index else "",
-            [_GAP if j is None else step.columns[j] for j in across],
+            [_GAP if j is None else step.columns[j] for j in column_indices],
             rows,
         )
     if len(leading) > _MOST_TABLES:
@@ -102,7 +113,7 @@ def _text_table(table: Table) -> Iterator[str]:
     grid += [[_printable(label), *cells] for label, cells, _ in table.rows]
     widths = [max(display_width(row[j]) for row in grid) for j in range(len(grid[0]))]
     for label, *cells in grid:
-        # Padded by hand, because str.rjust counts characters and a Chinese character is two columns wide.
+        # str.rjust counts characters, but a Chinese character is two columns wide.
         line = label + " " * (widths[0] - display_width(label))
         for cell, width in zip(cells, widths[1:], strict=True):
             line += "  " + " " * (width - display_width(cell)) + cell
@@ -110,7 +121,7 @@ def _text_table(table: Table) -> Iterator[str]:
 
 
 def as_text(title: str, steps: Sequence[Step], row_labels: Sequence[str], digits: int) -> str:
-    """All steps under one another, columns aligned."""
+    """Format all steps as one text with aligned columns."""
     lines = [title]
     for number, step in enumerate(steps, start=1):
         lines += ["", f"{number}. {step.title}"]
@@ -138,7 +149,7 @@ def _html_table(table: Table) -> Iterator[str]:
 
 
 def as_html(title: str, steps: Sequence[Step], row_labels: Sequence[str], digits: int) -> str:
-    """The same tables for a notebook; darker cells are larger weights."""
+    """Format all steps as HTML for a notebook, with larger weights in darker cells."""
     parts = ['<div class="regard-explanation">', f"<p><b>{html.escape(title)}</b></p>"]
     for number, step in enumerate(steps, start=1):
         parts.append(f"<p>{number}. {html.escape(step.title)}</p>")
