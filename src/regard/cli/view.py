@@ -215,13 +215,15 @@ def _seen_by_ours(text: str, folder: Path) -> list[Record]:
     """What a translator of ours looked at while it translated."""
     from regard.maps import Record
     from regard.tasks.translate import Translator
+    from regard.tasks.translate.plain import is_endless, spaced
 
     typer.echo(f"read by the translator {folder.name}", err=True)
     translator = Translator.load(folder)
     done = translator.translate([text])[0]
-    if done.parts:
+    if done.parts or is_endless(text):
         raise ArgumentError("text", "too long to be translated in one piece", "look at one sentence")
-    source = [done.source[a:b] for a, b in translator.source.spans(done.source)]
+    read_text = spaced(done.source)
+    source = [read_text[a:b] for a, b in translator.source.spans(read_text)]
     source = [*source, "</s>"] if len(source) == len(done.source_ids) else [str(n) for n in done.source_ids]
     pieces = [translator.target.decode([n]) for n in done.target_ids]
     read, written = ["<s>", *pieces], [*pieces, "</s>"]  # by a row of the decoder

@@ -16,6 +16,7 @@ import numpy as np
 from regard.analysis import alignment_links, merge_tokens, word_spans, words_of_tokens
 from regard.errors import ArgumentError
 from regard.metrics import alignment_error_rate
+from regard.tasks.translate.plain import is_endless, spaced
 from regard.tasks.translate.reading import Reading, reading_of
 from regard.tasks.translate.translator import Translation, Translator
 
@@ -47,7 +48,9 @@ class WordAlignment:
 
 def align(translator: Translator, translation: Translation) -> WordAlignment:
     """What each word of a translation looked at."""
-    source, target = translation.source, translation.text
+    source, target = spaced(translation.source), translation.text
+    if is_endless(source):  # it was copied
+        return WordAlignment([source], [target], np.ones((1, 1)))
     pair = AlignedPair(source, target, tuple(word_spans(source)), tuple(word_spans(target)))
     (weights,) = _word_weights(translator, [pair], [reading_of(translator)], translation)
     return WordAlignment(

@@ -6,7 +6,7 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from regard.metrics import is_chinese
 from regard.models import Seen, load_model
 from regard.models.pretrained import CONFIG, check_storable, read_json
 from regard.shapes import as_device
+from regard.tasks.translate.plain import is_endless, spaced, split_at_endless_words
 from regard.tasks.translate.reading import reading_of
 from regard.text import UNKNOWN_SIGN, Vocabulary, load_vocabulary, pad_sequences
 
@@ -76,7 +77,7 @@ class Translator:
         if isinstance(texts, str):
             raise ArgumentError("texts", "expected a list of sentences, got one string", "put it in a list")
         options = options or DecodingOptions()
-        pieces = [self._pieces(text) for text in texts]
+        pieces = [self._pieces(spaced(text)) for text in texts]
         numbers = [first + i for i, several in enumerate(pieces) for _ in several]
         done = iter(self._translate([piece for several in pieces for piece in several], numbers, options))
         return [
@@ -87,10 +88,10 @@ class Translator:
     def _translate(self, texts: list[str], numbers: list[int], options: DecodingOptions) -> list[Translation]:
         """The translations of texts of bearable length."""
         self.model.eval()
-        encoded = self.source.encode_batch(list(texts))
-        # Nothing is nothing in every language; a model would make something up.
-        found = [Translation(text, "", 0.0, [], []) for text in texts]
-        said = [i for i, text in enumerate(texts) if text.strip()]
+        # Nothing is nothing in every language, where a model would make something up; a word without end is copied.
+        found = [Translation(text, text if is_endless(text) else "", 0.0, [], []) for text in texts]
+        said = [i for i, text in enumerate(texts) if text.strip() and not is_endless(text)]
+        encoded = dict(zip(said, self.source.encode_batch([texts[i] for i in said]), strict=True))
         for batch in _batches([len(encoded[i]) for i in said]):
             places = [said[i] for i in batch]
             several = self._decoded([encoded[i] for i in places], [numbers[i] for i in places], options)
@@ -118,7 +119,13 @@ class Translator:
         return int(self.extra.get("max_tokens", LONGEST))
 
     def _pieces(self, text: str) -> list[str]:
+        """The text; a long one in pieces, and each word without end as one of its own."""
+        return [piece for part in split_at_endless_words(text) for piece in self._pieces_of_words(part)]
+
+    def _pieces_of_words(self, text: str) -> list[str]:
         """The text; a long one in pieces, cut between sentences where that is enough."""
+        if is_endless(text):
+            return [text]
         # No vocabulary makes more tokens than there are bytes: most texts need not be encoded to know.
         if len(text.encode()) <= self.longest or len(self.source.spans(text)) <= self.longest:
             return [text]
@@ -148,7 +155,7 @@ class Translator:
     def _joined(self, text: str, parts: list[Translation]) -> Translation:
         """One translation of all pieces; its alternatives are those of the pieces, rank by rank."""
         if len(parts) == 1:
-            return parts[0]
+            return replace(parts[0], source=text)
         ranked = [((part.text, part.score), *part.alternatives) for part in parts]
         space = "" if is_chinese(self.target_language) else " "
         whole = [

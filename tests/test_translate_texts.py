@@ -1,0 +1,57 @@
+"""Texts that no model was trained on: tabs and line separators inside, words without end."""
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+
+from regard.decoding import DecodingOptions
+from regard.tasks.translate import Translator, align, find_translator
+from regard.tasks.translate.plain import LONGEST_WORD, spaced, split_at_endless_words
+
+GREEDY = DecodingOptions(beams=1)
+WORD = "abcdefghij" * 100_000  # a million characters without a space
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return Translator.load(find_translator("en-fr"))
+
+
+@pytest.mark.parametrize("between", ["\t", "\n", "\v", "\f", "\r", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_a_tab_or_a_line_separator_is_read_as_a_space(translator, between):
+    text = f"I love you.{between}The dog sleeps."
+    spoilt, plain = translator.translate([text, spaced(text)], GREEDY)
+    assert spoilt.source == text
+    assert plain.source == "I love you. The dog sleeps."
+    assert dataclasses.replace(spoilt, source=plain.source) == plain
+    aligned = align(translator, spoilt)
+    assert aligned.source_words == align(translator, plain).source_words
+    np.testing.assert_array_equal(aligned.weights, align(translator, plain).weights)
+
+
+def test_a_word_of_a_megabyte_is_copied_at_once(translator):
+    began = time.perf_counter()
+    (done,) = translator.translate([f"I love you. {WORD} The dog sleeps."], GREEDY)
+    assert time.perf_counter() - began < 20  # piece by piece it took many minutes
+    before, after = translator.translate(["I love you.", "The dog sleeps."], GREEDY)
+    assert done.text == f"{before.text} {WORD} {after.text}"
+    assert [part.source for part in done.parts] == ["I love you.", WORD, "The dog sleeps."]
+    copied = align(translator, done.parts[1])
+    assert (copied.source_words, copied.target_words, copied.weights.tolist()) == ([WORD], [WORD], [[1.0]])
+
+
+def test_a_text_of_nothing_but_an_endless_word(translator):
+    (done,) = translator.translate([WORD], GREEDY)
+    assert (done.source, done.text, done.parts) == (WORD, WORD, ())
+
+
+def test_where_texts_are_split():
+    just, over = "x" * LONGEST_WORD, "x" * (LONGEST_WORD + 1)
+    assert list(split_at_endless_words("")) == [""]
+    assert list(split_at_endless_words(f"  {just} {just}\n")) == [f"  {just} {just}\n"]  # untouched
+    assert list(split_at_endless_words(f"a {over} {over}")) == ["a", over, over]
+    assert list(split_at_endless_words("我爱你" * LONGEST_WORD)) == [
+        "我爱你" * LONGEST_WORD
+    ]  # each Han sign a word
