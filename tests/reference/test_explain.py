@@ -179,7 +179,7 @@ def test_an_explanation_is_a_frozen_value_apart_from_its_inputs():
         ({"score": "bilinear"}, "params: score 'bilinear' needs 'W'"),
         ({"score": "dot", "params": {"W": 1}}, "params: score 'dot' takes no 'W'"),
         ({"score": "dot", "scale": 2.0}, "scale: only score='scaled_dot' takes a scale"),
-        ({"score": ref.dot_scores, "params": {"W": 1}}, "params: your own function takes only q and k"),
+        ({"score": ref.dot_scores, "params": {"W": 1}}, "params: a function as score takes only q and k"),
     ],
 )
 def test_errors_name_the_argument(arguments, message):
