@@ -78,6 +78,7 @@ def test_the_lock_has_what_the_project_needs():
     for need in [
         *project["dependencies"],
         *extras["plot"],
+        *extras["chinese"],
         *extras["hf"],
         "pytest",
         "ruff",

@@ -6,14 +6,18 @@ Only ``plots`` and ``regard doctor`` use this; matplotlib must be installed.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import sys
 import warnings
 from collections.abc import Iterable
+from pathlib import Path
 
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
-__all__ = ["families_for", "missing_from"]
+__all__ = ["INSTALL_CHINESE", "families_for", "missing_from"]
+
+INSTALL_CHINESE = "pip install 'regard[chinese]', or the Debian package fonts-noto-cjk or fonts-wqy-microhei"
 
 # Tried before the others, because they look right beside Latin text and cover all of everyday Chinese.
 _FAVOURITES = (
@@ -50,9 +54,11 @@ def families_for(texts: Iterable[str]) -> list[str] | None:
 @functools.lru_cache(maxsize=64)
 def missing_from(codes: frozenset[int]) -> tuple[list[str], frozenset[int]]:
     """The families found for these characters, in order, and the characters that no font has."""
-    families, missing = _cover(codes, [(f.name, f.fname) for f in font_manager.fontManager.ttflist])
-    if missing and (new := _add_new_fonts()):
-        families, missing = _cover(codes, new)
+    families, missing = _cover(codes, _known_fonts())
+    # Searching the machine takes longest, so it comes last.
+    for search in (_packaged_fonts, font_manager.findSystemFonts):
+        if missing and _add_fonts(search()):
+            families, missing = _cover(codes, _known_fonts())
     return families, missing
 
 
@@ -74,17 +80,29 @@ def _rank(font: tuple[str, str]) -> tuple[int, str, str]:
     return (_FAVOURITES.index(name) if name in _FAVOURITES else len(_FAVOURITES), name, path)
 
 
-def _add_new_fonts() -> list[tuple[str, str]]:
-    """Take in fonts installed since matplotlib made its list; all fonts then, or [] if none are new."""
+def _known_fonts() -> list[tuple[str, str]]:
+    return [(font.name, font.fname) for font in font_manager.fontManager.ttflist]
+
+
+def _packaged_fonts() -> list[str]:
+    """The font file of the extra ``chinese``, found without importing its package, which would change rcParams."""
+    package = importlib.util.find_spec("zhplot")
+    folders = [] if package is None else list(package.submodule_search_locations or [])
+    paths = [Path(folder) / "fonts" / "NotoSansSC-Regular.ttf" for folder in folders]
+    return [str(path) for path in paths if path.is_file()]
+
+
+def _add_fonts(paths: Iterable[str]) -> bool:
+    """Add font files that matplotlib's list does not have, and tell whether there were any."""
     manager = font_manager.fontManager
-    known = {f.fname for f in manager.ttflist}
-    new = [path for path in font_manager.findSystemFonts() if path not in known]
+    known = {font.fname for font in manager.ttflist}
+    new = [path for path in paths if path not in known]
     for path in new:
         try:
             manager.addfont(path)
         except Exception:  # a broken font file on someone's machine is no reason to fail
             continue
-    return [(f.name, f.fname) for f in manager.ttflist] if new else []
+    return bool(new)
 
 
 @functools.lru_cache(maxsize=512)
@@ -113,7 +131,7 @@ def _warn(missing: frozenset[int]) -> None:
     shown = "".join(chr(c) for c in sorted(missing)[:8])
     warnings.warn(
         f"no installed font has {len(missing)} of the characters to draw ({shown}), boxes stand for them; "
-        "for Chinese install one, e.g. the Debian package fonts-noto-cjk or fonts-wqy-microhei",
+        f"for Chinese: {INSTALL_CHINESE}",
         UserWarning,
         stacklevel=_callers_level(),
     )

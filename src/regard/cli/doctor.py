@@ -16,6 +16,7 @@ EXTRAS = {
     "text": ["tokenizers", "sacrebleu"],
     "hf": ["transformers", "datasets"],
     "plot": ["matplotlib"],
+    "chinese": ["zhplot"],
     "images": ["pillow", "scikit-learn"],
     "view": ["anywidget", "starlette", "uvicorn"],
     "export": ["onnx", "onnxscript", "onnxruntime"],
@@ -120,4 +121,6 @@ def _font_line(found: dict[str, Any]) -> str:
         return "matplotlib is not installed: nothing is drawn"
     if found["chinese_font"]:
         return f"drawn with {found['chinese_font']}"
-    return "no font found: install one, e.g. the Debian package fonts-noto-cjk or fonts-wqy-microhei"
+    from regard._fonts import INSTALL_CHINESE
+
+    return f"no font found: {INSTALL_CHINESE}"
