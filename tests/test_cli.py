@@ -144,6 +144,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
     assert result.stderr == ""
 
 
+@pytest.mark.usefixtures("fonts")
 def test_a_terminal_that_writes_only_ascii_is_enough(tmp_path):
     result = run("tour", cwd=tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (result.returncode, result.stderr) == (0, "")
@@ -152,6 +153,7 @@ def test_a_terminal_that_writes_only_ascii_is_enough(tmp_path):
 # ---- the tour
 
 
+@pytest.mark.usefixtures("fonts")
 def test_tour_prints_the_right_numbers_and_writes_its_pictures(tmp_path):
     result = run("tour", "--out", "made/here", cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
@@ -166,6 +168,7 @@ def test_tour_prints_the_right_numbers_and_writes_its_pictures(tmp_path):
     assert "by hand" in result.stdout
 
 
+@pytest.mark.usefixtures("fonts")
 def test_tour_goes_to_its_default_folder(tmp_path):
     assert run("tour", cwd=tmp_path).returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == ["regard-tour"]

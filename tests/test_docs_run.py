@@ -32,10 +32,32 @@ def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def code_of(page: Path) -> str:
+    return "\n".join(body for _, body in blocks(page, "python"))
+
+
+def draws(page: Path) -> bool:
+    return re.search(r"\b(?:plot_|visualize_|show\()|matplotlib", code_of(page)) is not None
+
+
+DRAWN = [page for page in PAGES if draws(page)]
+UNDRAWN = [page for page in PAGES if not draws(page)]
+
+
+@pytest.mark.parametrize("page", UNDRAWN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_snippets_run_and_print_what_the_page_says(page, tmp_path):
-    code = "\n".join(body for _, body in blocks(page, "python"))
-    result = run(code, tmp_path)
+    run_page(page, tmp_path)
+
+
+@pytest.mark.usefixtures("fonts")
+@pytest.mark.parametrize("page", DRAWN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_snippets_that_draw_run_with_all_fonts_and_with_few(page, tmp_path):
+    run_page(page, tmp_path)
+
+
+def run_page(page: Path, folder: Path) -> None:
+    code = code_of(page)
+    result = run(code, folder)
     assert result.returncode == 0, result.stderr
     said = [match.strip() for match in re.findall(r"print\(.*\)\s*# (.*)$", code, flags=re.MULTILINE)]
     printed = result.stdout.splitlines()

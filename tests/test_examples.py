@@ -52,6 +52,7 @@ def test_the_lines_in_the_docstrings(name):
     assert runner.summarize(verbose=False) == doctest.TestResults(failed=0, attempted=1)
 
 
+@pytest.mark.usefixtures("fonts")
 def test_additive_attention(tmp_path):
     printed = run("additive_attention.py", tmp_path)
     assert "Context shape: torch.Size([2, 10])" in printed
@@ -62,6 +63,7 @@ def test_additive_attention(tmp_path):
     assert pictures(tmp_path) == ["additive_attention.png"]
 
 
+@pytest.mark.usefixtures("fonts")
 def test_encoder_decoder(tmp_path):
     printed = run("encoder_decoder.py", tmp_path, "--out", "pictures")
     assert "Attention Output: (1, 3, 4)" in printed
@@ -80,6 +82,7 @@ def test_encoder_decoder(tmp_path):
 IMDB_PICTURES = ["attention_heatmap.png", "attention_heatmap_unmasked.png"]
 
 
+@pytest.mark.usefixtures("fonts")
 def test_imdb_on_the_sample(tmp_path):
     printed = run("imdb_attention.py", tmp_path, "--data", "sample")
     assert "48 reviews (not 1000, and not IMDb)" in printed
@@ -104,6 +107,7 @@ def test_the_sample_is_what_it_says():
     assert len(set(texts)) == len(texts) == 48
 
 
+@pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize("zipped", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_imdb_on_a_file_of_ones_own(tmp_path, zipped):
     """Two reviews more than the example reads; the first has no padding."""
@@ -124,6 +128,7 @@ def test_imdb_on_a_file_of_ones_own(tmp_path, zipped):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("fonts")
 def test_imdb_on_the_real_reviews(tmp_path):
     folder = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data")) / "imdb"
     if not folder.is_dir():
@@ -145,21 +150,23 @@ def load_dataset(name, split):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("fonts")
 def test_imdb_through_hugging_face(tmp_path, monkeypatch):
     """With a stand-in for `datasets`, which has the two things that are asked of it."""
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "datasets.py").write_text(FAKE_DATASETS, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"), prepend=os.pathsep)
     printed = run("imdb_attention.py", tmp_path, "--data", "huggingface", "--out", "out")
     assert "IMDb through Hugging Face, 40 reviews" in printed
     assert "Sample text: Fine film number 0" in printed
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("fonts")
 def test_imdb_offline_says_what_it_uses_instead(tmp_path, monkeypatch):
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "datasets.py").write_text("raise OSError('no network here')", encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"), prepend=os.pathsep)
     printed = run("imdb_attention.py", tmp_path, "--out", "out")
     assert "IMDb is not at hand (no network here); using the sample instead." in printed
     assert "Dataset size: 48" in printed

@@ -1,13 +1,21 @@
 """Pictures: what is written in them, the files they go to, and the words of the errors."""
 
+import doctest
+import importlib.util
 import itertools
+import pkgutil
+import re
 import struct
+import sys
 import warnings
+from pathlib import Path
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from font_cases import chinese_labels
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
@@ -17,6 +25,10 @@ from regard.errors import ArgumentError, DtypeError, FileError, MissingExtraErro
 EYE = np.eye(3) * 0.7 + 0.1
 WORDS = ["the", "cat", "sat"]
 CHINESE = ["我", "爱", "你"]
+PACKAGED_FONTS = _fonts._packaged_fonts  # as it is, before a fixture narrows the fonts
+
+
+pytestmark = pytest.mark.usefixtures("fonts")
 
 
 @pytest.fixture(autouse=True)
@@ -206,19 +218,16 @@ def test_a_font_with_the_characters_is_found(tmp_path):
 
 
 def test_chinese_is_drawn_or_one_warning_names_the_package(tmp_path):
-    have_font = not _fonts.missing_from(frozenset(map(ord, "我爱你")))[1]
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
+    with chinese_labels():
         figure = plot_attention_weights(EYE, CHINESE, path=tmp_path / "chinese.png")
     assert texts(figure.axes[0].get_xticklabels()) == CHINESE
     assert (tmp_path / "chinese.png").stat().st_size > 1000
-    assert len(seen) == (0 if have_font else 1)
 
 
 def test_names_of_axes_are_drawn_like_the_labels():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where there is no such font
+    with chinese_labels():
         figure = visualize_attention(EYE, WORDS, WORDS, title="$x", axes=("源$a$", "目标"))
+    with chinese_labels():
         families = _fonts.families_for(["源目标"])
     ax = figure.axes[0]
     for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
@@ -227,17 +236,52 @@ def test_names_of_axes_are_drawn_like_the_labels():
 
 
 def test_without_a_chinese_font_there_is_exactly_one_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr(_fonts, "missing_from", lambda codes: ([], codes))
+    monkeypatch.setattr(_fonts, "_cover", lambda codes, fonts: ([], codes))
     with pytest.warns(UserWarning, match="no installed font") as seen:
         plot_attention_weights(EYE, CHINESE, path=tmp_path / "chinese.png")
     assert len(seen) == 1
-    assert "fonts-noto-cjk" in str(seen[0].message)
+    advice = str(seen[0].message).partition("for Chinese: ")[2]
+    assert advice.startswith("pip install 'regard[chinese]', or the Debian package fonts-noto-cjk")
     assert "我" in str(seen[0].message)
     assert seen[0].filename == __file__
 
 
+def test_chinese_is_drawn_with_matplotlibs_fonts_and_the_extra(tmp_path, fonts, monkeypatch):
+    spec = importlib.util.find_spec("zhplot")
+    if spec is None:
+        pytest.skip("the extra is not installed: pip install 'regard[chinese]'")
+    before, settings = {*sys.modules}, dict(matplotlib.rcParams)
+    if fonts == "matplotlib":  # where no font of the machine has Chinese
+        monkeypatch.setattr(_fonts, "_packaged_fonts", PACKAGED_FONTS)
+        monkeypatch.setattr(font_manager.fontManager, "ttflist", [*font_manager.fontManager.ttflist])
+        _fonts.missing_from.cache_clear()
+    figure = plot_attention_weights(EYE, CHINESE, path=tmp_path / "chinese.svg")  # warnings are errors
+    families = figure.axes[0].get_xticklabels()[0].get_fontfamily()
+    if fonts == "matplotlib":
+        assert families[-1] == "Noto Sans SC"
+        font = font_manager.findfont("Noto Sans SC", fallback_to_default=False)
+        assert Path(font).is_relative_to(Path(spec.origin).parent)
+    # Each character has an outline of its own; missing ones would share the box of the default font.
+    outlines = re.findall(r'<path id="(?!DejaVu)([^"]+-[0-9a-f]+)"', (tmp_path / "chinese.svg").read_text())
+    assert len({*outlines}) == len(CHINESE)
+    assert not {name for name in {*sys.modules} - before if name.startswith("zhplot")}
+    assert dict(matplotlib.rcParams) == settings
+
+
 def test_latin_text_asks_for_no_other_font():
     assert _fonts.families_for(["The cat sat.", "là", "Ġtoken"]) is None
+
+
+# ---- the examples in the docstrings
+
+
+PARTS = [f"regard.plots.{part.name}" for part in pkgutil.iter_modules(plots.__path__)]
+
+
+@pytest.mark.parametrize("name", ["regard.plots", *PARTS])
+def test_the_examples_in_the_docstrings(name):
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    assert doctest.testmod(importlib.import_module(name), optionflags=flags).failed == 0
 
 
 # ---- errors
@@ -377,7 +421,8 @@ ROWS = {
 
 
 def test_a_line_for_each_model(tmp_path):
-    figure = plots.plot_by_length(ROWS, path=tmp_path / "x.svg")
+    with chinese_labels():
+        figure = plots.plot_by_length(ROWS, path=tmp_path / "x.svg")
     ax = figure.axes[0]
     assert [list(line.get_ydata()) for line in ax.get_lines()] == [[31.5, 30.0, 29.0], [28.0, 20.0, 11.0]]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1-10\n(13)", "11-20\n(7)", "21-\n(5)"]

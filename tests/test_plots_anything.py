@@ -1,14 +1,18 @@
 """Grids of heads, whole models, pictures, and `regard.show`, which chooses among them."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
+from font_cases import chinese_labels
 
 import regard
 from regard import plot_heads, plot_image_attention, plot_model
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import AttentionMap, Record
 
+pytestmark = pytest.mark.usefixtures("fonts")
 H, Q, K = 3, 5, 7
 
 
@@ -47,9 +51,12 @@ def test_each_head_with_its_tokens_and_the_same_colours(weights, tmp_path):
 
 def test_nothing_is_cut_off_and_nothing_overlaps(weights):
     names = ["a very long token indeed", *KEYS[1:]]
-    figure = plot_heads(weights, names, ["猫坐在垫子上", *QUERIES[1:]], columns=2)
-    figure.canvas.draw()
-    boxes = [ax.get_tightbbox() for ax in figure.axes[:H]]
+    with chinese_labels():
+        figure = plot_heads(weights, names, ["猫坐在垫子上", *QUERIES[1:]], columns=2)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph \d+")  # drawing again is matplotlib's, not ours
+        figure.canvas.draw()
+        boxes = [ax.get_tightbbox() for ax in figure.axes[:H]]
     whole = figure.bbox
     for box in boxes:
         assert box.x0 >= 0

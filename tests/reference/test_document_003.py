@@ -82,6 +82,7 @@ def blocks():
     return re.findall(r"```python\n(.*?)```", document.read_text(encoding="utf-8"), re.S)
 
 
+@pytest.mark.usefixtures("fonts")
 @pytest.mark.skipif(not SEEDS.is_dir(), reason=f"the source documents are not here (REGARD_SEEDS or {SEEDS})")
 def test_the_code_of_the_document_runs(capsys):
     matplotlib = pytest.importorskip("matplotlib")
@@ -110,12 +111,14 @@ def test_the_code_of_the_document_runs(capsys):
     matplotlib.pyplot.close("all")
 
 
+@pytest.mark.usefixtures("fonts")
 def test_the_demo_runs_and_saves_its_figures(tmp_path):
     pytest.importorskip("matplotlib")
     environment = {
         name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")
     }
-    environment |= {"MPLBACKEND": "Agg", "PYTHONPATH": str(ROOT / "src")}
+    path = [os.environ.get("PYTHONPATH", ""), str(ROOT / "src")]
+    environment |= {"MPLBACKEND": "Agg", "PYTHONPATH": os.pathsep.join(path)}
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "attention_demo.py"), "--out", str(tmp_path / "new")],
         capture_output=True, text=True, cwd=tmp_path, env=environment, check=False,

@@ -1,0 +1,41 @@
+"""What all tests share: each that draws text does so with the machine's fonts, and with matplotlib's own alone."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from font_cases import STARTUP, forget_fonts, keep_matplotlibs_fonts
+
+try:
+    from matplotlib.text import Text
+except ImportError:  # nothing is drawn then
+    Text = None
+
+
+@pytest.fixture(params=["machine", "matplotlib"])
+def fonts(request):
+    """Run the test twice: with all fonts of the machine, and with matplotlib's own alone, in other processes too."""
+    if Text is None:
+        pytest.skip("matplotlib is not installed: nothing is drawn")
+    forget_fonts()
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "matplotlib":
+            keep_matplotlibs_fonts(patch.setattr)
+            patch.setenv("REGARD_TEST_FONTS", request.param)
+            patch.setenv("PYTHONPATH", str(STARTUP), prepend=os.pathsep)
+        yield request.param
+    forget_fonts()
+
+
+@pytest.fixture(autouse=True)
+def text_is_drawn_with_both_fonts_only(request, monkeypatch):
+    """Fail a test that draws text and does not ask for ``fonts``: a machine's fonts could hide that it fails."""
+    if Text is None or "fonts" in request.fixturenames:
+        return
+
+    def refuse(*_, **__):
+        pytest.fail("this test draws text: let it use the fixture `fonts`")
+
+    for name in ("draw", "get_window_extent"):
+        monkeypatch.setattr(Text, name, refuse)
