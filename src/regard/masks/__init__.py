@@ -1,6 +1,7 @@
-"""Masks: boolean values that compose, and stay symbolic until a kernel needs a tensor.
+"""Boolean attention masks that combine with ``&``, ``|`` and ``~``.
 
-True means *may be attended*, everywhere. A mask knows a rule, not a matrix:
+True always means *may be attended*. A mask holds a rule about query and key indices and becomes a tensor only
+when a kernel needs one.
 
 >>> from regard.shapes import Grid
 >>> mask = causal() & padding([3, 2])
@@ -9,8 +10,8 @@ tensor([[1, 0, 0],
         [1, 1, 0],
         [1, 1, 0]], dtype=torch.int32)
 
-``causal`` and ``window`` are aligned to the END of the keys when the lengths differ, so that a query which
-continues a cache sees what it should. Numbers other than 0 and -inf are not a mask but a bias.
+``causal`` and ``window`` are aligned to the END of the keys when there are more keys than queries, as with a
+key-value cache. Numbers other than 0 and -inf are a bias, not a mask.
 """
 
 from regard.masks.base import Mask

@@ -1,4 +1,4 @@
-"""The base of all masks, and the logic that combines them."""
+"""The base class of all masks, and the masks And, Or and Not that combine others."""
 
 from __future__ import annotations
 
@@ -18,63 +18,76 @@ __all__ = ["And", "Mask", "Not", "Or"]
 
 
 class Mask:
-    """Which keys each query may see. Combine with ``&``, ``|`` and ``~``."""
+    """A boolean rule that says which keys each query may attend to.
+
+    Masks combine with ``&``, ``|`` and ``~``. :meth:`dense` gives the mask as a tensor.
+    """
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
-        """Whether query ``i`` may see key ``j``, for index tensors that broadcast together.
+        """Return whether query ``i`` may attend to key ``j``, for index tensors that broadcast together.
 
         The result is boolean, ``(b or 1, h or 1, *shape of i and j broadcast)``.
         """
-        raise NotImplementedError  # every mask below has its own
+        raise NotImplementedError
 
     def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
-        """For every pair of a query block and a key block: NONE, SOME or ALL of it may be attended.
+        """Return NONE, SOME or ALL for every pair of a query block and a key block.
 
-        SOME is always a safe answer, and the one for rules that live in a tensor.
+        NONE means that no query of the block may attend to any key of the other block, ALL that every query
+        may attend to every key. SOME is always a correct answer. It is the answer of masks held in a tensor.
         """
         return np.full((len(rows), len(cols)), SOME, dtype=np.int8)
 
     def check(self, grid: Grid) -> None:
-        """Raise if this mask cannot be used for these sizes."""
+        """Raise an error if the mask does not fit these sizes."""
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
-        """Keys that some query may see, ``(b or 1, h or 1, k)``; None when that is all of them."""
+        """Return which keys at least one query may attend to, ``(b or 1, h or 1, k)``.
+
+        None means all keys.
+        """
         return None
 
     @property
     def rule(self) -> tuple:
-        """A hashable description for caching plans; all that lives in a tensor is called just that."""
+        """A hashable description of the rule, used as a cache key.
+
+        Every mask held in a tensor has the same description, ``("tensor",)``.
+        """
         return ("tensor",)
 
     @property
     def symbolic(self) -> bool:
-        """Whether the rule says everything, with no tensor of the user's behind it."""
+        """Whether :attr:`rule` describes the mask completely, so that results can be cached under it."""
         return False
 
     @property
     def per_key(self) -> bool:
-        """Whether a key is hidden from all queries alike, as padding is."""
+        """Whether every query sees the same keys, as with padding."""
         return False
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rule leaves out whole blocks, so that a kernel gains by skipping them."""
+        """Whether the rule masks whole blocks, which a block-sparse kernel can skip."""
         return False
 
     def pivots(self) -> tuple[int, ...]:
-        """Key positions whose rows and columns are dense (global tokens); kernels take them first."""
+        """Return the key positions whose rows and columns are fully visible (global tokens).
+
+        Block-sparse kernels move these positions to the front, into blocks of their own.
+        """
         return ()
 
     def simplified(self, grid: Grid) -> Mask | None:
-        """The same mask for these sizes, or None when it hides nothing."""
+        """Return an equivalent mask for these sizes, or None if the mask hides nothing."""
         return self
 
     def part(self, b: slice, h: slice) -> Mask:
-        """The same mask for some batch entries and heads, so that nothing is computed for the others."""
+        """Return the mask of the batch entries ``b`` and heads ``h`` only."""
         return self
 
     def map_tensors(self, change: Callable[[Tensor], Tensor]) -> Mask:
-        """A copy whose tensors went through ``change``."""
+        """Return a copy in which every tensor ``t`` is replaced by ``change(t)``."""
         changed: dict[str, Any] = {}
         for field in fields(self):  # type: ignore[arg-type]  # every concrete mask is a dataclass
             value = getattr(self, field.name)
@@ -85,7 +98,7 @@ class Mask:
         return replace(self, **changed) if changed else self  # type: ignore[type-var]
 
     def dense(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
-        """The mask as a boolean tensor, ``(b or 1, h or 1, q, k)``.
+        """Return the mask as a boolean tensor, ``(b or 1, h or 1, q, k)``.
 
         >>> from regard.masks import causal
         >>> causal().dense(Grid(1, 1, 2, 3))[0, 0].int()
@@ -119,7 +132,9 @@ class Mask:
 
     @staticmethod
     def from_additive(mask: Tensor) -> Mask:
-        """A mask from 0 (keep) and -inf (hide).
+        """Make a mask from a float tensor of 0 (may be attended) and -inf (masked).
+
+        Raises :class:`regard.errors.MaskError` for any other number.
 
         >>> Mask.from_additive(torch.tensor([[0.0, float("-inf")]])).dense(Grid(1, 1, 1, 2))
         tensor([[[[ True, False]]]])
@@ -136,7 +151,9 @@ class Mask:
 
     @staticmethod
     def from_key_padding_mask(mask: Tensor) -> Mask:
-        """A mask from the ``key_padding_mask`` of ``nn.MultiheadAttention``, where True means *ignore*.
+        """Make a mask from the ``key_padding_mask`` ``(b,k)`` of ``nn.MultiheadAttention``.
+
+        That tensor is True (or -inf, if it is a float tensor) on padding, the opposite of a :class:`Mask`.
 
         >>> Mask.from_key_padding_mask(torch.tensor([[False, True]])).dense(Grid(1, 1, 1, 2))
         tensor([[[[ True, False]]]])
@@ -144,7 +161,8 @@ class Mask:
         if not (isinstance(mask, Tensor) and mask.ndim == 2):
             raise MaskError("mask", f"expected a (b,k) tensor, got {_kind(mask)}")
         if mask.is_floating_point():
-            Mask.from_additive(mask)  # refuses other numbers
+            # Only to raise an error for numbers other than 0 and -inf.
+            Mask.from_additive(mask)
             mask = mask != 0
         if mask.dtype != torch.bool:
             raise MaskError("mask", f"expected a boolean (b,k) tensor, got {mask.dtype}", "use mask.bool()")
@@ -153,7 +171,7 @@ class Mask:
 
 @dataclass(frozen=True, eq=False)
 class And(Mask):
-    """What both masks keep."""
+    """A mask that is True where both masks are True."""
 
     left: Mask
     right: Mask
@@ -170,7 +188,8 @@ class And(Mask):
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
         if not (self.left.per_key or self.right.per_key):
-            return seen_by_looking(self, grid)  # what both see need not be what they see together
+            # A key seen in each mask need not be seen by one and the same query in both.
+            return seen_by_looking(self, grid)
         left, right = self.left.seen_keys(grid), self.right.seen_keys(grid)
         if left is None or right is None:
             return right if left is None else left
@@ -203,7 +222,7 @@ class And(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Or(Mask):
-    """What either mask keeps."""
+    """A mask that is True where at least one of two masks is True."""
 
     left: Mask
     right: Mask
@@ -248,7 +267,7 @@ class Or(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Not(Mask):
-    """What a mask hides."""
+    """A mask that is True where another mask is False."""
 
     inner: Mask
 
@@ -284,43 +303,52 @@ class Not(Mask):
         return self.inner.is_sparse
 
 
-_SEEN: dict[tuple, Tensor | None] = {}  # what looking found, for rules
+# Results of `seen_by_looking` by rule and sizes.
+_SEEN: dict[tuple, Tensor | None] = {}
 
 
 def seen_by_looking(mask: Mask, grid: Grid) -> Tensor | None:
-    """Keys that some query may see, ``(b or 1, h or 1, k)``, for masks that have no shortcut."""
+    """Compute :meth:`Mask.seen_keys` from the mask's entries, for masks without a closed form.
+
+    The result is ``(b or 1, h or 1, k)``. For a symbolic mask it is cached, and None means all keys.
+    """
     if not mask.symbolic or torch.compiler.is_compiling():
         return mask.dense(grid).any(dim=2).expand(-1, -1, grid.k)
     key = (mask.rule, grid.q, grid.k)
     if key not in _SEEN:
         if len(_SEEN) > 256:
             _SEEN.clear()
-        with torch.inference_mode(False):  # it outlives this call
+        # The cached tensor may later be used outside inference mode.
+        with torch.inference_mode(False):
             seen = _look(mask, grid)
         _SEEN[key] = None if bool(seen.all()) else seen
     return _SEEN[key]
 
 
 def _look(mask: Mask, grid: Grid) -> Tensor:
-    """Ask the rule of whole blocks first, and of single pairs only where a block is kept in part."""
+    """Return which keys at least one query may attend to, ``(1, h or 1, k)``.
+
+    Whole blocks are classified first. Single pairs are evaluated only in blocks that are kept in part.
+    """
     rows, cols = Blocking(np.arange(grid.q), 64), Blocking(np.arange(grid.k), 64)
-    found = mask.classify(rows, cols, grid)  # (row blocks, col blocks)
-    sure = (found == ALL).any(axis=0)  # seen whole by some block of queries
-    row, col = np.nonzero((found == SOME) & ~sure[None, :])
+    coverage = mask.classify(rows, cols, grid)  # (row blocks, col blocks)
+    full = (coverage == ALL).any(axis=0)  # key blocks that some query block sees completely
+    row, col = np.nonzero((coverage == SOME) & ~full[None, :])
     count = torch.zeros(1, 1, len(cols), 64, dtype=torch.int32)
-    count[:, :, torch.from_numpy(sure)] = 1
-    for at in range(0, len(row), 1024):
-        chosen = slice(at, at + 1024)
-        i, j = (torch.from_numpy(x.index[y[chosen]]) for x, y in ((rows, row), (cols, col)))
+    count[:, :, torch.from_numpy(full)] = 1
+    for start in range(0, len(row), 1024):
+        batch = slice(start, start + 1024)
+        i, j = (torch.from_numpy(x.index[y[batch]]) for x, y in ((rows, row), (cols, col)))
         keep = mask.allow(i.clamp(min=0)[:, :, None], j.clamp(min=0)[:, None, :], grid) & (i >= 0)[:, :, None]
         part = keep.any(dim=3).int()  # (1, heads of the mask, pairs, 64)
         count = count.expand(-1, max(count.shape[1], part.shape[1]), -1, -1).contiguous()
-        count.index_add_(2, torch.from_numpy(col[chosen]), part.expand(-1, count.shape[1], -1, -1))
+        count.index_add_(2, torch.from_numpy(col[batch]), part.expand(-1, count.shape[1], -1, -1))
     return (count > 0).flatten(2)[..., : grid.k]
 
 
 def _stored():
-    from regard.masks import stored  # later than this module: a stored mask is a Mask
+    # Imported here because `stored` imports this module.
+    from regard.masks import stored
 
     return stored
 

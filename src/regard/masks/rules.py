@@ -1,4 +1,4 @@
-"""Masks that are a rule about indices: nothing is stored but a few numbers."""
+"""Masks defined by a rule about query and key indices (causal, window, global tokens, blocks)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Blocks", "Causal", "GlobalTokens", "Window", "blocks", "causal", "gl
 
 
 class _Rule(Mask):
-    """A mask that says everything in a few numbers, and leaves out whole blocks."""
+    """The base of masks that are fully described by their rule and mask whole blocks."""
 
     @property
     def symbolic(self) -> bool:
@@ -31,7 +31,7 @@ class _Rule(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Causal(Mask):
-    """Key ``j <= i + offset``; see :func:`causal`."""
+    """The mask of :func:`causal`, in which query ``i`` sees the keys ``j <= i + offset``."""
 
     offset: int | Tensor | None = None
 
@@ -86,27 +86,27 @@ class Causal(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Window(_Rule):
-    """Keys near the query; see :func:`window`."""
+    """The mask of :func:`window`, in which a query sees the keys near its own position."""
 
     left: int | None
     right: int | None
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
-        here = i + grid.shift
+        position = i + grid.shift
         keep = torch.ones((), dtype=torch.bool, device=i.device)
         if self.left is not None:
-            keep = keep & (j >= here - self.left)
+            keep = keep & (j >= position - self.left)
         if self.right is not None:
-            keep = keep & (j <= here + self.right)
+            keep = keep & (j <= position + self.right)
         return keep.expand(torch.broadcast_shapes(i.shape, j.shape))[None, None]
 
     def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
-        found = np.full((len(rows), len(cols)), ALL, dtype=np.int8)
+        coverage = np.full((len(rows), len(cols)), ALL, dtype=np.int8)
         if self.left is not None:
-            found = np.minimum(found, rows.at_least(cols, shift=grid.shift - self.left))
+            coverage = np.minimum(coverage, rows.at_least(cols, shift=grid.shift - self.left))
         if self.right is not None:
-            found = np.minimum(found, rows.at_most(cols, shift=grid.shift + self.right))
-        return found
+            coverage = np.minimum(coverage, rows.at_most(cols, shift=grid.shift + self.right))
+        return coverage
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
         first = 0 if self.left is None else grid.shift - self.left
@@ -123,7 +123,7 @@ class Window(_Rule):
 
 @dataclass(frozen=True, eq=False)
 class GlobalTokens(_Rule):
-    """Rows and columns of chosen tokens; see :func:`global_tokens`."""
+    """The mask of :func:`global_tokens`, True in the rows and columns of the chosen tokens."""
 
     positions: tuple[int, ...]
 
@@ -145,7 +145,8 @@ class GlobalTokens(_Rule):
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
         if any(0 <= p - grid.shift < grid.q for p in self.positions):
-            return None  # a global token among the queries sees everything
+            # A global token among the queries sees every key.
+            return None
         return torch.isin(torch.arange(grid.k), torch.tensor(self.positions, dtype=torch.long))[None, None]
 
     @property
@@ -158,7 +159,7 @@ class GlobalTokens(_Rule):
 
 @dataclass(frozen=True, eq=False)
 class Blocks(_Rule):
-    """A table of blocks; see :func:`blocks`."""
+    """The block-sparse mask of :func:`blocks`."""
 
     layout: Tensor  # bool (h or 1, query blocks, key blocks)
     size: tuple[int, int]
@@ -169,9 +170,9 @@ class Blocks(_Rule):
 
     def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
         layout = self.layout.cpu().numpy()
-        some, every = np.asarray(layout.any(axis=0)), np.asarray(layout.all(axis=0))  # over the heads
-        found = rows.count_in(cols, some, self.size)
-        return np.where(rows.count_in(cols, every, self.size) == ALL, ALL, np.minimum(found, SOME))
+        any_head, all_heads = np.asarray(layout.any(axis=0)), np.asarray(layout.all(axis=0))
+        coverage = rows.count_in(cols, any_head, self.size)
+        return np.where(rows.count_in(cols, all_heads, self.size) == ALL, ALL, np.minimum(coverage, SOME))
 
     def check(self, grid: Grid) -> None:
         h, rows, cols = self.layout.shape
@@ -200,10 +201,10 @@ class Blocks(_Rule):
 
 
 def causal(offset: int | Tensor | None = None) -> Mask:
-    """Each query sees the keys up to its own position: key ``j <= i + offset``.
+    """Make a causal mask, in which query ``i`` sees the keys ``j <= i + offset``.
 
-    Without an offset both sequences end together (``offset = k - q``), so a query that continues a cache sees
-    the whole cache. An integer tensor ``(b,)`` gives every sequence its own offset.
+    The default offset is ``k - q``, which aligns the last query with the last key. Queries that follow a
+    key-value cache then see the whole cache. An integer tensor ``(b,)`` gives every sequence its own offset.
 
     >>> causal().dense(Grid(1, 1, 2, 3))[0, 0].int()
     tensor([[1, 1, 0],
@@ -220,7 +221,10 @@ def causal(offset: int | Tensor | None = None) -> Mask:
 
 
 def window(left: int | None, right: int | None = 0) -> Mask:
-    """Each query sees the keys ``i - left ... i + right``, both included; None leaves a side open.
+    """Make a sliding-window mask, in which query ``i`` sees the keys ``i - left ... i + right``, both included.
+
+    None as ``left`` or ``right`` means no limit on that side. When there are more keys than queries, the last
+    query is aligned with the last key.
 
     >>> window(1, 0).dense(Grid(1, 1, 3, 3))[0, 0].int()
     tensor([[1, 0, 0],
@@ -238,9 +242,10 @@ def window(left: int | None, right: int | None = 0) -> Mask:
 
 
 def global_tokens(positions: int | Iterable[int]) -> Mask:
-    """Tokens that see every key and are seen by every query: the first ``n``, or those at the given positions.
+    """Make a mask in which chosen tokens see every key and are seen by every query.
 
-    Combine it with a local rule, and let padding win: ``(window(64, 64) | global_tokens(4)) & padding(lengths)``.
+    ``positions`` is a number ``n`` for the first ``n`` tokens, or the positions themselves. Combine it with a
+    window, and apply padding last: ``(window(64, 64) | global_tokens(4)) & padding(lengths)``.
 
     >>> global_tokens([1]).dense(Grid(1, 1, 3, 3))[0, 0].int()
     tensor([[0, 1, 0],
@@ -260,10 +265,10 @@ def global_tokens(positions: int | Iterable[int]) -> Mask:
 
 
 def blocks(layout: Tensor | np.ndarray | list, size: int | tuple[int, int]) -> Mask:
-    """A block-sparse pattern: query ``i`` sees key ``j`` where ``layout[i // size, j // size]`` is true.
+    """Make a block-sparse mask, in which query ``i`` sees key ``j`` if ``layout[i // size, j // size]`` is true.
 
-    ``layout`` is ``(query blocks, key blocks)``, or has a head axis in front; ``size`` is the side of a block,
-    or ``(queries, keys)`` of one.
+    ``layout`` is ``(query blocks, key blocks)`` or ``(h, query blocks, key blocks)``. ``size`` is the side
+    length of a square block, or ``(queries, keys)`` of one block.
 
     >>> blocks([[1, 0], [1, 1]], size=2).dense(Grid(1, 1, 3, 4))[0, 0].int()
     tensor([[1, 1, 0, 0],

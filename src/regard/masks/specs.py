@@ -1,4 +1,4 @@
-"""Masks as JSON and tensors, so that a map can be saved with its mask."""
+"""Conversion of masks to JSON values and tensors and back, for saving maps with their masks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _KINDS: dict[str, type[Mask]] = {
 
 
 def mask_spec(mask: Mask, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """What rebuilds a mask: JSON values, with its tensors put into ``tensors`` under names of their own."""
+    """Describe a mask as JSON values from which :func:`mask_from_spec` rebuilds it.
+
+    The tensors of the mask are added to ``tensors`` under new names, which the description refers to.
+    """
     spec: dict[str, Any] = {"kind": type(mask).__name__}
     for field in fields(mask):  # type: ignore[arg-type]  # every concrete mask is a dataclass
         value = getattr(mask, field.name)
@@ -35,7 +38,7 @@ def mask_spec(mask: Mask, tensors: dict[str, Tensor]) -> dict[str, Any]:
 
 
 def mask_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Mask:
-    """The mask that :func:`mask_spec` described."""
+    """Rebuild a mask from the description and the tensors of :func:`mask_spec`."""
     kind = _KINDS.get(spec.get("kind", ""))
     if kind is None:
         raise FileError(f"mask: unknown kind {spec.get('kind')!r}")

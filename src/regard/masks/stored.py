@@ -1,4 +1,4 @@
-"""Masks that come as tensors, and the rule that reads them (the dtype decides)."""
+"""Masks held in tensors, and the conversion of a user's tensor to a mask by its dtype."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Padding", "Stored", "as_mask", "check_broadcast", "padding", "split_
 
 @dataclass(frozen=True, eq=False)
 class Padding(Mask):
-    """Hides padding, for all queries alike; see :func:`padding`."""
+    """The mask of :func:`padding`, which hides padding keys from every query."""
 
     keep: Tensor  # integer (b,) lengths, or bool (b,k)
 
@@ -29,7 +29,8 @@ class Padding(Mask):
         return j < lengths
 
     def check(self, grid: Grid) -> None:
-        if torch.compiler.is_compiling():  # sizes may be symbols then, and lengths cannot be looked at
+        # While torch.compile traces, sizes may be symbolic and the values of a tensor are not available.
+        if torch.compiler.is_compiling():
             return
         if self.keep.shape[0] not in (1, grid.b):
             raise ShapeError("padding", f"made for a batch of {self.keep.shape[0]}, but q has {grid.b}")
@@ -53,7 +54,7 @@ class Padding(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Stored(Mask):
-    """A mask that came as a tensor."""
+    """A mask held as a boolean tensor."""
 
     keep: Tensor  # bool (q,k), (b,q,k), (b,1,k) or (b,h,q,k)
 
@@ -69,7 +70,7 @@ class Stored(Mask):
         return keep[:, :, i, j]
 
     def dense(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
-        self.check(grid)  # no index arithmetic needed: it is dense already
+        self.check(grid)
         keep = four_axes(self.keep)
         return keep if device is None else keep.to(device)
 
@@ -81,7 +82,10 @@ class Stored(Mask):
 
 
 def padding(keep: Tensor | Sequence[int]) -> Mask:
-    """Hides padding: from the lengths ``(b,)``, or from a boolean ``(b,k)`` that is True on real tokens.
+    """Make a mask that hides padding keys from every query.
+
+    ``keep`` holds the integer lengths ``(b,)``, or booleans or 0/1 integers ``(b,k)`` that are True on real
+    tokens. Booleans ``(k,)`` count as a batch of one.
 
     >>> padding([1, 2]).dense(Grid(2, 1, 1, 2))[:, 0, 0].int()
     tensor([[1, 0],
@@ -96,7 +100,8 @@ def padding(keep: Tensor | Sequence[int]) -> Mask:
         )
     if table.dtype == torch.bool and table.ndim == 1:
         table = table[None]
-    if table.ndim == 2:  # integers of two axes are 0/1 marks, as tokenizers give them
+    # Integers of two axes are the 0/1 attention mask of a tokenizer.
+    if table.ndim == 2:
         return Padding(table.bool())
     if table.ndim != 1:
         raise ShapeError("keep", f"expected lengths (b,) or booleans (b,k), got {axes(table.shape)}")
@@ -106,21 +111,28 @@ def padding(keep: Tensor | Sequence[int]) -> Mask:
 
 
 def as_mask(mask: Mask | Tensor) -> Mask:
-    """A mask from a Mask or a plain tensor: bool and integers mean keep, floats must be 0 and -inf.
+    """Convert a tensor to a Mask, and return a Mask unchanged.
+
+    Booleans and integers mean *may be attended* where they are non-zero. A float tensor must hold only 0 and
+    -inf; finite numbers raise :class:`regard.errors.MaskError`.
 
     >>> as_mask(torch.tensor([[1, 0]])).dense(Grid(1, 1, 1, 2))
     tensor([[[[ True, False]]]])
     """
     if mask is None:
         raise DtypeError("mask", "expected a Mask or a tensor, got None")
-    found, bias = split_additive(mask)
+    boolean, bias = split_additive(mask)
     if bias is not None:
         raise MaskError("mask", "finite numbers other than 0 are a bias, not a mask", "pass them as bias=...")
-    return Stored(torch.ones(1, 1, dtype=torch.bool)) if found is None else found
+    return Stored(torch.ones(1, 1, dtype=torch.bool)) if boolean is None else boolean
 
 
 def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | None]:
-    """Read what a caller gave as ``mask``: the boolean part, and the finite part if it has one."""
+    """Split the ``mask`` argument of a caller into a boolean Mask and an additive bias.
+
+    Either part is None if it has no effect. The bias holds the finite numbers of a float mask. Raises an error
+    for NaN, +inf, and a float mask of only zeros and ones.
+    """
     if mask is None or isinstance(mask, Mask):
         return mask, None
     if not isinstance(mask, Tensor):
@@ -130,7 +142,8 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
     if not mask.is_floating_point():
         return Stored(mask if mask.dtype == torch.bool else mask != 0), None
     if torch.compiler.is_compiling() or mask.requires_grad:
-        # what the numbers are cannot be looked at while tracing; a mask that is trained is a bias
+        # The numbers are not available while torch.compile traces, and a mask that requires a gradient is
+        # a trained bias.
         return Stored(mask != float("-inf")), mask.masked_fill(mask == float("-inf"), 0.0)
     keep = mask != float("-inf")
     finite = mask.masked_fill(~keep, 0.0)
@@ -148,13 +161,16 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
 
 
 def check_broadcast(name: str, shape: torch.Size, grid: Grid) -> None:
-    """Raise unless a tensor of this shape means something as ``(q,k)``, ``(b,q,k)`` or ``(b,h,q,k)``."""
+    """Raise ShapeError unless a tensor of this shape broadcasts to the grid ``(b,h,q,k)``.
+
+    Two axes are read as ``(q,k)`` and three as ``(b,q,k)``. ``name`` is the argument in the message.
+    """
     full = {2: (1, 1, *shape), 3: (shape[0], 1, *shape[1:])}.get(len(shape), tuple(shape))
-    for axis, word, given, needed in zip(
+    for axis, word, size, expected in zip(
         "bhqk", ("batch", "heads", "queries", "keys"), full, grid, strict=True
     ):
-        if given not in (1, needed):
-            hint = f"{given} {word} given, {needed} in {'k' if axis == 'k' else 'q'}"
+        if size not in (1, expected):
+            hint = f"{size} {word} given, {expected} in {'k' if axis == 'k' else 'q'}"
             if len(shape) == 2 and tuple(shape) == (grid.b, grid.k):
                 hint += "; two axes always mean (q,k): use regard.padding(mask) for (b,k)"
             if len(shape) == 3 and shape[0] == grid.h:
