@@ -5,42 +5,70 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
+import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from regard.errors import FileError
 
-__all__ = ["check_writable", "make_folder", "sync_folder", "write_atomically"]
+try:
+    import fcntl
+except ImportError:  # a system without locks, such as Windows
+    fcntl = None
+
+__all__ = ["check_writable", "make_folder", "sync_folder", "temporary_beside", "write_atomically"]
 
 
 def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, flush it to the disk, and rename it into place.
 
-    What is not a file (a pipe, a terminal, /dev/null) is written to as it is: it cannot be replaced.
+    A link stays a link: the file that it leads to is replaced. The new file has the mode of the one before. Devices,
+    pipes and what this process has open (``/dev/stdout``) cannot be replaced and are written to as they are.
     """
-    path = Path(path)
     check_writable(path)
-    if path.exists() and not path.is_file():
+    path = Path(path)
+    if _is_stream(path):
         with _full_disks_explained(path):
-            write(path)
+            _write_stream(path, write)
         return
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    except OSError as error:
-        raise FileError(f"path: cannot write in {path.parent}: {error.strerror}") from error
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    target = _resolved(path)
+    with temporary_beside(target) as temporary:
         with _full_disks_explained(path):
             write(temporary)
             with open(temporary, "rb+") as written:
                 os.fsync(written.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
+        _take_rights(temporary, target)
+        os.replace(temporary, target)
+    sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def temporary_beside(target: Path, *, folder: bool = False) -> Iterator[Path]:
+    """A new file, or folder, beside ``target`` that is gone afterwards unless it was renamed.
+
+    It is locked as long as this block runs. What a killed process has left is known by having no lock, and is removed.
+    """
+    prefix = f".{target.name}."
+    make = tempfile.mkdtemp if folder else tempfile.mkstemp
+    with _locked_while_made(target.parent):
+        _sweep(target.parent, prefix)
+        try:
+            made = make(dir=target.parent, prefix=prefix, suffix=".part")
+        except OSError as error:
+            raise FileError(f"path: cannot write in {target.parent}: {error.strerror}") from error
+        temporary = Path(made if isinstance(made, str) else made[1])
+        if not isinstance(made, str):
+            os.close(made[0])
+        handle = _locked(temporary)
+    try:
+        yield temporary
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
+        if handle is not None:
+            os.close(handle)
 
 
 @contextlib.contextmanager
@@ -57,13 +85,25 @@ def _full_disks_explained(path: Path) -> Iterator[None]:
 
 def check_writable(path: str | os.PathLike) -> None:
     """See that a file could be written here, before the work that fills it."""
-    path = Path(path)
-    if not path.parent.is_dir():
-        raise FileError(f"path: the folder of {path} does not exist: make it first")
+    name, path = os.fspath(path), Path(path)
+    if not name:
+        raise FileError("path: expected the name of a file, got an empty one")
     if path.is_dir():
         raise FileError(f"path: {path} is a folder: give the name of a file")
-    if not os.access(path if path.exists() and not path.is_file() else path.parent, os.W_OK):
-        raise FileError(f"path: cannot write in {path.parent}: no right to")
+    if _is_stream(path):
+        if not path.exists():
+            raise FileError(f"path: {path} is not open")
+        if not os.access(path, os.W_OK):
+            raise FileError(f"path: cannot write to {path}: no right to")
+        return
+    target = _resolved(path)
+    if not target.parent.is_dir():
+        leads = f", which {path} leads to," if path.is_symlink() else ""
+        raise FileError(
+            f"path: the folder of {target if leads else path}{leads} does not exist: make it first"
+        )
+    if not os.access(target.parent, os.W_OK):
+        raise FileError(f"path: cannot write in {target.parent}: no right to")
 
 
 def make_folder(path: str | os.PathLike) -> None:
@@ -72,12 +112,6 @@ def make_folder(path: str | os.PathLike) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"cannot make the folder {path}: {error.strerror}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def sync_folder(folder: Path) -> None:
@@ -89,3 +123,138 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+# -- links, devices and rights -----------------------------------------------------------------------------------
+
+
+def _resolved(path: Path) -> Path:
+    """The file that a path leads to through any number of links; it need not exist."""
+    if not path.is_symlink():
+        return path
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise FileError(f"path: {path} is a link that leads to itself") from None
+    return Path(os.path.realpath(path))
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path is a device, a pipe, or a file that this process has open."""
+    return _descriptor(path) is not None or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number of the open file that a path such as ``/dev/stdout`` or ``/proc/self/fd/3`` stands for."""
+    for _ in range(40):  # as many links as the system follows
+        if path.name.isdigit() and os.path.realpath(path.parent) in (f"/proc/{os.getpid()}/fd", "/dev/fd"):
+            return int(path.name)
+        if not path.is_symlink():
+            return None
+        path = path.parent / os.readlink(path)
+    return None
+
+
+def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
+    """Write to a device or pipe as it is; to an open file at the place where it is, which may be after other text."""
+    number = _descriptor(path)
+    if number is None or stat.S_ISFIFO(os.fstat(number).st_mode) or stat.S_ISCHR(os.fstat(number).st_mode):
+        write(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="regard-") as folder:
+        filled = Path(folder, "part")
+        write(filled)
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        with open(filled, "rb") as source, open(number, "wb", closefd=False) as sink:
+            shutil.copyfileobj(source, sink)
+
+
+def _take_rights(temporary: Path, target: Path) -> None:
+    """Give the new file the mode and the owner of the one before; a new one has the mode of any new file."""
+    try:
+        before = os.stat(target)
+    except FileNotFoundError:
+        temporary.chmod(0o666 & ~_umask())
+        return
+    now = os.stat(temporary)
+    if hasattr(os, "chown") and (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        with contextlib.suppress(PermissionError):  # only root may give files away
+            os.chown(temporary, before.st_uid, before.st_gid)
+    temporary.chmod(stat.S_IMODE(before.st_mode))
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# -- locks of temporary files ------------------------------------------------------------------------------------
+
+
+def _is_in_use(path: Path) -> bool:
+    """Whether a living process holds the lock of a file or folder, or may hold it: others' files cannot be opened."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # pyright: ignore[reportOptionalMemberAccess]
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _locked(path: Path) -> int | None:
+    """Open a file or folder and take its lock, which the system gives back when the process ends, however it ends."""
+    if fcntl is None:
+        return None
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # a folder that may be written in, but not read
+        return None
+    with contextlib.suppress(OSError):  # some network disks have no locks
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle
+
+
+@contextlib.contextmanager
+def _locked_while_made(folder: Path) -> Iterator[None]:
+    """Let no other process remove a temporary file between its making and its locking."""
+    handle = _locked(folder)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _sweep(folder: Path, prefix: str) -> None:
+    """Remove the temporary files that processes which are no longer there have left."""
+    if fcntl is None:
+        return
+    try:
+        left = [Path(entry.path) for entry in os.scandir(folder) if _is_temporary(entry.name, prefix)]
+    except OSError:  # a folder that may be written in, but not read
+        return
+    for path in left:
+        if not _is_in_use(path):
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(PermissionError):
+            path.unlink(missing_ok=True)
+
+
+def _is_temporary(name: str, prefix: str) -> bool:
+    """Whether a name is one that ``temporary_beside`` makes: the prefix, eight random characters, the ending."""
+    return name.startswith(prefix) and name.endswith(".part") and len(name) == len(prefix) + 8 + len(".part")

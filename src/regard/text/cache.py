@@ -11,8 +11,6 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from regard.errors import FileError, OutsideError
+from regard.files import temporary_beside
 
 __all__ = ["StoreWriter", "TokenStore", "fingerprint_of", "open_stores", "write_stores"]
 
@@ -155,9 +154,7 @@ def write_stores(
     if not folder.parent.is_dir():
         raise FileError(f"folder: the folder of {folder} does not exist: make it first")
     _check_ours(folder)
-    with _writing(folder):
-        part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".part"))
-    try:
+    with temporary_beside(folder, folder=True) as part:
         writers = {name: StoreWriter(part, name, size) for name, size in sizes.items()}
         more = fill(writers)
         stores = {name: writer.close() for name, writer in writers.items()}
@@ -167,8 +164,6 @@ def write_stores(
         opened = open_stores(part)
         with _writing(folder):
             _swap(part, folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
     return opened
 
 
@@ -280,10 +275,6 @@ def _swap(part: Path, folder: Path) -> None:
         with suppress(FileError):
             if open_stores(folder, verify=True)[1] == ours:
                 return  # another process has built the same
-        old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".old"))
-        try:
-            with suppress(FileNotFoundError):  # another process was quicker
-                os.rename(folder, old / "cache")
-        finally:
-            shutil.rmtree(old, ignore_errors=True)
+        with temporary_beside(folder, folder=True) as old, suppress(FileNotFoundError):
+            os.rename(folder, old / "cache")  # unless another process was quicker
     raise FileError(f"folder: other processes keep replacing {folder}: use a folder for each")
