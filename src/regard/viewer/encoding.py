@@ -27,11 +27,14 @@ from regard.positions import ALiBi, RelativeBias
 from regard.scores import Prepared
 from regard.shapes import Grid
 from regard.viewer.parts import Blobs, rounded_to_half
+from regard.viewer.passes import pass_over
+from regard.viewer.progress import PageProgress
 
 __all__ = ["Encoded", "encode", "without_selections"]
 
 KNOWN_MASKS = (And, Or, Not, Causal, Window, GlobalTokens, Blocks, Padding, StoredMask)
 MEASURED_ROWS = 64  # of each head, evenly spread; all of them where there are no more
+MEASURED_AT_ONCE = 2**21  # weights
 _LARGEST_HALF = 60_000.0
 
 
@@ -41,21 +44,33 @@ class Encoded(NamedTuple):
     spec: dict[str, Any]
     error: float
     rows: int  # that were compared, of each head
+    overview: np.ndarray | None = None  # (b,h,rows,cols), where it came with the rest
 
 
-def encode(source: Source, blobs: Blobs, bits: int = 16) -> Encoded:
-    """A source as JSON and blobs; ``bits`` (8 or 16) is what one stored weight takes."""
+def encode(
+    source: Source,
+    blobs: Blobs,
+    bits: int = 16,
+    *,
+    side: int | None = None,
+    progress: PageProgress | None = None,
+) -> Encoded:
+    """A source as JSON and blobs; ``bits`` (8 or 16) is what one stored weight takes.
+
+    ``side`` asks for an overview of at most so many cells to a side, where that costs no second pass; ``progress``
+    is told of the weights that were gone through.
+    """
     source = without_selections(source)
     if isinstance(source, HeadMean):
-        inner = encode(source.source, blobs, bits)
+        inner = encode(source.source, blobs, bits, progress=progress)
         spec = {"type": "mean", "heads": source.source.grid.h, "of": inner.spec}
         return inner._replace(spec=spec)
     if isinstance(source, Windows):
-        inner = encode(source.source, blobs, bits)
+        inner = encode(source.source, blobs, bits, progress=progress)
         spec = {"type": "windows", "image": list(source.image), "side": source.side, "shift": source.shift}
         return inner._replace(spec={**spec, "of": inner.spec, "shape": list(source.source.grid)})
     if isinstance(source, Recomputed) and source.score is None:
-        return _encode_recomputed(source, blobs)
+        return _encode_recomputed(source, blobs, side, progress)
     return _encode_weights(source, blobs, bits)
 
 
@@ -119,7 +134,9 @@ class _ByDistance(NamedTuple):
 # ---- recomputed maps
 
 
-def _encode_recomputed(source: Recomputed, blobs: Blobs) -> Encoded:
+def _encode_recomputed(
+    source: Recomputed, blobs: Blobs, side: int | None, progress: PageProgress | None
+) -> Encoded:
     q = rounded_to_half(source.ready.q)
     middle = _middle(source.ready.k)  # (b,g,1,d)
     k = rounded_to_half(source.ready.k.detach().cpu().double() - middle.double())
@@ -127,21 +144,21 @@ def _encode_recomputed(source: Recomputed, blobs: Blobs) -> Encoded:
     bias, kept_bias = _encode_bias(source.bias, source.grid, blobs)
     mask = None if source.mask is None else source.mask.map_tensors(lambda x: x.cpu())
     ready = Prepared(q.numbers().float(), (k.numbers() + middle).float(), source.ready.scale, v)
-    stored = Recomputed(
-        ready, source.grid, mask, kept_bias, None, None
-    )  # rounded rows have sums of their own
+    # Rounded rows have sums of their own.
+    passed = pass_over(Recomputed(ready, source.grid, mask, kept_bias, None, None), side, progress)
+    stored = Recomputed(ready, source.grid, mask, kept_bias, passed.lse, None)
     spec = {
         "type": "recomputed",
         "q": blobs.half(q),
         "k": blobs.half(k),
         "middle": blobs.array(middle),
-        "lse": blobs.array(stored.lse.float()),
+        "lse": blobs.array(passed.lse),
         "scale": float(source.ready.scale),
         "v": None if v is None else blobs.array(v),
         "mask": None if mask is None else _encode_mask(mask, source.grid, blobs),
         "bias": bias,
     }
-    return Encoded(spec, *_largest_difference(source, stored))
+    return Encoded(spec, *_largest_difference(source, stored), passed.overview)
 
 
 def _middle(k: Tensor) -> Tensor:
@@ -163,12 +180,13 @@ def _spread(n: int, count: int) -> Tensor:
 @torch.no_grad()
 def _largest_difference(exact: Source, stored: Source) -> tuple[float, int]:
     """How far the weights of the page are from those of the map, and on how many rows that was seen."""
-    b, h, q, _ = exact.grid
+    b, h, q, k = exact.grid
     rows = _spread(q, MEASURED_ROWS)
+    at_once = max(1, MEASURED_AT_ONCE // max(1, len(rows) * k))  # heads
     worst = 0.0
     for one in range(b):
-        for head in range(h):
-            tile = Tile(slice(one, one + 1), slice(head, head + 1), rows, slice(0, exact.grid.k))
+        for head in range(0, h, at_once):
+            tile = Tile(slice(one, one + 1), slice(head, min(h, head + at_once)), rows, slice(0, k))
             apart = (exact.weights(tile).cpu().double() - stored.weights(tile).double()).abs()
             worst = max(worst, float(apart.nan_to_num(nan=0.0).max()) if apart.numel() else 0.0)
     return worst, len(rows)

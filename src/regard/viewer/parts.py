@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 __all__ = ["Blobs", "Rounded", "rounded_to_half"]
@@ -77,8 +76,7 @@ def rounded_to_half(x: Tensor) -> Rounded:
     >>> rounded_to_half(torch.tensor([2.0**-100, -3 * 2.0**-101])).numbers().tolist() == [2.0**-100, -3 * 2.0**-101]
     True
     """
-    wide = x.detach().cpu().double()
-    finite = wide[torch.isfinite(wide)]
-    biggest = float(finite.abs().max()) if finite.numel() else 0.0
+    known = x.detach().cpu()
+    biggest = float(known.abs().nan_to_num(nan=0.0, posinf=0.0).max()) if known.numel() else 0.0
     unit = 2.0 ** (math.floor(math.log2(biggest)) - 11) if biggest > 0 else 1.0
-    return Rounded((wide / unit).half(), unit)
+    return Rounded((known.double() / unit).half(), unit)

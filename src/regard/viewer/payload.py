@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from regard.maps.sources import HeadMean, Recomputed, Source
 from regard.viewer.encoding import encode, without_selections
 from regard.viewer.parts import Blobs
 from regard.viewer.pictures import as_pictures
+from regard.viewer.progress import PageProgress
 from regard.viewer.tiles import Overview
 
 __all__ = ["Document", "checked_records", "embedded", "remote", "source_of"]
@@ -23,6 +25,12 @@ MAX_BYTES = 400 * 2**20  # of all blobs in a page; browsers hold no much longer 
 EIGHT_BITS_BEYOND = 2**23  # stored weights; up to there each takes 16 bits
 OVERVIEW_SIDES = (64, 256)  # of a thumbnail in a page of many heads, and of few
 MANY_HEADS = 32
+LONG = 10_000  # tokens, from where on a page is said to take a while before it does
+HINT = (
+    "A page of maps of {:,} tokens is being written. For maps of this size, save the recording with "
+    "seen.save('FILE.safetensors') and open it with `regard view FILE.safetensors`, which computes only what is "
+    "looked at."
+)
 
 
 class Document(NamedTuple):
@@ -45,17 +53,33 @@ def embedded(
     if stored * bits // 8 > max_bytes:
         raise _too_large(stored * bits // 8, max_bytes)
     shown, labels = [], Labels()
-    for record in records:
-        source = source_of(record.map)
-        found = encode(source, blobs, bits)
-        entry = _described(record, labels)
-        entry |= {"source": found.spec, "error": found.error, "measuredRows": found.rows}
-        if max(record.map.shape[2:]) > side:
-            entry["overview"] = _overview(source, blobs, side)
-        shown.append(entry)
-        if blobs.size > max_bytes:
-            raise _too_large(blobs.size, max_bytes)
+    longest = max(max(record.map.shape[2:]) for record in records)
+    total = sum(_passes(record.map, side) for record in records)
+    with PageProgress(total, HINT.format(longest), at_once=longest >= LONG) as progress:
+        for record in records:
+            large = max(record.map.shape[2:]) > side
+            found = encode(
+                source_of(record.map), blobs, bits, side=side if large else None, progress=progress
+            )
+            entry = _described(record, labels)
+            entry |= {"source": found.spec, "error": found.error, "measuredRows": found.rows}
+            if large:
+                cells = found.overview
+                cells = _streamed_overview(source_of(record.map), side, progress) if cells is None else cells
+                entry["overview"] = _overview(cells, blobs)
+            shown.append(entry)
+            if blobs.size > max_bytes:
+                raise _too_large(blobs.size, max_bytes)
     return Document(_values(title, shown, labels, images, blobs), blobs.parts)
+
+
+def _passes(map: AttentionMap, side: int) -> int:
+    """How many weights are gone through for a map in a page."""
+    source = without_selections(source_of(map))
+    once = isinstance(source, Recomputed) and source.score is None
+    again = isinstance(source, HeadMean) or max(map.shape[2:]) > side
+    inner = math.prod(source.source.grid) if isinstance(source, HeadMean) else math.prod(source.grid)
+    return inner if once else inner * (1 + again)
 
 
 def remote(records: Sequence[Record], *, title: str | None = None, images: object = None) -> Document:
@@ -185,22 +209,29 @@ def _stored_weights(source: Source) -> int:
     return int(np.prod(source.grid, dtype=np.int64))
 
 
-def _overview(source: Source, blobs: Blobs, side: int) -> dict[str, Any]:
+def _streamed_overview(source: Source, side: int, progress: PageProgress) -> np.ndarray:
+    """The overviews of a map whose weights come one block of rows at a time, ``(b,h,rows,cols)``."""
+    b, h, q, k = source.grid
+    cells = np.zeros((b, h, min(q, side), min(k, side)), dtype=np.float32)
+    for one in range(b):
+        for head in range(h):
+            overview = Overview(source, one, head, side)
+            before = 0.0
+            for done in overview.stream():
+                progress.add(round((done - before) * q * k))
+                before = done
+            cells[one, head] = overview.values
+    return cells
+
+
+def _overview(cells: np.ndarray, blobs: Blobs) -> dict[str, Any]:
     """A map as it looks from afar, so that the page need not begin by computing all of it.
 
     A byte a cell: 0 is hidden, the others are steps of the square root, so that small weights are told apart too.
     """
-    b, h, q, k = source.grid
-    codes = np.zeros((b, h, min(q, side), min(k, side)), dtype=np.uint8)
-    tops = np.zeros((b, h), dtype=np.float32)
-    for one in range(b):
-        for head in range(h):
-            overview = Overview(source, one, head, side)
-            for _ in overview.stream():
-                pass
-            tops[one, head] = top = overview.values.max()
-            share = np.sqrt(overview.values.clip(0) / (top if top > 0 else 1.0))
-            codes[one, head] = np.where(overview.values < 0, 0, 1 + np.rint(254 * share))
+    tops = cells.max(axis=(2, 3))  # (b,h)
+    share = np.sqrt(cells.clip(0) / np.where(tops > 0, tops, 1.0)[..., None, None])
+    codes = np.where(cells < 0, 0, 1 + np.rint(254 * share)).astype(np.uint8)
     return {"codes": blobs.array(codes), "tops": blobs.array(tops)}
 
 

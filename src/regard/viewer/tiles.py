@@ -11,10 +11,13 @@ from torch import Tensor
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Tile
 from regard.maps.windows import Windows
 
-__all__ = ["HIDDEN", "Overview", "one_head", "pooled_tile", "visible_weights"]
+__all__ = ["HIDDEN", "PENDING", "Overview", "cell_starts", "one_head", "pooled_tile", "visible_weights"]
 
 HIDDEN = -1.0
 """What stands where a mask hides a key from a query; a weight of 0 is another thing."""
+
+PENDING = -2.0
+"""What stands in an overview where nothing is computed yet."""
 
 _AT_ONCE = 2**22  # weights held while an overview is streamed
 
@@ -73,6 +76,15 @@ def pooled_tile(source: Source, b: int, head: int, rows: slice, cols: slice, poo
     return np.maximum.reduceat(by_rows, np.arange(0, block.shape[1], pool), axis=1)
 
 
+def cell_starts(n: int, cells: int) -> np.ndarray:
+    """The first of the n keys that each of the cells stands for.
+
+    >>> cell_starts(7, 3)
+    array([0, 3, 5])
+    """
+    return -(-np.arange(cells) * n // cells)
+
+
 class Overview:
     """One head seen from afar, filled row by row: it can be looked at while it grows.
 
@@ -89,7 +101,7 @@ class Overview:
         self.b = b
         _, _, self.q, self.k = source.grid
         rows, cols = min(self.q, side), min(self.k, side)
-        self.values = np.full((rows, cols), HIDDEN, dtype=np.float32)
+        self.values = np.full((rows, cols), PENDING, dtype=np.float32)
         self.done = 0.0
         self.error: Exception | None = None
         self._steps = self.stream()
@@ -101,7 +113,7 @@ class Overview:
     def stream(self) -> Iterator[float]:
         """One pass over the weights, a few rows at a time; says how far it is."""
         rows, cols = self.values.shape
-        starts = -(-np.arange(cols) * self.k // cols)  # where each column of cells begins
+        starts = cell_starts(self.k, cols)
         step = max(1, _AT_ONCE // self.k)
         for top in range(0, self.q, step):
             bottom = min(self.q, top + step)

@@ -1,0 +1,69 @@
+"""How far a page is: a bar on a terminal, a line now and then elsewhere, nothing where it takes a moment only."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+__all__ = ["PageProgress"]
+
+PATIENCE = 0.7  # seconds of work before anything is said
+LINE_EVERY = 10.0  # seconds, where the error stream is no terminal
+
+
+class PageProgress:
+    """Counts weights that were gone through, of so many in all, and says so on the error stream.
+
+    ``hint`` is a line that is printed once, with the first word of progress; ``at_once`` does not wait for that.
+    """
+
+    def __init__(self, total: int, hint: str = "", *, at_once: bool = False):
+        self.total, self.hint, self.done = max(1, total), hint, 0
+        self.began = time.monotonic()
+        self._next = self.began + (0.0 if at_once else PATIENCE)
+        self._bar: Any = None
+        self._spoke = False
+
+    def __enter__(self) -> PageProgress:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def add(self, weights: int) -> None:
+        """So many more weights are done."""
+        self.done += weights
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self.done)
+        elif time.monotonic() >= self._next and self.done < self.total and sys.stderr is not None:
+            self._speak()
+
+    def _speak(self) -> None:
+        if self.hint and not self._spoke:
+            print(self.hint, file=sys.stderr, flush=True)
+        self._spoke = True
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            self._open_bar()
+            return
+        now = time.monotonic()
+        left = (now - self.began) * (self.total - self.done) / max(1, self.done)
+        print(f"page: {self.done / self.total:.0%}, {left:.0f} s left", file=sys.stderr, flush=True)
+        self._next = now + LINE_EVERY
+
+    def _open_bar(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("page {task.percentage:.0f} %"),
+            BarColumn(bar_width=None),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=self.total, completed=self.done)
+        self._bar.start()

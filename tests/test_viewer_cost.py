@@ -1,0 +1,125 @@
+"""What a page costs to make: one pass over the scores, told while it lasts, and exact all the same."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from test_viewer_payload import BIASES, MASKS
+from viewer_cases import B, H, recomputed, record
+
+import regard
+from regard.maps.sources import Recomputed
+from regard.scores import Additive
+from regard.viewer import passes, payload, progress
+from regard.viewer.passes import pass_over
+from regard.viewer.tiles import Overview
+
+
+def streamed(source, side):
+    """The overviews of a map as the server computes them."""
+    found = []
+    for one in range(source.grid.b):
+        for head in range(source.grid.h):
+            overview = Overview(source, one, head, side)
+            list(overview.stream())
+            found.append(overview.values)
+    return np.stack(found).reshape(source.grid.b, source.grid.h, *found[0].shape)
+
+
+def maps():
+    torch.manual_seed(3)
+    found = {name: recomputed(mask) for name, mask in MASKS.items()}
+    found |= {f"bias {name}": recomputed(regard.causal(), bias) for name, (bias, _) in BIASES.items()}
+    found["additive"] = recomputed(score=Additive(11, 11, 13))
+    found["grouped"] = recomputed(regard.causal(), kv_heads=1)
+    found["long"] = recomputed(regard.causal() & regard.padding([53, 61]), q=67, k=61)
+    found["local"] = recomputed(regard.window(5, 0) | regard.global_tokens([0, 31]), q=61, k=61)
+    return found
+
+
+MAPS = maps()
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("tile", [(256, 1024), (3, 5), (7, 4)])
+def test_one_pass_gives_sums_and_overview(name, tile, monkeypatch):
+    monkeypatch.setattr(passes, "ROWS", tile[0])
+    monkeypatch.setattr(passes, "KEYS", tile[1])
+    source = MAPS[name]._source
+    assert isinstance(source, Recomputed)
+    lse = Recomputed(source.ready, source.grid, source.mask, source.bias, None, None).lse
+    for side in (None, 4, 13, 1000):
+        found = pass_over(source, side)
+        torch.testing.assert_close(found.lse, lse.float(), rtol=1e-5, atol=1e-5)
+        if side is None:
+            assert found.overview is None
+            continue
+        assert found.overview is not None
+        expected = streamed(source, side)
+        assert ((found.overview < 0) == (expected < 0)).all(), "the same cells are hidden"
+        np.testing.assert_allclose(found.overview, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_tiles_that_a_mask_hides_whole_are_not_computed(monkeypatch):
+    monkeypatch.setattr(passes, "ROWS", 8)
+    monkeypatch.setattr(passes, "KEYS", 8)
+    asked = []
+    scores = Recomputed.scores
+    monkeypatch.setattr(Recomputed, "scores", lambda self, tile: asked.append(tile) or scores(self, tile))
+    pass_over(recomputed(regard.causal(), q=32, k=32)._source, 16)
+    assert len(asked) == 10 * B * H // asked[0].h.stop, "of 16 tiles the 10 on and below the diagonal"
+
+
+@pytest.mark.slow
+def test_a_page_of_a_long_map_costs_a_third_of_two_passes():
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, 1, 6000, 64).unbind()
+    map = regard.attention(q, k, v, mask=regard.causal(), return_map=True)[1]
+    source = map._source
+
+    def two_passes():  # as a page was made before: row sums first, then every weight for the overview
+        _ = Recomputed(source.ready, source.grid, source.mask, None, None, None).lse
+        streamed(source, 256)
+
+    def one_page():
+        payload.embedded([record(map, kind="causal")])
+
+    took = {two_passes: [], one_page: []}
+    for _ in range(3):
+        for act, times in took.items():
+            began = time.perf_counter()
+            act()
+            times.append(time.perf_counter() - began)
+    assert min(took[one_page]) < min(took[two_passes]) / 3
+
+
+def test_thirty_layers_of_eighty_tokens_take_under_three_seconds(tmp_path):
+    torch.manual_seed(0)
+    records = []
+    for _ in range(30):
+        q, k, v = torch.randn(1, 9, 80, 64), torch.randn(1, 3, 80, 64), torch.randn(1, 3, 80, 64)
+        map = regard.attention(q, k, v, mask=regard.causal(), return_map=True)[1]
+        records.append(record(map, kind="causal"))
+    began = time.perf_counter()
+    regard.viewer.save_html(records, tmp_path / "x.html")
+    assert time.perf_counter() - began < 3
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_page_that_takes_a_while_says_so_and_names_the_server(terminal, capsys, monkeypatch, tmp_path):
+    import sys
+
+    monkeypatch.setattr(payload, "LONG", 600)
+    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    map = recomputed(regard.causal(), q=613, k=613)
+    regard.viewer.save_html([record(map)], tmp_path / "x.html")
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("A page of maps of 613 tokens is being written.")
+    assert "regard view FILE.safetensors" in told.err
+    assert ("%, 0 s left" in told.err) is not terminal
+    regard.viewer.save_html([record(recomputed(regard.causal()))], tmp_path / "y.html")
+    assert capsys.readouterr().err == "", "a small page says nothing"
