@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from zoo import huggingface
+from zoo import by_hand, huggingface
 from zoo.judging import ABSENT, MISSED, VERDICTS, WRONG, Absent, Case, Result, judge
 
-FAMILIES = {"huggingface": huggingface.cases}
+FAMILIES = {"by-hand": by_hand.cases, "huggingface": huggingface.cases}
 SECONDS = 30  # for one model
 
 

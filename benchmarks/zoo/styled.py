@@ -1,0 +1,113 @@
+"""A layer of attention in a style of writing it, and the formula that the style stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from zoo.judging import Truth
+from zoo.weights import self_truth
+
+BATCH, HEADS, TOKENS, WIDTH = 2, 3, 7, 5
+HIDDEN = float("-inf")
+
+
+class StyledAttention(nn.Module):
+    """A layer of attention whose arithmetic is a function, with the parameters that some of them need."""
+
+    def __init__(self, attend: Attend):
+        super().__init__()
+        self.attend = attend
+        self.num_heads = HEADS
+        self.scale = WIDTH**-0.5
+        self.qkv = nn.Linear(HEADS * WIDTH, 3 * HEADS * WIDTH)
+        self.mix = nn.Parameter(torch.zeros(HEADS, HEADS))
+        self.sinks = nn.Parameter(torch.zeros(HEADS))
+        self.relative = nn.Parameter(torch.zeros(2 * TOKENS - 1, WIDTH))
+        self.additive = nn.Parameter(torch.zeros(1, WIDTH))
+        self.register_buffer("keep", left_padding(), persistent=False)  # (b,1,1,k)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.attend(self, *split(self.qkv(x)))  # (b,h,n,d)
+        return x + out.transpose(1, 2).flatten(2)
+
+
+Attend = Callable[[StyledAttention, Tensor, Tensor, Tensor], Tensor]
+"""What a style makes of q, k and v: the output. All are ``(b,h,n,d)``."""
+Weights = Callable[[StyledAttention, Tensor, Tensor], Tensor | list[Tensor]]
+"""The formula of the weights, of q and k: ``(b,h,q,k)``, or several of them."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """A way to write attention, and its formula."""
+
+    attend: Attend
+    weights: Weights
+    kind: str | None
+    sink: bool
+
+    def truths(self, layer: StyledAttention, q: Tensor, k: Tensor) -> list[Truth]:
+        """What the formula says."""
+        found = self.weights(layer, q, k)
+        parts = found if isinstance(found, list) else [found]
+        if self.kind is None:
+            return [self_truth(part, sink=self.sink) for part in parts]
+        return [Truth(part, self.kind, sink=self.sink) for part in parts]
+
+
+STYLES: dict[str, Style] = {}
+
+
+def style(weights: Weights, kind: str | None = None, sink: bool = False) -> Callable[[Attend], Attend]:
+    """Put a style into the zoo, with its formula; without ``kind`` it is read from the weights."""
+
+    def add(attend: Attend) -> Attend:
+        STYLES[attend.__name__.replace("_", " ")] = Style(attend, weights, kind, sink)
+        return attend
+
+    return add
+
+
+def split(projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values, each ``(b,h,n,d)``."""
+    b, n, _ = projected.shape
+    q, k, v = projected.view(b, n, 3, HEADS, WIDTH).permute(2, 0, 3, 1, 4)
+    return q, k, v
+
+
+def left_padding() -> Tensor:
+    """``(b,1,1,k)``, False on the padding on the left of the second sequence."""
+    keep = torch.ones(BATCH, 1, 1, TOKENS, dtype=torch.bool)
+    keep[1, ..., :2] = False
+    return keep
+
+
+def past() -> Tensor:
+    """``(q,k)``, True where a key does not come after its query."""
+    return torch.ones(TOKENS, TOKENS, dtype=torch.bool).tril()
+
+
+def alibi() -> Tensor:
+    """``(h,q,k)``: the distance of a key from its query times the slope of the head."""
+    place = torch.arange(TOKENS)
+    distance = (place[None, :] - place[:, None]).abs().double()  # (q,k)
+    return -(0.5 ** torch.arange(1, HEADS + 1).double())[:, None, None] * distance
+
+
+def scores(layer: StyledAttention, q: Tensor, k: Tensor) -> Tensor:
+    """Scaled products, ``(b,h,q,k)``."""
+    return q @ k.mT * layer.scale
+
+
+def plain(layer: StyledAttention, q: Tensor, k: Tensor) -> Tensor:
+    """The softmax of the scaled products."""
+    return scores(layer, q, k).softmax(dim=-1)  # (b,h,q,k)
+
+
+def causal(layer: StyledAttention, q: Tensor, k: Tensor) -> Tensor:
+    """The same, of the past alone."""
+    return scores(layer, q, k).masked_fill(~past(), HIDDEN).softmax(dim=-1)  # (b,h,q,k)
