@@ -1,7 +1,7 @@
-"""Biases: finite numbers added to the scores, as a tensor or as a rule about positions.
+"""Biases, which are finite numbers added to the scores, given as a tensor or as a rule about positions.
 
 A rule (:class:`regard.positions.ALiBi`, :class:`regard.positions.RelativeBias`) has a method
-``tile(i, j, grid)`` that gives the numbers for any query and key indices, so that a long map need not store them.
+``tile(i, j, grid)`` that computes the numbers for any query and key indices, so the full matrix is never stored.
 """
 
 from __future__ import annotations
@@ -19,22 +19,26 @@ __all__ = ["Bias", "StoredBias", "SumOfBiases", "as_bias", "dense_bias", "moved_
 
 
 class Bias(Protocol):
-    """What can be added to scores."""
+    """The interface of a bias."""
 
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
-        """Numbers for query indices ``i`` and key indices ``j``: ``(b or 1, h or 1, *shape of both)``."""
+        """Return the bias at query indices ``i`` and key indices ``j``, which broadcast together.
+
+        The result is ``(b or 1, h or 1, *shape of i and j broadcast)``.
+        """
         ...
 
 
 class StoredBias(NamedTuple):
-    """A tensor that broadcasts to ``(b,h,q,k)``."""
+    """A bias held as a tensor that broadcasts to ``(b,h,q,k)``."""
 
     values: Tensor  # four axes
 
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         i = i if self.values.shape[2] > 1 else torch.zeros_like(i)
         j = j if self.values.shape[3] > 1 else torch.zeros_like(j)
-        return self.values.to(i.device)[:, :, i, j]  # they need not stand where the queries do
+        # The bias may be on another device than the indices.
+        return self.values.to(i.device)[:, :, i, j]
 
     def part(self, b: slice, h: slice) -> StoredBias:
         values = self.values if self.values.shape[0] == 1 else self.values[b]
@@ -42,7 +46,7 @@ class StoredBias(NamedTuple):
 
 
 class SumOfBiases(NamedTuple):
-    """Two biases added."""
+    """The sum of two biases."""
 
     left: Bias
     right: Bias
@@ -55,7 +59,10 @@ class SumOfBiases(NamedTuple):
 
 
 class _SomeHeads(NamedTuple):
-    """A rule of the user's that cannot be cut: computed for all heads, then cut."""
+    """Some batch entries and heads of a bias that has no ``part`` method.
+
+    The bias is computed for all heads and then sliced.
+    """
 
     whole: Bias
     b: slice
@@ -63,18 +70,21 @@ class _SomeHeads(NamedTuple):
     heads: int
 
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
-        found = self.whole.tile(i, j, grid._replace(h=self.heads))
-        found = found if found.shape[0] == 1 else found[self.b]
-        return found if found.shape[1] == 1 else found[:, self.h]
+        values = self.whole.tile(i, j, grid._replace(h=self.heads))
+        values = values if values.shape[0] == 1 else values[self.b]
+        return values if values.shape[1] == 1 else values[:, self.h]
 
 
 def part_of_bias(bias: Bias, b: slice, h: slice, heads: int = 0) -> Bias:
-    """A bias for some batch entries and heads, so that nothing is computed for the others."""
+    """Return the bias of the batch entries ``b`` and heads ``h`` only.
+
+    ``heads`` is the number of heads of the whole bias. It is needed only for a bias without a ``part`` method.
+    """
     return bias.part(b, h) if hasattr(bias, "part") else _SomeHeads(bias, b, h, heads)  # type: ignore[attr-defined]
 
 
 def moved_bias(bias: Bias | None, device: torch.device) -> Bias | None:
-    """A bias whose numbers stand on another device."""
+    """Return the bias with its tensors on another device."""
     if isinstance(bias, StoredBias):
         return StoredBias(bias.values.to(device))
     if isinstance(bias, SumOfBiases):
@@ -86,7 +96,10 @@ def moved_bias(bias: Bias | None, device: torch.device) -> Bias | None:
 
 
 def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None:
-    """Read what a caller gave as ``bias``, and check that it fits."""
+    """Convert the ``bias`` argument of a caller to a :class:`Bias`, after checking type, shape and values.
+
+    ``like`` is the query tensor, whose device a bias tensor must share.
+    """
     if bias is None:
         return None
     if isinstance(bias, type):
@@ -109,7 +122,7 @@ def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None
 
 
 def dense_bias(bias: Bias, grid: Grid, device: torch.device) -> Tensor:
-    """All numbers of a bias, ``(b or 1, h or 1, q or 1, k or 1)``."""
+    """Return a bias as a tensor, ``(b or 1, h or 1, q or 1, k or 1)``."""
     if isinstance(bias, StoredBias):
         return bias.values
     i = torch.arange(grid.q, device=device)[:, None]

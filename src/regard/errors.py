@@ -1,6 +1,6 @@
-"""Every error Regard raises, and the wording they share.
+"""The exceptions that Regard raises.
 
-A message names the argument, what was expected, what came, and the fix:
+A message names the argument, the expected value, the actual value and the fix.
 
 >>> raise ShapeError("mask", "cannot broadcast (2,5,6) to (b,h,q,k) = (2,8,5,7)", "6 keys given, 7 in k")
 Traceback (most recent call last):
@@ -31,11 +31,14 @@ __all__ = [
 
 
 class RegardError(Exception):
-    """The base of all errors of this package."""
+    """The base class of all exceptions of this package."""
 
 
 class ArgumentError(RegardError, ValueError):
-    """An argument has a value that cannot be used."""
+    """Raised when an argument has a value that cannot be used.
+
+    ``argument`` is the name of the argument.
+    """
 
     def __init__(self, argument: str, problem: str, fix: str = ""):
         self.argument = argument
@@ -43,27 +46,27 @@ class ArgumentError(RegardError, ValueError):
 
 
 class ShapeError(ArgumentError):
-    """Sizes do not fit together."""
+    """Raised when the shapes of the arguments do not fit together."""
 
 
 class OutsideError(ArgumentError, IndexError):
-    """An index beyond the end."""
+    """Raised when an index is out of range."""
 
 
 class MaskError(ArgumentError):
-    """A mask that is ambiguous or of the wrong kind."""
+    """Raised when a mask is ambiguous or of the wrong kind."""
 
 
 class DtypeError(ArgumentError, TypeError):
-    """A tensor has a dtype, device or type that cannot be used."""
+    """Raised when an argument has a dtype, device or type that cannot be used."""
 
 
 class UnknownArgumentError(ArgumentError, TypeError):
-    """A keyword that the function does not take."""
+    """Raised when a function does not accept a keyword argument."""
 
 
 class UnknownNameError(ArgumentError):
-    """A name that is not one of those known; suggests the nearest."""
+    """Raised when a name is not one of the known names. The message suggests the closest one."""
 
     def __init__(self, argument: str, name: object, known: Iterable[str]):
         known = list(known)
@@ -75,26 +78,26 @@ class UnknownNameError(ArgumentError):
 
 
 class FileError(RegardError, OSError):
-    """A file is missing, cut short, altered or of another kind."""
+    """Raised when a file is missing, truncated, modified or of another format."""
 
 
 class CaptureError(RegardError, RuntimeError):
-    """Attention that could not be seen, or was seen and not kept; the message says why and what to try."""
+    """Raised when a capture did not record an attention. The message gives the reason and a remedy."""
 
 
 class Interrupted(RegardError):
-    """A run that was asked to stop has stopped, with everything saved; the message says how to go on."""
+    """Raised when a run stops on request after saving its state. The message says how to resume."""
 
 
 class MissingExtraError(RegardError, ImportError):
-    """An optional dependency is not installed; the message has the command that installs it."""
+    """Raised when an optional dependency is not installed. The message has the command that installs it."""
 
     def __init__(self, package: str, extra: str, purpose: str):
         super().__init__(f"{purpose} needs {package}: install it with  pip install 'regard[{extra}]'")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A suggestion to put in an error message, or nothing.
+    """Return a suggestion of the closest known name for an error message, or "" if none is close.
 
     >>> did_you_mean("scaled_dott", ["dot", "scaled_dot"])
     "did you mean 'scaled_dot'? "

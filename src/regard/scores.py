@@ -1,4 +1,4 @@
-"""Scores: how well a query fits a key. Softmax of the scores gives the weights.
+"""Score functions, which rate how well each query matches each key before the softmax.
 
 =============  =======================================  ==========================
 dot            ``q . k``                                no parameters
@@ -7,10 +7,10 @@ additive       ``v . tanh(W1 q + W2 k)``                :class:`Additive`
 bilinear       ``q . W k``                              :class:`Bilinear`
 =============  =======================================  ==========================
 
-A score is also any callable of yours that maps ``(q, k)`` to scores ``(..., q, k)``, as long as the score of a
-pair depends on that pair alone; what depends on positions belongs into ``bias``.
+Any callable that maps ``(q, k)`` to scores ``(..., q, k)`` also works as a score, if the score of a pair depends
+on that pair alone. Terms that depend on positions belong in ``bias``.
 
-Calling a score gives the formula written out; :meth:`prepare` gives what the kernels need of it.
+Calling a score evaluates its formula directly. :meth:`Score.prepare` returns the inputs of the kernels.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["Additive", "Bilinear", "Dot", "Prepared", "ScaledDot", "Score", "Tan
 
 
 class Prepared(NamedTuple):
-    """Queries and keys as a kernel takes them.
+    """The projected queries and keys that a kernel takes.
 
-    A product (``v`` is None): ``scale * q . k``. A sum: ``scale * v . tanh(q + k)``.
+    The score is ``scale * q . k`` if ``v`` is None, and ``scale * v . tanh(q + k)`` otherwise.
     """
 
     q: Tensor  # (..., q, d) or (..., q, m)
@@ -41,23 +41,26 @@ class Prepared(NamedTuple):
 
 
 class Score(nn.Module):
-    """The base of the scores that have a kernel."""
+    """The base class of scores that have a kernel."""
 
     def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
-        """Project q and k, check their widths, and settle the scale."""
-        raise NotImplementedError  # every score below has its own
+        """Check the widths of q and k, project them, and choose the scale.
+
+        ``scale=None`` means the default scale of the score.
+        """
+        raise NotImplementedError
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:  # (..., q, d), (..., k, d) -> (..., q, k)
-        """The formula itself, as a reader would write it."""
-        ready = self.prepare(q, k, None)
-        if ready.v is None:
-            return ready.q @ ready.k.transpose(-2, -1) * ready.scale
-        hidden = torch.tanh(ready.q[..., :, None, :] + ready.k[..., None, :, :])  # (..., q, k, m)
-        return hidden @ ready.v * ready.scale
+        """Return the scores of every query and key, ``(..., q, k)``."""
+        prepared = self.prepare(q, k, None)
+        if prepared.v is None:
+            return prepared.q @ prepared.k.transpose(-2, -1) * prepared.scale
+        hidden = torch.tanh(prepared.q[..., :, None, :] + prepared.k[..., None, :, :])  # (..., q, k, m)
+        return hidden @ prepared.v * prepared.scale
 
 
 class Dot(Score):
-    """``q . k``
+    """The dot-product score ``q . k``.
 
     >>> Dot()(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]))
     tensor([[11.]])
@@ -69,7 +72,7 @@ class Dot(Score):
 
 
 class ScaledDot(Score):
-    """``q . k / sqrt(d)``
+    """The scaled dot-product score ``q . k / sqrt(d)``.
 
     >>> ScaledDot()(torch.ones(1, 4), torch.ones(1, 4))
     tensor([[2.]])
@@ -81,7 +84,10 @@ class ScaledDot(Score):
 
 
 class Bilinear(Score):
-    """``q . W k``, with one matrix shared by the heads; widths may differ.
+    """The bilinear score ``q . W k`` (Luong's "general" score).
+
+    The matrix ``W`` (query_dim,key_dim) is trained and shared by all heads. Queries and keys may have different
+    widths.
 
     >>> Bilinear(query_dim=2, key_dim=3)(torch.ones(1, 5, 2), torch.ones(1, 7, 3)).shape
     torch.Size([1, 5, 7])
@@ -102,7 +108,9 @@ class Bilinear(Score):
 
 
 class Tanh(Score):
-    """``v . tanh(q + k)``: the additive score of queries and keys that are projected already.
+    """The additive score ``v . tanh(q + k)`` of queries and keys that are already projected to width m.
+
+    ``v`` is ``(m,)``.
 
     >>> Tanh(torch.tensor([2.0]))(torch.tensor([[0.0]]), torch.tensor([[100.0]]))
     tensor([[2.]])
@@ -121,9 +129,11 @@ class Tanh(Score):
 
 
 class Additive(Score):
-    """``v . tanh(W1 q + W2 k)``, shared by the heads (Bahdanau 2014); widths may differ.
+    """The additive score ``v . tanh(W1 q + W2 k)`` (Bahdanau 2014).
 
-    ``project_query=False`` leaves the query as it is (``v . tanh(q + W2 k)``); it then must be ``hidden_dim`` wide.
+    The parameters are trained and shared by all heads. Queries and keys may have different widths. ``bias=True``
+    adds a bias to ``W2 k``. ``project_query=False`` omits ``W1`` (``v . tanh(q + W2 k)``), which requires
+    ``query_dim == hidden_dim``.
 
     >>> Additive(query_dim=2, key_dim=3, hidden_dim=4)(torch.ones(5, 2), torch.ones(7, 3)).shape
     torch.Size([5, 7])
@@ -161,7 +171,9 @@ _WITH_PARAMETERS = {
 
 
 def as_score(score: str | Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """The score that a name or a callable stands for.
+    """Return the score for a name ("dot" or "scaled_dot"), and a callable unchanged.
+
+    Raises an error for an unknown name, and for the name of a score with parameters.
 
     >>> as_score("scaled_dott")
     Traceback (most recent call last):

@@ -1,6 +1,6 @@
-"""The axis alphabet, and the checks on it.
+"""The letters for tensor axes, and checks of shapes and arguments.
 
-Every shape comment and every error uses these letters:
+Every shape comment and every error message uses these letters.
 
 ===  ==============================
 b    batch
@@ -11,7 +11,8 @@ d    width of one head
 m    width of the model (or hidden width of a score)
 ===  ==============================
 
-``q``, ``k``, ``v`` come as ``(b,h,n,d)``, ``(b,n,d)`` or ``(n,d)``; inside they are always ``(b,h,n,d)``.
+Callers pass ``q``, ``k``, ``v`` as ``(b,h,n,d)``, ``(b,n,d)`` or ``(n,d)``. Internally they are always
+``(b,h,n,d)``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 class Grid(NamedTuple):
-    """The four sizes an attention map has."""
+    """The sizes of an attention map, as numbers of batch entries, heads, queries and keys."""
 
     b: int
     h: int
@@ -40,12 +41,15 @@ class Grid(NamedTuple):
 
     @property
     def shift(self) -> int:
-        """What turns a query's index into its position among the keys: both sequences end together."""
+        """The offset ``k - q`` from a query's index to its position among the keys.
+
+        It aligns the last query with the last key.
+        """
         return self.k - self.q
 
 
 def axes(shape: tuple[int, ...] | torch.Size) -> str:
-    """A shape as the errors print it.
+    """Format a shape for an error message, without spaces.
 
     >>> axes((2, 5, 7))
     '(2,5,7)'
@@ -54,7 +58,7 @@ def axes(shape: tuple[int, ...] | torch.Size) -> str:
 
 
 def as_table(name: str, value: object) -> Tensor:
-    """``torch.as_tensor``, with an error that names the argument."""
+    """Call ``torch.as_tensor``, and raise DtypeError naming the argument if that fails."""
     try:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -62,27 +66,29 @@ def as_table(name: str, value: object) -> Tensor:
 
 
 def whole_number(name: str, value: object, least: int | None = None) -> int:
-    """``value`` as an int, from any kind of integer; an error that names the argument otherwise.
+    """Convert any kind of integer to an int, or raise an error that names the argument.
+
+    Booleans and tensors are rejected, and so is a number below ``least``.
 
     >>> whole_number("heads", 0, least=1)
     Traceback (most recent call last):
         ...
     regard.errors.ArgumentError: heads: expected a whole number of 1 or more, got 0
     """
-    wanted = "a whole number" + ("" if least is None else f" of {least} or more")
+    expected = "a whole number" + ("" if least is None else f" of {least} or more")
     try:
         if isinstance(value, bool | Tensor):
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise DtypeError(name, f"expected {wanted}, got {value!r}") from None
+        raise DtypeError(name, f"expected {expected}, got {value!r}") from None
     if least is not None and number < least:
-        raise ArgumentError(name, f"expected {wanted}, got {number}")
+        raise ArgumentError(name, f"expected {expected}, got {number}")
     return number
 
 
 def as_device(value: object) -> torch.device:
-    """A device that can be used here; an error that names the argument otherwise.
+    """Convert a value to a ``torch.device``, or raise ArgumentError if this machine does not have the device.
 
     >>> as_device("cpu")
     device(type='cpu')
@@ -90,31 +96,35 @@ def as_device(value: object) -> torch.device:
     try:
         device = torch.device(value)  # type: ignore[arg-type]
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, TypeError) as error:  # torch built without CUDA fails an assertion
-        told = str(error).partition("\n")[0]
-        raise ArgumentError("device", f"{value!r} cannot be used: {told}", "choose cpu") from None
+    # A torch that was built without CUDA raises AssertionError.
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ArgumentError("device", f"{value!r} cannot be used: {reason}", "choose cpu") from None
     return device
 
 
 def wide_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype that sums are taken in: half precision is widened to float32."""
+    """Return the dtype for accumulating sums, float64 for float64 and float32 for everything else."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def four_axes(x: Tensor) -> Tensor:
-    """``(n,d)`` or ``(b,n,d)`` seen as ``(b,h,n,d)``."""
+    """View ``(n,d)`` or ``(b,n,d)`` as ``(b,h,n,d)``."""
     if x.ndim == 4:
         return x
     return x[:, None] if x.ndim == 3 else x[None, None]
 
 
 def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
-    """Check everything about q, k, v that does not depend on the score; give the sizes."""
-    given = (("q", q), ("k", k)) if v is None else (("q", q), ("k", k), ("v", v))
-    for name, x in given:
+    """Check dtypes, devices and shapes of q, k and v, and return the sizes of their attention map.
+
+    The widths of q and k are not checked here, because they depend on the score.
+    """
+    named = (("q", q), ("k", k)) if v is None else (("q", q), ("k", k), ("v", v))
+    for name, x in named:
         _check_tensor(name, x, q)
     b, h, q_len = _leading(q)
-    for name, x in given[1:]:
+    for name, x in named[1:]:
         b_x, h_x, _ = _leading(x)
         if b_x != b:
             raise ShapeError(
@@ -143,7 +153,8 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
 def _check_tensor(name: str, x: Tensor, q: Tensor) -> None:
     if not isinstance(x, Tensor):
         raise DtypeError(name, f"expected a torch.Tensor, got {type(x).__name__}", "use torch.as_tensor(...)")
-    if x.dtype not in _FLOATS:  # not the floats of 8 bits either
+    # 8-bit floats are rejected too.
+    if x.dtype not in _FLOATS:
         raise DtypeError(name, f"expected a floating dtype, got {x.dtype}", f"use {name}.float()")
     if not 2 <= x.ndim <= 4:
         raise ShapeError(name, f"expected (n,d), (b,n,d) or (b,h,n,d), got {axes(x.shape)}")
@@ -158,7 +169,7 @@ def _check_tensor(name: str, x: Tensor, q: Tensor) -> None:
 
 
 def _leading(x: Tensor) -> tuple[int, int, int]:
-    """(b, h, n) of a tensor of 2, 3 or 4 axes."""
+    """Return (b, h, n) of a tensor of 2, 3 or 4 axes."""
     shape = x.shape
     if len(shape) == 4:
         return shape[0], shape[1], shape[2]
