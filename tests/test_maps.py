@@ -187,7 +187,7 @@ def test_a_callable_can_be_read_and_is_saved_only_as_weights(tmp_path):
     assert torch.allclose(seen.weights()[:, 0], w, atol=1e-6)
     assert torch.allclose(out, w @ v, atol=1e-6)
     with pytest.raises(
-        ArgumentError, match=r"your own function cannot be saved by its parts: use .*as_weights=True"
+        ArgumentError, match=r"score is a callable cannot be saved by its parts: use .*as_weights=True"
     ):
         seen.save(tmp_path / "map.safetensors")
     assert list(tmp_path.iterdir()) == []

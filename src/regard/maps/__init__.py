@@ -1,4 +1,4 @@
-"""Attention weights as a map that is computed where it is looked at, not as a matrix that is stored."""
+"""AttentionMap, which computes attention weights on demand instead of storing the (q,k) matrix."""
 
 from regard.maps.attention_map import AttentionMap, TopK
 from regard.maps.records import Record

@@ -1,4 +1,4 @@
-"""A map that was not kept: its sizes are known, its weights are not."""
+"""The source of a map whose weights were not recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["Absent"]
 
 
 class Absent:
-    """Stands where a map was dropped, so that nobody takes what is missing for what is zero."""
+    """A source with known sizes and no weights.
+
+    Reading its weights raises :class:`regard.errors.CaptureError` with the reason ``why``.
+    """
 
     def __init__(self, grid: Grid, why: str):
         if min(grid) < 0:

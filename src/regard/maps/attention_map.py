@@ -1,4 +1,4 @@
-"""AttentionMap: any row, tile, top-k, entropy or overview of the weights, exactly, on demand."""
+"""AttentionMap, which gives exact rows, tiles, top-k, entropy and overviews of attention weights on demand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from regard.shapes import as_table, axes, four_axes, whole_number
 __all__ = ["AttentionMap", "TopK"]
 
 Index = int | slice | Sequence[int] | Tensor
-_MAX_INDEXED = 2**28  # weights that an index may ask for; more must be asked for by name
+# The most weights that indexing returns. Larger requests must call a method such as `weights()`.
+_MAX_INDEXED = 2**28
 
 
 class TopK(NamedTuple):
@@ -29,10 +30,11 @@ class TopK(NamedTuple):
 
 
 class AttentionMap:
-    """The weights of an attention call, ``(b,h,q,k)``, computed where they are looked at.
+    """The weights ``(b,h,q,k)`` of one attention call, computed when they are read.
 
-    It holds the queries, the keys, the mask and each row's log-sum-exp: O(n) numbers, not O(n n). It is detached
-    from the graph and does not change when the tensors it came from do. Dropout never shows in it.
+    The map holds the queries, the keys, the mask and the log-sum-exp of each row, which takes O(n d) memory
+    instead of O(n²). It is detached from the autograd graph and is not affected by later in-place changes of the
+    original tensors. The weights never include dropout.
 
     >>> import regard
     >>> q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 8)
@@ -50,13 +52,16 @@ class AttentionMap:
 
     @staticmethod
     def from_weights(weights: Tensor | np.ndarray) -> AttentionMap:
-        """Wrap a matrix that someone else made: ``(q,k)``, ``(b,q,k)`` or ``(b,h,q,k)``.
+        """Make a map from a copy of existing weights ``(q,k)``, ``(b,q,k)`` or ``(b,h,q,k)``.
+
+        Raises an error for integers and for negative or non-finite numbers.
 
         >>> AttentionMap.from_weights(torch.tensor([[0.75, 0.25]])).entropy().shape
         torch.Size([1, 1, 1])
         """
         if isinstance(weights, np.ndarray):
-            weights = np.ascontiguousarray(weights)  # torch takes no array that runs backwards
+            # torch does not accept arrays with negative strides.
+            weights = np.ascontiguousarray(weights)
         values = torch.as_tensor(weights).detach().clone()
         if not values.is_floating_point():
             raise DtypeError(
@@ -70,12 +75,12 @@ class AttentionMap:
 
     @property
     def shape(self) -> torch.Size:
-        """``(b,h,q,k)``."""
+        """The sizes ``(b,h,q,k)``."""
         return torch.Size(self._source.grid)
 
     @property
     def nbytes(self) -> int:
-        """Memory that the map holds."""
+        """The number of bytes of the tensors that the map holds."""
         return storage.bytes_held(self._source)
 
     def __repr__(self) -> str:
@@ -88,14 +93,17 @@ class AttentionMap:
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
-    # ---- looking at parts
+    # ---- parts of the map
 
     def __getitem__(self, index: Any) -> Tensor:
-        """Weights by batch, head, row and column, as from a tensor; only these are computed."""
+        """Return the weights at ``[batch, head, query, key]``, indexed as a tensor.
+
+        Only these weights are computed. An index may be an integer, a slice, a list or ``...``.
+        """
         index = index if isinstance(index, tuple) else (index,)
         if any(i is Ellipsis for i in index):
-            at = next(n for n, i in enumerate(index) if i is Ellipsis)
-            index = index[:at] + (slice(None),) * (5 - len(index)) + index[at + 1 :]
+            place = next(n for n, i in enumerate(index) if i is Ellipsis)
+            index = index[:place] + (slice(None),) * (5 - len(index)) + index[place + 1 :]
         if len(index) > 4:
             raise ShapeError("index", f"{len(index)} indices for the 4 axes (b,h,q,k)")
         index = index + (slice(None),) * (4 - len(index))
@@ -115,7 +123,7 @@ class AttentionMap:
         return out[dropped]
 
     def tile(self, rows: Index, cols: Index) -> Tensor:
-        """The weights of some queries over some keys, ``(b,h,rows,cols)``.
+        """Return the weights of some queries over some keys, ``(b,h,rows,cols)``.
 
         >>> AttentionMap.from_weights(torch.eye(4)).tile(slice(1, 3), [1, 2])[0, 0]
         tensor([[1., 0.],
@@ -124,7 +132,7 @@ class AttentionMap:
         return self[:, :, _keep_axis(rows), _keep_axis(cols)]
 
     def rows(self, i: Index) -> Tensor:
-        """The weights of one query, ``(b,h,k)``, or of several, ``(b,h,rows,k)``.
+        """Return the weights of one query, ``(b,h,k)``, or of several queries, ``(b,h,rows,k)``.
 
         >>> AttentionMap.from_weights(torch.eye(3)).rows(-1)[0, 0]
         tensor([0., 0., 1.])
@@ -132,7 +140,9 @@ class AttentionMap:
         return self[:, :, i]
 
     def select(self, batch: int | slice = slice(None), heads: int | slice = slice(None)) -> AttentionMap:
-        """A map of some batch entries and heads, still not computed; all four axes stay.
+        """Return a map of some batch entries and heads, without computing any weights.
+
+        The map keeps all four axes, also for an integer index.
 
         >>> AttentionMap.from_weights(torch.ones(2, 3, 5, 7) / 7).select(batch=1, heads=slice(0, 2)).shape
         torch.Size([1, 2, 5, 7])
@@ -143,7 +153,7 @@ class AttentionMap:
         )
 
     def weights(self) -> Tensor:
-        """All weights, ``(b,h,q,k)``: the one call that takes O(q k) memory."""
+        """Return all weights, ``(b,h,q,k)``, as a tensor of O(q k) memory."""
         out: Tensor | None = None
         for tile in tiles(self._source.grid):
             part = self._source.weights(tile)
@@ -153,14 +163,14 @@ class AttentionMap:
         return torch.zeros(self.shape) if out is None else out
 
     def numpy(self) -> np.ndarray:
-        """All weights as a NumPy array."""
+        """Return all weights ``(b,h,q,k)`` as a NumPy array of float32 or float64."""
         weights = self.weights().cpu()
         return (weights if weights.dtype in (torch.float32, torch.float64) else weights.float()).numpy()
 
-    # ---- what the weights say, in one streamed pass
+    # ---- statistics, computed tile by tile
 
     def topk(self, n: int) -> TopK:
-        """The n largest weights of each row and the keys they belong to.
+        """Return the n largest weights of each row and the keys they belong to, ``(b,h,q,n)`` each.
 
         >>> AttentionMap.from_weights(torch.tensor([[0.2, 0.5, 0.3]])).topk(2).keys[0, 0]
         tensor([[1, 2]])
@@ -168,7 +178,7 @@ class AttentionMap:
         if not 1 <= whole_number("n", n) <= self.shape[3]:
             raise ArgumentError("n", f"expected 1 to {self.shape[3]} keys, got {n}")
         source = self._source
-        found = [
+        best = [
             (
                 tile,
                 source.largest(tile, n)
@@ -178,12 +188,14 @@ class AttentionMap:
             for tile in tiles(source.grid)
         ]
         return TopK(
-            self._per_row([(tile, weights) for tile, (weights, _) in found], n),
-            self._per_row([(tile, keys) for tile, (_, keys) in found], n),
+            self._per_row([(tile, weights) for tile, (weights, _) in best], n),
+            self._per_row([(tile, keys) for tile, (_, keys) in best], n),
         )
 
     def entropy(self) -> Tensor:
-        """How spread out each row is, in nats, ``(b,h,q)``: 0 on one key, log k when even.
+        """Return the entropy of each row in nats, ``(b,h,q)``.
+
+        It is 0 for a row on a single key and log k for a uniform row.
 
         >>> AttentionMap.from_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).entropy()
         tensor([[[0.0000, 0.6931]]])
@@ -193,7 +205,7 @@ class AttentionMap:
         return self._per_row(parts, 1)[..., 0]
 
     def received(self) -> Tensor:
-        """How much each key gets from all queries together, ``(b,h,k)``.
+        """Return the sum of the weights that each key receives from all queries, ``(b,h,k)``.
 
         >>> AttentionMap.from_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).received()
         tensor([[[1.5000, 0.5000]]])
@@ -208,7 +220,9 @@ class AttentionMap:
         return torch.zeros(b, h, k) if total is None else total
 
     def pooled(self, rows: int, cols: int, how: str = "max") -> Tensor:
-        """An overview of ``rows x cols`` cells, ``(b,h,rows,cols)``: the max, mean or sum of each cell's weights.
+        """Return the map pooled to ``rows x cols`` cells, ``(b,h,rows,cols)``.
+
+        A cell holds the maximum, mean or sum of the weights in it, as chosen by ``how`` ("max", "mean", "sum").
 
         >>> AttentionMap.from_weights(torch.eye(4)).pooled(2, 2, how="sum")[0, 0]
         tensor([[2., 0.],
@@ -217,9 +231,9 @@ class AttentionMap:
         if how not in ("max", "mean", "sum"):
             raise UnknownNameError("how", how, ["max", "mean", "sum"])
         b, h, q, k = self.shape
-        for name, wanted, there in (("rows", rows, q), ("cols", cols, k)):
-            if not 1 <= whole_number(name, wanted) <= there:
-                raise ArgumentError(name, f"expected 1 to {there} cells, got {wanted}")
+        for name, cells, size in (("rows", rows, q), ("cols", cols, k)):
+            if not 1 <= whole_number(name, cells) <= size:
+                raise ArgumentError(name, f"expected 1 to {size} cells, got {cells}")
         row_cell, (members, filled) = _cells(q, rows), _members(k, cols)
         out: Tensor | None = None
         for tile in tiles(self._source.grid):
@@ -227,18 +241,19 @@ class AttentionMap:
             if out is None:
                 out = part.new_zeros(b, h, rows, cols)
             for cell, rows_of_cell in _segments(row_cell[tile.q]):
-                held, new = out[tile.b, tile.h, cell], part[:, :, rows_of_cell]
+                total, new = out[tile.b, tile.h, cell], part[:, :, rows_of_cell]
                 out[tile.b, tile.h, cell] = (
-                    torch.maximum(held, new.amax(dim=2)) if how == "max" else held + new.sum(dim=2)
+                    torch.maximum(total, new.amax(dim=2)) if how == "max" else total + new.sum(dim=2)
                 )
-        if out is None:  # no batch entry, or no head
+        # There are no tiles if the batch is empty or there are no heads.
+        if out is None:
             return torch.zeros(b, h, rows, cols)
         if how == "mean":
             out /= (torch.bincount(row_cell)[:, None] * filled.sum(dim=1)[None, :]).to(out.device)
         return out
 
     def mean_heads(self) -> AttentionMap:
-        """The map of the mean over the heads, ``(b,1,q,k)``, still not computed.
+        """Return the map of the mean over the heads, ``(b,1,q,k)``, without computing any weights.
 
         >>> AttentionMap.from_weights(torch.ones(1, 2, 3, 4) / 4).mean_heads().shape
         torch.Size([1, 1, 3, 4])
@@ -248,17 +263,21 @@ class AttentionMap:
     # ---- files
 
     def save(self, path: str | os.PathLike, *, as_weights: bool = False) -> None:
-        """Write the map to a safetensors file: its parts, or with ``as_weights`` the weights themselves."""
+        """Write the map to a safetensors file.
+
+        The file holds q, k, mask, bias and log-sum-exp, or the full weights with ``as_weights=True``. A map whose
+        score is a callable can be saved only as weights.
+        """
         source = Stored(self.weights()) if as_weights else self._source
         storage.save(source, path)
 
     @staticmethod
     def load(path: str | os.PathLike) -> AttentionMap:
-        """Read a map that :meth:`save` wrote."""
+        """Read a map from a file written by :meth:`save`."""
         return AttentionMap(storage.load(path))
 
     def _per_row(self, parts: list[tuple[Tile, Tensor]], n: int) -> Tensor:
-        """Results of the tiles ``(b,h,rows,n)``, put together."""
+        """Assemble the results of the tiles, ``(b,h,rows,n)`` each, into ``(b,h,q,n)``."""
         if not parts:
             return torch.zeros(*self.shape[:3], n)
         out = parts[0][1].new_zeros(*self.shape[:3], n)
@@ -268,7 +287,10 @@ class AttentionMap:
 
 
 def _resolve(axis: str, index: Index, n: int) -> slice | Tensor:
-    """An index as a slice of step 1, or as a tensor of indices; negative ones count from the end."""
+    """Convert an index of an axis of size n to a slice of step 1 or a tensor of non-negative indices.
+
+    Negative indices count from the end. Raises an error if an index is out of range.
+    """
     if isinstance(index, int | np.integer):
         if not -n <= index < n:
             raise OutsideError("index", f"{axis}={index} is outside the {n} of this map")
@@ -277,14 +299,14 @@ def _resolve(axis: str, index: Index, n: int) -> slice | Tensor:
     if isinstance(index, slice):
         start, stop, step = index.indices(n)
         return slice(start, max(start, stop)) if step == 1 else torch.arange(start, stop, step)
-    chosen = as_table("index", index)
-    if chosen.dtype == torch.bool and chosen.shape == (n,):
-        return chosen.nonzero()[:, 0]
-    if chosen.is_floating_point() or chosen.dtype == torch.bool or chosen.ndim != 1:
+    indices = as_table("index", index)
+    if indices.dtype == torch.bool and indices.shape == (n,):
+        return indices.nonzero()[:, 0]
+    if indices.is_floating_point() or indices.dtype == torch.bool or indices.ndim != 1:
         raise DtypeError("index", f"expected integers, slices or lists of integers for {axis}, got {index!r}")
-    if chosen.numel() and not (-n <= int(chosen.min()) and int(chosen.max()) < n):
+    if indices.numel() and not (-n <= int(indices.min()) and int(indices.max()) < n):
         raise ArgumentError("index", f"{axis} has indices outside the {n} of this map")
-    return torch.where(chosen < 0, chosen + n, chosen)
+    return torch.where(indices < 0, indices + n, indices)
 
 
 def _length(part: slice | Tensor) -> int:
@@ -292,7 +314,7 @@ def _length(part: slice | Tensor) -> int:
 
 
 def _runs(part: slice | Tensor) -> list[slice]:
-    """Batch entries or heads as slices; an empty choice is one empty slice."""
+    """Convert batch or head indices to a list of slices, with one empty slice for no indices."""
     if isinstance(part, slice):
         return [part]
     return [slice(i, i + 1) for i in part.tolist()] or [slice(0, 0)]
@@ -303,26 +325,31 @@ def _keep_axis(index: Index) -> Index:
 
 
 def _as_slice(name: str, index: int | slice, n: int) -> slice:
-    found = _resolve(name, index, n)
-    if isinstance(found, Tensor):
+    resolved = _resolve(name, index, n)
+    if isinstance(resolved, Tensor):
         raise ArgumentError(name, "expected an integer or a slice of step 1")
-    return found
+    return resolved
 
 
 def _cells(n: int, cells: int) -> Tensor:
-    """Which of ``cells`` equal cells each of n indices falls into."""
+    """Return the cell of each of n indices, ``(n,)``, when they are divided evenly into ``cells`` cells."""
     return torch.arange(n) * cells // n
 
 
 def _segments(cells: Tensor) -> list[tuple[int, slice]]:
-    """Each cell of a sorted run of cells, and where it stands in it."""
-    found, counts = torch.unique_consecutive(cells, return_counts=True)
+    """Return each distinct cell of a sorted list of cells, with the slice of its occurrences."""
+    values, counts = torch.unique_consecutive(cells, return_counts=True)
     ends = counts.cumsum(0).tolist()
-    return [(c, slice(end - n, end)) for c, end, n in zip(found.tolist(), ends, counts.tolist(), strict=True)]
+    return [
+        (c, slice(end - n, end)) for c, end, n in zip(values.tolist(), ends, counts.tolist(), strict=True)
+    ]
 
 
 def _members(n: int, cells: int) -> tuple[Tensor, Tensor]:
-    """The indices of each cell, ``(cells, most)``, and which of these places are filled."""
+    """Return the indices in each cell, ``(cells, most)``, and a boolean table of the entries in use.
+
+    Cells with fewer indices than the largest cell are padded.
+    """
     cell = _cells(n, cells)
     counts = torch.bincount(cell, minlength=cells)
     first = torch.cat([counts.new_zeros(1), counts.cumsum(0)[:-1]])
@@ -332,9 +359,10 @@ def _members(n: int, cells: int) -> tuple[Tensor, Tensor]:
 
 def _pool_columns(weights: Tensor, members: Tensor, filled: Tensor, how: str) -> Tensor:
     cells, most = members.shape
-    if bool(filled.all()):  # equal cells: no copy
+    # Cells of equal size need no copy of the weights.
+    if bool(filled.all()):
         parts = weights.unflatten(-1, (cells, most))
     else:
-        chosen = weights.index_select(-1, members.reshape(-1).to(weights.device)).unflatten(-1, (cells, most))
-        parts = chosen * filled.to(weights.device)
+        padded = weights.index_select(-1, members.reshape(-1).to(weights.device)).unflatten(-1, (cells, most))
+        parts = padded * filled.to(weights.device)
     return parts.amax(dim=-1) if how == "max" else parts.sum(dim=-1)

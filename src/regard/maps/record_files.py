@@ -1,4 +1,4 @@
-"""Several records in one safetensors file: what ``seen.save`` writes and ``regard view`` reads."""
+"""Saving and loading of records as one safetensors file, the format of ``seen.save`` and ``regard view``."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from regard.maps.storage import MISFITS, read_file, source_from_spec, spec_of_so
 __all__ = ["load_records", "save_records"]
 
 FORMAT = "regard.records/2"
-_WITHOUT_DIGEST = "regard.records/1"  # what was written before files could be told from altered ones
+# The older format, whose files have no digest.
+_WITHOUT_DIGEST = "regard.records/1"
 _GRIDS = ("query_grid", "key_grid")
 
 
 def save_records(
     records: Sequence[Record], path: str | os.PathLike, *, as_weights: bool = False, title: str = ""
 ) -> None:
-    """Write records to one file; ``as_weights`` writes the weights themselves, not what they are made of.
+    """Write records to one safetensors file.
 
-    A tensor that several records share, such as a mask, is written once.
+    The file holds q, k, mask, bias and log-sum-exp of each map, or the full weights with ``as_weights=True``. A
+    tensor that several records share, such as a mask, is written once.
     """
     if not records:
         raise ArgumentError("records", "there are none to write", "capture a model, or choose other records")
@@ -44,10 +46,13 @@ def save_records(
 
 
 def load_records(path: str | os.PathLike) -> list[Record]:
-    """Read the records that :func:`save_records` wrote; a file that was altered is an error that says so."""
+    """Read records from a file written by :func:`save_records`.
+
+    Raises :class:`regard.errors.FileError` if the file was modified, or is not a file of records.
+    """
     header, tensors = read_file(path, FORMAT, "a file of records", older=_WITHOUT_DIGEST)
-    sealed = header["format"] == FORMAT or "digest" in header
-    if sealed and header.get("digest") != _digest(header, tensors):
+    has_digest = header["format"] == FORMAT or "digest" in header
+    if has_digest and header.get("digest") != _digest(header, tensors):
         raise FileError(f"path: {path} was altered after it was written: its digest does not fit its content")
     try:
         return [_record(spec, tensors) for spec in json.loads(header["records"])["records"]]
@@ -56,12 +61,12 @@ def load_records(path: str | os.PathLike) -> list[Record]:
 
 
 def _digest(header: dict[str, str], tensors: dict[str, Tensor]) -> str:
-    """A fingerprint of everything that a file says."""
-    found = hashlib.sha256((header["format"] + header.get("records", "")).encode("utf-8"))
+    """Return the SHA-256 digest of the header and all tensors of a file."""
+    digest = hashlib.sha256((header["format"] + header.get("records", "")).encode("utf-8"))
     for name, tensor in sorted(tensors.items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _spec(
@@ -70,20 +75,20 @@ def _spec(
     source = record.map._source
     if as_weights and record.dropped is None:
         source = Stored(record.map.weights())
-    own: dict[str, Tensor] = {}
-    map_spec = spec_of_source(source, own)
+    map_tensors: dict[str, Tensor] = {}
+    map_spec = spec_of_source(source, map_tensors)
     names = {}
-    for name, tensor in own.items():
-        same = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
-        if same not in named or not tensor.numel():
-            named[same] = f"{n}.{name}"
-            tensors[named[same]] = _alone(tensor)
-        names[name] = named[same]
-    told = {
+    for name, tensor in map_tensors.items():
+        identity = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+        if identity not in named or not tensor.numel():
+            named[identity] = f"{n}.{name}"
+            tensors[named[identity]] = _alone(tensor)
+        names[name] = named[identity]
+    values = {
         field: getattr(record, field)
         for field in ("name", "layer", "kind", "query_tokens", "key_tokens", *_GRIDS, "query_extra", "heads")
     }
-    return told | {
+    return values | {
         "key_extra": record.key_extra,
         "dropped": record.dropped,
         "map": map_spec,
@@ -92,14 +97,14 @@ def _spec(
 
 
 def _alone(tensor: Tensor) -> Tensor:
-    """A tensor with a storage of its own: the format has no views."""
-    whole = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
-    return tensor if whole else tensor.contiguous().clone()
+    """Return the tensor, copied if it shares its storage, because safetensors cannot store views."""
+    owns_storage = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
+    return tensor if owns_storage else tensor.contiguous().clone()
 
 
 def _record(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Record:
-    own = {name: tensors[stored] for name, stored in spec["tensors"].items()}
-    source = source_from_spec(spec["map"], own)
+    map_tensors = {name: tensors[stored] for name, stored in spec["tensors"].items()}
+    source = source_from_spec(spec["map"], map_tensors)
     batch, _, q, k = source.grid
     for field in _GRIDS:
         if spec[field] is not None:
@@ -123,7 +128,7 @@ def _record(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Record:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"expected a text, got {value!r}")
+        raise TypeError(f"expected a string, got {value!r}")
     return value
 
 

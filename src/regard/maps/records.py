@@ -1,4 +1,4 @@
-"""What was seen of a model: one record for each attention call, with its name, its kind and its words."""
+"""Record, which describes one attention call of a model with its name, kind, tokens and map."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ __all__ = ["Record"]
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One attention call of a model: which it was, and where it looked.
+    """One attention call of a model, with its name, layer, kind, tokens and attention map.
 
-    ``query_tokens`` and ``key_tokens`` hold one list of labels for each sequence of the batch, or None where
-    nobody knows them. ``query_grid`` and ``key_grid`` are (rows, columns) where the tokens are the patches of a
-    picture; ``query_extra`` and ``key_extra`` say how many tokens (a class token, say) stand before the first patch.
+    ``query_tokens`` and ``key_tokens`` hold one list of labels for each sequence of the batch, or None if the
+    labels are unknown. ``query_grid`` and ``key_grid`` are (rows, columns) if the tokens are image patches.
+    ``query_extra`` and ``key_extra`` count the tokens before the first patch, such as a class token. ``dropped``
+    is the reason why the map was not kept, or None. ``heads`` lists the heads of the model that the map holds, in
+    order, or is None for all heads.
 
     >>> import torch
     >>> from regard.maps import AttentionMap
@@ -34,10 +36,10 @@ class Record:
     key_grid: tuple[int, int] | None = None
     query_extra: int = 0
     key_extra: int = 0
-    dropped: str | None = None  # what was left out and why, in words
-    heads: tuple[int, ...] | None = None  # which heads of the model the map holds, in its order; None for all
+    dropped: str | None = None
+    heads: tuple[int, ...] | None = None
 
     @property
     def tokens(self) -> list[list[str]] | None:
-        """The labels of the queries; of a self-attention, those of the keys too."""
+        """The labels of the queries, which in self-attention are also the labels of the keys."""
         return self.query_tokens

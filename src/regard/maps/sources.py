@@ -1,4 +1,4 @@
-"""Where the weights of a map come from: recomputed from q and k, stored, or made of another source."""
+"""Sources of the weights of a map, which recompute them from q and k, store them, or derive them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ __all__ = [
 ]
 
 MAX_WEIGHTS = 2**21
-"""Weights that a map holds at once while it streams."""
+"""The most weights that a map computes at once while it streams over tiles."""
 
-_SORTED = 32  # side of the blocks whose maxima are compared first
-_COARSE = (
-    64.0  # a log-sum-exp up to here is as exact in float32 as the scores are: weights are off by 1e-5 of them
-)
+# The size of the blocks whose maxima `largest` compares first.
+_SORTED = 32
+# Up to this size the float32 rounding error of a log-sum-exp changes a weight by at most a factor of 1 + 1e-5.
+_COARSE = 64.0
 
 
 class Tile(NamedTuple):
-    """A part of a map: batch entries and heads by slices, queries and keys by slices or index tensors."""
+    """The indices of a part of a map.
+
+    Batch entries and heads are slices. Queries and keys are slices or index tensors.
+    """
 
     b: slice
     h: slice
@@ -48,17 +51,17 @@ class Tile(NamedTuple):
 
 
 class Source(Protocol):
-    """What a map asks of where its weights come from."""
+    """The interface of a source of weights."""
 
     grid: Grid
 
     def weights(self, tile: Tile) -> Tensor:
-        """The weights of a part, ``(b,h,q,k)`` of it."""
+        """Return the weights of a part of the map, ``(b,h,q,k)`` with the sizes of the tile."""
         ...
 
 
 def tiles(grid: Grid) -> Iterator[Tile]:
-    """Whole rows of a map, at most MAX_WEIGHTS weights (or one row) at a time."""
+    """Yield tiles of whole rows that cover a map, each with at most MAX_WEIGHTS weights or one row."""
     rows = min(max(1, grid.q), max(1, MAX_WEIGHTS // max(1, grid.k)))
     heads = min(max(1, grid.h), max(1, MAX_WEIGHTS // max(1, grid.k * rows)))
     for b in range(grid.b):
@@ -73,25 +76,27 @@ def tiles(grid: Grid) -> Iterator[Tile]:
 
 
 def largest(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """The n largest numbers of each row and their places, largest first.
+    """Return the n largest numbers of each row and their indices, largest first.
 
-    The n largest stand in the n blocks with the largest maxima: a long row is looked at once, and only these
-    blocks are sorted.
+    The n largest numbers of a long row lie in the n blocks with the largest maxima, so only those blocks are
+    sorted.
     """
     k = x.shape[-1]
     blocks = k // _SORTED
     if k % _SORTED or blocks <= 2 * n:
         return x.topk(n, dim=-1)
-    cut = x.unflatten(-1, (blocks, _SORTED))
-    best = cut.amax(dim=-1).topk(n, dim=-1).indices  # (..., n) of blocks
-    held = cut.gather(-2, best[..., None].expand(*best.shape, _SORTED)).flatten(-2)  # (..., n * _SORTED)
-    values, place = held.topk(n, dim=-1)
+    blocked = x.unflatten(-1, (blocks, _SORTED))
+    best = blocked.amax(dim=-1).topk(n, dim=-1).indices  # (..., n) of blocks
+    candidates = blocked.gather(-2, best[..., None].expand(*best.shape, _SORTED)).flatten(
+        -2
+    )  # (..., n * _SORTED)
+    values, place = candidates.topk(n, dim=-1)
     keys = best.gather(-1, place // _SORTED) * _SORTED + place % _SORTED
     return values, keys
 
 
 class Stored:
-    """Weights that someone else made."""
+    """A source that holds the weights as a tensor ``(b,h,q,k)``."""
 
     def __init__(self, values: Tensor):
         self.values = values  # (b,h,q,k)
@@ -102,10 +107,11 @@ class Stored:
 
 
 class Recomputed:
-    """``w[i,j] = exp(score(q_i, k_j) + bias - lse_i)``, 0 where hidden: O(n d) numbers instead of O(n n).
+    """A source that recomputes ``w[i,j] = exp(score(q_i, k_j) + bias - lse_i)``, and 0 where masked.
 
-    ``lse`` spares parts of rows the work on whole ones. It has to be the log-sum-exp of these rows: whole rows are
-    taken by softmax, without it.
+    It holds O(n d) numbers instead of O(n²). ``lse`` is the log-sum-exp of each row, ``(b,h,q)``. With it, a part
+    of a row is computed without the rest of the row. Whole rows are computed by softmax and do not use it. If
+    ``lse`` is None, it is computed when it is first needed.
     """
 
     def __init__(
@@ -118,12 +124,13 @@ class Recomputed:
         score: Callable[[Tensor, Tensor], Tensor] | None,
     ):
         self.ready, self.grid, self.mask, self.bias, self.score = ready, grid, mask, bias, score
-        self._lse = lse  # (b,h,q); streamed when first needed if no kernel gave it
-        self._fine: Tensor | None = None  # (b,h,q) in float64, NaN until a row is asked for
+        self._lse = lse  # (b,h,q)
+        # The log-sum-exp in float64, (b,h,q), NaN for rows not computed yet.
+        self._fine: Tensor | None = None
 
     @classmethod
     def frozen(cls, ready, grid, mask, bias, lse, score) -> Recomputed:
-        """From live tensors: detached, and copied so that later changes of them do not show."""
+        """Make a source from detached copies of the tensors, which later in-place changes do not affect."""
         ready = Prepared(
             _copy(ready.q), _copy(ready.k), ready.scale, None if ready.v is None else _copy(ready.v)
         )
@@ -144,16 +151,16 @@ class Recomputed:
 
     @torch.no_grad()
     def scores(self, tile: Tile) -> tuple[Tensor, Tensor | None]:
-        """Scores with the bias on them, and which of them are kept (None for all)."""
+        """Return the scores of a tile including the bias, and the boolean mask (None if nothing is masked)."""
         q, k, scale, v = self.ready
         q = _pick(q[tile.b, tile.h], 2, tile.q)
         k = _pick(_heads_of(k[tile.b], tile.h, self.grid.h), 2, tile.k)
-        if q.shape[2] * 8 >= k.shape[2]:  # a copy that costs little beside the product
+        # With enough queries, copying k costs little compared with the product.
+        if q.shape[2] * 8 >= k.shape[2]:
             k = _laid_as_in_eager_code(k)
         if self.score is None:
-            scores = pair_scores(Prepared(q, k, 1.0, v)).mul_(
-                scale
-            )  # scaled after the product, as eager code does
+            # Scaled after the product, as in eager attention code, for the same rounding.
+            scores = pair_scores(Prepared(q, k, 1.0, v)).mul_(scale)
         else:
             scores = callable_scores(self.score, q, k) * scale
         i = _indices(tile.q, self.grid.q, q.device)[:, None]
@@ -167,30 +174,34 @@ class Recomputed:
     @torch.no_grad()
     def weights(self, tile: Tile) -> Tensor:
         scores, keep = self._seen_scores(tile)
-        if scores.shape[-1] == self.grid.k and isinstance(tile.k, slice):  # whole rows need no log-sum-exp
+        # Whole rows need no log-sum-exp.
+        if scores.shape[-1] == self.grid.k and isinstance(tile.k, slice):
             weights = torch.softmax(scores, dim=-1)
         else:
             weights = scores.sub_(self._lse_of(tile)).exp_()
-        return (
-            weights if keep is None else weights.masked_fill_(~keep, 0.0)
-        )  # also where a whole row is hidden
+        # Fully masked rows are NaN before this line.
+        return weights if keep is None else weights.masked_fill_(~keep, 0.0)
 
     @torch.no_grad()
     def largest(self, tile: Tile, n: int) -> tuple[Tensor, Tensor]:
-        """As :func:`largest` of the weights, with exponentials taken of the n scores only."""
+        """Return the n largest weights of each row of a tile and their keys.
+
+        The result is that of :func:`largest` on the weights, but only n exponentials per row are computed.
+        """
         values, keys = largest(self._seen_scores(tile)[0], n)
         weights = (values - self._lse_of(tile)).exp().to(values.dtype)
-        return weights.masked_fill_(values == float("-inf"), 0.0), keys  # also where a whole row is hidden
+        # Fully masked rows are NaN before this line.
+        return weights.masked_fill_(values == float("-inf"), 0.0), keys
 
     def _seen_scores(self, tile: Tile) -> tuple[Tensor, Tensor | None]:
-        """Scores, -inf where hidden, and which are kept (None for all)."""
+        """Return the scores of a tile with -inf where masked, and the boolean mask (None if nothing is masked)."""
         scores, keep = self.scores(tile)
         return (scores if keep is None else scores.masked_fill_(~keep, float("-inf"))), keep
 
     def _lse_of(self, tile: Tile) -> Tensor:
-        """The log-sum-exp of the rows of a tile, ``(b,h,q,1)``; in float64 where float32 is too coarse.
+        """Return the log-sum-exp of the rows of a tile, ``(b,h,q,1)``.
 
-        A tile then costs whole rows once: what is worked out of a row is kept.
+        Where float32 is not precise enough, it is computed in float64 from the whole row and cached.
         """
         lse = _pick(self.lse[tile.b, tile.h], 2, tile.q)
         coarse = lse.isfinite() & (lse.abs() > _COARSE)
@@ -200,7 +211,10 @@ class Recomputed:
 
     @torch.no_grad()
     def _fine_lse(self, tile: Tile, coarse: Tensor) -> Tensor:
-        """The log-sum-exp of the rows of a tile where it is ``coarse (b,h,q)``, in float64; elsewhere it may be NaN."""
+        """Return the float64 log-sum-exp of the rows of a tile, ``(b,h,q)``.
+
+        Only rows where ``coarse`` ``(b,h,q)`` is True are computed. Other rows may be NaN.
+        """
         if self._fine is None:
             self._fine = torch.full_like(self.lse, float("nan"), dtype=torch.float64)
         known = self._fine[tile.b, tile.h]
@@ -214,7 +228,7 @@ class Recomputed:
 
 
 class HeadMean:
-    """The mean over the heads of another source."""
+    """A source that is the mean over the heads of another source, ``(b,1,q,k)``."""
 
     def __init__(self, source: Source):
         self.source = source
@@ -229,7 +243,7 @@ class HeadMean:
 
 
 class Selected:
-    """Some batch entries and heads of another source."""
+    """A source that holds some batch entries and heads of another source."""
 
     def __init__(self, source: Source, b: slice, h: slice):
         self.source, self.b, self.h = source, b, h
@@ -246,9 +260,12 @@ def _inside(outer: slice, inner: slice) -> slice:
 
 
 def _precise_logsumexp(scores: Tensor) -> Tensor:
-    """The log-sum-exp of each row in float64, its exponentials in the dtype of the scores: they are at most 1."""
+    """Return the log-sum-exp of each row in float64, overwriting the scores.
+
+    The exponentials are at most 1, so the dtype of the scores is precise enough for them.
+    """
     top = scores.amax(dim=-1, keepdim=True)
-    top = top.where(top.isfinite(), 0.0)  # a row that sees nothing
+    top = top.where(top.isfinite(), 0.0)  # fully masked rows
     sums = scores.sub_(top).exp_().sum(dim=-1)
     return top[..., 0].double() + sums.double().log()
 
@@ -264,15 +281,18 @@ def _indices(index: slice | Tensor, n: int, device: torch.device) -> Tensor:
 
 
 def _heads_of(k: Tensor, heads: slice, h: int) -> Tensor:
-    """The keys ``(b,g,k,d)`` that belong to some of the h query heads."""
+    """Return the keys of some of the h query heads, from keys ``(b,g,k,d)`` of g groups of heads."""
     if k.shape[1] == h:
         return k[:, heads]
-    chosen = torch.arange(h, device=k.device)[heads] // (h // k.shape[1])
-    return k.index_select(1, chosen)
+    groups = torch.arange(h, device=k.device)[heads] // (h // k.shape[1])
+    return k.index_select(1, groups)
 
 
 def _laid_as_in_eager_code(k: Tensor) -> Tensor:
-    """The keys as ``matmul(q, k.transpose(2, 3))`` copies them: float32 then rounds as in a model's own eager mode."""
+    """Copy the keys to the memory layout of ``matmul(q, k.transpose(2, 3))``.
+
+    With this layout float32 rounds as in a model's own eager attention code.
+    """
     return k.transpose(-2, -1).contiguous().transpose(-2, -1)
 
 
@@ -281,7 +301,7 @@ def _copy(x: Tensor) -> Tensor:
 
 
 def freeze_bias(bias: Bias | None) -> Bias | None:
-    """A bias that later changes of its tensors or parameters do not reach."""
+    """Return a detached copy of a bias, which later changes of its tensors or parameters do not affect."""
     if isinstance(bias, StoredBias):
         return StoredBias(_copy(bias.values))
     if isinstance(bias, SumOfBiases):
@@ -289,13 +309,17 @@ def freeze_bias(bias: Bias | None) -> Bias | None:
         assert left is not None
         assert right is not None
         return SumOfBiases(left, right)
-    if isinstance(bias, torch.nn.Module):  # a trained rule: its table may change with the next step
+    # The parameters of a trained bias may change with the next training step.
+    if isinstance(bias, torch.nn.Module):
         return copy.deepcopy(bias).requires_grad_(False)
     return bias
 
 
 def check_pairwise(score: Callable[[Tensor, Tensor], Tensor], ready: Prepared) -> None:
-    """A map asks for parts: refuse a callable that gives another score when it sees only one pair."""
+    """Raise ArgumentError if a callable score of a pair depends on the other queries or keys.
+
+    A map evaluates the score on parts of q and k, so each score must depend on its own pair alone.
+    """
     q, k = ready.q, ready.k
     if not q.shape[2] or not k.shape[2]:
         return

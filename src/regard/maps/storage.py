@@ -1,4 +1,4 @@
-"""Maps as safetensors files: tensors, and a JSON header that says what they mean."""
+"""Saving and loading of maps as safetensors files, with a JSON header that describes the tensors."""
 
 from __future__ import annotations
 
@@ -29,15 +29,18 @@ FORMAT = "regard.map/1"
 
 
 def save(source: Source, path: str | os.PathLike) -> None:
-    """Write a source; refuses what cannot be rebuilt from a file."""
+    """Write a source to a file, or raise ArgumentError if its score or bias cannot be stored."""
     tensors: dict[str, Tensor] = {}
     header = {"format": FORMAT, "map": json.dumps(spec_of_source(source, tensors))}
-    ready = {name: x.contiguous() for name, x in tensors.items()}
-    write_atomically(path, lambda part: save_file(ready, part, metadata=header))
+    contiguous = {name: x.contiguous() for name, x in tensors.items()}
+    write_atomically(path, lambda part: save_file(contiguous, part, metadata=header))
 
 
 def load(path: str | os.PathLike) -> Source:
-    """Read a source; a file that is cut short, altered or of another kind is an error that says so."""
+    """Read a source from a file written by :func:`save`.
+
+    Raises :class:`regard.errors.FileError` if the file is truncated, inconsistent or of another format.
+    """
     header, tensors = read_file(path, FORMAT, "an attention map")
     try:
         return source_from_spec(json.loads(header["map"]), tensors)
@@ -45,14 +48,17 @@ def load(path: str | os.PathLike) -> Source:
         raise FileError(f"path: the header of {path} does not fit its tensors: {error}") from error
 
 
-# What a header that was altered can make the reading of it raise.
+# The exceptions that reading a modified header can raise.
 MISFITS = (KeyError, TypeError, ValueError, IndexError, RuntimeError, AttributeError, RecursionError)
 
 
 def read_file(
     path: str | os.PathLike, expected: str, what: str, older: str | None = None
 ) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """The header and the tensors of a safetensors file of ours, of this format or of an older one."""
+    """Read the header and the tensors of a safetensors file and check its format.
+
+    The format must be ``expected`` or ``older``. ``what`` describes the expected content in the error message.
+    """
     if os.path.isdir(path):
         raise FileError(f"path: {path} is a folder: give the name of a file")
     try:
@@ -71,7 +77,7 @@ def read_file(
 
 
 def bytes_held(source: Source) -> int:
-    """Bytes of the tensors behind a source."""
+    """Return the number of bytes of the tensors that a source holds."""
     if isinstance(source, HeadMean | Selected):
         return bytes_held(source.source)
     if isinstance(source, Windows):
@@ -99,7 +105,10 @@ def _bias_tensors(bias: Bias) -> list[Tensor]:
 
 
 def spec_of_source(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]:
-    """What rebuilds a source: JSON values, with its tensors put into ``tensors`` under names of their own."""
+    """Describe a source as JSON values from which :func:`source_from_spec` rebuilds it.
+
+    The tensors of the source are added to ``tensors`` under new names, which the description refers to.
+    """
     if isinstance(source, Stored):
         tensors["weights"] = source.values
         return {"source": "stored"}
@@ -117,7 +126,7 @@ def spec_of_source(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]
     if source.score is not None:
         raise ArgumentError(
             "score",
-            "a map whose score is your own function cannot be saved by its parts",
+            "a map whose score is a callable cannot be saved by its parts",
             "use save(path, as_weights=True)",
         )
     tensors.update(q=source.ready.q, k=source.ready.k, lse=source.lse)
@@ -133,7 +142,7 @@ def spec_of_source(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]
 
 
 def source_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Source:
-    """The source that :func:`spec_of_source` described, its sizes checked."""
+    """Rebuild a source from the description and tensors of :func:`spec_of_source`, and check its sizes."""
     return _checked(_source(spec, tensors))
 
 
@@ -160,7 +169,7 @@ def _source(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Source:
 
 
 def _checked(source: Source) -> Source:
-    """Refuse sizes that do not belong together before anything is computed from them."""
+    """Raise ValueError if the sizes of the tensors do not fit together, and return the source otherwise."""
     if isinstance(source, HeadMean | Selected | Windows):
         _checked(source.source)
     if isinstance(source, Selected):
@@ -185,9 +194,9 @@ def _checked(source: Source) -> Source:
         if source.mask is not None:
             source.mask.check(grid)
         if source.bias is not None:
-            one = torch.zeros(1, 1, dtype=torch.long)
+            first = torch.zeros(1, 1, dtype=torch.long)
             _check_bias(source.bias, grid)
-            source.bias.tile(one, one, grid)
+            source.bias.tile(first, first, grid)
     return source
 
 
@@ -213,7 +222,7 @@ def _bias_spec(bias: Bias, tensors: dict[str, Tensor]) -> dict[str, Any]:
     if not hasattr(bias, "spec"):
         raise ArgumentError(
             "bias",
-            "a map whose bias is your own rule cannot be saved by its parts",
+            "a map whose bias is a class of your own cannot be saved by its parts",
             "use save(path, as_weights=True)",
         )
     values, parts = bias.spec()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Attention inside the windows of a picture, unrolled to the picture's own coordinates."""
+"""Window attention of an image model (Swin), mapped to the coordinates of the whole image."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ __all__ = ["Windows"]
 
 
 class Windows:
-    """A source ``(b * windows, h, side², side²)`` seen as ``(b, h, rows * columns, rows * columns)``.
+    """A source of window attention ``(b * windows, h, side², side²)`` over the tokens of the whole image.
 
-    The picture was rolled by ``shift`` up and to the left, then cut into squares, row by row. Tokens of different
-    windows do not see each other: their weight is 0.
+    Its sizes are ``(b, h, rows * columns, rows * columns)``, with ``image = (rows, columns)``. The model rolled
+    the image by ``shift`` tokens up and to the left and split it into square windows, row by row. Tokens of
+    different windows have weight 0.
     """
 
     def __init__(self, source: Source, image: tuple[int, ...], side: int, shift: int):
@@ -33,25 +34,25 @@ class Windows:
         self.window, self.place = _places(rows, columns, side, shift)  # (rows * columns,) each
 
     def weights(self, tile: Tile) -> Tensor:
-        """Weights of some tokens of the picture over others, ``(b,h,q,k)`` of the tile."""
+        """Return the weights of a part of the map, ``(b,h,q,k)`` with the sizes of the tile."""
         n = self.grid.q
         rows, cols = _tokens(tile.q, n), _tokens(tile.k, n)
-        parts = [
-            torch.cat([self._one(b, head, rows, cols) for head in range(*tile.h.indices(self.grid.h))])
+        images = [
+            torch.cat([self._one_head(b, head, rows, cols) for head in range(*tile.h.indices(self.grid.h))])
             for b in range(*tile.b.indices(self.grid.b))
-        ]  # of each sequence (h,q,k)
-        return torch.stack(parts)
+        ]  # (h,q,k) each
+        return torch.stack(images)
 
-    def _one(self, b: int, head: int, rows: Tensor, cols: Tensor) -> Tensor:
-        """``(1,q,k)`` of one picture and head: only the windows that the rows touch are computed."""
+    def _one_head(self, b: int, head: int, rows: Tensor, cols: Tensor) -> Tensor:
+        """Return the weights of one image and head, ``(1,q,k)``, from the windows that contain the rows."""
         out: Tensor | None = None
         for window in self.window[rows].unique().tolist():
             at_rows = (self.window[rows] == window).nonzero()[:, 0]
             at_cols = (self.window[cols] == window).nonzero()[:, 0]
-            which = b * self.windows + window
+            entry = b * self.windows + window
             inside = self.source.weights(
                 Tile(
-                    slice(which, which + 1),
+                    slice(entry, entry + 1),
                     slice(head, head + 1),
                     self.place[rows[at_rows]],
                     self.place[cols[at_cols]],
@@ -65,8 +66,9 @@ class Windows:
 
 
 def _places(rows: int, columns: int, side: int, shift: int) -> tuple[Tensor, Tensor]:
-    """For each token of the picture, row by row: its window, and its place in the window."""
-    y = (torch.arange(rows)[:, None] - shift) % rows  # where a token stands after the roll
+    """Return the window of each token of the image and its index in the window, ``(rows * columns,)`` each."""
+    # The coordinates of the tokens after the roll.
+    y = (torch.arange(rows)[:, None] - shift) % rows
     x = (torch.arange(columns)[None, :] - shift) % columns
     window = (y // side) * (columns // side) + x // side
     place = (y % side) * side + x % side
