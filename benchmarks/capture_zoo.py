@@ -25,17 +25,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from zoo import by_hand, huggingface
+from zoo import by_hand, huggingface, timm_models, vit_pytorch_models, x_transformers_models
 from zoo.judging import ABSENT, MISSED, VERDICTS, WRONG, Absent, Case, Result, judge
+from zoo.packages import install_missing
 
-FAMILIES = {"by-hand": by_hand.cases, "huggingface": huggingface.cases}
+FAMILIES = {
+    "by-hand": by_hand.cases,
+    "huggingface": huggingface.cases,
+    "timm": timm_models.cases,
+    "x-transformers": x_transformers_models.cases,
+    "vit-pytorch": vit_pytorch_models.cases,
+}
 SECONDS = 30  # for one model
 
 
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.packages is not None:
-        sys.path.insert(0, str(options.packages))
+        install_missing(options.packages)
     chosen = [case for name in options.family or FAMILIES for case in FAMILIES[name]()]
     chosen = [case for case in chosen if options.only is None or options.only in case.name]
     if options.list:

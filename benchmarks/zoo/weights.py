@@ -64,3 +64,26 @@ def watched(model: nn.Module, pick: Pick) -> Iterator[list[tuple[str, Tensor]]]:
 def self_truth(weights: Tensor, rows: Tensor | None = None, **about: Any) -> Truth:
     """A truth of one sequence that looks at itself; its kind is read from the weights."""
     return Truth(weights, "causal" if is_causal(weights, rows) else "self", **about)
+
+
+@contextlib.contextmanager
+def softmaxes() -> Iterator[list[Tensor]]:
+    """What torch's softmax returned, in the order of the calls; ``F.softmax`` calls the method."""
+    found: list[Tensor] = []
+    kept = {owner: owner.softmax for owner in (Tensor, torch)}
+
+    def shown(softmax: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def call(*args: Any, **kwargs: Any) -> Tensor:
+            result = softmax(*args, **kwargs)
+            found.append(result.detach().clone())
+            return result
+
+        return call
+
+    for owner, softmax in kept.items():
+        owner.softmax = shown(softmax)  # type: ignore[attr-defined]
+    try:
+        yield found
+    finally:
+        for owner, softmax in kept.items():
+            owner.softmax = softmax  # type: ignore[attr-defined]

