@@ -1,11 +1,11 @@
-"""What attention says, as numbers: how wide a head looks, what heads do alike, where information came from.
+"""Statistics of attention weights, such as entropy, head similarity, rollout, flow and word alignments.
 
-Everything takes what attention comes in: an ``AttentionMap``, an array or a tensor of weights, a record of
-``regard.capture``, or a sequence of these, one for each layer (Hugging Face's ``outputs.attentions`` too). Of
-these, what looks at one map at a time (``entropy``, ``distance``, ``received``, ``sink_mass``, ``alignment_links``)
-gives a list.
+Every function takes an ``AttentionMap``, an array or tensor of weights, a record of ``regard.capture``, or a
+sequence of these with one item for each layer, such as ``outputs.attentions`` of Hugging Face. For a sequence,
+the functions of a single map (``entropy``, ``distance``, ``received``, ``sink_mass``, ``alignment_links``) return a
+list.
 
-Means leave out the queries that see nothing, and padding where the map has its mask.
+Means leave out fully masked queries, and padding queries if the map has its mask.
 """
 
 from regard.analysis.alignment import alignment_links, bidirectional_links, diagonal_links

@@ -1,4 +1,4 @@
-"""Reading attention in whatever form it comes as a list of maps, one for each layer."""
+"""Conversion of maps, records, arrays and sequences of them to a list of maps, one for each layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ Layer = AttentionMap | Record | np.ndarray | Tensor
 
 
 def as_map(argument: str, value: Any) -> AttentionMap:
-    """One map, of an array, a tensor, a record or a map.
+    """Convert an array, a tensor or a record to an AttentionMap, and return a map unchanged.
+
+    Three axes are read as (h,q,k). ``argument`` is the name of the argument in errors.
 
     >>> import numpy as np
     >>> as_map("weights", np.eye(3)).shape
@@ -30,9 +32,10 @@ def as_map(argument: str, value: Any) -> AttentionMap:
     if hasattr(value, "shape") and hasattr(value, "ndim"):
         if not 2 <= value.ndim <= 4:
             raise ShapeError(argument, f"expected (q,k), (h,q,k) or (b,h,q,k), got {tuple(value.shape)}")
-        whole = value[None] if value.ndim == 3 else value  # three axes are heads here, not sequences
-        return AttentionMap.from_weights(whole)
-    if value is None:  # what Hugging Face gives for each layer unless its model is "eager"
+        four_dimensional = value[None] if value.ndim == 3 else value
+        return AttentionMap.from_weights(four_dimensional)
+    # Hugging Face models return None for each layer unless attn_implementation is "eager".
+    if value is None:
         fix = "record them with regard.capture(model), which needs no setting of the model"
         raise ArgumentError(argument, "the model returned no weights", fix)
     raise DtypeError(
@@ -41,15 +44,17 @@ def as_map(argument: str, value: Any) -> AttentionMap:
 
 
 def as_maps(argument: str, layers: Any) -> list[AttentionMap]:
-    """A list of maps, one for each layer; a single one is a list of one."""
-    found = of_each_layer(argument, layers, as_map)
-    return found if isinstance(found, list) else [found]
+    """Convert one layer or a sequence of layers to a list of maps."""
+    maps = of_each_layer(argument, layers, as_map)
+    return maps if isinstance(maps, list) else [maps]
 
 
 def of_each_layer(
     argument: str, layers: Any, count: Callable[[str, Any], Counted]
 ) -> Counted | list[Counted]:
-    """What ``count`` says of one layer, or a list of what it says of each; it is told how the layer is called.
+    """Apply ``count(name, layer)`` to a single layer, or to each layer of a sequence as a list.
+
+    ``name`` is the argument's name for error messages, with the index of the layer in a sequence.
 
     >>> import numpy as np
     >>> of_each_layer("weights", (np.eye(2), np.eye(3)), lambda name, layer: (name, layer.shape))
@@ -59,33 +64,34 @@ def of_each_layer(
         return count(argument, layers)
     if not len(layers):
         raise ArgumentError(argument, "there are no layers in it")
-    return [count(f"{argument}[{place}]", one) for place, one in enumerate(layers)]
+    return [count(f"{argument}[{index}]", layer) for index, layer in enumerate(layers)]
 
 
 def layer_of(value: Any, place: int) -> int:
-    """The layer of the model that a record is of; of anything else, its place among those given."""
+    """Return the layer number of a record, or ``place`` if the value has no layer number."""
     layer = getattr(value, "layer", None)
     return place if layer is None else layer
 
 
 def heads_of(value: Any, count: int) -> Sequence[int]:
-    """The numbers that the heads have in the model: a record may hold some of them only."""
+    """Return the head numbers in the model, which differ from 0..count-1 if a record holds only some heads."""
     heads = getattr(value, "heads", None)
     return range(count) if heads is None else heads
 
 
 def names_of(layers: Any, count: int) -> list[str]:
-    """What the layers are called: the names of records, else their numbers."""
+    """Return the names of the layers, taken from records, and otherwise their indices."""
     if isinstance(layers, Sequence):
-        return [str(getattr(one, "name", place)) for place, one in enumerate(layers)]
-    return [str(getattr(layers, "name", place)) for place in range(count)]
+        return [str(getattr(layer, "name", index)) for index, layer in enumerate(layers)]
+    return [str(getattr(layers, "name", index)) for index in range(count)]
 
 
 def same_grid(argument: str, maps: list[AttentionMap]) -> tuple[int, int, int]:
-    """The batch, the queries and the keys that all layers share."""
+    """Return (b,q,k) of the maps, or raise ShapeError if they differ between layers."""
     b, _, q, k = maps[0].shape
-    for place, one in enumerate(maps):
-        if (one.shape[0], *one.shape[2:]) != (b, q, k):
-            told = f"layer {place} has (b,q,k) = {(one.shape[0], *one.shape[2:])}, layer 0 has {(b, q, k)}"
-            raise ShapeError(argument, told, "compare layers that attend between the same tokens")
+    for index, layer in enumerate(maps):
+        sizes = (layer.shape[0], *layer.shape[2:])
+        if sizes != (b, q, k):
+            problem = f"layer {index} has (b,q,k) = {sizes}, layer 0 has {(b, q, k)}"
+            raise ShapeError(argument, problem, "compare layers that attend between the same tokens")
     return b, q, k

@@ -1,4 +1,4 @@
-"""Which queries have something to say: padding is no text, though its rows of weights look like any other."""
+"""Detection of padding queries, which are left out of means over queries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from regard.maps.sources import HeadMean, Recomputed, Selected, Source
 __all__ = ["padding_queries"]
 
 
-def padding_queries(value: Any, found: AttentionMap) -> np.ndarray:
-    """Which queries are padding, ``(b,q)``: in self-attention, those whose own key the mask hides from every query.
+def padding_queries(value: Any, attention_map: AttentionMap) -> np.ndarray:
+    """Return a boolean array ``(b,q)`` that is True for padding queries.
 
-    A record says whether it is self-attention; without one, a map with as many queries as keys is. Weights that were
-    stored have no mask, and nothing in them is taken for padding.
+    In self-attention, a query is padding if the mask hides the key at its position from every query. ``value`` is
+    the record or weights behind ``attention_map``. A record states whether it is self-attention. Without a record,
+    a map with as many queries as keys counts as self-attention. Stored weights have no mask, so none of their
+    queries count as padding.
 
     >>> import regard, torch
     >>> x = torch.randn(2, 1, 3, 4)  # (b,h,n,d)
@@ -26,23 +28,27 @@ def padding_queries(value: Any, found: AttentionMap) -> np.ndarray:
     array([[False, False,  True],
            [False, False, False]])
     """
-    b, _, q, k = found.shape
+    b, _, q, k = attention_map.shape
     none = np.zeros((b, q), dtype=bool)
     kind = getattr(value, "kind", "self" if q == k else "cross")
-    hidden = None if kind == "cross" or q > k else _hidden_keys(found._source)
+    hidden = None if kind == "cross" or q > k else _hidden_keys(attention_map._source)
     if hidden is None:
         return none
-    return none | hidden[:, k - q :].cpu().numpy()  # the last query stands at the last key
+    # The last query is at the position of the last key.
+    return none | hidden[:, k - q :].cpu().numpy()
 
 
 def _hidden_keys(source: Source) -> Tensor | None:
-    """Keys that a mask hides from every query of every head, ``(b or 1,k)``; None where nothing says so."""
+    """Return the keys that a mask hides from every query of every head, ``(b or 1,k)``.
+
+    None means that the source has no such mask.
+    """
     if isinstance(source, HeadMean):
         return _hidden_keys(source.source)
     if isinstance(source, Selected):
         hidden = _hidden_keys(source.source)
         return hidden if hidden is None or len(hidden) == 1 else hidden[source.b]
-    # A rule such as "only what came before" hides the last key too, and the last query is text all the same.
+    # A rule such as a window can also hide a key from every query, but that key is not padding.
     if not isinstance(source, Recomputed) or source.mask is None or source.mask.symbolic:
         return None
     seen = source.mask.seen_keys(source.grid)  # (b or 1,h or 1,k)

@@ -1,6 +1,6 @@
-"""Word alignments read out of attention: which source word each target word looked at.
+"""Word alignments between source and target, derived from cross-attention weights.
 
-The error rate against links made by people is ``regard.metrics.alignment_error_rate``.
+``regard.metrics.alignment_error_rate`` compares them with alignments made by people.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ def alignment_links(weights: Sequence[Any], batch: int = 0) -> list[set[Link]]: 
 @overload
 def alignment_links(weights: Layer, batch: int = 0) -> set[Link]: ...
 def alignment_links(weights: Any, batch: int = 0) -> set[Link] | list[set[Link]]:
-    """Links ``(source, target)`` from weights ``(target words, source words)``: each target word's largest weight.
+    """Link each target word to the source word of its largest weight, as a set of ``(source, target)``.
 
-    Of a record, a map or an array with heads, the mean over the heads of one sequence is read. Layers give a list.
+    ``weights`` is (target words, source words). For a record, a map or an array with heads, the weights are the mean
+    over the heads of the sequence ``batch``. A sequence of layers gives a list of sets.
 
     >>> sorted(alignment_links(np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])))
     [(0, 0), (1, 1), (1, 2)]
@@ -43,14 +44,17 @@ def _links(argument: str, weights: Any, batch: int) -> set[Link]:
 
 
 def _mean_of_heads(argument: str, weights: Any, batch: int) -> np.ndarray:
-    found = as_map(argument, weights)
-    if not -found.shape[0] <= batch < found.shape[0]:
-        raise ArgumentError("batch", f"expected one of {found.shape[0]} sequences, got {batch}")
-    return found.select(batch=batch).mean_heads().weights()[0, 0].double().cpu().numpy()  # (q,k)
+    attention_map = as_map(argument, weights)
+    sequences = attention_map.shape[0]
+    if not -sequences <= batch < sequences:
+        raise ArgumentError("batch", f"expected one of {sequences} sequences, got {batch}")
+    return attention_map.select(batch=batch).mean_heads().weights()[0, 0].double().cpu().numpy()  # (q,k)
 
 
 def diagonal_links(sources: int, targets: int) -> set[Link]:
-    """What someone would guess who knows only the lengths: the word at the same relative place.
+    """Link each target word to the source word at the same relative position, as a baseline.
+
+    ``sources`` and ``targets`` are the numbers of words.
 
     >>> sorted(diagonal_links(2, 4))
     [(0, 0), (0, 1), (1, 2), (1, 3)]
@@ -59,10 +63,11 @@ def diagonal_links(sources: int, targets: int) -> set[Link]:
 
 
 def bidirectional_links(forward: Iterable[Link], backward: Iterable[Link], how: str = "grow") -> set[Link]:
-    """Links of two models, one a direction, as one set; both hold ``(source, target)``.
+    """Combine the links of two translation models, one for each direction, into one set.
 
-    ``intersection`` keeps what both found, ``union`` what either found, and ``grow`` starts from what both found and
-    adds neighbours that one of them found for words that have no link yet (Och and Ney 2003).
+    Both sets hold ``(source, target)``. "intersection" keeps the links in both sets and "union" those in either.
+    "grow" starts from the intersection and adds neighbouring links from the union for words that have no link yet
+    (Och and Ney 2003).
 
     >>> there, back = {(0, 0), (1, 1), (1, 2)}, {(0, 0), (1, 1), (2, 1)}
     >>> sorted(bidirectional_links(there, back, "intersection"))
@@ -81,15 +86,15 @@ def bidirectional_links(forward: Iterable[Link], backward: Iterable[Link], how: 
 
 
 def _grown(links: set[Link], candidates: set[Link]) -> set[Link]:
-    """Neighbours of what is linked already, as long as one of their two words has no link."""
+    """Add candidates that neighbour an existing link, as long as one of their two words has no link."""
     grown = set(links)
-    waiting = sorted(links)
-    while waiting:
-        i, j = waiting.pop(0)
+    queue = sorted(links)
+    while queue:
+        i, j = queue.pop(0)
         for di, dj in NEIGHBOURS:
             new = (i + di, j + dj)
             linked = any(a == new[0] for a, _ in grown) and any(b == new[1] for _, b in grown)
             if new in candidates and new not in grown and not linked:
                 grown.add(new)
-                waiting.append(new)
+                queue.append(new)
     return grown

@@ -1,4 +1,4 @@
-"""What single heads do, and which of them do the same."""
+"""Statistics of single heads, and clustering of heads with similar weights."""
 
 from __future__ import annotations
 
@@ -38,16 +38,22 @@ __all__ = [
     "top_links",
 ]
 
-NUMBERS = 2**20  # weights that are looked at together, so that memory does not grow with the length
-ROWS = 64  # queries of all heads of all layers that are compared together
+# The most weights in memory at once, so that memory does not grow with the sequence length.
+NUMBERS = 2**20
+# The number of queries of all heads of all layers that are compared at once.
+ROWS = 64
 
 
 @dataclass(frozen=True)
 class Link:
-    """One large weight: which query looked at which key, in which sequence, layer and head."""
+    """One large attention weight with its layer, head, sequence, query and key.
+
+    ``layer`` is the layer number in the model for a record, and otherwise the index among the layers of the call.
+    The tokens are None if they are unknown.
+    """
 
     weight: float
-    layer: int  # of the model, where records know it; else among those that were looked through
+    layer: int
     head: int
     batch: int
     query: int
@@ -61,9 +67,10 @@ def entropy(weights: Sequence[Any]) -> list[np.ndarray]: ...
 @overload
 def entropy(weights: Layer) -> np.ndarray: ...
 def entropy(weights: Any) -> np.ndarray | list[np.ndarray]:
-    """How wide each query looks, in nats, ``(b,h,q)``: 0 on one key, log k when even; a list of these for layers.
+    """Return the entropy of the weights of each query in nats, ``(b,h,q)``.
 
-    Queries that are padding have a number here too; :func:`head_table` leaves them out.
+    It is 0 for weights on a single key and log k for uniform weights. A sequence of layers gives a list. Padding
+    queries are included here, while :func:`head_table` leaves them out.
 
     >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3)
     array([[[0.   , 0.693]]])
@@ -76,10 +83,10 @@ def received(weights: Sequence[Any]) -> list[np.ndarray]: ...
 @overload
 def received(weights: Layer) -> np.ndarray: ...
 def received(weights: Any) -> np.ndarray | list[np.ndarray]:
-    """The mean weight that each key gets from a query, ``(b,h,k)``; a list of these for layers.
+    """Return the mean weight that each key receives over the queries, ``(b,h,k)``.
 
-    Left out are queries that see nothing, and those of padding where the map has its mask: in self-attention, the
-    queries whose own key is hidden from all.
+    The mean leaves out fully masked queries, and padding queries if the map has its mask. A padding query of
+    self-attention is one whose own key is hidden from every query. A sequence of layers gives a list.
 
     >>> received(np.array([[1.0, 0.0], [0.5, 0.5]]))
     array([[[0.75, 0.25]]])
@@ -88,11 +95,11 @@ def received(weights: Any) -> np.ndarray | list[np.ndarray]:
 
 
 def _received(argument: str, layer: Any) -> np.ndarray:
-    found = as_map(argument, layer)
-    b, h, _, k = found.shape
-    padding = padding_queries(layer, found)  # (b,q)
+    attention_map = as_map(argument, layer)
+    b, h, _, k = attention_map.shape
+    padding = padding_queries(layer, attention_map)  # (b,q)
     total, count = np.zeros((b, h, k)), np.zeros((b, h, 1))
-    for batch, rows, part in _blocks(found):
+    for batch, rows, part in _blocks(attention_map):
         counted = _with_keys(part) & ~padding[batch, rows]  # (h,q)
         total[batch] += np.where(counted[..., None], part, 0).sum(1)
         count[batch] += counted.sum(1, keepdims=True)
@@ -104,9 +111,10 @@ def distance(weights: Sequence[Any]) -> list[np.ndarray]: ...
 @overload
 def distance(weights: Layer) -> np.ndarray: ...
 def distance(weights: Any) -> np.ndarray | list[np.ndarray]:
-    """How far each query looks on average, in tokens, ``(b,h,q)``; the last query stands at the last key.
+    """Return the mean distance in tokens between each query and the keys it attends to, ``(b,h,q)``.
 
-    Layers give a list of these. Queries that are padding have a number here too; :func:`head_table` leaves them out.
+    Distances are weighted by the attention weights. The last query is at the position of the last key. A sequence of
+    layers gives a list. Padding queries are included here, while :func:`head_table` leaves them out.
 
     >>> distance(np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]))
     array([[[0. , 0.5, 1. ]]])
@@ -115,18 +123,18 @@ def distance(weights: Any) -> np.ndarray | list[np.ndarray]:
 
 
 def _distance(argument: str, layer: Any) -> np.ndarray:
-    found = as_map(argument, layer)
-    b, h, q, k = found.shape
+    attention_map = as_map(argument, layer)
+    b, h, q, k = attention_map.shape
     out = np.zeros((b, h, q))
-    for batch, rows, part in _blocks(found):
+    for batch, rows, part in _blocks(attention_map):
         out[batch, :, rows] = (part * _steps(rows, q, k)).sum(-1)
     return out
 
 
 def _steps(rows: slice, q: int, k: int) -> np.ndarray:
-    """From each query how far it is to each key, ``(q,k)``."""
-    own = np.arange(rows.start, rows.stop) + (k - q)
-    return np.abs(own[:, None] - np.arange(k)[None, :])
+    """Return the distance from each query in ``rows`` to each key, ``(rows,k)``."""
+    positions = np.arange(rows.start, rows.stop) + (k - q)
+    return np.abs(positions[:, None] - np.arange(k)[None, :])
 
 
 @overload
@@ -134,10 +142,11 @@ def sink_mass(weights: Sequence[Any], key: int = 0) -> list[np.ndarray]: ...
 @overload
 def sink_mass(weights: Layer, key: int = 0) -> np.ndarray: ...
 def sink_mass(weights: Any, key: int = 0) -> np.ndarray | list[np.ndarray]:
-    """The mean weight on one key, the first by default, ``(b,h)``: near 1 where a head rests on it.
+    """Return the mean weight on one key, by default the first, ``(b,h)``.
 
-    Layers give a list of these. Queries that see nothing but this key (the first of a causal model) say nothing about
-    it and are left out, as are those of padding where the map has its mask.
+    It is near 1 for a head that uses the key as an attention sink. The mean leaves out queries that see no other key
+    (the first query of a causal model), and padding queries if the map has its mask. A sequence of layers gives a
+    list.
 
     >>> sink_mass(np.array([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.7, 0.2, 0.1]])).round(2)
     array([[0.8]])
@@ -146,34 +155,37 @@ def sink_mass(weights: Any, key: int = 0) -> np.ndarray | list[np.ndarray]:
 
 
 def _on_key(argument: str, layer: Any, key: int) -> tuple[np.ndarray, np.ndarray]:
-    """The sum of the weights on a key, and from how many queries they came, ``(b,h)`` each."""
-    found = as_map(argument, layer)
-    b, h, _, k = found.shape
+    """Return the sum of the weights on a key and the number of queries in the sum, ``(b,h)`` each."""
+    attention_map = as_map(argument, layer)
+    b, h, _, k = attention_map.shape
     if not -k <= whole_number("key", key) < k:
-        raise ArgumentError("key", f"expected a key of {k}, got {key}")
-    padding = padding_queries(layer, found)  # (b,q)
+        raise ArgumentError("key", f"expected the index of one of {k} keys, got {key}")
+    padding = padding_queries(layer, attention_map)  # (b,q)
     total, count = np.zeros((b, h)), np.zeros((b, h))
-    for batch, rows, part in _blocks(found):
-        on, free = part[:, :, key], _beside(part, key) & ~padding[batch, rows]  # (h,q)
-        total[batch] += np.where(free, on, 0).sum(1)
-        count[batch] += free.sum(1)
+    for batch, rows, part in _blocks(attention_map):
+        counted = _beside(part, key) & ~padding[batch, rows]  # (h,q)
+        total[batch] += np.where(counted, part[:, :, key], 0).sum(1)
+        count[batch] += counted.sum(1)
     return total, count
 
 
 def _with_keys(part: np.ndarray) -> np.ndarray:
-    """Which queries see something; what is no number counts, and shows."""
+    """Return which queries have a non-zero row, ``(h,q)``.
+
+    A row with NaN counts, so that the NaN shows in the result.
+    """
     return ~(part.sum(-1) <= 0)
 
 
 def _beside(part: np.ndarray, key: int) -> np.ndarray:
-    """Which queries see something besides a key."""
+    """Return which queries have weight on any other key than ``key``, ``(h,q)``."""
     return ~(part.sum(-1) - part[:, :, key] <= 0)
 
 
 def top_links(layers: Any, n: int = 10) -> list[Link]:
-    """The n largest weights of one layer or of several, largest first, with their tokens where records know them.
+    """Return the n largest weights of one or several layers, largest first, as :class:`Link` objects.
 
-    Queries of padding are left out, where the map has its mask.
+    Records supply the tokens. Padding queries are left out if the map has its mask.
 
     >>> [(link.query, link.key, link.weight) for link in top_links(np.array([[0.9, 0.1], [0.3, 0.7]]), 2)]
     [(0, 0, 0.9), (1, 1, 0.7)]
@@ -181,29 +193,31 @@ def top_links(layers: Any, n: int = 10) -> list[Link]:
     n = whole_number("n", n, least=1)
     maps = as_maps("layers", layers)
     records = layers if isinstance(layers, Sequence) else [layers]
-    links = [link for layer, one in enumerate(maps) for link in _top_of(one, n, layer, records[layer])]
+    links = [link for layer, m in enumerate(maps) for link in _top_of(m, n, layer, records[layer])]
     return sorted(links, key=lambda link: -link.weight)[:n]
 
 
-def _top_of(found: AttentionMap, n: int, layer: int, record: Any) -> Iterator[Link]:
-    best = found.topk(min(n, found.shape[3]))
+def _top_of(attention_map: AttentionMap, n: int, layer: int, record: Any) -> Iterator[Link]:
+    """Yield the n largest weights of one map, largest first."""
+    best = attention_map.topk(min(n, attention_map.shape[3]))
     values, keys = _numpy(best.weights), best.keys.cpu().numpy()  # (b,h,q,n)
-    real = np.broadcast_to(~padding_queries(record, found)[:, None, :, None], values.shape)
+    real = np.broadcast_to(~padding_queries(record, attention_map)[:, None, :, None], values.shape)
     order = np.argsort(np.where(real, -values, 1), axis=None, kind="stable")[: min(n, real.sum())]
-    heads = heads_of(record, found.shape[1])
+    heads = heads_of(record, attention_map.shape[1])
     for b, h, q, place in zip(*np.unravel_index(order, values.shape), strict=True):
         key = int(keys[b, h, q, place])
         tokens = (_token(record, "query_tokens", b, q), _token(record, "key_tokens", b, key))
-        where = (layer_of(record, layer), heads[h], int(b), int(q), key)
-        yield Link(float(values[b, h, q, place]), *where, *tokens)
+        position = (layer_of(record, layer), heads[h], int(b), int(q), key)
+        yield Link(float(values[b, h, q, place]), *position, *tokens)
 
 
 def head_table(layers: Any) -> Any:
-    """One row for each head of each layer: entropy, distance, mass on the first key, largest weight, as means.
+    """Return a table of statistics with one row for each head of each layer.
 
-    A pandas ``DataFrame`` where pandas is installed, else a list of dictionaries. Every query of the batch counts once,
-    but for those that see nothing and those of padding: in self-attention, the queries whose own key the mask hides
-    from all.
+    The columns are layer, name, head, and the means over the queries of entropy, distance, weight on the first key
+    ("first") and largest weight. The result is a pandas ``DataFrame`` if pandas is installed, and otherwise a list of
+    dictionaries. The means leave out fully masked queries and padding queries. A padding query of self-attention is
+    one whose own key the mask hides from every query.
 
     >>> rows = head_table([np.eye(3), np.full((3, 3), 1 / 3)])
     >>> len(rows)
@@ -212,44 +226,45 @@ def head_table(layers: Any) -> Any:
     maps = as_maps("layers", layers)
     records = layers if isinstance(layers, Sequence) else [layers]
     rows = []
-    for place, (name, one) in enumerate(zip(names_of(layers, len(maps)), maps, strict=True)):
-        columns = _means(records[place], one)
-        for head, number in enumerate(heads_of(records[place], one.shape[1])):
+    for place, (name, attention_map) in enumerate(zip(names_of(layers, len(maps)), maps, strict=True)):
+        columns = _means(records[place], attention_map)
+        for head, number in enumerate(heads_of(records[place], attention_map.shape[1])):
             row: dict[str, Any] = {"layer": layer_of(records[place], place), "name": name, "head": number}
             rows.append(row | {title: float(values[head]) for title, values in columns.items()})
     return _table(rows)
 
 
-def _means(record: Any, found: AttentionMap) -> dict[str, np.ndarray]:
-    """The columns of a table of heads, ``(h,)`` each: means over the queries that have something to say."""
-    _, h, q, k = found.shape
-    padding = padding_queries(record, found)  # (b,q)
+def _means(record: Any, attention_map: AttentionMap) -> dict[str, np.ndarray]:
+    """Return the columns of `head_table` for one layer, ``(h,)`` each, as means over the counted queries."""
+    _, h, q, k = attention_map.shape
+    padding = padding_queries(record, attention_map)  # (b,q)
     names = ("entropy", "distance", "first", "largest")
     total, count = ({name: np.zeros(h) for name in names} for _ in range(2))
-    for batch, rows, part in _blocks(found):  # once through the weights for all columns
+    # All columns come from one pass over the weights.
+    for batch, rows, part in _blocks(attention_map):
         real = ~padding[batch, rows]
-        counted, free = _with_keys(part) & real, _beside(part, 0) & real  # (h,q)
+        counted, beside_first = _with_keys(part) & real, _beside(part, 0) & real  # (h,q)
         columns = {
             "entropy": (torch.special.entr(torch.from_numpy(part)).sum(-1).numpy(), counted),
             "distance": ((part * _steps(rows, q, k)).sum(-1), counted),
-            "first": (part[:, :, 0], free),
+            "first": (part[:, :, 0], beside_first),
             "largest": (part.max(-1), counted),
         }
-        for name, (values, which) in columns.items():
-            total[name] += np.where(which, values, 0).sum(1)
-            count[name] += which.sum(1)
+        for name, (values, queries) in columns.items():
+            total[name] += np.where(queries, values, 0).sum(1)
+            count[name] += queries.sum(1)
     return {name: _divided(total[name], count[name]) for name in names}
 
 
 def head_agreement(layers: Any) -> np.ndarray:
-    """How alike heads look, ``(heads, heads)`` over the heads of all layers, in order: 1 for the same weights, 0 for
-    no key in common.
+    """Return the similarity of every pair of heads of all layers, ``(heads, heads)``.
 
-    It is the Bhattacharyya coefficient of two rows of weights, the sum of sqrt(w1 w2), as a mean over the queries that
-    see something in both heads and are not padding.
+    It is the Bhattacharyya coefficient of two rows of weights, the sum of sqrt(w1 w2), averaged over the queries
+    that are not padding and not fully masked in either head. Equal weights give 1, and weights without a common key
+    give 0.
 
-    >>> one, other = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
-    >>> head_agreement([one, other])
+    >>> first, second = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> head_agreement([first, second])
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
@@ -257,13 +272,14 @@ def head_agreement(layers: Any) -> np.ndarray:
     records = layers if isinstance(layers, Sequence) else [layers]
     b, q, _ = same_grid("layers", maps)
     paddings = [padding_queries(*pair) for pair in zip(records, maps, strict=True)]  # (b,q) of each layer
-    heads = sum(one.shape[1] for one in maps)
+    heads = sum(attention_map.shape[1] for attention_map in maps)
     total, count = np.zeros((heads, heads)), np.zeros((heads, heads))
     for batch in range(b):
         for rows in _row_blocks(q):
             parts = [
-                one[batch, :, rows].double().cpu() * torch.from_numpy(~padding[batch, rows])[:, None]
-                for one, padding in zip(maps, paddings, strict=True)
+                attention_map[batch, :, rows].double().cpu()
+                * torch.from_numpy(~padding[batch, rows])[:, None]
+                for attention_map, padding in zip(maps, paddings, strict=True)
             ]
             roots = torch.cat(parts).clamp(min=0).sqrt()  # (heads,q,k)
             counted = roots.any(dim=-1).double()  # (heads,q)
@@ -274,20 +290,20 @@ def head_agreement(layers: Any) -> np.ndarray:
 
 
 def cluster_heads(layers: Any, count: int) -> np.ndarray:
-    """Heads that look alike under one number, ``(heads,)``: the heads of all layers, in order, in ``count`` groups.
+    """Group the heads of all layers into ``count`` clusters, and return the cluster of each head, ``(heads,)``.
 
-    Groups are joined by the mean agreement of their members, the most alike first. Group 0 holds the first head.
+    The clustering is agglomerative with average linkage on :func:`head_agreement`. Cluster 0 contains the first head.
 
-    >>> one, other = np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])
-    >>> cluster_heads([one, other, one], 2)
+    >>> first, second = np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> cluster_heads([first, second, first], 2)
     array([0, 1, 0])
     """
-    alike = head_agreement(layers)
-    heads = len(alike)
+    agreement = head_agreement(layers)
+    heads = len(agreement)
     if not 1 <= whole_number("count", count, least=1) <= heads:
         raise ArgumentError("count", f"expected 1 to {heads} groups, got {count}")
     groups = [[head] for head in range(heads)]
-    links = alike.copy()  # mean agreement between groups
+    links = agreement.copy()  # mean agreement between groups
     np.fill_diagonal(links, -np.inf)
     while len(groups) > count:
         i, j = sorted(np.unravel_index(links.argmax(), links.shape))
@@ -303,18 +319,18 @@ def cluster_heads(layers: Any, count: int) -> np.ndarray:
     return labels
 
 
-def _blocks(found: AttentionMap) -> Iterator[tuple[int, slice, np.ndarray]]:
-    """The weights ``(h,q,k)`` of some rows of one sequence at a time, with the sequence and the rows."""
-    b, h, q, k = found.shape
+def _blocks(attention_map: AttentionMap) -> Iterator[tuple[int, slice, np.ndarray]]:
+    """Yield blocks of rows as (batch index, rows, weights), with weights ``(h,rows,k)``."""
+    b, h, q, k = attention_map.shape
     step = max(1, NUMBERS // max(1, h * k))
     for start in range(0, q, step):
         rows = slice(start, min(q, start + step))
         for batch in range(b):
-            yield batch, rows, _numpy(found[batch, :, rows])
+            yield batch, rows, _numpy(attention_map[batch, :, rows])
 
 
 def _divided(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Means; 0 where there is nothing to take a mean of."""
+    """Return total / count, and 0 where the count is 0."""
     return np.divide(total, count, out=np.zeros(total.shape), where=count > 0)
 
 

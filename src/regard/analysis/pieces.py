@@ -1,4 +1,4 @@
-"""From word pieces to words, where the tokens themselves say which of them belong together."""
+"""Joining of word pieces to words, by the markers in the tokens themselves."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from regard.maps import AttentionMap, Record
 
 __all__ = ["as_words", "join_pieces"]
 
-_GOES_ON = "##"  # BERT: a piece that goes on
-_BEGINS = ("\u0120", "\u2581")  # GPT-2 and SentencePiece: a piece before which there was a space
-_PART = "\ufffd"  # bytes that are not a whole character yet
+# WordPiece (BERT) marks a piece that continues a word.
+_GOES_ON = "##"
+# Byte-level BPE (GPT-2) and SentencePiece mark a piece that follows a space.
+_BEGINS = ("\u0120", "\u2581")
+# The replacement character, for the bytes of an incomplete character.
+_PART = "\ufffd"
 _SPECIAL = re.compile(r"<[^<>\s]+>|\[[A-Z]+\]|<\|.*\|>")
 
 
 def join_pieces(tokens: list[str]) -> tuple[list[str], list[int]]:
-    """Words, and for each token the word that it belongs to.
+    """Join word pieces to words, and return the words and the word index of each token.
 
-    Read are the marks of WordPiece (``##ing``), SentencePiece (``▁sat``) and byte-level BPE (``Ġsat``). Marks of
-    punctuation and special tokens are words of their own; tokens without any mark are all words. Chinese has no spaces:
-    as for :func:`word_spans`, a Han character is a word, or the piece that holds several of them.
+    The markers of WordPiece (``##ing``), SentencePiece (``▁sat``) and byte-level BPE (``Ġsat``) are recognised. If no
+    token has a marker, every token is a word. Punctuation marks and special tokens are words of their own. Chinese has
+    no spaces, so each piece of Han characters is a word.
 
     >>> join_pieces(["[CLS]", "un", "##believ", "##able", "!", "[SEP]"])
     (['[CLS]', 'unbelievable', '!', '[SEP]'], [0, 1, 1, 1, 2, 3])
@@ -44,8 +47,9 @@ def join_pieces(tokens: list[str]) -> tuple[list[str], list[int]]:
 
 
 def _beginnings(tokens: list[str]) -> list[bool]:
-    """Which tokens begin a word."""
-    if any(token.startswith(_BEGINS) for token in tokens):  # "##" is a heading where spaces are marked
+    """Return for each token whether it begins a word."""
+    # With space markers, "##" is ordinary text such as a Markdown heading.
+    if any(token.startswith(_BEGINS) for token in tokens):
         marked, marks = _after_spaces(tokens), _BEGINS
     elif any(token.startswith(_GOES_ON) and token != _GOES_ON for token in tokens):
         marked = [place == 0 or not token.startswith(_GOES_ON) for place, token in enumerate(tokens)]
@@ -60,26 +64,32 @@ def _beginnings(tokens: list[str]) -> list[bool]:
 
 
 def _after_spaces(tokens: list[str]) -> list[bool]:
-    """Which tokens begin a word where spaces are marked: those after a space, and all that stand alone."""
-    found, alone = [], True  # whether the token before stands alone
+    """Return for each token whether it begins a word, for tokens with space markers.
+
+    A word begins after a space, and before and after a special token or punctuation mark.
+    """
+    begins, after_separate = [], True
     for token in tokens:
         bare = _bare(token, _BEGINS)
-        now_alone = bool(_SPECIAL.fullmatch(token)) or not any(c.isalnum() or c == _PART for c in bare)
-        found.append(alone or now_alone or token.startswith(_BEGINS))
-        alone = now_alone and bare != ""  # a lone space belongs to the word after it
-    return found
+        separate = bool(_SPECIAL.fullmatch(token)) or not any(c.isalnum() or c == _PART for c in bare)
+        begins.append(after_separate or separate or token.startswith(_BEGINS))
+        # A single space belongs to the word after it.
+        after_separate = separate and bare != ""
+    return begins
 
 
 def _parted_by_han(before: str, piece: str) -> bool:
-    """Whether a word ends between two pieces without a space, because one of them is Chinese there."""
-    if not before or before.endswith(_PART):  # a lone space; a character that this piece completes
+    """Return whether a word ends between two adjacent pieces because one of them is Chinese there."""
+    # A single space belongs to the next word, and an incomplete character is completed by the next piece.
+    if not before or before.endswith(_PART):
         return False
     return bool(HAN.match(before[-1]) or HAN.match(piece))
 
 
 def _joined(pieces: list[str], marks: tuple[str, ...]) -> str:
     word = "".join(_bare(piece, marks) for piece in pieces)
-    return word.replace(_PART, "") or word  # the character stands in the piece that completes it
+    # The complete character is in the piece that completes it.
+    return word.replace(_PART, "") or word
 
 
 def _bare(token: str, marks: tuple[str, ...]) -> str:
@@ -90,9 +100,10 @@ def _bare(token: str, marks: tuple[str, ...]) -> str:
 
 
 def as_words(record: Record, batch: int = 0) -> Record:
-    """A record of word pieces as a record of words, for one sequence of its batch.
+    """Merge the word pieces of one sequence of a record into words.
 
-    The weight of a word is the sum over its pieces as keys, and their mean as queries; rows still sum to 1.
+    The new record has a batch of one. Weights are summed over the pieces of a key word and averaged over the pieces
+    of a query word, so rows still sum to 1. Raises ArgumentError if the record has no tokens.
 
     >>> weights = AttentionMap.from_weights(torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.1, 0.4], [0.2, 0.2, 0.6]]))
     >>> pieces = Record(name="0", layer=0, kind="self", map=weights, query_tokens=[["a", "mat", "##ador"]])
@@ -103,10 +114,10 @@ def as_words(record: Record, batch: int = 0) -> Record:
     """
     queries, keys = _tokens("query_tokens", record, batch), _tokens("key_tokens", record, batch)
     (q_words, query_of), (k_words, key_of) = join_pieces(queries), join_pieces(keys)
-    rows = np.eye(len(q_words))[:, query_of]  # (words, q): each token lies in one word
+    rows = np.eye(len(q_words))[:, query_of]  # (words, q)
     columns = np.eye(len(k_words))[:, key_of]  # (words, k)
     heads = record.map.select(batch=batch).weights()[0].double().cpu().numpy()  # (h,q,k)
-    merged = np.stack([merge_tokens(one, rows, columns) for one in heads])  # (h, words, words)
+    merged = np.stack([merge_tokens(head, rows, columns) for head in heads])  # (h, words, words)
     return replace(
         record,
         map=AttentionMap.from_weights(torch.from_numpy(merged).float()[None]),
@@ -120,8 +131,8 @@ def _tokens(side: str, record: Any, batch: int) -> list[str]:
     if labels is None and side == "key_tokens" and record.kind != "cross":
         labels = record.query_tokens
     if labels is None:
-        told = f"the record of {record.name} has no {side.replace('_', ' ')}"
-        raise ArgumentError("record", told, "give capture() a tokenizer, or seen.label(tokens)")
+        problem = f"the record of {record.name} has no {side.replace('_', ' ')}"
+        raise ArgumentError("record", problem, "give capture() a tokenizer, or seen.label(tokens)")
     if not -len(labels) <= batch < len(labels):
         raise ArgumentError("batch", f"expected one of {len(labels)} sequences, counted from 0, got {batch}")
     return labels[batch]

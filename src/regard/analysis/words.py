@@ -1,4 +1,4 @@
-"""From tokens to words: models attend between tokens, people read words."""
+"""Word boundaries of a text, and merging of weights between tokens into weights between words."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ __all__ = ["merge_tokens", "word_spans", "words_of_tokens"]
 Span = tuple[int, int]
 HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
 _ELIDED = r"(?:[cdjlmnst]|qu|lorsqu|puisqu|jusqu|quoiqu)['’]"
-_LETTERS = r"(?:[^\W_][\u0300-\u036f]*)+"  # an accent may be a sign of its own
+# A letter may be followed by combining accents.
+_LETTERS = r"(?:[^\W_][\u0300-\u036f]*)+"
 _WORD = re.compile(rf"\d+(?:[.,]\d+)+|(?i:\b{_ELIDED})(?!\w)|{_LETTERS}(?:['’]{_LETTERS})*|[^\w\s]|_")
 
 
 def word_spans(text: str) -> list[Span]:
-    """Where the words and marks of a text are; each Han character counts as a word.
+    """Return the (start, end) spans of the words and punctuation marks of a text.
 
-    French elisions stay with the word that lost its vowel, English contractions stay whole.
+    Each Han character is a word. A French elision is a word of its own (``L'``), an English contraction is one word
+    (``don't``).
 
     >>> text = "L'ami n'est pas là. I don't."
     >>> [text[a:b] for a, b in word_spans(text)]
@@ -29,14 +31,14 @@ def word_spans(text: str) -> list[Span]:
     >>> [text[a:b] for text in ["猫坐。"] for a, b in word_spans(text)]
     ['猫', '坐', '。']
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     for match in _WORD.finditer(text):
-        found.extend(_parts(text, *match.span()))
-    return found
+        spans.extend(_parts(text, *match.span()))
+    return spans
 
 
 def _parts(text: str, start: int, end: int) -> list[Span]:
-    """One stretch without spaces as words: Han characters singly, elided words apart."""
+    """Split one match of the word pattern into single Han characters, or an elision and the word after it."""
     word = text[start:end]
     if HAN.search(word):
         return [(i, i + 1) for i in range(start, end)]
@@ -47,10 +49,10 @@ def _parts(text: str, start: int, end: int) -> list[Span]:
 
 
 def words_of_tokens(tokens: Sequence[Span], words: Sequence[Span]) -> np.ndarray:
-    """How much of each token lies in each word, ``(words, tokens)``, by the characters they share.
+    """Return the share of each token that lies in each word, ``(words, tokens)``.
 
-    A token's shares sum to 1, or to 0 where it has no word's characters. A token may hold several words, as in
-    Chinese.
+    Shares are counted by common characters. The shares of a token sum to 1, or to 0 if it has no characters of any
+    word. A token may contain several words, as in Chinese.
 
     >>> words_of_tokens([(0, 3), (3, 7), (7, 10)], [(0, 3), (4, 8), (8, 10)]).round(2)
     array([[1.  , 0.  , 0.  ],
@@ -63,10 +65,10 @@ def words_of_tokens(tokens: Sequence[Span], words: Sequence[Span]) -> np.ndarray
 
 
 def merge_tokens(weights: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Weights between tokens ``(q,k)`` as weights between words: sums over a key word, means over a query word.
+    """Convert weights between tokens ``(q,k)`` to weights between words ``(words, words)``.
 
-    ``rows`` (words, q) and ``columns`` (words, k) say how much of each token lies in each word, as
-    :func:`words_of_tokens` gives it.
+    Weights are summed over the tokens of a key word and averaged over the tokens of a query word. ``rows`` (words, q)
+    and ``columns`` (words, k) are the shares of the tokens in the words, from :func:`words_of_tokens`.
 
     >>> merge_tokens(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]), np.ones((1, 2)), np.eye(2)[[0, 0, 1]].T)
     array([[0.5, 0.5]])
@@ -74,6 +76,6 @@ def merge_tokens(weights: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> 
     expected = (rows.shape[1], columns.shape[1])
     if weights.shape != expected:
         raise ArgumentError("weights", f"expected {expected}, got {weights.shape}")
-    held = rows.sum(axis=1, keepdims=True)  # (words, 1): 0 for a word without tokens
-    means = np.divide(rows, held, out=np.zeros_like(rows), where=held > 0)
+    tokens = rows.sum(axis=1, keepdims=True)  # (words, 1), 0 for a word without tokens
+    means = np.divide(rows, tokens, out=np.zeros_like(rows), where=tokens > 0)
     return means @ weights @ columns.T
