@@ -44,10 +44,14 @@ def test_a_translation_goes_on_after_its_beginning():
 def test_prompts_that_do_not_fit():
     toy = Toy(sentences=2)
     for prompts, kind, text in [
-        ([[1, 2], [1]], ArgumentError, "prompts: of 1 and of 2 tokens: give those of one length at a time"),
+        (
+            [[1, 2], [1]],
+            ArgumentError,
+            "prompts: expected prompts of one length, got 1 and 2 tokens: give those of one length at a time",
+        ),
         ([[1, 2]], ShapeError, "prompts: expected (2,p) with p of 1 or more, got (1,2)"),
         ([[], []], ShapeError, "prompts: expected (2,p) with p of 1 or more, got (2,0)"),
-        (torch.ones(2, 3), RegardError, "prompts: expected numbers of tokens, got torch.float32"),
+        (torch.ones(2, 3), RegardError, "prompts: expected integer token ids, got torch.float32"),
     ]:
         with pytest.raises(kind) as raised:
             decode(toy, None, [3, 3], DecodingOptions(), prompts=prompts, **KEYS)

@@ -1,4 +1,4 @@
-"""Decoding: greedy, beam search and sampling, one implementation for every model."""
+"""Greedy decoding, beam search and sampling for any model that implements :class:`Decodable`."""
 
 from regard.decoding.hypotheses import Hypothesis
 from regard.decoding.options import DecodingOptions

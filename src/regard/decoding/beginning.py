@@ -1,4 +1,4 @@
-"""How decoding begins: at the start of a sentence, or after tokens that are given."""
+"""The start of decoding, from the beginning-of-sentence token or from prompts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ Prompts = Tensor | Sequence[Sequence[int]]
 
 
 def begin(model: Decodable, memory: Any, count: int, bos: int, prompts: Prompts | None) -> tuple[Any, Tensor]:
-    """The state before the first token to write, and the token that comes before it, ``(b,1)``."""
+    """Return the state of the model before the first generated token, and the token before it, ``(b,1)``.
+
+    That token is ``bos`` without prompts, and otherwise the last token of each prompt. The earlier tokens of a prompt
+    are fed to the model. ``count`` is the number of sentences.
+    """
     device = _device(model, memory, prompts)
     if prompts is None:
         tokens = torch.full((count, 1), bos, dtype=torch.int64, device=device)
@@ -31,20 +35,20 @@ def begin(model: Decodable, memory: Any, count: int, bos: int, prompts: Prompts 
 
 
 def _as_tokens(prompts: Prompts, count: int) -> Tensor:
-    """The prompts as ``(b,p)``."""
+    """Convert the prompts to a tensor ``(b,p)``, or raise an error if their lengths differ."""
     if not isinstance(prompts, Tensor):
-        lengths = sorted({len(one) for one in prompts})
+        lengths = sorted({len(prompt) for prompt in prompts})
         if len(lengths) > 1:
             raise ArgumentError(
                 "prompts",
-                f"of {lengths[0]} and of {lengths[-1]} tokens",
+                f"expected prompts of one length, got {lengths[0]} and {lengths[-1]} tokens",
                 "give those of one length at a time",
             )
-        prompts = torch.tensor([list(one) for one in prompts])
+        prompts = torch.tensor([list(prompt) for prompt in prompts])
     if prompts.ndim != 2 or len(prompts) != count or prompts.shape[1] == 0:
         raise ShapeError("prompts", f"expected ({count},p) with p of 1 or more, got {axes(prompts.shape)}")
     if prompts.dtype not in (torch.int64, torch.int32):
-        raise DtypeError("prompts", f"expected numbers of tokens, got {prompts.dtype}")
+        raise DtypeError("prompts", f"expected integer token ids, got {prompts.dtype}")
     return prompts.long()
 
 

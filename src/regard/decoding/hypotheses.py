@@ -1,4 +1,4 @@
-"""What a search has found."""
+"""The results of a search."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ __all__ = ["Found", "Hypothesis"]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A sequence that was written: its tokens without what it began with and without its end.
+    """A generated sequence with its log-probability and score.
 
-    ``ended`` is False where the longest allowed length cut it off.
+    ``tokens`` excludes the prompt or beginning-of-sentence token and the end-of-sentence token. Hypotheses are ranked
+    by ``score``. ``ended`` is False if the sequence was cut off at the maximum length.
     """
 
     tokens: list[int]
     log_probability: float
-    score: float  # what it is ranked by
+    score: float
     ended: bool = True
 
 
 @dataclass
 class Found:
-    """The hypotheses of one sentence, and how many are wanted.
+    """The finished hypotheses of one sentence, and the number to return (``wanted``).
 
-    Those that have ended come first, whatever their score: half a sentence is no rival to a whole one.
+    Hypotheses that ended rank before those that were cut off, whatever their scores.
 
-    >>> found = Found(wanted=2, all=[Hypothesis([5], -1.0, -1.0, ended=False), Hypothesis([6], -2.0, -2.0)])
-    >>> [one.tokens for one in found.best()]
+    >>> finished = Found(wanted=2, all=[Hypothesis([5], -1.0, -1.0, ended=False), Hypothesis([6], -2.0, -2.0)])
+    >>> [hypothesis.tokens for hypothesis in finished.best()]
     [[6], [5]]
     """
 
@@ -36,11 +37,11 @@ class Found:
     all: list[Hypothesis] = field(default_factory=list)
 
     def to_beat(self) -> float:
-        """The score that another hypothesis has to beat to be given back."""
+        """Return the score that a new hypothesis must exceed to be among the ``wanted`` best."""
         if len(self.all) < self.wanted:
             return -math.inf
-        return sorted(one.score for one in self.all)[-self.wanted]
+        return sorted(hypothesis.score for hypothesis in self.all)[-self.wanted]
 
     def best(self) -> list[Hypothesis]:
-        """As many as are wanted, or as there are, best first."""
-        return sorted(self.all, key=lambda one: (not one.ended, -one.score))[: self.wanted]
+        """Return at most ``wanted`` hypotheses, best first."""
+        return sorted(self.all, key=lambda x: (not x.ended, -x.score))[: self.wanted]

@@ -1,4 +1,4 @@
-"""The settings of a search."""
+"""The settings of decoding."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ __all__ = ["DecodingOptions"]
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingOptions:
-    """How a translation is searched for.
+    """The settings of beam search, greedy decoding and sampling.
 
-    - ``beams``: hypotheses kept at a time; 1 is greedy;
-    - ``length_penalty``: a hypothesis of ``n`` tokens, its end included, is judged by its log-probability over
-      ``n ** length_penalty``: 0 judges by probability alone and so prefers short ones;
-    - ``coverage_penalty``: what leaving source words unattended costs (Wu et al. 2016, their beta);
-    - ``n_best``: how many hypotheses to give back;
-    - ``sample``: draw tokens by their probability instead, ``n_best`` times, at a ``temperature``, from the ``top_k``
-      likeliest (0: all) or those that make up ``top_p`` of the probability;
-    - ``min_length``: tokens at least, the end not counted;
-    - ``max_length``: tokens at most, the end counted; by default one and a half times the source and ten more.
+    - ``beams`` is the number of hypotheses kept at each step. 1 means greedy decoding.
+    - ``length_penalty`` divides the log-probability of a hypothesis of ``n`` tokens (with the end of sentence) by
+      ``n ** length_penalty``. 0 ranks by probability alone, which prefers short sequences.
+    - ``coverage_penalty`` penalises source tokens that received little attention (beta in Wu et al. 2016).
+    - ``n_best`` is the number of hypotheses to return.
+    - ``sample`` draws ``n_best`` sequences at random instead of searching. Tokens are drawn at a ``temperature``, from
+      the ``top_k`` most likely (0 means all) and from the smallest set with probability ``top_p``.
+    - ``seed`` makes the draws reproducible.
+    - ``min_length`` is the least number of tokens, without the end of sentence.
+    - ``max_length`` is the largest number of tokens, with the end of sentence. The default is 1.5 times the source
+      length plus 10.
 
     >>> DecodingOptions(beams=2, n_best=3)
     Traceback (most recent call last):
@@ -64,7 +66,7 @@ class DecodingOptions:
             raise ArgumentError("temperature", f"expected a number above 0, got {self.temperature}")
 
     def limit(self, source_length: int) -> int:
-        """The most tokens that may be written for a source of so many.
+        """Return the largest number of tokens to generate for a source of ``source_length`` tokens.
 
         >>> DecodingOptions().limit(6), DecodingOptions(min_length=40).limit(6)
         (19, 41)

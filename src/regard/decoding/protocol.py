@@ -1,4 +1,4 @@
-"""What a model has to offer to be decoded."""
+"""The interface that a model implements for decoding."""
 
 from __future__ import annotations
 
@@ -10,36 +10,39 @@ __all__ = ["Decodable", "DecodingState"]
 
 
 class DecodingState(Protocol):
-    """What a model remembers between two steps: rows are the hypotheses of all sentences, sentence by sentence."""
+    """The state of a model between two decoding steps, such as its key-value cache.
+
+    Its rows are the hypotheses of all sentences, grouped by sentence.
+    """
 
     def reorder(self, rows: Tensor) -> None:
-        """Let each hypothesis go on from the row given for it; there may be more or fewer of them than before."""
+        """Replace row ``i`` by the old row ``rows[i]``. The number of rows may change."""
         ...
 
     def keep(self, sentences: Tensor, hypotheses: int) -> None:
-        """Forget all sentences but these."""
+        """Drop the rows of all other sentences. Each sentence has ``hypotheses`` rows."""
         ...
 
 
 class Decodable(Protocol):
-    """A model that writes token after token."""
+    """An autoregressive model, which generates one token at a time."""
 
     def start(self, memory: Any) -> Any:
-        """The state before the first token: one hypothesis a sentence.
+        """Return the state before the first token, with one hypothesis per sentence.
 
-        ``memory`` is what the encoder made of the source, with its ``states (b,s,m)`` and the ``lengths (b,)`` of
-        the sentences (None where none is padded); or None for a model that has no source.
+        ``memory`` is the encoder output, with ``states (b,s,m)`` and the source ``lengths (b,)`` (None without
+        padding). It is None for a model without a source.
         """
         ...
 
     def step(self, tokens: Tensor, state: Any, *, seen: list | None = None) -> Tensor:
-        """Hidden states ``(b,w,m)`` after one more token ``(b,w)`` of ``w`` hypotheses a sentence.
+        """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
 
-        What is put into ``seen`` has a ``kind`` and ``weights``; those of kind ``"cross"``, ``(b,h,w,s)``, say what
-        of the source was attended to.
+        The state is updated in place. If ``seen`` is a list, the model appends its attention as objects with a
+        ``kind`` and ``weights``. Those of kind ``"cross"`` hold the attention to the source, ``(b,h,w,s)``.
         """
         ...
 
     def output(self, hidden: Tensor) -> Tensor:
-        """Scores of all tokens, ``(...,vocabulary)``."""
+        """Return the logits of all tokens, ``(...,vocabulary)``."""
         ...

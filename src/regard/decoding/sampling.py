@@ -1,4 +1,4 @@
-"""Writing by chance: each token is drawn by its probability."""
+"""Random sampling of sequences, token by token."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ __all__ = ["sample"]
 
 
 class _Draws:
-    """``w`` draws for each of ``n`` sentences on their way."""
+    """The state of ``w`` sequences being sampled for each of ``n`` sentences."""
 
     def __init__(self, limits: list[int], draws: int, device: torch.device):
         shape = (len(limits), draws)
         self.limit = torch.tensor(limits, device=device)[:, None]  # (n,1)
         self.going = torch.ones(shape, dtype=torch.bool, device=device)
-        self.ended = ~self.going  # came to their end, rather than to their limit
-        self.lengths = torch.zeros(shape, dtype=torch.int64, device=device)  # without the end
+        self.ended = ~self.going  # ended with the end-of-sentence token, not at the limit
+        self.lengths = torch.zeros(shape, dtype=torch.int64, device=device)  # without the end of sentence
         self.log_probability = torch.zeros(shape, device=device)
         self.written: list[Tensor] = []  # of (n,w)
 
     def add(self, tokens: Tensor, scores: Tensor, eos: int) -> None:
-        """One more token ``(n,w)`` each, with its log-probability; what has ended stays as it was."""
-        self.going &= scores > -torch.inf  # nothing may follow: cut off here
+        """Append a token ``(n,w)`` with its log-probability to every sequence that has not finished."""
+        # A sequence that no token may follow is cut off.
+        self.going &= scores > -torch.inf
         self.written.append(tokens)
         self.log_probability = self.log_probability + scores.masked_fill(~self.going, 0.0)
         ends = self.going & (tokens == eos)
@@ -43,18 +44,18 @@ class _Draws:
         self.going &= len(self.written) < self.limit
 
     def hypotheses(self) -> list[list[Hypothesis]]:
-        """All of them, the likeliest of each sentence first."""
+        """Return the hypotheses of each sentence, most likely first."""
         rows = torch.stack(self.written, dim=-1).tolist() if self.written else [[] for _ in self.limit]
-        found = []
-        for several, lengths, scores, ended in zip(
+        sentences = []
+        for sequences, lengths, scores, ended in zip(
             rows, self.lengths.tolist(), self.log_probability.tolist(), self.ended.tolist(), strict=True
         ):
-            one_sentence = [
+            hypotheses = [
                 Hypothesis(tokens[:length], score, score, end)
-                for tokens, length, score, end in zip(several, lengths, scores, ended, strict=True)
+                for tokens, length, score, end in zip(sequences, lengths, scores, ended, strict=True)
             ]
-            found.append(sorted(one_sentence, key=lambda one: -one.score))
-        return found
+            sentences.append(sorted(hypotheses, key=lambda hypothesis: -hypothesis.score))
+        return sentences
 
 
 @torch.no_grad()
@@ -70,10 +71,11 @@ def sample(
     prompts: Prompts | None = None,
     numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """``n_best`` draws for each sentence, ranked by their log-probability under the model at a temperature of 1.
+    """Sample ``n_best`` sequences for each sentence, ranked by their log-probability at temperature 1.
 
-    What is drawn for a sentence depends on the seed and on its number in ``numbers`` (by default its place), not on
-    the sentences beside it.
+    The arguments are those of :func:`regard.decoding.decode`, with ``limits`` as the largest number of tokens of each
+    sentence. The draws for a sentence depend on the seed and on its number in ``numbers`` (by default its index), not
+    on the other sentences of the batch.
     """
     state, tokens = begin(model, memory, len(limits), bos, prompts)
     if options.n_best > 1 and limits:
@@ -91,25 +93,28 @@ def sample(
 
 
 class _Chance:
-    """Random numbers for each sentence, from a stream of its own."""
+    """A source of random numbers with a separate generator for each sentence."""
 
     def __init__(self, options: DecodingOptions, numbers: Sequence[int], device: torch.device):
         self.draws, self.device = options.n_best, device
         self.streams = [torch.Generator().manual_seed(_mixed(options.seed, number)) for number in numbers]
 
     def next(self) -> Tensor:
-        """One number from 0 to below 1 for each draw, ``(n,w)``."""
-        drawn = [torch.rand(self.draws, generator=one, dtype=torch.float64) for one in self.streams]
+        """Return a uniform random number in [0, 1) for each draw, ``(n,w)``."""
+        drawn = [torch.rand(self.draws, generator=stream, dtype=torch.float64) for stream in self.streams]
         return torch.stack(drawn).to(self.device)
 
 
 def _mixed(seed: int, number: int) -> int:
-    """A seed for each sentence, so far apart that no two streams are alike."""
+    """Derive the seed of a sentence from the seed of the run and the sentence number, by hashing."""
     return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:8], "big") >> 1
 
 
 def _draw(scores: Tensor, options: DecodingOptions, chance: Tensor) -> Tensor:
-    """A token for each row of ``(n,w,v)`` by its number in ``chance (n,w)``; any token where none is possible."""
+    """Draw a token ``(n,w)`` from each row of ``scores (n,w,v)`` by inverse transform sampling.
+
+    ``chance (n,w)`` holds the uniform random numbers. A row of only -inf gives an arbitrary token.
+    """
     most = scores.amax(dim=-1, keepdim=True)
     if bool(most.isnan().any()):
         raise ArgumentError("model", "its scores are not numbers (NaN)")
@@ -121,15 +126,17 @@ def _draw(scores: Tensor, options: DecodingOptions, chance: Tensor) -> Tensor:
         count = min(options.top_k or scores.shape[-1], scores.shape[-1])
         scores, places = scores.topk(count, dim=-1)  # best first
         scores = _nucleus(scores, options.top_p)
-    heights = scores.double().softmax(dim=-1).cumsum(dim=-1)  # (n,w,v)
-    total = heights[..., -1:]
+    cumulative = scores.double().softmax(dim=-1).cumsum(dim=-1)  # (n,w,v)
+    total = cumulative[..., -1:]
     reached = torch.minimum(chance[..., None] * total, torch.nextafter(total, torch.zeros_like(total)))
-    drawn = torch.searchsorted(heights, reached, right=True)  # (n,w,1): the first that is higher
+    drawn = torch.searchsorted(cumulative, reached, right=True)  # (n,w,1)
     return (drawn if places is None else places.gather(-1, drawn))[..., 0]
 
 
 def _nucleus(ordered: Tensor, share: float) -> Tensor:
-    """Of scores ``(...,v)``, best first, only those that together have ``share`` of the probability.
+    """Keep the most likely tokens whose probabilities sum to ``share`` (top-p), and set the others to -inf.
+
+    ``ordered`` holds log-probabilities ``(...,v)``, best first. The most likely token is always kept.
 
     >>> _nucleus(torch.tensor([0.5, 0.25, 0.125, 0.125]).log(), 0.75).exp()
     tensor([0.5000, 0.2500, 0.0000, 0.0000])
@@ -138,5 +145,5 @@ def _nucleus(ordered: Tensor, share: float) -> Tensor:
         return ordered
     probabilities = ordered.softmax(dim=-1)
     before = probabilities.cumsum(dim=-1) - probabilities
-    before[..., 0] = 0.0  # the likeliest always stays
+    before[..., 0] = 0.0
     return ordered.masked_fill(before >= share, -torch.inf)

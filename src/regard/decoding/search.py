@@ -1,9 +1,10 @@
-"""Beam search over many sentences at once; with one beam it is greedy.
+"""Batched beam search, which is greedy decoding if there is one beam.
 
 Each sentence has ``w`` hypotheses. At every step each hypothesis is continued with every token, and the best ``2 w``
-continuations are looked at: those of the first ``w`` that end the sentence are found, the best ``w`` of the others go
-on. A sentence is done when ``w`` hypotheses are found, when none that goes on can still become one of the best, or at
-its limit; it then leaves the batch. Where fewer were found than are wanted, hypotheses cut off at the limit fill up.
+continuations are considered. Those among the first ``w`` that end the sentence are finished. The best ``w`` of the
+others continue. A sentence is done when ``w`` hypotheses are finished, when no open hypothesis can still become one of
+the best, or at its length limit. It then leaves the batch. If too few hypotheses finished, hypotheses cut off at the
+limit are added.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from regard.errors import ArgumentError
 __all__ = ["beam_search", "decode"]
 
 _NEVER = -math.inf
-_LEAVE = 0.85  # the batch is cut down when no more than this share of it goes on: cutting copies what stays
-_UNSEEN = (
-    1e-6  # the least attention a source token counts with, so that one left out does not decide everything
-)
+# Finished sentences are removed once at most this share of the batch is open, because removing copies the rest.
+_LEAVE = 0.85
+# The least coverage of a source token, so that a single unattended token does not dominate the penalty.
+_UNSEEN = 1e-6
 
 
 @torch.no_grad()
@@ -45,11 +46,12 @@ def decode(
     prompts: Prompts | None = None,
     numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """For each sentence of ``memory`` its ``n_best`` hypotheses, best first; ``banned`` tokens are never written.
+    """Generate the ``n_best`` hypotheses of each sentence, best first, by beam search or sampling.
 
-    ``prompts (b,p)``, all of one length, are read in place of ``bos``, and writing goes on after them: the way to use
-    a model that has no source, with ``memory=None`` and the prompts' lengths as ``source_lengths``. ``numbers`` say
-    which sentence each is, for sampling (see there).
+    ``memory`` is the encoder output of ``len(source_lengths)`` sentences. ``bos`` and ``eos`` are the ids of the
+    beginning and the end of a sentence, and ``banned`` tokens are never generated. ``prompts (b,p)``, all of one
+    length, replace ``bos``. For a model without a source, give prompts, ``memory=None``, and the lengths of the
+    prompts as ``source_lengths``. ``numbers`` identify the sentences for :func:`regard.decoding.sample`.
     """
     limits = [options.limit(length) for length in source_lengths]
     common: dict[str, Any] = {"bos": bos, "eos": eos, "banned": banned, "prompts": prompts}
@@ -70,7 +72,11 @@ def beam_search(
     banned: Sequence[int] = (),
     prompts: Prompts | None = None,
 ) -> list[list[Hypothesis]]:
-    """The best hypotheses of each sentence; ``limits`` says how many tokens each may have at most, its end counted."""
+    """Return the ``n_best`` hypotheses of each sentence by beam search, best first.
+
+    ``limits`` holds the largest number of tokens of each sentence, with the end of sentence. The other arguments are
+    those of :func:`decode`.
+    """
     if not limits:
         return []
     state, first = begin(model, memory, len(limits), bos, prompts)
@@ -82,13 +88,13 @@ def beam_search(
 
 
 class _Search:
-    """One batch on its way through a beam search: ``n`` sentences, ``w`` hypotheses of each, ``t`` tokens so far."""
+    """The state of a beam search over ``n`` sentences with ``w`` hypotheses each and ``t`` tokens so far."""
 
     def __init__(
         self,
         model: Decodable,
         state: DecodingState,
-        first: Tensor,  # (n,1): what comes before the first token
+        first: Tensor,  # (n,1), the token before the first generated token
         limits: list[int],
         options: DecodingOptions,
         allowed: Allowed,
@@ -97,15 +103,16 @@ class _Search:
         self.model, self.state, self.options, self.allowed = model, state, options, allowed
         self.limits, self.source_lengths = limits, source_lengths
         self.found = [Found(options.n_best) for _ in limits]
-        self.sentences = list(range(len(limits)))  # which sentence each row of the batch is
-        self.open = [True] * len(limits)  # which rows still go on
-        self.tokens = first[:, None]  # (n,w,1+t), at first the empty hypothesis alone
-        self.scores = torch.zeros(first.shape, device=first.device)  # (n,w): log-probabilities
-        self.coverage: Tensor | None = None  # (n,w,s): how much each source token was attended to
+        self.sentences = list(range(len(limits)))  # the sentence of each row of the batch
+        self.open = [True] * len(limits)  # False for rows that are done
+        self.tokens = first[:, None]  # (n,w,1+t), starts as one empty hypothesis
+        self.scores = torch.zeros(first.shape, device=first.device)  # (n,w), log-probabilities
+        self.coverage: Tensor | None = None  # (n,w,s), attention to each source token so far
 
     def advance(self) -> None:
-        """Write one more token of every hypothesis."""
-        length = self.tokens.shape[2]  # of those that end or go on now, this token counted
+        """Generate one more token of every hypothesis."""
+        # The length of the continuations, with the new token.
+        length = self.tokens.shape[2]
         values, parents, tokens = top_continuations(
             self._next_scores(length), self.scores, 2 * self.options.beams
         )  # (n,2w), best first
@@ -121,7 +128,8 @@ class _Search:
         for row in closing:
             self.open[row] = False
             if best[row] == _NEVER and not self.found[self.sentences[row]].all:
-                self._cut_off(row, length - 1)  # nothing may follow: it stays as it was
+                # No token may follow, so the hypothesis is kept as it is.
+                self._cut_off(row, length - 1)
         self._go_on(values, parents.gather(1, places), tokens.gather(1, places))
         for row in closing:
             self._cut_off(row, length)
@@ -129,16 +137,16 @@ class _Search:
             self._leave(closing)
 
     def _next_scores(self, length: int) -> Tensor:
-        """Log-probabilities of each next token after each hypothesis, ``(n,w,v)``."""
+        """Return the log-probabilities of the next token after each hypothesis, ``(n,w,v)``."""
         seen: list | None = [] if self.options.coverage_penalty else None
         hidden = self.model.step(self.tokens[:, :, -1], self.state, seen=seen)  # (n,w,m)
         if seen is not None:
-            looked = _attended(seen)
-            self.coverage = looked if self.coverage is None else self.coverage + looked
+            attended = _attended(seen)
+            self.coverage = attended if self.coverage is None else self.coverage + attended
         return self.allowed.log_probabilities(self.model.output(hidden), length - 1)
 
     def _take_ended(self, values: Tensor, parents: Tensor, ends: Tensor, length: int) -> None:
-        """Take down what has ended among the best ``w`` continuations."""
+        """Store the finished hypotheses among the best ``w`` continuations."""
         beams = self.options.beams
         rows, places = (ends & (values > _NEVER))[:, :beams].nonzero(as_tuple=True)
         if len(rows):
@@ -147,42 +155,52 @@ class _Search:
     def _take_down(
         self, rows: Tensor, hypotheses: Tensor, log_probabilities: Tensor, length: int, *, ended: bool
     ) -> None:
-        """Keep some of the hypotheses for good; all arguments are ``(x,)``."""
+        """Store hypotheses as results, given by row and index, with tensors of shape ``(x,)``."""
         tokens = self.tokens[rows, hypotheses, 1:].tolist()
         scores = log_probabilities / max(length, 1) ** self.options.length_penalty
         if self.coverage is not None:
             attended = self.coverage[rows, hypotheses]  # (x,s)
             scores = scores + self.options.coverage_penalty * self._covered(rows, attended)
-        for row, *one in zip(rows.tolist(), tokens, log_probabilities.tolist(), scores.tolist(), strict=True):
-            self.found[self.sentences[row]].all.append(Hypothesis(*one, ended=ended))
+        for row, *values in zip(
+            rows.tolist(), tokens, log_probabilities.tolist(), scores.tolist(), strict=True
+        ):
+            self.found[self.sentences[row]].all.append(Hypothesis(*values, ended=ended))
 
     def _covered(self, rows: Tensor, attended: Tensor) -> Tensor:
-        """0 where every source token was attended to at least once in all; the less it was, the lower, ``(x,)``."""
-        each = attended.clamp(min=_UNSEEN, max=1.0).log()  # (x,s)
-        if self.source_lengths is not None:  # padding is never attended to
+        """Return the coverage term of the score, the sum of log(min(attention, 1)) over source tokens, ``(x,)``.
+
+        It is 0 if every source token received a total attention of at least 1, and negative otherwise.
+        """
+        log_coverage = attended.clamp(min=_UNSEEN, max=1.0).log()  # (x,s)
+        # Padding does not count, because it is never attended to.
+        if self.source_lengths is not None:
             lengths = self.source_lengths[[self.sentences[row] for row in rows.tolist()]]
-            each = each.masked_fill(torch.arange(each.shape[1], device=each.device) >= lengths[:, None], 0.0)
-        return each.sum(dim=1)
+            positions = torch.arange(log_coverage.shape[1], device=log_coverage.device)
+            log_coverage = log_coverage.masked_fill(positions >= lengths[:, None], 0.0)
+        return log_coverage.sum(dim=1)
 
     def _is_done(self, row: int, best: float, length: int) -> bool:
-        """Whether a sentence needs no more steps; ``best`` is the log-probability of the best that goes on."""
+        """Return whether a sentence needs no more steps.
+
+        ``best`` is the log-probability of its best open hypothesis.
+        """
         if math.isnan(best):
             raise ArgumentError("model", "its scores are not numbers (NaN)")
         found, limit = self.found[self.sentences[row]], self.limits[self.sentences[row]]
         if best == _NEVER or length >= limit or len(found.all) >= self.options.beams:
             return True
-        # The most that a hypothesis can still reach: certain of all further tokens, as long as may be, all covered.
+        # The upper bound assumes that all further tokens have probability 1, the largest length and full coverage.
         return best / limit**self.options.length_penalty <= found.to_beat()
 
     def _cut_off(self, row: int, length: int) -> None:
-        """Fill up with hypotheses that have not ended, where too few have."""
+        """Add unfinished hypotheses to the results of a sentence that has too few."""
         found = self.found[self.sentences[row]]
         missing = found.wanted - len(found.all)
         if missing <= 0:
             return
-        (which,) = (self.scores[row, :missing] > _NEVER).nonzero(as_tuple=True)  # best first
-        rows = torch.full_like(which, row)
-        self._take_down(rows, which, self.scores[rows, which], length, ended=False)
+        (hypotheses,) = (self.scores[row, :missing] > _NEVER).nonzero(as_tuple=True)  # best first
+        rows = torch.full_like(hypotheses, row)
+        self._take_down(rows, hypotheses, self.scores[rows, hypotheses], length, ended=False)
 
     def _go_on(self, values: Tensor, parents: Tensor, tokens: Tensor) -> None:
         """Continue the hypotheses ``parents`` with ``tokens``, all ``(n,w)``."""
@@ -196,29 +214,30 @@ class _Search:
             self.coverage = self.coverage.flatten(0, 1)[rows]
 
     def _leave(self, rows: list[int]) -> None:
-        """Let what is done leave the batch, several sentences at a time."""
-        self.scores[rows] = _NEVER  # finds nothing more while it stays
+        """Mark rows as done, and remove all done rows from the batch once there are enough of them."""
+        # A done row with these scores produces no more hypotheses while it stays in the batch.
+        self.scores[rows] = _NEVER
         going = [row for row, is_open in enumerate(self.open) if is_open]
         if not going or len(going) > _LEAVE * len(self.open):
             return
-        which = torch.tensor(going, device=self.scores.device)
-        self.state.keep(which, self.scores.shape[1])
-        self.tokens, self.scores = self.tokens[which], self.scores[which]
-        self.coverage = None if self.coverage is None else self.coverage[which]
+        open_rows = torch.tensor(going, device=self.scores.device)
+        self.state.keep(open_rows, self.scores.shape[1])
+        self.tokens, self.scores = self.tokens[open_rows], self.scores[open_rows]
+        self.coverage = None if self.coverage is None else self.coverage[open_rows]
         self.sentences = [self.sentences[row] for row in going]
         self.open = [True] * len(going)
 
 
 def _attended(seen: list) -> Tensor:
-    """How much each source token is attended to, ``(n,w,s)``: the last cross attention, all its heads."""
-    cross = [one for one in seen if one.kind == "cross"]
+    """Return the attention to each source token, ``(n,w,s)``, as the head mean of the last cross-attention."""
+    cross = [attention for attention in seen if attention.kind == "cross"]
     if not cross:
         raise ArgumentError("coverage_penalty", "this model has no attention to a source", "leave it at 0")
     return cross[-1].weights.mean(dim=1)
 
 
 def _in_place(parents: Tensor, before: int) -> bool:
-    """Whether every hypothesis goes on from its own row."""
+    """Return whether every hypothesis continues the one in its own row, so that no reordering is needed."""
     if parents.shape[1] != before:
         return False
     return before == 1 or bool((parents == torch.arange(before, device=parents.device)).all())

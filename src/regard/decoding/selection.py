@@ -1,4 +1,4 @@
-"""Finding the best continuations among all tokens of a large vocabulary, quickly."""
+"""Fast selection of the best continuations from a large vocabulary."""
 
 from __future__ import annotations
 
@@ -12,29 +12,35 @@ from regard.shapes import wide_dtype
 
 __all__ = ["Allowed", "top_continuations"]
 
-_GROUP = 64  # tokens whose maximum is looked at first
+# The number of tokens in a group. The maxima of the groups are compared first.
+_GROUP = 64
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """Which tokens may be written, and when a sentence may end."""
+    """The constraints on the next token.
+
+    ``banned`` tokens are never allowed, and ``eos`` is not allowed before ``min_length`` tokens.
+    """
 
     eos: int
     banned: tuple[int, ...] = ()
     min_length: int = 0
 
     def log_probabilities(self, scores: Tensor, written: int) -> Tensor:
-        """The model's own log-probabilities ``(...,v)``; minus infinity where a token may not follow ``written`` ones.
+        """Convert logits ``(...,v)`` to log-probabilities, with -inf for tokens that are not allowed.
+
+        ``written`` is the number of tokens generated so far. The others are not renormalised.
 
         >>> Allowed(eos=2, banned=(0,)).log_probabilities(torch.zeros(4), written=0).exp()
         tensor([0.0000, 0.2500, 0.2500, 0.2500])
         """
-        found = scores.log_softmax(dim=-1, dtype=wide_dtype(scores.dtype))
-        never = [*self.banned, self.eos] if written < self.min_length else list(self.banned)
-        if never:
-            self._check(never, scores.shape[-1])
-            found[..., never] = -torch.inf
-        return found
+        log_probabilities = scores.log_softmax(dim=-1, dtype=wide_dtype(scores.dtype))
+        forbidden = [*self.banned, self.eos] if written < self.min_length else list(self.banned)
+        if forbidden:
+            self._check(forbidden, scores.shape[-1])
+            log_probabilities[..., forbidden] = -torch.inf
+        return log_probabilities
 
     @staticmethod
     def _check(tokens: list[int], size: int) -> None:
@@ -42,10 +48,11 @@ class Allowed:
             raise ArgumentError("banned", f"tokens {tokens}, but the vocabulary has {size}")
 
 
-def top_continuations(scores: Tensor, held: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The best ``count`` of ``scores (n,w,v)`` plus what each hypothesis has already, ``held (n,w)``.
+def top_continuations(scores: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the best ``count`` continuations of the hypotheses of each sentence, best first.
 
-    Gives the sums, the hypothesis each continues, and the token, all ``(n,count)``, best first.
+    ``scores (n,w,v)`` are the log-probabilities of the next token, and ``totals (n,w)`` those of the hypotheses so
+    far. Returns the sums, the index of the continued hypothesis, and the token, ``(n,count)`` each.
 
     >>> scores = torch.tensor([[[0.1, 0.9, 0.3], [0.8, 0.2, 0.7]]])
     >>> values, parents, tokens = top_continuations(scores, torch.tensor([[0.0, 1.0]]), 3)
@@ -55,24 +62,28 @@ def top_continuations(scores: Tensor, held: Tensor, count: int) -> tuple[Tensor,
     w, size = scores.shape[1:]
     count = min(count, w * size)
     if w * (size // _GROUP) <= 2 * count:
-        values, places = (scores + held[..., None]).flatten(1).topk(count, dim=1)
+        values, places = (scores + totals[..., None]).flatten(1).topk(count, dim=1)
     else:
-        places = _near(scores, held, count)  # (n,x)
-        near = scores.flatten(1).gather(1, places) + held.gather(1, places // size)
-        values, found = near.topk(count, dim=1)
-        places = places.gather(1, found)
+        places = _near(scores, totals, count)  # (n,x)
+        candidates = scores.flatten(1).gather(1, places) + totals.gather(1, places // size)
+        values, best = candidates.topk(count, dim=1)
+        places = places.gather(1, best)
     return values, places // size, places % size
 
 
-def _near(scores: Tensor, held: Tensor, count: int) -> Tensor:
-    """Where the best ``count`` are among others, ``(n,x)``: in the groups with the best maxima, or behind the last."""
+def _near(scores: Tensor, totals: Tensor, count: int) -> Tensor:
+    """Return the flat indices of candidates that include the best ``count`` continuations, ``(n,x)``.
+
+    The candidates are the tokens of the ``count`` groups with the largest maxima, and the tokens after the last whole
+    group.
+    """
     n, w, size = scores.shape
     whole = size // _GROUP * _GROUP
     groups = scores[..., :whole].unflatten(2, (-1, _GROUP))  # (n,w,g,64)
-    maxima = groups.amax(dim=3) + held[..., None]  # (n,w,g)
+    maxima = groups.amax(dim=3) + totals[..., None]  # (n,w,g)
     best = maxima.flatten(1).topk(count, dim=1).indices  # (n,count)
     g = whole // _GROUP
-    first = best // g * size + best % g * _GROUP  # (n,count): where each group begins
+    first = best // g * size + best % g * _GROUP  # (n,count), the start of each group
     inside = torch.arange(_GROUP, device=scores.device)
     places = (first[..., None] + inside).flatten(1)
     if whole == size:
