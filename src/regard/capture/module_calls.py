@@ -5,6 +5,7 @@ Nothing is put on the model: hooks would be copied with it by ``copy.deepcopy``,
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,7 +58,9 @@ def calls_told() -> Iterator[None]:
             return implementation(self, *args, **kwargs)
         return _told(sessions, self, implementation.__get__(self), args, kwargs)
 
-    nn.Module.__call__, nn.Module._call_impl = _wrapped_call_impl, _call_impl
+    nn.Module._call_impl = _call_impl
+    if "torch._dynamo" in sys.modules:  # else nothing is compiled
+        nn.Module.__call__ = _wrapped_call_impl
     try:
         yield
     finally:
