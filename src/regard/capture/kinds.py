@@ -12,14 +12,15 @@ from torch import Tensor, nn
 
 from regard.capture.wrapped import is_wrapper
 
-__all__ = ["is_attention", "is_cross", "kind_of"]
+__all__ = ["has_another_duty", "is_attention", "is_cross", "kind_of"]
 
 # CrossFormer is the name of a model that looks at itself.
 _OTHER = re.compile(
     r"cross(?!_?former)|encoder_attn|enc_?dec|encoder_?decoder|multihead_attn|src_attn", re.IGNORECASE
 )
 _OWN = re.compile(r"self_?attn|self_?attention|^self$", re.IGNORECASE)
-_ATTENTION = re.compile(r"attention|attn", re.IGNORECASE)
+_ATTENTION = re.compile(r"attention|attn|attend(?!ance)", re.IGNORECASE)
+_OTHER_DUTY = re.compile(r"router|gate|gating|expert|moe|mlp|ffn|feed_?forward|classif|quanti", re.IGNORECASE)
 # Arguments by which an attention is given another sequence.
 _FOREIGN = (
     "key_value_states",
@@ -108,4 +109,17 @@ def is_attention(module: nn.Module, name: str) -> bool:
     """
     if isinstance(module, nn.MultiheadAttention):
         return True
-    return bool(_ATTENTION.search(type(module).__name__) or _ATTENTION.search(name.rpartition(".")[2]))
+    return _is_called(_ATTENTION, module, name)
+
+
+def has_another_duty(module: nn.Module, name: str) -> bool:
+    """Whether a module inside an attention is called something else that takes a softmax, such as a router.
+
+    >>> has_another_duty(nn.Identity(), "attention.router"), has_another_duty(nn.Identity(), "attention.core")
+    (True, False)
+    """
+    return _is_called(_OTHER_DUTY, module, name)
+
+
+def _is_called(words: re.Pattern[str], module: nn.Module, name: str) -> bool:
+    return bool(words.search(type(module).__name__) or words.search(name.rpartition(".")[2]))

@@ -20,7 +20,7 @@ from regard.capture.calls import (
     read_operation,
     refuse_transforms,
 )
-from regard.capture.kinds import is_attention, is_cross
+from regard.capture.kinds import has_another_duty, is_attention, is_cross
 from regard.capture.masks import MaskReader, Reading
 from regard.capture.modes import show_operations
 from regard.capture.names import Frame, LayerNumbers
@@ -302,12 +302,25 @@ class Session:
             # The module that has made both the product and the softmax: another may do a part of it.
             frame = next(f for f in reversed(self._stack) if f.products < product.born)
         if not self._in_function and not self._named():
-            attends = is_attention(frame.module, frame.name)
+            attends = self._attends(frame)
             if product is None or not attends:
                 if product is not None or attends:
                     self.unnamed[frame.name] = tuple(args[0].shape)
                 return
         self.record(self._tracer.softmax(args, weights, *_sizes(frame)), frame)
+
+    def _attends(self, frame: Frame) -> bool:
+        """Whether a module is an attention, or the part of one that computes it, as x-transformers' ``Attend`` is."""
+        if is_attention(frame.module, frame.name):
+            return True
+        around = self._around(frame)
+        part = around is not None and is_attention(around.module, around.name)
+        return part and not has_another_duty(frame.module, frame.name)
+
+    def _around(self, frame: Frame) -> Frame | None:
+        """The module that called another."""
+        at = next(n for n, f in enumerate(self._stack) if f is frame)
+        return self._stack[at - 1] if at else None
 
     # ---- keeping it
 
@@ -318,7 +331,7 @@ class Session:
         layer, again = self._numbers.call(frame.name, self.steps)
         if not self._wanted(frame.name, layer):
             return
-        cross = is_cross(frame.module, frame.name, frame.arguments)
+        cross = self._is_cross(frame)
         with torch.inference_mode(False), torch.no_grad(), _unwatched(call):
             heads = call.grid.h
             call, reading = self._read(call, cross)
@@ -337,6 +350,13 @@ class Session:
                 self.strands.append(strand)
                 self._open[key] = strand
             self._keep(strand, call, reading, how)
+
+    def _is_cross(self, frame: Frame) -> bool | None:
+        """Whether an attention looks at another sequence; a part of one may not know, but the module around it."""
+        cross, around = is_cross(frame.module, frame.name, frame.arguments), self._around(frame)
+        if cross is None and around is not None and is_attention(around.module, around.name):
+            return is_cross(around.module, around.name, around.arguments)
+        return cross
 
     def _wanted(self, name: str, layer: int | None) -> bool:
         """Whether a layer is one of those to keep; it counts as seen either way."""

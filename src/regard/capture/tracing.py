@@ -106,7 +106,8 @@ class Tracer:
         for x in args:
             known = self.of(x)
             if known is not None and x.shape == result.shape and result.is_floating_point():
-                return known if x.data_ptr() == result.data_ptr() else replace(known, exact=False)
+                view = x.data_ptr() == result.data_ptr()
+                return self._known[x.data_ptr()] if view else replace(known, exact=False)
         return None
 
     def of(self, x: object) -> Product | None:
@@ -114,13 +115,11 @@ class Tracer:
         if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_contiguous():
             return None
         found = self._known.get(x.data_ptr())
-        if (
-            found is None
-            or tuple(x.shape[-2:]) != found.sides
-            or x.numel() != found.q.shape[0] * _area(found)
-        ):
+        if found is None or x.numel() != found.q.shape[0] * _area(found):
             return None
-        return found
+        if tuple(x.shape[-2:]) == found.sides:
+            return found
+        return _unfolded(found, x)
 
     def _product(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Product | None:
         added: tuple[Tensor, ...] = ()
@@ -161,6 +160,16 @@ def _storages_written(func: Any, args: tuple, kwargs: dict[str, Any]) -> set[int
 
 def _area(product: Product) -> int:
     return product.sides[0] * product.sides[1]
+
+
+def _unfolded(product: Product, scores: Tensor) -> Product | None:
+    """The product of heads that share their keys, whose queries stood behind one another, ``(b,h*q,d)``."""
+    (rows, keys), queries = product.sides, scores.shape[-2]
+    if product.added or scores.shape[-1] != keys or not 0 < queries < rows or rows % queries:
+        return None
+    heads = rows // queries
+    q = product.q.unflatten(1, (heads, queries)).flatten(0, 1)  # (b*h,q,d)
+    return replace(product, q=q, k=product.k.repeat_interleave(heads, dim=0))  # (b*h,d,k)
 
 
 def _is_new(func: Any, args: tuple, result: Tensor) -> bool:
