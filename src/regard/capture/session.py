@@ -147,7 +147,9 @@ class Session:
         """Which token ids the module around some pieces was given, if any."""
         found = ids_in(frame.name, frame.arguments)
         self.ids.extend(found)
-        worded = bool(found) or not without_words(frame.arguments)
+        # The heads of an attention have four axes, as a picture has.
+        attends = any(is_attention(f.module, f.name) for f in (frame, *self._stack[-1:]))
+        worded = bool(found) or attends or not without_words(frame.module, frame.arguments)
         for piece in pieces:
             if piece.worded:
                 piece.inputs.extend(found)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.capture.wrapped import unwrapped
 from regard.errors import ArgumentError, DtypeError
@@ -43,7 +43,8 @@ _MARKS = {
     ord("\r"): "\u010d",
 }  # GPT-2's own letters
 _NOT_TOKENS = re.compile(r"mask|position|type|label|segment|length|cache|size|index|bbox", re.IGNORECASE)
-_NOT_WORDS = ("pixel_values", "input_features", "input_values")
+_NOT_WORDS = re.compile(r"pixel|image|img|picture|video|input_features|input_values", re.IGNORECASE)
+_CHANNELS = 3  # of a picture
 _SOURCE = re.compile(r"encoder|src|source", re.IGNORECASE)
 _TARGET = re.compile(r"decoder|tgt|target", re.IGNORECASE)
 
@@ -118,16 +119,13 @@ def as_numbers(ids: list[int]) -> list[str]:
 
 
 def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
-    """The token ids among what a module was given: integers, ``(b,n)``."""
+    """The token ids among what a module was given, in a dictionary too: integers, ``(b,n)``."""
     from regard.capture.strands import Ids
 
     found = {
         name: value
-        for name, value in arguments.items()
-        if isinstance(value, Tensor)
-        and value.dtype in (torch.int64, torch.int32)
-        and value.ndim == 2
-        and not _NOT_TOKENS.search(name)
+        for name, value in _tensors(arguments)
+        if value.dtype in (torch.int64, torch.int32) and value.ndim == 2 and not _NOT_TOKENS.search(name)
     }
     if len(found) > 1 and not any(map(_SOURCE.search, found)):
         found.pop("targets", None)  # of a loss: what is to be predicted, not what is read
@@ -135,14 +133,29 @@ def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
     return [Ids(f"{where}.{name}", x.cpu().clone()) for name, x in plain.items() if x is not None]
 
 
-def without_words(arguments: Mapping[str, Any]) -> bool:
-    """Whether a module was given a picture or a sound."""
-    return any(
-        isinstance(value, Tensor)
-        and (name in _NOT_WORDS or (value.ndim == 4 and value.is_floating_point()))
-        and not _NOT_TOKENS.search(name)
-        for name, value in arguments.items()
-    )
+def without_words(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
+    """Whether a module was given a picture or a sound.
+
+    Four axes alone make no picture: rotary angles and biases have four as well.
+    """
+    given = [(name, x) for name, x in _tensors(arguments) if not _NOT_TOKENS.search(name)]
+    if any(_NOT_WORDS.search(name) for name, _ in given):
+        return True
+    shapes = [x.shape for _, x in given if x.ndim == 4 and x.is_floating_point()]
+    return any(shape[1] == _CHANNELS for shape in shapes) or (bool(shapes) and _convolves(module))
+
+
+def _tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
+    """The tensors among some arguments, and those in dictionaries among them, with their names."""
+    for name, value in arguments.items():
+        if isinstance(value, Tensor):
+            yield name, value
+        elif isinstance(value, Mapping):
+            yield from ((str(key), x) for key, x in value.items() if isinstance(x, Tensor))
+
+
+def _convolves(module: nn.Module) -> bool:
+    return any(isinstance(part, nn.Conv2d) for part in module.modules())
 
 
 def query_ids(run: list[Piece], decoder: bool, beams: Beams | None = None) -> Tensor | None:
