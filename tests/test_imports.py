@@ -14,17 +14,18 @@ PACKAGE = Path(regard.__file__).parent
 
 # The rooms of docs/design.md and the rooms each may use. A new room has to be added, with a reason.
 BASE = {"errors", "files"}
-PARTS = BASE | {"shapes", "scores", "masks", "positions", "biases"}
+PARTS = BASE | {"modes", "shapes", "scores", "masks", "positions", "biases"}
 CORE = PARTS | {"kernels", "maps", "core"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "reference": set(),  # the oracle stands alone
     "files": {"errors"},
+    "modes": BASE,
     "shapes": BASE,
-    "scores": BASE | {"shapes"},
-    "masks": BASE | {"shapes"},
+    "scores": BASE | {"modes", "shapes"},
+    "masks": BASE | {"modes", "shapes"},
     "positions": BASE | {"shapes"},
-    "biases": BASE | {"shapes", "masks", "positions"},
+    "biases": BASE | {"modes", "shapes", "masks", "positions"},
     "kernels": PARTS,
     "maps": PARTS | {"kernels"},
     "core": CORE,

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks.stored import check_broadcast
+from regard.modes import readable
 from regard.shapes import Grid, axes, four_axes
 
 __all__ = ["Bias", "StoredBias", "SumOfBiases", "as_bias", "dense_bias", "moved_bias", "part_of_bias"]
@@ -116,7 +117,7 @@ def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None
     if bias.device != like.device:
         raise DtypeError("bias", f"on {bias.device}, but q is on {like.device}", "use bias.to(q.device)")
     check_broadcast("bias", bias.shape, grid)
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(bias.detach()).all()):
+    if readable(bias) and not bool(torch.isfinite(bias.detach()).all()):
         raise ArgumentError("bias", "found NaN or infinity", "hide pairs with mask=..., a bias is finite")
     return StoredBias(four_axes(bias))
 

@@ -20,6 +20,7 @@ from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, did_y
 from regard.kernels.dispatch import Call, attend_with_weights, run, weights_of
 from regard.maps import AttentionMap, Recomputed
 from regard.masks import Mask, split_additive
+from regard.modes import autocasting
 from regard.scores import Prepared, Score, as_score
 from regard.shapes import Grid, check_qkv, four_axes
 
@@ -200,7 +201,7 @@ def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
 
 def _autocast(q, k, v):
     """Under torch.autocast, what torch's own attention does: everything in the chosen dtype."""
-    if not (isinstance(q, Tensor) and torch.is_autocast_enabled(q.device.type)):
+    if not (isinstance(q, Tensor) and autocasting(q.device)):
         return q, k, v
     dtype = torch.get_autocast_dtype(q.device.type)
     cast = {id(x): x.to(dtype) for x in (q, k, v) if isinstance(x, Tensor) and x.dtype in _CASTABLE}

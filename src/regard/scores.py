@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
+from regard.modes import autocasting
 from regard.shapes import whole_number
 
 __all__ = ["Additive", "Bilinear", "Dot", "Prepared", "ScaledDot", "Score", "Tanh", "as_score"]
@@ -213,7 +214,7 @@ def _check_parameter(q: Tensor, parameter: Tensor) -> None:
             f"its parameters are on {parameter.device}, but q is on {q.device}",
             "use score.to(q.device)",
         )
-    if parameter.dtype != q.dtype and not torch.is_autocast_enabled(q.device.type):
+    if parameter.dtype != q.dtype and not autocasting(q.device):
         raise DtypeError(
             "score", f"its parameters are {parameter.dtype}, but q is {q.dtype}", "use score.to(q.dtype)"
         )

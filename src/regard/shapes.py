@@ -153,6 +153,10 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
 def _check_tensor(name: str, x: Tensor, q: Tensor) -> None:
     if not isinstance(x, Tensor):
         raise DtypeError(name, f"expected a torch.Tensor, got {type(x).__name__}", "use torch.as_tensor(...)")
+    # Torch's own kernel has no rule for a DTensor either.
+    if type(x) is not Tensor and hasattr(x, "placements"):
+        problem = "a DTensor, and attention does not know how to compute on tensors spread over processes"
+        raise DtypeError(name, problem, f"shard the heads or the batch, and pass {name}.to_local()")
     # 8-bit floats are rejected too.
     if x.dtype not in _FLOATS:
         raise DtypeError(name, f"expected a floating dtype, got {x.dtype}", f"use {name}.float()")

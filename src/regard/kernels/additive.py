@@ -17,6 +17,13 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.kernels.native import library
+from regard.kernels.operators import (
+    below_autograd,
+    define_operator,
+    gradients_with_graph,
+    wants_gradient,
+)
+from regard.modes import transformed
 from regard.shapes import axes
 
 __all__ = ["SMALL_WORK", "additive_scores"]
@@ -31,19 +38,23 @@ _BLOCK = 2**20  # numbers in one eager block: enough to pay for the calls, littl
 
 
 def additive_scores(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
-    """``scores[t,i,j] = sum over m of v[m] * tanh(a[t,i,m] + c[t,j,m])``, differentiable once.
+    """``scores[t,i,j] = sum over m of v[m] * tanh(a[t,i,m] + c[t,j,m])``, differentiable any number of times.
 
     >>> a, c, v = torch.zeros(1, 2, 3), torch.full((1, 4, 3), 50.0), torch.ones(3)
     >>> additive_scores(a, c, v)[0, 0]
     tensor([3., 3., 3., 3.])
     """
-    if _work(a, c) <= SMALL_WORK:
-        return torch.tanh(a[:, :, None] + c[:, None]) @ v  # (t,q,k,m) @ (m,)
+    if _work(a, c) <= SMALL_WORK or transformed():
+        return _plain(a, c, v)
     return _scores(a, c, v)
 
 
-@torch.library.custom_op("regard::additive_scores", mutates_args=())
-def _scores(a: Tensor, c: Tensor, v: Tensor) -> Tensor:  # (t,q,m), (t,k,m), (m,) -> (t,q,k)
+def _plain(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
+    """The formula as one writes it."""
+    return torch.tanh(a[:, :, None] + c[:, None]) @ v  # (t,q,k,m) @ (m,)
+
+
+def _forward(a: Tensor, c: Tensor, v: Tensor) -> Tensor:  # (t,q,m), (t,k,m), (m,) -> (t,q,k)
     _check(a, c, v)
     a, c, v = a.contiguous(), c.contiguous(), v.contiguous()
     scores = a.new_empty(a.shape[0], a.shape[1], c.shape[1])
@@ -60,13 +71,7 @@ def _scores(a: Tensor, c: Tensor, v: Tensor) -> Tensor:  # (t,q,m), (t,k,m), (m,
     return scores
 
 
-@_scores.register_fake
-def _(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
-    return a.new_empty(a.shape[0], a.shape[1], c.shape[1])
-
-
-@torch.library.custom_op("regard::additive_scores_backward", mutates_args=())
-def _scores_backward(g: Tensor, a: Tensor, c: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _backward(g: Tensor, a: Tensor, c: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     g, a, c, v = g.contiguous(), a.contiguous(), c.contiguous(), v.contiguous()
     da, dc = torch.zeros_like(a), torch.zeros_like(c)
     if g.numel() == 0 or v.numel() == 0:
@@ -81,20 +86,39 @@ def _scores_backward(g: Tensor, a: Tensor, c: Tensor, v: Tensor) -> tuple[Tensor
     return da, dc, _eager_backward(g, a, c, v, da, dc, safe)
 
 
-@_scores_backward.register_fake
-def _(g: Tensor, a: Tensor, c: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return torch.empty_like(a), torch.empty_like(c), torch.empty_like(v)
+class _Scores(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a: Tensor, c: Tensor, v: Tensor) -> Tensor:
+        ctx.save_for_backward(a, c, v)
+        with below_autograd():
+            return _scores(a, c, v)
+
+    @staticmethod
+    def backward(ctx, g: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+        inputs = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a derivative of the derivative is wanted
+            return gradients_with_graph(_plain, inputs, ctx.needs_input_grad, g)
+        return _scores_backward(g, *inputs)
 
 
-def _keep(ctx, inputs, output) -> None:
-    ctx.save_for_backward(*inputs)
+def _differentiable(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
+    if wants_gradient(a, c, v):
+        return _Scores.apply(a, c, v)
+    with below_autograd():
+        return _scores(a, c, v)
 
 
-def _backward(ctx, g: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return _scores_backward(g, *ctx.saved_tensors)
-
-
-torch.library.register_autograd("regard::additive_scores", _backward, setup_context=_keep)
+_scores = define_operator(
+    "_additive_scores(Tensor a, Tensor c, Tensor v) -> Tensor",
+    _forward,
+    lambda a, c, v: a.new_empty(a.shape[0], a.shape[1], c.shape[1]),
+    _differentiable,
+)
+_scores_backward = define_operator(
+    "_additive_scores_backward(Tensor g, Tensor a, Tensor c, Tensor v) -> (Tensor, Tensor, Tensor)",
+    _backward,
+    lambda g, a, c, v: tuple(x.new_empty(x.shape) for x in (a, c, v)),
+)
 
 
 def _check(a: Tensor, c: Tensor, v: Tensor) -> None:

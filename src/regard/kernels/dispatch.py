@@ -16,6 +16,7 @@ from regard.kernels.local import LocalJob, local_attention, local_attention_dens
 from regard.kernels.plans import plan_for
 from regard.masks import Mask
 from regard.masks.rules import Causal
+from regard.modes import autocasting, needs_plain_formula, readable
 from regard.scores import Prepared, Score
 from regard.shapes import Grid, wide_dtype
 
@@ -53,15 +54,20 @@ def run(call: Call, want_lse: bool) -> tuple[Tensor, Tensor | None, Prepared | N
     """Output ``(b,h,q,e)``, the log-sum-exp where it came for free, and the projected queries and keys."""
     ready = call.ready()
     with _own_precision(call):
-        if ready is None or ready.v is not None or 0 in (*call.grid, call.v.shape[-1]):
+        if (
+            ready is None
+            or ready.v is not None
+            or 0 in (*call.grid, call.v.shape[-1])
+            or needs_plain_formula()
+        ):
             return (*_dense(call, ready, want_lse), ready)
         return (*_product(call, ready, want_lse), ready)
 
 
 def _own_precision(call: Call) -> AbstractContextManager:
     """Inside, sums are taken in the wide dtype, whatever torch.autocast would make of them."""
-    device = call.q.device.type
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+    device = call.q.device
+    return torch.autocast(device.type, enabled=False) if autocasting(device) else nullcontext()
 
 
 def _product(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor | None]:
@@ -82,9 +88,9 @@ def _local_job(call: Call, ready: Prepared) -> LocalJob | None:
     """What the local kernel would compute, or None where it would gain nothing."""
     if (
         call.mask is None
-        or torch.compiler.is_compiling()
         or ready.q.device.type != "cpu"
         or _is_plain_causal(call)
+        or not readable(ready.q, ready.k, call.v)
     ):
         return None
     plan = plan_for(call.mask, call.grid)
@@ -118,7 +124,8 @@ def _dense(call: Call, ready: Prepared | None, want_lse: bool) -> tuple[Tensor, 
     """The plain form, a few queries at a time where the weights would be many."""
     grid = call.grid
     rows = max(1, _MAX_WEIGHTS // max(1, grid.b * grid.h * grid.k))
-    if ready is None or grid.q <= rows:  # a callable of the user's sees everything at once
+    whole = ready is None or needs_plain_formula()  # a callable of the user's sees everything at once
+    if whole or grid.q <= rows:
         return _dense_rows(call, ready, slice(0, grid.q), want_lse)
     parts = []
     for start in range(0, grid.q, rows):

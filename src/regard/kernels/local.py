@@ -6,6 +6,8 @@ carried out in C where there is a compiler, else by gathering blocks for torch's
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,7 @@ from regard.kernels import local_gather, local_native
 from regard.kernels.dense import masked_softmax, weighted_sum
 from regard.kernels.local_gather import assembled, blocked, gathered
 from regard.kernels.local_job import LocalJob
+from regard.kernels.operators import gradients_with_graph
 from regard.shapes import wide_dtype
 
 __all__ = ["LocalJob", "local_attention", "local_attention_dense"]
@@ -35,10 +38,12 @@ class _Local(torch.autograd.Function):
         return out.reshape(q.shape), lse.reshape(q.shape[:3])
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, *grads: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         grad = grads[0]  # the log-sum-exp has none
         q, k, v, out, lse = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a derivative of the derivative is wanted
+            formula = functools.partial(local_attention_dense, job=ctx.job, dropout=0.0)
+            return *gradients_with_graph(formula, (q, k, v), ctx.needs_input_grad[:3], grad), None
         dq, dk, dv = ctx.kernel.backward(grad, q, k, v, out, lse, ctx.job)
         return dq.reshape(q.shape), dk.reshape(k.shape), dv.reshape(v.shape), None
 

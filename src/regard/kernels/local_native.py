@@ -9,6 +9,7 @@ from torch import Tensor
 from regard.kernels.local_gather import blocked
 from regard.kernels.local_job import LocalJob, kept_once
 from regard.kernels.native import library
+from regard.kernels.operators import define_operator
 from regard.kernels.plans import BLOCK, Pairs
 
 __all__ = ["available", "backward", "forward"]
@@ -25,10 +26,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: LocalJob) -> tuple[Tensor, Ten
     """Output ``(t,n,d)`` and log-sum-exp ``(t,n,1)`` of ``(b,h,n,d)``, with ``t = b * h``."""
     plan, d, dtype = job.plan, q.shape[-1], q.dtype
     qs, ks, vs = (_ready(x) for x in blocked(q, k, v, plan))  # (t,blocks,BLOCK,d)
-    out, lse = torch.empty_like(qs), qs.new_empty(*qs.shape[:3], 1)
-    threads = torch.get_num_threads()
-    work = qs.new_empty(threads, BLOCK, qs.shape[-1])
-    library().call("local_forward", qs, ks, vs, out, lse, work, *_rest(job, qs, ks), threads)
+    out, lse = _attend(qs, ks, vs, *_pattern(job))
     return plan.rows.unblocked(out)[..., :d].to(dtype), plan.rows.unblocked(lse)
 
 
@@ -39,16 +37,8 @@ def backward(
     plan, (b, h, n, d), dtype = job.plan, q.shape, q.dtype
     qs, ks, vs = (_ready(x) for x in blocked(q, k, v, plan))
     g, o, s = (plan.rows.blocked(x) for x in (grad.reshape(b * h, n, d), out, lse))
-    g, o, s = _ready(g), _ready(o), s.contiguous()
-    threads = torch.get_num_threads()
-    parts = -(-threads // (b * h))  # so that every thread has work, each part with a sum of its own
-    dq = torch.empty_like(qs)
-    dk, dv = ks.new_zeros(parts, *ks.shape), vs.new_zeros(parts, *vs.shape)
-    work = qs.new_empty(threads, BLOCK, 3 * qs.shape[-1] + 2 * BLOCK)
-    tensors = (qs, ks, vs, g, o, s, dq, dk, dv, work)
-    library().call("local_backward", *tensors, *_rest(job, qs, ks), parts, threads)
-    dk, dv = dk.sum(0) if parts > 1 else dk[0], dv.sum(0) if parts > 1 else dv[0]
-    orders = zip((plan.rows, plan.cols, plan.cols), (dq, dk, dv), strict=True)
+    grads = _attend_backward(_ready(g), qs, ks, vs, _ready(o), s.contiguous(), *_pattern(job))
+    orders = zip((plan.rows, plan.cols, plan.cols), grads, strict=True)
     dq, dk, dv = (order.unblocked(x)[..., :d].to(dtype) for order, x in orders)
     return dq, dk, dv
 
@@ -60,17 +50,57 @@ def _ready(x: Tensor) -> Tensor:
     return F.pad(x, (0, missing)) if missing else x.contiguous()
 
 
-def _rest(job: LocalJob, q: Tensor, k: Tensor) -> tuple[Tensor | int, ...]:
-    """The arguments that both directions share: the pairs, their masks, the scale and the sizes."""
-    pairs = job.plan.pairs
-    keep = kept_once(job, ("pairs",), lambda: _keep(job, pairs)) if job.mask.symbolic else _keep(job, pairs)
-    assert keep is not None
+def _forward(q, k, v, start, cols, kept, keep, scale, heads) -> tuple[Tensor, Tensor]:
+    """The operator on blocks ``(t,blocks,BLOCK,d)``, as :func:`_ready` makes them."""
+    out, lse = torch.empty_like(q), q.new_empty(*q.shape[:3], 1)
+    threads = torch.get_num_threads()
+    work = q.new_empty(threads, BLOCK, q.shape[-1])
+    pattern = (start, cols, kept, keep, *_numbers(q, k, keep, scale, heads))
+    library().call("local_forward", q, k, v, out, lse, work, *pattern, threads)
+    return out, lse
+
+
+def _backward(g, q, k, v, out, lse, start, cols, kept, keep, scale, heads) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients ``(t,blocks,BLOCK,d)`` of the blocks of q, k and v."""
+    threads = torch.get_num_threads()
+    parts = -(-threads // q.shape[0])  # so that every thread has work, each part with a sum of its own
+    dq = torch.empty_like(q)
+    dk, dv = k.new_zeros(parts, *k.shape), v.new_zeros(parts, *v.shape)
+    work = q.new_empty(threads, BLOCK, 3 * q.shape[-1] + 2 * BLOCK)
+    pattern = (start, cols, kept, keep, *_numbers(q, k, keep, scale, heads))
+    library().call("local_backward", q, k, v, g, out, lse, dq, dk, dv, work, *pattern, parts, threads)
+    return (dq, dk.sum(0), dv.sum(0)) if parts > 1 else (dq, dk[0], dv[0])
+
+
+def _numbers(q: Tensor, k: Tensor, keep: Tensor, scale: float, heads: int) -> tuple[Tensor | int, ...]:
+    """The scale, the steps from one mask to the next, and the sizes."""
     b, h, count = keep.shape[:3]
     head_step = count * BLOCK * BLOCK
     steps = (head_step * h if b > 1 else 0, head_step if h > 1 else 0)
-    scale = torch.tensor([job.scale], dtype=torch.float32)
-    sizes = (job.grid.h, q.shape[0], q.shape[1], k.shape[1], q.shape[-1])
-    return (pairs.start, pairs.cols, pairs.kept, keep, scale, *steps, *sizes)
+    factor = torch.tensor([scale], dtype=torch.float32, device="cpu")
+    return (factor, *steps, heads, q.shape[0], q.shape[1], k.shape[1], q.shape[-1])
+
+
+_PATTERN = "Tensor start, Tensor cols, Tensor kept, Tensor keep, float scale, int heads"
+_attend = define_operator(
+    f"_local_attention(Tensor q, Tensor k, Tensor v, {_PATTERN}) -> (Tensor, Tensor)",
+    _forward,
+    lambda q, k, v, *pattern: (q.new_empty(q.shape), q.new_empty(*q.shape[:3], 1)),
+)
+_attend_backward = define_operator(
+    "_local_attention_backward(Tensor g, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, "
+    f"{_PATTERN}) -> (Tensor, Tensor, Tensor)",
+    _backward,
+    lambda g, q, k, v, *rest: tuple(x.new_empty(x.shape) for x in (q, k, v)),
+)
+
+
+def _pattern(job: LocalJob) -> tuple[Tensor | float, ...]:
+    """The arguments that both directions share: the pairs of blocks, their masks, the scale and the heads."""
+    pairs = job.plan.pairs
+    keep = kept_once(job, ("pairs",), lambda: _keep(job, pairs)) if job.mask.symbolic else _keep(job, pairs)
+    assert keep is not None
+    return pairs.start, pairs.cols, pairs.kept, keep, job.scale, job.grid.h
 
 
 def _keep(job: LocalJob, pairs: Pairs) -> Tensor:
@@ -82,5 +112,5 @@ def _keep(job: LocalJob, pairs: Pairs) -> Tensor:
     return (
         torch.cat(parts, dim=2).contiguous()
         if parts
-        else torch.empty(1, 1, 0, BLOCK, BLOCK, dtype=torch.bool)
+        else torch.empty(1, 1, 0, BLOCK, BLOCK, dtype=torch.bool, device="cpu")
     )

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks import Mask, split_additive
+from regard.modes import autocasting, readable
 from regard.shapes import Grid, axes
 
 __all__ = ["blank_unseen", "check_input", "check_size", "common_batch", "document_mask"]
@@ -31,7 +32,7 @@ def check_input(
         raise DtypeError(name, f"on {x.device}, but the layer is on {weight.device}", fix)
     if not x.is_floating_point():
         raise DtypeError(name, f"expected a floating dtype, got {x.dtype}", "embed the tokens first")
-    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+    if x.dtype != weight.dtype and not autocasting(x.device):
         raise DtypeError(
             name, f"{x.dtype}, but the layer is {weight.dtype}", f"use {name}.to({weight.dtype})"
         )
@@ -72,7 +73,7 @@ def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
         return mask
     ones = mask == 1
     marks = ((mask == 0) | ones).all() & ones.any()
-    if torch.compiler.is_compiling():  # the same without a branch: a trace cannot look at numbers
+    if not readable(mask):  # the same without a branch: a trace cannot look at numbers
         return torch.where(marks, torch.zeros_like(mask).masked_fill(mask == 0, float("-inf")), mask)
     return mask.bool() if bool(marks) else mask
 

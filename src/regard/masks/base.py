@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.errors import MaskError
 from regard.masks.tiling import ALL, SOME, Blocking
+from regard.modes import readable
 from regard.shapes import Grid
 
 __all__ = ["And", "Mask", "Not", "Or"]
@@ -312,7 +313,8 @@ def seen_by_looking(mask: Mask, grid: Grid) -> Tensor | None:
 
     The result is ``(b or 1, h or 1, k)``. For a symbolic mask it is cached, and None means all keys.
     """
-    if not mask.symbolic or torch.compiler.is_compiling():
+    # Tensors of a trace must not stay in the cache.
+    if not mask.symbolic or not readable():
         return mask.dense(grid).any(dim=2).expand(-1, -1, grid.k)
     key = (mask.rule, grid.q, grid.k)
     if key not in _SEEN:
@@ -334,7 +336,7 @@ def _look(mask: Mask, grid: Grid) -> Tensor:
     coverage = mask.classify(rows, cols, grid)  # (row blocks, col blocks)
     full = (coverage == ALL).any(axis=0)  # key blocks that some query block sees completely
     row, col = np.nonzero((coverage == SOME) & ~full[None, :])
-    count = torch.zeros(1, 1, len(cols), 64, dtype=torch.int32)
+    count = torch.zeros(1, 1, len(cols), 64, dtype=torch.int32, device="cpu")
     count[:, :, torch.from_numpy(full)] = 1
     for start in range(0, len(row), 1024):
         batch = slice(start, start + 1024)

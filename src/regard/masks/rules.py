@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks.base import Mask
 from regard.masks.tiling import ALL, SOME, Blocking
+from regard.modes import readable
 from regard.shapes import Grid, as_table, axes, whole_number
 
 __all__ = ["Blocks", "Causal", "GlobalTokens", "Window", "blocks", "causal", "global_tokens", "window"]
@@ -187,7 +188,7 @@ class Blocks(_Rule):
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
         used = self.layout[:, : -(-grid.q // self.size[0])].any(dim=1)  # (h, key blocks)
-        if not torch.compiler.is_compiling() and bool(used.all()):
+        if readable(used) and bool(used.all()):
             return None
         return used.repeat_interleave(self.size[1], dim=1)[None, :, : grid.k]
 

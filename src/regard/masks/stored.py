@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.errors import DtypeError, MaskError, ShapeError
 from regard.masks.base import Mask
+from regard.modes import readable
 from regard.shapes import Grid, as_table, axes, four_axes
 
 __all__ = ["Padding", "Stored", "as_mask", "check_broadcast", "padding", "split_additive"]
@@ -29,8 +30,8 @@ class Padding(Mask):
         return j < lengths
 
     def check(self, grid: Grid) -> None:
-        # While torch.compile traces, sizes may be symbolic and the values of a tensor are not available.
-        if torch.compiler.is_compiling():
+        # In a trace sizes may be symbolic, and the values of a tensor are not available.
+        if not readable(self.keep):
             return
         if self.keep.shape[0] not in (1, grid.b):
             raise ShapeError("padding", f"made for a batch of {self.keep.shape[0]}, but q has {grid.b}")
@@ -105,7 +106,7 @@ def padding(keep: Tensor | Sequence[int]) -> Mask:
         return Padding(table.bool())
     if table.ndim != 1:
         raise ShapeError("keep", f"expected lengths (b,) or booleans (b,k), got {axes(table.shape)}")
-    if not torch.compiler.is_compiling() and table.numel() and int(table.min()) < 0:
+    if readable(table) and table.numel() and int(table.min()) < 0:
         raise MaskError("keep", f"expected lengths of 0 or more, got {int(table.min())}")
     return Padding(table)
 
@@ -141,9 +142,8 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
     _check_axes(mask)
     if not mask.is_floating_point():
         return Stored(mask if mask.dtype == torch.bool else mask != 0), None
-    if torch.compiler.is_compiling() or mask.requires_grad:
-        # The numbers are not available while torch.compile traces, and a mask that requires a gradient is
-        # a trained bias.
+    if not readable(mask) or mask.requires_grad:
+        # The numbers are not available in a trace, and a mask that requires a gradient is a trained bias.
         return Stored(mask != float("-inf")), mask.masked_fill(mask == float("-inf"), 0.0)
     keep = mask != float("-inf")
     finite = mask.masked_fill(~keep, 0.0)

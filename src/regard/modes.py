@@ -1,0 +1,69 @@
+"""What a call runs under: autocast, tracing, transforms of ``torch.func``, forward-mode derivatives."""
+
+from __future__ import annotations
+
+import torch
+import torch.autograd.forward_ad as forward_ad
+from torch import Tensor
+
+__all__ = ["autocasting", "needs_plain_formula", "readable", "transformed"]
+
+_KINDS = torch._C._TorchDispatchModeKey
+_TRACING_MODES = (_KINDS.FAKE, _KINDS.PROXY, _KINDS.FUNCTIONAL)
+_ONE_LEVEL = ([torch._C._functorch.TransformType.Grad], [torch._C._functorch.TransformType.Functionalize])
+
+
+def autocasting(device: torch.device) -> bool:
+    """Whether ``torch.autocast`` is on for a device; some devices, such as meta, have no autocast.
+
+    >>> autocasting(torch.device("meta"))
+    False
+    """
+    try:
+        return torch.is_autocast_enabled(device.type)
+    except RuntimeError:
+        return False
+
+
+def readable(*tensors: Tensor | None) -> bool:
+    """Whether the numbers of these tensors may decide what is computed.
+
+    They may not where there are none (fake and meta tensors), where operations are recorded to be run again on other
+    numbers (``torch.compile``, ``torch.export``, ``make_fx``), and inside the transforms of ``torch.func``.
+
+    >>> readable(torch.ones(2)), readable(torch.ones(2, device="meta"))
+    (True, False)
+    """
+    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+        return False
+    if torch._C._get_tracing_state() is not None:  # torch.jit.trace
+        return False
+    if torch._C._len_torch_dispatch_stack() and any(
+        torch._C._get_dispatch_mode(kind) is not None for kind in _TRACING_MODES
+    ):
+        return False
+    return all(x is None or _has_numbers(x) for x in tensors)
+
+
+def _has_numbers(x: Tensor) -> bool:
+    """Whether this is an ordinary tensor, and not one that stands for others (fake, distributed, quantized)."""
+    return type(x).__torch_dispatch__ is Tensor.__torch_dispatch__ and x.device.type != "meta"
+
+
+def transformed() -> bool:
+    """Whether a transform of ``torch.func`` (grad, vmap, jvp) or a forward-mode derivative is being computed."""
+    if torch.compiler.is_compiling():
+        return False
+    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def needs_plain_formula() -> bool:
+    """Whether derivatives are wanted that torch's fused kernel does not have.
+
+    That is so under ``vmap``, under forward-mode derivatives, and under nested transforms; one level of
+    ``torch.func.grad`` is what the fused kernel can do.
+    """
+    if not transformed():
+        return False
+    levels = [level.key() for level in torch._C._functorch.get_interpreter_stack() or []]
+    return levels not in _ONE_LEVEL
