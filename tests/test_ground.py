@@ -1,8 +1,10 @@
 """The ground the project stands on: the lock, the files, the two READMEs."""
 
 import ast
+import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -69,6 +71,22 @@ def test_the_lock_pins_everything_and_names_no_place():
     assert len(names) == len(set(names))
     assert not {"regard", "torchvision", "torchtext", "lightning", "triton"} & set(names)
     assert not [name for name in names if name.startswith(("nvidia", "cuda"))]
+
+
+def test_ci_tests_a_bare_machine_before_it_installs_anything():
+    """A browser or a font that is installed first would hide that a test needs it."""
+    lines = [line.strip() for line in (ROOT / ".ci" / "run").read_text().splitlines()]
+    commands = [line for line in lines if line and line[0] != "#"]
+    first = [line.startswith("run ") for line in commands].index(True)
+    assert commands[first] == "run test demo"
+    assert not any("install" in line for line in commands[:first])
+
+
+def test_the_tests_do_not_depend_on_the_users_environment():
+    settings = {"FORCE_COLOR": "1", "COLUMNS": "0", "PYTHONIOENCODING": "latin-1", "REGARD_MODELS": "nowhere"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_terminal.py"]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **settings}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 def test_the_lock_has_what_the_project_needs():
