@@ -1,4 +1,4 @@
-"""What ``plots`` and ``terminal`` share: reading weights and labels, and saying what is wrong with them."""
+"""Conversion and checks of weights and labels, shared by ``plots`` and ``terminal``."""
 
 from __future__ import annotations
 
@@ -13,35 +13,38 @@ __all__ = ["as_labels", "as_weights", "printable"]
 
 
 def as_weights(argument: str, value: Any, axes: str) -> np.ndarray:
-    """The weights as a float64 array with one axis for each letter of ``axes``, all finite.
+    """Convert weights to a finite float64 array with one axis for each letter of ``axes``.
 
-    Takes NumPy arrays, torch tensors of any dtype and device, nested lists, and whatever has a ``.numpy()``.
-    Leading axes of size 1 are dropped, since there is nothing to choose.
+    ``value`` is a NumPy array, a torch tensor of any dtype and device, a nested list, or an object with ``.numpy()``.
+    Leading axes of size 1 are dropped. Raises an error that names ``argument`` for other shapes, NaN and inf.
 
     >>> as_weights("weights", [[1, 0], [0.5, 0.5]], "qk").tolist()
     [[1.0, 0.0], [0.5, 0.5]]
     """
     array = _as_array(argument, value)
-    while array.ndim > len(axes) and len(array) == 1:  # one sequence of a batch of one, one head of one
+    while array.ndim > len(axes) and len(array) == 1:
         array = array[0]
     if array.ndim != len(axes) or 0 in array.shape:
-        wanted = f"({','.join(axes)}{',' if len(axes) == 1 else ''})"
+        expected = f"({','.join(axes)}{',' if len(axes) == 1 else ''})"
         fix = f"pick one, such as {argument}[{', '.join('0' * (array.ndim - len(axes)))}]"
         raise ShapeError(
-            argument, f"expected {wanted}, got {array.shape}", fix if array.ndim > len(axes) else ""
+            argument, f"expected {expected}, got {array.shape}", fix if array.ndim > len(axes) else ""
         )
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
-        where = ", ".join(f"{axis}={i}" for axis, i in zip(axes, bad[0].tolist(), strict=True))
-        what = f"{array[tuple(bad[0])]} at {where}"
+    not_finite = np.argwhere(~np.isfinite(array))
+    if len(not_finite):
+        first = not_finite[0]
+        position = ", ".join(f"{axis}={i}" for axis, i in zip(axes, first.tolist(), strict=True))
         raise ArgumentError(
-            argument, f"expected finite numbers, got {what} ({len(bad)} of {array.size} are not finite)"
+            argument,
+            f"expected finite numbers, got {array[tuple(first)]} at {position} "
+            f"({len(not_finite)} of {array.size} are not finite)",
         )
     return array
 
 
 def _as_array(argument: str, value: Any) -> np.ndarray:
-    if hasattr(value, "detach"):  # a torch tensor: without its graph, and NumPy has no bfloat16
+    # A torch tensor may require a gradient, or be bfloat16, which NumPy does not have.
+    if hasattr(value, "detach"):
         value = value.detach().cpu().double().numpy()
     elif hasattr(value, "numpy"):
         value = value.numpy()
@@ -52,7 +55,9 @@ def _as_array(argument: str, value: Any) -> np.ndarray:
 
 
 def as_labels(argument: str, tokens: Iterable[Any], count: int, what: str) -> list[str]:
-    """One printable label for each of ``count`` rows or columns.
+    """Convert tokens to printable labels, and check that there are ``count`` of them.
+
+    ``what`` describes the counted rows or columns in the error message.
 
     >>> as_labels("tokens", ["the", "cat"], 3, "rows of attention_weights")
     Traceback (most recent call last):
@@ -68,7 +73,7 @@ def as_labels(argument: str, tokens: Iterable[Any], count: int, what: str) -> li
 
 
 def printable(token: str) -> str:
-    r"""The token on one line: line breaks and other control characters are written as escapes.
+    r"""Replace line breaks and other control characters of a token by escape sequences.
 
     >>> printable("a\tb\n")
     'a\\tb\\n'

@@ -1,8 +1,8 @@
-"""Attention weights drawn in the terminal.
+"""Tables of attention weights for the terminal.
 
-In colour where the terminal has it, in shades where it has not, and in plain ASCII when the output goes to
-a file or another program. Wide characters (Chinese, for one) keep the columns straight; a table wider than
-the window goes on below.
+Cells are coloured if the terminal supports it, and otherwise marked with shades. Output to a file or a pipe is
+plain ASCII. Columns stay aligned with wide (East Asian) characters. A table wider than the terminal is split into
+several tables below each other.
 
 >>> print(weights_text([[1.0, 0.0], [0.25, 0.75]], ["the", "猫"], ["the", "猫"]))
         the      猫
@@ -27,7 +27,8 @@ __all__ = ["draw_weights", "weights_text"]
 
 ASCII = " .:*#"
 SHADES = " ░▒▓█"
-LONGEST_LABEL = 16  # columns of the terminal; longer ones end in "~"
+# The longest label in terminal columns. Longer labels are cut and end in "~".
+LONGEST_LABEL = 16
 # Nine colours of matplotlib's viridis, from dark to light.
 VIRIDIS = (
     (68, 1, 84),
@@ -50,7 +51,10 @@ def draw_weights(
     title: str = "",
     console: Console | None = None,
 ) -> None:
-    """Print the weights, a row for each query; ``columns=None`` puts the row labels on both sides."""
+    """Print weights ``(q,k)`` as a table with a row for each query.
+
+    ``rows`` label the queries and ``columns`` the keys. ``columns=None`` uses the row labels for both.
+    """
     console = console or Console(highlight=False)
     if title:
         console.print(Text(title, style="bold"), soft_wrap=True)
@@ -63,7 +67,7 @@ def draw_weights(
 def weights_text(
     weights: Any, rows: Iterable[Any], columns: Iterable[Any] | None = None, *, width: int = 100
 ) -> str:
-    """The table as plain text, its marks in ASCII."""
+    """Return weights ``(q,k)`` as a table in plain text, at most ``width`` columns wide."""
     return "\n".join(line.plain for line in _lines(weights, rows, columns, width, ASCII, colour=False))
 
 
@@ -97,7 +101,7 @@ def _lines(
 
 
 def _bands(widths: list[int], room: int) -> list[tuple[int, int]]:
-    """Which columns stand side by side; at least one each time, however narrow the window."""
+    """Split the columns into (start, stop) ranges that fit side by side, with at least one column each."""
     bands, start, used = [], 0, 0
     for j, width in enumerate(widths):
         if j > start and used + width + 2 > room:
@@ -108,7 +112,7 @@ def _bands(widths: list[int], room: int) -> list[tuple[int, int]]:
 
 
 def _level(array: np.ndarray, i: int, j: int) -> float:
-    """Where the weight lies between 0 and the largest of the table."""
+    """Return a weight as a fraction of the largest weight of the table, limited to 0..1."""
     largest = float(array.max())
     return min(1.0, max(0.0, float(array[i, j]) / largest)) if largest > 0 else 0.0
 

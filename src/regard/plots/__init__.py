@@ -1,9 +1,8 @@
-"""Pictures of attention weights, drawn with matplotlib (``pip install 'regard[plot]'``).
+"""Plots of attention weights with matplotlib (``pip install 'regard[plot]'``).
 
 The weights may be a NumPy array, a torch tensor (also one that requires a gradient, or in bfloat16), an
-``AttentionMap`` or nested lists. A picture grows with its tokens, so that no label is cut; it is written to
-the file in one step, so that there is never half a picture; without a screen nothing is shown and nothing
-waits.
+``AttentionMap`` or nested lists. A figure grows with its number of tokens, so that no label is cut off. Files are
+written atomically. Without a display, no window opens and nothing blocks.
 
 >>> figure = visualize_attention([[0.9, 0.1], [0.2, 0.8]], ["the", "cat"], ["le", "chat"])
 >>> [text.get_text() for text in figure.axes[0].texts]

@@ -1,4 +1,4 @@
-"""One call for whatever looks like attention."""
+"""``show``, which plots attention weights of any shape."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ def show(
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """Draw attention, in the form that suits its shape.
+    """Plot attention weights as bars, heat maps or a grid of layers and heads, chosen by their shape.
 
-    ``weights`` may be an array, a tensor or a map ``(k,)`` (bars), ``(q,k)`` (a heat map), ``(h,q,k)`` or ``(b,h,q,k)``
-    (a heat map for each head), or a sequence of these, one for each layer, as Hugging Face's ``outputs.attentions``
-    and what ``regard.capture`` has seen (a grid of layers and heads; ``layer`` and ``head`` open one). ``tokens`` label
-    the keys, and the queries too unless ``other_tokens`` do. Several ``(k,)`` are the rows of one heat map. ``path``
-    writes a .png, .svg or .pdf file.
+    ``weights`` is an array, a tensor, a map or a record. ``(k,)`` is drawn as bars, ``(q,k)`` as a heat map, and
+    ``(h,q,k)`` or ``(b,h,q,k)`` as one heat map for each head of the sequence ``batch``. A sequence with one item for
+    each layer, such as ``outputs.attentions`` of Hugging Face or a recording of ``regard.capture``, is drawn as a grid
+    of layers and heads, from which ``layer`` and ``head`` pick one. A sequence of ``(k,)`` is drawn as the rows of one
+    heat map. ``tokens`` label the keys, and also the queries unless ``other_tokens`` are given. ``path`` writes a .png,
+    .svg or .pdf file.
 
     >>> import numpy as np
     >>> figure = show(np.full((1, 2, 3, 3), 1 / 3), ["the", "cat", "sat"])
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
     ['Head 0', 'Head 1']
     """
-    weights = getattr(weights, "attentions", weights)  # what a Hugging Face model returns, whole
+    # The output object of a Hugging Face model.
+    weights = getattr(weights, "attentions", weights)
     _check_there(weights)
     for name, number in (("layer", layer), ("head", head)):
         if number is not None and not hasattr(number, "__index__"):
@@ -53,7 +55,7 @@ def show(
         if layer is None:
             _no_choice("head", head, "name the layer too")
             _check_layers(weights)
-            layers = [_of_one_sequence(one, batch) for one in weights]
+            layers = [_of_one_sequence(item, batch) for item in weights]
             return plot_model(layers, tokens, other_tokens, path=path, **_named(title))
         weights = _layer(weights, layer)
     elif layer is not None:
@@ -70,9 +72,9 @@ def show(
 
 
 def _title(layer: int | None, head: int | None) -> str | None:
-    """What is drawn, where it was chosen."""
-    chosen = [f"{name} {n}" for name, n in (("layer", layer), ("head", head)) if n is not None]
-    return ", ".join(chosen).capitalize() or None
+    """Return a title such as "Layer 2, head 5", or None if neither was chosen."""
+    parts = [f"{name} {n}" for name, n in (("layer", layer), ("head", head)) if n is not None]
+    return ", ".join(parts).capitalize() or None
 
 
 def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: Any, heads: Any) -> Figure:
@@ -95,27 +97,32 @@ def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: A
 
 
 def _check_there(weights: Any) -> None:
-    """Refuse what models give in place of the weights of one pass: nothing, or the steps of a generation."""
+    """Raise an error if a model returned None or the steps of ``generate()`` instead of the weights of one pass."""
     fix = "record them with regard.capture(model), which needs no setting of the model"
     if isinstance(weights, Sequence) and not len(weights):
         raise ArgumentError("weights", "there are no layers in it", fix)
-    given = weights if isinstance(weights, list | tuple) else [weights]
-    if any(_is_nothing(one) for one in given):
+    layers = weights if isinstance(weights, list | tuple) else [weights]
+    if any(_is_nothing(layer) for layer in layers):
         raise ArgumentError("weights", "the model returned no weights", fix)
-    first = given[0]
+    first = layers[0]
     if isinstance(first, list | tuple) and first and len(_shape(first[0]) or ()) >= 2:
-        told = f"expected layers, got {len(given)} steps of {len(first)} layers, as generate() returns them"
+        problem = (
+            f"expected layers, got {len(layers)} steps of {len(first)} layers, as generate() returns them"
+        )
         fix = "use regard.capture(model) around generate(), or give one step, such as weights[0]"
-        raise ShapeError("weights", told, fix)
+        raise ShapeError("weights", problem, fix)
 
 
 def _is_nothing(layer: Any) -> bool:
-    """What Hugging Face gives for a layer, or for the layers of a step, unless its model is "eager"."""
-    return layer is None or (isinstance(layer, list | tuple) and any(one is None for one in layer))
+    """Return whether a layer, or one of the layers of a step, is None.
+
+    Hugging Face models return None unless attn_implementation is "eager".
+    """
+    return layer is None or (isinstance(layer, list | tuple) and any(item is None for item in layer))
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """The shape of an array, a tensor, a map or a record; None of anything else."""
+    """Return the shape of an array, a tensor, a map or a record, and None for anything else."""
     shape = getattr(getattr(value, "map", value), "shape", None)
     return None if shape is None else tuple(shape)
 
@@ -125,71 +132,74 @@ def _is_layers(weights: Any) -> bool:
 
 
 def _is_rows(weights: Any) -> bool:
-    return isinstance(weights, list | tuple) and all(len(_shape(one) or ()) == 1 for one in weights)
+    return isinstance(weights, list | tuple) and all(len(_shape(row) or ()) == 1 for row in weights)
 
 
 def _stacked(rows: Sequence[Any]) -> Any:
-    """Rows ``(k,)`` as one array ``(q,k)``."""
+    """Stack rows ``(k,)`` into one array ``(q,k)``."""
     import numpy as np
 
     arrays = [as_weights(f"weights[{place}]", row, "k") for place, row in enumerate(rows)]
     for place, row in enumerate(arrays):
         if len(row) != len(arrays[0]):
-            told = f"expected {len(arrays[0])} keys as in weights[0], got {len(row)}"
-            raise ShapeError(f"weights[{place}]", told)
+            problem = f"expected {len(arrays[0])} keys as in weights[0], got {len(row)}"
+            raise ShapeError(f"weights[{place}]", problem)
     return np.stack(arrays)
 
 
 def _layer(weights: Sequence[Any], layer: int) -> Any:
-    """The weights of one layer: records are known by the layer they are of, anything else by its place."""
-    numbers = [getattr(one, "layer", None) for one in weights]
+    """Return the weights of one layer, found by the layer number of records and otherwise by index."""
+    numbers = [getattr(item, "layer", None) for item in weights]
     if layer < 0 or None in numbers:
         return _pick("layer", weights, layer)
     if numbers.count(layer) > 1:
-        names = [one.name for one, number in zip(weights, numbers, strict=True) if number == layer]
-        told = f"{len(names)} records are of layer {layer}: {', '.join(names)}"
-        alike = [one.kind for one, number in zip(weights, numbers, strict=True) if number == layer]
-        several = len(set(alike)) > 1
+        records = [record for record, number in zip(weights, numbers, strict=True) if number == layer]
+        names = [record.name for record in records]
+        kinds = [record.kind for record in records]
         fix = (
-            f'take one kind, such as seen.by(kind="{alike[0]}")'
-            if several
+            f'take one kind, such as seen.by(kind="{kinds[0]}")'
+            if len(set(kinds)) > 1
             else "take one of them, such as seen[0]"
         )
-        raise ArgumentError("layer", told, fix)
+        raise ArgumentError("layer", f"{len(names)} records are of layer {layer}: {', '.join(names)}", fix)
     return weights[_place_of("layer", layer, numbers)]
 
 
-def _place_of(name: str, wanted: int, numbers: Sequence[Any]) -> int:
-    if wanted not in numbers:
-        raise ArgumentError(name, f"expected one of {list(numbers)}, got {wanted}")
-    return list(numbers).index(wanted)
+def _place_of(name: str, number: int, numbers: Sequence[Any]) -> int:
+    if number not in numbers:
+        raise ArgumentError(name, f"expected one of {list(numbers)}, got {number}")
+    return list(numbers).index(number)
 
 
 def _check_layers(layers: Sequence[Any]) -> None:
-    for place, one in enumerate(layers):
-        shape = _shape(one) or ()
+    for place, layer in enumerate(layers):
+        shape = _shape(layer) or ()
         if len(shape) < 2:
-            told = f"expected (q,k), (h,q,k) or (b,h,q,k), got ({','.join(map(str, shape))})"
-            raise ShapeError(f"weights[{place}]", told)
+            problem = f"expected (q,k), (h,q,k) or (b,h,q,k), got ({','.join(map(str, shape))})"
+            raise ShapeError(f"weights[{place}]", problem)
 
 
 def _of_one_sequence(weights: Any, batch: int) -> Any:
-    """One sequence of a layer; a map stays one, so that a long one is pooled and never whole in memory."""
-    found = getattr(weights, "map", weights)
-    if not hasattr(found, "pooled"):
+    """Return one sequence of a layer, without computing the weights of a map.
+
+    A long map is pooled later, so its full matrix is never in memory.
+    """
+    attention_map = getattr(weights, "map", weights)
+    if not hasattr(attention_map, "pooled"):
         return _one_sequence(weights, batch)
-    _check("batch", batch, found.shape[0])
-    part = found.select(batch=batch)
-    if found is weights:
+    _check("batch", batch, attention_map.shape[0])
+    part = attention_map.select(batch=batch)
+    if attention_map is weights:
         return part
     queries, keys = (x and [x[batch]] for x in (weights.query_tokens, weights.key_tokens))
     return replace(weights, map=part, query_tokens=queries, key_tokens=keys)
 
 
 def _one_sequence(weights: Any, batch: int) -> Any:
-    """One sequence of a batch, as an array ``(h,q,k)`` or less."""
+    """Return one sequence of a batch as an array or tensor of at most three axes ``(h,q,k)``."""
     weights = getattr(weights, "map", weights)
-    if hasattr(weights, "select") and hasattr(weights, "pooled"):  # a map: compute the one that is drawn
+    # Of a map, only the weights of this sequence are computed.
+    if hasattr(weights, "select") and hasattr(weights, "pooled"):
         _check("batch", batch, weights.shape[0])
         return weights.select(batch=batch).weights()[0]
     if not hasattr(weights, "shape"):
@@ -198,15 +208,15 @@ def _one_sequence(weights: Any, batch: int) -> Any:
         try:
             weights = np.asarray(weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            told = f"expected an array, a tensor, a map or layers of these, got {type(weights).__name__}"
-            raise DtypeError("weights", told, str(error)) from None
+            problem = f"expected an array, a tensor, a map or layers of these, got {type(weights).__name__}"
+            raise DtypeError("weights", problem, str(error)) from None
     if not 1 <= len(weights.shape) <= 4:
         raise ShapeError("weights", f"expected (k), (q,k), (h,q,k) or (b,h,q,k), got {tuple(weights.shape)}")
     return _pick("batch", weights, batch) if len(weights.shape) == 4 else weights
 
 
 def _labels(record: Any, tokens: Any, other_tokens: Any, batch: int) -> tuple[Any, Any]:
-    """The tokens given, or those that a record knows."""
+    """Return the labels of the keys and of the queries, from the arguments or else from the record."""
     if tokens is not None or not hasattr(record, "query_tokens"):
         return tokens, other_tokens
     queries, keys = record.query_tokens, record.key_tokens

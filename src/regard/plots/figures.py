@@ -1,4 +1,4 @@
-"""Figures that have the size of what is drawn in them, shown where there is a screen and saved in one step."""
+"""Creating, resizing, showing and saving of figures."""
 
 from __future__ import annotations
 
@@ -34,18 +34,24 @@ __all__ = [
 ]
 
 ENDINGS = (".png", ".svg", ".pdf")
-PAD = 0.12  # inch, around the picture
+PAD = 0.12  # inches around the figure
 DPI = 150.0
 
 
 def new_axes(width: float, height: float, screen: bool) -> tuple[Figure, Axes]:
-    """Axes of this size in inches; the figure takes its own size from what is drawn (see ``fit``)."""
+    """Make a figure with axes of this size in inches.
+
+    ``fit`` later gives the figure its final size. ``screen`` says whether the figure will be shown in a window.
+    """
     figure = new_figure(width + 2, height + 2, screen)
     return figure, place_axes(figure, 1, 1, width, height)
 
 
 def new_figure(width: float, height: float, screen: bool) -> Figure:
-    """A figure of this size in inches, until it is fitted to what is drawn."""
+    """Make a figure of this size in inches, which ``fit`` later replaces.
+
+    With ``screen`` it is a pyplot figure, and otherwise a figure without pyplot.
+    """
     _need_matplotlib()
     if screen:
         import matplotlib.pyplot as plt
@@ -62,19 +68,24 @@ def new_figure(width: float, height: float, screen: bool) -> Figure:
 
 
 def place_axes(figure: Figure, x: float, y: float, width: float, height: float) -> Axes:
-    """Axes at a place and of a size in inches; places outside the figure come inside when it is fitted."""
-    across, up = figure.get_size_inches()
-    return figure.add_axes((x / across, y / up, width / across, height / up))
+    """Add axes at a position and of a size in inches.
+
+    The position may lie outside the figure, since ``fit`` resizes the figure around its axes.
+    """
+    figure_width, figure_height = figure.get_size_inches()
+    return figure.add_axes(
+        (x / figure_width, y / figure_height, width / figure_width, height / figure_height)
+    )
 
 
 def place_beside(figure: Figure, ax: Axes, bar: Axes) -> None:
-    """A colour bar 0.18 inch wide, 0.15 inch to the right of the axes."""
+    """Place a colour bar 0.18 inches wide, 0.15 inches to the right of the axes."""
     box, width = ax.get_position(), float(figure.get_figwidth())
     bar.set_position((box.x1 + 0.15 / width, box.y0, 0.18 / width, box.height))
 
 
 def fit(figure: Figure, axes: list[Axes]) -> None:
-    """Resize the figure to what is drawn in it, labels included; the axes keep their size in inches."""
+    """Resize the figure to its contents including labels, and keep the size of the axes in inches."""
     old = np.array(figure.get_size_inches())
     with _quiet_glyphs():
         drawn = figure.get_tightbbox()
@@ -88,7 +99,7 @@ def fit(figure: Figure, axes: list[Axes]) -> None:
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The figure that axes of the user's belong to."""
+    """Return the figure of the given axes, or raise ArgumentError if they have none."""
     figure = ax.get_figure(root=True)
     if figure is None:
         raise ArgumentError("ax", "these axes belong to no figure", "make them with figure.subplots()")
@@ -96,20 +107,24 @@ def figure_of(ax: Axes) -> Figure:
 
 
 def finish(figure: Figure, path: Path | None, screen: bool) -> Figure:
-    """Save the figure where a path is given, show it where a screen is wanted."""
+    """Save the figure if there is a path, show it if ``screen`` is True, and return it."""
     if path is not None:
         save(figure, path)
     if screen:
         import matplotlib.pyplot as plt
 
         plt.show()
-        if not plt.isinteractive():  # the window was closed: leave nothing behind
+        # plt.show() returned because the window was closed, so pyplot can release the figure.
+        if not plt.isinteractive():
             plt.close(figure)
     return figure
 
 
 def wants_screen(show: bool | None, path: object) -> bool:
-    """Whether to open a window: as asked, else where there is a screen and no path."""
+    """Return whether to open a window.
+
+    ``show=None`` opens one if there is a display and no path. ``show=True`` without a display raises ArgumentError.
+    """
     if show is False or (show is None and path is not None):
         return False
     screen = _has_screen()
@@ -129,15 +144,16 @@ def _has_screen() -> bool:
 
 def _need_matplotlib() -> None:
     try:
-        found = importlib.util.find_spec("matplotlib") is not None
-    except ValueError:  # something has put an empty entry into sys.modules
-        found = False
-    if not found:
+        installed = importlib.util.find_spec("matplotlib") is not None
+    # find_spec raises ValueError if sys.modules["matplotlib"] has no spec.
+    except ValueError:
+        installed = False
+    if not installed:
         raise MissingExtraError("matplotlib", "plot", "drawing")
 
 
 def families_of(texts: Iterable[str]) -> list[str] | None:
-    """Fonts that have all characters of the texts; None where matplotlib's own font has them."""
+    """Return fonts that together have all characters of the texts, or None if matplotlib's default has them."""
     from regard._fonts import families_for
 
     return families_for(texts)
@@ -145,7 +161,7 @@ def families_of(texts: Iterable[str]) -> list[str] | None:
 
 @contextlib.contextmanager
 def _quiet_glyphs() -> Iterator[None]:
-    """Without matplotlib's warning for each missing character: ``families_for`` has said it once."""
+    """Suppress matplotlib's warnings for each missing character, since ``families_for`` warns once."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+")
         warnings.filterwarnings("ignore", message=r"Matplotlib currently does not support")
@@ -153,7 +169,7 @@ def _quiet_glyphs() -> Iterator[None]:
 
 
 def check_path(path: str | os.PathLike[str] | None) -> Path | None:
-    """Say what is wrong with the path before anything is drawn."""
+    """Convert a path, or raise an error if its ending is unknown or its folder does not exist."""
     if path is None:
         return None
     target = Path(path)
@@ -169,9 +185,9 @@ def check_path(path: str | os.PathLike[str] | None) -> Path | None:
 
 
 def save(figure: Figure, path: Path, tight: bool = False) -> None:
-    """Write the picture in one step: nobody ever sees half of it.
+    """Write the figure to a file atomically.
 
-    Our own figures have the size of what is in them; ``tight`` is for those that someone else made.
+    ``tight`` crops the figure to its contents. It is meant for the user's own figures, which ``fit`` did not resize.
     """
     ending = path.suffix.lower()[1:]
     dpi = min(DPI, 6000 / max(figure.get_size_inches()))

@@ -1,4 +1,4 @@
-"""Many heads at a glance: the heads of one layer with their tokens, or a whole model as small pictures."""
+"""Plots of all heads of one layer, or of all layers and heads of a model."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_heads", "plot_model"]
 
-SMALL = 1.0  # inch, the side of a picture in the grid of a model
-MOST_CELLS = 256  # along a side of a small picture: more could not be told apart
-LINE = 0.11  # inch, for a label of these
-MOST_LABELS = 36  # along a side of a small picture
-GAP = 0.28  # inch, between the pictures of heads
+SMALL = 1.0  # inches, the side of a heat map in the grid of a model
+MOST_CELLS = 256  # cells along a side of a small heat map
+LINE = 0.11  # inches for a label of a small heat map
+MOST_LABELS = 36  # labels along a side of a small heat map
+GAP = 0.28  # inches between the heat maps of heads
 
 
 def plot_heads(
@@ -46,10 +46,11 @@ def plot_heads(
     path: str | os.PathLike[str] | None = None,
     show: bool | None = None,
 ) -> Figure:
-    """Draw each head of ``weights`` ``(h,q,k)`` as a heat map of its own; all have the same colours.
+    """Draw one heat map for each head of ``weights`` ``(h,q,k)``, all on the same colour scale.
 
-    ``tokens`` label the keys, and the queries too unless ``other_tokens`` do. ``heads`` are the numbers of the heads
-    where they are not counted from 0.
+    ``tokens`` label the keys, and also the queries unless ``other_tokens`` are given. ``heads`` are the head numbers in
+    the titles, by default from 0. ``columns`` is the number of heat maps in a row. ``path`` writes a .png, .svg or .pdf
+    file. ``show`` opens a window, by default if there is a display and no path.
 
     >>> figure = plot_heads(np.full((2, 3, 3), 1 / 3), ["a", "b", "c"])
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
@@ -97,12 +98,12 @@ def plot_model(
     path: str | os.PathLike[str] | None = None,
     show: bool | None = None,
 ) -> Figure:
-    """Draw every head of every layer as a small picture; ``layers`` holds ``(h,q,k)`` each, as maps or arrays.
+    """Draw every head of every layer as a small heat map, with layers as rows and heads as columns.
 
-    Each picture has its own colours, from 0 to its largest weight. Long maps are pooled (the largest weight of each
-    cell), so that a link that matters is never lost. ``tokens`` label the keys below the lowest pictures, and the
-    queries at the left too unless ``other_tokens`` do; records have labels of their own. More than 36 could not be read
-    and are left out: ``plot_heads`` and ``show(..., layer=, head=)`` have them.
+    ``layers`` holds a map, a record or an array ``(h,q,k)`` for each layer. Each heat map has its own colour scale from
+    0 to its largest weight. Long maps are max-pooled, so that large weights stay visible. ``tokens`` label the keys
+    below the lowest row, and also the queries at the left unless ``other_tokens`` are given. Records bring their own
+    labels. More than 36 labels along a side are left out. ``plot_heads`` and ``show(..., layer=, head=)`` draw them.
 
     >>> figure = plot_model([np.full((2, 3, 3), 1 / 3)] * 4)
     >>> len(figure.axes)
@@ -111,13 +112,13 @@ def plot_model(
     if not layers:
         raise ShapeError("layers", "there are none")
     tokens, other_tokens = (None if x is None else list(x) for x in (tokens, other_tokens))
-    stacks = [_pooled(place, one) for place, one in enumerate(layers)]
-    labels = [_readable(_labels_of(place, one, tokens, other_tokens)) for place, one in enumerate(layers)]
+    stacks = [_pooled(place, layer) for place, layer in enumerate(layers)]
+    labels = [_readable(_labels_of(place, layer, tokens, other_tokens)) for place, layer in enumerate(layers)]
     target, screen = check_path(path), wants_screen(show, path)
-    written = [text for rows, columns in labels for text in (*(rows or ()), *(columns or ()))]
-    families = families_of([title, *written])
+    texts = [text for rows, columns in labels for text in (*(rows or ()), *(columns or ()))]
+    families = families_of([title, *texts])
     side = min(max([SMALL, *(LINE * len(x) for both in labels for x in both if x)]), 2.2 * SMALL)
-    widest = max(len(one) for one in stacks)
+    widest = max(len(stack) for stack in stacks)
     figure = new_figure(widest * (side + 0.1) + 1, len(stacks) * (side + 0.1) + 1, screen)
     names = _names(layers)
     axes, top = [], 0.0
@@ -152,19 +153,19 @@ def _row_of_pictures(figure: Figure, stack: np.ndarray, top: float, side: float)
 
 
 def _names(layers: Sequence[Any]) -> list[str]:
-    """Records are known by the layer they are of, and by their kind where there are several."""
-    numbers = [getattr(one, "layer", None) for one in layers]
-    kinds = [getattr(one, "kind", None) for one in layers]
-    told = [f"layer {place if n is None else n}" for place, n in enumerate(numbers)]
+    """Return the row titles, such as "layer 3", with the kind of attention if there are several kinds."""
+    numbers = [getattr(layer, "layer", None) for layer in layers]
+    kinds = [getattr(layer, "kind", None) for layer in layers]
+    names = [f"layer {place if n is None else n}" for place, n in enumerate(numbers)]
     if len(set(kinds)) == 1:
-        return told
-    return [f"{name}, {kind}" if kind else name for name, kind in zip(told, kinds, strict=True)]
+        return names
+    return [f"{name}, {kind}" if kind else name for name, kind in zip(names, kinds, strict=True)]
 
 
 def _labels_of(
     place: int, layer: Any, tokens: list[Any] | None, others: list[Any] | None
 ) -> tuple[list[str] | None, list[str] | None]:
-    """The labels of a layer's queries and keys: those given, or those that its record knows."""
+    """Return the labels of a layer's queries and keys, from the arguments or else from its record."""
     if tokens is None and others is None and getattr(layer, "map", None) is not None:
         queries, keys = (x and x[0] for x in (layer.query_tokens, layer.key_tokens))
         return queries, (keys or (queries if layer.kind != "cross" else None))
@@ -181,7 +182,7 @@ def _readable(labels: tuple[list[str] | None, ...]) -> tuple[list[str] | None, .
 
 
 def _head_numbers(layer: Any, count: int) -> Sequence[int]:
-    """The numbers of the heads in the model: a record may hold some of them only."""
+    """Return the head numbers in the model, which differ from 0..count-1 if a record holds only some heads."""
     heads = getattr(layer, "heads", None)
     return range(count) if heads is None else heads
 
@@ -191,7 +192,7 @@ def _picture(ax: Axes, weights: np.ndarray, largest: float) -> None:
 
 
 def _name(figure: Figure, axes: list[Axes], title: str, families: list[str] | None) -> None:
-    """The title above all pictures, at the left edge, where it stays when the figure is fitted."""
+    """Write the title above all heat maps at the left edge, anchored to the first axes."""
     first = axes[0]
     height = float(figure.get_figheight()) * first.get_position().height
     text = first.text(0, 1 + 0.42 / height, title, transform=first.transAxes, fontsize=11, va="bottom")
@@ -201,15 +202,15 @@ def _name(figure: Figure, axes: list[Axes], title: str, families: list[str] | No
 
 
 def _label_room(rows: list[str], columns: list[str]) -> tuple[float, float]:
-    """Room for the labels beside and below a picture, in inches."""
+    """Estimate the space for the labels beside and below a heat map, in inches."""
     wide = max(len(label) * (2 if not label.isascii() else 1) for label in rows)
     deep = max(len(label) * (2 if not label.isascii() else 1) for label in columns)
     return 0.075 * wide + GAP, 0.06 * deep + 2 * GAP
 
 
 def _stack(argument: str, value: Any) -> np.ndarray:
-    """Weights as ``(h,q,k)``, all finite; a batch of one is taken out of its batch."""
-    value = getattr(value, "map", value)  # a record
+    """Convert weights to an array ``(h,q,k)`` of finite numbers, dropping a batch axis of size 1."""
+    value = getattr(value, "map", value)
     if hasattr(value, "detach"):
         value = value.detach().cpu().double().numpy()
     array = np.asarray(value.numpy() if hasattr(value, "numpy") else value, dtype=np.float64)
@@ -224,12 +225,13 @@ def _stack(argument: str, value: Any) -> np.ndarray:
 
 
 def _pooled(place: int, layer: Any) -> np.ndarray:
-    """The heads of a layer, no more than ``MOST_CELLS`` a side."""
+    """Return the weights of a layer as an array ``(h,q,k)``, max-pooled to at most ``MOST_CELLS`` a side."""
     value = getattr(layer, "map", layer)
-    if hasattr(value, "pooled") and max(value.shape[2:]) > MOST_CELLS:  # a map: never whole in memory
+    # A long map is pooled by the map itself, so its full matrix is never in memory.
+    if hasattr(value, "pooled") and max(value.shape[2:]) > MOST_CELLS:
         if value.shape[0] != 1:
-            told = f"expected one sequence, got (b,h,q,k) = {tuple(value.shape)}"
-            raise ShapeError(f"layers[{place}]", told, "pick one: .select(batch=0)")
+            problem = f"expected one sequence, got (b,h,q,k) = {tuple(value.shape)}"
+            raise ShapeError(f"layers[{place}]", problem, "pick one: .select(batch=0)")
         rows, columns = (min(MOST_CELLS, n) for n in value.shape[2:])
         return _stack(f"layers[{place}]", value.pooled(rows, columns))
     stack = _stack(f"layers[{place}]", value)

@@ -1,4 +1,4 @@
-"""Attention of an image model, laid over the picture."""
+"""Attention weights of an image model, drawn over the image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_image_attention"]
 
-SIDE = 4.0  # inch, the longer side of the picture
+SIDE = 4.0  # inches, the longer side of the image
 
 
 def plot_image_attention(
@@ -29,11 +29,12 @@ def plot_image_attention(
     path: str | os.PathLike[str] | None = None,
     show: bool | None = None,
 ) -> Figure:
-    """Draw a picture with the weights of its patches over it: bright where the model looked.
+    """Draw an image with the attention weights of its patches as an overlay.
 
-    ``image`` is ``(height,width)``, ``(height,width,3)`` or ``(3,height,width)``, of numbers from 0 to 1 or bytes.
-    ``weights`` is ``(rows,columns)``, or one number for each token: then ``extra`` says how many tokens come before the
-    first patch (a class token), and ``grid`` how many rows and columns of patches there are, if not equally many.
+    ``image`` is ``(height,width)``, ``(height,width,3)`` or ``(3,height,width)``, with values from 0 to 1 or bytes.
+    ``weights`` is ``(rows,columns)``, or one number for each token. In the second case, ``extra`` is the number of
+    tokens before the first patch (such as a class token), and ``grid`` the (rows, columns) of patches, by default a
+    square.
 
     >>> figure = plot_image_attention(np.zeros((8, 8)), np.full(5, 0.2), extra=1)
     >>> figure.axes[0].get_images()[1].get_array().shape
@@ -48,9 +49,10 @@ def plot_image_attention(
     edges = (-0.5, width - 0.5, height - 0.5, -0.5)
     ax.imshow(picture, cmap="gray", vmin=0, vmax=1, extent=edges)
     high = float(patches.max())
-    strength = 0.25 + 0.5 * patches / (high or 1)  # the picture stays visible where little is seen
+    # The image stays visible where the weights are small.
+    opacity = 0.25 + 0.5 * patches / (high or 1)
     ax.imshow(
-        patches, cmap="viridis", vmin=0, vmax=high or 1, alpha=strength, extent=edges, interpolation="nearest"
+        patches, cmap="viridis", vmin=0, vmax=high or 1, alpha=opacity, extent=edges, interpolation="nearest"
     )
     ax.set_xticks([])
     ax.set_yticks([])
@@ -63,7 +65,7 @@ def plot_image_attention(
 
 
 def _picture(image: Any) -> np.ndarray:
-    """The picture as numbers from 0 to 1, with colours last."""
+    """Convert an image to values from 0 to 1, ``(height,width)`` or ``(height,width,3)``."""
     if hasattr(image, "detach"):
         image = image.detach().cpu().numpy()
     array = np.asarray(image)
@@ -75,35 +77,36 @@ def _picture(image: Any) -> np.ndarray:
         raise ShapeError(
             "image", f"expected (height,width), with 3 colours first or last or none, got {np.shape(image)}"
         )
-    if (
-        np.issubdtype(array.dtype, np.integer) or array.max() > 2
-    ):  # bytes, which some libraries keep as floats
+    # Some libraries store values from 0 to 255 as floats.
+    if np.issubdtype(array.dtype, np.integer) or array.max() > 2:
         array = array / 255
     return np.clip(array.astype(np.float64), 0, 1)
 
 
 def _checked_patches(patches: np.ndarray, extra: int) -> np.ndarray:
-    """Refuse a whole map where the weights of one query over the picture are wanted."""
-    told = f"expected (rows,columns) of patches, or one number for each token, got {patches.shape}"
+    """Raise ShapeError if the weights are a map (q,k) instead of the weights of one query over the patches."""
+    problem = f"expected (rows,columns) of patches, or one number for each token, got {patches.shape}"
     if extra:
-        raise ShapeError("weights", f"{told} and extra={extra}", "give the weights of one query, weights[0]")
+        raise ShapeError(
+            "weights", f"{problem} and extra={extra}", "give the weights of one query, weights[0]"
+        )
     if np.allclose(patches.sum(1), 1, atol=1e-3):
         raise ShapeError(
-            "weights", f"{told} with rows that sum to 1: a whole map", "pick one query: weights[0]"
+            "weights", f"{problem} with rows that sum to 1: a whole map", "pick one query: weights[0]"
         )
     return patches
 
 
 def _patches(weights: Any, grid: tuple[int, int] | None, extra: int) -> np.ndarray:
-    """Weights as ``(rows,columns)`` of patches."""
+    """Convert weights to ``(rows,columns)`` of patches."""
     shape = np.shape(weights.detach().cpu() if hasattr(weights, "detach") else weights)
     if len(shape) == 2 and 1 not in shape and grid is None:
         return _checked_patches(as_weights("weights", weights, "qk"), extra)
     flat = as_weights("weights", weights, "k")[extra:]
     rows, columns = grid or (round(len(flat) ** 0.5),) * 2
     if rows * columns != len(flat):
-        told = f"{len(flat)} patches after {extra} other tokens do not make a grid of {rows} x {columns}"
+        problem = f"{len(flat)} patches after {extra} other tokens do not make a grid of {rows} x {columns}"
         raise ShapeError(
-            "weights", told, "give grid=(rows, columns), and extra for tokens before the first patch"
+            "weights", problem, "give grid=(rows, columns), and extra for tokens before the first patch"
         )
     return flat.reshape(rows, columns)

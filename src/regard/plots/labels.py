@@ -1,4 +1,4 @@
-"""Labels that are readable whatever their number: level, slanted, upright or thinned out."""
+"""Tick labels that are rotated or thinned out so that they do not overlap."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ if TYPE_CHECKING:
 
 __all__ = ["cell_side", "label_columns", "label_rows", "name_axes"]
 
-POINT = 1 / 72  # inch
-LONGEST_SIDE = 30.0  # inch; with more tokens than fit, the cells and the labels shrink
+POINT = 1 / 72  # inches
+# The longest side of a heat map in inches. With more tokens than fit, the cells and the labels shrink.
+LONGEST_SIDE = 30.0
 
 
 def label_columns(ax: Axes, labels: list[str], cell: float, families: list[str] | None) -> None:
-    """Level where all labels fit their cells, else slanted, else upright; thinned out if still too close."""
+    """Label the columns, horizontally if all labels fit their cells, and otherwise at 45 or 90 degrees.
+
+    Some labels are left out if they would still overlap. ``cell`` is the width of a column in inches.
+    """
     size, kept = _label_size(cell), _kept(labels, cell)
     widest = max(_width(label) for label in labels)
     level = widest * size * POINT * 0.62 <= cell * 0.85
@@ -32,7 +36,7 @@ def label_columns(ax: Axes, labels: list[str], cell: float, families: list[str] 
 
 
 def label_rows(ax: Axes, labels: list[str], cell: float, families: list[str] | None) -> None:
-    """One label beside each row, thinned out if they are too close."""
+    """Label the rows, leaving some labels out if they would overlap. ``cell`` is the height of a row in inches."""
     kept = _kept(labels, cell)
     ax.set_yticks(kept, [labels[i] for i in kept])
     _dress(ax.yaxis, _label_size(cell), families)
@@ -40,13 +44,14 @@ def label_rows(ax: Axes, labels: list[str], cell: float, families: list[str] | N
 
 def _dress(axis: Axis, size: float, families: list[str] | None) -> None:
     for text in axis.get_ticklabels():
-        text.set(fontsize=size, parse_math=False)  # "$5" is a token, not a formula
+        # Without parse_math=False, a token such as "$5" would be read as a formula.
+        text.set(fontsize=size, parse_math=False)
         if families:
             text.set_fontfamily(families)
 
 
 def name_axes(ax: Axes, names: tuple[str, str, str], families: list[str] | None) -> None:
-    """Title, name of the columns, name of the rows."""
+    """Set the title, the name of the columns and the name of the rows, in this order."""
     for text in (ax.set_title(names[0]), ax.set_xlabel(names[1]), ax.set_ylabel(names[2])):
         text.set(parse_math=False)
         if families:
@@ -54,7 +59,7 @@ def name_axes(ax: Axes, names: tuple[str, str, str], families: list[str] | None)
 
 
 def cell_side(count: int, wanted: float) -> float:
-    """The side of a cell in inches, smaller than wanted where so many would not fit the page."""
+    """Return the side of a cell in inches, smaller than ``wanted`` if ``count`` cells would exceed LONGEST_SIDE."""
     return min(wanted, LONGEST_SIDE / count)
 
 
@@ -63,7 +68,7 @@ def _label_size(cell: float) -> float:
 
 
 def _kept(labels: Sequence[str], cell: float) -> list[int]:
-    """Which labels are written: all of them, until they are closer than the smallest type."""
+    """Return the indices of the labels to draw, at a spacing of at least the smallest font size."""
     return list(range(0, len(labels), math.ceil(4.4 * POINT / cell)))
 
 

@@ -1,4 +1,4 @@
-"""Scores of several models over the length of the sentences."""
+"""Plot of the scores of several models by sentence length."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_by_length"]
 
-# Colours that people who do not tell red from green apart can tell, and marks for print without colour.
+# A colour-blind safe palette, with markers for print without colour.
 STYLES = (("#0072b2", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#cc79a7", "D"), ("#e69f00", "v"))
-STEP = 0.95  # inch, from one range of lengths to the next
+STEP = 0.95  # inches between two ranges of lengths
 
 
 def plot_by_length(
@@ -28,7 +28,10 @@ def plot_by_length(
     path: str | os.PathLike[str] | None = None,
     show: bool | None = None,
 ) -> Figure:
-    """Draw a line for each model; ``scores`` holds what ``regard.metrics.by_length`` gives, under each model's name.
+    """Draw the scores of each model as a line over ranges of sentence lengths.
+
+    ``scores`` maps the name of a model to the rows of ``regard.metrics.by_length``. All models must have the same
+    ranges. ``axes`` are the names of the horizontal and the vertical axis.
 
     >>> rows = {"attention": [("1-10", 9, 31.0), ("11-20", 5, 30.0)], "none": [("1-10", 9, 27.0), ("11-20", 5, 18.0)]}
     >>> figure = plot_by_length(rows)
@@ -55,14 +58,14 @@ def plot_by_length(
 
 
 def _ranges(scores: Mapping[str, Sequence[tuple[str, int, float]]]) -> list[tuple[str, int]]:
-    """The ranges of lengths and their sentences, which must be the same for all."""
+    """Return the ranges of lengths with their numbers of sentences, or raise ArgumentError if models differ."""
     if not scores:
         raise ArgumentError(
             "scores", "there is nothing to draw", "give by_length's rows under a model's name"
         )
-    found = {name: [(words, count) for words, count, _ in rows] for name, rows in scores.items()}
-    first, ranges = next(iter(found.items()))
-    for name, others in found.items():
+    by_model = {name: [(words, count) for words, count, _ in rows] for name, rows in scores.items()}
+    first, ranges = next(iter(by_model.items()))
+    for name, others in by_model.items():
         if others != ranges:
             raise ArgumentError(
                 "scores",

@@ -1,4 +1,4 @@
-"""Attention weights as bars, as a heat map, and as a heat map with the numbers in its cells."""
+"""Plots of attention weights as bars, as a heat map, and as a heat map with numbers in its cells."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_attention_weights", "plot_weights", "visualize_attention"]
 
-CELL = 0.34  # inch, the side of a cell with a readable label beside it
-NUMBER_CELL = 0.52  # inch, the width of a cell with "0.25" in it
-MOST_NUMBERS = 60  # along either axis, unless asked for
+CELL = 0.34  # inches, the side of a cell with a readable label
+NUMBER_CELL = 0.52  # inches, the width of a cell that contains "0.25"
+MOST_NUMBERS = 60  # tokens along either axis up to which numbers are written by default
 
 
 def plot_attention_weights(
@@ -45,7 +45,7 @@ def plot_attention_weights(
 ) -> Figure:
     """Draw self-attention as a heat map with the tokens on both axes, and write it to ``path``.
 
-    ``path`` ends in .png, .svg or .pdf; ``path=None`` writes nothing. ``ax`` draws into axes of yours.
+    ``path`` ends in .png, .svg or .pdf, and ``path=None`` writes nothing. ``ax`` draws into existing axes.
 
     >>> figure = plot_attention_weights([[0.9, 0.1], [0.2, 0.8]], ["the", "cat"], path=None)
     >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
@@ -76,10 +76,10 @@ def visualize_attention(
     numbers: bool | None = None,
     axes: tuple[str, str] = ("Source", "Target"),
 ) -> Figure:
-    """Draw the weights of each target token (a row) over the source tokens (the columns), with the numbers.
+    """Draw a heat map of each target token (rows) over the source tokens (columns), with numbers in the cells.
 
-    ``path`` writes the picture to a .png, .svg or .pdf file. ``show`` opens a window: by default where
-    there is a screen and no path. ``numbers=None`` writes them into the cells up to 60 tokens a side.
+    ``path`` writes the figure to a .png, .svg or .pdf file. ``show`` opens a window, by default if there is a display
+    and no path. ``numbers`` says whether to write the weights into the cells, by default up to 60 tokens a side.
     ``axes`` are the names of the columns and of the rows.
     """
     weights = as_weights("attention_weights", attention_weights, "qk")
@@ -100,7 +100,7 @@ def plot_weights(
     path: str | os.PathLike[str] | None = None,
     show: bool | None = None,
 ) -> Figure:
-    """Draw the weights of one query as bars over the input positions (or the tokens).
+    """Draw the weights of one query as bars over the tokens, or over the input positions without tokens.
 
     >>> figure = plot_weights([0.7, 0.2, 0.1], title="One step of the decoder")
     >>> [round(float(bar.get_height()), 1) for bar in figure.axes[0].patches]
@@ -137,7 +137,7 @@ def _heat_map(
 ) -> Figure:
     q, k = weights.shape
     width, height = cell_side(k, NUMBER_CELL if numbers else CELL), cell_side(q, CELL)
-    own = ax is None
+    new = ax is None
     if ax is None:
         figure, ax = new_axes(max(k * width, 1.2), max(q * height, 1.2), screen)
         width, height = max(width, 1.2 / k), max(height, 1.2 / q)
@@ -160,8 +160,8 @@ def _heat_map(
     label_rows(ax, rows, height, families)
     if numbers:
         _write_numbers(ax, image, weights, min(width / 0.5, height / 0.25) * 8)
-    bar = figure.add_axes((0, 0, 0.1, 0.1)) if own else None
-    figure.colorbar(image, cax=bar, ax=None if own else ax)
+    bar = figure.add_axes((0, 0, 0.1, 0.1)) if new else None
+    figure.colorbar(image, cax=bar, ax=None if new else ax)
     if bar is not None:
         place_beside(figure, ax, bar)
         fit(figure, [ax, bar])
@@ -169,7 +169,7 @@ def _heat_map(
 
 
 def _write_numbers(ax: Axes, image: AxesImage, weights: np.ndarray, size: float) -> None:
-    """The weights in their cells, black on light colours and white on dark ones."""
+    """Write the weights into their cells, black on light colours and white on dark ones."""
     colours = image.to_rgba(weights)[..., :3]
     dark = colours @ (0.2126, 0.7152, 0.0722) < 0.5
     for (row, column), weight in np.ndenumerate(weights):
