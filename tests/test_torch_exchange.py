@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from regard import Mask, MultiHeadAttention, causal
+from regard import ALiBi, Mask, MultiHeadAttention, causal
 from regard.errors import ArgumentError, DtypeError
+from regard.layers import KeyValueCache
 
 B, H, Q, K, M = 2, 3, 5, 7, 12
 CASES = {
@@ -17,6 +18,9 @@ CASES = {
     "widths, no bias": {"kdim": 11, "bias": False},
     "batch second": {"batch_first": False},
     "dropout": {"dropout": 0.3},
+    "learned key": {"add_bias_kv": True},
+    "zero key": {"add_zero_attn": True},
+    "both keys": {"add_bias_kv": True, "add_zero_attn": True, "kdim": 11, "vdim": 13},
 }
 
 
@@ -68,8 +72,9 @@ def test_there_and_back(options, batch_first):
     check_same(run(module, *x), run(again, *x))
 
 
-def test_masks_are_translated():
-    module = torch_module()
+@pytest.mark.parametrize("options", [{}, {"add_bias_kv": True}, {"add_bias_kv": True, "add_zero_attn": True}])
+def test_masks_are_translated(options):
+    module = torch_module(**options)
     ours = MultiHeadAttention.from_torch(module)
     x = torch.randn(B, Q, M)
     padded = torch.tensor([[False] * Q, [False] * 3 + [True] * 2])
@@ -103,12 +108,34 @@ def test_dropout_is_carried_over_and_acts():
 
 
 def test_what_cannot_be_carried_over_is_refused_by_name():
-    for option in ("add_bias_kv", "add_zero_attn"):
-        with pytest.raises(ArgumentError, match=f"module: {option}=True"):
-            MultiHeadAttention.from_torch(nn.MultiheadAttention(M, H, **{option: True}))
     with pytest.raises(ArgumentError, match="rotary"):
         MultiHeadAttention(M, H, rotary=True).to_torch()
     with pytest.raises(ArgumentError, match="kv_heads"):
         MultiHeadAttention(M, H, kv_heads=1).to_torch()
     with pytest.raises(DtypeError, match=r"module: expected nn\.MultiheadAttention, got Linear"):
         MultiHeadAttention.from_torch(nn.Linear(2, 2))
+    wrapped = MultiHeadAttention(M, H)
+    wrapped.W_k = nn.Sequential(wrapped.W_k)
+    with pytest.raises(DtypeError, match=r"W_k: is a Sequential, .*merge it into an nn.Linear first"):
+        wrapped.to_torch()
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_extra_keys_stand_behind_a_bias_and_a_cache(need_weights):
+    """A bias and a float mask say nothing of the extra keys; steps with a cache are the whole pass."""
+    ours = MultiHeadAttention(M, H, kv_heads=1, add_bias_kv=True, add_zero_attn=True).eval()
+    x = torch.randn(B, Q, M)
+    whole, weights = ours(x, mask=causal(), bias=ALiBi(H), need_weights=need_weights)
+    if weights is not None:
+        assert weights.shape == (B, H, Q, Q + 2)
+        torch.testing.assert_close(weights.sum(-1), torch.ones(B, H, Q))
+        assert weights[..., -2:].gt(0).all()
+        assert weights[:, :, 0, 1:Q].eq(0).all()
+    cache = KeyValueCache()
+    steps = [
+        ours(x[:, i : i + 1], mask=causal(), bias=ALiBi(H), cache=cache, need_weights=need_weights)[0]
+        for i in range(Q)
+    ]
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole)
+    added = torch.zeros(Q, Q).masked_fill(torch.ones(Q, Q).triu(1) > 0, float("-inf"))
+    torch.testing.assert_close(ours(x, mask=added, bias=ALiBi(H))[0], whole)

@@ -10,7 +10,7 @@ import math
 import numbers
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, NamedTuple, Protocol, overload
 
 import torch
 from torch import Tensor
@@ -84,7 +84,7 @@ def attention(
     """Attention of queries over keys and values.
 
     ``q``, ``k``, ``v`` are ``(n,d)``, ``(b,n,d)`` or ``(b,h,n,d)``; keys and values may have fewer heads than the
-    queries (groups), values another width than keys.
+    queries (groups), values another width than keys. A batch of one is repeated for the others.
 
     score
         ``"dot"``, ``"scaled_dot"``, a score of :mod:`regard.scores`, or a callable ``(q, k) -> scores``.
@@ -98,6 +98,9 @@ def attention(
         Share of the weights that is dropped. It acts whenever it is given: pass 0 outside training.
     return_map
         Also return the :class:`~regard.AttentionMap`.
+
+    Under ``torch.autocast`` q, k and v are cast to its dtype, as by torch's own attention, and the output has that
+    dtype; sums are taken in float32.
 
     >>> import torch
     >>> q, k, v = torch.tensor([[1.0, 0.0]]), torch.eye(2), torch.tensor([[1.0], [0.0]])
@@ -135,7 +138,7 @@ def attention_weights(
     call = _read(q, k, None, score, mask, bias, scale, 0.0)
     with _observed(call):
         weights = weights_of(call)
-    return _like(weights, q).to(q.dtype)
+    return _like(weights, q).to(call.q.dtype)
 
 
 def attention_with_weights(
@@ -159,7 +162,7 @@ def attention_with_weights(
     call = _read(q, k, v, score, mask, bias, scale, dropout)
     with _observed(call):
         out, weights = attend_with_weights(call)
-    return _like(out, q).to(v.dtype), _like(weights, q).to(q.dtype)
+    return _like(out, q).to(call.v.dtype), _like(weights, q).to(call.q.dtype)
 
 
 def _observed(call: Call) -> AbstractContextManager[Any]:
@@ -173,9 +176,12 @@ def _observed(call: Call) -> AbstractContextManager[Any]:
 
 def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
     """Check the arguments and bring them into one form."""
-    q, k, v = _autocast(q, k, v)
-    grid = check_qkv(q, k, v)
     score = as_score(score)
+    if isinstance(q, Tensor) and autocasting(q.device):
+        q, k, v = _autocast(q, k, v)
+        if not isinstance(score, Score):
+            score = _Autocast(score, q.device.type, torch.get_autocast_dtype(q.device.type))
+    grid = check_qkv(q, k, v)
     if scale is not None and not (_is_number(scale) and math.isfinite(scale)):
         raise DtypeError("scale", f"expected a finite number, got {scale!r}")
     if not _is_number(dropout) or not 0.0 <= dropout <= 1.0:
@@ -190,7 +196,8 @@ def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
             mask = mask.simplified(grid)
     if not isinstance(bias, StoredBias | SumOfBiases):
         bias = as_bias(bias, grid, q)
-    four_q, four_k, four_v = four_axes(q), four_axes(k), four_axes(k if v is None else v)
+    four_q, four_k = _four_axes(q, grid.b), _four_axes(k, grid.b)
+    four_v = four_k if v is None else _four_axes(v, grid.b)
     seen = _seen(mask, four_k, grid)
     if seen is not None:
         if q is k:  # a sequence that looks at itself: what is padding as a key is padding as a query
@@ -200,15 +207,31 @@ def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
 
 
 def _autocast(q, k, v):
-    """Under torch.autocast, what torch's own attention does: everything in the chosen dtype."""
-    if not (isinstance(q, Tensor) and autocasting(q.device)):
-        return q, k, v
+    """Cast to autocast's dtype what torch's own attention would cast: all but float64."""
     dtype = torch.get_autocast_dtype(q.device.type)
     cast = {id(x): x.to(dtype) for x in (q, k, v) if isinstance(x, Tensor) and x.dtype in _CASTABLE}
     return tuple(cast.get(id(x), x) for x in (q, k, v))  # q and k stay one where they were
 
 
+class _Autocast(NamedTuple):
+    """A callable of the user's, run under the autocast of the call: the sums around it are taken without."""
+
+    score: Callable[[Tensor, Tensor], Tensor]
+    device: str
+    dtype: torch.dtype
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        with torch.autocast(self.device, self.dtype):
+            return self.score(q, k)
+
+
 _CASTABLE = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def _four_axes(x: Tensor, batch: int) -> Tensor:
+    """``x`` as ``(b,h,n,d)``; a batch of one is repeated."""
+    x = four_axes(x)
+    return x if x.shape[0] == batch else x.expand(batch, -1, -1, -1)
 
 
 def _is_number(value: object) -> bool:

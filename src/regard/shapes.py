@@ -25,7 +25,16 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 
-__all__ = ["Grid", "as_device", "as_table", "axes", "check_qkv", "four_axes", "whole_number", "wide_dtype"]
+__all__ = [
+    "Grid",
+    "as_device",
+    "as_table",
+    "axes",
+    "check_qkv",
+    "four_axes",
+    "whole_number",
+    "wide_dtype",
+]
 
 
 _FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -118,7 +127,7 @@ def four_axes(x: Tensor) -> Tensor:
 def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
     """Check dtypes, devices and shapes of q, k and v, and return the sizes of their attention map.
 
-    The widths of q and k are not checked here, because they depend on the score.
+    A batch of one fits any other batch. The widths of q and k are not checked here, because they depend on the score.
     """
     named = (("q", q), ("k", k)) if v is None else (("q", q), ("k", k), ("v", v))
     for name, x in named:
@@ -126,10 +135,11 @@ def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
     b, h, q_len = _leading(q)
     for name, x in named[1:]:
         b_x, h_x, _ = _leading(x)
-        if b_x != b:
-            raise ShapeError(
-                name, f"batch of {b_x}, but q has {b}", f"q is {axes(q.shape)}, {name} is {axes(x.shape)}"
-            )
+        if b_x != b and b_x != 1:
+            if b != 1:
+                problem = f"batch of {b_x}, but {'q' if _leading(q)[0] == b else 'k'} has {b}"
+                raise ShapeError(name, problem, f"q is {axes(q.shape)}, {name} is {axes(x.shape)}")
+            b = b_x
         if h_x == 0 or h % h_x:
             raise ShapeError(
                 name,

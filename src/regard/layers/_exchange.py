@@ -19,14 +19,6 @@ def copy_from_torch(layer: type[MultiHeadAttention], module: nn.MultiheadAttenti
     """See :meth:`MultiHeadAttention.from_torch`."""
     if not isinstance(module, nn.MultiheadAttention):
         raise DtypeError("module", f"expected nn.MultiheadAttention, got {type(module).__name__}")
-    if module.bias_k is not None or module.bias_v is not None:
-        raise ArgumentError(
-            "module", "add_bias_kv=True cannot be carried over", "there is no learned extra key here"
-        )
-    if module.add_zero_attn:
-        raise ArgumentError(
-            "module", "add_zero_attn=True cannot be carried over", "there is no extra zero key here"
-        )
     ours = layer(
         module.embed_dim,
         module.num_heads,
@@ -34,6 +26,8 @@ def copy_from_torch(layer: type[MultiHeadAttention], module: nn.MultiheadAttenti
         bias=module.in_proj_bias is not None,
         key_dim=module.kdim,
         value_dim=module.vdim,
+        add_bias_kv=module.bias_k is not None,
+        add_zero_attn=module.add_zero_attn,
     )
     weights, biases = _projections(module)
     like = module.out_proj.weight
@@ -41,6 +35,7 @@ def copy_from_torch(layer: type[MultiHeadAttention], module: nn.MultiheadAttenti
     for linear, weight, bias in zip((ours.W_q, ours.W_k, ours.W_v), weights, biases, strict=True):
         _copy(linear, weight, bias)
     _copy(ours.W_o, module.out_proj.weight, module.out_proj.bias)
+    _copy_extra_key(ours, module)
     return ours
 
 
@@ -53,6 +48,11 @@ def copy_to_torch(layer: MultiHeadAttention, *, batch_first: bool) -> nn.Multihe
     if layer.kv_heads != layer.num_heads:
         problem = f"nn.MultiheadAttention has no groups; here {layer.num_heads} heads share {layer.kv_heads}"
         raise ArgumentError("kv_heads", problem, "keep this layer as it is")
+    for name in ("W_q", "W_k", "W_v", "W_o"):
+        projection = getattr(layer, name)
+        if type(projection) is not nn.Linear:
+            problem = f"is a {type(projection).__name__}, and only the weights of an nn.Linear can be copied"
+            raise DtypeError(name, problem, "merge it into an nn.Linear first")
     like = layer.W_o.weight
     module = nn.MultiheadAttention(
         layer.hidden_dim,
@@ -61,6 +61,8 @@ def copy_to_torch(layer: MultiHeadAttention, *, batch_first: bool) -> nn.Multihe
         bias=layer.W_q.bias is not None,
         kdim=layer.key_dim,
         vdim=layer.value_dim,
+        add_bias_kv=layer.bias_k is not None,
+        add_zero_attn=layer.add_zero_attn,
         batch_first=batch_first,
         device=like.device,
         dtype=like.dtype,
@@ -72,6 +74,7 @@ def copy_to_torch(layer: MultiHeadAttention, *, batch_first: bool) -> nn.Multihe
             if bias is not None:
                 bias.copy_(linear.bias)
     _copy(module.out_proj, layer.W_o.weight, layer.W_o.bias)
+    _copy_extra_key(module, layer)
     return module
 
 
@@ -93,3 +96,12 @@ def _copy(linear: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
     linear.weight.copy_(weight)
     if bias is not None:
         linear.bias.copy_(bias)
+
+
+@torch.no_grad()
+def _copy_extra_key(target: nn.Module, source: nn.Module) -> None:
+    """Copy the learned extra key and value, which both layers hold under the same names."""
+    for name in ("bias_k", "bias_v"):
+        value = getattr(source, name)
+        if value is not None:
+            getattr(target, name).copy_(value)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks import Mask, split_additive
+from regard.masks.stored import read_causal_bias
 from regard.modes import autocasting, readable
 from regard.shapes import Grid, axes
 
@@ -21,18 +22,27 @@ def check_size(name: str, value: int) -> int:
 
 
 def check_input(
-    name: str, x: Tensor, layer: nn.Linear, shape: str = "(b,n,m)", axis_counts: tuple = (2, 3, 4)
+    name: str,
+    x: Tensor,
+    layer: nn.Module,
+    width: int,
+    shape: str = "(b,n,m)",
+    axis_counts: tuple = (2, 3, 4),
 ) -> None:
-    """Raise unless ``x`` is a tensor that ``layer`` can project."""
+    """Raise unless ``x`` is a tensor of this width that ``layer`` can project.
+
+    A layer that stands in the place of an ``nn.Linear`` (LoRA, quantization) need not have a weight. The device and
+    the dtype are then that layer's own business.
+    """
     if not isinstance(x, Tensor):
         raise DtypeError(name, f"expected a torch.Tensor, got {type(x).__name__}", "use torch.as_tensor(...)")
-    width, weight = layer.in_features, layer.weight
-    if x.device != weight.device:
+    weight = layer.weight if type(layer) is nn.Linear else None
+    if weight is not None and x.device != weight.device:
         fix = f"use {name}.to({str(weight.device)!r})"
         raise DtypeError(name, f"on {x.device}, but the layer is on {weight.device}", fix)
     if not x.is_floating_point():
         raise DtypeError(name, f"expected a floating dtype, got {x.dtype}", "embed the tokens first")
-    if x.dtype != weight.dtype and not autocasting(x.device):
+    if weight is not None and x.dtype != weight.dtype and not autocasting(x.device):
         raise DtypeError(
             name, f"{x.dtype}, but the layer is {weight.dtype}", f"use {name}.to({weight.dtype})"
         )
@@ -69,6 +79,7 @@ def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
     >>> document_mask(torch.zeros(1, 1))
     tensor([[0.]])
     """
+    mask = read_causal_bias(mask)
     if not isinstance(mask, Tensor) or not mask.is_floating_point() or mask.requires_grad:
         return mask
     ones = mask == 1
@@ -100,5 +111,5 @@ def blank_unseen(
     hidden = hidden[0] if x.ndim == 2 else hidden
     if finite:
         hidden = hidden & ~x.isfinite()
-    blank = x.masked_fill(hidden, 0.0)
-    return tuple(blank if other is x else other.masked_fill(hidden, 0.0) for other in inputs)
+    blank = torch.where(hidden, 0.0, x)  # a batch of one is repeated where its sequences hide different keys
+    return tuple(blank if other is x else torch.where(hidden, 0.0, other) for other in inputs)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from regard.biases import as_bias, dense_bias
 from regard.core import attention, attention_with_weights
 from regard.errors import ArgumentError, ShapeError
 from regard.layers._cache import KeyValueCache
 from regard.layers._exchange import copy_from_torch, copy_to_torch
 from regard.layers._inputs import blank_unseen, check_input, check_size, document_mask
-from regard.masks import Mask
+from regard.masks import Mask, split_additive
 from regard.positions import Rotary
 from regard.shapes import Grid
 
@@ -25,7 +27,9 @@ class MultiHeadAttention(nn.Module):
     - ``kv_heads``: fewer heads for keys and values, each shared by a group of query heads (GQA; 1 is MQA);
     - ``rotary``: True or a :class:`regard.Rotary` turns queries and keys by their position;
     - ``dropout``: of the weights, in training only; the returned weights are without it;
-    - ``bias=False``: projections without biases; ``key_dim``, ``value_dim``: widths of ``key`` and ``value``.
+    - ``bias=False``: projections without biases; ``key_dim``, ``value_dim``: widths of ``key`` and ``value``;
+    - ``add_bias_kv``: one more key and value, learned; ``add_zero_attn``: one more of zeros. As in torch's layer both
+      stand behind the other keys, every query sees them, and the returned weights have a column for each.
 
     ``mask`` may also be document 002's: zeros and ones in any dtype, floats too, where 0 is hidden. A float
     mask without a single 1 is additive, so that one of nothing but zeros hides nothing. A query that may see no
@@ -49,6 +53,8 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
         key_dim: int | None = None,
         value_dim: int | None = None,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
     ):
         super().__init__()
         self.hidden_dim = check_size("hidden_dim", hidden_dim)
@@ -75,6 +81,13 @@ class MultiHeadAttention(nn.Module):
         self.W_k = nn.Linear(self.key_dim, self.kv_heads * self.head_dim, bias=bias)
         self.W_v = nn.Linear(self.value_dim, self.kv_heads * self.head_dim, bias=bias)
         self.W_o = nn.Linear(hidden_dim, hidden_dim, bias=bias)
+        self.add_zero_attn = add_zero_attn
+        self.bias_k = self.bias_v = None
+        if add_bias_kv:
+            size = self.kv_heads * self.head_dim
+            self.bias_k, self.bias_v = (nn.Parameter(torch.empty(1, 1, size)) for _ in range(2))
+            nn.init.xavier_normal_(self.bias_k)
+            nn.init.xavier_normal_(self.bias_v)
 
     def forward(
         self,
@@ -97,7 +110,7 @@ class MultiHeadAttention(nn.Module):
         and ``causal()`` is right as it is. With ``KeyValueCache(static=True)`` the keys are computed once,
         for cross attention; later calls may leave out ``key`` and ``value``.
         """
-        check_input("query", query, self.W_q, "(b,q,m)", (2, 3))
+        check_input("query", query, self.W_q, self.hidden_dim, "(b,q,m)", (2, 3))
         if query.ndim == 2:
             return self._one_sequence(
                 query, key, value, mask, bias=bias, need_weights=need_weights, cache=cache
@@ -107,6 +120,8 @@ class MultiHeadAttention(nn.Module):
         if cache is None and (key is None or key is query):  # padding as a key is padding as a query
             (query,) = blank_unseen(mask, self._grid(query, query), query, finite=True)
         q = self._turn(self.split_heads(self.W_q(query)), k.shape[-2] - query.shape[-2])
+        if self.bias_k is not None or self.add_zero_attn:
+            k, v, mask, bias = self._with_extra_keys(q, k, v, mask, bias)
         dropout = self.dropout if self.training else 0.0
         weights = None
         if need_weights:
@@ -114,6 +129,33 @@ class MultiHeadAttention(nn.Module):
         else:
             context = attention(q, k, v, mask=mask, bias=bias, dropout=dropout)
         return self.W_o(context.transpose(1, 2).flatten(2)), weights  # (b,h,q,d) -> (b,q,m)
+
+    def _with_extra_keys(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | Tensor | None, bias: Any
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Put the learned key and the key of zeros behind the others, where mask and bias let every query see them."""
+        grid = Grid(max(len(q), len(k)), self.num_heads, q.shape[-2], k.shape[-2])
+        hides, added = split_additive(mask)
+        biases = [
+            dense_bias(b, grid, q.device) for b in (as_bias(added, grid, q), as_bias(bias, grid, q)) if b
+        ]
+        learned = () if self.bias_k is None or self.bias_v is None else (self.bias_k, self.bias_v)
+        extra = bool(learned) + self.add_zero_attn
+        if learned:
+            k, v = (
+                torch.cat([x, self.split_heads(one).expand(len(x), -1, -1, -1)], dim=-2)
+                for x, one in zip((k, v), learned, strict=True)
+            )
+        if self.add_zero_attn:
+            k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
+        keep = None
+        if hides is not None:
+            keep = hides.dense(grid, q.device)
+            keep = F.pad(keep.expand(*keep.shape[:3], grid.k), (0, extra), value=True)
+        total = sum(biases) if biases else None
+        if isinstance(total, Tensor):
+            total = F.pad(total.expand(*total.shape[:3], grid.k), (0, extra))
+        return k, v, keep, total
 
     def split_heads(self, x: Tensor) -> Tensor:
         """``(b,n,h*d)`` as ``(b,h,n,d)``."""
@@ -137,8 +179,8 @@ class MultiHeadAttention(nn.Module):
             return _held(cache, key)
         key = query if key is None else key
         value = key if value is None else value
-        check_input("key", key, self.W_k, "(b,k,m)", (3,))
-        check_input("value", value, self.W_v, "(b,k,m)", (3,))
+        check_input("key", key, self.W_k, self.key_dim, "(b,k,m)", (3,))
+        check_input("value", value, self.W_v, self.value_dim, "(b,k,m)", (3,))
         past = 0 if cache is None else cache.length
         if cache is None:  # in a cache a later query may see what none sees now
             key, value = blank_unseen(mask, self._grid(query, key), key, value)
@@ -147,7 +189,7 @@ class MultiHeadAttention(nn.Module):
         return (k, v) if cache is None else cache.append(k, v)
 
     def _grid(self, query: Tensor, key: Tensor) -> Grid:
-        return Grid(query.shape[0], self.num_heads, query.shape[1], key.shape[1])
+        return Grid(max(len(query), len(key)), self.num_heads, query.shape[1], key.shape[1])
 
     def _turn(self, x: Tensor, first: int) -> Tensor:
         """Turn ``x (b,h,n,d)`` as the rows from position ``first`` on; without rotary leave it."""

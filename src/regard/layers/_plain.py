@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from regard.core import attention_with_weights
@@ -36,7 +37,7 @@ class AdditiveAttention(nn.Module):
 
     def __init__(self, hidden_dim: int):
         super().__init__()
-        check_size("hidden_dim", hidden_dim)
+        self.hidden_dim = check_size("hidden_dim", hidden_dim)
         self.W = nn.Linear(hidden_dim, hidden_dim)
         self.v = nn.Linear(hidden_dim, 1)
 
@@ -48,20 +49,29 @@ class AdditiveAttention(nn.Module):
         ``mask`` is read as ``attention`` reads it; a single query counts as q = 1, so that ``(b,1,k)`` or
         ``regard.padding(lengths)`` hides padding.
         """
-        check_input("query", query, self.W, "(b,m) or (b,q,m)")
-        check_input("keys", keys, self.W, "(b,k,m)")
+        check_input("query", query, self.W, self.hidden_dim, "(b,m) or (b,q,m)")
+        check_input("keys", keys, self.W, self.hidden_dim, "(b,k,m)")
         if keys.ndim != 3 or query.ndim not in (2, 3):
             raise ShapeError(
                 "query",
                 f"expected (b,m) or (b,q,m) and keys (b,k,m), got {axes(query.shape)} and {axes(keys.shape)}",
             )
-        q = query[:, None] if query.ndim == 2 else query  # (b,q,m)
+        q, keys = common_batch(query[:, None] if query.ndim == 2 else query, keys)  # (b,q,m), (b,k,m)
         (keys,) = blank_unseen(mask, Grid(q.shape[0], 1, q.shape[1], keys.shape[1]), keys)
-        # v's bias moves all scores alike, so softmax takes it out again. It stays in the graph, with the zero
-        # gradient it has in the document: training in several processes stumbles over unused parameters.
-        v = self.v.weight[0] + 0 * self.v.bias  # (m,)
-        context, weights = attention_with_weights(q, self.W(keys), keys, score=Tanh(v), mask=mask)
+        context, weights = attention_with_weights(
+            q, self.W(keys), keys, score=Tanh(self._vector(q)), mask=mask
+        )
         return (context[:, 0], weights[:, 0]) if query.ndim == 2 else (context, weights)
+
+    def _vector(self, like: Tensor) -> Tensor:
+        """The vector ``(m,)`` whose product with the hidden numbers is the score."""
+        if type(self.v) is nn.Linear:
+            # v's bias moves all scores alike, so softmax takes it out again. It stays in the graph, with the zero
+            # gradient it has in the document: training in several processes stumbles over unused parameters.
+            return self.v.weight[0] + 0 * self.v.bias
+        # Another layer in the place of the linear one (LoRA, quantization) is asked for each column.
+        one_each = torch.eye(self.hidden_dim, dtype=like.dtype, device=like.device)  # (m,m)
+        return (self.v(one_each) - self.v(torch.zeros_like(one_each)))[:, 0]
 
 
 class SimpleAttention(nn.Module):
@@ -119,7 +129,7 @@ class BasicAttention(nn.Module):
             ("key", key, self.W_k),
             ("value", value, self.W_v),
         ):
-            check_input(name, x, layer)
+            check_input(name, x, layer, self.hidden_dim)
         itself = query is key
         query, key, value = common_batch(query, key, value)
         mask = document_mask(mask)
@@ -147,7 +157,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Mask | Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Context ``(b,n,m)`` and weights ``(b,n,n)``."""
-        check_input("x", x, self.attention.W_q)
+        check_input("x", x, self.attention.W_q, self.attention.hidden_dim)
         return self.attention(x, x, x, mask)
 
 
@@ -171,8 +181,8 @@ class EncoderDecoderAttention(nn.Module):
         self, encoder_output: Tensor, decoder_input: Tensor, *, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Output ``(b,q,m)`` and weights ``(b,q,k)``: q tokens of the decoder over k of the encoder."""
-        check_input("encoder_output", encoder_output, self.W_K, "(b,k,m)")
-        check_input("decoder_input", decoder_input, self.W_Q, "(b,q,m)")
+        check_input("encoder_output", encoder_output, self.W_K, self.embed_dim, "(b,k,m)")
+        check_input("decoder_input", decoder_input, self.W_Q, self.embed_dim, "(b,q,m)")
         memory, query = common_batch(encoder_output, decoder_input)
         memory, _ = _blank(mask, query, memory, memory)
         return attention_with_weights(self.W_Q(query), self.W_K(memory), self.W_V(memory), mask=mask)

@@ -15,7 +15,17 @@ from regard.masks.tiling import ALL, SOME, Blocking
 from regard.modes import readable
 from regard.shapes import Grid, as_table, axes, whole_number
 
-__all__ = ["Blocks", "Causal", "GlobalTokens", "Window", "blocks", "causal", "global_tokens", "window"]
+__all__ = [
+    "Blocks",
+    "Causal",
+    "GlobalTokens",
+    "SizedCausal",
+    "Window",
+    "blocks",
+    "causal",
+    "global_tokens",
+    "window",
+]
 
 
 class _Rule(Mask):
@@ -83,6 +93,23 @@ class Causal(Mask):
     def simplified(self, grid: Grid) -> Mask | None:
         reach = self._reach(grid)
         return None if isinstance(reach, int) and reach >= grid.k - 1 else self
+
+
+@dataclass(frozen=True, eq=False)
+class SizedCausal(Causal):
+    """A causal mask that was made for one number of queries and keys, as torch's ``CausalBias`` is."""
+
+    sizes: tuple[int, int] = (0, 0)
+
+    def check(self, grid: Grid) -> None:
+        if self.sizes != (grid.q, grid.k):
+            problem = (
+                f"a CausalBias made for (q,k) = {axes(self.sizes)}, but here it is {axes((grid.q, grid.k))}"
+            )
+            raise ShapeError("mask", problem, "use regard.causal(), which fits any sizes")
+
+    def simplified(self, grid: Grid) -> Mask | None:
+        return Causal(self.offset).simplified(grid)
 
 
 @dataclass(frozen=True, eq=False)

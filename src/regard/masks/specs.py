@@ -9,13 +9,14 @@ from torch import Tensor
 
 from regard.errors import FileError
 from regard.masks.base import And, Mask, Not, Or
-from regard.masks.rules import Blocks, Causal, GlobalTokens, Window
+from regard.masks.rules import Blocks, Causal, GlobalTokens, SizedCausal, Window
 from regard.masks.stored import Padding, Stored
 
 __all__ = ["mask_from_spec", "mask_spec"]
 
 _KINDS: dict[str, type[Mask]] = {
-    kind.__name__: kind for kind in (And, Or, Not, Causal, Window, GlobalTokens, Blocks, Padding, Stored)
+    kind.__name__: kind
+    for kind in (And, Or, Not, Causal, SizedCausal, Window, GlobalTokens, Blocks, Padding, Stored)
 }
 
 

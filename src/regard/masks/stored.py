@@ -10,10 +10,14 @@ from torch import Tensor
 
 from regard.errors import DtypeError, MaskError, ShapeError
 from regard.masks.base import Mask
+from regard.masks.rules import SizedCausal
 from regard.modes import readable
 from regard.shapes import Grid, as_table, axes, four_axes
 
-__all__ = ["Padding", "Stored", "as_mask", "check_broadcast", "padding", "split_additive"]
+__all__ = ["Padding", "Stored", "as_mask", "check_broadcast", "padding", "read_causal_bias", "split_additive"]
+
+
+MaskLike = Mask | Tensor | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +138,7 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
     Either part is None if it has no effect. The bias holds the finite numbers of a float mask. Raises an error
     for NaN, +inf, and a float mask of only zeros and ones.
     """
+    mask = read_causal_bias(mask)
     if mask is None or isinstance(mask, Mask):
         return mask, None
     if not isinstance(mask, Tensor):
@@ -158,6 +163,18 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
     if not bool(torch.isfinite(finite).all()):
         raise MaskError("mask", "found NaN or +inf", "a float mask holds finite numbers and -inf only")
     return (None if bool(keep.all()) else Stored(keep)), finite
+
+
+def read_causal_bias(mask: MaskLike) -> MaskLike:
+    """Convert a ``torch.nn.attention.bias.CausalBias`` to a Mask, and return anything else unchanged.
+
+    A CausalBias is a tensor without numbers that only torch's own attention function can read.
+    """
+    if type(mask).__name__ != "CausalBias" or type(mask).__module__ != "torch.nn.attention.bias":
+        return mask
+    queries, keys = mask.seq_len_q, mask.seq_len_kv  # type: ignore[union-attr]
+    from_the_end = mask.variant.name == "LOWER_RIGHT"  # type: ignore[union-attr]
+    return SizedCausal(keys - queries if from_the_end else 0, (queries, keys))
 
 
 def check_broadcast(name: str, shape: torch.Size, grid: Grid) -> None:
