@@ -1,6 +1,6 @@
-"""Text: vocabularies, readers of data files, and batches of sentences of like length.
+"""Vocabularies, readers of data files, and batches of sentences of similar length.
 
-The names are imported when they are first used, so that this loads neither torch nor ``tokenizers``.
+The names are imported on first use, so importing this package loads neither torch nor ``tokenizers``.
 """
 
 from __future__ import annotations

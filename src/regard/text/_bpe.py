@@ -1,4 +1,4 @@
-"""Byte-pair encoding on bytes, by the package ``tokenizers``."""
+"""Byte-level byte-pair encoding, with the package ``tokenizers``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["BytePairVocabulary"]
 
 
 class BytePairVocabulary(ByteLevelVocabulary):
-    """Frequent runs of bytes become tokens; rare words are spelled with several, and nothing is unknown.
+    """A byte-level BPE vocabulary, in which frequent byte sequences are tokens.
 
-    A token keeps the space before its word, so decoding gives back every text exactly.
+    Rare words are split into several tokens, and no text is unknown. A token includes the space before its word, so
+    decoding restores every text exactly.
 
     >>> vocabulary = BytePairVocabulary.train(["low lower lowest"] * 9, 300)
     >>> vocabulary.pieces(vocabulary.encode("lower, slow"))
@@ -33,19 +34,19 @@ class BytePairVocabulary(ByteLevelVocabulary):
         self._tokenizer = tokenizer
         self._bytes = _bytes_of(tokenizer)
 
-    # Our specials are not known to the tokenizer: its ids are moved up by their number instead. So no text can
-    # be encoded to a special, however it is spelled.
+    # The tokenizer does not know the special tokens. Its ids are shifted by their number, so no text can be
+    # encoded to a special token.
 
     def _encode(self, text: str) -> list[int]:
         first = self._ordinary_from
         return [first + number for number in self._tokenizer.encode(text, add_special_tokens=False).ids]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, on all cores."""
+        """Encode several texts in parallel on all cores."""
         first = self._ordinary_from
         prepared = list(all_prepared(texts, self.lowercase))
         encoded = self._tokenizer.encode_batch_fast(prepared, add_special_tokens=False)
-        return [[first + number for number in one.ids] for one in encoded]
+        return [[first + number for number in encoding.ids] for encoding in encoded]
 
     @classmethod
     def _learn(cls, texts: Iterator[str], size: int, lowercase: bool, specials: tuple[str, ...]) -> Self:
@@ -55,7 +56,7 @@ class BytePairVocabulary(ByteLevelVocabulary):
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
         trainer = tokenizers.trainers.BpeTrainer(
             vocab_size=size - len(cls._special_names(specials)),
-            min_frequency=2,  # a pair that occurs once says nothing about other texts
+            min_frequency=2,
             initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
@@ -68,20 +69,17 @@ class BytePairVocabulary(ByteLevelVocabulary):
     @classmethod
     def _from_content(cls, content: dict[str, Any], lowercase: bool, specials: tuple[str, ...]) -> Self:
         tokenizers = _tokenizers()
-        described = content["tokenizer"]
-        # Anything else in the description could lose text, or cut and pad it.
+        spec = content["tokenizer"]
+        # These components could change, truncate or pad the text.
         lossy = ("normalizer", "post_processor", "truncation", "padding")
-        if any(described.get(name) for name in (*lossy, "added_tokens")):
+        if any(spec.get(name) for name in (*lossy, "added_tokens")):
             raise ValueError("the tokenizer does more than byte-pair encoding")
-        if described["model"]["type"] != "BPE" or described["model"].get("dropout"):
+        if spec["model"]["type"] != "BPE" or spec["model"].get("dropout"):
             raise ValueError("the tokenizer does not encode by byte pairs alone")
-        if (
-            described["pre_tokenizer"]["type"] != "ByteLevel"
-            or described["pre_tokenizer"]["add_prefix_space"]
-        ):
+        if spec["pre_tokenizer"]["type"] != "ByteLevel" or spec["pre_tokenizer"]["add_prefix_space"]:
             raise ValueError("the tokenizer does not split at byte level")
         try:
-            tokenizer = tokenizers.Tokenizer.from_str(json.dumps(described))
+            tokenizer = tokenizers.Tokenizer.from_str(json.dumps(spec))
         except Exception as error:  # tokenizers raises plain Exception
             raise ValueError(str(error)) from error
         return cls(tokenizer, lowercase=lowercase, specials=specials)
@@ -99,7 +97,7 @@ def _tokenizers() -> Any:
 
 
 def _in_lists(texts: Iterator[str], size: int = 1000) -> Iterator[list[str]]:
-    """The texts in lists (quicker to hand over); refuses to learn from nothing."""
+    """Group the texts into lists, which the trainer reads faster, or raise ArgumentError if there are none."""
     seen = False
     part: list[str] = []
     for text in texts:
@@ -114,7 +112,10 @@ def _in_lists(texts: Iterator[str], size: int = 1000) -> Iterator[list[str]]:
 
 
 def _bytes_of(tokenizer: Tokenizer) -> list[bytes]:
-    """The bytes of each token. Byte-level BPE writes every byte as a visible character of its own."""
+    """Return the bytes of each token, by id.
+
+    Byte-level BPE represents every byte by one visible character.
+    """
     visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [value for value in range(256) if value not in visible]
     byte_of = {chr(value): value for value in visible}

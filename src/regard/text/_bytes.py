@@ -1,4 +1,4 @@
-"""Vocabularies whose tokens are runs of UTF-8 bytes, so that no text is unknown to them."""
+"""Vocabularies whose tokens are sequences of UTF-8 bytes, so that no text is unknown."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ __all__ = ["ByteLevelVocabulary", "ByteVocabulary"]
 
 
 class ByteLevelVocabulary(Vocabulary):
-    """Decoding, labels and spans, given the bytes of every ordinary id."""
+    """The base class of byte-level vocabularies, with decoding, labels and spans.
 
-    _bytes: Sequence[bytes]  # without the specials
+    A subclass provides ``_bytes``, the bytes of each token without the special tokens.
+    """
+
+    _bytes: Sequence[bytes]
 
     @abstractmethod
     def _encode(self, text: str) -> list[int]: ...
@@ -25,7 +28,7 @@ class ByteLevelVocabulary(Vocabulary):
         return self._ordinary_from + len(self._bytes)
 
     def _join(self, ids: list[int]) -> str:
-        # A model may stop in the middle of a character: that becomes U+FFFD.
+        # A model may stop in the middle of a character, which is then decoded to U+FFFD.
         return b"".join([self._bytes[number - self._ordinary_from] for number in ids]).decode(
             errors="replace"
         )
@@ -34,17 +37,21 @@ class ByteLevelVocabulary(Vocabulary):
         return self._bytes[number - self._ordinary_from].decode(errors="backslashreplace")
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
+        # The index of the character that each byte belongs to.
         if text.isascii():
-            home = range(len(text))
-        else:  # the character that each byte belongs to
-            home = [place for place, letter in enumerate(text) for _ in letter.encode()]
+            character = range(len(text))
+        else:
+            character = [place for place, letter in enumerate(text) for _ in letter.encode()]
         lengths = [len(self._bytes[number - self._ordinary_from]) for number in self._encode(text)]
         ends = list(itertools.accumulate(lengths))
-        return [(home[end - length], home[end - 1] + 1) for end, length in zip(ends, lengths, strict=True)]
+        return [
+            (character[end - length], character[end - 1] + 1)
+            for end, length in zip(ends, lengths, strict=True)
+        ]
 
 
 class ByteVocabulary(ByteLevelVocabulary):
-    """The 256 bytes of UTF-8 and the specials: nothing to learn, nothing unknown.
+    """A vocabulary of the 256 byte values and the special tokens, which needs no training.
 
     >>> vocabulary = ByteVocabulary()
     >>> ids = vocabulary.encode("né")
@@ -74,7 +81,7 @@ class ByteVocabulary(ByteLevelVocabulary):
 
 
 def check_size(size: int, smallest: Vocabulary) -> None:
-    """Refuse a size that does not hold the bytes and the specials."""
+    """Raise ArgumentError if the size is too small for the 256 bytes and the special tokens."""
     if size < len(smallest):
         raise ArgumentError(
             "size", f"expected at least 256 bytes and {len(smallest.specials)} specials, got {size}"

@@ -1,4 +1,4 @@
-"""A set of hashes in little memory, to know which pairs came before."""
+"""A compact set of hashes, for detecting duplicate pairs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ __all__ = ["Hashes", "hash_of"]
 
 
 def hash_of(left: str, right: str) -> int:
-    """64 bits of both texts; never 0, which marks a free place below."""
+    """Return a 64-bit hash of two texts, which is never 0."""
     first = left.encode(errors="surrogatepass")
-    # The length says where the first ends: any character may occur in either.
+    # The length prefix marks the end of the first text, since any separator may occur in a text.
     whole = b"%d:%b%b" % (len(first), first, right.encode(errors="surrogatepass"))
     return int.from_bytes(hashlib.blake2b(whole, digest_size=8).digest(), "little") or 1
 
 
 class Hashes:
-    """A set of 64-bit hashes in one array: a set of Python's would take 100 bytes for each."""
+    """A set of 64-bit hashes in one array, which takes far less memory than a Python set.
+
+    It is a hash table with linear probing. 0 marks a free slot.
+    """
 
     def __init__(self) -> None:
         self._table = array("Q", [0]) * 1024
         self._count = 0
 
     def add(self, value: int) -> bool:
-        """Whether it is new."""
+        """Add a hash, and return whether it was new."""
         if 3 * self._count >= 2 * len(self._table):
             self._grow()
         if not _place(self._table, value):
@@ -41,11 +44,11 @@ class Hashes:
 
 
 def _place(table: array[int], value: int) -> bool:
-    mask = len(table) - 1  # a power of two
-    at = value & mask
-    while found := table[at]:
-        if found == value:
+    mask = len(table) - 1  # the size is a power of two
+    slot = value & mask
+    while stored := table[slot]:
+        if stored == value:
             return False
-        at = (at + 1) & mask
-    table[at] = value
+        slot = (slot + 1) & mask
+    table[slot] = value
     return True

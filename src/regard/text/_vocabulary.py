@@ -1,4 +1,4 @@
-"""What all vocabularies share: the special ids, decoding around them, and the JSON header."""
+"""The base class of vocabularies, with special tokens, checks, and saving as JSON."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from regard.files import write_atomically
 __all__ = ["FORMAT", "UNKNOWN_SIGN", "Vocabulary", "all_prepared"]
 
 FORMAT = "regard.vocabulary/1"
-UNKNOWN_SIGN = (
-    "\N{REPLACEMENT CHARACTER}"  # what an unknown word is decoded to; no special is ever spelled out
-)
+# The text that an unknown token is decoded to.
+UNKNOWN_SIGN = "\N{REPLACEMENT CHARACTER}"
 
 
 class Vocabulary(ABC):
-    """Text to ids and back. The ids start with the specials: pad 0, bos 1, eos 2, then unk if there is one.
+    """The base class of vocabularies, which convert text to token ids and back.
 
-    ``specials`` are names of your own for ids that no text can be encoded to, such as ``"<to-fr>"``.
+    The special tokens have the first ids. They are pad 0, bos 1, eos 2, and unk 3 if the vocabulary has unknown
+    tokens. ``specials`` are the names of further special tokens, such as ``"<to-fr>"``. No text is ever encoded to a
+    special token. ``lowercase`` converts texts to lower case before encoding.
     """
 
     kind: ClassVar[str]
@@ -37,57 +38,64 @@ class Vocabulary(ABC):
 
     def __init__(self, *, lowercase: bool = False, specials: Sequence[str] = ()):
         self.lowercase = bool(lowercase)
-        self.specials = self._special_names(specials)  # their ids are their places
+        # The id of a special token is its index.
+        self.specials = self._special_names(specials)
         self._ordinary_from = len(self.specials)
 
-    # -- what a kind has to say --------------------------------------------------------------------------------
+    # -- methods of each kind of vocabulary --------------------------------------------------------------------
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of ids, specials included."""
+        """Return the number of ids, with the special tokens."""
 
     @abstractmethod
     def _encode(self, text: str) -> list[int]:
-        """The ids of a text that is checked and, if asked for, in lower case."""
+        """Return the ids of a text that went through ``_prepared``."""
 
     @abstractmethod
     def _join(self, ids: list[int]) -> str:
-        """The text of ordinary ids and unk."""
+        """Return the text of ids that hold no special tokens except unk."""
 
     @abstractmethod
     def _piece(self, number: int) -> str:
-        """The label of an ordinary id."""
+        """Return the label of an id that is not a special token."""
 
     @abstractmethod
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """As ``spans``, of a text that is checked and, if asked for, in lower case."""
+        """Return the ``spans`` of a text that went through ``_prepared``."""
 
     @classmethod
     @abstractmethod
     def _learn(cls, texts: Iterator[str], size: int, lowercase: bool, specials: tuple[str, ...]) -> Self:
-        """Train on texts that are checked and, if asked for, in lower case."""
+        """Train a vocabulary on texts that went through ``_prepared``."""
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
-        """What the JSON holds beside the header."""
+        """Return the JSON values that ``to_json`` adds to the header."""
 
     @classmethod
     @abstractmethod
     def _from_content(cls, content: dict[str, Any], lowercase: bool, specials: tuple[str, ...]) -> Self:
-        """The other way; whatever Python raises on content that does not fit is put into words by the caller."""
+        """Rebuild a vocabulary from the values of ``_content``.
 
-    # -- what all do -------------------------------------------------------------------------------------------
+        The caller converts the exceptions of invalid content to an ArgumentError.
+        """
+
+    # -- methods of all vocabularies ---------------------------------------------------------------------------
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without bos and eos."""
+        """Return the token ids of a text, without bos and eos."""
         return self._encode(_prepared(text, self.lowercase))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text."""
+        """Return the token ids of each text, without bos and eos."""
         return [self._encode(text) for text in all_prepared(texts, self.lowercase)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text up to the first eos; other specials are left out, and unk becomes U+FFFD."""
+        """Return the text of the ids up to the first eos.
+
+        Other special tokens are left out, and unk becomes U+FFFD.
+        """
         kept = []
         for number in self._checked(ids):
             if number == self.eos:
@@ -97,9 +105,9 @@ class Vocabulary(ABC):
         return self._join(kept)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """A readable label for each id: its own text, or the name of a special.
+        """Return a readable label for each id, which is its text or the name of the special token.
 
-        A piece that is part of a character shows its bytes, as in ``\\xe7``.
+        A piece that is only part of a character shows its bytes, as in ``\\xe7``.
         """
         names = self.specials
         return [
@@ -107,11 +115,11 @@ class Vocabulary(ABC):
         ]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """For each token of ``encode(text)`` the characters it stands for: ``text[start:end]``."""
+        """Return the (start, end) character span in the text for each token of ``encode(text)``."""
         return self._spans(_prepared(text, self.lowercase))
 
     def special(self, name: str) -> int:
-        """The id of a special by its name."""
+        """Return the id of a special token by its name."""
         if name not in self.specials:
             raise UnknownNameError("name", name, self.specials)
         return self.specials.index(name)
@@ -120,7 +128,10 @@ class Vocabulary(ABC):
     def train(
         cls, texts: Iterable[str], size: int, *, lowercase: bool = False, specials: Sequence[str] = ()
     ) -> Self:
-        """A vocabulary of at most ``size`` ids, specials included; the same texts give the same one."""
+        """Train a vocabulary of at most ``size`` ids, with the special tokens.
+
+        The same texts always give the same vocabulary.
+        """
         names = cls._special_names(specials)
         size = _whole("size", size)
         if size <= len(names):
@@ -128,17 +139,22 @@ class Vocabulary(ABC):
         return cls._learn(all_prepared(texts, lowercase), size, bool(lowercase), names[cls._fixed() :])
 
     def to_json(self) -> dict[str, Any]:
-        """All there is to know, as JSON values."""
-        own = list(self.specials[self._fixed() :])
-        header = {"format": FORMAT, "kind": self.kind, "lowercase": self.lowercase, "specials": own}
+        """Return the whole vocabulary as JSON values."""
+        extra = list(self.specials[self._fixed() :])
+        header = {"format": FORMAT, "kind": self.kind, "lowercase": self.lowercase, "specials": extra}
         return {**header, **self._content()}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Self:
-        """The vocabulary that ``to_json`` described; ``load_vocabulary`` reads any kind."""
-        found = content.get("format") if isinstance(content, dict) else None
-        if found != FORMAT:
-            raise ArgumentError("content", f"not a vocabulary: expected format {FORMAT!r}, got {found!r}")
+        """Rebuild a vocabulary of this kind from the values of ``to_json``.
+
+        ``load_vocabulary`` reads a file of any kind.
+        """
+        file_format = content.get("format") if isinstance(content, dict) else None
+        if file_format != FORMAT:
+            raise ArgumentError(
+                "content", f"not a vocabulary: expected format {FORMAT!r}, got {file_format!r}"
+            )
         if content.get("kind") != cls.kind:
             raise ArgumentError("content", f"expected kind {cls.kind!r}, got {content.get('kind')!r}")
         try:
@@ -149,13 +165,13 @@ class Vocabulary(ABC):
             raise ArgumentError("content", f"not a whole vocabulary: {error!r}") from error
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write ``to_json`` to a file, as a whole or not at all."""
+        """Write the vocabulary to a JSON file atomically."""
         text = json.dumps(self.to_json(), ensure_ascii=False, separators=(",", ":"))
         write_atomically(path, lambda part: _write(part, text))
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of the contents: vocabularies that are equal have the same."""
+        """A SHA-256 hash of the content, the same for equal vocabularies."""
         text = json.dumps(self.to_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -175,14 +191,14 @@ class Vocabulary(ABC):
         return 3 if cls.unk is None else 4
 
     @classmethod
-    def _special_names(cls, own: Sequence[str]) -> tuple[str, ...]:
-        """All names in the order of their ids; wrong ones are refused."""
-        if isinstance(own, str):
+    def _special_names(cls, extra: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of all special tokens in the order of their ids, after checking ``extra``."""
+        if isinstance(extra, str):
             raise DtypeError(
-                "specials", f"expected a list of names, got the text {own!r}", f"write [{own!r}]"
+                "specials", f"expected a list of names, got the text {extra!r}", f"write [{extra!r}]"
             )
-        names = ("<pad>", "<bos>", "<eos>", "<unk>")[: cls._fixed()] + tuple(own)
-        for name in own:
+        names = ("<pad>", "<bos>", "<eos>", "<unk>")[: cls._fixed()] + tuple(extra)
+        for name in extra:
             if not isinstance(name, str) or not name:
                 raise ArgumentError("specials", f"expected names, got {name!r}")
             if names.count(name) > 1:
@@ -190,8 +206,9 @@ class Vocabulary(ABC):
         return names
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
-        """The ids as ints; lists, arrays and tensors will do."""
-        tolist = getattr(ids, "tolist", None)  # of an array or tensor: far quicker than one by one
+        """Convert ids in a list, array or tensor to ints, or raise an error if one is not in the vocabulary."""
+        # For an array or tensor, tolist() is much faster than iteration.
+        tolist = getattr(ids, "tolist", None)
         try:
             numbers = [operator.index(number) for number in (tolist() if tolist else ids)]
         except TypeError:
@@ -205,14 +222,17 @@ class Vocabulary(ABC):
 
 
 def all_prepared(texts: Iterable[str], lowercase: bool) -> Iterator[str]:
-    """Each text checked and, if asked for, in lower case."""
+    """Yield each text after ``_prepared``, which checks it and optionally converts it to lower case."""
     if isinstance(texts, str):
         raise DtypeError("texts", "expected many texts, got one", "put it in a list: [text]")
     return (_prepared(text, lowercase) for text in texts)
 
 
 def _prepared(text: str, lowercase: bool) -> str:
-    """Refuse what UTF-8 cannot say, and lower the case without moving any character."""
+    """Check that a text can be encoded as UTF-8, and optionally convert it to lower case.
+
+    The conversion keeps the number of characters, so that spans fit the original text.
+    """
     if not isinstance(text, str):
         raise DtypeError("text", f"expected a str, got {type(text).__name__}")
     try:
@@ -228,7 +248,7 @@ def _prepared(text: str, lowercase: bool) -> str:
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
-    # A few letters grow when lowered (İ becomes two characters): they stay, so that spans fit the text.
+    # A few letters become two characters in lower case (İ). They are left unchanged.
     return "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
 
 

@@ -1,4 +1,7 @@
-"""Vocabularies of whole words and of single characters. What was not seen in training is unknown."""
+"""Vocabularies of whole words and of single characters.
+
+Tokens that were not seen in training are unknown.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ __all__ = ["CharacterVocabulary", "WordVocabulary"]
 
 
 class ListedVocabulary(Vocabulary):
-    """A list of tokens, the most frequent first; the rest is unk."""
+    """The base class of vocabularies that are a list of tokens, the most frequent first.
+
+    All other tokens are encoded to unk.
+    """
 
     unk: ClassVar[int | None] = 3
     _unknown: ClassVar[str] = UNKNOWN_SIGN
@@ -36,12 +42,12 @@ class ListedVocabulary(Vocabulary):
     @staticmethod
     @abstractmethod
     def _split(text: str) -> Iterable[str]:
-        """The tokens of a text."""
+        """Split a text into tokens."""
 
     @staticmethod
     @abstractmethod
     def _is_token(token: str) -> bool:
-        """Whether ``_split`` could have made it."""
+        """Return whether ``_split`` can produce this token."""
 
     def __len__(self) -> int:
         return self._ordinary_from + len(self._tokens)
@@ -59,7 +65,7 @@ class ListedVocabulary(Vocabulary):
             counts.update(cls._split(text))
         if not counts:
             raise ArgumentError("texts", "there is no text to learn from")
-        # Ties go by the alphabet, so that the order of the texts does not matter.
+        # Tokens of equal frequency are sorted alphabetically, so that the order of the texts does not matter.
         ranked = sorted(counts, key=lambda token: (-counts[token], token))
         room = size - len(cls._special_names(specials))
         return cls(ranked[:room], lowercase=lowercase, specials=specials)
@@ -73,7 +79,7 @@ class ListedVocabulary(Vocabulary):
 
 
 class CharacterVocabulary(ListedVocabulary):
-    """One token for each character.
+    """A vocabulary with one token for each character.
 
     >>> vocabulary = CharacterVocabulary.train(["abba"], 6)
     >>> vocabulary.encode("abc"), vocabulary.decode(vocabulary.encode("abc"))
@@ -98,10 +104,10 @@ class CharacterVocabulary(ListedVocabulary):
 
 
 class WordVocabulary(ListedVocabulary):
-    """Words, punctuation marks, and single Han characters, which are written without spaces.
+    """A vocabulary of words, punctuation marks and single Han characters.
 
-    A token knows whether a space stands before it, so that decoding gives the text back with single spaces.
-    If a word is known only with or only without the space, that form stands for both.
+    A token includes the space before it, so that decoding restores the text with single spaces. If a word is known
+    only with or only without the space, that form is used for both.
 
     >>> vocabulary = WordVocabulary.train(["Hello, world! 你好。"], 100)
     >>> vocabulary.pieces(vocabulary.encode("Hello , 你 world!"))
@@ -115,7 +121,10 @@ class WordVocabulary(ListedVocabulary):
 
     @staticmethod
     def _split(text: str) -> Iterable[str]:
-        """Each word with a space in front, where there is one. The first word gets its usual form."""
+        """Split a text into words, each with the space before it if there is one.
+
+        The first word gets a space too, unless it is a Han character.
+        """
         tokens = _pattern().findall(" ".join(text.split()))
         if tokens:
             first = tokens[0].removeprefix(" ")
@@ -138,10 +147,10 @@ class WordVocabulary(ListedVocabulary):
         return super()._piece(number).removeprefix(" ")
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        # A match may begin with one space: the texts of the pattern have no more.
+        # A match may begin with one space, which is not part of the span.
         return [
-            (found.start() + found.group().startswith(" "), found.end())
-            for found in _pattern().finditer(text)
+            (match.start() + match.group().startswith(" "), match.end())
+            for match in _pattern().finditer(text)
         ]
 
 
@@ -151,11 +160,17 @@ _HAN = re.compile(f"[{HAN_RANGES}]")
 
 @functools.cache
 def _pattern() -> re.Pattern[str]:
-    """A space if there is one, and a run of letters and digits with accents, a Han character, or one other sign."""
-    signs = (chr(code) for code in range(0x300, 0x20000))
-    marks = "".join(sign for sign in signs if unicodedata.category(sign).startswith("M"))  # not in \w
+    """Return the pattern of a token.
+
+    A token is an optional space, then either letters and digits with combining accents, or one other character such
+    as a Han character or a punctuation mark.
+    """
+    characters = (chr(code) for code in range(0x300, 0x20000))
+    # \w does not include combining marks.
+    marks = "".join(character for character in characters if unicodedata.category(character).startswith("M"))
     letters = rf"[^\W{HAN_RANGES}]"
-    quick = r"(?![\0-\u02ff])"  # a look at the next letter spares the long list of marks: five times as fast
+    # This lookahead skips the long list of marks for most letters, which is five times as fast.
+    quick = r"(?![\0-\u02ff])"
     return re.compile(rf" ?(?:{letters}+(?:{quick}[{marks}]+{letters}*)*|\S)")
 
 

@@ -1,4 +1,4 @@
-"""Pairs of encoded texts, and batches of pairs of like length.
+"""Encoded (source, target) pairs of texts, and batches of pairs of similar length.
 
 >>> from regard.text.vocabularies import ByteVocabulary
 >>> pairs = [("a", "bb"), ("ccc", "d"), ("ee", "ff")]
@@ -37,41 +37,45 @@ from regard.text.vocabularies import Vocabulary
 
 __all__ = ["Batch", "BucketedBatches", "PairData", "pad_sequences"]
 
-_CHUNK = 4096  # pairs that are encoded at a time: enough for the tokenizer to use all cores
+# The number of pairs encoded at once, enough for the tokenizer to use all cores.
+_CHUNK = 4096
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some pairs as int64 tensors, ready for an encoder and a decoder; ``b`` pairs, ``s`` and ``t`` tokens."""
+    """A batch of ``b`` pairs as padded int64 tensors, for an encoder and a decoder."""
 
-    source: Tensor  # (b, s): ids, eos, padding
-    source_lengths: Tensor  # (b,): eos counts
-    target_input: Tensor  # (b, t): bos, ids, padding
-    target_output: Tensor  # (b, t): ids, eos, padding
-    target_lengths: Tensor  # (b,): eos counts, and so does bos in its place
-    indices: Tensor  # (b,): which pairs of the data
+    source: Tensor  # (b, s), ids, eos, padding
+    source_lengths: Tensor  # (b,), with eos
+    target_input: Tensor  # (b, t), bos, ids, padding
+    target_output: Tensor  # (b, t), ids, eos, padding
+    target_lengths: Tensor  # (b,), with eos, which is also the length of target_input with bos
+    indices: Tensor  # (b,), the indices of the pairs in the data
 
     @property
     def tokens(self) -> int:
-        """The target tokens that are not padding: what a loss is averaged over."""
+        """The number of target tokens without padding, over which the loss is averaged."""
         return int(self.target_lengths.sum())
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
-        """The same batch on a device."""
+        """Return the batch with its tensors on a device."""
         fields = [getattr(self, field.name) for field in dataclasses.fields(self)]
         return Batch(*[tensor.to(device, non_blocking=non_blocking) for tensor in fields])
 
 
 class PairData:
-    """Encoded pairs, in memory or mapped from the disk."""
+    """Encoded (source, target) pairs, in memory or memory-mapped from disk.
+
+    ``manifest`` holds the metadata of a cache, such as the fingerprint and the counts of skipped pairs.
+    """
 
     def __init__(self, source: TokenStore, target: TokenStore, manifest: dict[str, Any] | None = None):
         if len(source) != len(target):
             raise ArgumentError(
-                "target", f"expected as many sequences as in source, {len(source)}: {len(target)}"
+                "target", f"expected as many sequences as in source, {len(source)}, got {len(target)}"
             )
         self.source = source
         self.target = target
@@ -88,7 +92,10 @@ class PairData:
         deduplicate: bool = True,
         skipped: Skipped | None = None,
     ) -> Self:
-        """Encode a small number of pairs, without files."""
+        """Encode pairs of texts in memory, without a cache.
+
+        The arguments are those of :meth:`build`.
+        """
         counted = skipped or Skipped()
         rows = list(_encoded(pairs, source, target, max_tokens, deduplicate, counted))
         sources, targets = (
@@ -109,10 +116,11 @@ class PairData:
         skipped: Skipped | None = None,
         fingerprint: str = "",
     ) -> Self:
-        """Encode a stream of pairs into a cache in ``folder``, in a memory that does not depend on their number.
+        """Encode a stream of pairs into a cache in ``folder``, in constant memory.
 
-        Pairs with a side of more than ``max_tokens`` tokens, or of none, are left out and counted in
-        ``skipped``; so are pairs that came before (this alone takes memory, 12 to 24 bytes a pair).
+        A pair is left out and counted in ``skipped`` if one side is empty or has more than ``max_tokens`` tokens.
+        With ``deduplicate``, repeated pairs are left out too, which takes 12 to 24 bytes of memory for each pair.
+        ``fingerprint`` is stored in the cache to identify the data.
         """
         counted = skipped or Skipped()
 
@@ -128,7 +136,7 @@ class PairData:
 
     @classmethod
     def open(cls, folder: str | os.PathLike, *, verify: bool = False) -> Self:
-        """The pairs of a cache; with ``verify`` every byte is checked."""
+        """Open a cache written by :meth:`build`. ``verify`` checks the hash of every file."""
         stores, manifest = open_stores(folder, verify=verify)
         if set(stores) != {"source", "target"}:
             raise FileError(f"folder: {folder} does not hold pairs, but {', '.join(stores)}")
@@ -148,21 +156,23 @@ class PairData:
         deduplicate: bool = True,
         skipped: Skipped | None = None,
     ) -> Self:
-        """Open the cache if it was made from the same data by the same vocabularies and is whole; else build it.
+        """Open the cache in ``folder`` if it is intact and matches the data and vocabularies, and otherwise build it.
 
-        ``pairs`` is called only to build. The data is known by the contents of ``files`` and by ``identity``,
-        any JSON value: name of a data set, columns, limits.
+        ``pairs`` is called only to build the cache. The data is identified by the contents of ``files`` and by
+        ``identity``, any JSON value such as the name of a data set, its columns and limits. The other arguments are
+        those of :meth:`build`.
         """
         if not files and identity is None:
             raise ArgumentError("files", "none given, nor an identity", "say what the pairs are read from")
-        both = [source.fingerprint, target.fingerprint]
-        wanted = fingerprint_of(identity, both, max_tokens, deduplicate, files=files)
+        vocabularies = [source.fingerprint, target.fingerprint]
+        fingerprint = fingerprint_of(identity, vocabularies, max_tokens, deduplicate, files=files)
         try:
             data = cls.open(folder, verify=True)
-            if data.manifest.get("fingerprint") == wanted:
+            if data.manifest.get("fingerprint") == fingerprint:
                 return data
         except FileError:
-            pass  # not there, cut short, altered: build it
+            # The cache is missing, truncated or modified, so it is built.
+            pass
         return cls.build(
             pairs(),
             source,
@@ -171,47 +181,47 @@ class PairData:
             max_tokens=max_tokens,
             deduplicate=deduplicate,
             skipped=skipped,
-            fingerprint=wanted,
+            fingerprint=fingerprint,
         )
 
     @property
     def skipped(self) -> Skipped:
-        """What was left out when the data was made."""
+        """The counts of the pairs that were left out when the data was encoded."""
         return Skipped(**self.manifest.get("skipped", {}))
 
     def __len__(self) -> int:
         return len(self.source)
 
     def lengths(self) -> np.ndarray:
-        """Tokens of source and target, (n, 2), as in a batch: with eos (in the input of the target, bos)."""
+        """Return the lengths of source and target, (n, 2), with eos as in a batch."""
         return np.stack([self.source.lengths(), self.target.lengths()], axis=1).astype(np.int32) + 1
 
     def pair(self, place: int) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of one pair, without specials."""
+        """Return the ids of source and target of one pair, without special tokens."""
         return self.source[place], self.target[place]
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
-        """Some pairs as a batch."""
+        """Return the pairs at these indices as a padded batch."""
         indices = np.array(indices, dtype=np.int64)  # (b,)
         eos, bos = Vocabulary.eos, Vocabulary.bos
         source, source_lengths = self.source.padded(indices, end=eos)  # (b, s), (b,)
         output, target_lengths = self.target.padded(indices, end=eos)  # (b, t), (b,)
-        entered, _ = self.target.padded(indices, start=bos)  # (b, t)
-        arrays = (source, source_lengths, entered, output, target_lengths, indices)
+        target_input, _ = self.target.padded(indices, start=bos)  # (b, t)
+        arrays = (source, source_lengths, target_input, output, target_lengths, indices)
         return Batch(*[torch.from_numpy(array) for array in arrays])
 
 
 class BucketedBatches:
-    """Batches of pairs of like length, so that little is padding; each epoch in another order.
+    """Batches of pairs of similar length, which need little padding, shuffled in each epoch.
 
-    A batch of b pairs takes ``b * (s + t) / 2 <= tokens``, padding included; but no batch is smaller than
-    ``min_sentences``, even if its pairs are so long that it takes more (or if there are too few pairs). How
-    much is padding depends on how many batches there are to choose from: 2 % of 387, 12 % of 77.
+    A batch of b pairs has ``b * (s + t) / 2 <= tokens`` with padding, and at most ``max_sentences`` pairs. A batch of
+    very long pairs may exceed ``tokens``, because every batch has at least ``min_sentences`` pairs (unless the data
+    has fewer). The share of padding falls with the number of batches, for example from 12 % with 77 batches to 2 %
+    with 387.
 
-    Of ``world`` processes each takes its share of every batch, each ``world``-th pair. Together they see what one
-    process sees, since the plan depends on the lengths, the seed and the number of the epoch alone. This
-    holds for a world of up to ``min_sentences``; for a larger one that minimum is raised to ``world``, so that no
-    share is empty.
+    In distributed training, process ``rank`` of ``world`` takes every ``world``-th pair of each batch. All processes
+    together see the batches of a single process, because the plan depends only on the lengths, the seed and the
+    epoch. If ``world`` exceeds ``min_sentences``, that minimum is raised to ``world``, so that no share is empty.
 
     >>> from regard.text.vocabularies import ByteVocabulary
     >>> pairs = [("x" * n, "y" * n) for n in range(1, 7)]
@@ -251,11 +261,11 @@ class BucketedBatches:
         self._buckets = Buckets(self._lengths, tokens=tokens, smallest=smallest, largest=max_sentences)
 
     def __len__(self) -> int:
-        """Batches in an epoch: the same for every epoch and every rank."""
+        """Return the number of batches in an epoch, which is the same for every epoch and rank."""
         return len(self._buckets)
 
     def plan(self, number: int) -> list[np.ndarray]:
-        """The batches of an epoch as places in the data, for all ranks together; nothing is read."""
+        """Return the batches of an epoch for all ranks together, as arrays of indices into the data."""
         if number < 0:
             raise ArgumentError("number", f"expected an epoch from 0 on, got {number}")
         if not self.shuffle:
@@ -263,14 +273,14 @@ class BucketedBatches:
         return self._buckets.shuffled(np.random.default_rng([self.seed, number]))
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch, of this rank; from batch ``start`` on, without reading those before."""
+        """Yield this rank's batches of an epoch from batch ``start`` on, without reading earlier ones."""
         if start < 0:
             raise ArgumentError("start", f"expected 0 or more, got {start}")
         for indices in self.plan(number)[start:]:
             yield self.data.batch(indices[self.rank :: self.world])
 
     def padding(self, number: int = 0) -> float:
-        """How much of an epoch's batches is padding, from 0 to 1."""
+        """Return the share of padding in the batches of an epoch, from 0 to 1."""
         plan = self.plan(number)
         padded = sum(len(indices) * int(self._lengths[indices].max(axis=0).sum()) for indices in plan)
         return 1 - float(self._lengths.sum()) / padded
@@ -279,7 +289,9 @@ class BucketedBatches:
 def pad_sequences(
     sequences: Sequence[Sequence[int]], *, start: int | None = None, end: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Lists of ids as one int64 tensor (b, longest) and their lengths (b,), with ``start`` and ``end`` put around.
+    """Pad lists of ids to one int64 tensor (b, longest), and return it with the lengths (b,).
+
+    ``start`` and ``end`` are ids added before and after each list. They count in the lengths.
 
     >>> pad_sequences([[7, 8], [9]], end=2)
     (tensor([[7, 8, 2],
@@ -297,7 +309,7 @@ def _encoded(
     deduplicate: bool,
     skipped: Skipped,
 ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
-    """The ids of the pairs that are kept, some thousands at a time."""
+    """Yield the (source ids, target ids) of the pairs that are kept, in chunks of some thousand pairs."""
     if max_tokens < 1:
         raise ArgumentError("max_tokens", f"expected 1 or more, got {max_tokens}")
     stream = iter(without_duplicates(pairs, skipped) if deduplicate else pairs)

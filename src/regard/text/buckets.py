@@ -1,8 +1,8 @@
-"""Which sequences go into which batch.
+"""Assignment of sequences to batches of similar length.
 
-Sequences are grouped by their lengths, the groups are put in order, and the order is cut into batches. The cut depends
-only on how many sequences each group has, so that every epoch has the same number of batches; what changes is who
-sits where within a group, and the order of the batches.
+Sequences are grouped by length, the groups are sorted, and the sorted sequences are cut into batches. The cuts depend
+only on the sizes of the groups, so every epoch has the same number of batches. Shuffling permutes the sequences
+within each group and the order of the batches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ __all__ = ["Buckets"]
 
 
 class Buckets:
-    """A cut of n sequences, with ``lengths`` (n, sides), into batches of at most ``tokens`` padded tokens a side."""
+    """A division of n sequences into batches of similar length.
+
+    ``lengths`` is (n, sides), with one column for each side, such as source and target. A batch has at most
+    ``tokens`` padded tokens per side on average, and from ``smallest`` to ``largest`` sequences.
+    """
 
     def __init__(self, lengths: np.ndarray, *, tokens: int, smallest: int = 1, largest: int | None = None):
         if tokens < 1:
@@ -37,35 +41,44 @@ class Buckets:
         return len(self._ends)
 
     def in_order(self) -> list[np.ndarray]:
-        """The batches from short to long, the same every time."""
+        """Return the batches as arrays of indices, from short to long."""
         return np.split(self._order, self._ends[:-1])
 
     def shuffled(self, rng: np.random.Generator) -> list[np.ndarray]:
-        """The batches in a random order, each group's sequences in random places."""
-        places = np.lexsort((rng.random(len(self._order)), self._group))  # (n,): moves within groups only
+        """Return the batches in random order, with the sequences of each group permuted."""
+        places = np.lexsort((rng.random(len(self._order)), self._group))  # (n,)
         batches = np.split(self._order[places], self._ends[:-1])
         return [batches[place] for place in rng.permutation(len(batches))]
 
 
 def _coarse(lengths: np.ndarray) -> np.ndarray:
-    """Lengths rounded up to 1, 2, 3 … 16, 18, 20 … 32, 36 …: long sequences find companions, at 6 % of padding."""
+    """Round lengths up to 1, 2, 3 … 16, 18, 20 … 32, 36 …, so that groups of long sequences are not too small.
+
+    The rounding costs about 6 % of padding.
+    """
     step = 2 ** np.maximum(np.floor(np.log2(np.maximum(lengths - 1, 1))).astype(np.int64) - 3, 0)
     return -(-lengths // step) * step
 
 
 def _sorted(coarse: np.ndarray) -> np.ndarray:
-    """By the last side, then by the others, up and down in turns, so that neighbours are alike everywhere."""
+    """Return the order of the sequences by the length of the last side, then of the others.
+
+    The other sides ascend and descend in turn, so that neighbouring sequences always have similar lengths.
+    """
     last = coarse[:, -1]
-    turn = np.unique(last, return_inverse=True)[1] % 2  # 0 and 1 by turns, from one length to the next
-    rest = np.where(turn[:, None], -coarse[:, :-1], coarse[:, :-1])
+    descending = np.unique(last, return_inverse=True)[1] % 2  # alternates from one length to the next
+    rest = np.where(descending[:, None], -coarse[:, :-1], coarse[:, :-1])
     return np.lexsort((*rest.T, last))
 
 
 def _cuts(lengths: np.ndarray, runs: np.ndarray, tokens: int, smallest: int, largest: int) -> np.ndarray:
-    """Where each batch ends. ``lengths`` (groups, sides) and ``runs`` (groups,) are in order."""
+    """Return the end of each batch in the sorted order.
+
+    ``lengths`` (groups, sides) and ``runs`` (groups,) are the length and the size of each group, in order.
+    """
     ends: list[int] = []
-    place, size = 0, 0  # sequences so far; those in the open batch
-    longest = np.zeros_like(lengths[0])  # (sides,): of the open batch
+    place, size = 0, 0  # the number of sequences so far, and in the open batch
+    longest = np.zeros_like(lengths[0])  # (sides,), of the open batch
     for sides, run in zip(lengths, runs.tolist(), strict=True):
         while run:
             wider = np.maximum(longest, sides)
@@ -80,7 +93,7 @@ def _cuts(lengths: np.ndarray, runs: np.ndarray, tokens: int, smallest: int, lar
 
 
 def _last_cut(ends: list[int], total: int, smallest: int) -> list[int]:
-    """A last batch that is too small takes what it lacks from the batch before, or takes it in."""
+    """Enlarge a last batch that is too small with sequences of the batch before, or merge the two."""
     if ends and total - ends[-1] < smallest:
         moved = total - smallest
         before = ends[-2] if len(ends) > 1 else 0

@@ -1,4 +1,4 @@
-"""Text to ids and back: byte pairs, words, characters or bytes.
+"""Training and loading of vocabularies of byte pairs, words, characters or bytes.
 
 >>> vocabulary = train_vocabulary("word", ["the cat sat", "the dog sat"], 100)
 >>> vocabulary.encode("the cow sat")
@@ -47,14 +47,20 @@ def train_vocabulary(
     lowercase: bool = False,
     specials: Sequence[str] = (),
 ) -> Vocabulary:
-    """A vocabulary of the kind ``"bpe"``, ``"word"``, ``"character"`` or ``"byte"``, of at most ``size`` ids."""
+    """Train a vocabulary of at most ``size`` ids, of the kind "bpe", "word", "character" or "byte".
+
+    ``lowercase`` converts all texts to lower case. ``specials`` are the names of further special tokens.
+    """
     if kind not in _KINDS:
         raise UnknownNameError("kind", kind, _KINDS)
     return _KINDS[kind].train(texts, size, lowercase=lowercase, specials=specials)
 
 
 def load_vocabulary(path: str | os.PathLike) -> Vocabulary:
-    """The vocabulary in a file, of whatever kind; a file that is missing, cut short or another thing says so."""
+    """Read a vocabulary of any kind from a file.
+
+    Raises :class:`regard.errors.FileError` if the file is missing, truncated or not a vocabulary.
+    """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -63,9 +69,9 @@ def load_vocabulary(path: str | os.PathLike) -> Vocabulary:
         raise FileError(f"path: cannot read {path}: {error.strerror}") from error
     except ValueError as error:  # not UTF-8, or not JSON
         raise FileError(f"path: {path} is not a vocabulary, or is cut short: {error}") from error
-    found = content.get("format") if isinstance(content, dict) else None
-    if found != FORMAT:
-        raise FileError(f"path: {path} is not a vocabulary: expected format {FORMAT!r}, got {found!r}")
+    file_format = content.get("format") if isinstance(content, dict) else None
+    if file_format != FORMAT:
+        raise FileError(f"path: {path} is not a vocabulary: expected format {FORMAT!r}, got {file_format!r}")
     kind = content.get("kind")
     if kind not in _KINDS:
         raise FileError(f"path: {path} is of the unknown kind {kind!r}: known are {', '.join(_KINDS)}")
