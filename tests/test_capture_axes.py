@@ -2,6 +2,7 @@
 
 import warnings
 
+import pytest
 import torch
 from torch import nn
 
@@ -105,3 +106,172 @@ def test_a_mask_that_changes_behind_the_version_counter_is_read_again():
         x = expected[-1] @ x
     for record, weights in zip(seen_of(model, X), expected, strict=True):
         assert_weights(record, weights[:, None])
+
+
+# ---- axes
+
+
+def folded_first(x):
+    q = torch.cat(x.chunk(H, -1))  # (h*b,n,d)
+    return torch.cat(((q @ q.mT).softmax(-1) @ q).chunk(H), -1)
+
+
+def folded_first_by_axes(x):
+    q = x.unflatten(-1, (H, D)).permute(2, 0, 1, 3).reshape(-1, N, D)  # (h*b,n,d)
+    return (q @ q.mT).softmax(-1) @ q
+
+
+def folded_last(x):
+    q = split(x).reshape(-1, N, D)  # (b*h,n,d)
+    return (q @ q.mT).softmax(-1) @ q
+
+
+def heads_first(x):
+    q = split(x).transpose(0, 1)  # (h,b,n,d)
+    return (q @ q.mT).softmax(-1) @ q
+
+
+def heads_third(x):
+    q = x.unflatten(-1, (H, D))  # (b,n,h,d), as DeepSeek has them
+    scores = torch.einsum("bshd,bthd->bsht", q, q)
+    return torch.einsum("bsht,bthd->bshd", scores.softmax(-1), q)
+
+
+def heads_third_masked(x):
+    q = x.unflatten(-1, (H, D))
+    scores = torch.einsum("bshd,bthd->bsht", q, q * 0.5) * 2 + torch.zeros(N, 1, N)
+    return torch.einsum("bsht,bthd->bshd", scores.softmax(-1, dtype=torch.float32).type_as(q), q)
+
+
+def heads_last(x):
+    q = x.unflatten(-1, (H, D))
+    weights = torch.einsum("bihd,bjhd->bijh", q, q).softmax(-2)
+    return torch.einsum("bijh,bjhd->bihd", weights, q)
+
+
+def keys_first(x):
+    q = split(x)
+    return joined((q @ q.mT).mT.softmax(-2).mT @ q)
+
+
+WORDS = {f.__name__: f for f in (folded_first, folded_first_by_axes, folded_last, heads_first, heads_third,
+                                 heads_third_masked, heads_last, keys_first)}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WORDS)
+def test_axes_are_told_by_the_number_of_heads(way):
+    record = seen_of(Attention(WORDS[way]), X)[0]
+    assert_weights(record, EXPECTED)
+    assert "recomputed" in repr(record.map)
+
+
+@pytest.mark.parametrize("way", ["folded_first", "folded_first_by_axes", "folded_last"])
+def test_as_many_sequences_as_heads(way):
+    x = torch.randn(H, N, H * D, generator=torch.Generator().manual_seed(2))
+    q = split(x).double()
+    assert_weights(seen_of(Attention(WORDS[way]), x)[0], (q @ q.mT).softmax(-1))
+
+
+def test_a_mask_on_heads_that_stand_third():
+    keep = left_padded() | torch.eye(N, dtype=torch.bool)
+
+    def words(x):
+        q = x.unflatten(-1, (H, D))
+        scores = torch.einsum("bshd,bthd->bsht", q, q).masked_fill(~keep.transpose(1, 2), float("-inf"))
+        return torch.einsum("bsht,bthd->bshd", scores.softmax(-1), q)
+
+    record = seen_of(Attention(words), X)[0]
+    assert_weights(record, (Q64 @ Q64.mT).masked_fill(~keep, float("-inf")).softmax(-1))
+    assert record.kind == "causal"
+
+
+def without_a_product(x):
+    """Scores that are no product of matrices, with heads on the third axis."""
+    q = x.unflatten(-1, (H, D))
+    scores = (q[:, :, None] * q[:, None]).sum(-1).transpose(2, 3)  # (b,q,h,k)
+    return torch.einsum("bsht,bthd->bshd", scores.softmax(-1), q)
+
+
+def test_axes_of_scores_that_are_no_product():
+    assert_weights(seen_of(Attention(without_a_product), X, modules=[Attention])[0], EXPECTED)
+
+
+def test_a_guess_is_said_and_axes_can_be_given_by_hand():
+    model = Attention(without_a_product, heads=None)
+    _, told = told_of(model, X, modules=[model])
+    assert "the axes of the scores of 'Attention' (2,5,3,5) are a guess" in told[0]
+    assert "modules={'Attention': 'bhqk'}" in told[0]
+    for key in ("Attention", Attention, model):
+        assert_weights(seen_of(model, X, modules={key: "bqhk"})[0], EXPECTED)
+
+
+def folded_out_of_sight(x):
+    q = torch.stack([x[b, :, D * h : D * h + D] for h in range(H) for b in range(B)])  # (h*b,n,d)
+    return (q @ q.mT).softmax(-1) @ q
+
+
+def test_heads_that_were_folded_out_of_sight():
+    model = Attention(folded_out_of_sight)
+    _, told = told_of(model, X)
+    assert "'Attention' (6,5,5) are a guess" in told[0]
+    assert_weights(seen_of(model, X, modules={"Attention": "(hb)qk"})[0], EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ("bhq", "cannot be read"),
+        ("bhqkk", "cannot be read"),
+        ("bxqk", "cannot be read"),
+        ("(hq)bk", "cannot be read"),
+        (3, "expected the axes as letters"),
+    ],
+)
+def test_axes_that_cannot_be_meant(axes, message):
+    model = Attention(without_a_product)
+    with pytest.raises(regard.errors.RegardError, match=message):
+        regard.capture(model, modules={"Attention": axes})
+
+
+def test_axes_that_do_not_fit():
+    for axes, message in (("bqk", "a letter for each axis"), ("(hb)qk", "a letter for each axis")):
+        with pytest.raises(regard.errors.CaptureError, match=message):
+            seen_of(Attention(without_a_product), X, modules={Attention: axes})
+    with pytest.raises(regard.errors.CaptureError, match="does not say how many heads"):
+        seen_of(Attention(folded_first, heads=None), X, modules={Attention: "(hb)qk"})
+
+
+class Windows(nn.Module):
+    """Torch's attention on five axes, as Hiera and NesT in timm: (b,h,windows,n,d)."""
+
+    def __init__(self, heads, mask=None):
+        super().__init__()
+        self.heads, self.mask = heads, mask
+
+    def forward(self, x):
+        x = x.reshape(B, 2, N, H, D).permute(0, 3, 1, 2, 4)  # (b,h,w,n,d)
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x, self.mask)
+
+
+@pytest.mark.parametrize("heads", [H, None])
+def test_windows_are_no_heads(heads):
+    x = torch.randn(B, 2, N, H, D, generator=torch.Generator().manual_seed(3))
+    mask = torch.rand(B, 1, 2, N, N, generator=torch.Generator().manual_seed(4)) < 0.7
+    mask |= torch.eye(N, dtype=torch.bool)
+    q = x.permute(0, 1, 3, 2, 4).flatten(0, 1).double()  # (b*w,h,n,d)
+    scores = (q @ q.mT / D**0.5).masked_fill(~mask.transpose(1, 2).flatten(0, 1), float("-inf"))
+    options = {} if heads else {"modules": {Windows: "bhbqk"}}
+    assert_weights(seen_of(Windows(heads, mask), x, **options)[0], scores.softmax(-1))
+
+
+def test_as_many_windows_as_heads():
+    class Square(nn.Module):
+        num_heads = 2
+
+        def forward(self, x):
+            q = x.reshape(B, 2, N, 2, D).permute(0, 3, 1, 2, 4)  # (b,h,w,n,d)
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+    x = torch.randn(B, 2, N, 2, D, generator=torch.Generator().manual_seed(3))
+    q = x.permute(0, 1, 3, 2, 4).flatten(0, 1).double()
+    assert_weights(seen_of(Square(), x)[0], (q @ q.mT / D**0.5).softmax(-1))

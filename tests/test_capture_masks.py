@@ -10,7 +10,7 @@ from regard.biases import dense_bias
 from regard.capture.masks import MaskReader, is_causal_mask, recognise
 from regard.capture.names import LayerNumbers
 from regard.capture.selection import distinct_heads
-from regard.capture.tracing import Tracer
+from regard.capture.tracing import Place, Tracer
 from regard.masks import blocks, causal, padding, window
 from regard.masks.base import And
 from regard.masks.rules import Causal, Window
@@ -76,7 +76,7 @@ def test_numbers_are_told_from_masks():
         assert torch.equal(
             dense_bias(reading.bias, GRID, torch.device("cpu"))[0][:, kept], position[0][:, kept]
         )
-    assert reader.read(torch.zeros(5, 5), False, GRID) == (None, None, None, None)
+    assert reader.read(torch.zeros(5, 5), False, GRID) == (None, None, None, None, False)
 
 
 def test_layers_that_share_a_mask_share_its_reading():
@@ -140,7 +140,7 @@ def test_a_trace_that_went_wrong_is_not_believed():
     tracer.saw(aten.bmm.default, (q, k), {}, scores)
     scores.mul_(3.0)  # behind the tracer's back
     weights = torch.softmax(scores, -1)
-    call = tracer.softmax((scores, -1, False), weights, None)
+    call = tracer.softmax((scores, -1, False), weights, Place())
     assert call.q is None
     assert call.weights is not None
     assert torch.equal(call.weights[:, 0], weights)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from regard.capture import tokens
 from regard.capture.budget import Budget
 from regard.capture.kinds import kind_of
 from regard.capture.masks import is_causal_mask
+from regard.capture.sinks import with_names
 from regard.capture.stitching import Beams, stitched
 from regard.capture.strands import Piece, Strand, grouped
 from regard.capture.vision import patch_grid
@@ -28,6 +31,7 @@ _BEAMS = (
     "a beam search changed the order of its hypotheses, so that the steps do not make one map: "
     "use seen.follow(output), with output = model.generate(..., return_dict_in_generate=True)"
 )
+_CHANGED = "changed after the softmax: these weights multiply the values"
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,9 @@ class Naming:
 
     def check(self, records: list[Record]) -> None:
         """Refuse labels by hand that fit no map: nobody would see them."""
-        shapes = [(record.kind, record.map.shape) for record in records]
-        sides = [(b, n) for _, (b, _, q, k) in shapes for n in (q, k)]
-        keys = [(b, k) for kind, (b, _, _, k) in shapes if kind == "cross"]
+        shapes = [(record.kind, record.map.shape, len(record.sinks)) for record in records]
+        sides = [(b, n) for _, (b, _, q, k), sinks in shapes for n in (q, k, k - sinks)]
+        keys = [(b, n) for kind, (b, _, _, k), sinks in shapes if kind == "cross" for n in (k, k - sinks)]
         for name, labels, axes in (("tokens", self.tokens, sides), ("key_tokens", self.key_tokens, keys)):
             if labels is not None and all(tokens.fitting(labels, *axis) is None for axis in axes):
                 counts = sorted({n for _, n in axes})
@@ -60,6 +64,8 @@ class Naming:
         queries = tokens.fitting(self.tokens, b, q)
         by_hand = self.key_tokens if record.kind == "cross" and self.key_tokens else self.tokens
         keys = tokens.fitting(by_hand, b, k)
+        if keys is None and record.sinks:
+            keys = with_names(tokens.fitting(by_hand, b, k - len(record.sinks)), record.sinks)
         if queries is None and keys is None:
             return record
         return replace(
@@ -83,7 +89,8 @@ def build(session: Session, naming: Naming, beams: Beams | None) -> list[Record]
 
 def _nothing_kept(strand: Strand, piece: Piece) -> Record:
     why = f"dropped, {strand.dropped}: raise memory=..., or choose layers=... or heads=..."
-    kind = kind_of(strand.cross, is_causal_mask(piece.mask, piece.grid), False, *piece.grid[2:])
+    q, k = piece.grid[2:]
+    kind = kind_of(strand.cross, is_causal_mask(piece.mask, piece.grid), False, q, k - strand.sinks.count)
     source = Absent(piece.grid, f"the map of {strand.name} was {why}")
     about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
     return Record(**about, map=AttentionMap(source), dropped=why)
@@ -93,8 +100,9 @@ def _record(
     session: Session, strand: Strand, run: list[Piece], naming: Naming, beams: Beams | None, room: Budget
 ) -> Record:
     grows = any(piece.grew for piece in run)
-    causal = any(_is_causal(piece) for piece in run) or _says_causal(strand)
-    kind = kind_of(strand.cross, causal, grows, run[0].grid.q, run[0].grid.k)
+    sinks = strand.sinks.count
+    causal = any(_is_causal(piece, sinks) for piece in run) or _says_causal(strand)
+    kind = kind_of(strand.cross, causal, grows, run[0].grid.q, run[0].grid.k - sinks)
     dropped = None
     if strand.lost and run[-1] is strand.pieces[-1]:
         dropped = f"the last {strand.lost} rows were dropped, {strand.dropped}"
@@ -109,18 +117,27 @@ def _record(
         if isinstance(source, Absent):
             dropped = source.why
         else:
-            source = _unrolled(strand, source)
+            source = _unrolled(strand, strand.sinks.as_in_model(source))
     about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
+    about["sinks"] = strand.sinks.columns(source.grid.k)
+    about["note"] = _CHANGED if any(piece.changed for piece in run) else None
     record = Record(**about, map=AttentionMap(source), dropped=dropped)
     return naming.relabel(replace(record, **_axes(session, strand, run, record, naming, follows)))
 
 
-def _is_causal(piece: Piece) -> bool:
+def _is_causal(piece: Piece, sinks: int) -> bool:
     """Whether no query looks ahead: by the mask, or by the weights where only they were kept."""
     _, _, q, k = piece.grid
-    if piece.weights is not None and 1 < q == k:
-        return not bool(piece.weights.triu(1).any())
-    return is_causal_mask(piece.mask, piece.grid)
+    if piece.weights is not None and 1 < q == k - sinks:
+        return _looks_back(piece.weights[..., sinks:])
+    return piece.causal or is_causal_mask(piece.mask, piece.grid)
+
+
+def _looks_back(weights: Tensor) -> bool:
+    """Whether weights ``(b,h,n,n)`` are 0 ahead of each query, but for queries that look at all keys alike: padding."""
+    ahead = weights.triu(1) != 0
+    even = (weights == weights[..., :1]).all(dim=-1, keepdim=True)  # (b,h,n,1)
+    return not bool((ahead & ~even).any()) and not bool(even.all())
 
 
 def _says_causal(strand: Strand) -> bool:
@@ -157,8 +174,10 @@ def _words(
 ) -> tuple[tokens.Labels | None, tokens.Labels | None]:
     decoder = "decoder" in strand.name or record.kind != "self"
     queries = tokens.query_ids(run, decoder, beams)
+    count = record.map.shape[3] - len(record.sinks)
     if record.kind == "cross":
-        keys = tokens.key_ids(run, session.ids, beams)
+        keys = tokens.key_ids(run, session.ids, count, beams)
     else:
-        keys = queries if queries is not None and queries.shape[1] == record.map.shape[3] else None
-    return tokens.spelled(queries, naming.spell), tokens.spelled(keys, naming.spell)
+        keys = queries if queries is not None and queries.shape[1] == count else None
+    named = with_names(tokens.spelled(keys, naming.spell), record.sinks)
+    return tokens.spelled(queries, naming.spell), named

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor, peek_interpreter_stack
 
 from regard.biases import Bias
+from regard.capture.layouts import Lead
 from regard.capture.wrapped import is_fake
 from regard.errors import CaptureError
 from regard.masks import Mask
@@ -38,6 +39,9 @@ class Attended:
     v: Tensor | None = None  # (m,) of an additive score
     score: Callable[[Tensor, Tensor], Tensor] | None = None  # of the user's
     weights: Tensor | None = None  # (b,h,q,k) where they cannot be made of q and k
+    sinks: tuple[int, ...] = ()  # keys that are no token: they take a part of each row
+    lead: Lead | None = None  # how sequences and heads stand in the model's own tensor of weights
+    guessed: bool = False  # whether its axes could be meant in another way
 
     def with_result(self, result: Any) -> Attended:
         """With the log-sum-exp that the fused kernel for the CPU returned, and in the dtype it worked in."""
@@ -61,8 +65,10 @@ def read_function(
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
+    *,
+    lead: Lead | None = None,
 ) -> Attended:
-    """A call of ``F.scaled_dot_product_attention``; the arguments are its own."""
+    """A call of ``F.scaled_dot_product_attention``; the arguments are its own, but for how its axes are read."""
     if query.is_nested or key.is_nested:
         raise CaptureError(
             "nested tensors cannot be recorded: capture the model on a padded batch with a mask"
@@ -74,8 +80,8 @@ def read_function(
     if enable_gqa and query.ndim == 3:  # heads, of which there are fewer in the keys, without a batch
         query, key = query[None], key[None]
     if not isinstance(attn_mask, Tensor) or type(attn_mask) in (Tensor, nn.Parameter):
-        return _product(query, key, attn_mask, is_causal, scale)
-    return replace(_product(query, key, None, False, scale), mask=_rule_of(attn_mask))
+        return _product(query, key, attn_mask, is_causal, scale, lead)
+    return replace(_product(query, key, None, False, scale, lead), mask=_rule_of(attn_mask))
 
 
 def without_numbers(model: str) -> CaptureError:
@@ -114,7 +120,11 @@ def read_operation(func: Any, args: tuple, kwargs: dict[str, Any]) -> Attended:
     )
 
 
-def _product(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Attended:
+def _product(
+    q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float | None, lead: Lead | None = None
+) -> Attended:
+    if lead is not None:
+        q, k, mask = _arranged(lead, q, k, mask)
     if mask is not None and mask.ndim == 3 and q.ndim == 3:  # (b,q,k) for (b,n,d)
         mask = mask[:, None]
     q, k = _four(q.detach()), _four(k.detach())
@@ -129,6 +139,16 @@ def _product(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: flo
     grid = Grid(b, h, queries, k.shape[2])
     factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)
     return Attended(grid, q=q, k=k, scale=factor, attn_mask=mask, causal=bool(causal))
+
+
+def _arranged(lead: Lead, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """A call on four axes, in the order that was found or given."""
+    sizes = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])
+    q, k = (lead.arrange(x.detach().expand(*sizes, *x.shape[-2:])) for x in (q, k))  # (b,h,n,d)
+    if mask is not None:
+        mask = mask.reshape((1,) * (len(sizes) + 2 - mask.ndim) + tuple(mask.shape))
+        mask = lead.fit(mask, sizes)
+    return q, k, mask
 
 
 def _four(x: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -17,15 +17,18 @@ from torch import nn
 from regard import core
 from regard.capture.budget import Budget
 from regard.capture.building import Naming
+from regard.capture.layouts import Letters
 from regard.capture.modes import Functions
 from regard.capture.module_calls import calls_told, watched
 from regard.capture.names import may_attend, named_modules
 from regard.capture.recording import Recording
+from regard.capture.selection import Wanted
 from regard.capture.session import SESSIONS_OF, Session
 from regard.capture.tokens import as_labels, as_speller
 from regard.capture.troubles import (
     check_layers,
     check_model,
+    guessed_axes,
     nothing_found,
     partly_found,
     ran_elsewhere,
@@ -34,8 +37,6 @@ from regard.errors import ArgumentError, CaptureError, DtypeError, UnknownNameEr
 from regard.shapes import as_device, whole_number
 
 __all__ = ["Capture", "capture"]
-
-Wanted = str | nn.Module | type[nn.Module]
 
 
 def capture(
@@ -46,7 +47,7 @@ def capture(
     key_tokens: Sequence[Any] | None = None,
     layers: int | Iterable[int] | slice | None = None,
     heads: int | Iterable[int] | None = None,
-    modules: Wanted | Iterable[Wanted] = (),
+    modules: Wanted | Iterable[Wanted] | Mapping[Wanted, str | None] = (),
     device: torch.device | str | None = None,
     memory: int | None = None,
 ) -> Capture:
@@ -60,7 +61,8 @@ def capture(
         Which to keep; all by default. Negative numbers count from the end.
     modules
         Modules that compute a softmax by hand, by name, by class or themselves. A softmax of a product inside a
-        module that is called an attention is found without.
+        module that is called an attention is found without. A dictionary gives the axes of their scores too, with a
+        letter for each: ``{"layer.attn": "bqhk"}``, or ``"(hb)qk"`` for heads folded into the batch.
     device
         Where records are kept: ``"cpu"`` spares the memory of an accelerator. By default where the model runs.
     memory
@@ -78,11 +80,10 @@ def capture(
     ('self', AttentionMap(b=3, h=2, q=5, k=5, recomputed))
     """
     check_model(model)
-    chosen = [modules] if isinstance(modules, str | nn.Module | type) else list(modules)
     options = {
         "layers": _as_layers(layers),
         "heads": None if heads is None else _as_numbers("heads", heads),
-        "modules": _as_modules(model, chosen),
+        "modules": _as_modules(model, modules),
         "device": None if device is None else as_device(device),
     }
     naming = Naming(as_speller(tokenizer), as_labels("tokens", tokens), as_labels("key_tokens", key_tokens))
@@ -128,6 +129,8 @@ class Capture:
             self._naming.check(seen.records)
         if session.unnamed or session.unread:
             warnings.warn(partly_found(session), stacklevel=2)
+        if session.guessed:
+            warnings.warn(guessed_axes(session), stacklevel=2)
 
 
 def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextlib.ExitStack) -> None:
@@ -244,11 +247,21 @@ def _as_layers(layers: int | Iterable[int] | slice | None) -> Any:
     return _Slice(layers) if isinstance(layers, slice) else set(_as_numbers("layers", layers))
 
 
-def _as_modules(model: nn.Module, wanted: list[Wanted]) -> list[Wanted]:
-    known = list(named_modules(_unwrapped(model)).values()) if wanted else []
-    for one in wanted:
-        if isinstance(one, str) and one not in known:
-            raise UnknownNameError("modules", one, known)
+def _as_modules(
+    model: nn.Module, modules: Wanted | Iterable[Wanted] | Mapping[Wanted, str | None]
+) -> dict[Wanted, Letters | None]:
+    plain = isinstance(modules, str | nn.Module | type)
+    given = (
+        list(modules.items())
+        if isinstance(modules, Mapping)
+        else [(one, None) for one in ([modules] if plain else modules)]
+    )
+    known = list(named_modules(_unwrapped(model)).values()) if given else []
+    wanted: dict[Wanted, Letters | None] = {}
+    for one, letters in given:
         if not isinstance(one, str | nn.Module | type):
             raise DtypeError("modules", f"expected names, modules or classes, got {one!r}")
+        if isinstance(one, str) and one not in known:
+            raise UnknownNameError("modules", one, known)
+        wanted[one] = None if letters is None else Letters.read(letters)
     return wanted

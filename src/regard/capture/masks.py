@@ -33,6 +33,9 @@ class Reading(NamedTuple):
         None  # (b,h,q) for rows whose weights are all alike, drowned in one number: their log-sum-exp; else NaN
     )
     seen: int | None = None  # keys up to the last that any query may see
+    causal: bool = (
+        False  # whether no query sees what comes after it, but for those that the mask hides as a whole
+    )
 
     def on(self, device: torch.device | None) -> Reading:
         """The same with its tensors on the device on which records are kept; None leaves them."""
@@ -120,9 +123,17 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
     keep = keep.expand(*keep.shape[:2], keep.shape[2], grid.k)
     meant = keep if hidden is None else keep & ~hidden[..., None]
     seen = None if grid.q >= grid.k else _seen_until(meant)
+    only_past = False
     if hidden is not None and bool(hidden.any()):
         even = keep.sum(dim=-1).log().masked_fill(~hidden, float("nan"))  # (b or 1,h or 1,q)
-    return Reading(recognise(keep, grid), bias, even, seen)
+        only_past = keep.shape[2] > 1 and not bool((meant & _ahead(grid, mask.device)).any())
+    return Reading(recognise(keep, grid), bias, even, seen, only_past)
+
+
+def _ahead(grid: Grid, device: torch.device | str) -> Tensor:
+    """Pairs in which the key comes after the query, ``(q,k)``."""
+    i = torch.arange(grid.q, device=device)[:, None] + max(grid.shift, 0)
+    return torch.arange(grid.k, device=device)[None, :] > i
 
 
 def _seen_beside(values: Tensor) -> Tensor:
@@ -239,7 +250,5 @@ def is_causal_mask(mask: Mask | None, grid: Grid) -> bool:
     if isinstance(mask, Window):
         return mask.right == 0
     if isinstance(mask, Stored) and grid.q > 1:
-        i = torch.arange(grid.q)[:, None] + max(grid.shift, 0)
-        ahead = torch.arange(grid.k)[None, :] > i
-        return not bool((mask.dense(grid, "cpu") & ahead).any())
+        return not bool((mask.dense(grid, "cpu") & _ahead(grid, "cpu")).any())
     return False

@@ -34,6 +34,19 @@ if TYPE_CHECKING:
 _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
 _TELLING = re.compile(r"attention|softm|mm|mat|dot|ein|inner|linear|transformer|dist|cov|corr")
 
+_FOLDING = {
+    id(func)
+    for func in (
+        torch.cat,
+        torch.concat,
+        torch.flatten,
+        torch.reshape,
+        Tensor.flatten,
+        Tensor.reshape,
+        Tensor.view,
+    )
+}
+
 __all__ = ["Functions", "Operations", "show_operations"]
 
 
@@ -52,9 +65,15 @@ class Functions(TorchFunctionMode):
         elif session.follows or _may_attend(func, args):
             shown = session.shown()
         else:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            if id(func) in _FOLDING:
+                session.folded(func, args, kwargs, result)
+            return result
         with shown:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+        if id(func) in _FOLDING:
+            session.folded(func, args, kwargs, result)
+        return result
 
 
 def _may_attend(func: Any, args: tuple) -> bool:

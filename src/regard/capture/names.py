@@ -6,14 +6,14 @@ import functools
 import inspect
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
-__all__ = ["Frame", "LayerNumbers", "may_attend", "named_modules"]
+__all__ = ["Frame", "LayerNumbers", "heads_of", "may_attend", "named_modules"]
 
 
 @dataclass
@@ -26,6 +26,7 @@ class Frame:
     kwargs: dict[str, Any]
     first: int = 0  # how many pieces there were when it began
     products: int = 0  # how many products of scores
+    calls: int = 0  # how many attention calls
     _arguments: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
@@ -34,6 +35,31 @@ class Frame:
         if self._arguments is None:
             self._arguments = _by_name(self.module, self.args, self.kwargs)
         return self._arguments
+
+
+_HEADS = (
+    "num_heads",
+    "num_attention_heads",
+    "n_heads",
+    "n_head",
+    "nhead",
+    "heads",
+    "num_head",
+    "n_local_heads",
+    "h",
+)
+
+
+def heads_of(frame: Frame, stack: Sequence[Frame] = ()) -> int | None:
+    """How many heads a module says it has, or else one of the two around it."""
+    around = stack[: next((n for n, one in enumerate(stack) if one is frame), 0)]
+    for one in (frame, *around[:-3:-1]):
+        own, kind = one.module.__dict__, type(one.module)  # asking the module would search all its parts
+        said = (own.get(name, getattr(kind, name, None)) for name in _HEADS)
+        found = next((n for n in said if type(n) is int and n > 0), None)
+        if found is not None:
+            return found
+    return None
 
 
 @functools.lru_cache(maxsize=1024)

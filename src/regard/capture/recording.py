@@ -302,5 +302,6 @@ def _kind_of(weights: AttentionMap, has_key_tokens: bool) -> str:
 
 def _line(n: int, record: Record) -> str:
     layer = "" if record.layer is None else f"  layer {record.layer}"
-    note = f"  ({record.dropped})" if record.dropped else ""
+    told = [word for word in (record.dropped, record.note) if word]
+    note = f"  ({'; '.join(told)})" if told else ""
     return f"  {n}  {record.name}{layer}  {record.kind}  (b,h,q,k) = {axes(record.map.shape)}{note}"

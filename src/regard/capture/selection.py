@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from regard.biases import StoredBias, dense_bias
 from regard.capture.calls import Attended
+from regard.capture.layouts import Letters
 from regard.capture.masks import Reading
 from regard.capture.names import Frame
 from regard.errors import ArgumentError
@@ -16,19 +18,28 @@ from regard.masks import Mask
 from regard.masks.stored import Stored
 from regard.shapes import Grid
 
-__all__ = ["chosen", "distinct_heads", "first_keys", "some_heads"]
+__all__ = ["Wanted", "chosen", "distinct_heads", "first_keys", "letters_of", "some_heads"]
+
+Wanted = str | nn.Module | type[nn.Module]
 
 
-def chosen(frame: Frame, modules: list[str | nn.Module | type[nn.Module]]) -> bool:
+def chosen(frame: Frame, modules: Mapping[Wanted, Letters | None]) -> bool:
     """Whether a module is one of those that the user named: by name, by itself, or by its class."""
-    return any(
-        frame.name == wanted
-        if isinstance(wanted, str)
-        else isinstance(frame.module, wanted)
-        if isinstance(wanted, type)
-        else frame.module is wanted
-        for wanted in modules
-    )
+    return any(_is(frame, wanted) for wanted in modules)
+
+
+def letters_of(stack: Sequence[Frame], modules: Mapping[Wanted, Letters | None]) -> Letters | None:
+    """The axes that the user gave for the innermost module that is running, if any."""
+    given = [(wanted, letters) for wanted, letters in modules.items() if letters is not None]
+    if not given:
+        return None
+    return next((x for frame in reversed(stack) for wanted, x in given if _is(frame, wanted)), None)
+
+
+def _is(frame: Frame, wanted: Wanted) -> bool:
+    if isinstance(wanted, str):
+        return frame.name == wanted
+    return isinstance(frame.module, wanted) if isinstance(wanted, type) else frame.module is wanted
 
 
 def distinct_heads(k: Tensor) -> Tensor:
@@ -82,6 +93,7 @@ def some_heads(call: Attended, reading: Reading, heads: list[int]) -> tuple[Atte
         _mask_of(reading.mask, at, grid),
         _bias_of(reading, at, grid),
         reading.even if reading.even is None or reading.even.shape[1] == 1 else reading.even[:, at],
+        causal=reading.causal,
     )
     return replace(call, grid=grid._replace(h=len(at)), **cut), reading
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -20,14 +20,19 @@ from regard.capture.calls import (
     read_operation,
     refuse_transforms,
 )
+from regard.capture.correcting import corrected
 from regard.capture.kinds import has_another_duty, is_attention, is_cross
+from regard.capture.layouts import Lead, Letters, read_lead
 from regard.capture.masks import MaskReader, Reading
 from regard.capture.modes import show_operations
-from regard.capture.names import Frame, LayerNumbers
+from regard.capture.names import Frame, LayerNumbers, heads_of
 from regard.capture.own import own_attended
+from regard.capture.selection import Wanted
+from regard.capture.sinks import Sinks, learned_sinks
 from regard.capture.strands import Ids, Piece, Strand
 from regard.capture.tokens import ids_in, without_words
-from regard.capture.tracing import LOG_SOFTMAXES, SOFTMAXES, Tracer
+from regard.capture.tracing import LOG_SOFTMAXES, SOFTMAXES, Place, Tracer
+from regard.capture.uses import Use, Uses
 from regard.capture.wrapped import is_fake, is_wrapper
 from regard.errors import CaptureError
 from regard.kernels.dispatch import Call
@@ -56,7 +61,6 @@ _ROLES = {
     **{id(op): "softmax" for op in SOFTMAXES},
     **{id(op): "log softmax" for op in LOG_SOFTMAXES},
 }
-_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
 
 
 class Session:
@@ -68,7 +72,7 @@ class Session:
         *,
         layers: Collection[int] | None,
         heads: list[int] | None,
-        modules: list[str | nn.Module | type[nn.Module]],
+        modules: Mapping[Wanted, Letters | None],
         device: torch.device | None,
         budget: Budget,
     ):
@@ -90,6 +94,7 @@ class Session:
         self.unnamed: dict[
             str, tuple[int, ...]
         ] = {}  # modules with a softmax that was passed by, and its shape
+        self.guessed: dict[str, tuple[int, ...]] = {}  # modules whose axes may be meant in another way
         self.unread: set[str] = set()  # modules that called torch's attention in a way that is not known here
         self.numberless: str | None = None  # what was seen to attend on tensors without numbers
         self._thread = threading.get_ident()
@@ -100,6 +105,7 @@ class Session:
         self._reader = MaskReader()
         self._moved = (Reading(), Reading())  # the last reading, and itself on the device of the records
         self._tracer = Tracer(names)
+        self._uses = Uses(lambda: self._tracer.parameters, self._changed, self._without_values)
         self._patches: list[tuple[int, int]] = []
         self._pending: list[Attended] | None = None  # the call of F.scaled_dot_product_attention under way
         self._in_function = False  # whether torch's attention was called on tensors that wrap others
@@ -120,7 +126,8 @@ class Session:
         if not self._stack:
             self.steps += 1
             self._patches = []
-        counts = (len(self._pieces), self._tracer.products)
+            self._tracer.folds.clear()
+        counts = (len(self._pieces), self._tracer.products, self.calls)
         self._stack.append(Frame(module, self.names[module], args, kwargs, *counts))
 
     def leave(self, module: nn.Module, result: object) -> None:
@@ -136,12 +143,15 @@ class Session:
         attended = len(self._pieces) > frame.first
         if self.follows:
             # What is known of scores is as large as the weights: only those that it returned are followed further.
-            self._tracer.forget(frame.products + 1, () if attended else _addresses(result))
+            kept = _addresses(result)
+            self._tracer.forget(frame.products + 1, () if attended else kept)
+            self._uses.forget(frame.calls + 1, kept)
         if attended:
             self._tell(self._pieces[frame.first :], frame)
         if not self._stack:
-            self._pieces.clear()
             self._tracer.forget()
+            self._uses.forget()
+            self._pieces.clear()
 
     def _tell(self, pieces: list[Piece], frame: Frame) -> None:
         """Which token ids the module around some pieces was given, if any."""
@@ -158,7 +168,7 @@ class Session:
     @property
     def follows(self) -> bool:
         """Whether there are scores of which a softmax may be taken."""
-        return self._tracer.follows
+        return self._tracer.follows or self._uses.follows
 
     def _named(self) -> bool:
         """Whether a module that is running is one of those that the user named."""
@@ -170,6 +180,7 @@ class Session:
         self._pieces.clear()
         self._open.clear()
         self._tracer.forget()
+        self._uses.forget()
         self._reader = MaskReader()
 
     @property
@@ -207,7 +218,7 @@ class Session:
             return
         if watched:
             try:
-                call = read_function(*args, **kwargs)
+                call = read_function(*args, **kwargs, **self._given_axes(*args, **kwargs))
             except CaptureError:
                 raise
             except (TypeError, RuntimeError, AttributeError, IndexError):
@@ -271,7 +282,18 @@ class Session:
             if role is not None:
                 self._softmax(args, result, result.exp() if role == "log softmax" else result)
             else:
+                if self._uses.follows:
+                    self._uses.saw(func, args, kwargs, result)
                 self._tracer.saw(func, args, kwargs, result)
+
+    def folded(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """Take note of axes that were joined: heads may have been folded into the batch."""
+        if not self._stack or type(result) is not Tensor or result.ndim != 3:
+            return
+        if func in (torch.cat, torch.concat):
+            self._tracer.folds.stacked(args[0] if args else None, kwargs.get("dim", *args[1:2]))
+        elif type(args[0]) is Tensor:
+            self._tracer.folds.reshaped(args[0], result)
 
     def fake_operation(self, func: Any) -> None:
         """An operation on fake tensors: those of the model, or those with which a DTensor works out a shape."""
@@ -295,7 +317,8 @@ class Session:
 
     def _softmax(self, args: tuple, result: Tensor, weights: Tensor) -> None:
         """A softmax outside of torch's attention functions."""
-        product = self._tracer.of(args[0])
+        heads = self._place(self._stack[-1]).heads
+        product = self._tracer.attends(args[0], args[1], heads) if args[0].ndim > 1 else None
         self._tracer.lose(result)
         if not self.watching or args[0].ndim < 2:
             return
@@ -309,7 +332,48 @@ class Session:
                 if product is not None or attends:
                     self.unnamed[frame.name] = tuple(args[0].shape)
                 return
-        self.record(self._tracer.softmax(args, weights, *_sizes(frame)), frame)
+        call = self._tracer.softmax(args, weights, self._place(frame))
+        if call.guessed and args[0].numel():
+            self.guessed.setdefault(frame.name, tuple(args[0].shape))
+        kept = self.record(call, frame)
+        if kept is not None:
+            self._uses.begin(Use(*kept, call, set()), result, args[1])
+
+    def _given_axes(
+        self, query: Any = None, key: Any = None, *_: Any, enable_gqa: bool = False, **__: Any
+    ) -> dict[str, Lead]:
+        """How the axes of a call of torch's attention are read, where they are not (b,h,n,d)."""
+        letters, frame = selection.letters_of(self._stack, self.modules), self._attention()
+        if letters is None and (query.ndim < 5 or enable_gqa):
+            return {}
+        sizes = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        shape = (*sizes, query.shape[-2], key.shape[-2])
+        heads = heads_of(frame, self._stack)
+        if letters is None and heads is None:
+            return {}  # torch's own order: heads come last of all axes in front
+        if letters is not None:
+            *last, lead = letters.place(frame.name, shape, heads)
+            if last != [len(shape) - 2, len(shape) - 1]:
+                told = (
+                    f"{frame.name}: the axes {letters.text!r} were given, but F.scaled_dot_product_attention"
+                )
+                raise CaptureError(f"{told} has queries and keys last: end them with 'qk'")
+        else:
+            lead = read_lead(sizes, heads, strides=query.stride()[:-2])
+            if lead.guessed:
+                self.guessed.setdefault(frame.name, shape)
+        return {"lead": lead}
+
+    def _place(self, frame: Frame) -> Place:
+        """What is known of the axes of scores in a module."""
+        given = [x for x in frame.arguments.values() if isinstance(x, Tensor) and x.ndim == 3]
+        return Place(
+            frame.name,
+            heads_of(frame, self._stack),
+            {x.shape[0] for x in given},
+            selection.letters_of(self._stack, self.modules),
+            isinstance(frame.module, nn.MultiheadAttention),
+        )
 
     def _attends(self, frame: Frame) -> bool:
         """Whether a module is an attention, or the part of one that computes it, as x-transformers' ``Attend`` is."""
@@ -326,32 +390,34 @@ class Session:
 
     # ---- keeping it
 
-    def record(self, call: Attended, frame: Frame | None = None) -> None:
+    def record(self, call: Attended, frame: Frame | None = None) -> tuple[Strand, Piece] | None:
         """Keep what was seen of a call: of the module given, or the one that is running."""
         self.calls += 1
         frame = frame or self._attention()
         layer, again = self._numbers.call(frame.name, self.steps)
         if not self._wanted(frame.name, layer):
-            return
+            return None
         cross = self._is_cross(frame)
         with torch.inference_mode(False), torch.no_grad(), _unwatched(call):
             heads = call.grid.h
-            call, reading = self._read(call, cross)
+            sinks = Sinks.of(call.sinks or learned_sinks(frame.module, call), call.grid.k)
+            call, reading = self._read(sinks.in_front(call), cross)
             key = (frame.name, again)
             strand = self._open.get(key)
             lost = strand and strand.goes_on_lost(call, self.steps, self.steps in self.continued)
             if lost:
                 if lost == "grows":
                     self.continued.add(self.steps)
-                return
-            how = None if strand is None else strand.continuation(call, self.steps)
+                return None
+            how = None if strand is None else strand.continuation(call, self.steps, sinks)
             if strand is None or how is None:
                 strand = Strand(frame, layer, cross, call, self.device)
                 strand.heads = None if self.heads is None else tuple(n % heads for n in self.heads)
                 strand.windows = vision.windows_of(self._stack, call.grid)
+                strand.sinks = sinks
                 self.strands.append(strand)
                 self._open[key] = strand
-            self._keep(strand, call, reading, how)
+            return self._keep(strand, call, reading, how)
 
     def _is_cross(self, frame: Frame) -> bool | None:
         """Whether an attention looks at another sequence; a part of one may not know, but the module around it."""
@@ -387,12 +453,14 @@ class Session:
             return selection.some_heads(call, reading, self.heads)
         return call, reading
 
-    def _keep(self, strand: Strand, call: Attended, reading: Reading, how: str | None) -> None:
+    def _keep(
+        self, strand: Strand, call: Attended, reading: Reading, how: str | None
+    ) -> tuple[Strand, Piece] | None:
         piece = Piece(order=self.calls, step=self.steps, grid=call.grid, patches=list(self._patches))
         shared = {x.data_ptr(): x.nbytes for x in reading.tensors() if x.data_ptr() not in self._counted}
         if not self.budget.take(strand.cost(call, how) + sum(shared.values())):
             strand.drop(piece, f"past the memory budget of {in_words(self.budget.limit)}")
-            return
+            return None
         self._counted |= set(shared)
         if reading is not self._moved[0]:
             self._moved = (reading, reading.on(self.device))  # once for the layers that share it
@@ -402,19 +470,33 @@ class Session:
             self.continued.add(self.steps)
         if how == "reordered":
             self.reordered.add(self.steps)
+        return strand, piece
+
+    # ---- what became of a softmax
+
+    def _changed(self, use: Use, weights: Tensor) -> None:
+        """Other weights than those of a softmax multiply the values: they are kept in their place."""
+        with torch.inference_mode(False), torch.no_grad():
+            own = corrected(use, weights, self.heads)
+            if own is None:
+                return
+            if not self.budget.take(own.nbytes):
+                use.strand.drop_last(f"past the memory budget of {in_words(self.budget.limit)}")
+            else:
+                use.strand.replace_last(own if self.device is None else own.to(self.device))
+
+    def _without_values(self, use: Use, keys: list[int]) -> None:
+        """Some keys of a softmax have no values: they are sinks."""
+        if keys and not use.strand.sinks.count and use.piece.weights is not None:
+            use.strand.sinks = sinks = Sinks.of(tuple(keys), use.call.grid.k)
+            order = sinks.order(use.piece.grid.k)
+            use.piece.weights = use.piece.weights[..., order]
 
 
 def _addresses(result: object) -> set[int]:
     """Where the tensors stand that a module returned."""
     parts = result if isinstance(result, tuple | list) else [result]
     return {x.data_ptr() for x in parts if type(x) is Tensor and x.layout is torch.strided}
-
-
-def _sizes(frame: Frame) -> tuple[int | None, set[int]]:
-    """How many heads a module says it has, and how long the first axes are of the sequences that it was given."""
-    heads = next((n for at in _HEADS if isinstance(n := getattr(frame.module, at, None), int)), None)
-    given = [x for x in frame.arguments.values() if isinstance(x, Tensor) and x.ndim == 3]
-    return heads, {x.shape[0] for x in given}
 
 
 def _repeats() -> bool:

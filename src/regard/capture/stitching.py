@@ -11,12 +11,13 @@ from regard.capture.budget import Budget, in_words
 from regard.capture.masks import recognise
 from regard.capture.strands import Piece, Strand
 from regard.maps.absent import Absent
+from regard.maps.attention_map import AttentionMap
 from regard.maps.sources import Recomputed, Source, Stored
 from regard.masks import Mask
 from regard.scores import Prepared
 from regard.shapes import Grid
 
-__all__ = ["Beams", "stitched"]
+__all__ = ["Beams", "single", "stitched"]
 
 
 class Beams:
@@ -40,15 +41,16 @@ def stitched(
 ) -> Source:
     """One source of the pieces of a run; ``room`` is what matrices of queries and keys may take, if it needs any."""
     if len(run) == 1 and beams is None:
-        return _single(strand, run[0])
+        return single(strand, run[0])
     grid = _grid(run, beams)
-    rule, mask = (True, None) if run[0].weights is not None else _rule(run, grid, beams)
+    stored = any(piece.weights is not None for piece in run)
+    rule, mask = (True, None) if stored else _rule(run, grid, beams)
     size = _dense_bytes(run, grid, beams, masked=not rule)
     if room is not None and not room.take(size):
         why = f"the steps together need {in_words(size)}, past the memory budget of {in_words(room.limit)}"
         return Absent(grid, f"the map of {strand.name} was dropped, {why}: raise memory=...")
-    if run[0].weights is not None:
-        return Stored(_stored(run, beams))
+    if stored:
+        return Stored(_stored(strand, run, beams))
     k = _keys(strand, run, beams)
     q = torch.cat([_rows(piece.q, beams, n) for n, piece in enumerate(run)], dim=2)  # (b,h,q,d)
     known = all(piece.lse is not None for piece in run)
@@ -95,8 +97,9 @@ def _followed(padding: Tensor | None, beams: Beams, step: int, grid: Grid) -> Te
 
 def _dense_bytes(run: list[Piece], grid: Grid, beams: Beams | None, masked: bool) -> int:
     """Bytes of what has a number for every query and key: the weights, or a mask that is no rule, and a bias."""
-    if run[0].weights is not None:
-        return grid.b * grid.h * grid.q * grid.k * run[0].weights.itemsize
+    weights = next((piece.weights for piece in run if piece.weights is not None), None)
+    if weights is not None:
+        return grid.b * grid.h * grid.q * grid.k * weights.itemsize
     at = torch.zeros(1, 1, dtype=torch.long, device=_device_of(run))  # one pair shows how many share a number
     masks = [piece.mask.allow(at, at, piece.grid) for piece in run if piece.mask is not None]
     biases = [piece.bias.tile(at, at, piece.grid) for piece in run if piece.bias is not None]
@@ -111,7 +114,8 @@ def _lead(parts: list[Tensor], grid: Grid, beams: Beams | None) -> int:
     return b * max([1, *(x.shape[1] for x in parts)])
 
 
-def _single(strand: Strand, piece: Piece) -> Source:
+def single(strand: Strand, piece: Piece) -> Source:
+    """The source of one piece."""
     if piece.weights is not None:
         return Stored(piece.weights)
     keys = strand.keys
@@ -122,11 +126,14 @@ def _single(strand: Strand, piece: Piece) -> Source:
     return Recomputed(ready, piece.grid, piece.mask, piece.bias, piece.lse, strand.score)
 
 
-def _stored(run: list[Piece], beams: Beams | None) -> Tensor:
+def _stored(strand: Strand, run: list[Piece], beams: Beams | None) -> Tensor:
     width = _width(run)
     rows = []
     for n, piece in enumerate(run):
-        part = _rows(piece.weights, beams, n)  # (b,h,q,k)
+        own = piece.weights  # in some steps only, where those of a softmax were changed for the values
+        part = _rows(
+            AttentionMap(single(strand, piece)).weights() if own is None else own, beams, n
+        )  # (b,h,q,k)
         part = torch.nn.functional.pad(part, (piece.first, width - piece.first - piece.grid.k))
         if beams is not None:
             part[beams.ended(n).to(part.device)] = 0.0

@@ -16,6 +16,7 @@ from regard.biases import Bias
 from regard.capture.calls import Attended
 from regard.capture.masks import Reading
 from regard.capture.names import Frame
+from regard.capture.sinks import Sinks
 from regard.masks import Mask
 from regard.shapes import Grid, wide_dtype
 
@@ -43,6 +44,8 @@ class Piece:
     mask: Mask | None = None
     bias: Bias | None = None
     weights: Tensor | None = None  # (b,h,q,k) where there are no q and k
+    changed: bool = False  # whether they are not the softmax's, but what was made of it for the values
+    causal: bool = False  # whether no query looks ahead, but for rows that the mask hides as a whole
     added: tuple[int, int] = (0, 0)  # the keys of the strand that came with it
     new: Tensor | None = None  # these keys themselves, once a beam search has reordered the strand
     grew: bool = False  # whether it went on from the keys of the piece before
@@ -77,6 +80,7 @@ class Strand:
         self.refused: Piece | None = None  # the first call that was not kept
         self.heads: tuple[int, ...] | None = None  # which were asked for
         self.windows: tuple[tuple[int, int], int, int] | None = None  # a picture's sides, window and shift
+        self.sinks = Sinks()  # keys in front that are no token
         self._keys: Tensor | None = None  # (b,g,room,d)
 
     @property
@@ -86,9 +90,9 @@ class Strand:
 
     # ---- does a call go on from here?
 
-    def continuation(self, call: Attended, step: int) -> str | None:
+    def continuation(self, call: Attended, step: int, sinks: Sinks) -> str | None:
         """How a call goes on from this strand: "grows", "again" (the same keys), "reordered", or not at all."""
-        if self.dropped:
+        if self.dropped or sinks != self.sinks:
             return None
         last = self.pieces[-1]
         (b, h, _, k), old = call.grid, k_minus_q(call.grid)
@@ -116,7 +120,8 @@ class Strand:
             self._keys.shape[3],
         )
         same = same and call.k.dtype == self._keys.dtype and call.scale == self.scale
-        same = same and (call.weights is None) == (self.pieces[-1].weights is None)
+        last = self.pieces[-1]
+        same = same and (last.changed or (call.weights is None) == (last.weights is None))
         if not same or call.score is not self.score or (call.v is None) != (self.v is None):
             return False
         return call.v is None or self.v is None or torch.equal(call.v.to(self.v.device), self.v)
@@ -155,6 +160,19 @@ class Strand:
         self.dropped = why
         self.refused = self.refused or piece
 
+    def replace_last(self, weights: Tensor) -> None:
+        """Keep other weights, ``(b,h,q,k)``, in the place of what the last call was."""
+        piece = self.pieces[-1]
+        if weights.shape[3] != piece.grid.k:  # queries and keys have changed places
+            self._keys, self.count = None, weights.shape[3]
+        piece.grid = Grid(*weights.shape)
+        piece.weights, piece.changed = weights, True
+        piece.q = piece.lse = piece.mask = piece.bias = None
+
+    def drop_last(self, why: str) -> None:
+        """Keep nothing of the last call but its size and the reason."""
+        self.drop(self.pieces.pop(), why)
+
     def cost(self, call: Attended, how: str | None) -> int:
         """Bytes that a call will take."""
         rows = 0 if call.weights is None else call.weights.nbytes
@@ -180,7 +198,8 @@ class Strand:
 
         Under inference mode the copies could not be used after it: it is to be off here, and so are gradients.
         """
-        piece.mask, piece.bias, piece.grew = reading.mask, reading.bias, how in ("grows", "reordered")
+        piece.mask, piece.bias, piece.causal = reading.mask, reading.bias, reading.causal
+        piece.grew = how in ("grows", "reordered")
         if call.weights is not None:
             piece.weights = _copy(call.weights, device)
         else:

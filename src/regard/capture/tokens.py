@@ -169,11 +169,11 @@ def query_ids(run: list[Piece], decoder: bool, beams: Beams | None = None) -> Te
     return torch.cat(parts, dim=1)
 
 
-def key_ids(run: list[Piece], seen: list[Ids], beams: Beams | None = None) -> Tensor | None:
+def key_ids(run: list[Piece], seen: list[Ids], count: int, beams: Beams | None = None) -> Tensor | None:
     """The ids of the keys of a cross attention, ``(b,k)``: those of the encoder, whose call may be long over."""
     piece = run[-1]
     known = [x for x in (*piece.inputs, *seen[::-1]) if not _TARGET.search(x.name)]
-    found = _choose(known, piece.grid.b, piece.grid.k, decoder=False)
+    found = _choose(known, piece.grid.b, count, decoder=False)
     return found if found is None or beams is None else found[beams.rows(len(run) - 1)]
 
 

@@ -8,46 +8,40 @@ numbers, so that views need no following. What cannot be followed is no loss: th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from regard.capture.calls import Attended
-from regard.capture.masks import HIDING
+from regard.capture.layouts import Folds, Lead, Letters, moved, query_axis, read_lead
+from regard.capture.products import Product, Scores
+from regard.capture.steps import STEPS
 from regard.capture.wrapped import storages_of
-from regard.shapes import Grid, wide_dtype
+from regard.shapes import wide_dtype
 
-__all__ = ["LOG_SOFTMAXES", "SOFTMAXES", "Product", "Tracer"]
+__all__ = ["LOG_SOFTMAXES", "PRODUCTS", "SOFTMAXES", "Place", "Tracer", "storages_written"]
 
 aten = torch.ops.aten
 SOFTMAXES = {aten._softmax.default, aten._softmax.out, aten._safe_softmax.default, aten.softmax.int_out}
 LOG_SOFTMAXES = {aten._log_softmax.default, aten._log_softmax.out}
 _CHECKED_ROWS = 3
+_ADDING = {
+    id(op) for op in (aten.baddbmm.default, aten.baddbmm.out, aten.baddbmm_.default, aten.addmm.default)
+}
+PRODUCTS = _ADDING | {id(op) for op in (aten.bmm.default, aten.bmm.out, aten.mm.default, aten.mm.out)}
 
 
-@dataclass(frozen=True)
-class Product:
-    """``scale * q @ k + added``: what a tensor of scores was made of."""
+class Place(NamedTuple):
+    """What is known of the module around a softmax."""
 
-    q: Tensor  # (B,q,d)
-    k: Tensor  # (B,d,k)
-    scale: float = 1.0
-    added: tuple[Tensor, ...] = field(default=())  # each broadcasts to the scores
-    exact: bool = True  # False once something was done to the scores that cannot be followed
-    home: int = 0  # the storage of the scores: writing to any part of it changes them
-    born: int = 0  # its number among the products
-
-    @property
-    def sides(self) -> tuple[int, int]:
-        return self.q.shape[-2], self.k.shape[-1]
-
-    def stands_in(self, storages: set[int]) -> bool:
-        """Whether the scores, or what they are made of, have numbers in one of these storages."""
-        parts = (self.q, self.k, *self.added)
-        return self.home in storages or any(x.untyped_storage().data_ptr() in storages for x in parts)
+    name: str = ""
+    heads: int | None = None  # as it says of itself
+    batches: Collection[int] = ()  # the first axes of the sequences that it was given
+    letters: Letters | None = None  # the axes as the user gave them
+    heads_inside: bool = False  # whether it is known to fold heads into the batch as (b*h)
 
 
 class Tracer:
@@ -55,11 +49,13 @@ class Tracer:
 
     def __init__(self, modules: Iterable[nn.Module]):
         self._modules = modules
-        self._known: dict[int, Product] = {}
+        self._known: dict[int, Scores] = {}  # by the address of their first number
+        self._descendants: dict[int, tuple[Product, Tensor]] = {}  # of other shapes, by their storage
+        self.folds = Folds()
         self.products = 0  # seen so far
 
     @functools.cached_property
-    def _parameters(self) -> set[int]:
+    def parameters(self) -> set[int]:
         """Addresses of the model's own weights: x @ W is not attention."""
         own = (p for module in self._modules for p in module._parameters.values() if p is not None)
         return storages_of(own)
@@ -71,156 +67,192 @@ class Tracer:
 
     def forget(self, since: int = 0, kept: Collection[int] = ()) -> None:
         """Follow no longer what was made of the products since one of them, but for scores at some addresses."""
-        self._known = {at: one for at, one in self._known.items() if one.born < since or at in kept}
+        self._known = {at: x for at, x in self._known.items() if x.product.born < since or at in kept}
+        self._descendants = {
+            at: x for at, x in self._descendants.items() if x[0].born < since or x[1].data_ptr() in kept
+        }
 
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of an operation."""
-        found = None
-        if id(func) in _PRODUCTS:
-            found = self._product(func, args, kwargs)
+        if id(func) in PRODUCTS:
+            self._product(func, args, kwargs, result)
         elif self._known:
-            step = _STEPS.get(id(func))
-            found = None if step is None else step(self, args, kwargs)
-            if func._schema.is_mutable:
-                self._distrust(_storages_written(func, args, kwargs))
-            if found is None and isinstance(result, Tensor):
-                found = self._descendant(args, result)
+            self._follow(func, args, kwargs, result)
+
+    def _follow(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        step = STEPS.get(id(func))
+        found = None if step is None else step(self, args, kwargs)
+        if func._schema.is_mutable:
+            self._distrust(storages_written(func, args, kwargs))
+        first = result[0] if isinstance(result, tuple | list) and result else result
+        if not isinstance(first, Tensor):
+            return
+        if found is None:
+            found = self._same_shape(args, first)
         if found is not None:
-            home = result.untyped_storage().data_ptr()
-            self._known[result.data_ptr()] = replace(found, home=home)
-        elif self._known and isinstance(result, Tensor) and _is_new(func, args, result):
-            self.lose(result)  # an address that is used again
+            scores, product = found
+            self._known[first.data_ptr()] = Scores.of(first, product, scores.rows, scores.columns)
+        elif _is_new(func, args, first):
+            self._descends(args, first)
+
+    def _descends(self, args: tuple, result: Tensor) -> None:
+        """Take note of a tensor that is new, at an address that may have been used before.
+
+        What was made of scores and has other axes is related to them: heads that are mixed, chunks put in place.
+        """
+        parts = [x for arg in args for x in (arg if isinstance(arg, list | tuple) else (arg,))]
+        product = next((found for x in parts if (found := self.related(x)) is not None), None)
+        self.lose(result)
+        if product is None or not result.is_floating_point() or result.layout is not torch.strided:
+            return
+        home = result.untyped_storage()
+        if home.nbytes() >= product.sides[0] * product.sides[1] * result.itemsize:
+            self._descendants[home.data_ptr()] = (replace(product, exact=False), result)
 
     def _distrust(self, storages: set[int]) -> None:
         """Something was written there, perhaps to a few of the scores only."""
         for address, known in self._known.items():
-            if known.exact and known.stands_in(storages):
-                self._known[address] = replace(known, exact=False)
+            product = known.product
+            if product.exact and (known.home in storages or product.stands_in(storages)):
+                self._known[address] = replace(known, product=replace(product, exact=False))
 
     def lose(self, x: Tensor) -> None:
         """From now on, these numbers are no scores."""
         self._known.pop(x.data_ptr(), None)
+        if self._descendants:
+            self._descendants.pop(x.untyped_storage().data_ptr(), None)
 
-    def _descendant(self, args: tuple, result: Tensor) -> Product | None:
+    def _same_shape(self, args: tuple, result: Tensor) -> tuple[Scores, Product] | None:
         """Scores to which something was done that cannot be followed, as capping; they are scores still."""
         for x in args:
             known = self.of(x)
             if known is not None and x.shape == result.shape and result.is_floating_point():
-                view = x.data_ptr() == result.data_ptr()
-                return self._known[x.data_ptr()] if view else replace(known, exact=False)
+                same = x.data_ptr() == result.data_ptr()
+                return known, known.product if same else replace(known.product, exact=False)
         return None
 
-    def of(self, x: object) -> Product | None:
-        """What a tensor is known to be, if its last two axes are still those of the product."""
-        if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_contiguous():
+    def of(self, x: object) -> Scores | None:
+        """The scores that a tensor is known to be, if its axes can be told."""
+        if not isinstance(x, Tensor) or x.ndim < 2:
             return None
         found = self._known.get(x.data_ptr())
-        if found is None or x.numel() != found.q.shape[0] * _area(found):
-            return None
-        if tuple(x.shape[-2:]) == found.sides:
-            return found
-        return _unfolded(found, x)
+        return None if found is None else found.seen_as(x)
 
-    def _product(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Product | None:
-        added: tuple[Tensor, ...] = ()
-        alpha = 1.0
+    def related(self, x: object) -> Product | None:
+        """The product that a tensor was made of, in whichever way."""
+        if not isinstance(x, Tensor) or x.layout is not torch.strided:
+            return None
+        known = self._known.get(x.data_ptr())
+        if known is not None:
+            return known.product
+        if not self._known and not self._descendants:
+            return None
+        home = x.untyped_storage().data_ptr()
+        if home in self._descendants:
+            return self._descendants[home][0]
+        return next((one.product for one in self._known.values() if one.home == home), None)
+
+    def _product(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Tensor) -> None:
+        beside, alpha, beta = None, 1.0, 0.0
         if id(func) in _ADDING:
             alpha, beta = float(kwargs.get("alpha", 1)), float(kwargs.get("beta", 1))
-            added = (args[0].detach() * beta,) if beta else ()
-            args = args[1:]
+            beside, args = args[0], args[1:]
         q, k = (x.detach() if x.ndim == 3 else x.detach()[None] for x in args[:2])
-        if any(x.untyped_storage().data_ptr() in self._parameters for x in (q, k)):
-            return None  # the layers of a model
+        if any(x.untyped_storage().data_ptr() in self.parameters for x in (q, k)):  # the layers of a model
+            if self._known:
+                self._descends(args[:2], result)
+            return
         self.products += 1
-        return Product(q, k, alpha, added, born=self.products)
+        scores = Scores.of(result, Product(q, k, alpha, born=self.products))
+        if beside is not None and beta:
+            part = scores.part(beside.detach() * beta)
+            scores = replace(scores, product=replace(scores.product, added=(part,)))
+        self._known[result.data_ptr()] = scores
 
-    def softmax(
-        self, args: tuple, weights: Tensor, heads: int | None, batches: Collection[int] = ()
-    ) -> Attended:
-        """The call that this softmax belongs to, in a module of so many heads that was given batches of these sizes."""
-        scores, axis = args[0], args[1]
-        flat = weights.detach().movedim(axis, -1)
-        product = self.of(scores) if axis % scores.ndim == scores.ndim - 1 else None
-        grid = _grid(flat, product, heads, batches)
-        whole = Attended(grid, weights=flat.reshape(grid))
-        if product is None:
+    def softmax(self, args: tuple, weights: Tensor, place: Place) -> Attended:
+        """The call that this softmax belongs to."""
+        x, key = args[0], args[1] % args[0].ndim
+        if x.ndim == 2 and place.letters is None and self.related(x) is None:
+            x, weights, key = (
+                x[:, None],
+                weights[:, None],
+                key + (key > 0),
+            )  # (b,k): one query for each sequence
+        scores = self.of(x)
+        if scores is not None and key not in (scores.rows, scores.columns):
+            scores = None
+        if scores is not None and key == scores.rows:
+            product = scores.product.turned()
+            scores = replace(scores, product=product, rows=scores.columns, columns=scores.rows)
+        rows, key, lead = self._axes(x, key, scores, place)
+        if scores is not None and (rows, key) != (scores.rows, scores.columns):
+            scores = None
+        arranged = lead.arrange(moved(weights.detach(), rows, key))
+        whole = Attended(lead.grid(*arranged.shape[-2:]), weights=arranged, guessed=lead.guessed, lead=lead)
+        if scores is None:
             return whole
-        call = _as_call(product, scores, grid) if product.exact else None
-        if call is not None and _agrees(call, whole):
-            return call
-        return replace(whole, k=_keys(product, grid))  # they tell which step of generate() goes on from which
+        whole = replace(whole, k=_keys(scores, lead), sinks=scores.product.sinks)
+        call = _as_call(scores, lead, whole) if scores.product.exact else None
+        return call if call is not None and _agrees(call, whole) else whole
+
+    def attends(self, x: Tensor, axis: int, heads: int | None) -> Product | None:
+        """The product behind scores of a softmax over an axis; None where it is not to be seen that they are scores."""
+        scores = self.of(x)
+        if scores is not None:
+            return scores.product
+        product = self.related(x)
+        if product is None:
+            return None
+        *others, keys = (*(n for at, n in enumerate(x.shape) if at != axis % x.ndim), x.shape[axis])
+        rows, columns = product.sides
+        fits = keys in (columns, columns + 1) and rows in others
+        return product if fits or (heads is not None and others[1:].count(heads) == 1) else None
+
+    def _axes(self, x: Tensor, key: int, scores: Scores | None, place: Place) -> tuple[int, int, Lead]:
+        """Which axes of scores are queries and keys, and how the others are read."""
+        if place.letters is not None:
+            return place.letters.place(place.name, x.shape, place.heads)
+        if scores is not None:
+            rows, guessed = scores.rows, False
+        else:
+            related = self.related(x)
+            count = None if related is None else related.sides[0]
+            rows, guessed = query_axis(x.shape, key, place.heads, count)
+        sizes = [n for axis, n in enumerate(x.shape) if axis not in (rows, key)]
+        first = False if place.heads_inside else None
+        if len(sizes) == 1 and first is None:
+            first = self.folds.heads_first(sizes[0], place.heads)
+        lead = read_lead(sizes, place.heads, place.batches, heads_first=first)
+        return rows, key, lead._replace(guessed=lead.guessed or guessed)
 
 
-def _storages_written(func: Any, args: tuple, kwargs: dict[str, Any]) -> set[int]:
+def storages_written(func: Any, args: tuple, kwargs: dict[str, Any]) -> set[int]:
     """The storages that an operation has changed, out of its schema."""
     given = {a.name: x for a, x in zip(func._schema.arguments, args, strict=False)} | kwargs
     written = [given.get(a.name) for a in func._schema.arguments if a.alias_info and a.alias_info.is_write]
     return {x.untyped_storage().data_ptr() for x in written if isinstance(x, Tensor)}
 
 
-def _area(product: Product) -> int:
-    return product.sides[0] * product.sides[1]
-
-
-def _unfolded(product: Product, scores: Tensor) -> Product | None:
-    """The product of heads that share their keys, whose queries stood behind one another, ``(b,h*q,d)``."""
-    (rows, keys), queries = product.sides, scores.shape[-2]
-    if product.added or scores.shape[-1] != keys or not 0 < queries < rows or rows % queries:
-        return None
-    heads = rows // queries
-    q = product.q.unflatten(1, (heads, queries)).flatten(0, 1)  # (b*h,q,d)
-    return replace(product, q=q, k=product.k.repeat_interleave(heads, dim=0))  # (b*h,d,k)
-
-
 def _is_new(func: Any, args: tuple, result: Tensor) -> bool:
     """Whether an operation wrote numbers to where its result stands: it is no view of what went in."""
-    address = result.data_ptr()
-    return func._schema.is_mutable or not any(isinstance(x, Tensor) and x.data_ptr() == address for x in args)
+    if func._schema.is_mutable:
+        return True
+    home = result.untyped_storage().data_ptr()
+    return not any(isinstance(x, Tensor) and x.untyped_storage().data_ptr() == home for x in args)
 
 
-def _grid(weights: Tensor, product: Product | None, heads: int | None, batches: Collection[int]) -> Grid:
-    """How the axes of the weights are to be read as (b,h,q,k)."""
-    *lead, q, k = (1,) * (2 - weights.ndim) + tuple(weights.shape)
-    if weights.ndim == 2 and product is None:  # (b,k): one query for each sequence
-        return Grid(q, 1, 1, k)
-    if heads and len(lead) == 3 and heads == lead[1] * lead[2]:  # groups of heads that share their keys
-        return Grid(lead[0], heads, q, k)
-    if len(lead) >= 2:
-        count = 1
-        for n in lead[:-1]:
-            count *= n
-        return Grid(count, lead[-1], q, k)
-    batch = lead[0] if lead else 1
-    if heads and batch % heads == 0 and batch not in batches:  # (b*h,q,k), as nn.MultiheadAttention has it
-        return Grid(batch // heads, heads, q, k)
-    return Grid(batch, 1, q, k)
-
-
-def _as_call(product: Product, scores: Tensor, grid: Grid) -> Attended | None:
-    """The product as a call on four axes; None where something was added that does not fit them."""
+def _as_call(scores: Scores, lead: Lead, whole: Attended) -> Attended:
+    """The product as a call on four axes."""
     added: Tensor | None = None
-    for part in product.added:
-        four = _on_four_axes(part, scores, grid)
-        if four is None:
-            return None
-        added = four if added is None else added + four
-    q = product.q.reshape(grid.b, grid.h, grid.q, -1)
-    return Attended(grid, q=q, k=_keys(product, grid), scale=product.scale, attn_mask=added)
+    for part in scores.product.added:
+        values = lead.fit(part.on(scores), scores.lead)
+        added = values if added is None else added + values
+    q = lead.arrange(scores.in_product_order(scores.product.q, scores.lead))
+    return replace(whole, weights=None, q=q, scale=scores.product.scale, attn_mask=added)
 
 
-def _keys(product: Product, grid: Grid) -> Tensor:
-    return product.k.transpose(1, 2).reshape(grid.b, grid.h, grid.k, -1)
-
-
-def _on_four_axes(part: Tensor, scores: Tensor, grid: Grid) -> Tensor | None:
-    """What was added to scores, so that it broadcasts to (b,h,q,k); None where it does not."""
-    if part.ndim == 3 and part.shape[0] == grid.b * grid.h:  # (b*h,q,k)
-        part = part.reshape(grid.b, grid.h, *part.shape[1:])
-    elif part.ndim > 4 and part.ndim == scores.ndim:
-        part = part.expand(scores.shape).reshape(grid)
-    if part.ndim > 4 or any(n not in (1, m) for n, m in zip(part.shape[::-1], grid[::-1], strict=False)):
-        return None
-    return part
+def _keys(scores: Scores, lead: Lead) -> Tensor:
+    return lead.arrange(scores.in_product_order(scores.product.k, scores.lead).mT)
 
 
 @torch.no_grad()
@@ -241,89 +273,3 @@ def _agrees(call: Attended, whole: Attended) -> bool:
     found = torch.softmax(scores, dim=-1).nan_to_num()
     close = 1e-5 if whole.weights.dtype in (torch.float32, torch.float64) else 1e-2
     return bool(((found - expected).abs() <= close).all())
-
-
-def _scaled(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
-    return _times(tracer, args, lambda factor: factor)
-
-
-def _divided(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
-    return _times(tracer, args, lambda factor: 1 / factor)
-
-
-def _times(tracer: Tracer, args: tuple, turn: Callable[[float], float]) -> Product | None:
-    known, factor = tracer.of(args[0]), _number(args[1])
-    if known is None or not factor:
-        return None
-    by = turn(factor)
-    return replace(known, scale=known.scale * by, added=tuple(x * by for x in known.added))
-
-
-def _added(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
-    one, other = args[0], args[1]
-    alpha = kwargs.get("alpha", 1)
-    known = tracer.of(one)
-    if known is None and alpha == 1:
-        one, other = other, one
-        known = tracer.of(one)
-    if known is None or not isinstance(other, Tensor) or tracer.of(other) is not None:
-        return None
-    if not other.is_floating_point() or torch.broadcast_shapes(one.shape, other.shape) != one.shape:
-        return None
-    return replace(known, added=(*known.added, other * alpha if alpha != 1 else other))
-
-
-def _filled(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
-    return _hidden(tracer, args[0], args[1], args[2])
-
-
-def _chosen(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
-    keep, scores, other = args
-    known = _hidden(tracer, scores, ~keep, other)
-    return known if known is not None else _hidden(tracer, other, keep, scores)
-
-
-def _hidden(tracer: Tracer, scores: object, hidden: Tensor, value: object) -> Product | None:
-    """Scores replaced by one very negative number: as a number added, it drowns them all the same."""
-    known, number = tracer.of(scores), _number(value)
-    if known is None or number is None or number > HIDING:
-        return None
-    assert isinstance(scores, Tensor)
-    lowest = number if number == float("-inf") else torch.finfo(scores.dtype).min
-    fill = torch.zeros((), dtype=scores.dtype, device=scores.device).masked_fill(hidden, lowest)
-    added = tuple(torch.where(hidden, 0.0, x) for x in known.added)  # lowest + lowest would be -inf
-    return replace(known, added=(*added, fill))
-
-
-def _number(value: object) -> float | None:
-    """A number, or a tensor of one; None for anything else."""
-    if isinstance(value, Tensor):
-        return float(value.detach()) if value.numel() == 1 else None
-    return float(value) if isinstance(value, int | float) else None
-
-
-def _kept(tracer: Tracer, args: tuple, kwargs: dict[str, Any]) -> Product | None:
-    return tracer.of(args[0])
-
-
-_ADDING = {
-    id(op) for op in (aten.baddbmm.default, aten.baddbmm.out, aten.baddbmm_.default, aten.addmm.default)
-}
-_PRODUCTS = _ADDING | {id(op) for op in (aten.bmm.default, aten.bmm.out, aten.mm.default, aten.mm.out)}
-_FOLLOWED: dict[Any, Callable[[Tracer, tuple, dict[str, Any]], Product | None]] = {
-    **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar, aten.mul_.Tensor, aten.mul_.Scalar), _scaled),
-    **dict.fromkeys((aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar), _divided),
-    **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), _added),
-    **dict.fromkeys(
-        (
-            aten.masked_fill.Scalar,
-            aten.masked_fill.Tensor,
-            aten.masked_fill_.Scalar,
-            aten.masked_fill_.Tensor,
-        ),
-        _filled,
-    ),
-    aten.where.self: _chosen,
-    **dict.fromkeys((aten._to_copy.default, aten.clone.default), _kept),
-}
-_STEPS = {id(op): step for op, step in _FOLLOWED.items()}  # operators are there once, and slow to hash

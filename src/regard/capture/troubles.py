@@ -14,7 +14,7 @@ from regard.shapes import axes
 if TYPE_CHECKING:
     from regard.capture.session import Session
 
-__all__ = ["check_layers", "check_model", "nothing_found", "partly_found", "ran_elsewhere"]
+__all__ = ["check_layers", "check_model", "guessed_axes", "nothing_found", "partly_found", "ran_elsewhere"]
 
 _UNSEEN = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
 
@@ -68,6 +68,17 @@ def partly_found(session: Session) -> str:
         names = ", ".join(repr(name) for name in sorted(session.unread))
         told.append(f"a call of F.scaled_dot_product_attention in {names}, of tensors in an unusual form")
     return f"not recorded: {'; '.join(told)}"
+
+
+def guessed_axes(session: Session) -> str:
+    """The warning for maps whose axes may be meant in another way than they were read."""
+    told = ", ".join(f"{name!r} {axes(shape)}" for name, shape in session.guessed.items())
+    name, shape = next(iter(session.guessed.items()))
+    letters = "b" * (len(shape) - 3) + "hqk"
+    return (
+        f"the axes of the scores of {told} are a guess: nothing shows which are sequences, heads and queries; "
+        f"give a letter for each, as in capture(model, modules={{{name!r}: {letters!r}}})"
+    )
 
 
 def _reason(model: nn.Module, session: Session) -> str:

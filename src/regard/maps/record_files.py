@@ -91,6 +91,8 @@ def _spec(
     return values | {
         "key_extra": record.key_extra,
         "dropped": record.dropped,
+        "sinks": record.sinks,
+        "note": record.note,
         "map": map_spec,
         "tensors": names,
     }
@@ -123,6 +125,8 @@ def _record(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Record:
         key_extra=int(spec["key_extra"]),
         dropped=None if spec["dropped"] is None else _text(spec["dropped"]),
         heads=_heads(spec.get("heads"), source.grid.h),
+        sinks=_sinks(spec.get("sinks", ()), k),
+        note=None if spec.get("note") is None else _text(spec["note"]),
     )
 
 
@@ -139,6 +143,13 @@ def _heads(value: Any, count: int) -> tuple[int, ...] | None:
     if len(heads) != count:
         raise ValueError(f"numbers for {count} heads were expected, got {len(heads)}")
     return heads
+
+
+def _sinks(value: Any, count: int) -> tuple[int, ...]:
+    sinks = tuple(int(n) for n in value)
+    if any(not 0 <= n < count for n in sinks):
+        raise ValueError(f"sinks among {count} keys were expected, got {list(sinks)}")
+    return sinks
 
 
 def _labels(value: Any, batch: int, count: int) -> list[list[str]] | None:

@@ -17,7 +17,8 @@ class Record:
     labels are unknown. ``query_grid`` and ``key_grid`` are (rows, columns) if the tokens are image patches.
     ``query_extra`` and ``key_extra`` count the tokens before the first patch, such as a class token. ``dropped``
     is the reason why the map was not kept, or None. ``heads`` lists the heads of the model that the map holds, in
-    order, or is None for all heads.
+    order, or is None for all heads. ``sinks`` are the keys that are no token but take a part of each row, as GPT-OSS
+    has one; their label is ``[sink]``. ``note`` says what is unusual about the weights, or is None.
 
     >>> import torch
     >>> from regard.maps import AttentionMap
@@ -38,6 +39,8 @@ class Record:
     key_extra: int = 0
     dropped: str | None = None
     heads: tuple[int, ...] | None = None
+    sinks: tuple[int, ...] = ()
+    note: str | None = None
 
     @property
     def tokens(self) -> list[list[str]] | None:

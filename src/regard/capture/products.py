@@ -1,0 +1,148 @@
+"""What is known of a tensor of scores: the product it was made of, and what was done to it since."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from regard.capture.layouts import moved
+
+__all__ = ["Added", "Product", "Scores"]
+
+
+@dataclass(frozen=True)
+class Added:
+    """Numbers added to scores, with the axes of queries and keys at the end."""
+
+    values: Tensor  # (*lead,q,k), each or 1
+    lead: tuple[int, ...]  # sizes of the other axes of the scores
+    outer: tuple[int, ...]  # these axes from the largest stride to the smallest
+
+    def on(self, scores: Scores) -> Tensor:
+        """The numbers for scores whose axes may have been joined or taken apart since: ``(*lead,q,k)``."""
+        lead, outer = scores.lead, scores.outer
+        if (self.lead, self.outer) == (lead, outer):
+            return self.values
+        m, n = self.values.shape[-2:]
+        if self.values.numel() == m * n:
+            return self.values.reshape(*(1,) * len(lead), m, n)
+        whole = self.values.expand(*self.lead, m, n).permute(*self.outer, -2, -1)
+        whole = whole.reshape(*(lead[axis] for axis in outer), m, n)
+        back = sorted(range(len(outer)), key=outer.__getitem__)
+        return whole.permute(*back, -2, -1)
+
+
+@dataclass(frozen=True)
+class Product:
+    """``scale * q @ k + added``: what a tensor of scores was made of."""
+
+    q: Tensor  # (B,q,d)
+    k: Tensor  # (B,d,k)
+    scale: float = 1.0
+    added: tuple[Added, ...] = field(default=())
+    exact: bool = True  # False once something was done to the scores that cannot be followed
+    born: int = 0  # its number among the products
+    sinks: tuple[int, ...] = ()  # columns that are no keys of the product
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        return self.q.shape[-2], self.k.shape[-1]
+
+    def stands_in(self, storages: set[int]) -> bool:
+        """Whether what the scores are made of has numbers in one of these storages."""
+        parts = (self.q, self.k, *(x.values for x in self.added))
+        return any(x.untyped_storage().data_ptr() in storages for x in parts)
+
+    def turned(self) -> Product:
+        """With queries and keys in each other's place."""
+        return replace(
+            self,
+            q=self.k.mT,
+            k=self.q.mT,
+            added=tuple(replace(x, values=x.values.mT) for x in self.added),
+        )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A tensor of scores, by the axes that are those of the product."""
+
+    product: Product
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    rows: int
+    columns: int
+    home: int  # its storage: writing to any part of it changes them
+
+    @classmethod
+    def of(cls, x: Tensor, product: Product, rows: int = -2, columns: int = -1) -> Scores:
+        home = x.untyped_storage().data_ptr()
+        return cls(product, tuple(x.shape), x.stride(), rows % x.ndim, columns % x.ndim, home)
+
+    @property
+    def _others(self) -> list[int]:
+        return [axis for axis in range(len(self.shape)) if axis not in (self.rows, self.columns)]
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The sizes of the other axes."""
+        return tuple(self.shape[axis] for axis in self._others)
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """The other axes from the largest stride to the smallest, which is their order in the product."""
+        steps = [self.strides[axis] for axis in self._others]
+        return tuple(sorted(range(len(steps)), key=lambda axis: -steps[axis]))
+
+    def seen_as(self, x: Tensor) -> Scores | None:
+        """The same numbers as another view has them; None where its axes are not to be told apart."""
+        shape, strides = tuple(x.shape), x.stride()
+        if (shape, strides) == (self.shape, self.strides):
+            return self
+        extent = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+        if math.prod(shape) != math.prod(self.shape) or extent != math.prod(shape):
+            return None
+        columns = self._axis(shape, strides, self.columns, -1, None)
+        rows = None if columns is None else self._axis(shape, strides, self.rows, -2, columns)
+        if columns is None:
+            return None
+        seen = replace(self, shape=shape, strides=strides, columns=columns)
+        return seen._with_heads_in_rows(self) if rows is None else replace(seen, rows=rows)
+
+    def _with_heads_in_rows(self, whole: Scores) -> Scores | None:
+        """Heads that share their keys: their queries stood behind one another, ``(b,h*q,d)``."""
+        product, count = self.product, whole.shape[whole.rows]
+        for rows, (queries, step) in enumerate(zip(self.shape, self.strides, strict=True)):
+            if step == whole.strides[whole.rows] and 0 < queries < count and count % queries == 0:
+                break
+        else:
+            return None
+        if product.added:
+            return None
+        heads = count // queries
+        q = product.q.unflatten(1, (heads, queries)).flatten(0, 1)  # (b*h,q,d)
+        k = product.k.repeat_interleave(heads, dim=0)  # (b*h,d,k)
+        return replace(self, product=replace(product, q=q, k=k), rows=rows)
+
+    def _axis(
+        self, shape: tuple[int, ...], strides: tuple[int, ...], own: int, usual: int, taken: int | None
+    ) -> int | None:
+        size, step = self.shape[own], self.strides[own]
+        fitting = [a for a, n in enumerate(shape) if n == size and a != taken]
+        near = [a for a in fitting if strides[a] == step] or (fitting if size == 1 else [])
+        usual %= len(shape)
+        return usual if usual in near else near[-1] if near else None
+
+    def part(self, values: Tensor) -> Added:
+        """Numbers that broadcast to the scores, as something added to them."""
+        values = values.reshape((1,) * (len(self.shape) - values.ndim) + tuple(values.shape))
+        return Added(moved(values, self.rows, self.columns), self.lead, self.outer)
+
+    def in_product_order(self, x: Tensor, lead: tuple[int, ...]) -> Tensor:
+        """A side of the product, ``(B,m,n)``, with the axes of the scores in front: ``(*lead,m,n)``."""
+        x = x.reshape(*(lead[axis] for axis in self.outer), *x.shape[-2:])
+        back = sorted(range(len(self.outer)), key=self.outer.__getitem__)
+        return torch.permute(x, (*back, -2, -1))

@@ -1,0 +1,196 @@
+"""From a softmax on to the values: whether its result, or its dropout, is what multiplies them.
+
+Some models change their weights after the softmax: a mask and new sums, heads that are mixed (talking heads, DeepViT).
+What multiplies the values is then not the softmax. Its result is followed here through copies, casts, dropout and
+whatever else is done to it, to the product over its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from regard.capture.calls import Attended
+from regard.capture.strands import Piece, Strand
+from regard.capture.tracing import PRODUCTS, storages_written
+
+__all__ = ["Use", "Uses"]
+
+aten = torch.ops.aten
+_COPIES = {id(op) for op in (aten.clone.default, aten._to_copy.default, aten.nan_to_num.default)}
+_NOISE = {id(op) for op in (aten.bernoulli_.float, aten.bernoulli.p, aten.bernoulli.default)}
+_TIMES = {
+    id(op) for op in (aten.mul.Tensor, aten.mul_.Tensor, aten.div_.Tensor, aten.div_.Scalar, aten.div.Tensor)
+}
+
+
+class Use(NamedTuple):
+    """A softmax that was recorded, and as what."""
+
+    strand: Strand
+    piece: Piece
+    call: Attended
+    valued: set[int]  # keys that have met their values
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """A tensor that was made of a softmax."""
+
+    use: Use
+    tensor: Tensor
+    clean: Tensor  # the same without dropout, of the same shape and strides
+    key: int  # its axis of keys
+    changed: bool = False  # whether more than copies, casts and dropout was done to it
+
+
+class Uses:
+    """Follows the results of softmaxes until they multiply the values."""
+
+    def __init__(
+        self,
+        parameters: Callable[[], set[int]],
+        changed: Callable[[Use, Tensor], None],
+        without_values: Callable[[Use, list[int]], None],
+    ):
+        self._parameters = parameters
+        self._changed = (
+            changed  # is told of the weights that multiply the values, (b,h,q,k), if those are others
+        )
+        self._without_values = without_values  # is told of keys that met none
+        self._weights: dict[int, _Weights] = {}  # by their storage
+        self._noise: dict[int, Tensor] = {}
+
+    @property
+    def follows(self) -> bool:
+        return bool(self._weights)
+
+    def begin(self, use: Use, result: Tensor, key: int) -> None:
+        """Follow the result of a softmax over an axis."""
+        self._weights[_home(result)] = _Weights(use, result, result, key % result.ndim)
+
+    def forget(self, since: int = 0, kept: Collection[int] = ()) -> None:
+        """Follow no longer what was recorded from a call on, but for tensors at some addresses."""
+        still = {id(x.use) for x in self._weights.values() if x.tensor.data_ptr() in kept}
+        over = {
+            id(x.use): x.use
+            for x in self._weights.values()
+            if x.use.piece.order >= since and id(x.use) not in still
+        }
+        for use in over.values():
+            if use.valued:
+                self._without_values(use, [n for n in range(use.call.grid.k) if n not in use.valued])
+        self._weights = {at: x for at, x in self._weights.items() if id(x.use) not in over}
+        self._noise.clear()
+
+    def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """Take note of an operation."""
+        first = result[0] if isinstance(result, tuple | list) and result else result
+        if not isinstance(first, Tensor) or first.layout is not torch.strided:
+            return
+        if id(func) in _NOISE:
+            self._noise[_home(first)] = first
+            return
+        if id(func) in PRODUCTS:
+            self._product(args[-2:], first)
+            return
+        held = next((found for x in _tensors(args) if (found := self._weights.get(_home(x)))), None)
+        if held is None:
+            if (
+                self._noise
+                and id(func) in _TIMES
+                and isinstance(args[0], Tensor)
+                and _home(args[0]) in self._noise
+            ):
+                self._noise[_home(first)] = first
+            return
+        self._made(func, args, kwargs, first, held)
+
+    def _made(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Tensor, held: _Weights) -> None:
+        """An operation on weights."""
+        source = args[0] if isinstance(args[0], Tensor) else None
+        dropped = func is aten.native_dropout.default or (
+            id(func) in _TIMES and any(_home(x) in self._noise for x in _tensors(args))
+        )
+        if func._schema.is_mutable:
+            if not dropped and _home(held.tensor) in storages_written(func, args, kwargs):
+                self._weights[_home(held.tensor)] = replace(held, changed=True)
+            return
+        if source is None or result.numel() < held.tensor.numel() or _home(result) == _home(source):
+            return  # a view, or no weights any more
+        whole = source.numel() == held.tensor.numel() and source.shape == result.shape
+        key = _axis_of(held, source) if whole else None
+        kept = whole and (dropped or id(func) in _COPIES) and (held.changed or key is not None)
+        clean = result
+        if kept and dropped and result.stride() == source.stride():
+            clean = _as(held, source)
+        elif kept and held.clean is not held.tensor:
+            clean = func(_as(held, source), *args[1:], **kwargs)
+        changed = held.changed or not kept
+        self._weights[_home(result)] = _Weights(held.use, result, clean, -1 if key is None else key, changed)
+
+    def _product(self, sides: tuple, result: Tensor) -> None:
+        """A product: with the values, or one that mixes heads."""
+        left, right = sides
+        held = [self._weights.get(_home(x)) for x in sides]
+        if held[0] is not None and held[1] is not None:  # weights by weights, as in Nystrom's method
+            for x in held:
+                self._drop(x.use if x is not None else None)
+            return
+        for found, operand, other in ((held[0], left, right), (held[1], right.mT, left)):
+            if found is None:
+                continue
+            mixed = _home(other) in self._parameters()
+            if not mixed and self._meets_values(found, operand if operand.ndim == 3 else operand[None]):
+                self._drop(found.use)
+            elif result.numel() >= found.tensor.numel():
+                self._weights[_home(result)] = _Weights(found.use, result, result, -1, changed=True)
+
+    def _meets_values(self, held: _Weights, operand: Tensor) -> bool:
+        """Whether a product of ``(B,n,p)`` with something is that with the values; it is told then."""
+        use, (_, n, p) = held.use, operand.shape
+        grid, lead = use.call.grid, use.call.lead
+        if not held.changed and operand.stride(-1) == (step := held.tensor.stride(held.key)):
+            start = (operand.storage_offset() - held.tensor.storage_offset()) // max(step, 1)
+            if start + p <= grid.k:
+                use.valued.update(range(start, start + p))
+                return len(use.valued) == grid.k  # others may have values of their own
+        if lead is None or operand.numel() != grid.b * grid.h * grid.q * grid.k:
+            return False
+        if sorted((n, p)) != sorted(grid[2:]):
+            return False
+        self._changed(use, lead.arrange(_as(held, operand)))
+        return True
+
+    def _drop(self, use: Use | None) -> None:
+        self._weights = {at: x for at, x in self._weights.items() if x.use is not use}
+
+
+def _tensors(args: tuple) -> list[Tensor]:
+    flat = [x for arg in args for x in (arg if isinstance(arg, list | tuple) else (arg,))]
+    return [x for x in flat if isinstance(x, Tensor) and x.layout is torch.strided]
+
+
+def _home(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()
+
+
+def _as(held: _Weights, view: Tensor) -> Tensor:
+    """The weights without dropout, in the form of a view of those with it."""
+    if held.clean is held.tensor:
+        return view
+    offset = held.clean.storage_offset() + view.storage_offset() - held.tensor.storage_offset()
+    return held.clean.as_strided(view.shape, view.stride(), offset)
+
+
+def _axis_of(held: _Weights, view: Tensor) -> int | None:
+    """The axis of keys in a view of all weights; None where it cannot be told."""
+    if held.key < 0:
+        return None
+    size, step = held.tensor.shape[held.key], held.tensor.stride(held.key)
+    found = [a for a in range(view.ndim) if view.shape[a] == size and (size == 1 or view.stride(a) == step)]
+    return None if not found else held.key if held.key in found else found[-1]
