@@ -114,18 +114,15 @@ class Scores:
 
     def _with_heads_in_rows(self, whole: Scores) -> Scores | None:
         """Heads that share their keys: their queries stood behind one another, ``(b,h*q,d)``."""
-        product, count = self.product, whole.shape[whole.rows]
-        for rows, (queries, step) in enumerate(zip(self.shape, self.strides, strict=True)):
-            if step == whole.strides[whole.rows] and 0 < queries < count and count % queries == 0:
-                break
-        else:
+        product, count, step = self.product, whole.shape[whole.rows], whole.strides[whole.rows]
+        parts = zip(self.shape, self.strides, strict=True)
+        found = [n for n, (size, own) in enumerate(parts) if own == step and 0 < size < count]
+        if not found or count % self.shape[found[0]] or product.added:
             return None
-        if product.added:
-            return None
-        heads = count // queries
-        q = product.q.unflatten(1, (heads, queries)).flatten(0, 1)  # (b*h,q,d)
-        k = product.k.repeat_interleave(heads, dim=0)  # (b*h,d,k)
-        return replace(self, product=replace(product, q=q, k=k), rows=rows)
+        queries = self.shape[found[0]]
+        q = product.q.unflatten(1, (-1, queries)).flatten(0, 1)  # (b*h,q,d)
+        k = product.k.repeat_interleave(count // queries, dim=0)  # (b*h,d,k)
+        return replace(self, product=replace(product, q=q, k=k), rows=found[0])
 
     def _axis(
         self, shape: tuple[int, ...], strides: tuple[int, ...], own: int, usual: int, taken: int | None
