@@ -30,6 +30,10 @@ __all__ = [
 ]
 
 
+_MOST_NAMES = 24  # up to here an error lists all names that are known
+_EXAMPLES = 5  # beyond, so many
+
+
 class RegardError(Exception):
     """The base class of all exceptions of this package."""
 
@@ -70,10 +74,11 @@ class UnknownNameError(ArgumentError):
 
     def __init__(self, argument: str, name: object, known: Iterable[str]):
         known = list(known)
+        shown = known if len(known) <= _MOST_NAMES else [*known[:_EXAMPLES], f"{len(known) - _EXAMPLES} more"]
         super().__init__(
             argument,
             f"unknown name {name!r}",
-            f"{did_you_mean(str(name), known)}known are {', '.join(known)}",
+            f"{did_you_mean(str(name), known)}known are {', '.join(shown)}",
         )
 
 
@@ -102,5 +107,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("scaled_dott", ["dot", "scaled_dot"])
     "did you mean 'scaled_dot'? "
     """
-    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    known = list(known)
+    longer = [one for one in known if name and one.endswith(f".{name}")]  # the last part of a dotted name
+    nearest = longer or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {nearest[0]!r}? " if nearest else ""

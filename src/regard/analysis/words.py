@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.errors import ArgumentError
+from regard.errors import ArgumentError, DtypeError
 
 __all__ = ["merge_tokens", "word_spans", "words_of_tokens"]
 
@@ -31,6 +31,12 @@ def word_spans(text: str) -> list[Span]:
     >>> [text[a:b] for text in ["猫坐。"] for a, b in word_spans(text)]
     ['猫', '坐', '。']
     """
+    if not isinstance(text, str):
+        raise DtypeError(
+            "text",
+            f"expected one text, got {type(text).__name__}",
+            "use [word_spans(text) for text in texts]" if isinstance(text, list | tuple) else "pass a str",
+        )
     spans: list[Span] = []
     for match in _WORD.finditer(text):
         spans.extend(_parts(text, *match.span()))
