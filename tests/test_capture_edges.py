@@ -42,7 +42,8 @@ def test_rollout_and_flow_need_every_layer():
         with pytest.raises(ArgumentError, match="layers: layers 1 between 0 and 2 are missing"):
             ask()
     each = whole[0].map.nbytes
-    seen, _ = seen_of(model, x, options={"memory": 2 * each})
+    with pytest.warns(UserWarning, match="past the memory budget"):
+        seen, _ = seen_of(model, x, options={"memory": 2 * each})
     assert [record.dropped is None for record in seen] == [True, True, False]
     for ask in (seen.rollout, seen.flow):
         with pytest.raises(
@@ -407,7 +408,10 @@ def test_the_record_of_steps_past_the_budget_says_so():
     used = whole._session.budget.used
     assert whole[0].map.shape == (1, 1, 40, 40)
     seen = run(used + 40 * 40 - 1)
-    assert "past the memory budget" in seen.dropped[0]
+    with pytest.warns(
+        UserWarning, match="not recorded: the map of Plain was dropped, .* past the memory budget"
+    ):
+        assert "past the memory budget" in seen.dropped[0]
     assert seen[0].map.shape == (1, 1, 40, 40)
     assert run(used + 40 * 40).dropped == []
 

@@ -337,7 +337,8 @@ def test_a_budget_that_ends_in_the_middle_of_a_generation():
     model = make("gpt2", "sdpa")
     model.generation_config.eos_token_id = None
     model.generation_config.pad_token_id = 0
-    with torch.no_grad(), regard.capture(model, memory=limit) as seen:
+    told = pytest.warns(UserWarning, match="past the memory budget")
+    with torch.no_grad(), told, regard.capture(model, memory=limit) as seen:
         model.generate(**padded_left(), max_new_tokens=9)
     rows = seen[0].map.shape[2]
     assert 7 <= rows < 15

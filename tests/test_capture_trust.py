@@ -1,5 +1,6 @@
 """capture() says what it saw, or says in words that it did not: scores written to, odd masks, threads, memory."""
 
+import contextlib
 import threading
 import types
 
@@ -193,9 +194,12 @@ def test_capped_scores_are_stitched_and_follow_their_beams():
 def test_calls_after_a_drop_have_records_of_their_own():
     model = nn.MultiheadAttention(M, H, batch_first=True)
     x, y = torch.randn(B, Q, M), torch.randn(B, K, M)
-    with regard.capture(model, memory=100) as seen:
-        for _ in range(3):
-            model(x, y, y, need_weights=False)
+    watching = regard.capture(model, memory=100)
+    seen = watching.__enter__()
+    for _ in range(3):
+        model(x, y, y, need_weights=False)
+    with pytest.warns(UserWarning, match="past the memory budget"):
+        watching.__exit__(None, None, None)
     assert len(seen) == len(seen.dropped) == 3
 
 
@@ -355,7 +359,8 @@ def test_the_budget_counts_masks_and_takes_nothing_for_what_it_refuses():
     need = q.nbytes + k.nbytes + B * H * Q * 4
     seen, _ = seen_of(Plain(), q, k, v, attn_mask=HEADS, options={"memory": need + HEADS.nbytes})
     assert seen.dropped == []
-    seen, _ = seen_of(Plain(), q, k, v, attn_mask=HEADS, options={"memory": need + HEADS.nbytes - 1})
+    with pytest.warns(UserWarning, match="past the memory budget"):
+        seen, _ = seen_of(Plain(), q, k, v, attn_mask=HEADS, options={"memory": need + HEADS.nbytes - 1})
     assert len(seen.dropped) == 1
     small = tuple(x[:, :, :1] for x in (q, k, v))
 
@@ -368,7 +373,8 @@ def test_the_budget_counts_masks_and_takes_nothing_for_what_it_refuses():
     given = {
         "memory": enough + ADDED.nbytes - 1
     }  # if the refused mask counted, the second call would not fit
-    seen, _ = seen_of(Twice(), ADDED, options=given)
+    with pytest.warns(UserWarning, match="past the memory budget"):
+        seen, _ = seen_of(Twice(), ADDED, options=given)
     assert [record.dropped is None for record in seen] == [False, True]
 
 
@@ -378,7 +384,8 @@ def test_the_budget_counts_the_room_that_grows():
     first, grown = 4 * D * 4, 12 * D * 4  # four keys; room for half as many more than eight
     matrix = 8 * 8  # four that see four, then four that see eight, are no rule
     for memory, dropped in ((2 * step + grown + matrix, 0), (2 * step + grown - 1, 1)):
-        with regard.capture(model := Plain(), memory=memory) as seen:
+        told = pytest.warns(UserWarning, match="past the memory") if dropped else contextlib.nullcontext()
+        with told, regard.capture(model := Plain(), memory=memory) as seen:
             model(k[:, :, :4], k[:, :, :4], k[:, :, :4])
             model(k[:, :, 4:], k, k)
         assert len(seen.dropped) == dropped
@@ -439,7 +446,8 @@ def test_the_device_is_for_masks_and_biases_too():
 def test_dropped_records_are_left_out_of_tables():
     model, x = encoder(2), torch.randn(B, Q, 2 * D)
     each = seen_of(model, x)[0][0].map.nbytes
-    seen, _ = seen_of(model, x, options={"memory": each})
+    with pytest.warns(UserWarning, match="past the memory budget"):
+        seen, _ = seen_of(model, x, options={"memory": each})
     assert len(seen.head_table()) == 2
     assert len(seen.entropy()) == len(seen.distance()) == len(seen.alignments()) == 1
     assert len(seen.dropped) == 1

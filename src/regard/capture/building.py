@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Naming", "build"]
 
+_USER = 5  # from here up to the line that asked for the records
 _BEAMS = (
     "a beam search changed the order of its hypotheses, so that the steps do not make one map: "
     "use seen.follow(output), with output = model.generate(..., return_dict_in_generate=True)"
@@ -116,6 +118,7 @@ def _record(
         source = stitched(strand, run, follows, room)
         if isinstance(source, Absent):
             dropped = source.why
+            warnings.warn(f"not recorded: {dropped}", stacklevel=_USER)
         else:
             source = _unrolled(strand, strand.sinks.as_in_model(source))
     about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}

@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -17,6 +17,7 @@ from torch import nn
 from regard import core
 from regard.capture.budget import Budget
 from regard.capture.building import Naming
+from regard.capture.kinds import is_attention
 from regard.capture.layouts import Letters
 from regard.capture.modes import Functions
 from regard.capture.module_calls import calls_told, watched
@@ -28,6 +29,7 @@ from regard.capture.tokens import as_labels, as_speller
 from regard.capture.troubles import (
     check_layers,
     check_model,
+    dropped,
     guessed_axes,
     nothing_found,
     partly_found,
@@ -37,6 +39,8 @@ from regard.errors import ArgumentError, CaptureError, DtypeError, UnknownNameEr
 from regard.shapes import as_device, whole_number
 
 __all__ = ["Capture", "capture"]
+
+_USE = "use `with regard.capture(model) as seen: model(...)`, and read `seen` after it"
 
 
 def capture(
@@ -70,7 +74,8 @@ def capture(
         record says so.
 
     While it is active a compiled model runs uncompiled, and the encoder fast path of torch is off. Calls in other
-    threads, and scripted modules, cannot be seen; that is an error, as it is one if no attention was found.
+    threads cannot be seen; that is an error, as it is one if no attention was found. Attention that ran and could not
+    be recorded is warned of, and its modules stand in ``seen.unseen``.
 
     >>> model = nn.MultiheadAttention(8, 2, batch_first=True)
     >>> x = torch.randn(3, 5, 8)
@@ -127,10 +132,21 @@ class Capture:
             raise nothing_found(self.model, session)
         if self._naming.by_hand:
             self._naming.check(seen.records)
-        if session.unnamed or session.unread:
-            warnings.warn(partly_found(session), stacklevel=2)
+        if session.unseen:
+            warnings.warn(partly_found(session.unseen), stacklevel=2)
         if session.guessed:
             warnings.warn(guessed_axes(session), stacklevel=2)
+        lost = dropped(session.strands, session.budget.limit)
+        if lost:
+            warnings.warn(lost, stacklevel=2)
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refuse to be called as the model would be."""
+        raise CaptureError(f"capture(model) does not run the model: {_USE}")
+
+    def __getitem__(self, _: object) -> NoReturn:
+        """Refuse to be read: the records are what entering gives."""
+        raise CaptureError(f"capture(model) holds no records: {_USE}")
 
 
 def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextlib.ExitStack) -> None:
@@ -256,7 +272,9 @@ def _as_modules(
         if isinstance(modules, Mapping)
         else [(one, None) for one in ([modules] if plain else modules)]
     )
-    known = list(named_modules(_unwrapped(model)).values()) if given else []
+    names = named_modules(_unwrapped(model)) if given else {}
+    attentions = [name for module, name in names.items() if is_attention(module, name)]
+    known = list(dict.fromkeys((*attentions, *names.values())))  # those that are most likely meant first
     wanted: dict[Wanted, Letters | None] = {}
     for one, letters in given:
         if not isinstance(one, str | nn.Module | type):

@@ -122,4 +122,6 @@ def has_another_duty(module: nn.Module, name: str) -> bool:
 
 
 def _is_called(words: re.Pattern[str], module: nn.Module, name: str) -> bool:
-    return bool(words.search(type(module).__name__) or words.search(name.rpartition(".")[2]))
+    scripted = isinstance(module, torch.jit.ScriptModule)
+    kind = module.original_name if scripted else type(module).__name__
+    return bool(words.search(kind) or words.search(name.rpartition(".")[2]))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from regard.capture.session import Session
 
 _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
-_TELLING = re.compile(r"attention|softm|mm|mat|dot|ein|inner|linear|transformer|dist|cov|corr")
+_TELLING = re.compile(r"attention|softm|mm|mat|dot|ein|inner|linear|transformer|dist|cov|corr|^exp2?_?$")
 
 _FOLDING = {
     id(func)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -67,6 +67,16 @@ def calls_told() -> Iterator[None]:
         nn.Module.__call__, nn.Module._call_impl = call, implementation
 
 
+@contextmanager
+def _operations_shown(sessions: tuple[Session, ...]) -> Iterator[None]:
+    """Have every operation shown: of a scripted module nothing else is seen."""
+    with ExitStack() as shown:
+        for session in sessions:
+            if session.watching:
+                shown.enter_context(session.shown())
+        yield
+
+
 def _told(
     sessions: tuple[Session, ...],
     module: nn.Module,
@@ -79,7 +89,8 @@ def _told(
         with torch._C.DisableTorchFunction():  # else torch shows us each shape that we look at ourselves
             for session in sessions:
                 session.enter(module, args, kwargs)
-        result = run(*args, **kwargs)
+        with _operations_shown(sessions) if isinstance(module, torch.jit.ScriptModule) else nullcontext():
+            result = run(*args, **kwargs)
     finally:
         with torch._C.DisableTorchFunction():
             for session in sessions:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import nn
 
 __all__ = ["Frame", "LayerNumbers", "heads_of", "may_attend", "named_modules"]
@@ -24,9 +23,12 @@ class Frame:
     name: str
     args: tuple
     kwargs: dict[str, Any]
-    first: int = 0  # how many pieces there were when it began
-    products: int = 0  # how many products of scores
-    calls: int = 0  # how many attention calls
+    # How many there were when it began:
+    first: int = 0  # pieces
+    products: int = 0  # products of scores
+    calls: int = 0  # attention calls
+    exponentials: int = 0
+    noticed: int = 0  # attentions, recorded or not
     _arguments: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
@@ -74,7 +76,7 @@ def _by_name(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> dict[str
     """What is given by position goes by the names of the class; bound by hand, which is ten times inspect's speed."""
     try:
         names, defaults = _parameters(type(module))
-    except (TypeError, ValueError):  # a forward without a signature
+    except (TypeError, ValueError, AttributeError):  # a forward without a signature
         names, defaults = (), {}
     found = dict(zip(names, args, strict=False))
     found |= {f"argument {n}": x for n, x in enumerate(args[len(names) :])}
@@ -86,8 +88,6 @@ def _by_name(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> dict[str
 
 def may_attend(module: nn.Module) -> bool:
     """Whether a module is worth watching: not one of torch's own that has no others inside, such as a Linear."""
-    if isinstance(module, torch.jit.ScriptModule):
-        return False  # runs outside of Python
     own = not type(module).__module__.startswith("torch.nn.modules")
     return own or bool(module._modules) or isinstance(module, nn.Conv2d | nn.MultiheadAttention)
 

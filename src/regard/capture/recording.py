@@ -187,8 +187,11 @@ class Recording(Analysed):
 
     @property
     def unseen(self) -> list[str]:
-        """Modules with a softmax of a product that was not recorded; ``capture(model, modules=...)`` takes them."""
-        return [] if self._session is None else list(self._session.unnamed)
+        """Names of the modules whose attention ran and is in no record.
+
+        ``capture(model, modules=...)`` takes those that have a softmax; of others the weights cannot be read.
+        """
+        return [] if self._session is None else self._session.unseen.names
 
     # ---- words
 

@@ -32,6 +32,7 @@ from regard.capture.sinks import Sinks, learned_sinks
 from regard.capture.strands import Ids, Piece, Strand
 from regard.capture.tokens import ids_in, without_words
 from regard.capture.tracing import LOG_SOFTMAXES, SOFTMAXES, Place, Tracer
+from regard.capture.unseen import Unseen
 from regard.capture.uses import Use, Uses
 from regard.capture.wrapped import is_fake, is_wrapper
 from regard.errors import CaptureError
@@ -60,6 +61,9 @@ _ROLES = {
     **{id(op): "fused" for op in _FUSED},
     **{id(op): "softmax" for op in SOFTMAXES},
     **{id(op): "log softmax" for op in LOG_SOFTMAXES},
+}
+_EXPONENTIALS = {
+    id(op) for op in (torch.ops.aten.exp.default, torch.ops.aten.exp_.default, torch.ops.aten.exp2.default)
 }
 
 
@@ -91,15 +95,13 @@ class Session:
         self.steps = 0
         self.calls = 0  # attention calls of the model, kept or not
         self.elsewhere = False  # whether the model ran in another thread
-        self.unnamed: dict[
-            str, tuple[int, ...]
-        ] = {}  # modules with a softmax that was passed by, and its shape
         self.guessed: dict[str, tuple[int, ...]] = {}  # modules whose axes may be meant in another way
-        self.unread: set[str] = set()  # modules that called torch's attention in a way that is not known here
-        self.numberless: str | None = None  # what was seen to attend on tensors without numbers
+        self.unseen = Unseen()
         self._thread = threading.get_ident()
         self._stack: list[Frame] = []
         self._pieces: list[Piece] = []
+        self._exponentials = 0  # taken so far, of more than two axes
+        self._noticed = 0  # attentions so far, recorded or not
         self._open: dict[tuple[str, int], Strand] = {}
         self._numbers = LayerNumbers({name: type(module) for module, name in names.items()})
         self._reader = MaskReader()
@@ -127,7 +129,7 @@ class Session:
             self.steps += 1
             self._patches = []
             self._tracer.folds.clear()
-        counts = (len(self._pieces), self._tracer.products, self.calls)
+        counts = (len(self._pieces), self._tracer.products, self.calls, self._exponentials, self._noticed)
         self._stack.append(Frame(module, self.names[module], args, kwargs, *counts))
 
     def leave(self, module: nn.Module, result: object) -> None:
@@ -140,6 +142,8 @@ class Session:
         while frame.module is not module:  # those inside it that never got to say so
             frame = self._stack.pop()
         self._patches = vision.patches_after(module, result, self._patches)
+        if self._noticed == frame.noticed and result is not None:
+            self._check_silent(frame)
         attended = len(self._pieces) > frame.first
         if self.follows:
             # What is known of scores is as large as the weights: only those that it returned are followed further.
@@ -152,6 +156,14 @@ class Session:
             self._tracer.forget()
             self._uses.forget()
             self._pieces.clear()
+
+    def _check_silent(self, frame: Frame) -> None:
+        """Take note of a module that is called attention, and took no softmax of its products or exponentials."""
+        products = range(frame.products + 1, self._tracer.products + 1)
+        computed = bool(products) or self._exponentials > frame.exponentials
+        if computed and not _repeats() and is_attention(frame.module, frame.name):
+            self._noticed += 1
+            self.unseen.without_softmax[frame.name] = products
 
     def _tell(self, pieces: list[Piece], frame: Frame) -> None:
         """Which token ids the module around some pieces was given, if any."""
@@ -226,7 +238,8 @@ class Session:
         if call is None:
             yield
             if watched:  # it did not refuse them
-                self.unread.add(self._attention().name)
+                self._noticed += 1
+                self.unseen.functions.add(self._attention().name)
             return
         before, self._pending = self._pending, [call]
         try:
@@ -248,7 +261,8 @@ class Session:
         finally:
             self._in_function = before
         if self.calls == calls:
-            self.unread.add(self._attention().name)
+            self._noticed += 1
+            self.unseen.functions.add(self._attention().name)
 
     @contextmanager
     def own_call(self, call: Call) -> Iterator[None]:
@@ -274,7 +288,7 @@ class Session:
             return
         role = _ROLES.get(id(func))
         if role is not None and args[0].is_meta:
-            self.numberless = "a model on the meta device"
+            self.unseen.numberless = "a model on the meta device"
             return
         if role == "fused":
             self._fused(func, args, kwargs, result)
@@ -284,6 +298,7 @@ class Session:
             else:
                 if self._uses.follows:
                     self._uses.saw(func, args, kwargs, result)
+                self._exponentials += id(func) in _EXPONENTIALS and args[0].ndim > 2
                 self._tracer.saw(func, args, kwargs, result)
 
     def folded(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
@@ -298,7 +313,7 @@ class Session:
     def fake_operation(self, func: Any) -> None:
         """An operation on fake tensors: those of the model, or those with which a DTensor works out a shape."""
         if id(func) in _ROLES and self.watching:
-            self.numberless = "a model of fake tensors"
+            self.unseen.numberless = "a model of fake tensors"
 
     def whole_graph(self, func: Any) -> None:
         """An operation that is a graph of its own, with a function of the user's inside."""
@@ -323,6 +338,8 @@ class Session:
         if not self.watching or args[0].ndim < 2:
             return
         frame = self._attention()
+        if product is not None:
+            self.unseen.softmax_follows(product.born)
         if product is not None and not selection.chosen(frame, self.modules):
             # The module that has made both the product and the softmax: another may do a part of it.
             frame = next(f for f in reversed(self._stack) if f.products < product.born)
@@ -330,7 +347,8 @@ class Session:
             attends = self._attends(frame)
             if product is None or not attends:
                 if product is not None or attends:
-                    self.unnamed[frame.name] = tuple(args[0].shape)
+                    self._noticed += 1
+                    self.unseen.softmaxes[frame.name] = tuple(args[0].shape)
                 return
         call = self._tracer.softmax(args, weights, self._place(frame))
         if call.guessed and args[0].numel():
@@ -393,6 +411,7 @@ class Session:
     def record(self, call: Attended, frame: Frame | None = None) -> tuple[Strand, Piece] | None:
         """Keep what was seen of a call: of the module given, or the one that is running."""
         self.calls += 1
+        self._noticed += 1
         frame = frame or self._attention()
         layer, again = self._numbers.call(frame.name, self.steps)
         if not self._wanted(frame.name, layer):

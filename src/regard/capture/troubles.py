@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
+from regard.capture.budget import in_words
 from regard.capture.calls import without_numbers
 from regard.errors import ArgumentError, CaptureError, DtypeError
 from regard.shapes import axes
 
 if TYPE_CHECKING:
     from regard.capture.session import Session
+    from regard.capture.strands import Strand
+    from regard.capture.unseen import Unseen
 
-__all__ = ["check_layers", "check_model", "guessed_axes", "nothing_found", "partly_found", "ran_elsewhere"]
+__all__ = [
+    "check_layers",
+    "check_model",
+    "dropped",
+    "guessed_axes",
+    "nothing_found",
+    "partly_found",
+    "ran_elsewhere",
+]
 
 _UNSEEN = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
+_NAMED = 12  # modules that a warning names
 
 
 def check_model(model: object) -> None:
@@ -42,8 +55,8 @@ def ran_elsewhere() -> CaptureError:
 
 def nothing_found(model: nn.Module, session: Session) -> CaptureError:
     """The error for a capture without a record."""
-    if session.numberless:
-        return without_numbers(session.numberless)
+    if session.unseen.numberless:
+        return without_numbers(session.unseen.numberless)
     return CaptureError(f"no attention was found in {type(model).__name__}: {_reason(model, session)}")
 
 
@@ -56,17 +69,21 @@ def check_layers(session: Session) -> None:
         raise ArgumentError("layers", f"layer {missing[0]} was asked for, but seen were {seen}")
 
 
-def partly_found(session: Session) -> str:
+def partly_found(unseen: Unseen) -> str:
     """The warning for a capture that has records, but not of all that looks like attention."""
     told = []
-    if session.unnamed:
-        names = ", ".join(repr(name) for name in session.unnamed)
+    if unseen.softmaxes:
         told.append(
-            f"a softmax in {names}; if that is attention, use capture(model, modules={list(session.unnamed)})"
+            f"a softmax in {_listed(unseen.softmaxes)}; "
+            f"if that is attention, use capture(model, modules={list(unseen.softmaxes)})"
         )
-    if session.unread:
-        names = ", ".join(repr(name) for name in sorted(session.unread))
-        told.append(f"a call of F.scaled_dot_product_attention in {names}, of tensors in an unusual form")
+    if unseen.without_softmax:
+        told.append(_without_softmax(unseen))
+    if unseen.functions:
+        told.append(
+            f"a call of F.scaled_dot_product_attention in {_listed(sorted(unseen.functions))}, "
+            "of tensors in an unusual form"
+        )
     return f"not recorded: {'; '.join(told)}"
 
 
@@ -81,7 +98,36 @@ def guessed_axes(session: Session) -> str:
     )
 
 
+def dropped(strands: Iterable[Strand], limit: int) -> str | None:
+    """The warning for records that are not whole for want of memory, if there are any."""
+    names = list(dict.fromkeys(strand.name for strand in strands if strand.dropped))
+    if not names:
+        return None
+    return (
+        f"not recorded, or not to the end: {_listed(names)}, past the memory budget of {in_words(limit)}: "
+        "raise memory=..., or choose layers=... or heads=...; seen.dropped has the details"
+    )
+
+
+def _without_softmax(unseen: Unseen) -> str:
+    several = len(unseen.without_softmax) > 1
+    are, their = ("are", "their") if several else ("is", "its")
+    return (
+        f"{_listed(unseen.without_softmax)}, which {are} called attention but {'take' if several else 'takes'} no "
+        f"softmax of torch's: {their} weights cannot be read, only shown with Recording.from_weights if you have them"
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names in quotes, as many as a reader takes in."""
+    quoted = [repr(name) for name in names]
+    if len(quoted) > _NAMED:
+        quoted[_NAMED:] = [f"{len(quoted) - _NAMED} more (seen.unseen has all)"]
+    return ", ".join(quoted)
+
+
 def _reason(model: nn.Module, session: Session) -> str:
+    unseen = session.unseen
     if not session.steps:
         return (
             "it was not called inside the with block (call the model itself, or one of its modules, in there)"
@@ -94,16 +140,19 @@ def _reason(model: nn.Module, session: Session) -> str:
     implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if implementation in _UNSEEN:
         return f"{implementation} cannot be watched: load the model with attn_implementation='sdpa'"
-    if session.unnamed:
-        name, shape = next(iter(session.unnamed.items()))
+    if unseen.softmaxes:
+        shapes = ", ".join(f"{name!r} {axes(shape)}" for name, shape in unseen.softmaxes.items())
         return (
-            f"but there is a softmax in {name!r}, {axes(shape)}: "
-            f"if that is attention, use capture(model, modules=[{name!r}])"
+            f"but there is a softmax in {shapes}: "
+            f"if that is attention, use capture(model, modules={list(unseen.softmaxes)})"
         )
+    if unseen.without_softmax:
+        return f"but there is {_without_softmax(unseen)}"
     scripted = [n for n, m in model.named_modules() if isinstance(m, torch.jit.ScriptModule)]
     if scripted:
-        return f"{scripted[0]!r} is scripted and cannot be watched: use the nn.Module it was made from"
+        return f"{scripted[0]!r} is scripted, and only its operations are seen: use the nn.Module it was made from"
     return (
-        "seen are F.scaled_dot_product_attention, nn.MultiheadAttention, nn.Transformer, Regard's layers, and a "
-        "softmax inside a module that you name: try capture(model, modules=['name of the module'])"
+        "the model may have none. Seen are F.scaled_dot_product_attention, nn.MultiheadAttention, nn.Transformer, "
+        "Regard's layers, and a softmax of a product inside a module that is called an attention or that you name: "
+        "capture(model, modules=['name of the module'])"
     )

@@ -1,0 +1,35 @@
+"""Attention that ran and was not recorded, so that nothing is passed by in silence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Unseen"]
+
+
+@dataclass
+class Unseen:
+    """The modules of a model whose attention is in no record."""
+
+    softmaxes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Modules with a softmax that may be attention, and its shape; ``modules=`` takes them."""
+    functions: set[str] = field(default_factory=set)
+    """Modules that called ``F.scaled_dot_product_attention`` in a way that is not known here."""
+    without_softmax: dict[str, range] = field(default_factory=dict)
+    """Modules that are called attention and took no softmax, and the numbers of their products."""
+    numberless: str | None = None
+    """A description of the model, if its attention ran on tensors without numbers."""
+
+    def __bool__(self) -> bool:
+        return bool(self.softmaxes or self.functions or self.without_softmax)
+
+    @property
+    def names(self) -> list[str]:
+        """The modules, each once."""
+        return list(dict.fromkeys((*self.softmaxes, *self.without_softmax, *sorted(self.functions))))
+
+    def softmax_follows(self, product: int) -> None:
+        """Take back that a module took no softmax: another has taken it, of a product of this number."""
+        for name, products in list(self.without_softmax.items()):
+            if product in products:
+                del self.without_softmax[name]
