@@ -293,7 +293,7 @@ def errors() -> list:
         ),
         (both, (source[0], target), ShapeError, "source: expected (b,n), got (7): use source[None] for one"),
         (gru, (source, target[0]), ShapeError, "target: expected (b,n), got (5): use target[None] for one"),
-        (both, (source.float(), target), DtypeError, "source: expected numbers of tokens, got torch.float32"),
+        (both, (source.float(), target), DtypeError, "source: expected integer token ids, got torch.float32"),
         (gru, ([[1]], target), DtypeError, "source: expected a torch.Tensor, got list"),
         (both, (source + V, target), ArgumentError, "but the vocabulary has 17: tokens are 0 to 16"),
         (gru, (source, target - U), ArgumentError, "but the vocabulary has 19: tokens are 0 to 18"),
@@ -332,7 +332,7 @@ def test_a_decoder_asks_for_its_memory_and_for_no_other():
     source, target = sentences()
     both, decoder = build({}), build({"encoder_layers": 0})
     for call in (lambda: both.decode(None, target), lambda: both.start(None)):
-        with pytest.raises(ArgumentError, match="memory: expected what encode"):
+        with pytest.raises(ArgumentError, match="memory: expected the result of encode"):
             call()
     with pytest.raises(ArgumentError, match="memory: this model has no encoder: give None"):
         decoder.start(both.encode(source))

@@ -70,7 +70,10 @@ class UnknownArgumentError(ArgumentError, TypeError):
 
 
 class UnknownNameError(ArgumentError):
-    """Raised when a name is not one of the known names. The message suggests the closest one."""
+    """Raised when a name is not one of the known names.
+
+    The message suggests the closest one.
+    """
 
     def __init__(self, argument: str, name: object, known: Iterable[str]):
         known = list(known)
@@ -87,15 +90,24 @@ class FileError(RegardError, OSError):
 
 
 class CaptureError(RegardError, RuntimeError):
-    """Raised when a capture did not record an attention. The message gives the reason and a remedy."""
+    """Raised when a capture did not record an attention.
+
+    The message gives the reason and a remedy.
+    """
 
 
 class Interrupted(RegardError):
-    """Raised when a run stops on request after saving its state. The message says how to resume."""
+    """Raised when a run stops on request after saving its state.
+
+    The message says how to resume.
+    """
 
 
 class MissingExtraError(RegardError, ImportError):
-    """Raised when an optional dependency is not installed. The message has the command that installs it."""
+    """Raised when an optional dependency is not installed.
+
+    The message has the command that installs it.
+    """
 
     def __init__(self, package: str, extra: str, purpose: str):
         super().__init__(f"{purpose} needs {package}: install it with  pip install 'regard[{extra}]'")

@@ -16,11 +16,14 @@ class DecodingState(Protocol):
     """
 
     def reorder(self, rows: Tensor) -> None:
-        """Replace row ``i`` by the old row ``rows[i]``. The number of rows may change."""
+        """Replace row ``i`` by the old row ``rows[i]``.
+
+        The number of rows may change.
+        """
         ...
 
     def keep(self, sentences: Tensor, hypotheses: int) -> None:
-        """Drop the rows of all other sentences. Each sentence has ``hypotheses`` rows."""
+        """Keep only the rows of these sentences, each of which has ``hypotheses`` rows."""
         ...
 
 

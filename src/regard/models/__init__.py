@@ -1,4 +1,4 @@
-"""Models: recurrent encoder–decoders and Transformers, all on :func:`regard.attention`."""
+"""Recurrent encoder–decoders and Transformers, built on :func:`regard.attention`."""
 
 from regard.models.config import ModelConfig, Seq2SeqConfig, TransformerConfig
 from regard.models.pretrained import load_model
@@ -18,7 +18,7 @@ __all__ = [
     "load_model",
 ]
 
-# What a config's ``kind`` stands for.
+# The config class and the model class for each ``kind`` of a config.
 KINDS = {
     "seq2seq": (Seq2SeqConfig, Seq2Seq),
     "transformer": (TransformerConfig, Transformer),

@@ -1,4 +1,4 @@
-"""The one block that all Transformers here are made of."""
+"""The Transformer block and the stack of blocks used by encoders and decoders."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ __all__ = ["Block", "FeedForward", "Stack", "Step"]
 
 
 class Step(NamedTuple):
-    """The caches of one layer while decoding."""
+    """The key-value caches of one layer during decoding, for self-attention and for cross-attention."""
 
     own: KeyValueCache
     cross: KeyValueCache | None
 
 
 class FeedForward(nn.Module):
-    """Two projections with an activation between them; SwiGLU multiplies with a gate of its own."""
+    """The feed-forward layer of a block, two projections with an activation between them.
+
+    With SwiGLU, the first projection also produces the gate.
+    """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
@@ -46,7 +49,12 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention to the own sequence, to another one if ``cross``, and a feed-forward layer, each added to its input."""
+    """A Transformer block of self-attention, optional cross-attention and a feed-forward layer.
+
+    Each part has a residual connection and a layer norm, before or after it as set in the config. ``name`` ends in the
+    number of the layer, such as "decoder.0". ``causal`` only sets the recorded kind of the self-attention. The caller
+    passes the mask.
+    """
 
     def __init__(self, config: TransformerConfig, name: str, *, causal: bool, cross: bool):
         super().__init__()
@@ -56,7 +64,8 @@ class Block(nn.Module):
         self.self_attention = _attention(config, rotary=config.positions == "rotary")
         self.self_norm = nn.LayerNorm(config.width)
         if cross:
-            self.cross_attention = _attention(config, rotary=False)  # two sequences share no positions
+            # Positions of the source and of the target are not comparable, so there is no rotary encoding.
+            self.cross_attention = _attention(config, rotary=False)
             self.cross_norm = nn.LayerNorm(config.width)
         self.feed_forward = FeedForward(config)
         self.feed_norm = nn.LayerNorm(config.width)
@@ -64,7 +73,7 @@ class Block(nn.Module):
 
     def forward(
         self,
-        x: Tensor,  # (b,n,m); while decoding (b*w,1,m) with w hypotheses of each sentence
+        x: Tensor,  # (b,n,m), or (b*w,1,m) in a decoding step with w hypotheses per sentence
         mask: Mask | None,
         memory: Tensor | None = None,  # (b,s,m)
         memory_mask: Mask | None = None,
@@ -73,16 +82,16 @@ class Block(nn.Module):
         step: Step | None = None,
         seen: list[Seen] | None = None,
     ) -> Tensor:
-        own = None if step is None else step.own
+        self_cache = None if step is None else step.own
         y = self.self_norm(x) if self.pre else x
-        y = self._attend(self.self_attention, self.kind, y, None, mask, own, bias, seen)
+        y = self._attend(self.self_attention, self.kind, y, None, mask, self_cache, bias, seen)
         x = self._add(x, y, self.self_norm)
         if memory is not None:
-            cross = None if step is None else step.cross
+            cross_cache = None if step is None else step.cross
             y = self.cross_norm(x) if self.pre else x
-            # The hypotheses of one sentence are so many queries on its keys: nothing is repeated for them.
+            # The hypotheses of a sentence become queries on the same keys, so the keys are not repeated.
             y = y.reshape(memory.shape[0], -1, y.shape[-1])  # (b*w,1,m) -> (b,w,m)
-            y = self._attend(self.cross_attention, "cross", y, memory, memory_mask, cross, None, seen)
+            y = self._attend(self.cross_attention, "cross", y, memory, memory_mask, cross_cache, None, seen)
             x = self._add(x, y.reshape(x.shape), self.cross_norm)
         y = self.feed_forward(self.feed_norm(x) if self.pre else x)
         return self._add(x, y, self.feed_norm)
@@ -109,7 +118,7 @@ class Block(nn.Module):
 
 
 class Stack(nn.Module):
-    """Blocks one after the other, with the positions' bias they share."""
+    """A sequence of Transformer blocks that share a position bias (ALiBi or relative)."""
 
     def __init__(self, config: TransformerConfig, name: str, *, layers: int, causal: bool, cross: bool):
         super().__init__()

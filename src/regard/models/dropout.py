@@ -1,7 +1,7 @@
-"""Dropout that does not spend its time on random numbers.
+"""Dropout with fast random numbers on the CPU.
 
-On a CPU torch draws one number of 64 bits for each element, one after the other: a sixth of a small Transformer's
-training time. Here each draw serves four elements.
+On a CPU, torch draws a 64-bit random number for each element, which takes a sixth of the training time of a small
+Transformer. Here one 64-bit number is used for four elements.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 __all__ = ["Dropout", "dropout"]
 
-_LEVELS = 2**16  # of 16 random bits; the share dropped is the nearest multiple of 1 / 65,536
+# The number of values of 16 random bits. The dropout share is rounded to a multiple of 1 / 65,536.
+_LEVELS = 2**16
 
 
 def dropout(x: Tensor, share: float) -> Tensor:
-    """Zero a share of ``x`` and enlarge the rest so that the sum stays what it was on average.
+    """Set a random ``share`` of the elements to zero and scale the others by ``1 / (1 - share)``.
 
     >>> _ = torch.manual_seed(0)
     >>> kept = dropout(torch.ones(100_000), 0.25)
@@ -25,14 +26,16 @@ def dropout(x: Tensor, share: float) -> Tensor:
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return nn.functional.dropout(x, share)
     count = x.numel()
-    draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)  # all 64 bits
-    level = min(round(share * _LEVELS), _LEVELS - 1)  # something is always kept
+    # random_ from -2**63 to None fills all 64 bits.
+    draws = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    # At most _LEVELS - 1, so that the scale below stays finite.
+    level = min(round(share * _LEVELS), _LEVELS - 1)
     kept = draws.view(torch.int16)[:count].view(x.shape) >= level - _LEVELS // 2
     return x * kept.to(x.dtype).mul_(_LEVELS / (_LEVELS - level))
 
 
 class Dropout(nn.Module):
-    """:func:`dropout` in training; nothing otherwise."""
+    """A module that applies :func:`dropout` in training mode and returns its input otherwise."""
 
     def __init__(self, share: float):
         super().__init__()
@@ -42,5 +45,5 @@ class Dropout(nn.Module):
         return dropout(x, self.share) if self.training and self.share else x
 
     def extra_repr(self) -> str:
-        """The share, for ``print(model)``."""
+        """Return the share as text, for ``print(model)``."""
         return f"share={self.share:g}"

@@ -1,4 +1,4 @@
-"""Tokens and lengths: what the models ask of them, and the table that tokens are looked up in."""
+"""Checks of token ids and lengths, and the embedding layer of the models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ __all__ = ["check_tokens", "embedding", "read_lengths"]
 
 
 def check_tokens(name: str, tokens: Tensor, size: int) -> None:
-    """Raise unless ``tokens`` are ``(b,n)`` numbers of a vocabulary of ``size``.
+    """Raise an error unless ``tokens`` is an integer tensor ``(b,n)`` of ids from 0 to ``size - 1``.
+
+    The values are checked only on the CPU and outside torch.compile.
 
     >>> check_tokens("source", torch.tensor([[3, 9]]), 7)
     Traceback (most recent call last):
@@ -22,12 +24,13 @@ def check_tokens(name: str, tokens: Tensor, size: int) -> None:
     if not isinstance(tokens, Tensor):
         raise DtypeError(name, f"expected a torch.Tensor, got {type(tokens).__name__}")
     if tokens.dtype not in (torch.int64, torch.int32):
-        raise DtypeError(name, f"expected numbers of tokens, got {tokens.dtype}", f"use {name}.long()")
+        raise DtypeError(name, f"expected integer token ids, got {tokens.dtype}", f"use {name}.long()")
     if tokens.ndim != 2:
         fix = f"use {name}[None] for one sentence" if tokens.ndim == 1 else ""
         raise ShapeError(name, f"expected (b,n), got {axes(tokens.shape)}", fix)
     if tokens.device.type != "cpu" or torch.compiler.is_compiling() or not tokens.numel():
-        return  # looking would wait for the device, or cannot be traced
+        # Reading the values would synchronise with the device, or cannot be traced.
+        return
     least, most = (int(end) for end in tokens.aminmax())
     if least < 0 or most >= size:
         wrong = least if least < 0 else most
@@ -37,7 +40,9 @@ def check_tokens(name: str, tokens: Tensor, size: int) -> None:
 
 
 def read_lengths(lengths: Tensor | None, source: Tensor, least: int = 0) -> Tensor | None:
-    """The lengths of the sentences in ``source (b,s)``, or None where no row of it is padding.
+    """Check the lengths ``(b,)`` of the sentences in ``source (b,s)``, and return None if there is no padding.
+
+    Raises an error unless every length is from ``least`` to s.
 
     >>> read_lengths(torch.tensor([3, 3]), torch.zeros(2, 3)) is None
     True
@@ -64,7 +69,7 @@ def read_lengths(lengths: Tensor | None, source: Tensor, least: int = 0) -> Tens
 
 
 def embedding(size: int, width: int) -> nn.Embedding:
-    """A table of ``size`` vectors, of about unit length."""
+    """Make an embedding layer of ``size`` vectors with a norm of about 1."""
     table = nn.Embedding(size, width)
     nn.init.normal_(table.weight, std=width**-0.5)
     return table

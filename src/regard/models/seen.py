@@ -1,7 +1,7 @@
-"""The weights a model has looked with, each under the name of its attention.
+"""The attention weights that a model records during a forward pass.
 
-A model that is given a list puts one :class:`Seen` into it for every attention it computes. Nothing is kept on
-the modules.
+If the ``seen`` argument of a model is a list, the model appends one :class:`Seen` for every attention it computes.
+Nothing is stored on the modules.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["Seen"]
 class Seen:
     """The weights of one attention layer.
 
-    ``kind`` tells document 004's three attentions apart: ``"self"`` (the encoder over the source), ``"causal"``
-    (the decoder over what it has written) and ``"cross"`` (the decoder over the source).
+    ``kind`` is ``"self"`` (the encoder attends to the source), ``"causal"`` (the decoder attends to its own earlier
+    tokens) or ``"cross"`` (the decoder attends to the source).
     """
 
-    name: str  # "decoder.0.cross"
+    name: str  # such as "decoder.0.cross"
     kind: str
     layer: int
     weights: Tensor  # (b,h,q,k)

@@ -1,4 +1,4 @@
-"""Recurrent encoder and decoder: with one fixed vector between them, or with attention."""
+"""A recurrent encoder–decoder, with attention or with one fixed context vector."""
 
 from __future__ import annotations
 
@@ -24,27 +24,33 @@ __all__ = ["Seq2Seq"]
 
 @dataclass
 class RecurrentState:
-    """What a recurrent decoder carries from step to step."""
+    """The state of the recurrent decoder between two steps.
+
+    ``found`` is the attentional hidden state of the last step, or None without input feeding.
+    """
 
     memory: Memory
     layers: Tensor  # (layers,b*w,m)
     cells: Tensor | None  # (layers,b*w,m), of an LSTM
-    found: Tensor | None  # (b*w,m): the last step's finding, where it is fed back
+    found: Tensor | None  # (b*w,m)
 
     def reorder(self, rows: Tensor) -> None:
-        """Let each hypothesis go on from the row given for it."""
+        """Replace row ``i`` by the old row ``rows[i]``.
+
+        The number of rows may change.
+        """
         self.layers = self.layers[:, rows]
         self.cells = None if self.cells is None else self.cells[:, rows]
         self.found = None if self.found is None else self.found[rows]
 
     def keep(self, sentences: Tensor, hypotheses: int) -> None:
-        """Forget all sentences but these."""
+        """Keep only the rows of these sentences, each of which has ``hypotheses`` rows."""
         self.reorder(as_rows(sentences, hypotheses))
         self.memory = self.memory.keep(sentences)
 
 
 class RecurrentEncoder(nn.Module):
-    """Reads the source in both directions, each sentence to its own end."""
+    """A bidirectional recurrent encoder that stops at the length of each sentence."""
 
     def __init__(self, config: Seq2SeqConfig):
         super().__init__()
@@ -52,39 +58,48 @@ class RecurrentEncoder(nn.Module):
         self.final = nn.Linear(config.width, config.width)
 
     def forward(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """States of all tokens ``(b,s,m)``, zeros in the padding, and one vector for each sentence ``(b,m)``."""
+        """Return the states of all tokens ``(b,s,m)``, and one vector for each sentence ``(b,m)``.
+
+        The states are zero at padding.
+        """
         if lengths is None:
             states, last = self.rnn(x)
         else:
             packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
             states, last = self.rnn(packed)
             states, _ = pad_packed_sequence(states, batch_first=True, total_length=x.shape[1])  # (b,s,m)
-        last = last[0] if isinstance(last, tuple) else last  # an LSTM's output, not its cell
-        both = torch.cat([last[-2], last[-1]], dim=-1)  # (b,m): the ends of the two directions
+        last = last[0] if isinstance(last, tuple) else last  # the hidden state of an LSTM, not its cell
+        both = torch.cat([last[-2], last[-1]], dim=-1)  # (b,m), the last states of the two directions
         return states, torch.tanh(self.final(both))
 
 
 class RecurrentAttention(nn.Module):
-    """Scores the decoder's state against the encoder's; the keys are projected once for all steps."""
+    """The attention from decoder states to encoder states.
+
+    ``kind`` is the score, "additive", "bilinear", "dot" or "scaled_dot". The keys are projected once for all steps.
+    """
 
     def __init__(self, kind: str, width: int):
         super().__init__()
         self.kind = kind
         if kind == "additive":
-            self.W_1 = nn.Linear(width, width, bias=False)  # of the query
+            self.W_1 = nn.Linear(width, width, bias=False)  # for the query
             self.v = nn.Parameter(torch.empty(width).uniform_(-1, 1) * width**-0.5)
         if kind in ("additive", "bilinear"):
-            self.W_2 = nn.Linear(width, width, bias=kind == "additive")  # of the keys
+            self.W_2 = nn.Linear(width, width, bias=kind == "additive")  # for the keys
 
     def keys(self, states: Tensor) -> Tensor:
-        """What queries are compared with, ``(b,s,m)``."""
+        """Return the keys of the encoder states, ``(b,s,m)``."""
         return self.W_2(states) if self.kind in ("additive", "bilinear") else states
 
     def forward(
         self, query: Tensor, memory: Memory, mask: Mask | None, want_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Contexts ``(b,q,m)`` and, if wanted, weights ``(b,q,s)``."""
-        assert memory.keys is not None  # filled by Seq2Seq.encode
+        """Return the context vectors ``(b,q,m)`` and the weights ``(b,q,s)``.
+
+        The weights are None unless ``want_weights`` is True.
+        """
+        assert memory.keys is not None  # set by Seq2Seq.encode
         score = self.kind if self.kind == "scaled_dot" else "dot"
         if self.kind == "additive":
             query, score = self.W_1(query), Tanh(self.v)
@@ -94,9 +109,9 @@ class RecurrentAttention(nn.Module):
 
 
 class Seq2Seq(Pretrained, nn.Module):
-    """Encoder–decoder of GRUs or LSTMs, from the settings of a :class:`Seq2SeqConfig`.
+    """An encoder–decoder of GRUs or LSTMs, built from a :class:`Seq2SeqConfig`.
 
-    With ``attention=None`` the decoder knows the source only through one vector, which it reads at every step.
+    With ``attention=None`` in the config, the decoder sees the source only as one context vector at every step.
 
     >>> model = Seq2Seq(Seq2SeqConfig(source_size=11, target_size=13, width=8, attention="additive"))
     >>> source, target = torch.randint(3, 11, (2, 5)), torch.randint(3, 13, (2, 7))
@@ -113,11 +128,13 @@ class Seq2Seq(Pretrained, nn.Module):
         self.target_embedding = self.source_embedding if shared else embedding(config.target_size, width)
         self.encoder = RecurrentEncoder(config)
         self.attention = None if config.attention is None else RecurrentAttention(config.attention, width)
-        # A decoder without attention reads the fixed context at every step, one with input feeding its last finding.
+        # The decoder also reads the fixed context vector (without attention), or the last attentional hidden state
+        # (with input feeding).
         self.fed = config.attention is None or config.input_feeding
         self.decoder = _rnn(config, 2 * width if self.fed else width, width, config.decoder_layers)
         self.starts = nn.Linear(width, width * config.decoder_layers)
-        self.find = nn.Linear(3 * width, width)  # state, context and token, to what the output layer reads
+        # Combines decoder state, context and token embedding to the input of the output layer.
+        self.find = nn.Linear(3 * width, width)
         self.dropout = Dropout(config.dropout)
         self.output = nn.Linear(width, config.target_size)
         nn.init.zeros_(self.output.bias)
@@ -132,7 +149,10 @@ class Seq2Seq(Pretrained, nn.Module):
         *,
         seen: list[Seen] | None = None,
     ) -> Tensor:
-        """Scores of the next token, ``(b,t,vocabulary)``, for ``source (b,s)`` and ``target (b,t)``."""
+        """Return the logits of the next token, ``(b,t,vocabulary)``, for ``source (b,s)`` and ``target (b,t)``.
+
+        ``lengths (b,)`` are the source lengths without padding. If ``seen`` is a list, the attention is appended to it.
+        """
         return self.output(self.hidden(source, target, lengths, seen=seen))
 
     def hidden(
@@ -143,11 +163,11 @@ class Seq2Seq(Pretrained, nn.Module):
         *,
         seen: list[Seen] | None = None,
     ) -> Tensor:
-        """What the output layer reads, ``(b,t,m)``."""
+        """Return the hidden states ``(b,t,m)``, which are the input of the output layer."""
         return self.decode(self.encode(source, lengths), target, seen=seen)
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
-        """Read the source ``(b,s)``; rows from ``lengths (b,)`` on are padding."""
+        """Encode the source ``(b,s)``, whose positions from ``lengths (b,)`` on are padding."""
         check_tokens("source", source, self.config.source_size)
         lengths = read_lengths(lengths, source, least=1)
         x = self.dropout(self.source_embedding(source))
@@ -157,7 +177,7 @@ class Seq2Seq(Pretrained, nn.Module):
         return Memory(states, lengths, keys, final)
 
     def decode(self, memory: Memory, target: Tensor, *, seen: list[Seen] | None = None) -> Tensor:
-        """Hidden states ``(b,t,m)`` after each token of ``target (b,t)``."""
+        """Return the hidden states ``(b,t,m)`` after each token of ``target (b,t)``."""
         check_tokens("target", target, self.config.target_size)
         x = self.dropout(self.target_embedding(target))  # (b,t,m)
         state = self.start(memory)
@@ -167,7 +187,7 @@ class Seq2Seq(Pretrained, nn.Module):
         return self._found(states, x, memory, seen)
 
     def start(self, memory: Memory) -> RecurrentState:
-        """The state before the first step of decoding."""
+        """Return the state before the first decoding step."""
         assert memory.final is not None
         first = torch.tanh(self.starts(memory.final))  # (b,layers*m)
         layers = first.unflatten(-1, (self.config.decoder_layers, -1)).transpose(0, 1).contiguous()
@@ -176,18 +196,25 @@ class Seq2Seq(Pretrained, nn.Module):
         return RecurrentState(memory, layers, cells, torch.zeros_like(memory.final) if feeding else None)
 
     def step(self, tokens: Tensor, state: RecurrentState, *, seen: list[Seen] | None = None) -> Tensor:
-        """Hidden states ``(b,w,m)`` after one more token ``(b,w)`` for each of ``w`` hypotheses a sentence."""
+        """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
+
+        The state is updated in place.
+        """
         b, width = tokens.shape
-        held = state.layers.shape[1]
-        if held != b * width:
-            if held != b:
-                raise ShapeError("tokens", f"{b * width} hypotheses, but the state has {held}")
-            state.reorder(torch.arange(b, device=tokens.device).repeat_interleave(width))  # the first step
+        rows = state.layers.shape[1]
+        if rows != b * width:
+            if rows != b:
+                raise ShapeError("tokens", f"{b * width} hypotheses, but the state has {rows}")
+            # The first step starts from one hypothesis per sentence.
+            state.reorder(torch.arange(b, device=tokens.device).repeat_interleave(width))
         x = self.target_embedding(tokens)  # (b,w,m)
         return self._one_step(x, state, seen)
 
     def _one_step(self, x: Tensor, state: RecurrentState, seen: list[Seen] | None) -> Tensor:
-        """``x (b,w,m)``, one token for each hypothesis, to hidden states ``(b,w,m)``."""
+        """Run the decoder on one embedded token per hypothesis, ``(b,w,m)``, and update the state.
+
+        Returns the hidden states ``(b,w,m)``.
+        """
         x_in = self._read(x, state)
         out, last = self.decoder(x_in.reshape(-1, 1, x_in.shape[-1]), _packed(state))  # (b*w,1,m)
         state.layers, state.cells = last if isinstance(last, tuple) else (last, None)
@@ -197,7 +224,10 @@ class Seq2Seq(Pretrained, nn.Module):
         return hidden
 
     def _read(self, x: Tensor, state: RecurrentState) -> Tensor:
-        """What the decoder reads beside the token ``(b,n,m)``: its last finding, or the fixed context."""
+        """Concatenate the token embeddings ``x (b,n,m)`` with the decoder's second input, if it has one.
+
+        That input is the last attentional hidden state with input feeding, or the fixed context vector.
+        """
         if not self.fed:
             return x
         if state.found is not None:
@@ -206,16 +236,19 @@ class Seq2Seq(Pretrained, nn.Module):
         return torch.cat([x, state.memory.final[:, None].expand_as(x)], dim=-1)
 
     def _decode_by_steps(self, x: Tensor, state: RecurrentState, seen: list[Seen] | None) -> Tensor:
-        """Training with input feeding: each step waits for what the one before it found."""
-        each: list[Seen] | None = None if seen is None else []
-        hidden = [self._one_step(x[:, i : i + 1], state, each) for i in range(x.shape[1])]
-        if seen is not None and each:
-            weights = torch.cat([one.weights for one in each], dim=2)  # (b,1,t,s)
+        """Decode token by token, because with input feeding each step needs the result of the one before."""
+        steps: list[Seen] | None = None if seen is None else []
+        hidden = [self._one_step(x[:, i : i + 1], state, steps) for i in range(x.shape[1])]
+        if seen is not None and steps:
+            weights = torch.cat([step.weights for step in steps], dim=2)  # (b,1,t,s)
             seen.append(Seen("decoder.0.cross", "cross", 0, weights))
         return torch.cat(hidden, dim=1)
 
     def _found(self, states: Tensor, x: Tensor, memory: Memory, seen: list[Seen] | None) -> Tensor:
-        """Look at the source from the decoder's states ``(b,t,m)``; what the output layer reads."""
+        """Combine decoder states ``(b,t,m)``, their context vectors and the token embeddings to hidden states.
+
+        The result ``(b,t,m)`` is the input of the output layer (the attentional hidden state of Luong et al. 2015).
+        """
         if self.attention is None:
             assert memory.final is not None
             context = memory.final[:, None].expand_as(states)
@@ -227,7 +260,7 @@ class Seq2Seq(Pretrained, nn.Module):
 
 
 def _packed(state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:
-    """The state as torch's layers take it."""
+    """Return the recurrent state in the form that ``nn.GRU`` and ``nn.LSTM`` take."""
     return state.layers if state.cells is None else (state.layers, state.cells)
 
 
@@ -235,5 +268,6 @@ def _rnn(
     config: Seq2SeqConfig, reads: int, width: int, layers: int, *, bidirectional: bool = False
 ) -> nn.GRU | nn.LSTM:
     kind = nn.GRU if config.cell == "gru" else nn.LSTM
-    dropout = config.dropout if layers > 1 else 0.0  # between layers; torch warns where there is only one
+    # This dropout is applied between layers. torch warns if there is only one layer.
+    dropout = config.dropout if layers > 1 else 0.0
     return kind(reads, width, layers, batch_first=True, dropout=dropout, bidirectional=bidirectional)

@@ -1,4 +1,4 @@
-"""Between two steps of decoding: what a model remembers of each hypothesis and of each source sentence."""
+"""The state of a model between two decoding steps, with caches for hypotheses and source sentences."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ from regard.shapes import Grid
 
 __all__ = ["Memory", "SourcePadding", "Spare", "StepCache", "TransformerState", "as_rows", "source_padding"]
 
-_CAPACITY = 32  # steps that memory is set aside for at first; doubled when they are full
+# The number of steps that memory is first allocated for. It is doubled when full.
+_CAPACITY = 32
 
 
 class SourcePadding(Stored):
-    """Padding of a sequence that a model of ours has made itself.
+    """A padding mask for states computed by Regard's own models.
 
-    What it hides is finite, so that a weight of zero is enough: nothing has to be replaced by zeros first, at every
-    step and in every layer again.
+    The hidden states are always finite, so a weight of 0 is enough to mask them. Other masks replace hidden keys and
+    values by zeros first, because they may hold NaN, which would cost time in every layer and step.
     """
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
-        """None: no key needs blanking."""
+        """Return None, so that no keys are replaced by zeros."""
         return None
 
 
 def source_padding(lengths: Tensor | None, size: int) -> SourcePadding | None:
-    """What hides the rows from ``lengths (b,)`` on of sentences ``(b,s)``; None where there are none.
+    """Make a mask that hides the positions from ``lengths (b,)`` on in sentences ``(b,s)`` of ``size`` s.
+
+    Returns None if ``lengths`` is None.
 
     >>> source_padding(torch.tensor([1, 3]), 3).keep.int()[:, 0, 0]
     tensor([[1, 0, 0],
@@ -44,42 +47,49 @@ def source_padding(lengths: Tensor | None, size: int) -> SourcePadding | None:
 
 @dataclass
 class Memory:
-    """What the encoder made of the source: one row for each of its tokens."""
+    """The output of the encoder, with one state for each source token.
+
+    ``lengths`` is None if there is no padding. A recurrent decoder also uses ``keys``, the projected states, and
+    ``final``, one vector for the whole sentence.
+    """
 
     states: Tensor  # (b,s,m)
-    lengths: Tensor | None  # (b,); None where no row is padding
-    keys: Tensor | None = None  # (b,s,a): what a recurrent decoder's queries are compared with
-    final: Tensor | None = None  # (b,m): the whole sentence in one vector, for a recurrent decoder
+    lengths: Tensor | None  # (b,)
+    keys: Tensor | None = None  # (b,s,a)
+    final: Tensor | None = None  # (b,m)
 
     def padding(self) -> SourcePadding | None:
-        """What hides the padding from the decoder."""
+        """Return the mask that hides the padding, or None if there is none."""
         return source_padding(self.lengths, self.states.shape[1])
 
     def keep(self, sentences: Tensor) -> Memory:
-        """The memory of some of the sentences."""
+        """Return the memory of these sentences only."""
         parts = (self.states, self.lengths, self.keys, self.final)
         return Memory(*(None if part is None else part[sentences] for part in parts))  # type: ignore[arg-type]
 
 
 class Spare:
-    """Memory that the caches of one state take turns with: the old place of one is the new place of the next."""
+    """A spare buffer that the caches of one state share when they are reordered.
+
+    A cache copies its rows into the spare buffer and leaves its old buffer as the spare for the next cache.
+    """
 
     def __init__(self):
         self.held: Tensor | None = None
 
     def take(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """Memory of this shape; what is in it is left over."""
-        held, self.held = self.held, None
-        if held is not None and held.shape == shape and held.dtype == like.dtype:
-            return held
+        """Return an uninitialised buffer of this shape, reusing the spare buffer if it fits."""
+        buffer, self.held = self.held, None
+        if buffer is not None and buffer.shape == shape and buffer.dtype == like.dtype:
+            return buffer
         return like.new_empty(shape)
 
 
 class StepCache(KeyValueCache):
-    """Keys and values of hypotheses, step after step, in memory set aside for many steps.
+    """A key-value cache of hypotheses with memory preallocated for many steps.
 
-    Steps lie behind one another, ``(t,b*w,h,d)``: a new step is written at the end and copies none of the earlier
-    ones. Where gradients are wanted it is the :class:`KeyValueCache` it comes from, which writes over nothing.
+    The buffers are ``(capacity,b*w,h,d)``, so a new step is written at the end without copying earlier ones. If the
+    keys require a gradient, it behaves as its base class :class:`KeyValueCache`, which never writes in place.
 
     >>> cache = StepCache(Spare())
     >>> k, v = cache.append(torch.ones(2, 3, 1, 5), torch.ones(2, 3, 1, 5))
@@ -95,23 +105,26 @@ class StepCache(KeyValueCache):
         self.steps: tuple[Tensor, Tensor] | None = None  # two of (capacity,b*w,h,d)
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the keys and values ``(b*w,h,n,d)`` of new positions; give all of them."""
+        """Add keys and values ``(b*w,h,n,d)`` of new positions, and return all keys and values."""
         if k.requires_grad or (self.steps is None and self.keys is not None):
             self.steps = None
             return super().append(k, v)
-        held = self.length
-        new = held + k.shape[-2]
+        old = self.length
+        new = old + k.shape[-2]
         self._check(k)
         if self.steps is None:
             self.steps = tuple(_set_aside(x, max(_CAPACITY, new)) for x in (k, v))  # type: ignore[assignment]
         elif new > self.steps[0].shape[0]:
-            self.steps = tuple(_enlarged(x, held, 2 * new) for x in self.steps)  # type: ignore[assignment]
+            self.steps = tuple(_enlarged(x, old, 2 * new) for x in self.steps)  # type: ignore[assignment]
         for steps, x in zip(self.steps, (k, v), strict=True):  # type: ignore[arg-type]
-            steps[held:new] = x.permute(2, 0, 1, 3)
+            steps[old:new] = x.permute(2, 0, 1, 3)
         return self._show(new)
 
     def reorder(self, rows: Tensor) -> None:
-        """Keep these rows, in this order."""
+        """Replace row ``i`` by the old row ``rows[i]``.
+
+        The number of rows may change.
+        """
         if self.steps is None:
             super().reorder(rows)
             return
@@ -125,12 +138,12 @@ class StepCache(KeyValueCache):
         self._show(length)
 
     def _check(self, k: Tensor) -> None:
-        held = None if self.steps is None else self.steps[0].shape[1:]  # (b*w,h,d)
-        given = (*k.shape[:2], k.shape[3])
-        if held is not None and held != given:
+        cached = None if self.steps is None else self.steps[0].shape[1:]  # (b*w,h,d)
+        new = (*k.shape[:2], k.shape[3])
+        if cached is not None and cached != new:
             raise ShapeError(
                 "tokens",
-                f"{given[0]} hypotheses, but the state has {held[0]}",
+                f"{new[0]} hypotheses, but the state has {cached[0]}",
                 "state.reorder(rows) gives it as many as there are rows",
             )
 
@@ -140,27 +153,34 @@ class StepCache(KeyValueCache):
         return self.keys, self.values
 
     def reset(self) -> None:
-        """Forget everything, for the next sequence."""
+        """Empty the cache, for the next sequence."""
         super().reset()
         self.steps = None
 
 
 @dataclass
 class TransformerState:
-    """Caches of the decoder's layers; each source sentence has its keys once, whatever the number of hypotheses."""
+    """The caches of all decoder layers, and the number of tokens so far (``length``).
+
+    ``own`` are the caches of self-attention, with a row for each hypothesis. ``cross`` are those of cross-attention,
+    with a row for each sentence, which its hypotheses share.
+    """
 
     memory: Memory | None
-    own: list[KeyValueCache] = field(default_factory=list)  # rows: sentences times hypotheses
-    cross: list[KeyValueCache] = field(default_factory=list)  # rows: sentences
+    own: list[KeyValueCache] = field(default_factory=list)
+    cross: list[KeyValueCache] = field(default_factory=list)
     length: int = 0
 
     def reorder(self, rows: Tensor) -> None:
-        """Let each hypothesis go on from the row given for it."""
+        """Replace row ``i`` by the old row ``rows[i]``.
+
+        The number of rows may change.
+        """
         for cache in self.own:
             cache.reorder(rows)
 
     def keep(self, sentences: Tensor, hypotheses: int) -> None:
-        """Forget all sentences but these."""
+        """Keep only the rows of these sentences, each of which has ``hypotheses`` rows."""
         self.reorder(as_rows(sentences, hypotheses))
         for cache in self.cross:
             cache.reorder(sentences)
@@ -169,7 +189,7 @@ class TransformerState:
 
 
 def as_rows(sentences: Tensor, hypotheses: int) -> Tensor:
-    """The rows of all hypotheses of some sentences.
+    """Return the row indices of all hypotheses of some sentences.
 
     >>> as_rows(torch.tensor([0, 2]), 3)
     tensor([0, 1, 2, 6, 7, 8])
@@ -179,13 +199,13 @@ def as_rows(sentences: Tensor, hypotheses: int) -> Tensor:
 
 
 def _set_aside(x: Tensor, capacity: int) -> Tensor:
-    """Memory for so many steps like ``x (b*w,h,n,d)``."""
+    """Allocate a buffer ``(capacity,b*w,h,d)`` for keys or values like ``x (b*w,h,n,d)``."""
     rows, heads, _, width = x.shape
     return x.new_empty(capacity, rows, heads, width)
 
 
-def _enlarged(steps: Tensor, held: int, capacity: int) -> Tensor:
-    """The same steps in more memory."""
+def _enlarged(steps: Tensor, length: int, capacity: int) -> Tensor:
+    """Copy the first ``length`` steps to a larger buffer."""
     larger = steps.new_empty(capacity, *steps.shape[1:])
-    larger[:held] = steps[:held]
+    larger[:length] = steps[:length]
     return larger

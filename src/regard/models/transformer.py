@@ -1,4 +1,4 @@
-"""The Transformer: an encoder, a decoder, or both."""
+"""The Transformer model, with an encoder, a decoder, or both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Transformer"]
 
 
 class Transformer(Pretrained, nn.Module):
-    """Encoder and decoder, or one of them, from the settings of a :class:`TransformerConfig`.
+    """A Transformer with an encoder, a decoder, or both, built from a :class:`TransformerConfig`.
 
     >>> import torch
     >>> config = TransformerConfig(source_size=11, target_size=13, width=8, heads=2, feed_forward=16)
@@ -52,12 +52,12 @@ class Transformer(Pretrained, nn.Module):
             )
         self.positions = _positions(config)
         self.dropout = Dropout(config.dropout)
-        read = self.target_embedding if config.decoder_layers else self.source_embedding
-        self.output = nn.Linear(config.width, read.num_embeddings)
+        table = self.target_embedding if config.decoder_layers else self.source_embedding
+        self.output = nn.Linear(config.width, table.num_embeddings)
         nn.init.zeros_(self.output.bias)
         nn.init.normal_(self.output.weight, std=config.width**-0.5)
         if config.tied_output:
-            self.output.weight = read.weight
+            self.output.weight = table.weight
 
     def forward(
         self,
@@ -67,10 +67,11 @@ class Transformer(Pretrained, nn.Module):
         *,
         seen: list[Seen] | None = None,
     ) -> Tensor:
-        """Scores of the next token, ``(b,t,vocabulary)``.
+        """Return the logits, ``(b,t,vocabulary)``.
 
-        A model of both parts reads ``source (b,s)`` with its ``lengths (b,)`` and ``target (b,t)``; an encoder
-        only the source, a decoder only its own sequence, given first.
+        An encoder–decoder takes ``source (b,s)``, its ``lengths (b,)`` without padding, and ``target (b,t)``. An
+        encoder takes only the source. A decoder takes only its own sequence, as the first argument. If ``seen`` is a
+        list, the attention of every layer is appended to it.
         """
         return self.output(self.hidden(source, target, lengths, seen=seen))
 
@@ -82,7 +83,7 @@ class Transformer(Pretrained, nn.Module):
         *,
         seen: list[Seen] | None = None,
     ) -> Tensor:
-        """What the output layer reads, ``(b,t,m)``."""
+        """Return the hidden states ``(b,t,m)``, which are the input of the output layer."""
         if not self.config.encoder_layers:
             self._check_decoder_only(target, lengths)
             return self.decode(None, source, seen=seen)
@@ -98,7 +99,7 @@ class Transformer(Pretrained, nn.Module):
     def encode(
         self, source: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
     ) -> Memory:
-        """Read the source ``(b,s)``; rows from ``lengths (b,)`` on are padding."""
+        """Encode the source ``(b,s)``, whose positions from ``lengths (b,)`` on are padding."""
         self._check_has("encoder")
         check_tokens("source", source, self.config.source_size)
         lengths = read_lengths(lengths, source)
@@ -106,7 +107,7 @@ class Transformer(Pretrained, nn.Module):
         return Memory(self.encoder(x, source_padding(lengths, source.shape[1]), seen=seen), lengths)
 
     def decode(self, memory: Memory | None, target: Tensor, *, seen: list[Seen] | None = None) -> Tensor:
-        """Hidden states ``(b,t,m)`` after each token of ``target (b,t)``, all at once."""
+        """Return the hidden states ``(b,t,m)`` after each token of ``target (b,t)``, computed in parallel."""
         self._check_memory(memory)
         check_tokens("target", target, self.target_embedding.num_embeddings)
         x = self._embed(self.target_embedding, target, 0)  # (b,t,m)
@@ -114,14 +115,17 @@ class Transformer(Pretrained, nn.Module):
         return self.decoder(x, causal(), states, mask, seen=seen)
 
     def start(self, memory: Memory | None) -> TransformerState:
-        """The state before the first step of decoding."""
+        """Return the state before the first decoding step, with empty caches."""
         self._check_memory(memory)
         layers, spare = range(self.config.decoder_layers), Spare()
         cross = [KeyValueCache(static=True) for _ in layers] if memory is not None else []
         return TransformerState(memory, [StepCache(spare) for _ in layers], cross)
 
     def step(self, tokens: Tensor, state: TransformerState, *, seen: list[Seen] | None = None) -> Tensor:
-        """Hidden states ``(b,w,m)`` after one more token ``(b,w)`` for each of ``w`` hypotheses a sentence."""
+        """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
+
+        The state is updated in place.
+        """
         memory = state.memory
         x = self._embed(self.target_embedding, tokens.reshape(-1, 1), state.length)  # (b*w,1,m)
         states, mask = (None, None) if memory is None else (memory.states, memory.padding())
@@ -136,10 +140,10 @@ class Transformer(Pretrained, nn.Module):
             raise ArgumentError("model", f"it has no {part}", f"build it with {part}_layers of 1 or more")
 
     def _check_memory(self, memory: Memory | None) -> None:
-        """A decoder with an encoder needs what it made of the source; one without has no use for it."""
+        """Raise ArgumentError if an encoder–decoder has no memory, or a decoder alone has one."""
         self._check_has("decoder")
         if self.config.encoder_layers and memory is None:
-            raise ArgumentError("memory", "expected what encode() gives, got None")
+            raise ArgumentError("memory", "expected the result of encode(), got None")
         if memory is not None and not self.config.encoder_layers:
             raise ArgumentError("memory", "this model has no encoder", "give None")
 

@@ -1,4 +1,4 @@
-"""Exponential averaging of weights: a smoother model than the last step's, for the price of one addition a step."""
+"""Exponential moving average of the weights of a model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["AveragedWeights"]
 
 
 class AveragedWeights:
-    """The average of a model's parameters over about the last ``1 / (1 - decay)`` steps.
+    """The exponential moving average of a model's parameters, over about the last ``1 / (1 - decay)`` steps.
 
-    Early on, when there are fewer steps than that, the average is over those there are.
+    In the first steps the decay is smaller, so that the initial weights do not dominate the average.
     """
 
     def __init__(self, model: nn.Module, decay: float):
@@ -23,25 +23,26 @@ class AveragedWeights:
 
     @torch.no_grad()
     def update(self, model: nn.Module, step: int) -> None:
-        """Take in the weights after update number ``step``, which counts from 1."""
-        share = 1 - min(self.decay, step / (10 + step))  # the newest weights' part
-        own = [p.detach() for p in model.parameters()]
-        torch._foreach_lerp_(list(self.held.values()), own, share)
+        """Add the weights after optimizer step ``step`` (counted from 1) to the average."""
+        # The share of the newest weights in the average.
+        share = 1 - min(self.decay, step / (10 + step))
+        parameters = [p.detach() for p in model.parameters()]
+        torch._foreach_lerp_(list(self.held.values()), parameters, share)
 
     @torch.no_grad()
     def restart(self, model: nn.Module, tensors: dict[str, Tensor] | None) -> None:
-        """Go on from averages that were saved; from the weights themselves where none were."""
+        """Set the averages to saved tensors, or to the current weights if ``tensors`` is None."""
         for name, p in model.named_parameters():
             self.held[name].copy_(p if tensors is None else tensors[name])
 
     @contextmanager
     def in_place_of(self, model: nn.Module) -> Iterator[None]:
-        """Within this block the model has the averaged weights."""
-        own: dict[str, Tensor] = {name: p.data for name, p in model.named_parameters()}
+        """Return a context manager in which the model has the averaged weights."""
+        weights: dict[str, Tensor] = {name: p.data for name, p in model.named_parameters()}
         for name, p in model.named_parameters():
             p.data = self.held[name]
         try:
             yield
         finally:
             for name, p in model.named_parameters():
-                p.data = own[name]
+                p.data = weights[name]

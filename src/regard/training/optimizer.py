@@ -1,4 +1,4 @@
-"""The optimizer: AdamW, and its moments as tensors with names."""
+"""The AdamW optimizer, and its state as named tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["make_optimizer", "optimizer_tensors", "restore_optimizer"]
 
 
 def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.Optimizer:
-    """AdamW; biases and the scales of norms are not decayed, since they are not what overfits."""
+    """Make an AdamW optimizer that applies weight decay to matrices only, not to biases and norm scales."""
     matrices = [p for p in model.parameters() if p.ndim > 1]
     vectors = [p for p in model.parameters() if p.ndim <= 1]
     groups = [
@@ -27,16 +27,19 @@ def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.Op
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """What the optimizer remembers, as ``parameter/part``: a name, where torch's own state has only a number."""
-    found = {}
+    """Return the state of the optimizer as tensors named ``parameter/part``, such as ``output.bias/exp_avg``."""
+    tensors = {}
     for name, p in model.named_parameters():
         for part, value in optimizer.state.get(p, {}).items():
-            found[f"{name}/{part}"] = value
-    return found
+            tensors[f"{name}/{part}"] = value
+    return tensors
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Put back what :func:`optimizer_tensors` gave, in memory of its own: a loaded tensor is a part of its file."""
+    """Set the state of the optimizer to copies of the tensors from :func:`optimizer_tensors`.
+
+    They are copied because a tensor loaded from a file may be memory-mapped.
+    """
     parameters = dict(model.named_parameters())
     optimizer.state.clear()
     for key, value in tensors.items():

@@ -1,4 +1,4 @@
-"""In which precision a step is computed. The weights themselves stay in float32."""
+"""The precision of the forward pass, while the weights stay in float32."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ __all__ = ["autocast", "uses_bfloat16"]
 
 
 def autocast(precision: str, device: torch.device) -> contextlib.AbstractContextManager:
-    """The block in which a model is run forwards; torch wants the way back outside of it."""
+    """Return the context manager for the forward pass, outside of which ``backward()`` must be called."""
     if not uses_bfloat16(precision, device):
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 def uses_bfloat16(precision: str, device: torch.device) -> bool:
-    """What ``precision`` means here: "auto" is bfloat16 where the machine has instructions for it."""
+    """Return whether to compute in bfloat16 on this device.
+
+    ``precision="auto"`` means bfloat16 if the hardware has instructions for it.
+    """
     if precision != "auto":
         return precision == "bfloat16"
     if device.type == "cuda":

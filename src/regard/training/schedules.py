@@ -1,8 +1,8 @@
 """Learning-rate schedules.
 
-A Transformer that starts at its full learning rate often diverges: the first gradients are large and Adam's
-averages are still empty. So the rate climbs from 0 to its full value over the warm-up, then falls to 0 at
-the last step.
+A Transformer that starts at its full learning rate often diverges, because the first gradients are large and Adam's
+averages are still empty. Therefore the rate rises from 0 to its full value over the warm-up. Most schedules then let
+it fall until the last step.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["SCHEDULES", "get_linear_schedule_with_warmup", "linear_warmup_factor
 def get_linear_schedule_with_warmup(
     optimizer: Optimizer, num_warmup_steps: int, num_training_steps: int, last_epoch: int = -1
 ) -> LambdaLR:
-    """Scale the optimizer's rates from 0 to 1 over the warm-up, then back to 0 at ``num_training_steps``.
+    """Scale the learning rates linearly from 0 to 1 over the warm-up, then to 0 at ``num_training_steps``.
 
-    Call ``schedule.step()`` after each ``optimizer.step()``. To go on from a saved run, pass the number of
+    Call ``schedule.step()`` after each ``optimizer.step()``. To resume a saved run, pass the number of
     steps already made as ``last_epoch`` (as for any torch scheduler), or load the schedule's
     ``state_dict``.
 
@@ -54,7 +54,9 @@ def get_linear_schedule_with_warmup(
 
 
 def linear_warmup_factor(step: int, num_warmup_steps: int, num_training_steps: int) -> float:
-    """The factor on the learning rate at one step: up to 1, then down to 0, and 0 ever after.
+    """Return the factor on the learning rate at one step of the linear schedule with warm-up.
+
+    It rises from 0 to 1 over the warm-up, falls to 0 at ``num_training_steps``, and stays 0.
 
     >>> [linear_warmup_factor(step, 2, 6) for step in range(8)]
     [0.0, 0.5, 1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
@@ -67,7 +69,7 @@ def linear_warmup_factor(step: int, num_warmup_steps: int, num_training_steps: i
 
 
 def _count(argument: str, value: object, at_least: int) -> int:
-    """The value as an int; NumPy's and torch's integers count, 2.5 and True do not."""
+    """Convert an integer of any type to an int, or raise an error if it is a bool, a float or too small."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -99,7 +101,7 @@ def _constant(step: int, warmup: int, total: int) -> float:
     return step / warmup if step < warmup else 1.0
 
 
-# The factor on the learning rate at a step, from the steps of warm-up and the steps in all.
+# Functions of (step, warm-up steps, total steps) that return the factor on the learning rate.
 SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
     "linear": _linear,
     "cosine": _cosine,
