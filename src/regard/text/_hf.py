@@ -9,20 +9,38 @@ from typing import Any
 
 from regard.errors import FileError, MissingExtraError
 
-__all__ = ["rows_of"]
+__all__ = ["rows_of", "splits_of"]
 
 _LOADERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
 
 
 def rows_of(name: str, *, split: str, config: str | None) -> Iterator[tuple[str, Any]]:
     """Each row with its place for messages; loaded as it is read, not all at once."""
+    datasets = _datasets(name)
+    with _explained(name, split):
+        rows = _loaded(datasets, name, split, config)
+    return _numbered(rows, name, split)
+
+
+def splits_of(name: str, *, config: str | None) -> list[str]:
+    """The parts of a data set; none, where it has no parts."""
+    datasets = _datasets(name)
+    path = Path(name).expanduser()
+    with _explained(name, ""):
+        if path.is_file():
+            return []
+        if (path / "dataset_dict.json").exists() or (path / "state.json").exists():  # from save_to_disk
+            found = datasets.load_from_disk(str(path))
+            return list(found) if isinstance(found, dict) else []
+        return list(datasets.get_dataset_split_names(str(path) if path.exists() else name, config))
+
+
+def _datasets(name: str) -> Any:
     try:
         import datasets
     except ImportError as error:
         raise MissingExtraError("datasets", "hf", f"reading hf:{name}") from error
-    with _explained(name, split):
-        rows = _loaded(datasets, name, split, config)
-    return _numbered(rows, name, split)
+    return datasets
 
 
 def _numbered(rows: Any, name: str, split: str) -> Iterator[tuple[str, Any]]:
@@ -42,7 +60,8 @@ def _explained(name: str, split: str) -> Iterator[None]:
         yield
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise FileError(f"source: cannot load hf:{name}, split {split!r}: {lines[0]}") from error
+        part = f", split {split!r}" if split else ""
+        raise FileError(f"source: cannot load hf:{name}{part}: {lines[0]}") from error
 
 
 def _loaded(datasets: Any, name: str, split: str, config: str | None) -> Any:

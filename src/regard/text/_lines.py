@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import itertools
 import os
 import sys
 import zlib
@@ -53,7 +54,8 @@ def check_readable(argument: str, path: str | os.PathLike) -> None:
 def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
     """The lines of a file, without their ends (LF or CRLF) and without a byte-order mark.
 
-    Only LF ends a line: U+2028, U+0085 and form feeds may stand in a sentence.
+    Only LF ends a line: U+2028, U+0085 and form feeds may stand in a sentence, and so may a CR. In a file that has a CR
+    but no LF, except as its last byte, CR ends a line.
     """
     name = name_of(path)
     offset = 0
@@ -69,7 +71,14 @@ def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
 
 def _raw_lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
     """Each line with its end, or None if it is too long, and its size."""
-    while data := file.readline(LONGEST):
+    first = file.readline(LONGEST)
+    ahead = [first]
+    if b"\r" in first.removesuffix(b"\n").removesuffix(b"\r"):
+        ahead.append(file.readline(LONGEST) if first.endswith(b"\n") else b"")
+        if not ahead[1]:
+            yield from _lines_by_returns(first, file)
+            return
+    while data := ahead.pop(0) if ahead else file.readline(LONGEST):
         size = len(data)
         if size < LONGEST or data.endswith(b"\n"):
             yield data, size
@@ -77,6 +86,20 @@ def _raw_lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
         while (rest := file.readline(_CHUNK)) and not rest.endswith(b"\n"):
             size += len(rest)
         yield None, size + len(rest)
+
+
+def _lines_by_returns(first: bytes, file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
+    """As ``_raw_lines``, where CR ends a line; so do LF and CRLF."""
+    held, dropped = b"", 0  # the end of what was read, and bytes of a line too long that came before it
+    for chunk in itertools.chain([first], iter(lambda: file.read(_CHUNK), b"")):
+        *lines, held = (held + chunk).splitlines(keepends=True)  # a CR at the end may be half of a CRLF
+        for line in lines:
+            yield None if dropped else line, dropped + len(line)
+            dropped = 0
+        if len(held) >= LONGEST:
+            held, dropped = b"", dropped + len(held)
+    if held or dropped:
+        yield None if dropped else held, dropped + len(held)
 
 
 def _decoded(data: bytes, number: int, name: str, end: int) -> str:

@@ -24,6 +24,7 @@ from regard.errors import ArgumentError, FileError, UnknownNameError
 from regard.text._hashes import Hashes, hash_of
 from regard.text._hf import rows_of
 from regard.text._lines import LONGEST, Line, check_readable, lines_of, name_of
+from regard.text._tables import csv_rows, field_paths, guess_fields, parquet_rows
 from regard.text._words import HAN_RANGES
 
 __all__ = ["Skipped", "count_words", "deduplicate", "read_lines", "read_pairs"]
@@ -35,7 +36,14 @@ _FORMATS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
 }
+
+
+DEFAULT_COLUMNS = (0, 1)
+CHARACTERS_A_WORD = 20  # of a text of as many words as are allowed: a single word may have no end
 
 
 @dataclass
@@ -77,29 +85,35 @@ def read_pairs(
     source: str | os.PathLike,
     target: str | os.PathLike | None = None,
     *,
-    columns: Sequence[int] | Sequence[str] = (0, 1),
+    columns: Sequence[int] | Sequence[str] = DEFAULT_COLUMNS,
     format: str | None = None,
     split: str = "train",
     config: str | None = None,
     max_words: int | None = 1000,
+    languages: tuple[str, str] | None = None,
     skipped: Skipped | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Pairs of texts from a file, two files, standard input (``-``) or a Hugging Face data set (``hf:…``).
 
-    - ``tsv``: ``columns`` are numbers from 0, or names that stand in the first line;
+    - ``tsv`` and ``csv``: ``columns`` are numbers from 0, or names that stand in the first line;
     - ``jsonl``, an object a line: ``columns`` are fields, with dots for those within others (``translation.en``);
+    - ``parquet``: ``columns`` are fields (needs ``pyarrow``);
     - with a ``target``, two files with a text a line, line by line;
     - ``hf:name`` or ``hf:/path``: a data set by name, a folder or a file; ``columns`` are fields.
 
-    The format is known by the name of the file (``.tsv``, ``.jsonl``, each also with ``.gz``) or given as
-    ``format``. Pairs with an empty side or with more than ``max_words`` words on one side are left out and counted in
-    ``skipped``. A file without a single pair is an error; that two files are of different length shows at their end.
+    Where fields have names and ``columns`` is not given, they are those of the two ``languages`` (``en``,
+    ``translation.en``, ``english``), or ``source`` and ``target``.
+
+    The format is known by the name of the file (``.tsv``, ``.csv``, ``.jsonl``, each also with ``.gz``, ``.parquet``)
+    or given as ``format``. Pairs with an empty side, or with a side of more than ``max_words`` words (or of more than
+    20 characters for each of so many words), are left out and counted in ``skipped``. A file without a single pair is
+    an error; that two files are of different length shows at their end.
     """
     skipped = skipped if skipped is not None else Skipped()
     columns = _checked_columns(columns)
     kind = _format_of(source, target, format)
     if kind == "hf":
-        rows = _picked(rows_of(os.fspath(source)[3:], split=split, config=config), columns)
+        rows = _picked(rows_of(os.fspath(source)[3:], split=split, config=config), columns, languages)
     else:
         check_readable("source", source)
         if target is not None:
@@ -107,8 +121,12 @@ def read_pairs(
             rows = _aligned(source, target)
         elif kind == "tsv":
             rows = _cells(lines_of("source", source), columns)
+        elif kind == "csv":
+            rows = _csv_cells(csv_rows(lines_of("source", source), name_of(source)), columns, languages)
+        elif kind == "parquet":
+            rows = _picked(parquet_rows(source), columns, languages)
         else:
-            rows = _picked(_objects(lines_of("source", source)), columns)
+            rows = _picked(_objects(lines_of("source", source)), columns, languages)
     return _filtered(rows, name_of(source), max_words, skipped)
 
 
@@ -122,7 +140,7 @@ def read_lines(
     """The lines of a file, also ``.gz``, or of standard input (``-``).
 
     All of them by default, so that line i of an output belongs to line i of the input. To train, leave out the
-    empty ones, and those of more than ``max_words`` words.
+    empty ones, and those of more than ``max_words`` words (or of more than 20 characters for each of so many words).
     """
     check_readable("path", path)
     return _kept_lines(path, keep_empty, max_words, skipped if skipped is not None else Skipped())
@@ -153,7 +171,7 @@ Row = tuple[str, str | None, str | None]  # where it stands, and the two texts; 
 
 def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, format: str | None) -> str:
     name = os.fspath(source)
-    known = ("tsv", "jsonl", "lines", "hf")
+    known = ("tsv", "csv", "jsonl", "parquet", "lines", "hf")
     if format is not None and format not in known:
         raise UnknownNameError("format", format, known)
     if name.startswith("hf:"):
@@ -170,6 +188,8 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
         raise ArgumentError("target", "the format lines needs a second file")
     if format == "hf" and not name.startswith("hf:"):
         raise ArgumentError("source", f"expected hf:{name} for a Hugging Face data set")
+    if name == "-" and format == "parquet":
+        raise ArgumentError("format", "parquet cannot be read from standard input", "name a file")
     if format or name == "-":
         return format or "tsv"
     suffix = PurePath(name.removesuffix(".gz")).suffix.lower()
@@ -177,7 +197,7 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
         raise ArgumentError(
             "format",
             f"cannot be told from the name {name}",
-            "say format='tsv' or 'jsonl', or give a target file",
+            "say format='tsv', 'csv', 'jsonl' or 'parquet', or give a target file",
         )
     return _FORMATS[suffix]
 
@@ -222,7 +242,7 @@ def _cells(lines: Iterator[Line], columns: tuple[int, int] | tuple[str, str]) ->
         cells = line.text.split("\t")
         if places is None:
             if isinstance(columns[0], str):
-                places = _named(cells, columns, line)
+                places = _named(cells, columns, line.place)
                 continue
             places = (int(columns[0]), int(columns[1]))
         if max(places) >= len(cells) and line.text.strip():
@@ -234,10 +254,35 @@ def _cells(lines: Iterator[Line], columns: tuple[int, int] | tuple[str, str]) ->
         yield line.place, left, right
 
 
-def _named(cells: list[str], columns: tuple[Any, Any], line: Line) -> tuple[int, int]:
+def _csv_cells(
+    rows: Iterator[tuple[str, list[str]]],
+    columns: tuple[int, int] | tuple[str, str],
+    languages: tuple[str, str] | None,
+) -> Iterator[Row]:
+    """Two columns of a CSV file; by number, its first row is left out where it names the languages."""
+    places: tuple[int, int] | None = None
+    for place, cells in rows:
+        if places is None:
+            names: tuple[Any, Any] | None = columns
+            if not isinstance(columns[0], str):
+                names = guess_fields(cells, languages) if columns == DEFAULT_COLUMNS else None
+                places = (int(columns[0]), int(columns[1]))
+            if names is not None:
+                places = _named(cells, names, place)
+                continue
+        assert places is not None
+        if max(places) >= len(cells):
+            raise FileError(
+                f"{place}: there is no column {max(places)}: the row has {len(cells)} of them, counted from 0: "
+                "check columns=, or the row"
+            )
+        yield place, cells[places[0]], cells[places[1]]
+
+
+def _named(cells: list[str], columns: tuple[Any, Any], place: str) -> tuple[int, int]:
     for name in columns:
         if name not in cells:
-            raise FileError(f"{line.place}: there is no column {name!r}: its columns are {', '.join(cells)}")
+            raise FileError(f"{place}: there is no column {name!r}: its columns are {', '.join(cells)}")
     return cells.index(columns[0]), cells.index(columns[1])
 
 
@@ -258,14 +303,20 @@ def _objects(lines: Iterator[Line]) -> Iterator[tuple[str, Any]]:
 _TOO_LONG = object()
 
 
-def _picked(rows: Iterator[tuple[str, Any]], columns: tuple[int, int] | tuple[str, str]) -> Iterator[Row]:
-    """Two fields of each object."""
+def _picked(
+    rows: Iterator[tuple[str, Any]],
+    columns: tuple[int, int] | tuple[str, str],
+    languages: tuple[str, str] | None,
+) -> Iterator[Row]:
+    """Two fields of each object; where none are named, those that the first object has for the languages."""
     for place, value in rows:
         if value is _TOO_LONG:
             yield place, None, None
         elif value is None:
             yield place, "", ""
         else:
+            if columns == DEFAULT_COLUMNS:
+                columns = guess_fields(list(field_paths(value)), languages) or columns
             yield place, _field(value, columns[0], place), _field(value, columns[1], place)
 
 
@@ -294,16 +345,7 @@ def _field(value: Any, name: int | str, place: str) -> str:
 
 
 def _fields(value: Any) -> str:
-    return ", ".join(_paths(value)) or f"none, it is a {type(value).__name__}"
-
-
-def _paths(value: Any, above: str = "") -> Iterator[str]:
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            if isinstance(inner, dict):
-                yield from _paths(inner, f"{above}{name}.")
-            else:
-                yield f"{above}{name}"
+    return ", ".join(field_paths(value)) or f"none, it is a {type(value).__name__}"
 
 
 # -- what is left out ------------------------------------------------------------------------------------------------
@@ -357,4 +399,4 @@ def count_words(text: str) -> int:
 def _is_long(text: str, max_words: int | None) -> bool:
     if max_words is None or len(text) <= max_words:
         return False  # most texts need not be split
-    return count_words(text) > max_words
+    return len(text) > CHARACTERS_A_WORD * max_words or count_words(text) > max_words

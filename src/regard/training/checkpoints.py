@@ -127,8 +127,10 @@ def write_folder(target: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a folder beside ``target``, flush it to the disk and rename it into place.
 
     What was there is replaced. No system exchanges two folders in one step everywhere: between two renames the old
-    one is ``.NAME.old``, and :func:`recover_folder` puts it back after a crash at that moment.
+    one is ``.NAME.old``, and :func:`recover_folder` puts it back after a crash at that moment. A link stays a link:
+    the folder that it leads to is replaced.
     """
+    target = target.resolve()
     part, old = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.old")
     try:
         shutil.rmtree(part, ignore_errors=True)
@@ -153,6 +155,7 @@ def write_folder(target: Path, write: Callable[[Path], object]) -> None:
 
 def recover_folder(target: Path) -> None:
     """Undo a :func:`write_folder` that was stopped between its two renames."""
+    target = target.resolve()
     old = target.with_name(f".{target.name}.old")
     if old.exists() and not target.exists():
         os.rename(old, target)

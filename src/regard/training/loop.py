@@ -18,6 +18,8 @@ from regard.errors import ArgumentError, RegardError
 from regard.training.averaging import AveragedWeights
 from regard.training.distributed import LostProcessError, Processes, is_lost_connection, joined
 from regard.training.folder import RunFolder
+from regard.training.judging import decided_by, is_better
+from regard.training.lock import lock_run
 from regard.training.optimizer import make_optimizer
 from regard.training.options import TrainingOptions
 from regard.training.precision import autocast
@@ -106,6 +108,12 @@ class Trainer:
 
     def run(self, *, resume: bool) -> Outcome:
         """Train to the end, to the point where nothing improves, or until interrupted."""
+        with contextlib.ExitStack() as held:
+            lock = lock_run(self.folder.path, make=not resume)
+            self.processes.on_first(lambda: held.enter_context(lock))
+            return self._run(resume)
+
+    def _run(self, resume: bool) -> Outcome:
         seed_everything(self.options.seed, 0, self.processes.rank)
         self.folder.begin(self.state, self.processes, resume=resume)
         steps, p = self._steps(), self.state.progress
@@ -224,11 +232,8 @@ class Trainer:
             stopped = "interrupted"  # a validation that is due is done on resuming: somebody is waiting
         else:
             if self._validation_is_due():
-                try:
+                with self._steps_kept():
                     self._validate()
-                except RegardError:
-                    self.folder.save(self.state, self.processes)  # the steps up to here are not lost
-                    raise
             if options.patience and p.stale >= options.patience:
                 stopped = "no improvement"
             elif p.step >= self.total:
@@ -236,6 +241,22 @@ class Trainer:
         if stopped or p.step % options.save_every == 0:
             self.folder.save(self.state, self.processes)
         return stopped
+
+    @contextlib.contextmanager
+    def _steps_kept(self) -> Iterator[None]:
+        """Write a checkpoint of the steps up to here whatever is raised in this block, as if it had not begun."""
+        p = self.state.progress
+        before = {name: getattr(p, name) for name in ("best", "best_step", "stale", "validated")}
+        try:
+            yield
+        except KeyboardInterrupt:  # the second: somebody wants it to end at once
+            raise
+        except BaseException as error:
+            lost = isinstance(error, RuntimeError) and is_lost_connection(error)
+            if self.processes.world == 1 or not lost:  # a checkpoint takes all processes
+                vars(p).update(before)  # on resuming, the step is validated again and its model is kept
+                self.folder.save(self.state, self.processes)
+            raise
 
     def _validation_is_due(self) -> bool:
         p, every = self.state.progress, self.options.validate_every
@@ -249,7 +270,7 @@ class Trainer:
         p, began = self.state.progress, time.perf_counter()
         results = self.processes.on_first(self._validated) or {}
         score = self.processes.same(results.get(self.task.metric, math.nan))
-        better = _is_better(score, p.best.get(self.task.metric), self.task.higher_is_better)
+        better = bool(self.processes.same(is_better(self.task, results, p.best)))
         p.validated = p.step
         p.stale = 0 if better else p.stale + 1
         if better:
@@ -282,7 +303,8 @@ class Trainer:
                 )
         self._note(**results)
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in results.items())
-        self._say(f"step {p.step}: {numbers}{'  (best so far)' if better else ''}")
+        told = f"  (best so far{decided_by(self.task, results)})" if better else ""
+        self._say(f"step {p.step}: {numbers}{told}")
 
     def _kept_weights(self) -> contextlib.AbstractContextManager:
         average = self.state.average
@@ -306,10 +328,3 @@ class Trainer:
     def _say(self, text: str) -> None:
         if self.show and self.processes.first:
             self.bar.say(text)
-
-
-def _is_better(score: float, best: float | None, higher_is_better: bool) -> bool:
-    """Any number beats none; one that is undefined (NaN) beats nothing, since nothing could beat it later."""
-    if math.isnan(score) or best is None:
-        return not math.isnan(score)
-    return score > best if higher_is_better else score < best

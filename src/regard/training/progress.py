@@ -7,13 +7,18 @@ import math
 import os
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from regard.errors import FileError
 from regard.files import write_atomically
 
-__all__ = ["Journal", "ProgressBar"]
+__all__ = ["Counted", "Journal", "ProgressBar", "as_clock", "in_terminal"]
+
+TELL_EVERY = 60.0  # seconds between two lines, where there is no terminal
+_LOOK_EVERY = 1024  # items between two looks at the clock
+_Item = TypeVar("_Item")
 
 
 class Journal:
@@ -67,12 +72,17 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 class ProgressBar:
-    """Loss, tokens a second and time left, on the error stream; silent where that is no terminal."""
+    """Loss, tokens a second and time left: a bar in a terminal, elsewhere a line a minute on the error stream."""
 
     def __init__(self, total: int, start: int, *, wanted: bool = True):
         self.total, self.start, self.done = total, start, start
-        self.shown = wanted and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self.began = time.monotonic()
+        self.wanted, self.shown = wanted, wanted and in_terminal()
+        self.began = self._told = time.monotonic()
+        self._since_told = (
+            start,
+            0.0,
+            0.0,
+        )  # the step of the last line; losses and speeds of the steps since
         self._bar: Any = None
         if self.shown:
             self._open()
@@ -97,6 +107,21 @@ class ProgressBar:
         if self._bar is not None:
             shown = "–" if math.isnan(loss) else f"{loss:.3f}"
             self._bar.update(self._task, completed=step, loss=shown, speed=f"{speed:,.0f}")
+        elif self.wanted:
+            self._tell_sometimes(step, loss, speed)
+
+    def _tell_sometimes(self, step: int, loss: float, speed: float) -> None:
+        """A line a minute: the means since the last one, and the time left at the speed of the whole run."""
+        since, losses, speeds = self._since_told
+        self._since_told = since, losses + loss, speeds + speed
+        now = time.monotonic()
+        if now - self._told < TELL_EVERY:
+            return
+        steps = step - since
+        left = (now - self.began) / (step - self.start) * (self.total - step)
+        means = f"loss {(losses + loss) / steps:.3f}  {(speeds + speed) / steps:,.0f} tokens/s"
+        self.say(f"step {step:,}/{self.total:,}  {means}  {as_clock(left)} left")
+        self._told, self._since_told = now, (step, 0.0, 0.0)
 
     def say(self, text: str) -> None:
         """A line above the bar, or on the error stream."""
@@ -110,3 +135,54 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+class Counted(Generic[_Item]):
+    """Counts what is read in a long pass over data: a line that changes in a terminal, elsewhere a line a minute.
+
+    >>> list(Counted("abc", "reading letters", wanted=False))
+    ['a', 'b', 'c']
+    """
+
+    def __init__(self, items: Iterable[_Item], doing: str, *, wanted: bool = True):
+        self.items, self.doing, self.wanted = items, doing, wanted
+
+    def __iter__(self) -> Iterator[_Item]:
+        if not self.wanted:
+            yield from self.items
+            return
+        began = told = time.monotonic()
+        every = 0.5 if in_terminal() else TELL_EVERY
+        count = 0
+        try:
+            for count, item in enumerate(self.items, start=1):
+                if not count % _LOOK_EVERY and time.monotonic() - told >= every:
+                    told = time.monotonic()
+                    self._tell(count, told - began)
+                yield item
+        finally:
+            if told > began and in_terminal():
+                print(file=sys.stderr)  # the line stays as it was last
+
+    def _tell(self, count: int, seconds: float) -> None:
+        line = f"{self.doing}: {count:,} in {as_clock(seconds)}"
+        if in_terminal():
+            print(f"\r{line}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+def in_terminal() -> bool:
+    """Whether the error stream is a terminal on which a line can be written over."""
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def as_clock(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> as_clock(83.4), as_clock(7384)
+    ('1:23', '2:03:04')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

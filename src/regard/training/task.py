@@ -29,6 +29,9 @@ class TrainingTask(Protocol):
 
     A task may have a ``fingerprint``, a text that its data is known by: a run goes on only with the same, and all
     processes have to have the same.
+
+    A task whose metric is noise while it is low may have a ``floor``: below it, the number of ``validate()`` that
+    ``below_floor`` names decides instead, the lower the better.
     """
 
     metric: str  # which of validate()'s numbers decides

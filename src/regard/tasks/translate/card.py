@@ -96,6 +96,8 @@ def training_command(settings: TranslationSettings) -> str:
 
 def _file_name(value: str) -> str:
     """Where the data was on one machine is of no use on another; the name of a data set is."""
+    if value.startswith("hf:/"):
+        return f"hf:{Path(value).name}"
     return value if value.startswith("hf:") else Path(value).name
 
 

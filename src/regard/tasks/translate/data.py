@@ -11,6 +11,7 @@ from typing import Any
 
 from regard.errors import ArgumentError, FileError
 from regard.files import make_folder
+from regard.tasks.translate.locations import content_hash, local_path
 from regard.tasks.translate.settings import TranslationSettings
 from regard.text import (
     PairData,
@@ -21,6 +22,8 @@ from regard.text import (
     read_pairs,
     train_vocabulary,
 )
+from regard.text._hf import splits_of
+from regard.training.progress import Counted
 
 __all__ = ["TranslationData", "prepare", "reader", "vocabulary_files"]
 
@@ -40,19 +43,22 @@ class TranslationData:
     target: Vocabulary
 
 
-def prepare(settings: TranslationSettings, folder: Path, *, learn: bool = False) -> TranslationData:
+def prepare(
+    settings: TranslationSettings, folder: Path, *, learn: bool = False, show: bool = False
+) -> TranslationData:
     """Read the pairs and encode them into the cache of ``folder``.
 
-    ``learn`` learns the vocabularies anew; else those that are there are used.
+    ``learn`` learns the vocabularies anew; else those that are there are used. ``show`` says on the error stream how
+    far the reading is.
     """
     make_folder(folder)
     valid = list(validation_pairs(settings))  # first: a mistake in it shall show before the long work
     if not valid:
-        raise FileError(f"valid: no pair of {settings.valid} can be used")
+        raise FileError(f"valid: no pair of {settings.valid_source} can be used")
     skipped = Skipped()
-    source, target = _vocabularies(settings, folder, learn)
+    source, target = _vocabularies(settings, folder, learn, show)
     train = PairData.build_or_open(
-        lambda: training_pairs(settings, skipped),
+        lambda: Counted(training_pairs(settings, skipped), "pairs encoded", wanted=show),
         source,
         target,
         folder / "cache",
@@ -69,16 +75,22 @@ def prepare(settings: TranslationSettings, folder: Path, *, learn: bool = False)
 
 def _files(settings: TranslationSettings) -> list[str]:
     """What the training pairs depend on; the sources of the last two are left out of them."""
-    named = (settings.data, settings.target_data, settings.valid, settings.exclude)
+    named = (settings.data, settings.target_data, settings.valid_source, settings.exclude)
     return [path for path in named if path]
 
 
 def _identity(settings: TranslationSettings) -> list[object]:
     """What the training pairs are known by besides the contents of their files, wherever these stand."""
     s = settings
-    hub = [name for name in _files(s) if name.startswith("hf:")]
+    hub = [_known_by(name) for name in _files(s) if name.startswith("hf:")]
     parts = [hub, s.split, s.valid_split, s.dataset_config, s.columns, s.format]
     return [*parts, s.embedded_count, s.embedded_seed, s.source_language, s.target_language]
+
+
+def _known_by(name: str) -> str:
+    """The name of a data set; one on this machine is known by its contents, wherever it stands."""
+    path = local_path(name)
+    return name if path is None else f"hf:{content_hash(path)}"
 
 
 def training_pairs(
@@ -105,8 +117,8 @@ def _all_pairs(settings: TranslationSettings, skipped: Skipped) -> Iterator[tupl
 def _held_out(settings: TranslationSettings) -> set[str]:
     """The sources of the validation pairs, and of what is to be excluded."""
     s, held = settings, set()
-    if s.valid:
-        held.update(source for source, _ in reader(s, s.valid, s.target_valid, split=s.valid_split))
+    if s.valid_source:
+        held.update(source for source, _ in reader(s, s.valid_source, s.target_valid, split=s.valid_split))
     if s.exclude and s.target_data:  # as data: the source side, a text a line
         held.update(read_lines(s.exclude))
     elif s.exclude:
@@ -116,8 +128,10 @@ def _held_out(settings: TranslationSettings) -> set[str]:
 
 def validation_pairs(settings: TranslationSettings) -> Iterator[tuple[str, str]]:
     """The pairs to validate on; without a file, sentences of the embedded corpus that training never sees."""
-    if settings.valid:
-        pairs = list(reader(settings, settings.valid, settings.target_valid, split=settings.valid_split))
+    if settings.valid_source:
+        _check_validation_part(settings)
+        where = (settings.valid_source, settings.target_valid)
+        pairs = list(reader(settings, *where, split=settings.valid_split))
         # Files are often sorted: any part shall stand for the whole.
         random.Random(settings.seed).shuffle(pairs)
         yield from pairs
@@ -125,6 +139,19 @@ def validation_pairs(settings: TranslationSettings) -> Iterator[tuple[str, str]]
         raise ArgumentError("valid", "not given", "name a file of pairs that are not in the training data")
     else:
         yield from embedded_pairs(settings, "valid", settings.validate_sentences)
+
+
+def _check_validation_part(settings: TranslationSettings) -> None:
+    """See that a data set has a part to validate on, where none is named."""
+    if settings.valid is not None or settings.valid_source is None:
+        return
+    parts = splits_of(settings.valid_source[3:], config=settings.dataset_config)
+    if settings.valid_split not in parts:
+        told = (
+            f"{settings.valid_source} has no part {settings.valid_split!r}, but {', '.join(parts) or 'none'}"
+        )
+        fix = "name pairs that are not in the training data, or another part with --valid-split"
+        raise ArgumentError("valid", f"not given, and {told}", fix)
 
 
 def reader(
@@ -148,6 +175,7 @@ def reader(
         split=split or settings.split,
         config=settings.dataset_config,
         max_words=max_words,
+        languages=(settings.source_language, settings.target_language),
         skipped=skipped,
     )
 
@@ -177,19 +205,22 @@ def vocabulary_files(settings: TranslationSettings, folder: Path) -> list[Path]:
     return [folder / f"{name}.json" for name in names]
 
 
-def _vocabularies(settings: TranslationSettings, folder: Path, learn: bool) -> tuple[Vocabulary, Vocabulary]:
+def _vocabularies(
+    settings: TranslationSettings, folder: Path, learn: bool, show: bool
+) -> tuple[Vocabulary, Vocabulary]:
     """The vocabularies of the run: as they were written down, or learnt now."""
     files = vocabulary_files(settings, folder)
     sides = [(0, 1)] if settings.shared_vocabulary else [(0,), (1,)]
     if learn or not all(path.is_file() for path in files):
         for path, some in zip(files, sides, strict=True):
-            _learn(settings, some).save(path)
+            _learn(settings, some, show).save(path)
     held = [load_vocabulary(path) for path in files]
     return held[0], held[-1]
 
 
-def _learn(settings: TranslationSettings, sides: tuple[int, ...]) -> Vocabulary:
-    texts = (pair[side] for pair in _some(training_pairs(settings), settings.seed) for side in sides)
+def _learn(settings: TranslationSettings, sides: tuple[int, ...], show: bool) -> Vocabulary:
+    pairs = Counted(training_pairs(settings), "pairs read for the vocabulary", wanted=show)
+    texts = (pair[side] for pair in _some(pairs, settings.seed) for side in sides)
     return train_vocabulary(
         settings.vocabulary, texts, settings.vocabulary_size, lowercase=settings.lowercase
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numbers
+import typing
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from regard.errors import ArgumentError, UnknownArgumentError, UnknownNameError, did_you_mean
+from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, UnknownNameError, did_you_mean
 
 __all__ = [
     "DEFAULTS",
@@ -63,13 +65,19 @@ class TranslationSettings:
     target_language: str = setting("fr", "Language to translate to.")
 
     data: str | None = setting(
-        None, "Training pairs: TSV, JSONL, hf:NAME, '-' or the source side of two files."
+        None, "Training pairs: TSV, CSV, JSONL, Parquet, hf:NAME, '-' or the source side of two files."
     )
     target_data: str | None = setting(None, "The target side, where data is two line-aligned files.")
-    valid: str | None = setting(None, "Validation pairs, in the form of the training pairs.")
+    valid: str | None = setting(
+        None, "Validation pairs, in the form of the training pairs; hf:NAME has a part for them."
+    )
     target_valid: str | None = setting(None, "The target side of the validation pairs.")
-    columns: str = setting("0,1", "Which columns (numbers) or fields (names) hold source and target.")
-    format: str | None = setting(None, "tsv, lines or jsonl, where the file's name does not say it.")
+    columns: str = setting(
+        "0,1", "Which columns (numbers) or fields (names) hold source and target; fields may be guessed."
+    )
+    format: str | None = setting(
+        None, "tsv, csv, lines, jsonl or parquet, where the file's name does not say it."
+    )
     split: str = setting("train", "Of a Hugging Face data set: the part to train on.")
     valid_split: str = setting("validation", "Of a Hugging Face data set: the part to validate on.")
     dataset_config: str | None = setting(
@@ -132,6 +140,7 @@ class TranslationSettings:
     seed: int = setting(0, "Seed of everything that is random.")
 
     def __post_init__(self):
+        _check_types(self)
         if self.model not in MODELS:
             raise UnknownNameError("model", self.model, MODELS)
         _refuse_of_no_use(self.model, [f.name for f in fields(self) if getattr(self, f.name) != f.default])
@@ -150,6 +159,13 @@ class TranslationSettings:
         if self.source_language == self.target_language:
             raise ArgumentError("target_language", f"the same as source_language: {self.target_language!r}")
         self._check_embedded()
+
+    @property
+    def valid_source(self) -> str | None:
+        """Where the validation pairs are: a data set of Hugging Face has a part for them."""
+        if self.valid is None and self.data is not None and self.data.startswith("hf:"):
+            return self.data
+        return self.valid
 
     @property
     def embedded_count(self) -> int:
@@ -187,8 +203,8 @@ class TranslationSettings:
             if getattr(self, name) == "-":
                 raise ArgumentError(name, "only data can be read from standard input", "name a file")
         hub = (self.data or "").startswith("hf:") and self.split != self.valid_split
-        if self.data and (self.data, self.target_data) == (self.valid, self.target_valid) and not hub:
-            told = f"the same as data: {self.valid}"
+        if self.data and (self.data, self.target_data) == (self.valid_source, self.target_valid) and not hub:
+            told = f"the same as data: {self.data}"
             raise ArgumentError("valid", told, "name pairs that are not trained on")
 
     def part(self, config: type) -> dict[str, Any]:
@@ -206,6 +222,22 @@ class TranslationSettings:
                     name, "not a setting of a translator", did_you_mean(name, known).strip()
                 )
         return cls(**values)
+
+
+def _check_types(settings: TranslationSettings) -> None:
+    """Refuse values of another type than their field's, and empty texts: who gives one expects it to count."""
+    for name, hint in typing.get_type_hints(type(settings)).items():
+        value, kinds = getattr(settings, name), typing.get_args(hint) or (hint,)
+        if value == "":
+            raise ArgumentError(name, "expected a value, got an empty text", "give one, or leave it out")
+        abstract = tuple(_NUMBERS.get(kind, kind) for kind in kinds)
+        if not isinstance(value, abstract) or (isinstance(value, bool) and bool not in kinds):
+            words = " or ".join("nothing" if kind is type(None) else kind.__name__ for kind in kinds)
+            raise DtypeError(name, f"expected {words}, got {value!r}")
+
+
+# NumPy's numbers count, too.
+_NUMBERS: dict[type, type] = {int: numbers.Integral, float: numbers.Real}
 
 
 def with_defaults(given: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,8 @@ class TranslationTask:
 
     metric = "bleu"
     higher_is_better = True
+    floor = 5.0  # BLEU of a few hundred sentences: below it, which of two models is better is chance
+    below_floor = "perplexity"
 
     def __init__(self, settings: TranslationSettings, data: TranslationData):
         self.settings, self.data = settings, data

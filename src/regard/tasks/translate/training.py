@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import sys
 from dataclasses import asdict, replace
@@ -18,15 +20,18 @@ from regard.metrics import bleu
 from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
 from regard.models.pretrained import read_json
 from regard.tasks.translate.data import TranslationData, prepare, vocabulary_files
+from regard.tasks.translate.locations import LOCATIONS, absolute, check_contents, contents_of, found_again
 from regard.tasks.translate.settings import TranslationSettings
 from regard.tasks.translate.task import TranslationTask
 from regard.training import Outcome, TrainingOptions, train
 from regard.training.distributed import Processes
 from regard.training.folder import refuse_a_run
+from regard.training.lock import lock_run
 
 __all__ = ["build_model", "resume_translator", "settings_of_run", "train_translator"]
 
 SETTINGS = "settings.json"
+CONTENTS = "contents"  # in that file: a hash of what each file of the data holds
 CHANGEABLE = ("steps", "epochs", "patience", "validate_every", "validate_sentences", "save_every", "keep")
 
 
@@ -60,17 +65,38 @@ def _train(
 ) -> Outcome:
     options = TrainingOptions(**settings.part(TrainingOptions))
     _check_model(settings)
-    settings = _without_stdin(settings, folder, processes)
-    if show and processes.first and sys.stderr.isatty():  # the bar comes with the first step
-        print("reading the data …", file=sys.stderr)
-    processes.on_first(lambda: _begin(settings, folder, resume))
-    _share_vocabularies(settings, folder, processes)
-    data = prepare(settings, folder)  # the others find it ready, or on another machine make their own
-    if show and processes.first and data.train.skipped.total:
-        print(f"left out of the data: {data.train.skipped}", file=sys.stderr)
-    torch.manual_seed(settings.seed)
-    model = build_model(settings, data)
-    return train(model, TranslationTask(settings, data), options, folder, resume=resume, show=show)
+    show = show and processes.first
+    with contextlib.ExitStack() as held:
+        lock = lock_run(folder, make=not resume)
+        processes.on_first(lambda: held.enter_context(lock))
+        settings = _without_stdin(settings, folder, processes)
+        if show and sys.stderr.isatty():  # the bar comes with the first step
+            print("reading the data …", file=sys.stderr)
+        processes.on_first(lambda: _begin(settings, folder, resume, show))
+        _share_vocabularies(settings, folder, processes)
+        data = prepare(settings, folder)  # the others find it ready, or on another machine make their own
+        torch.manual_seed(settings.seed)
+        model = build_model(settings, data)
+        if show:
+            print(_described(settings, data, model), file=sys.stderr)
+        return train(model, TranslationTask(settings, data), options, folder, resume=resume, show=show)
+
+
+def _described(settings: TranslationSettings, data: TranslationData, model: nn.Module) -> str:
+    """What is trained on what, before the first step."""
+    skipped = data.train.skipped
+    lines = [f"data: {len(data.train) + skipped.total:,} pairs read, {len(data.train):,} of them to train on"]
+    if skipped.total:
+        lines.append(f"left out of the data: {skipped}")
+    lines.append(f"validation: {len(data.valid):,} pairs held out")
+    sizes = [f"{len(data.source):,} tokens"]
+    if data.source is not data.target:
+        sizes = [f"{len(data.source):,} tokens of {settings.source_language}"]
+        sizes += [f"{len(data.target):,} of {settings.target_language}"]
+    lines.append(f"vocabulary: {settings.vocabulary}, {', '.join(sizes)}")
+    count = sum(p.numel() for p in model.parameters())
+    lines.append(f"model: {settings.model}, {count:,} parameters")
+    return "\n".join(lines)
 
 
 def _check_model(settings: TranslationSettings) -> None:
@@ -91,7 +117,7 @@ def _without_stdin(settings: TranslationSettings, folder: Path, processes: Proce
         write_atomically(path, _copy_stdin)
 
     processes.on_first(keep)
-    return replace(settings, data=str(path))
+    return replace(settings, data=os.path.abspath(path))
 
 
 def _copy_stdin(path: Path) -> None:
@@ -99,13 +125,18 @@ def _copy_stdin(path: Path) -> None:
         shutil.copyfileobj(sys.stdin.buffer, file)
 
 
-def _begin(settings: TranslationSettings, folder: Path, resume: bool) -> None:
+def _begin(settings: TranslationSettings, folder: Path, resume: bool, show: bool) -> None:
     """Make the folder, the vocabularies and the cache, and write down the settings."""
-    if not resume:
+    if resume:
+        contents = read_json(folder / SETTINGS).get(CONTENTS, {})  # earlier versions wrote none
+        check_contents(settings, contents)
+    else:
         refuse_a_run(folder)  # before its vocabularies and settings are replaced
+        contents = contents_of(settings)
     make_folder(folder)
-    prepare(settings, folder, learn=not resume)
-    text = json.dumps(asdict(settings), indent=2) + "\n"
+    prepare(settings, folder, learn=not resume, show=show)
+    values = {**asdict(absolute(settings)), CONTENTS: contents}
+    text = json.dumps(values, indent=2) + "\n"
     write_atomically(folder / SETTINGS, lambda part: part.write_text(text, encoding="utf-8"))
 
 
@@ -124,11 +155,13 @@ def settings_of_run(folder: str | Path, changes: dict[str, Any] | None = None) -
     if not path.is_file():
         raise FileError(f"{folder}: there is no run to resume here ({SETTINGS} is missing)")
     kept = read_json(path)
+    kept.pop(CONTENTS, None)
+    kept |= {name: found_again(kept.get(name), Path(folder)) for name in LOCATIONS}
     changes = dict(changes or {})
     if "steps" in changes or "epochs" in changes:  # both say how long: one takes the place of the other
         kept = {**kept, "steps": None, "epochs": None}
     for name, value in changes.items():
-        if name not in CHANGEABLE and kept.get(name) != value:
+        if name not in (*CHANGEABLE, *LOCATIONS) and kept.get(name) != value:
             raise ArgumentError(
                 name,
                 f"the run was started with {kept.get(name)!r}, not {value!r}",

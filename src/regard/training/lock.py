@@ -1,0 +1,106 @@
+"""A lock on the folder of a run: two trainings at once would mix their metrics and their best models."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from regard.errors import FileError
+
+try:
+    import fcntl
+except ImportError:  # a system without locks, such as Windows
+    fcntl = None
+
+__all__ = ["LOCK", "lock_run"]
+
+LOCK = ".lock"
+_held: dict[Path, int] = {}  # folders that this process has locked, and the thread that did
+
+
+@contextlib.contextmanager
+def lock_run(folder: Path, *, make: bool = True) -> Iterator[None]:
+    """Hold the folder of a run within this block; an error names the process that holds it already.
+
+    The system gives the lock back when a process ends, however it ends: nothing has to be cleared up by hand. Within
+    one thread the block may be entered again. With ``make`` a folder that is missing is made.
+    """
+    place, thread = folder.resolve() / LOCK, threading.get_ident()
+    if fcntl is None or _held.get(place) == thread or not (make or folder.is_dir()):
+        yield
+        return
+    handle = _taken(place, folder)
+    _held[place] = thread
+    try:
+        yield
+    finally:
+        del _held[place]
+        with contextlib.suppress(OSError):
+            place.unlink()  # while it is held: nobody removes the lock of another
+        os.close(handle)
+
+
+def _taken(place: Path, folder: Path) -> int:
+    """The open file of a lock that is ours; refuse where another process holds it."""
+    while True:
+        handle = _open(place)
+        try:
+            _take(handle, folder)
+            if _is_still_there(handle, place):
+                _sign(handle)
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # whoever held it has removed it since it was opened
+
+
+def _open(place: Path) -> int:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise FileError(f"cannot write in {place.parent}: {error.strerror}") from error
+
+
+def _take(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # pyright: ignore[reportOptionalMemberAccess]
+    except BlockingIOError:
+        raise FileError(
+            f"{folder}: another training is writing here, {_holder(handle)}: "
+            "wait until it has ended, stop it, or choose another folder"
+        ) from None
+    except OSError:  # a network disk without locks
+        pass
+
+
+def _is_still_there(handle: int, place: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(place))
+    except FileNotFoundError:
+        return False
+
+
+def _sign(handle: int) -> None:
+    """Write into the file which process holds it."""
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    text = json.dumps({"process": os.getpid(), "machine": socket.gethostname(), "since": since})
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, (text + "\n").encode(), 0)
+
+
+def _holder(handle: int) -> str:
+    """The process that holds a lock, in words."""
+    try:
+        values: dict[str, Any] = json.loads(os.pread(handle, 4096, 0))
+        return f"process {values['process']} on {values['machine']} since {values['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "which has just begun"

@@ -1,0 +1,166 @@
+"""CSV, Parquet, files whose lines end in CR, fields guessed from the languages, and limits in characters."""
+
+import gzip
+import json
+
+import pytest
+
+from regard.errors import ArgumentError, FileError
+from regard.text import Skipped, _lines, read_lines, read_pairs
+
+PAIRS = [("a dog", "un chien"), ("a cat", "un chat"), ("a cow", "une vache")]
+
+
+def write(path, text):
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+# ---- lines that end in CR
+
+
+@pytest.mark.parametrize("name", ["old.tsv", "old.tsv.gz"])
+@pytest.mark.parametrize("last", ["\r", "", "\n", "\r\n"])
+def test_a_file_of_an_old_mac_has_lines(tmp_path, name, last):
+    """Such a file was one line, and trained a model on one pair."""
+    path = write(tmp_path / name, "\r".join(f"{a}\t{b}" for a, b in PAIRS) + last)
+    assert list(read_pairs(path)) == PAIRS
+    assert [line.count("\t") for line in read_lines(path)] == [1, 1, 1]
+
+
+def test_a_return_inside_a_line_is_no_end_where_there_are_other_ends(tmp_path):
+    source = write(tmp_path / "a.en", "a\rb\nc\n")
+    target = write(tmp_path / "a.fr", "x\r\ny\r\n")
+    assert list(read_lines(source)) == ["a\rb", "c"]
+    assert list(read_pairs(source, target)) == [("a\rb", "x"), ("c", "y")]
+
+
+def test_lines_that_end_in_returns_are_read_a_chunk_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(_lines, "LONGEST", 40)
+    monkeypatch.setattr(_lines, "_CHUNK", 7)  # cuts lines and CRLFs anywhere
+    texts = ["x" * (i * 5 % 23) for i in range(60)]
+    path = write(tmp_path / "cr.txt", "\r".join(texts) + "\r")
+    assert list(read_lines(path)) == texts
+    mixed = write(
+        tmp_path / "mixed.txt", "a" * 30 + "\r" + "b" * 30 + "\r\n" * 5 + "é\r" + "c" * 99 + "\rend"
+    )
+    skipped = Skipped()
+    assert list(read_lines(mixed, max_words=9, skipped=skipped)) == [
+        "a" * 30,
+        "b" * 30,
+        *[""] * 4,
+        "é",
+        "end",
+    ]
+    assert skipped.too_long == 1
+    write(mixed, "a\r" * 9 + "\xff")
+    mixed.write_bytes(b"a\r" * 9 + b"\xff\r")
+    with pytest.raises(FileError, match="line 10: byte 0xff at offset 18"):
+        list(read_lines(mixed))
+
+
+# ---- CSV
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("header", ["", "a,b", "target,source", "french,English", "fr,en_XX"])
+def test_csv(tmp_path, separator, header):
+    """With a header that names the languages, in their order; without, the first column is the source."""
+    lines = [f"{a},{b}" for a, b in PAIRS]
+    swapped = [(b, a) for a, b in PAIRS]
+    path = write(
+        tmp_path / "a.csv", "\n".join([*([header] if header else []), *lines]).replace(",", separator)
+    )
+    expected = PAIRS if not header else [("a", "b"), *PAIRS] if header == "a,b" else swapped
+    assert list(read_pairs(path, languages=("en", "fr"))) == expected
+
+
+def test_csv_with_quotes_and_named_columns(tmp_path):
+    text = 'id,to,from\r\n1,"un chat, ""gris""","a cat"\r\n\r\n2,"deux\r\nlignes",two\r\n'
+    path = write(tmp_path / "a.csv.gz", text)
+    assert list(read_pairs(path, columns=("from", "to"))) == [
+        ("a cat", 'un chat, "gris"'),
+        ("two", "deux\nlignes"),
+    ]
+    assert list(read_pairs(path, columns=(0, 1)))[1] == ("1", 'un chat, "gris"')  # numbers take every row
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ('a,b\nc,"d\n' * 2, {}, "a.csv, line 4: not CSV: .* is a quote not closed"),
+        ("a,b\nc\n", {}, "a.csv, line 2: there is no column 1: the row has 1"),
+        ("a,b\n", {"columns": ("en", "fr")}, "a.csv, line 1: there is no column 'en': its columns are a, b"),
+        ("", {}, "a.csv is empty"),
+    ],
+)
+def test_csv_that_cannot_be_read(tmp_path, text, options, message):
+    with pytest.raises(FileError, match=message):
+        list(read_pairs(write(tmp_path / "a.csv", text), **options))
+
+
+# ---- Parquet
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    pyarrow, tables = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = [{"id": n, "translation": {"fr": b, "en": a}} for n, (a, b) in enumerate(PAIRS * 1000)]
+    tables.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "a.parquet", row_group_size=700)
+    return tmp_path / "a.parquet"
+
+
+def test_parquet(parquet):
+    assert list(read_pairs(parquet, languages=("en", "fr"))) == PAIRS * 1000
+    assert next(read_pairs(parquet, columns=("translation.fr", "translation.en"))) == ("un chien", "a dog")
+    other = parquet.rename(parquet.with_suffix(".bin"))
+    assert next(read_pairs(other, format="parquet", languages=("fr", "en"))) == ("un chien", "a dog")
+    with pytest.raises(FileError, match="a.bin, row 1: there is no field 'en'"):
+        next(read_pairs(other, format="parquet", columns=("en", "fr")))
+
+
+def test_what_is_no_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(FileError, match="a.parquet is not a Parquet file, or is damaged"):
+        next(read_pairs(write(tmp_path / "a.parquet", "a\tb\n")))
+    with pytest.raises(ArgumentError, match="parquet cannot be read from standard input"):
+        read_pairs("-", format="parquet")
+
+
+# ---- fields guessed
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"fr": "un chat", "en": "a cat"},
+        {"id": 7, "translation": {"fr": "un chat", "en": "a cat"}},
+        {"EN": "a cat", "FR": "un chat", "de": "eine Katze"},
+        {"en-GB": "a cat", "fr_XX": "un chat"},
+        {"English": "a cat", "French": "un chat"},
+        {"target": "un chat", "source": "a cat"},
+        {"src": "a cat", "tgt": "un chat"},
+    ],
+)
+def test_fields_are_those_of_the_languages(tmp_path, row):
+    path = write(tmp_path / "a.jsonl", json.dumps(row) + "\n")
+    assert list(read_pairs(path, languages=("en", "fr"))) == [("a cat", "un chat")]
+
+
+@pytest.mark.parametrize("row", [{"first": "a", "second": "b"}, {"en-GB": "a", "en-US": "b", "fr": "c"}])
+def test_fields_that_cannot_be_guessed_are_named(tmp_path, row):
+    path = write(tmp_path / "a.jsonl", json.dumps(row) + "\n")
+    with pytest.raises(ArgumentError, match=f"columns: expected the names of two fields.*{', '.join(row)}"):
+        list(read_pairs(path, languages=("en", "fr")))
+
+
+# ---- limits
+
+
+def test_a_text_of_few_words_may_still_be_too_long(tmp_path):
+    path = write(tmp_path / "a.tsv", f"{'x' * 200_000}\ta\nb\t{'y' * 199_999}\n{'z' * 200}\tc\n")
+    skipped = Skipped()
+    assert list(read_pairs(path, skipped=skipped)) == [("z" * 200, "c")]
+    assert str(skipped) == f"2 too long (the first: {path}, line 1)"
+    assert len(list(read_pairs(path, max_words=None))) == 3
