@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from test_models import LENGTHS, MODELS, build, close, sentences
+from torch import nn
 
 from regard import files
 from regard.errors import ArgumentError, FileError, UnknownNameError
@@ -207,7 +209,22 @@ BROKEN = {
     "a setting of another size": (
         CONFIG,
         change_settings(lambda s: s["model"].update(encoder_layers=3)),
-        "encoder.layers.2.self_attention.W_q.weight is missing",
+        "config.json: encoder_layers is 3, but the file of weights has 2",
+    ),
+    "a tensor of whole numbers": (
+        WEIGHTS,
+        change_tensors(lambda t: t.update({"encoder.norm.bias": torch.ones(24, dtype=torch.int64)})),
+        "encoder.norm.bias is of torch.int64, expected numbers of torch.float32",
+    ),
+    "settings too deep": (
+        CONFIG,
+        lambda path: path.write_text('{"model": ' + "[" * 99_999 + "]" * 99_999 + "}"),
+        "not JSON, or cut short",
+    ),
+    "a number of too many digits": (
+        CONFIG,
+        lambda path: path.write_text('{"model": ' + "9" * 9999 + "}"),
+        "not JSON, or cut short",
     ),
 }
 
@@ -220,6 +237,66 @@ def test_a_broken_folder_says_which_file_and_why(name, change, text, tmp_path):
         load_model(tmp_path)
     assert text in str(raised.value)
     assert str(tmp_path / name) in str(raised.value) or "is missing" in text
+
+
+HUGE = 1_000_000_000
+TOO_LARGE = [
+    ({}, {"encoder_layers": HUGE}, "encoder_layers is 1000000000, but the file of weights has 2"),
+    ({}, {"decoder_layers": HUGE}, "decoder_layers is 1000000000, but the file of weights has 2"),
+    ({}, {"source_size": HUGE}, "source_size is 1000000000, but source_embedding.weight in the file"),
+    ({}, {"target_size": HUGE}, "target_size is 1000000000, but target_embedding.weight in the file"),
+    ({}, {"width": HUGE}, "width is 1000000000, but source_embedding.weight in the file"),
+    (
+        {},
+        {"feed_forward": HUGE},
+        "feed_forward is 1000000000, but encoder.layers.0.feed_forward.narrow.weight",
+    ),
+    ({}, {"max_length": HUGE}, "max_length is 1000000000, expected 1048576 or less"),
+    ({"positions": "learned"}, {"max_length": HUGE}, "max_length is 1000000000, but positions.pos_embedding"),
+    (
+        MODELS["gru dot fed 2"],
+        {"encoder_layers": HUGE},
+        "encoder_layers is 1000000000, but the file of weights has 2",
+    ),
+    (
+        MODELS["gru dot fed 2"],
+        {"decoder_layers": HUGE},
+        "decoder_layers is 1000000000, but the file of weights has 2",
+    ),
+    (
+        MODELS["gru dot fed 2"],
+        {"width": HUGE},
+        "width is 1000000000, but source_embedding.weight in the file",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "changes", "text"), TOO_LARGE)
+def test_settings_larger_than_the_weights_build_nothing(options, changes, text, tmp_path, monkeypatch):
+    """A thousand million layers took all memory before anything was compared."""
+    save(tmp_path, options)
+    change_settings(lambda s: s["model"].update(changes))(tmp_path / CONFIG)
+    monkeypatch.setattr(nn.Module, "__init__", lambda self: pytest.fail("a model is built"))
+    with pytest.raises(FileError, match=re.escape(text)):
+        load_model(tmp_path)
+
+
+def test_settings_that_agree_with_a_few_tensors_build_nothing_large(tmp_path, monkeypatch):
+    """A file of a few kilobytes cannot ask for matrices of gigabytes: the sum of all numbers is compared."""
+    save(tmp_path)
+    width = 100_000
+    change_tensors(
+        lambda t: t.update(
+            {
+                name: torch.ones(len(t[name]), width)
+                for name in ("source_embedding.weight", "target_embedding.weight")
+            }
+        )
+    )(tmp_path / WEIGHTS)
+    change_settings(lambda s: s["model"].update(width=width))(tmp_path / CONFIG)
+    monkeypatch.setattr(nn.Module, "__init__", lambda self: pytest.fail("a model is built"))
+    with pytest.raises(FileError, match="the settings ask for .* numbers or more, the file of weights has"):
+        load_model(tmp_path)
 
 
 def test_a_file_in_the_place_of_a_folder(tmp_path):

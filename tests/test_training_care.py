@@ -161,8 +161,9 @@ class Noisy(ToyTask):
         super().__init__(metric="bleu", higher_is_better=True)
         self.numbers = iter(numbers)
 
-    def validate(self, model):
-        return dict(zip(("bleu", "perplexity"), next(self.numbers), strict=True))
+    def validate(self, model) -> dict[str, float]:
+        bleu, perplexity = next(self.numbers)
+        return {"bleu": bleu, "perplexity": perplexity}
 
 
 @pytest.mark.parametrize(

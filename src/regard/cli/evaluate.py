@@ -41,7 +41,9 @@ def translate(
     columns: str = typer.Option(
         None, "--columns", help="Which columns or fields hold source and target.", show_default="0,1"
     ),
-    format: str = typer.Option(None, "--format", help="tsv or jsonl, where the file's name does not say it."),
+    format: str = typer.Option(
+        None, "--format", help="tsv, csv, jsonl or parquet, where the file's name does not say it."
+    ),
     split: str = typer.Option(
         None, "--split", help="Of a Hugging Face data set: the part to measure on.", show_default="test"
     ),
@@ -57,8 +59,9 @@ def translate(
         help="Such a file to choose layer and head on, instead of what the model keeps.",
     ),
     limit: int = typer.Option(
-        0, "--limit", min=0, help="Only so many sentences; 0 for all (1000 of the embedded corpus)."
+        0, "--limit", min=0, help="A sample of so many sentences; 0 for all (1000 of the embedded corpus)."
     ),
+    seed: int = typer.Option(None, "--seed", help="Which sentences the sample takes.", show_default="0"),
     beams: int = typer.Option(
         None, "--beams", help="Hypotheses searched at a time; 1 is greedy.", show_default="5"
     ),
@@ -90,12 +93,14 @@ def translate(
     """
     from regard.decoding import DecodingOptions
     from regard.files import check_writable
+    from regard.tasks.translate.evaluation import sample
     from regard.text import Skipped
 
     reading = {"columns": columns, "format": format, "split": split, "dataset_config": dataset_config}
     search = {"beams": beams, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     others = {"lowercase": lowercase, "out": out, "save_lengths": save_lengths, "compare": compare or None}
     _check_use(data, {"target_data": target_data, **reading}, links, choose_links, {**search, **others})
+    _check_sample(limit, seed, data, out)
     for path in (out, save_lengths):
         if path is not None:
             check_writable(path)
@@ -105,13 +110,14 @@ def translate(
     values: dict[str, Any] = {}
     if links is None or data is not None:
         skipped = Skipped()
-        pairs = _first(_pairs(translator, data, target_data, limit, _given(reading), skipped), limit)
+        there = _pairs(translator, data, target_data, limit, _given(reading), skipped)
+        pairs = sample(there, limit, seed or 0, key=lambda pair: pair[0])  # with all references of a sentence
         _tell_skipped(skipped, out)
         found = _measured(named, pairs, options, lowercase)
         values.update(_compared(found), left_out=skipped.total)
         _write_results(found, pairs, out, save_lengths)
     if links is not None or data is None:
-        values["alignment"] = _alignment(translator, links, choose_links, limit)
+        values["alignment"] = _alignment(translator, links, choose_links, limit, seed or 0)
     typer.echo(json.dumps(values, ensure_ascii=False) if as_json else _report(values))
 
 
@@ -135,6 +141,17 @@ def _check_use(
         raise ArgumentError("choose_links", "of no use without gold links to measure", "add --links")
     for name in _given(translating if links and not data else {}):
         raise ArgumentError(name, "of no use with --links alone: nothing is translated", "add --data")
+
+
+def _check_sample(limit: int, seed: int | None, data: str | None, out: Path | None) -> None:
+    """Refuse a seed of nothing, and a file of translations whose lines nobody could match with the data."""
+    from regard.errors import ArgumentError
+
+    if seed is not None and not limit:
+        raise ArgumentError("seed", "of no use without a sample", "add --limit")
+    if limit and data and out is not None:
+        told = "its lines would be those of a sample, not of the data"
+        raise ArgumentError("out", told, "leave out --limit")
 
 
 def _tell_skipped(skipped: Skipped, out: Path | None) -> None:
@@ -187,7 +204,7 @@ def _pairs(
         **{"split": "test", **reading},
     )
     if data is None:
-        return embedded_pairs(settings, "test", limit or EMBEDDED)
+        return embedded_pairs(settings, "test", max(limit, EMBEDDED))
     return reader(settings, data, target_data, skipped, max_words=None)  # long ones are translated in pieces
 
 
@@ -199,17 +216,6 @@ def _check_embedded(translator: Translator) -> None:
         if language not in EMBEDDED_LANGUAGES:
             told = f"the embedded corpus has {', '.join(EMBEDDED_LANGUAGES)}, not {language!r}"
             raise ArgumentError("data", told, "name pairs to measure on")
-
-
-def _first(pairs: Iterable[tuple[str, str]], limit: int) -> list[tuple[str, str]]:
-    """The pairs of the first sources, with all their references."""
-    found: list[tuple[str, str]] = []
-    sources: set[str] = set()
-    for pair in pairs:
-        if pair[0] in sources or not limit or len(sources) < limit:
-            sources.add(pair[0])
-            found.append(pair)
-    return found
 
 
 def _measured(
@@ -247,15 +253,16 @@ def _write_results(
 
 
 def _alignment(
-    translator: Translator, links: Path | None, choose_links: Path | None, limit: int
+    translator: Translator, links: Path | None, choose_links: Path | None, limit: int, seed: int
 ) -> dict[str, Any]:
     """The alignment error rate, beside that of the diagonal."""
     from regard.tasks.translate.alignment import choose_reading, error_rates
+    from regard.tasks.translate.evaluation import sample
     from regard.tasks.translate.gold import diagonal_error_rate, embedded_aligned, read_aligned
     from regard.tasks.translate.reading import reading_of
 
-    gold = read_aligned(links) if links else embedded_aligned(translator, "test", limit or EMBEDDED)
-    gold = gold[: limit or None]
+    gold = read_aligned(links) if links else embedded_aligned(translator, "test", max(limit, EMBEDDED))
+    gold = [gold[place] for place in sample(range(len(gold)), limit, seed)]
     values: dict[str, Any] = {
         "diagonal": diagonal_error_rate(gold),
         "sentences": len(gold),

@@ -19,7 +19,7 @@ import typer
 
 from regard import __version__
 from regard.cli import doctor, evaluate, tour, train, translate, view
-from regard.cli.option_files import command_of, with_option_files
+from regard.cli.option_files import command_of, refuse_empty_values, with_option_files
 
 __all__ = ["app", "main"]
 
@@ -73,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     try:
         words = with_option_files(typer.main.get_command(app), words)
+        refuse_empty_values(typer.main.get_command(app), words)
         code = app(words, prog_name="regard", standalone_mode=False)
         sys.stdout.flush()
         if code == 130:  # newer typers answer an interruption themselves, and silently

@@ -5,6 +5,7 @@ They are put before those of the command line, so that the command line wins.
 
 from __future__ import annotations
 
+import itertools
 import json
 import tomllib
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 
 from regard.errors import ArgumentError, FileError, MissingExtraError, did_you_mean
 
-__all__ = ["command_of", "with_option_files"]
+__all__ = ["command_of", "refuse_empty_values", "with_option_files"]
 
 
 def command_of(group: Any, words: list[str]) -> tuple[Any, int]:
@@ -23,6 +24,21 @@ def command_of(group: Any, words: list[str]) -> tuple[Any, int]:
         group = group.commands[words[count]]
         count += 1
     return group, count
+
+
+def refuse_empty_values(group: Any, words: list[str]) -> None:
+    """Refuse options that are given an empty text: an empty path would be the current folder.
+
+    Those whose default is empty may be empty.
+    """
+    command, _ = command_of(group, words)
+    named = {flag: one for one in command.params for flag in one.opts if flag.startswith("-")}
+    end = words.index("--") if "--" in words else len(words)  # what follows is no option
+    for word, following in itertools.zip_longest(words[:end], words[1:end]):
+        flag, sign, rest = word.partition("=")
+        one = named.get(flag)
+        if one is not None and not one.is_flag and one.default != "" and (rest if sign else following) == "":
+            raise ArgumentError(one.name, "expected a value, got an empty text", "give one, or leave it out")
 
 
 def with_option_files(group: Any, words: list[str]) -> list[str]:

@@ -101,10 +101,12 @@ def models(as_json: bool = typer.Option(False, "--json", help="One JSON object a
         if as_json:
             languages = dict(zip(("from", "to"), one.languages, strict=True))
             values = {"name": one.name, "task": one.task, **languages, "megabytes": round(size, 1)}
-            typer.echo(json.dumps({**values, "folder": str(one.folder)}, ensure_ascii=False))
+            others = {"instead_of": [str(path) for path in one.instead_of]} if one.instead_of else {}
+            typer.echo(json.dumps({**values, "folder": str(one.folder), **others}, ensure_ascii=False))
         else:
             where = " to ".join(one.languages)
-            typer.echo(f"{one.name:16} {one.task}  {where}  {one.kind}  {size:.1f} MB")
+            instead = f"  in {one.folder}, not {one.others}" if one.instead_of else ""
+            typer.echo(f"{one.name:16} {one.task}  {where}  {one.kind}  {size:.1f} MB{instead}")
 
 
 def pack(
@@ -116,6 +118,7 @@ def pack(
     notes: str = typer.Option("", "--notes", help="What the card says about the model's limits."),
     preparation: str = typer.Option("", "--preparation", help="Commands to run before the training."),
     result: list[str] = typer.Option([], "--result", help="A line of the card's table: WHAT=RESULT."),
+    overwrite: bool = typer.Option(False, "--overwrite", help="Replace a model that is in the folder."),
 ) -> None:
     """Make a trained translator ready to be given away: small weights and a card."""
     from regard.errors import ArgumentError
@@ -128,7 +131,7 @@ def pack(
             raise ArgumentError("result", f"expected WHAT=RESULT, got {one!r}")
         pairs.append((what, value))
     facts = {"license": license, "data": data, "notes": notes, "preparation": preparation}
-    make(run, out, dtype=dtype, results=pairs, **facts)
+    make(run, out, dtype=dtype, results=pairs, overwrite=overwrite, **facts)
     size = sum(path.stat().st_size for path in out.iterdir() if path.is_file())
     typer.echo(f"{out}: {size / 1e6:.1f} MB")
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from regard.errors import ArgumentError, FileError, UnknownNameError
 from regard.files import write_atomically
+from regard.models.sizes import check_sizes
 
 if TYPE_CHECKING:
     from torch import nn
@@ -99,6 +102,8 @@ def load_model(folder: str | os.PathLike) -> Any:
         config = config_class.from_json(settings)
     except ArgumentError as error:
         raise FileError(f"{folder / CONFIG}: {error}") from None
+    shapes = _read_shapes(folder / WEIGHTS)
+    check_sizes(config, shapes, str(folder / CONFIG))
     # Not on the meta device: its random numbers load the compiler, which takes longer than making these.
     with torch.random.fork_rng(devices=[]):
         model = model_class(config)
@@ -121,6 +126,10 @@ def fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None
         if tensors[name].shape != tensor.shape:
             raise FileError(
                 f"{where}: {name} is {tuple(tensors[name].shape)}, the settings say {tuple(tensor.shape)}"
+            )
+        if tensors[name].dtype != tensor.dtype:
+            raise FileError(
+                f"{where}: {name} is of {tensors[name].dtype}, expected numbers of {tensor.dtype}"
             )
     unknown = sorted(set(tensors) - set(expected))
     if unknown:
@@ -161,11 +170,24 @@ def _recomputed(model: nn.Module) -> dict[str, torch.Tensor]:
     return found
 
 
+def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor of a file; its numbers are not read."""
+    with _reading(path), safe_open(path, framework="pt") as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+
+
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+    with _reading(path):
+        return load_file(path)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Errors of a file of weights in our words."""
     if not path.is_file():
         raise FileError(f"{path}: no such file")
     try:
-        return load_file(path)
+        yield
     except SafetensorError as error:
         raise FileError(f"{path}: cut short or not a safetensors file ({error})") from None
     except OSError as error:
@@ -189,7 +211,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise FileError(f"{path}: no such file: is this the folder of a model?") from None
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise FileError(f"{path}: not JSON, or cut short ({error})") from None
     if not isinstance(value, dict):
         raise FileError(f"{path}: expected a JSON object, got {type(value).__name__}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import heapq
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.decoding import DecodingOptions
 from regard.errors import ArgumentError
@@ -13,8 +15,9 @@ from regard.metrics import Score, bleu, by_length, chrf
 from regard.tasks.translate.translator import Translation, Translator
 from regard.text import count_words
 
-__all__ = ["Evaluation", "evaluate", "group_references"]
+__all__ = ["Evaluation", "evaluate", "group_references", "sample"]
 
+_Item = TypeVar("_Item")
 LIMITS = (5, 10, 15, 20, 25, 30, 40, 50)
 
 
@@ -70,6 +73,38 @@ def evaluate(
         seconds,
         translations,
     )
+
+
+def sample(items: Iterable[_Item], limit: int, seed: int, key: Callable[[_Item], str] = str) -> list[_Item]:
+    """The items of ``limit`` keys, in their order; all items of a key stay together, and 0 takes every key.
+
+    Which keys are taken depends on the seed and on the keys alone: files are often sorted, and their first part is
+    not like the rest. Only what is taken is held in memory.
+
+    >>> sample(range(100), 3, seed=0), sample(range(100), 3, seed=1)
+    ([14, 15, 20], [5, 30, 47])
+    """
+    if not limit:
+        return list(items)
+    taken: dict[str, list[tuple[int, _Item]]] = {}
+    largest: list[tuple[int, str]] = []  # a heap of the keys taken, the one with the largest hash first
+    for place, item in enumerate(items):
+        name = key(item)
+        if name not in taken:
+            digest = hashlib.blake2b(f"{seed} {name}".encode(errors="surrogatepass"), digest_size=8).digest()
+            entry = (-int.from_bytes(digest, "big"), name)
+            if len(largest) == limit:
+                dropped = heapq.heappushpop(largest, entry)[1]
+                if dropped == name:
+                    continue
+                del taken[dropped]
+            else:
+                heapq.heappush(largest, entry)
+            taken[name] = []
+        taken[name].append((place, item))
+    return [
+        item for _, item in sorted((one for several in taken.values() for one in several), key=lambda x: x[0])
+    ]
 
 
 def group_references(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[Sequence[str | None]]]:

@@ -1,10 +1,15 @@
-"""The translators that are there: those shipped with the package, and folders of your own."""
+"""The translators that are there: those shipped with the package, and folders of your own.
+
+``REGARD_MODELS`` names folders that hold models or training runs, separated as in ``PATH``. Where two models have one
+name, that of a folder of yours is used, of two folders the one named first; a warning says so when it is used.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +17,7 @@ from regard.errors import ArgumentError, FileError
 
 __all__ = ["Installed", "find_translator", "installed_models"]
 
-WEIGHTS = "model.safetensors"
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
 SHIPPED = Path(__file__).parents[2] / "weights"
 
 
@@ -23,6 +28,19 @@ class Installed:
     name: str
     folder: Path
     settings: dict[str, Any]
+    instead_of: tuple[Path, ...] = ()  # folders of the same name that are not used
+
+    @property
+    def others(self) -> str:
+        """The models of the same name that are not used, in words."""
+        return ", ".join(
+            "the shipped one" if SHIPPED in path.parents else str(path) for path in self.instead_of
+        )
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether a model of this name is shipped with the package."""
+        return any(SHIPPED in folder.parents for folder in (self.folder, *self.instead_of))
 
     @property
     def task(self) -> str:
@@ -46,26 +64,52 @@ class Installed:
 
 
 def installed_models() -> list[Installed]:
-    """The shipped models, and those in the folders that ``REGARD_MODELS`` names."""
-    found = {}
-    own = [Path(part) for part in os.environ.get("REGARD_MODELS", "").split(os.pathsep) if part]
-    for root in [SHIPPED, *own]:
-        for config in sorted(root.glob("*/config.json")):
-            one = _read(config)
-            if one is not None:
-                found[one.name] = one
-    return list(found.values())
+    """The shipped models, and the models and runs in the folders that ``REGARD_MODELS`` names.
+
+    A folder that is missing is told in a warning.
+    """
+    found: dict[str, Installed] = {}
+    for root in [*_own_folders(), SHIPPED]:
+        for folder in sorted(path for path in root.glob("*") if path.is_dir()):
+            one = _read(folder)
+            if one is None:
+                continue
+            first = found.setdefault(one.name, one)
+            if first is not one:
+                found[one.name] = replace(first, instead_of=(*first.instead_of, one.folder))
+    return sorted(found.values(), key=lambda one: not one.is_shipped)
 
 
-def _read(config: Path) -> Installed | None:
-    """The model of a folder; what is wrong with a broken one is said when it is asked for by name."""
-    try:
-        settings = json.loads(config.read_text(encoding="utf-8"))
-        one = Installed(config.parent.name, config.parent, settings)
-        _ = one.task, one.kind, one.bytes
-    except (OSError, ValueError, KeyError, TypeError):
+def _own_folders() -> list[Path]:
+    """The folders that ``REGARD_MODELS`` names."""
+    named = [
+        Path(part).expanduser() for part in os.environ.get("REGARD_MODELS", "").split(os.pathsep) if part
+    ]
+    for folder in named:
+        if not folder.is_dir():
+            told = "no such folder" if not folder.exists() else "not a folder"
+            warnings.warn(f"REGARD_MODELS: {folder}: {told}: its models are not found", stacklevel=3)
+    return named
+
+
+def _read(folder: Path) -> Installed | None:
+    """The model of a folder, or of a run; what is wrong with a broken one is said when it is asked for by name."""
+    place = _model_in(folder)
+    if place is None:
         return None
-    return one
+    try:
+        settings = json.loads((place / CONFIG).read_text(encoding="utf-8"))
+        one = Installed(folder.name, place, settings)
+        _ = one.bytes
+        named = [one.task, one.kind, *one.languages]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return one if all(isinstance(text, str) for text in named) else None
+
+
+def _model_in(folder: Path) -> Path | None:
+    """The folder of the model in the folder of a run, or in that of a model itself."""
+    return next((place for place in (folder / "best", folder) if (place / CONFIG).is_file()), None)
 
 
 def find_translator(
@@ -84,7 +128,7 @@ def find_translator(
     wanted = (source or "en", target or "fr")
     for one in models:
         if one.languages == wanted:
-            return one.folder
+            return _used(one)
     there = ", ".join("{} to {}".format(*one.languages) for one in models) or "none"
     start = "English" if wanted[0] == "en" else repr(wanted[0])
     known = any(one.languages[0] == wanted[0] for one in models)
@@ -96,12 +140,19 @@ def find_translator(
 
 
 def _by_name(model: str | os.PathLike) -> Path:
-    folder = Path(model)
-    for place in (folder / "best", folder):  # the folder of a run, or of a model
-        if (place / "config.json").is_file():
-            return place
-    for one in installed_models():
+    place = _model_in(Path(model))
+    if place is not None:
+        return place
+    models = installed_models()
+    for one in models:
         if one.name == str(model):
-            return one.folder
-    names = ", ".join(one.name for one in installed_models()) or "none"
+            return _used(one)
+    names = ", ".join(one.name for one in models) or "none"
     raise FileError(f"model: {model} is neither a folder with a model nor a name; installed are {names}")
+
+
+def _used(one: Installed) -> Path:
+    """The folder of a model; a warning where others of its name are not used."""
+    if one.instead_of:
+        warnings.warn(f"model: {one.name} is the one in {one.folder}, not {one.others}", stacklevel=4)
+    return one.folder

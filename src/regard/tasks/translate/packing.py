@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.errors import UnknownNameError
+from regard.errors import ArgumentError, FileError, UnknownNameError
 from regard.files import write_atomically
-from regard.models.pretrained import DTYPES
+from regard.models.pretrained import CONFIG, DTYPES
 from regard.tasks.translate.alignment import choose_reading
 from regard.tasks.translate.card import CardFacts, everyday_sentences, samples_of, write_card
 from regard.tasks.translate.gold import embedded_aligned
@@ -33,13 +33,17 @@ def pack(
     notes: str = "",
     results: Sequence[tuple[str, str]] = (),
     sentences: Sequence[str] | None = None,
+    overwrite: bool = False,
 ) -> Translator:
     """Write the best model of a run into ``out``, choose where alignments are read, and write its card.
 
-    The reading is chosen on the validation part of the embedded corpus, where that has the languages.
+    A folder that holds anything is refused, unless ``overwrite`` allows to replace the files of a model in it. The
+    reading is chosen on the validation part of the embedded corpus, where that has the languages.
     """
     if dtype not in DTYPES:
         raise UnknownNameError("dtype", dtype, DTYPES)
+    if not overwrite:
+        _check_empty(out)
     translator = Translator.load(find_translator(run))
     languages = {translator.source_language, translator.target_language}
     found = list(results)
@@ -55,3 +59,17 @@ def pack(
     settings = settings_of_run(run) if (run / "settings.json").is_file() else None
     write_atomically(out / "README.md", lambda part: write_card(small, part, settings, facts))
     return small
+
+
+def _check_empty(folder: Path) -> None:
+    """Refuse a folder with anything in it: the weights of a run, packed over, would be gone."""
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise FileError(f"out: cannot read {folder}: {error.strerror}") from error
+    if names:
+        what = "a model" if CONFIG in names else names[0]
+        told = f"{folder} holds {what} already"
+        raise ArgumentError("out", told, "choose another folder, or say --overwrite (overwrite=True)")

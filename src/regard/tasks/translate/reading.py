@@ -10,8 +10,9 @@ import numpy as np
 
 from regard.errors import ArgumentError
 from regard.models import Seen
+from regard.shapes import whole_number
 
-__all__ = ["Reading", "keep_reading", "reading_of"]
+__all__ = ["Reading", "checked_reading", "keep_reading", "reading_of"]
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,30 @@ class Reading:
 
 def reading_of(translator: Any) -> Reading:
     """The reading kept with the model; without one, the mean of the last layer but one."""
-    kept = translator.extra.get("alignment")
-    if kept:
-        return Reading(**kept)
     config = translator.model.config
+    kept = checked_reading(translator.extra.get("alignment"), config)
+    if kept is not None:
+        return kept
     return Reading(max(0, config.decoder_layers - 2) if config.kind == "transformer" else 0)
+
+
+def checked_reading(kept: Any, config: Any) -> Reading | None:
+    """The reading of alignments that a model keeps, if it is one that the model can be read by."""
+    if kept is None:
+        return None
+    if not isinstance(kept, dict) or "layer" not in kept or not kept.keys() <= {"layer", "head", "after"}:
+        raise ArgumentError("alignment", f"expected layer, head and after, got {kept!r}")
+    transformer = config.kind == "transformer"
+    layers, heads = (config.decoder_layers, config.heads) if transformer else (1, 1)
+    for name, most in (("layer", layers), ("head", heads)):
+        value = kept.get(name)
+        if value is None and name == "head":
+            continue
+        if whole_number(f"alignment.{name}", value, least=0) >= most:
+            raise ArgumentError(f"alignment.{name}", f"expected a number below {most}, got {value}")
+    if not isinstance(kept.get("after", False), bool):
+        raise ArgumentError("alignment.after", f"expected true or false, got {kept['after']!r}")
+    return Reading(**kept)
 
 
 def keep_reading(translator: Any, reading: Reading) -> None:

@@ -227,7 +227,8 @@ class TranslationSettings:
 def _check_types(settings: TranslationSettings) -> None:
     """Refuse values of another type than their field's, and empty texts: who gives one expects it to count."""
     for name, hint in typing.get_type_hints(type(settings)).items():
-        value, kinds = getattr(settings, name), typing.get_args(hint) or (hint,)
+        value = getattr(settings, name)
+        kinds: tuple[Any, ...] = typing.get_args(hint) or (hint,)
         if value == "":
             raise ArgumentError(name, "expected a value, got an empty text", "give one, or leave it out")
         abstract = tuple(_NUMBERS.get(kind, kind) for kind in kinds)
@@ -237,7 +238,7 @@ def _check_types(settings: TranslationSettings) -> None:
 
 
 # NumPy's numbers count, too.
-_NUMBERS: dict[type, type] = {int: numbers.Integral, float: numbers.Real}
+_NUMBERS: dict[Any, type] = {int: numbers.Integral, float: numbers.Real}
 
 
 def with_defaults(given: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from regard.metrics import is_chinese
 from regard.models import Seen, load_model
 from regard.models.pretrained import CONFIG, check_storable, read_json
 from regard.shapes import as_device
+from regard.tasks.translate.checking import check_translator
 from regard.tasks.translate.plain import is_endless, spaced, split_at_endless_words
 from regard.tasks.translate.reading import reading_of
 from regard.text import UNKNOWN_SIGN, Vocabulary, load_vocabulary, pad_sequences
@@ -279,6 +280,7 @@ class Translator:
             source, target = load_vocabulary(folder / "source.json"), load_vocabulary(folder / "target.json")
         languages = {name: settings.get(name, "") for name in ("source_language", "target_language")}
         model = load_model(folder).to(as_device(device or _fastest()))
+        check_translator(folder, settings, model.config, source, target)
         return cls(model, source, target, **languages, extra=settings)
 
 
