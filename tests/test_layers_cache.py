@@ -14,7 +14,7 @@ M = 12  # 3 heads of 4
 CACHED = {
     "plain": {},
     "rotary": {"rotary": True},
-    "rotary halves": {"rotary": Rotary(4, interleaved=False)},
+    "rotary halves": {"rotary": Rotary(4, layout="llama")},
     "groups": {"kv_heads": 1},
     "groups, rotary": {"kv_heads": 1, "rotary": True},
 }

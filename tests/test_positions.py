@@ -107,11 +107,11 @@ def test_wrong_width_and_start_are_named(encode):
 # ---- rotary ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("interleaved", [True, False])
+@pytest.mark.parametrize("layout", ["gpt-j", "llama"])
 @settings(max_examples=20, deadline=None)
 @given(i=st.integers(0, 50), j=st.integers(0, 50), shift=st.integers(-1000, 1000))
-def test_rotary_scores_depend_on_the_distance_only(interleaved, i, j, shift):
-    rotary = Rotary(6, interleaved=interleaved)
+def test_rotary_scores_depend_on_the_distance_only(layout, i, j, shift):
+    rotary = Rotary(6, layout=layout)
     q = torch.linspace(-1, 2, 6, dtype=torch.float64)[None]
     k = torch.linspace(3, 1, 6, dtype=torch.float64)[None]
 
@@ -128,7 +128,7 @@ def test_rotary_by_hand():
     one = torch.tensor([1])
     c, s, c2, s2 = math.cos(1), math.sin(1), math.cos(0.01), math.sin(0.01)
     assert Rotary(4).rotate(x, one)[0].tolist() == pytest.approx([c, s, c2, s2], abs=1e-7)
-    halves = Rotary(4, interleaved=False).rotate(x, one)[0].tolist()  # pairs (0,2) and (1,3)
+    halves = Rotary(4, layout="llama").rotate(x, one)[0].tolist()  # pairs (0,2) and (1,3)
     assert halves == pytest.approx([c - s, 0, s + c, 0], abs=1e-7)
 
 

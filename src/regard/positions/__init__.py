@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
+from regard.positions.rotary import Rotary
 from regard.shapes import Grid, axes, wide_dtype
 
 __all__ = [
@@ -129,78 +130,6 @@ class LearnedPositionalEncoding(nn.Module):
         # Looked up rather than sliced: an embedding may be sparse, parametrised or hooked.
         table = self.pos_embedding(torch.arange(start, stop, device=self.pos_embedding.weight.device))
         return x + table.to(x.dtype)  # (b,n,m) + (n,m)
-
-
-class Rotary(nn.Module):
-    """Turns neighbouring pairs of columns of q and k by an angle that grows with the position (RoFormer).
-
-    The score of two turned vectors depends on the distance of their positions only. It has no parameters and
-    no greatest length. ``interleaved=False`` pairs column ``i`` with ``i + d/2`` instead of ``2i`` with
-    ``2i + 1``, which is how Hugging Face stores Llama.
-
-    >>> rotary = Rotary(head_dim=4)
-    >>> q, k = torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 4)
-    >>> here, later = rotary(q, k), rotary(q, k, offset=0)
-    >>> torch.equal(here[0], later[0])  # as many queries as keys: both start at 0
-    True
-    """
-
-    def __init__(self, head_dim: int, base: float = 10000.0, *, interleaved: bool = True):
-        super().__init__()
-        _check_count("head_dim", head_dim)
-        if head_dim % 2:
-            raise ArgumentError(
-                "head_dim", f"expected an even number, got {head_dim}", "columns are turned in pairs"
-            )
-        if not base > 0:
-            raise ArgumentError("base", f"expected a number above 0, got {base}")
-        self.head_dim, self.base, self.interleaved = head_dim, float(base), interleaved
-
-    def forward(self, q: Tensor, k: Tensor, offset: int | Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Turn q and k. Keys sit at 0, 1, …; queries at ``offset``, …, by default so that both end together.
-
-        ``offset`` may be one number for each sequence of the batch, ``(b,)``.
-        """
-        q_len, k_len = q.shape[-2], k.shape[-2]
-        if offset is None:
-            offset = k_len - q_len
-        i = torch.arange(q_len, device=q.device)
-        if isinstance(offset, Tensor):
-            i = i + offset.to(q.device).reshape(-1, 1)  # (b,q)
-        else:
-            i = i + offset  # (q,)
-        return self.rotate(q, i), self.rotate(k, torch.arange(k_len, device=k.device))
-
-    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Turn ``x (...,n,d)`` as ``positions`` say: ``(n,)``, or ``(b,n)`` if sequences differ."""
-        if x.shape[-1] != self.head_dim:
-            raise ShapeError("x", f"width {x.shape[-1]}, but this Rotary turns heads of {self.head_dim}")
-        if positions.shape[-1] != x.shape[-2]:
-            raise ShapeError(
-                "positions",
-                f"{positions.shape[-1]} positions for {x.shape[-2]} rows",
-                f"x is {axes(x.shape)}",
-            )
-        wide = wide_dtype(x.dtype)
-        even = torch.arange(0, self.head_dim, 2, device=x.device).to(wide)
-        angle = positions.to(x.device, wide)[..., None] * self.base ** (-even / self.head_dim)  # ([b,]n,d/2)
-        if positions.ndim == 2 and x.ndim == 4:
-            angle = angle[:, None]  # the same for every head
-        cos, sin = angle.cos(), angle.sin()
-        first, second = self._pairs(x.to(wide))
-        turned = (first * cos - second * sin, first * sin + second * cos)
-        out = torch.stack(turned, dim=-1).flatten(-2) if self.interleaved else torch.cat(turned, dim=-1)
-        return out.to(x.dtype)
-
-    def _pairs(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        if self.interleaved:
-            return x[..., 0::2], x[..., 1::2]
-        first, second = x.chunk(2, dim=-1)
-        return first, second
-
-    def extra_repr(self) -> str:
-        """The settings, for ``print(model)``."""
-        return f"head_dim={self.head_dim}, base={self.base:g}, interleaved={self.interleaved}"
 
 
 class _Line(NamedTuple):
