@@ -65,8 +65,8 @@ def test_tiles_that_a_mask_hides_whole_are_not_computed(monkeypatch):
     monkeypatch.setattr(passes, "ROWS", 8)
     monkeypatch.setattr(passes, "KEYS", 8)
     asked = []
-    scores = Recomputed.scores
-    monkeypatch.setattr(Recomputed, "scores", lambda self, tile: asked.append(tile) or scores(self, tile))
+    scores = passes._scores
+    monkeypatch.setattr(passes, "_scores", lambda *given: asked.append(given[2]) or scores(*given))
     pass_over(recomputed(regard.causal(), q=32, k=32)._source, 16)
     assert len(asked) == 10 * B * H // asked[0].h.stop, "of 16 tiles the 10 on and below the diagonal"
 

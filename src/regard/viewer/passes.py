@@ -7,6 +7,7 @@ comes from its largest score.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = ["Pass", "pass_over"]
 
 ROWS, KEYS = 256, 1024  # of a tile
 TILE_SCORES = 2**18  # of all heads that are taken at once
+_LOG2_E = math.log2(math.e)
 _LOWEST = -3e38  # stands for a score of minus infinity that no mask hides
 
 
@@ -44,7 +46,10 @@ class Pass(NamedTuple):
 
 
 def pass_over(source: Recomputed, side: int | None, progress: PageProgress | None = None) -> Pass:
-    """The log-sum-exp of every row, and an overview of at most ``side`` cells to a side."""
+    """The log-sum-exp of every row, and an overview of at most ``side`` cells to a side.
+
+    The source is one that a page stores: on the CPU, in float32, with no callable score.
+    """
     b, h, q, k = source.grid
     lse = torch.full((b, h, q), float("-inf"))
     cells = None if side is None else np.full((b, h, min(q, side), min(k, side)), HIDDEN, dtype=np.float32)
@@ -88,19 +93,22 @@ def _take_rows(plain: Recomputed, mask: Mask | None, rows: Span, kinds: np.ndarr
         largest = _pool(scores, tile.k, starts, pooled)  # (1,h,q)
         higher = torch.maximum(top, largest)
         base = higher.masked_fill(higher == float("-inf"), 0.0)  # rows that have seen nothing yet
-        total = total * (top - base).exp() + scores.sub_(base[..., None]).exp_().sum(dim=-1)
+        total = total * (top - base).exp2() + scores.sub_(base[..., None]).exp2_().sum(dim=-1)
         top = higher
-    lse = total.log() + top.masked_fill(top == float("-inf"), 0.0)
-    found.lse[rows.b, rows.h, rows.q] = lse.float()
+    lse = total.log2() + top.masked_fill(top == float("-inf"), 0.0)
+    found.lse[rows.b, rows.h, rows.q] = (lse / _LOG2_E).float()
     if found.overview is not None and pooled is not None:
         _put_into_overview(found.overview[rows.b.start, rows.h], plain.grid.q, rows.q, pooled, lse[0].numpy())
 
 
 def _scores(plain: Recomputed, mask: Mask | None, tile: Span) -> Tensor:
-    """Scores of a tile on the CPU in float32, minus infinity where hidden."""
-    scores = plain.scores(Tile(*tile))[0].float().cpu()
-    if plain.bias is not None:
-        scores.clamp_(min=_LOWEST)
+    """Scores of a tile times log2(e), minus infinity where hidden; ``exp2_`` takes a third of the time of ``exp_``."""
+    q, keys, scale, v = plain.ready
+    if v is None and plain.bias is None and keys.shape[1] == plain.grid.h:  # a product and nothing else
+        scaled = q[tile.b, tile.h, tile.q] * (scale * _LOG2_E)
+        scores = scaled @ keys[tile.b, tile.h, tile.k].transpose(-2, -1)  # (1,h,q,k)
+    else:
+        scores = plain.scores(Tile(*tile))[0].mul_(_LOG2_E).clamp_(min=_LOWEST)
     if mask is None:
         return scores
     i, j = torch.arange(tile.q.start, tile.q.stop)[:, None], torch.arange(tile.k.start, tile.k.stop)[None, :]
@@ -121,10 +129,10 @@ def _pool(scores: Tensor, keys: slice, starts: np.ndarray | None, pooled: np.nda
 
 
 def _put_into_overview(cells: np.ndarray, q: int, rows: slice, pooled: np.ndarray, lse: np.ndarray) -> None:
-    """The weights of rows whose log-sum-exp is known, into ``cells (h,rows,cols)``."""
+    """The weights of rows whose log-sum-exp (to base 2) is known, into ``cells (h,rows,cols)``."""
     seen = pooled != -np.inf
     shift = np.where(np.isfinite(lse), lse, 0.0)[..., None]  # (h,q,1)
-    weights = np.where(seen, np.exp(np.where(seen, pooled, 0.0) - shift), HIDDEN)
+    weights = np.where(seen, np.exp2(np.where(seen, pooled, 0.0) - shift), HIDDEN)
     places, first = np.unique(np.arange(rows.start, rows.stop) * cells.shape[1] // q, return_index=True)
     largest = np.maximum.reduceat(weights, first, axis=1)
     cells[:, places] = np.maximum(cells[:, places], largest)
