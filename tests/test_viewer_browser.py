@@ -51,7 +51,7 @@ def every(tmp_path_factory):
     return path.as_uri()
 
 
-EVERY_VIEW = ["grid&record=0", "heat&record=0", "flow&record=0", "steps&record=0", "image"]
+EVERY_VIEW = ["grid&record=0", "heat&record=0", "flow&record=0", "text&record=0", "steps&record=0", "image"]
 
 
 def canvas_box(watched):
@@ -62,7 +62,7 @@ def canvas_box(watched):
 
 
 def test_the_model_opens_a_heat_map_by_mouse_and_by_keyboard(opened, small):
-    watched = opened(small)
+    watched = opened(small + "#record=0&head=0")
     page = watched.page
     assert page.title() == "Seven words · Regard"
     assert page.get_by_role("tab", selected=True).inner_text() == "Model"
@@ -73,7 +73,8 @@ def test_the_model_opens_a_heat_map_by_mouse_and_by_keyboard(opened, small):
     page.keyboard.press("ArrowRight")
     assert "layers.1.attention, head 2" in watched.said()
     page.keyboard.press("Enter")
-    assert watched.hash() | {} == {"view": "heat", "record": "1", "head": "2"}
+    state = watched.hash()
+    assert (state["view"], state["record"], state["head"]) == ("heat", "1", "2")
     page.get_by_role("tab", name="Model").click()
     box = canvas_box(watched)
     page.mouse.move(box["x"] + 150, box["y"] + 90)
@@ -110,7 +111,7 @@ def test_the_heat_map_reads_out_the_cell_under_the_pointer(opened, small):
 
 
 def test_the_heat_map_by_keyboard(opened, small):
-    watched = opened(small + "#view=heat&row=4&col=2")
+    watched = opened(small + "#view=heat&record=0&head=0&row=4&col=2")
     page = watched.page
     page.locator("canvas").focus()
     map = causal_records()[0].map
@@ -168,7 +169,7 @@ def test_wheel_and_drag_and_double_click(opened, small):
 
 
 def test_the_flow_isolates_a_token_and_chooses_heads(opened, small):
-    watched = opened(small + "#view=flow")
+    watched = opened(small + "#view=flow&record=0&head=0&row=6")
     page = watched.page
     box = canvas_box(watched)
     whole = colours(watched)
@@ -178,11 +179,14 @@ def test_the_flow_isolates_a_token_and_chooses_heads(opened, small):
     page.mouse.click(box["x"] + 40, box["y"] + 100)
     assert int(watched.hash()["row"]) < N - 1
     page.get_by_role("button", name="head 1").click()
-    assert watched.hash()["heads"] == "1"
+    assert watched.hash()["heads"] == "0.1"
     page.get_by_role("button", name="head 2").click()
-    assert watched.hash()["heads"] == "1.2"
+    assert watched.hash()["heads"] == "0.1.2"
     page.get_by_role("button", name="all").click()
+    assert watched.hash()["heads"] == "all"
+    page.get_by_role("button", name="head 2").click()
     assert "heads" not in watched.hash()
+    assert watched.hash()["head"] == "2"
     page.get_by_label("Lines from").fill("0.4")
     assert watched.hash()["min"] == "0.4"
     page.locator("canvas").focus()
@@ -191,7 +195,7 @@ def test_the_flow_isolates_a_token_and_chooses_heads(opened, small):
 
 
 def test_the_steps_show_the_numbers_and_follow_the_keys(opened, small):
-    watched = opened(small + "#view=steps&row=5&col=2&head=1")
+    watched = opened(small + "#view=steps&record=0&row=5&col=2&head=1")
     page = watched.page
     label = page.locator("canvas").get_attribute("aria-label")
     map = causal_records()[0].map
@@ -215,7 +219,7 @@ def test_the_picture_is_chosen_from(opened, tmp_path):
     watched = opened((tmp_path / "p.html").as_uri())
     page = watched.page
     assert page.get_by_role("tab", selected=True).inner_text() == "Picture"
-    assert "the class token" in page.locator("canvas").get_attribute("aria-label")
+    assert "where the patch in row" in page.locator("canvas").get_attribute("aria-label")
     box = canvas_box(watched)
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 200)
     assert int(watched.hash()["row"]) >= 1
@@ -261,11 +265,11 @@ def test_the_tabs_work_with_arrow_keys_and_digits(opened, small):
     watched = opened(small)
     page = watched.page
     page.get_by_role("tab", name="Model").focus()
-    for name in ("Heat map", "Flow", "Steps", "Model"):
+    for name in ("Heat map", "Flow", "Text", "Steps", "Model"):
         page.keyboard.press("ArrowRight")
         assert page.get_by_role("tab", selected=True).inner_text() == name
     page.locator("canvas").focus()
-    for digit, name in [("2", "Heat map"), ("4", "Steps"), ("3", "Flow"), ("1", "Model")]:
+    for digit, name in [("2", "Heat map"), ("5", "Steps"), ("4", "Text"), ("3", "Flow"), ("1", "Model")]:
         page.keyboard.press(digit)
         assert page.get_by_role("tab", selected=True).inner_text() == name
 
@@ -281,7 +285,7 @@ def test_light_and_dark(opened, small):
 
 
 def test_the_panel_names_where_the_query_looks_most(opened, small):
-    watched = opened(small + "#view=heat&row=6&col=0&head=2")
+    watched = opened(small + "#view=heat&record=0&row=6&col=0&head=2")
     map = causal_records()[0].map
     best = map.topk(3).keys[0, 2, 6].tolist()
     lines = watched.page.locator("tbody tr").all_inner_texts()
@@ -340,7 +344,7 @@ def test_the_server_draws_the_same(opened):
         watched.page.wait_for_timeout(800)
         told = watched.page.locator("output.weight").inner_text()
         assert float(told) == pytest.approx(float(causal_records()[1].map[0, 1, 6, 2]), abs=6e-4)
-        for digit in "1345":
+        for digit in "13456":
             watched.page.locator("canvas").focus()
             watched.page.keyboard.press(digit)
             watched.page.wait_for_timeout(400)
@@ -465,11 +469,13 @@ def poisoned_records():
 def assert_untouched(watched, *own):
     """Nothing ran, nothing was fetched, and no element came out of a text."""
     page = watched.page
-    for digit in "123451":
+    for digit in "1234561":
         page.locator("canvas").focus()
         page.keyboard.press(digit)
         watched.settle()
     page.keyboard.press("2")
+    page.get_by_role("combobox", name="Layer").select_option("0")
+    page.get_by_label("Find a token").fill("<img src=x onerror=window.__ran=1>")
     assert len(texts_of(saved(watched, "SVG"))) > 20
     for row in (0, 14, 101, 333):
         page.get_by_label("Query number").fill(str(row))
@@ -477,7 +483,7 @@ def assert_untouched(watched, *own):
         watched.settle()
     page.locator("canvas").focus()
     page.keyboard.press("]")
-    page.keyboard.press("5")  # the record with patches
+    page.keyboard.press("6")  # the record with patches
     watched.settle()
     assert len(texts_of(saved(watched, "SVG"))) > 3
     assert page.evaluate("window.__ran") is None

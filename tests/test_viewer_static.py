@@ -223,6 +223,6 @@ def test_an_address_cannot_point_outside():
         assert 0 <= wild["row"] < q
         assert 0 <= wild["col"] < k
         assert 0 <= wild["zoom"] <= 200
-        assert 0 <= wild["min"] <= 1
-        assert wild["view"] in ("grid", "heat", "flow", "steps", "image")
+        assert wild["min"] == -1 or 0 <= wild["min"] <= 1
+        assert wild["view"] in ("grid", "heat", "flow", "text", "steps", "image")
         assert wild["theme"] == "auto"

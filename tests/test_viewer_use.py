@@ -48,16 +48,16 @@ def test_a_view_that_is_not_there_cannot_be_opened(opened, pages):
     watched = opened(pages + "#view=image")
     selected = watched.page.get_by_role("tab", selected=True)
     assert selected.inner_text() == "Model"
-    watched.page.keyboard.press("5")
+    watched.page.keyboard.press("6")
     assert selected.inner_text() == "Model"
     watched.page.keyboard.press("?")
-    assert watched.page.locator("dialog dt").first.inner_text() == "1 … 4"
+    assert watched.page.locator("dialog dt").first.inner_text() == "1 … 5"
 
 
 def test_the_model_follows_the_keys_out_of_sight(opened, tmp_path):
     records = [random_record(2, 3, f"layers.{n}") for n in range(30)]
     regard.viewer.save_html(records, tmp_path / "deep.html")
-    watched = opened((tmp_path / "deep.html").as_uri())
+    watched = opened((tmp_path / "deep.html").as_uri() + "#record=0&head=0")
     for _ in range(25):
         watched.page.keyboard.press("ArrowDown")
     watched.settle()
@@ -75,7 +75,7 @@ def test_the_model_follows_the_keys_out_of_sight(opened, tmp_path):
 
 
 def test_a_token_of_the_flow_is_pinned_by_click_tap_and_keys(opened, pages):
-    watched = opened(pages + "#view=flow", has_touch=True)
+    watched = opened(pages + "#view=flow&record=0&head=0&row=6&col=0&min=0.05", has_touch=True)
     page = watched.page
     lines = saved(watched, "SVG").count(b"<path")
     box = page.locator("canvas").bounding_box()
@@ -204,7 +204,7 @@ def test_words_from_right_to_left_do_not_turn_the_arrow(opened, tmp_path):
 
 def test_a_weight_that_comes_late_is_told(opened):
     with served(causal_records()) as address:
-        watched = opened(address + "#view=heat&row=5&col=0", own=(address,))
+        watched = opened(address + "#view=heat&record=0&head=0&row=5&col=0", own=(address,))
 
         def later(route):
             watched.page.wait_for_timeout(900)
@@ -239,7 +239,7 @@ CONTRASTS = """() => [...document.querySelectorAll(".chip")].map((chip) => {
 def test_heads_can_be_read_on_their_colours(opened, tmp_path):
     regard.viewer.save_html([random_record(24, 3)], tmp_path / "heads.html")
     for scheme in ("light", "dark"):
-        watched = opened((tmp_path / "heads.html").as_uri() + "#view=flow", color_scheme=scheme)
+        watched = opened((tmp_path / "heads.html").as_uri() + "#view=flow&heads=all", color_scheme=scheme)
         found = watched.page.evaluate(CONTRASTS)
         assert len(found) == 24
         assert min(found) >= 4.5

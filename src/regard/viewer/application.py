@@ -32,6 +32,8 @@ POOLS = (1, 2, 4)  # weights to a side of a cell; what is coarser is in the over
 SQUARE_SIDE = 64  # a small tile, for a few single weights of many heads
 OVERVIEW_SIDE = 1024
 THUMBNAIL_SIDE = 64
+MEAN_QUERIES = 1024  # of which a mean is taken, evenly spread; the page's number stands in sources.js
+MEAN_AT_ONCE = 2**22  # weights
 SUMMED_AT_ONCE = 2**28  # scores; the row sums of larger maps are worked out when they are first needed
 LONGEST_NUMBER = 9  # digits
 
@@ -177,6 +179,25 @@ class Viewer:
         body = json.dumps({name: _plain(value) for name, value in values.items()}, allow_nan=False)
         return Response(body, media_type="application/json")
 
+    def received(self, asked: dict[str, int]) -> Response:
+        """The mean weight that each key gets from some queries, or from as many of them as are worth the wait."""
+        _, _, q, k = self._shape(asked)
+        first, end = _below("from", asked["from"], q), asked["to"]
+        if not first < end <= q:
+            raise Refused(400, f"to: expected {first + 1} to {q}")
+        count = min(end - first, MEAN_QUERIES)
+        rows = first + ((torch.arange(count) + 0.5) * ((end - first) / count)).long()
+        source, head = one_head(self.sources[asked["record"]], asked["h"])
+        total, counted = torch.zeros(k, dtype=torch.float64), 0
+        for part in rows.split(max(1, MEAN_AT_ONCE // k)):
+            tile = Tile(slice(asked["b"], asked["b"] + 1), slice(head, head + 1), part, slice(0, k))
+            weights = visible_weights(source, tile)[0, 0].clamp(min=0)  # (q,k)
+            total += weights.sum(dim=0, dtype=torch.float64)
+            counted += int((weights > 0).any(dim=1).sum())
+        response = _floats((total / max(1, counted)).float()[None].numpy())
+        response.headers["X-Regard-Queries"] = str(count)
+        return response
+
     def overview(self, asked: dict[str, int]) -> Response:
         """One head from afar, as far as it is computed; asked for again it has grown."""
         if asked["side"] not in (THUMBNAIL_SIDE, OVERVIEW_SIDE):
@@ -204,6 +225,7 @@ ANSWERS = {
     "square": Viewer.square,
     "row": Viewer.row,
     "cell": Viewer.cell,
+    "received": Viewer.received,
     "overview": Viewer.overview,
 }
 WANTED = {
@@ -211,6 +233,7 @@ WANTED = {
     "square": ("record", "b", "h", "row", "col"),
     "row": ("record", "b", "h", "i"),
     "cell": ("record", "b", "h", "i", "j"),
+    "received": ("record", "b", "h", "from", "to"),
     "overview": ("record", "b", "h", "side"),
 }
 _NO_SCORE = {

@@ -14,8 +14,9 @@ STATIC = Path(__file__).parent / "static"
 
 # Each after those it imports; types.js holds comments only.
 MODULES = (
-    "color", "themes", "text", "arrays", "weights", "work", "sources", "remote", "state", "paint", "cells",
-    "heat", "flow", "grid", "steps", "pictures", "image", "save", "panel", "controls", "pointers", "app",
+    "color", "themes", "text", "tokens", "scales", "arrays", "weights", "work", "sources", "remote", "state",
+    "paint", "cells", "heat", "flow", "prose", "grid", "steps", "pictures", "image", "save", "panel", "controls",
+    "pointers", "app",
 )  # fmt: skip
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)

@@ -13,6 +13,7 @@ from regard.maps import AttentionMap, Record
 from regard.maps.absent import Absent
 from regard.maps.sources import HeadMean, Recomputed, Source
 from regard.viewer.encoding import encode, without_selections
+from regard.viewer.opening import opening
 from regard.viewer.parts import Blobs
 from regard.viewer.pictures import as_pictures
 from regard.viewer.progress import PageProgress
@@ -70,7 +71,7 @@ def embedded(
             shown.append(entry)
             if blobs.size > max_bytes:
                 raise _too_large(blobs.size, max_bytes)
-    return Document(_values(title, shown, labels, images, blobs), blobs.parts)
+    return _document(records, shown, labels, title, images, blobs)
 
 
 def _passes(map: AttentionMap, side: int) -> int:
@@ -87,7 +88,7 @@ def remote(records: Sequence[Record], *, title: str | None = None, images: objec
     records = checked_records(records)
     blobs, labels = Blobs(), Labels()
     shown = [_described(record, labels) | {"source": {"type": "remote"}, "error": 0.0} for record in records]
-    return Document(_values(title, shown, labels, images, blobs), blobs.parts)
+    return _document(records, shown, labels, title, images, blobs)
 
 
 def source_of(map: AttentionMap) -> Source:
@@ -162,6 +163,7 @@ def _described(record: Record, labels: Labels) -> dict[str, Any]:
         "name": str(record.name),
         "layer": record.layer,
         "kind": str(record.kind),
+        "role": None,
         "shape": list(record.map.shape),
         "heads": None if record.heads is None else list(record.heads),
         "queryTokens": labels.add(queries),
@@ -174,18 +176,41 @@ def _described(record: Record, labels: Labels) -> dict[str, Any]:
     }
 
 
-def _values(
-    title: str | None, records: list[dict[str, Any]], labels: Labels, images: object, blobs: Blobs
-) -> dict[str, Any]:
+def _document(
+    records: Sequence[Record],
+    shown: list[dict[str, Any]],
+    labels: Labels,
+    title: str | None,
+    images: object,
+    blobs: Blobs,
+) -> Document:
     pictures = [{"type": kind, "blob": blobs.add(data)} for kind, data in as_pictures(images)]
-    _check_pictures(len(pictures), records)
-    return {
+    _check_pictures(len(pictures), shown)
+    _give_roles(shown)
+    values = {
         "format": FORMAT,
         "title": "Attention" if title is None else str(title),
-        "records": records,
+        "records": shown,
         "labels": labels.lists,
         "pictures": pictures,
+        "opening": opening(records, pictured=bool(pictures)),
     }
+    return Document(values, blobs.parts)
+
+
+def _give_roles(shown: list[dict[str, Any]]) -> None:
+    """Say encoder, decoder and cross of the records of a model that has cross-attention and more."""
+    kinds = {entry["kind"] for entry in shown}
+    if "cross" not in kinds or len(kinds) == 1:
+        return
+    for entry in shown:
+        name = entry["name"].lower()
+        if entry["kind"] == "cross":
+            entry["role"] = "cross"
+        elif "decoder" in name or "encoder" in name:
+            entry["role"] = "decoder" if "decoder" in name else "encoder"
+        else:
+            entry["role"] = "decoder" if entry["kind"] == "causal" else "encoder"
 
 
 def _check_pictures(count: int, records: list[dict[str, Any]]) -> None:

@@ -10,14 +10,16 @@ import { Panel } from "./panel.js";
 import { Pointers } from "./pointers.js";
 import { asPng, asSvg, download, fileName } from "./save.js";
 import { fitted, formatState, initialState, parseState, viewsOf } from "./state.js";
+import { ProseView } from "./prose.js";
 import { StepsView } from "./steps.js";
 import { STILL_ASKING, element, headText, labelOf, visible, weightText } from "./text.js";
+import { tokensWith } from "./tokens.js";
 import { darkAround, putTheme, watchTheme } from "./themes.js";
 
 /** @typedef {import("./types.js").State} State */
 /** @typedef {import("./types.js").View} View */
 
-const NAMES = { grid: "Model", heat: "Heat map", flow: "Flow", steps: "Steps", image: "Picture" };
+const NAMES = { grid: "Model", heat: "Heat map", flow: "Flow", text: "Text", steps: "Steps", image: "Picture" };
 const NARROW = 720; // pixels, up to which there is one column; the class narrow in viewer.css
 const HELP = [
   ["arrow keys", "choose another query or key (Shift: ten at a time)"],
@@ -25,7 +27,8 @@ const HELP = [
   ["[  ]", "layer before, layer after"],
   [",  .", "head before, head after"],
   ["m", "mean of all heads"],
-  ["s", "arrow keys and clicks choose queries, or keys (flow and picture)"],
+  ["s", "arrow keys and clicks choose queries, or keys (flow, text and picture)"],
+  ["f", "find a token; Enter goes to the next, Shift and Enter to the one before"],
   ["Enter", "open: from the model to a heat map, from there to the steps; in the flow: pin a token"],
   ["t", "light or dark"],
   ["?", "this list"],
@@ -54,13 +57,14 @@ export class App {
     this.shown = viewsOf(doc);
     this.queued = false;
     this.written = "";
+    this.begun = false;
     /** @type {boolean | null} whether the view or only the cell is to be told, once its numbers are there */
     this.unheard = null;
     this.ends = new AbortController();
     this.set = this.set.bind(this);
     this.redraw = this.redraw.bind(this);
     /** @type {Record<string, View>} */
-    this.views = { grid: new GridView(this), heat: new HeatView(this), flow: new FlowView(this), steps: new StepsView(this), image: new ImageView(this) };
+    this.views = { grid: new GridView(this), heat: new HeatView(this), flow: new FlowView(this), text: new ProseView(this), steps: new StepsView(this), image: new ImageView(this) };
     this.build();
     this.listen();
     source.changed = pictures.changed = () => this.redraw();
@@ -77,6 +81,7 @@ export class App {
     this.stage = element("div", { class: "stage" }, this.canvas);
     this.drawing = element("div", { class: "drawing", role: "tabpanel", id: `${this.id}-drawing` });
     this.readout = element("p", { class: "readout", "aria-hidden": "true" });
+    this.hint = element("p", { class: "hint" });
     this.note = element("footer");
     this.live = element("div", { class: "unseen", "aria-live": "polite", role: "status" });
     this.controls = new Controls(this);
@@ -90,7 +95,7 @@ export class App {
       element("main", {}, this.drawing, this.panel.root),
       this.note, this.live, this.help,
     );
-    this.drawing.append(this.readout, this.stage);
+    this.drawing.append(element("div", { class: "words" }, this.readout, this.hint), this.stage);
     this.host.classList.add("regard");
     this.host.setAttribute("data-lm-suppress-shortcuts", "true"); // or a notebook would take our keys
   }
@@ -201,6 +206,7 @@ export class App {
     else if (key === "[" || key === "]") this.set({ record: state.record + (key === "]" ? 1 : -1) });
     else if (key === "," || key === ".") this.set({ head: Math.min(h - 1, Math.max(0, state.head + (key === "." ? 1 : -1))) });
     else if (key === "m" && h > 1) this.set({ head: -1 });
+    else if (key === "f") this.panel?.find.input.focus();
     else if (key === "s") this.set({ side: state.side === "key" ? "query" : "key" });
     else if (key === "t") this.switchTheme();
     else if (key === "?") this.help?.showModal();
@@ -216,11 +222,40 @@ export class App {
     Object.assign(this.state, changes);
     fitted(this.doc, this.state);
     if (this.state.record !== before.record) Object.assign(this.state, { zoom: 0, x: 0, y: 0 });
+    const moved = this.state.row !== before.row || this.state.record !== before.record || this.state.view !== before.view;
+    if (moved && changes.scroll === undefined && !this.queryInSight()) this.state.scroll = -1;
     const changed = (/** @type {string} */ name) => String(this.state[/** @type {keyof State} */ (name)]) !== String(before[/** @type {keyof State} */ (name)]);
     this.update();
     const whole = changed("view") || changed("side") || Boolean(before.pin) !== Boolean(this.state.pin);
     if (whole || ["record", "head", "batch", "row", "col"].some(changed)) this.tell(whole);
     return Object.keys(before).some(changed);
+  }
+
+  /** Whether a view that scrolls by itself has the chosen query in sight. */
+  queryInSight() {
+    const { row, view } = this.state;
+    if (view === "text") return /** @type {ProseView} */ (this.views.text).hasInSight(row);
+    return view !== "flow" || /** @type {FlowView} */ (this.views.flow).hasInSight(row);
+  }
+
+  tokensFound() {
+    const { doc, state } = this;
+    const record = doc.records[state.record];
+    const n = record.shape[state.side === "key" ? 3 : 2];
+    const side = state.side === "key" ? "key" : "query";
+    const labels = Array.from({ length: n }, (_, at) => labelOf(doc, record, side, state.batch, at));
+    return tokensWith(labels, state.find);
+  }
+
+  /** @param {number} step 1 for the next, −1 for the one before */
+  findNext(step) {
+    const found = this.tokensFound();
+    if (!found.length) return;
+    const { side, row, col, view } = this.state;
+    const at = side === "key" ? col : row;
+    const next = step > 0 ? found.find((n) => n > at) ?? found[0] : found.findLast((n) => n < at) ?? found[found.length - 1];
+    if (view === "heat") /** @type {HeatView} */ (this.view).go(side === "key" ? row : next, side === "key" ? next : col);
+    else this.set(side === "key" ? { col: next } : { row: next });
   }
 
   update() {
@@ -303,10 +338,13 @@ export class App {
     context.fillRect(0, 0, width, height);
     this.view.draw(new CanvasPainter(context, true), width, height);
     canvas.setAttribute("aria-label", `${this.view.label()} ${this.view.numbers?.() ?? ""}`.trim());
-    this.panel?.update();
+    this.panel?.update(this.view.shows?.() ?? "");
+    if (this.hint && this.hint.textContent !== this.view.hint()) this.hint.textContent = this.view.hint();
     this.showReadout();
     this.showNote();
     if (this.unheard !== null) this.tell(this.unheard); // what was asked for may be there now
+    if (!this.begun && this.state.view === "grid") /** @type {GridView} */ (this.view).revealChosen();
+    this.begun = true;
   }
 
   /** What of the drawing is in sight. */
@@ -339,8 +377,8 @@ export class App {
   }
 
   shownReading() {
-    const image = this.state.view === "image" && this.doc.records[this.state.record].keyGrid;
-    return image ? /** @type {ImageView} */ (this.view).reading() : null;
+    if (this.state.view === "image" && !this.doc.records[this.state.record].keyGrid) return null;
+    return this.view.reading?.() ?? null;
   }
 
   /** @param {{row: number, col: number}} cell */

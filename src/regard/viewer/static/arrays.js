@@ -3,6 +3,9 @@
 
 /** @typedef {import("./types.js").ArrayRef} ArrayRef */
 
+/** What stands in an overview where nothing is computed yet; −1 is hidden by the mask. */
+export const PENDING = -2;
+
 /** @type {Float32Array | null} */
 let halves = null;
 

@@ -1,11 +1,13 @@
 // @ts-check
 /** Blocks of weights as coloured canvases, and as windows put together from tiles. */
+import { PENDING } from "./arrays.js";
 import { colorAt, colorTable, place } from "./color.js";
 import { element2d } from "./paint.js";
-import { weightText } from "./text.js";
+import { topsOf } from "./scales.js";
 
 /** @typedef {import("./types.js").Block} Block */
 /** @typedef {import("./types.js").Scene} Scene */
+/** @typedef {import("./scales.js").Tops} Tops */
 
 /** @type {WeakMap<Block, {key: string, canvas: HTMLCanvasElement}>} */
 const painted = new WeakMap();
@@ -13,24 +15,29 @@ const painted = new WeakMap();
 /**
  * A block with one pixel a cell.
  * @param {Block & {done?: number}} block
- * @param {number} max
+ * @param {Tops} tops of the whole map
  * @param {Scene} scene
+ * @param {number} from where the block begins, as a share of all queries
+ * @param {number} to where it ends
  */
-export function paintedBlock(block, max, scene) {
+export function paintedBlock(block, tops, scene, from = 0, to = 1) {
   const { state, theme } = scene;
-  const key = [max, state.scale, state.palette, theme.dark, block.done ?? 1].join("/");
+  const key = [tops.key, tops.values[0], state.scale, state.palette, theme.dark, block.done ?? 1].join("/");
   const held = painted.get(block);
   if (held && held.key === key) return held.canvas;
   const { canvas, context } = element2d(block.cols, block.rows);
   const pixels = context.createImageData(block.cols, block.rows);
   const table = colorTable(state.palette, theme.dark);
-  const hidden = hexBytes(theme.hidden);
+  const [hidden, pending] = [hexBytes(theme.hidden), hexBytes(theme.pending)];
   for (let n = 0; n < block.values.length; n++) {
     const w = block.values[n];
-    const at = 3 * Math.round(255 * place(w, max, state.scale));
-    pixels.data[4 * n] = w < 0 ? hidden[0] : table[at];
-    pixels.data[4 * n + 1] = w < 0 ? hidden[1] : table[at + 1];
-    pixels.data[4 * n + 2] = w < 0 ? hidden[2] : table[at + 2];
+    const share = from + ((Math.floor(n / block.cols) + 0.5) / block.rows) * (to - from);
+    const top = tops.values[Math.min(tops.rows - 1, Math.floor(share * tops.rows))];
+    const at = 3 * Math.round(255 * place(w, top, state.scale));
+    const empty = w === PENDING ? pending : hidden;
+    pixels.data[4 * n] = w < 0 ? empty[0] : table[at];
+    pixels.data[4 * n + 1] = w < 0 ? empty[1] : table[at + 1];
+    pixels.data[4 * n + 2] = w < 0 ? empty[2] : table[at + 2];
     pixels.data[4 * n + 3] = 255;
   }
   context.putImageData(pixels, 0, 0);
@@ -54,7 +61,7 @@ export function shrunkBlock(block, high, wide) {
   const key = [rows, cols, done].join("/");
   const held = shrunken.get(block);
   if (held && held.key === key) return held.block;
-  const values = new Float32Array(rows * cols).fill(-1);
+  const values = new Float32Array(rows * cols).fill(PENDING);
   for (let i = 0; i < block.rows; i++) {
     const at = Math.floor((i * rows) / block.rows) * cols;
     for (let j = 0; j < block.cols; j++) {
@@ -69,25 +76,27 @@ export function shrunkBlock(block, high, wide) {
 
 /**
  * A whole map in a rectangle.
- * @param {import("./paint.js").Painter} p @param {Block & {done?: number}} block @param {number} max @param {Scene} scene
+ * @param {import("./paint.js").Painter} p @param {import("./types.js").Overview} block @param {Scene} scene @param {number} record
  * @param {number} x @param {number} y @param {number} w @param {number} h
  */
-export function drawBlock(p, block, max, scene, x, y, w, h) {
-  p.image(paintedBlock(shrunkBlock(block, h * p.ratio, w * p.ratio), max, scene), x, y, w, h);
+export function drawBlock(p, block, scene, record, x, y, w, h) {
+  const small = shrunkBlock(block, h * p.ratio, w * p.ratio);
+  const tops = topsOf(scene, record, block);
+  p.image(paintedBlock(small, tops.rows > 1 ? topsOf(scene, record, small) : tops, scene), x, y, w, h); // rows that were joined have a top of their own
 }
 
 /**
- * The colours from nothing to the largest weight, with both numbers below.
- * @param {import("./paint.js").Painter} p @param {Scene} scene @param {string} palette @param {number} max
+ * The colours from nothing to the top, with words for both ends below.
+ * @param {import("./paint.js").Painter} p @param {Scene} scene @param {string} palette @param {[string, string]} ends
  * @param {number} x @param {number} y @param {number} width
  */
-export function drawColorBar(p, scene, palette, max, x, y, width) {
-  const { state, theme } = scene;
+export function drawColorBar(p, scene, palette, ends, x, y, width) {
+  const { theme } = scene;
   const table = colorTable(palette, theme.dark);
   for (let n = 0; n < 60; n++) p.rect(x + (n * width) / 60, y, width / 60 + 0.6, 9, { fill: colorAt(table, n / 59) });
   const style = { fill: theme.soft, size: 11 };
-  p.text(state.scale === "log" ? weightText(max / 1e4) : "0", x, y + 18, style);
-  p.text(weightText(max), x + width, y + 18, { ...style, align: "right" });
+  p.text(ends[0], x, y + 18, style);
+  p.text(ends[1], x + width, y + 18, { ...style, align: "right" });
 }
 
 /** @param {string} color #rrggbb */

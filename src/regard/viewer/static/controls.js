@@ -1,12 +1,15 @@
 // @ts-check
 /** The bar of choices above the drawing. */
 import { headColor, headInk } from "./color.js";
-import { PALETTES, SCALES_KNOWN } from "./state.js";
+import { TOPS_KNOWN, topMode } from "./scales.js";
+import { PAIRS, PALETTES, SCALES_KNOWN } from "./state.js";
 import { element, headNumber, headText, recordText } from "./text.js";
+import { asideText, hasPair } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 
 const SCALE_NAMES = { linear: "linear", root: "square root", log: "logarithm" };
+const TOP_NAMES = { largest: "largest weight", percentile: "all but the top 2 %", row: "largest of each row" };
 const PALETTE_NAMES = { bright: "violet to yellow", ink: "paper to ink" };
 
 export class Controls {
@@ -19,14 +22,21 @@ export class Controls {
     this.batch = this.select("Sequence", [], (value) => scene.set({ batch: Number(value) }));
     this.scale = this.select("Scale", SCALES_KNOWN.map((name) => [name, SCALE_NAMES[/** @type {keyof typeof SCALE_NAMES} */ (name)]]), (scale) => scene.set({ scale }));
     this.palette = this.select("Colours", PALETTES.map((name) => [name, PALETTE_NAMES[/** @type {keyof typeof PALETTE_NAMES} */ (name)]]), (palette) => scene.set({ palette }));
+    this.top = this.select("Brightest", [], (top) => scene.set({ top }));
+    this.by = this.select("Coloured by", [["query", "the chosen query"], ["all", "all queries"]], (by) => scene.set({ by }));
+    this.pair = this.select("Sentences", PAIRS.map((pair) => [pair, pair ? `${pair[0]} → ${pair[1]}` : "all"]), (pair) => scene.set({ pair }));
+    this.aside = this.checkbox((on) => scene.set({ aside: on ? 1 : 0 }));
+    this.strongest = element("button", { type: "button", title: "Draw the strongest lines only" }, "strongest");
+    this.strongest.addEventListener("click", () => scene.set({ min: -1 }));
     this.min = this.slider("Lines from", (min) => scene.set({ min }));
     this.opacity = this.slider("Overlay", (opacity) => scene.set({ opacity }));
     this.side = this.select("Choose", [["query", "query"], ["key", "key"]], (side) => scene.set({ side }));
     this.chips = element("div", { class: "chips", role: "group", "aria-label": "Heads in the flow" });
     this.zoom = this.zoomButtons();
     this.root = element(
-      "div", { class: "controls" }, this.record.box, this.head.box, this.batch.box, this.scale.box, this.palette.box,
-      this.zoom, this.min.box, this.side.box, this.opacity.box, this.chips,
+      "div", { class: "controls" }, this.record.box, this.head.box, this.batch.box, this.by.box, this.scale.box, this.top.box,
+      this.palette.box, this.zoom, this.min.box, this.strongest, this.side.box, this.opacity.box, this.chips, this.pair.box,
+      this.aside.box,
     );
     this.heads = "";
   }
@@ -50,6 +60,14 @@ export class Controls {
     const shown = element("output");
     input.addEventListener("input", () => moved(Number(input.value)));
     return { input, shown, box: element("label", {}, element("span", {}, name), input, shown) };
+  }
+
+  /** @param {(on: boolean) => void} changed */
+  checkbox(changed) {
+    const input = element("input", { type: "checkbox" });
+    const name = element("span");
+    input.addEventListener("change", () => changed(input.checked));
+    return { input, name, box: element("label", { class: "check" }, input, name) };
   }
 
   zoomButtons() {
@@ -79,12 +97,32 @@ export class Controls {
     this.scale.input.value = state.scale;
     this.palette.input.value = state.palette;
     this.side.input.value = state.side;
-    this.min.input.value = String(state.min);
-    this.min.shown.textContent = state.min.toFixed(2);
+    this.min.input.value = String(Math.max(0, state.min));
+    this.min.shown.textContent = state.min < 0 ? "" : state.min.toFixed(2);
+    this.strongest.setAttribute("aria-pressed", String(state.min < 0));
+    this.by.input.value = state.by;
+    this.pair.input.value = state.pair;
+    this.updateWords(record);
     this.opacity.input.value = String(state.opacity);
     this.opacity.shown.textContent = state.opacity.toFixed(2);
     this.showOnlyUsed(b, h);
     this.paintChips();
+  }
+
+  /** What is said in words that depend on the record. @param {import("./types.js").RecordInfo} record */
+  updateWords(record) {
+    const { doc, state } = this.scene;
+    const name = (/** @type {string} */ top) => TOP_NAMES[/** @type {keyof typeof TOP_NAMES} */ (top)];
+    const tops = TOPS_KNOWN.map((top) => [top, top === "auto" ? `automatic: ${name(topMode(record, top))}` : name(top)]);
+    const key = tops.join();
+    if (this.top.input.dataset.key !== key) this.options(this.top.input, tops);
+    this.top.input.dataset.key = key;
+    this.top.input.value = state.top;
+    const aside = asideText(doc, record, Math.min(state.batch, record.shape[0] - 1));
+    const act = state.view === "flow" ? "Hide" : state.view === "text" ? "Leave out" : "Scale without";
+    this.aside.name.textContent = `${act} ${aside}`;
+    this.aside.input.checked = state.aside === 1;
+    this.aside.box.hidden = !aside || state.view === "steps" || state.view === "image";
   }
 
   /** @param {number} b @param {number} h */
@@ -92,13 +130,18 @@ export class Controls {
     const { doc, state } = this.scene;
     const { view } = state;
     this.record.box.hidden = doc.records.length < 2 || view === "grid";
+    const words = view === "flow" || view === "text";
     this.head.box.hidden = h < 2 || view === "grid" || view === "flow";
+    this.top.box.hidden = view !== "heat" && view !== "grid";
+    this.by.box.hidden = view !== "text";
+    this.pair.box.hidden = !words || !hasPair(doc, doc.records[state.record], state.batch);
+    this.strongest.hidden = view !== "flow";
     this.batch.box.hidden = b < 2;
     this.scale.box.hidden = view === "flow" || view === "steps";
     this.palette.box.hidden = view !== "heat" && view !== "grid";
     this.zoom.hidden = view !== "heat";
     this.min.box.hidden = view !== "flow";
-    this.side.box.hidden = view !== "image";
+    this.side.box.hidden = view !== "image" && view !== "text";
     this.chips.hidden = view !== "flow" || h < 2;
     this.opacity.box.hidden = view !== "image" || !doc.pictures.length;
   }
@@ -107,10 +150,10 @@ export class Controls {
   makeChips(record) {
     const h = record.shape[1];
     const all = element("button", { type: "button" }, "all");
-    all.addEventListener("click", () => this.scene.set({ heads: null, head: Math.max(0, this.scene.state.head) }));
+    all.addEventListener("click", () => this.scene.set({ heads: "all", head: Math.max(0, this.scene.state.head) }));
     const chips = Array.from({ length: h }, (_, head) => {
       const chip = element("button", { type: "button", class: "chip", "aria-label": headText(record, head) }, String(headNumber(record, head)));
-      chip.addEventListener("click", (event) => this.toggle(head, h, event.shiftKey));
+      chip.addEventListener("click", (event) => this.toggle(head, event.shiftKey));
       return chip;
     });
     const mean = element("button", { type: "button" }, "mean");
@@ -118,13 +161,14 @@ export class Controls {
     this.chips.replaceChildren(all, mean, ...chips);
   }
 
-  /** The first click on a head shows it alone, the next ones add and take away. @param {number} head @param {number} h @param {boolean} alone */
-  toggle(head, h, alone) {
+  /** A click on a head adds it or takes it away; of all heads it leaves that one alone. @param {number} head @param {boolean} alone */
+  toggle(head, alone) {
     const { state } = this.scene;
-    const now = state.heads;
-    if (alone || now === null) return this.scene.set({ heads: h === 1 ? null : [head], head });
+    if (alone || state.heads === "all" || state.head < 0) return this.scene.set({ heads: null, head });
+    const now = state.heads ?? [state.head];
     const next = now.includes(head) ? now.filter((one) => one !== head) : [...now, head];
-    this.scene.set({ heads: next.length ? next : null });
+    if (next.length === 1) this.scene.set({ heads: null, head: next[0] });
+    else if (next.length) this.scene.set({ heads: next, head: next.includes(state.head) ? state.head : next[0] });
   }
 
   paintChips() {
@@ -132,10 +176,10 @@ export class Controls {
     const h = doc.records[state.record].shape[1];
     const [all, mean, ...chips] = /** @type {HTMLElement[]} */ ([...this.chips.children]);
     const isMean = state.heads === null && state.head < 0;
-    all?.setAttribute("aria-pressed", String(state.heads === null && !isMean));
+    all?.setAttribute("aria-pressed", String(state.heads === "all"));
     mean?.setAttribute("aria-pressed", String(isMean));
     chips.forEach((chip, head) => {
-      const on = !isMean && (state.heads === null || state.heads.includes(head));
+      const on = state.heads === null ? state.head === head : state.heads === "all" || state.heads.includes(head);
       chip.setAttribute("aria-pressed", String(on));
       chip.style.borderColor = headColor(head, h, theme.dark);
       chip.style.backgroundColor = on ? headColor(head, h, theme.dark) : "transparent";

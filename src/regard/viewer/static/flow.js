@@ -1,20 +1,26 @@
 // @ts-check
-/** Tokens on both sides, lines by weight, heads in colours; pointing at a token, or pinning it, leaves only its lines. */
+/** Tokens on both sides, lines by weight, heads in colours; what is pointed at, or pinned, stands alone. */
 import { windowOf } from "./cells.js";
 import { headColor } from "./color.js";
 import { fittedText, textWidth } from "./paint.js";
 import { pinned } from "./state.js";
-import { headText, labelOf, recordText } from "./text.js";
+import { headText, labelOf, recordText, weightText } from "./text.js";
+import { asideOf, asideText, filterOf } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
 /** @typedef {{left: number, right: number, top: number, step: number, count: number, q0: number, k0: number, height: number}} Frame */
 /** @typedef {{head: number, i: number, j: number, w: number}} Link */
+/** @typedef {Link & {y0: number, y1: number}} DrawnLink */
 
 const FLOW_TOP = 30;
 const TOKEN_STEP = 20; // pixels a token, where there are many
 const WIDEST_STEP = 34;
 const MOST_LINES = 6000;
+const STRONGEST = 30; // lines that are drawn at first, twice as many of several heads
+const OF_CHOSEN = 3; // lines of the chosen query that are drawn in any case
+const FAINT = 0.02; // the least weight that is drawn of a token that stands alone
+const NEAR_LINE = 6; // pixels
 
 export class FlowView {
   /** @param {Scene} scene */
@@ -22,6 +28,11 @@ export class FlowView {
     this.scene = scene;
     /** @type {{side: "query" | "key", n: number} | null} */
     this.under = null;
+    /** @type {DrawnLink | null} the line that is pointed at */
+    this.line = null;
+    /** @type {DrawnLink[]} */
+    this.drawn = [];
+    this.counts = { all: 0, least: 0 };
     this.room = { width: 0, height: 0 };
   }
 
@@ -34,11 +45,11 @@ export class FlowView {
     return { width, height };
   }
 
-  /** The heads that are drawn: those ticked, or the mean. */
+  /** The heads that are drawn: the chosen one or the mean, or those ticked. */
   heads() {
     const { state } = this.scene;
-    if (state.head < 0 && state.heads === null) return [-1];
-    return state.heads ?? Array.from({ length: this.record.shape[1] }, (_, n) => n);
+    if (state.heads === null) return [state.head];
+    return state.heads === "all" ? Array.from({ length: this.record.shape[1] }, (_, n) => n) : state.heads;
   }
 
   /** @param {number} head */
@@ -50,6 +61,34 @@ export class FlowView {
   /** @param {"query" | "key"} side @param {number} n */
   word(side, n) {
     return labelOf(this.scene.doc, this.record, side, this.scene.state.batch, n);
+  }
+
+  hint() {
+    return "Point at a token or a line to see it alone. Click a token to pin it, click it again to let it go.";
+  }
+
+  /** What of all lines is drawn. */
+  shows() {
+    const { state, doc } = this.scene;
+    const heads = this.heads().map((head) => headText(this.record, head));
+    const all = this.counts.all.toLocaleString("en");
+    const drawn = this.drawn.length < this.counts.all ? `the ${this.drawn.length} strongest of ${all} lines` : `${all} lines`;
+    const alone = this.isolated();
+    const parts = [
+      `${heads.length > 4 ? `${heads.length} heads` : heads.join(", ")}: ${drawn}, of ${weightText(this.counts.least)} or more`,
+      alone ? `only those of ${alone.side} ${alone.n} “${this.word(alone.side, alone.n)}”` : "",
+      state.aside ? `without ${asideText(doc, this.record, state.batch)}` : "",
+      state.pair ? `from sentence ${state.pair[0]} to sentence ${state.pair[1]}` : "",
+    ];
+    return `Shown: ${parts.filter(Boolean).join("; ")}.`;
+  }
+
+  /** The line that is pointed at. */
+  reading() {
+    const line = this.pointedLine();
+    if (!line) return null;
+    const head = this.heads().length > 1 ? ` (${headText(this.record, line.head)})` : "";
+    return { query: this.word("query", line.i), key: this.word("key", line.j), weight: weightText(line.w) + head };
   }
 
   label() {
@@ -66,7 +105,7 @@ export class FlowView {
     const [, , q, k] = this.record.shape;
     const step = Math.min(WIDEST_STEP, Math.max(TOKEN_STEP, (height - FLOW_TOP - 10) / Math.max(q, k)));
     const count = Math.max(1, Math.floor((height - FLOW_TOP - 8) / step));
-    const { scroll } = this.scene.state;
+    const scroll = this.scroll(count);
     const widest = (/** @type {"query" | "key"} */ side, /** @type {number} */ from, /** @type {number} */ n) => {
       let most = 30;
       for (let at = from; at < Math.min(n, from + count); at++) most = Math.max(most, textWidth(this.word(side, at), { size: 13, bold: true }));
@@ -79,6 +118,21 @@ export class FlowView {
       left: centre + widest("query", q0, q) + 6, right: width - centre - widest("key", k0, k) - this.stripWidth() - 6,
       top: FLOW_TOP, step, count, q0, k0, height,
     };
+  }
+
+  /** How far down the tokens are, 0 to 1; until somebody scrolls, the chosen query is in the middle. @param {number} count */
+  scroll(count) {
+    const { scroll, row } = this.scene.state;
+    const beyond = this.record.shape[2] - count;
+    if (scroll >= 0) return scroll;
+    return beyond > 0 ? Math.min(1, Math.max(0, (row + 0.5 - count / 2) / beyond)) : 0;
+  }
+
+  /** @param {number} i */
+  hasInSight(i) {
+    if (!this.room.height) return false;
+    const { q0, count } = this.frame();
+    return i >= q0 && i < q0 + count;
   }
 
   /** Room beside the keys for a square a head. */
@@ -113,19 +167,42 @@ export class FlowView {
 
   /** @param {Painter} p @param {Frame} f */
   drawLinks(p, f) {
-    const links = this.links(f);
-    const shown = links.length > MOST_LINES ? links.sort((a, b) => b.w - a.w).slice(0, MOST_LINES) : links;
     const heads = this.heads();
     const alone = this.isolated();
     const apart = heads.length > 1 ? Math.min(2.4, (0.6 * f.step) / heads.length) : 0; // so that heads do not cover each other
-    for (const { head, i, j, w } of shown) {
+    this.drawn = this.strongestOf(this.links(f)).map((link) => {
+      const aside = (heads.indexOf(link.head) - (heads.length - 1) / 2) * apart;
+      return { ...link, y0: this.y(f, link.i - f.q0) + aside, y1: this.y(f, link.j - f.k0) + aside };
+    });
+    const pointed = this.pointedLine();
+    const top = Math.sqrt(this.drawn[0]?.w ?? 1); // the strongest is drawn fully, however weak it is
+    for (const { head, i, j, w, y0, y1 } of this.drawn) {
       const strong = Math.sqrt(w);
       const inSight = j >= f.k0 && j < f.k0 + f.count && i >= f.q0 && i < f.q0 + f.count;
-      const aside = (heads.indexOf(head) - (heads.length - 1) / 2) * apart;
-      p.curve(f.left, this.y(f, i - f.q0) + aside, f.right, this.y(f, j - f.k0) + aside, {
-        stroke: this.color(head), width: 0.5 + (heads.length > 1 ? 2.2 : 3.5) * strong, alpha: Math.min(0.95, 0.12 + 0.8 * strong) * (inSight || alone ? 1 : 0.16), // far ones are a hint
+      const far = inSight || alone ? 1 : 0.16; // far ones are a hint
+      p.curve(f.left, y0, f.right, y1, {
+        stroke: this.color(head), width: 0.8 + (heads.length > 1 ? 2.2 : 3.5) * strong,
+        alpha: pointed ? 0.05 : (0.12 + (0.8 * strong) / top) * far,
       });
     }
+    if (pointed) p.curve(f.left, pointed.y0, f.right, pointed.y1, { stroke: this.color(pointed.head), width: 1.5 + 3.5 * Math.sqrt(pointed.w) });
+  }
+
+  /** The line that is pointed at, where it is still drawn. */
+  pointedLine() {
+    const { line } = this;
+    return line && (this.drawn.find(({ head, i, j }) => head === line.head && i === line.i && j === line.j) ?? null);
+  }
+
+  /** The lines that are drawn of all there are: those from a weight on, or the strongest and those of the chosen query. @param {Link[]} links */
+  strongestOf(links) {
+    const { state } = this.scene;
+    links.sort((a, b) => b.w - a.w);
+    const most = state.min >= 0 ? MOST_LINES : STRONGEST * (this.heads().length > 1 || this.isolated() ? 2 : 1);
+    const chosen = this.isolated() ? [] : links.slice(most).filter(({ i }) => i === state.row);
+    const shown = [...links.slice(0, most), ...(state.min >= 0 ? [] : chosen.slice(0, OF_CHOSEN))];
+    this.counts = { all: links.length, least: shown.length ? shown[Math.min(most, shown.length) - 1].w : 0 };
+    return shown;
   }
 
   /** @param {Frame} f @param {number} n */
@@ -133,66 +210,83 @@ export class FlowView {
     return f.top + (n + 0.5) * f.step;
   }
 
-  /** The lines to draw: of the token that stands alone, or of all in sight. @param {Frame} f */
+  /** All lines there are: of the token that stands alone, or of all in sight. @param {Frame} f */
   links(f) {
-    const { state, source } = this.scene;
+    const { source } = this.scene;
     const q1 = Math.min(this.record.shape[2], f.q0 + f.count);
     const alone = this.isolated();
+    const keep = this.keeps();
     /** @type {Link[]} */
     const links = [];
     for (const head of this.heads()) {
-      if (alone?.side === "query") this.addRow(links, head, alone.n, state.min / 4);
-      else if (alone || !source.near) this.addWindow(links, f, head, alone ? alone.n : -1);
-      else for (let i = f.q0; i < q1; i++) this.addRow(links, head, i, state.min);
+      if (alone?.side === "query") this.addRow(links, head, alone.n, keep);
+      else if (alone || !source.near) this.addWindow(links, f, head, alone ? alone.n : -1, keep);
+      else for (let i = f.q0; i < q1; i++) this.addRow(links, head, i, keep);
     }
     return links;
   }
 
-  /** All lines of a query, also to keys out of sight. @param {Link[]} links @param {number} head @param {number} i @param {number} least */
-  addRow(links, head, i, least) {
+  /** Whether a line may be drawn: its weight, its sentences, and whether it touches what stands aside. @returns {(i: number, j: number, w: number) => boolean} */
+  keeps() {
+    const { state, doc } = this.scene;
+    const of = filterOf(doc, this.record, state.batch, state.pair);
+    const [queries, keys] = /** @type {const} */ (["query", "key"]).map((side) => (state.aside ? asideOf(doc, this.record, side, state.batch) : null));
+    const least = this.isolated() ? (state.min < 0 ? FAINT : state.min / 4) : Math.max(0, state.min);
+    return (i, j, w) => w > 0 && w >= least && !queries?.[i] && !keys?.[j] && of.query(i) && of.key(j);
+  }
+
+  /** All lines of a query, also to keys out of sight. @param {Link[]} links @param {number} head @param {number} i @param {(i: number, j: number, w: number) => boolean} keep */
+  addRow(links, head, i, keep) {
     const { state, source } = this.scene;
     source.row(state.record, state.batch, head, i)?.forEach((w, j) => {
-      if (w > 0 && w >= least) links.push({ head, i, j, w });
+      if (keep(i, j, w)) links.push({ head, i, j, w });
     });
   }
 
-  /** The lines between tokens in sight; of one key only, if it stands alone. @param {Link[]} links @param {Frame} f @param {number} head @param {number} key */
-  addWindow(links, f, head, key) {
+  /** The lines between tokens in sight; of one key only, if it stands alone. @param {Link[]} links @param {Frame} f @param {number} head @param {number} key @param {(i: number, j: number, w: number) => boolean} keep */
+  addWindow(links, f, head, key, keep) {
     const { state } = this.scene;
     const [, , q, k] = this.record.shape;
     const [q1, k1] = [Math.min(q, f.q0 + f.count), Math.min(k, f.k0 + f.count)];
-    const least = key >= 0 ? state.min / 4 : state.min;
     const block = windowOf(this.scene, head, f.q0, q1, f.k0, k1);
     block?.values.forEach((w, n) => {
       const [i, j] = [f.q0 + Math.floor(n / block.cols), f.k0 + (n % block.cols)];
-      if (w > 0 && w >= least && (key < 0 || key === j)) links.push({ head, i, j, w });
+      if ((key < 0 ? i !== state.row : key === j) && keep(i, j, w)) links.push({ head, i, j, w });
     });
-    if (key < 0) this.addRow(links, head, state.row, least); // the chosen query, however far it looks
+    if (key < 0) this.addRow(links, head, state.row, keep); // the chosen query, however far it looks
   }
 
   /** @param {Painter} p @param {Frame} f */
   drawTokens(p, f) {
     const [, , q, k] = this.record.shape;
     const { theme } = this.scene;
-    const marked = this.isolated() ?? this.chosen();
+    const marks = this.marks();
     const strip = this.stripWidth();
     for (let n = 0; n < f.count; n++) {
       const y = this.y(f, n);
       if (f.q0 + n < q) {
         const i = f.q0 + n;
-        const on = marked.side === "query" && marked.n === i;
+        const on = marks.has(`q${i}`);
         const style = { fill: on ? theme.accent : theme.ink, size: 13, align: "right", bold: on };
         p.text(fittedText(this.word("query", i), f.left - 14, style), f.left - 8, y, style);
       }
       if (f.k0 + n < k) {
         const j = f.k0 + n;
-        const on = marked.side === "key" && marked.n === j;
+        const on = marks.has(`k${j}`);
         const style = { fill: on ? theme.accent : theme.ink, size: 13, bold: on };
         const x = f.right + strip + 8;
         p.text(fittedText(this.word("key", j), this.room.width - x - 4, style), x, y, style);
       }
     }
     this.drawSquares(p, f);
+  }
+
+  /** The tokens that stand out, as q3 or k5. */
+  marks() {
+    const line = this.pointedLine();
+    if (line) return new Set([`q${line.i}`, `k${line.j}`]);
+    const { side, n } = this.isolated() ?? this.chosen();
+    return new Set([`${side[0]}${n}`]);
   }
 
   /** Beside each key, what the query that stands out gives it, a square a head. @param {Painter} p @param {Frame} f */
@@ -225,7 +319,7 @@ export class FlowView {
     const track = f.height - FLOW_TOP - 8;
     const bar = Math.max(24, (track * f.count) / most);
     p.rect(this.room.width - 5, FLOW_TOP, 4, track, { fill: theme.line, radius: 2, alpha: 0.5 });
-    p.rect(this.room.width - 5, FLOW_TOP + this.scene.state.scroll * (track - bar), 4, bar, { fill: theme.soft, radius: 2 });
+    p.rect(this.room.width - 5, FLOW_TOP + this.scroll(f.count) * (track - bar), 4, bar, { fill: theme.soft, radius: 2 });
   }
 
   // ---- what a person does
@@ -245,10 +339,26 @@ export class FlowView {
   /** @param {number} x @param {number} y */
   hover(x, y) {
     this.under = this.tokenAt(x, y);
+    this.line = this.under ? null : this.lineAt(x, y);
   }
 
   leave() {
-    this.under = null;
+    this.under = this.line = null;
+  }
+
+  /** The line nearest to a point, if one is near. @param {number} x @param {number} y */
+  lineAt(x, y) {
+    const f = this.frame();
+    const share = (x - f.left) / (f.right - f.left);
+    if (!(share > 0 && share < 1)) return null;
+    const t = curvePlace(share);
+    const height = 3 * t ** 2 - 2 * t ** 3; // how much of its way down a curve has gone
+    let [best, nearest] = [/** @type {DrawnLink | null} */ (null), NEAR_LINE];
+    for (const link of this.drawn) {
+      const apart = Math.abs(link.y0 + (link.y1 - link.y0) * height - y);
+      if (apart < nearest) [best, nearest] = [link, apart];
+    }
+    return best;
   }
 
   /** @param {number} x @param {number} y */
@@ -289,8 +399,9 @@ export class FlowView {
     const [, , q, k] = this.record.shape;
     const beyond = Math.max(q, k) - f.count;
     if (beyond <= 0) return false;
-    const scroll = Math.min(1, Math.max(0, this.scene.state.scroll + tokens / beyond));
-    if (scroll === this.scene.state.scroll) return false;
+    const before = this.scroll(f.count);
+    const scroll = Math.min(1, Math.max(0, before + tokens / beyond));
+    if (scroll === before) return false;
     this.scene.set({ scroll });
     return true;
   }
@@ -318,4 +429,16 @@ export class FlowView {
     this.under = null;
     this.scene.set({ scroll, pin: state.pin ? `${side[0]}${n}` : "", ...(side === "key" ? { col: n } : { row: n }) });
   }
+}
+
+/** Where on a curve (see paint.js) this share of the way across is; both are 0 to 1. @param {number} share */
+function curvePlace(share) {
+  let [low, high] = [0, 1];
+  for (let n = 0; n < 24; n++) {
+    const t = (low + high) / 2;
+    const x = 3 * (1 - t) ** 2 * t * 0.42 + 3 * (1 - t) * t ** 2 * 0.58 + t ** 3;
+    if (x < share) low = t;
+    else high = t;
+  }
+  return low;
 }

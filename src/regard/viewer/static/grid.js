@@ -35,7 +35,8 @@ export class GridView {
   /** @param {number} n */
   rowLabel(n) {
     const record = this.scene.doc.records[n];
-    return record.layer === null ? visible(record.name) : `${record.layer} ${visible(record.kind)}`;
+    if (record.layer === null) return visible(record.name);
+    return record.role ? `${record.role} ${record.layer}` : `${record.layer} ${visible(record.kind)}`;
   }
 
   /** @param {number} width @param {number} _height */
@@ -90,10 +91,10 @@ export class GridView {
     const long = Math.max(q, k);
     const [w, h] = [Math.max(4, (this.side * k) / long), Math.max(4, (this.side * q) / long)];
     const [left, above] = [x + (this.side - w) / 2, y + (this.side - h) / 2];
-    p.rect(left, above, w, h, { fill: theme.hidden, radius: 2 });
+    p.rect(left, above, w, h, { fill: theme.pending, radius: 2 });
     const overview = source.thumbnail(n, Math.min(state.batch, b - 1), head);
     if (!overview || !overview.done) return;
-    drawBlock(p, overview, overview.max, this.scene, left, above, w, h);
+    drawBlock(p, overview, this.scene, n, left, above, w, h);
   }
 
   /** @param {number} x @param {number} y */
@@ -135,9 +136,19 @@ export class GridView {
     this.under = null;
     head = Math.min(head, heads(record) - 1);
     this.scene.set({ record, head });
-    const { x, y } = this.corner(record, head);
-    this.scene.reveal({ x: x - THUMB_GAP, y: y - THUMB_GAP, w: this.side + 2 * THUMB_GAP, h: this.side + 2 * THUMB_GAP });
+    this.revealChosen();
     return true;
+  }
+
+  /** Scroll the chosen head into sight. */
+  revealChosen() {
+    const { record, head } = this.scene.state;
+    const { x, y } = this.corner(record, Math.max(0, head));
+    this.scene.reveal({ x: x - THUMB_GAP, y: y - THUMB_GAP, w: this.side + 2 * THUMB_GAP, h: this.side + 2 * THUMB_GAP });
+  }
+
+  hint() {
+    return "Each small map is one head. Click one to open its heat map.";
   }
 
   label() {

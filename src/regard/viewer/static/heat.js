@@ -3,15 +3,19 @@
 import { drawBlock, drawColorBar, paintedBlock, windowOf } from "./cells.js";
 import { colorAt, colorTable, inkOn, place } from "./color.js";
 import { fittedText, textWidth, widest } from "./paint.js";
+import { barEnds, topAt, topsOf } from "./scales.js";
 import { headText, labelOf, recordText, shortWeight } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
+/** @typedef {import("./scales.js").Tops} Tops */
 /** @typedef {{x: number, y: number, w: number, h: number, cell: number, left: number, top: number, fit: number, margin: number}} Frame */
 
 const LARGEST = 52; // pixels a cell when a small map is shown whole
 const LEGEND = 42;
 const SMALL = 6; // pixels a cell, below which a line over the map would hide what it points at
+/** @type {Tops} */
+const NO_TOPS = { rows: 1, values: Float32Array.of(1), key: "none" };
 const VECTOR_CELLS = 4096; // that an SVG draws one by one; more become a picture
 
 export class HeatView {
@@ -93,17 +97,17 @@ export class HeatView {
     this.room = { width, height };
     const f = this.frame();
     const overview = this.overview();
-    const max = overview?.max || 1;
+    const tops = overview ? topsOf(this.scene, this.scene.state.record, overview) : NO_TOPS;
     p.clip(f.x, f.y, f.w, f.h, () => {
-      p.rect(f.x, f.y, f.w, f.h, { fill: this.scene.theme.hidden });
-      this.drawCells(p, f, overview, max);
+      p.rect(f.x, f.y, f.w, f.h, { fill: this.scene.theme.pending });
+      this.drawCells(p, f, overview, tops);
       this.drawLines(p, f);
     });
     p.rect(f.x - 0.5, f.y - 0.5, f.w + 1, f.h + 1, { stroke: this.scene.theme.line }); // around the cells, not over them
     this.drawLabels(p, f);
     this.drawChosen(p, f);
-    this.drawLegend(p, f, max, overview);
-    if (p.screen && f.cell > 1.5 * f.fit && overview) this.drawInset(p, f, overview, max);
+    this.drawLegend(p, f, tops, overview);
+    if (p.screen && f.cell > 1.5 * f.fit && overview) this.drawInset(p, f, overview);
   }
 
   overview() {
@@ -111,21 +115,21 @@ export class HeatView {
     return source.overview(state.record, state.batch, state.head);
   }
 
-  /** @param {Painter} p @param {Frame} f @param {import("./types.js").Overview | null} overview @param {number} max */
-  drawCells(p, f, overview, max) {
+  /** @param {Painter} p @param {Frame} f @param {import("./types.js").Overview | null} overview @param {Tops} tops */
+  drawCells(p, f, overview, tops) {
     const [, , q, k] = this.record.shape;
-    const { source } = this.scene;
-    if (p.vector && (f.w / f.cell) * (f.h / f.cell) <= VECTOR_CELLS) return this.drawSingly(p, f, max);
+    const { source, state } = this.scene;
+    if (p.vector && (f.w / f.cell) * (f.h / f.cell) <= VECTOR_CELLS) return this.drawSingly(p, f, tops);
     let pool = 1;
     while (pool * f.cell * p.ratio < 1) pool *= 2; // at least a pixel each: what has none is not seen
     const exact = overview && overview.rows === q && overview.cols === k;
-    if (overview) drawBlock(p, overview, max, this.scene, f.x - f.left * f.cell, f.y - f.top * f.cell, k * f.cell, q * f.cell);
-    if (!exact && pool <= source.maxPool) this.drawTiles(p, f, pool, max);
-    if (f.cell >= 26) this.drawNumbers(p, f, max);
+    if (overview) drawBlock(p, overview, this.scene, state.record, f.x - f.left * f.cell, f.y - f.top * f.cell, k * f.cell, q * f.cell);
+    if (!exact && pool <= source.maxPool) this.drawTiles(p, f, pool, tops);
+    if (f.cell >= 26) this.drawNumbers(p, f, tops);
   }
 
-  /** @param {Painter} p @param {Frame} f @param {number} pool @param {number} max */
-  drawTiles(p, f, pool, max) {
+  /** @param {Painter} p @param {Frame} f @param {number} pool @param {Tops} tops */
+  drawTiles(p, f, pool, tops) {
     const { source, state } = this.scene;
     const span = source.side * pool;
     const [, , q, k] = this.record.shape;
@@ -135,7 +139,8 @@ export class HeatView {
         const tile = source.tile(state.record, state.batch, state.head, pool, tr, tc);
         if (!tile) continue;
         const [x, y] = [f.x + (tc * span - f.left) * f.cell, f.y + (tr * span - f.top) * f.cell];
-        const canvas = paintedBlock(tile, max, this.scene);
+        const from = (tr * span) / q;
+        const canvas = paintedBlock(tile, tops, this.scene, from, from + (tile.rows * pool) / q);
         p.image(canvas, x, y, tile.cols * pool * f.cell, tile.rows * pool * f.cell);
       }
     }
@@ -150,18 +155,18 @@ export class HeatView {
     };
   }
 
-  /** For SVG: a rectangle a cell, sharp at any size. @param {Painter} p @param {Frame} f @param {number} max */
-  drawSingly(p, f, max) {
+  /** For SVG: a rectangle a cell, sharp at any size. @param {Painter} p @param {Frame} f @param {Tops} tops */
+  drawSingly(p, f, tops) {
     const { state, theme } = this.scene;
     const table = colorTable(state.palette, theme.dark);
-    this.eachCell(f, (w, x, y) => {
-      const fill = w < 0 ? theme.hidden : colorAt(table, place(w, max, state.scale));
+    this.eachCell(f, (w, x, y, i) => {
+      const fill = w < 0 ? theme.hidden : colorAt(table, place(w, topAt(tops, i, this.record.shape[2]), state.scale));
       p.rect(x, y, f.cell + 0.3, f.cell + 0.3, { fill });
     });
-    if (f.cell >= 26) this.drawNumbers(p, f, max);
+    if (f.cell >= 26) this.drawNumbers(p, f, tops);
   }
 
-  /** @param {Frame} f @param {(w: number, x: number, y: number) => void} draw */
+  /** @param {Frame} f @param {(w: number, x: number, y: number, i: number) => void} draw */
   eachCell(f, draw) {
     const { r0, r1, c0, c1 } = this.sight(f);
     const block = windowOf(this.scene, this.scene.state.head, r0, r1, c0, c1);
@@ -169,20 +174,20 @@ export class HeatView {
     for (let i = r0; i < r1; i++) {
       for (let j = c0; j < c1; j++) {
         const w = block.values[(i - r0) * block.cols + j - c0];
-        draw(w, f.x + (j - f.left) * f.cell, f.y + (i - f.top) * f.cell);
+        draw(w, f.x + (j - f.left) * f.cell, f.y + (i - f.top) * f.cell, i);
       }
     }
   }
 
-  /** @param {Painter} p @param {Frame} f @param {number} max */
-  drawNumbers(p, f, max) {
+  /** @param {Painter} p @param {Frame} f @param {Tops} tops */
+  drawNumbers(p, f, tops) {
     const { state, theme } = this.scene;
     const table = colorTable(state.palette, theme.dark);
     const long = f.cell >= 46;
     const size = Math.max(9, Math.min(15, f.cell * (long ? 0.26 : 0.34)));
-    this.eachCell(f, (w, x, y) => {
+    this.eachCell(f, (w, x, y, i) => {
       if (w < 0) return;
-      const fill = inkOn(table, place(w, max, state.scale));
+      const fill = inkOn(table, place(w, topAt(tops, i, this.record.shape[2]), state.scale));
       const text = long ? (w >= 0.0005 || w === 0 ? w.toFixed(w === 0 ? 0 : 3) : "·") : shortWeight(w);
       p.text(text, x + f.cell / 2, y + f.cell / 2 + 0.5, { fill, size, align: "center", alpha: w < 0.01 ? 0.55 : 1 });
     });
@@ -269,26 +274,29 @@ export class HeatView {
     if (x >= f.x && x <= f.x + f.w) for (const at of [f.y - 6, f.y + f.h + 1]) p.line(x, at, x, at + 5, line);
   }
 
-  /** @param {Painter} p @param {Frame} f @param {number} max @param {import("./types.js").Overview | null} overview */
-  drawLegend(p, f, max, overview) {
+  /** @param {Painter} p @param {Frame} f @param {Tops} tops @param {import("./types.js").Overview | null} overview */
+  drawLegend(p, f, tops, overview) {
     const { state, theme } = this.scene;
-    const width = Math.min(180, this.room.width * 0.4);
-    const [x, y] = [Math.max(20, Math.min(f.x, this.room.width - width - 150)), f.y + f.h + 16];
-    drawColorBar(p, this.scene, state.palette, max, x, y, width);
     const style = { fill: theme.soft, size: 11 };
+    const ends = barEnds(this.scene, tops, this.record);
+    const room = this.room.width;
+    const width = Math.max(Math.min(180, room * 0.4), Math.min(textWidth(ends.join("   "), style) + 8, room * 0.55));
+    ends[1] = fittedText(ends[1], width - 24, style);
+    const [x, y] = [Math.max(20, Math.min(f.x, room - width - 150)), f.y + f.h + 16];
+    drawColorBar(p, this.scene, state.palette, ends, x, y, width);
     const beside = x + width + 31;
-    if (overview?.values.some((w) => w < 0)) {
-      p.rect(beside - 15, y, 9, 9, { fill: theme.hidden, stroke: theme.line });
-      p.text(fittedText("hidden by the mask", this.room.width - beside - 4, style), beside, y + 5, style);
-    }
+    const swatch = (/** @type {string} */ fill, /** @type {string} */ text, /** @type {number} */ at) => {
+      p.rect(beside - 15, at, 9, 9, { fill, stroke: theme.line });
+      p.text(fittedText(text, room - beside - 4, style), beside, at + 5, style);
+    };
+    if (overview?.values.includes(-1)) swatch(theme.hidden, "hidden by the mask", y);
     const done = overview?.done ?? 0;
-    if (done < 1) {
-      p.text(`overview ${Math.floor(100 * done)} %`, beside, y + 19, { ...style, fill: theme.accent });
-    }
+    if (done < 1) swatch(theme.pending, `not computed yet (${Math.floor(100 * done)} % done)`, y + 14);
+    if (done < 1) p.rect(f.x, f.y - 4, Math.max(2, f.w * done), 3, { fill: theme.accent }); // along the upper edge
   }
 
-  /** The whole map in a corner away from the marked cell, with what is in sight. @param {Painter} p @param {Frame} f @param {import("./types.js").Overview} overview @param {number} max */
-  drawInset(p, f, overview, max) {
+  /** The whole map in a corner away from the marked cell, with what is in sight. @param {Painter} p @param {Frame} f @param {import("./types.js").Overview} overview */
+  drawInset(p, f, overview) {
     const [, , q, k] = this.record.shape;
     const side = Math.min(110, f.w * 0.3, f.h * 0.3);
     const [w, h] = q > k ? [Math.max(8, (side * k) / q), side] : [side, Math.max(8, (side * q) / k)];
@@ -296,7 +304,7 @@ export class HeatView {
     const right = (col + 0.5 - f.left) * f.cell < f.w / 2 || (row + 0.5 - f.top) * f.cell > f.h / 2;
     const [x, y] = [right ? f.x + f.w - w - 8 : f.x + 8, f.y + 8];
     p.rect(x - 3, y - 3, w + 6, h + 6, { fill: this.scene.theme.surface, stroke: this.scene.theme.line, radius: 3 });
-    drawBlock(p, overview, max, this.scene, x, y, w, h);
+    drawBlock(p, overview, this.scene, this.scene.state.record, x, y, w, h);
     p.rect(x + (f.left / k) * w, y + (f.top / q) * h, Math.max(3, (f.w / f.cell / k) * w), Math.max(3, (f.h / f.cell / q) * h), {
       stroke: this.scene.theme.accent, width: 2,
     });
@@ -404,6 +412,10 @@ export class HeatView {
       at < start ? at : at + 1 > start + count ? at + 1 - count : start;
     this.under = null;
     this.scene.set({ row, col, x: nearest(col, f.left, f.w / f.cell), y: nearest(row, f.top, f.h / f.cell) });
+  }
+
+  hint() {
+    return "Point at a cell to read its weight, click to choose it. The wheel or two fingers zoom, dragging moves.";
   }
 
   label() {

@@ -122,7 +122,7 @@ export class ImageView {
     const { width } = this.room;
     const bar = Math.min(180, width * 0.4);
     const x = Math.max(12, Math.min(box.x, width - bar - 200));
-    drawColorBar(p, this.scene, "bright", max, x, box.y + box.h + 8, bar);
+    drawColorBar(p, this.scene, "bright", [this.scene.state.scale === "log" ? weightText(max / 1e4) : "0", weightText(max)], x, box.y + box.h + 8, bar);
     const style = { fill: this.scene.theme.soft, size: 11 };
     const text = `all patches together ${weightText(total)}`;
     p.text(fittedText(text, width - x - bar - 20, style), x + bar + 14, box.y + box.h + 13, style);
@@ -225,6 +225,11 @@ export class ImageView {
     const { state, source } = this.scene;
     const row = source.row(state.record, state.batch, state.head, state.row);
     return { query: this.name("query", state.row), key: this.name("key", this.keyRead()), weight: row ? weightText(row[this.keyRead()]) : STILL_ASKING };
+  }
+
+  hint() {
+    const chosen = this.scene.state.side === "query" && this.sameGrid() ? "query" : "key";
+    return `Point at a patch to read its weight, click to choose it as the ${chosen}. Click a small picture to choose its head.`;
   }
 
   label() {

@@ -17,10 +17,13 @@ export class Panel {
     this.keyWord = element("span", { class: "word" });
     this.weight = element("output", { class: "weight" });
     this.rank = element("p", { class: "soft" });
+    this.shows = element("p", { class: "shows" });
+    this.find = this.search();
     this.body = element("tbody");
     this.caption = element("caption");
     this.root = element(
       "aside", { class: "panel", "aria-label": "Chosen cell" },
+      this.shows, this.find.box,
       element("div", { class: "pair" },
         element("label", {}, "Query ", this.query), this.queryWord,
         element("label", {}, "Key ", this.key), this.keyWord),
@@ -32,8 +35,11 @@ export class Panel {
     this.shown = "";
   }
 
-  /** Bring the panel up to what is chosen. */
-  update() {
+  /** Bring the panel up to what is chosen. @param {string} shows what the view shows of all there is */
+  update(shows) {
+    if (this.shows.textContent !== shows) this.shows.textContent = shows;
+    this.shows.hidden = !shows;
+    this.updateFind();
     const { doc, state, source } = this.scene;
     const record = doc.records[state.record];
     const [, , q, k] = record.shape;
@@ -50,6 +56,25 @@ export class Panel {
     this.weight.textContent = row ? weightText(row[state.col]) : "…";
     this.rank.textContent = row ? rankText(row, state.col) : "";
     this.fill(row);
+  }
+
+  /** A field for a text to look for; Enter goes to the next token that holds it. */
+  search() {
+    const { scene } = this;
+    const input = element("input", { type: "search", placeholder: "a token", "aria-label": "Find a token" });
+    const shown = element("output");
+    input.addEventListener("input", () => scene.set({ find: input.value }));
+    input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") scene.findNext(event.shiftKey ? -1 : 1);
+    });
+    return { input, shown, box: element("label", { class: "find" }, element("span", {}, "Find"), input, shown) };
+  }
+
+  updateFind() {
+    const { state } = this.scene;
+    if (this.find.input.value !== state.find) this.find.input.value = state.find;
+    const found = state.find.trim() ? this.scene.tokensFound().length : -1;
+    this.find.shown.textContent = found < 0 ? "" : found === 1 ? "1 token" : `${found} tokens`;
   }
 
   /** @param {Float32Array | null} row */

@@ -34,6 +34,8 @@ export class RemoteSource {
     this.rows = new Recent(64 + 2 * heads);
     /** @type {Recent<Steps>} */
     this.cells = new Recent(256);
+    /** @type {Recent<import("./types.js").Received>} */
+    this.means = new Recent(64);
     /** @type {Recent<Overview>} */
     this.overviews = new Recent(24);
     /** @type {Recent<Overview>} */
@@ -116,6 +118,18 @@ export class RemoteSource {
     const found = this.cells.get(key);
     if (found) return found;
     this.ask(key, async (reply) => this.cells.set(key, withNumbers(await reply.json())));
+    return null;
+  }
+
+  /** @param {number} record @param {number} b @param {number} h @param {number} from @param {number} to @returns {import("./types.js").Received | null} */
+  received(record, b, h, from, to) {
+    const key = `received?record=${record}&b=${b}&h=${h}&from=${from}&to=${to}`;
+    const found = this.means.get(key);
+    if (found) return found;
+    this.ask(key, async (reply) => {
+      const queries = Number(reply.headers.get("X-Regard-Queries"));
+      this.means.set(key, { values: new Float32Array(await reply.arrayBuffer()), queries });
+    });
     return null;
   }
 

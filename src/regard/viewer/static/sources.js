@@ -1,15 +1,18 @@
 // @ts-check
 /** Where the views get weights from: worked out in the page, or asked of the server that sent it. */
+import { PENDING } from "./arrays.js";
 import { meanRow, readerOf, weightAlone } from "./weights.js";
 import { Recent, Work } from "./work.js";
 
 /** @typedef {import("./types.js").Block} Block */
 /** @typedef {import("./types.js").Overview} Overview */
 /** @typedef {import("./types.js").Steps} Steps */
+/** @typedef {import("./types.js").Received} Received */
 /** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
 /** @typedef {import("./weights.js").Reader} Reader */
 
 const OVERVIEW_SIDE = 128;
+const MOST_QUERIES = 1024; // of which a mean is taken; the server's number stands in application.py
 const AT_ONCE = 3e6; // products that may be taken without giving way
 
 /** @param {number} n @param {number} most */
@@ -40,6 +43,8 @@ export class LocalSource {
     this.tiles = new Recent(320); // more than a large screen shows at once
     /** @type {Recent<Float32Array>} */
     this.rows = new Recent(1024 + 64 * mostHeads(doc)); // more than a flow shows at once
+    /** @type {Recent<Received>} */
+    this.means = new Recent(64);
     /** @type {Map<string, Overview>} */
     this.overviews = new Map();
     /** @type {Set<string>} */
@@ -74,7 +79,7 @@ export class LocalSource {
     if (overview && h >= 0) return this.storedOverview(key, overview, b, h);
     const rows = overviewSide(shape[2], OVERVIEW_SIDE);
     const cols = overviewSide(shape[3], OVERVIEW_SIDE);
-    const made = { rows, cols, values: new Float32Array(rows * cols).fill(-1), max: 0, done: 0 };
+    const made = { rows, cols, values: new Float32Array(rows * cols).fill(PENDING), max: 0, done: 0 };
     this.overviews.set(key, made);
     const reader = this.reader(record, h);
     const job = overviewJob(reader, shape, b, h, made, this.changedSometimes());
@@ -147,6 +152,24 @@ export class LocalSource {
     return this.reader(record, h).cell(b, h, i, j);
   }
 
+  /** @param {number} record @param {number} b @param {number} h @param {number} from @param {number} to @returns {Received | null} */
+  received(record, b, h, from, to) {
+    const key = `received/${record}/${b}/${h}/${from}/${to}`;
+    const found = this.means.get(key);
+    if (found || this.pending.has(key)) return found ?? null;
+    const reader = this.reader(record, h);
+    const queries = spreadQueries(from, to);
+    const [, , , keys] = this.doc.records[record].shape;
+    this.pending.add(key);
+    const job = receivedJob(reader, b, h, queries, keys, (values) => {
+      this.pending.delete(key);
+      this.means.set(key, { values, queries: queries.length });
+      this.changed();
+    });
+    this.begin(job, queries.length * keys * reader.work, true, () => this.pending.delete(key));
+    return this.means.get(key) ?? null;
+  }
+
   /** Small work is done at once, so that nothing flickers. @param {Iterator<void>} job @param {number} cost @param {boolean} urgent @param {() => void} dropped */
   begin(job, cost, urgent, dropped) {
     if (cost > AT_ONCE) {
@@ -194,6 +217,34 @@ function* tileJob(reader, b, h, pool, r0, r1, c0, c1, finished) {
     }
   }
   finished({ rows, cols, values });
+}
+
+/** At most so many queries, evenly spread. @param {number} from @param {number} to */
+function spreadQueries(from, to) {
+  const count = Math.min(to - from, MOST_QUERIES);
+  return Array.from({ length: count }, (_, n) => from + Math.floor(((n + 0.5) * (to - from)) / count));
+}
+
+/**
+ * @param {Reader} reader @param {number} b @param {number} h @param {number[]} queries @param {number} keys
+ * @param {(values: Float32Array) => void} finished
+ * @returns {Generator<void>}
+ */
+function* receivedJob(reader, b, h, queries, keys, finished) {
+  const total = new Float32Array(keys);
+  const line = new Float32Array(keys);
+  let [counted, cost] = [0, 0];
+  for (const i of queries) {
+    reader.row(b, h, i, 0, line);
+    if (line.some((w) => w > 0)) counted += 1; // a query that sees nothing is no part of the mean
+    for (let j = 0; j < keys; j++) if (line[j] > 0) total[j] += line[j];
+    cost += keys * reader.work;
+    if (cost > 1e6) {
+      cost = 0;
+      yield;
+    }
+  }
+  finished(total.map((w) => w / Math.max(1, counted)));
 }
 
 /**

@@ -4,11 +4,17 @@
 /** @typedef {import("./types.js").State} State */
 /** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
 
-export const VIEWS = ["grid", "heat", "flow", "steps", "image"];
+import { TOPS_KNOWN } from "./scales.js";
+import { asideOf, filterOf, hasPair } from "./tokens.js";
+
+export const VIEWS = ["grid", "heat", "flow", "text", "steps", "image"];
 export const SCALES_KNOWN = ["linear", "root", "log"];
 export const PALETTES = ["bright", "ink"];
 const THEMES = ["auto", "light", "dark"];
 const SIDES = ["query", "key"];
+const BY = ["query", "all"];
+const CELL = /** @type {const} */ (["record", "head", "row", "col"]);
+export const PAIRS = ["", "AA", "AB", "BA", "BB"];
 
 /** The views there are: a picture only where keys are patches of one. @param {DocumentInfo} doc */
 export function viewsOf(doc) {
@@ -18,17 +24,17 @@ export function viewsOf(doc) {
 /** @param {DocumentInfo} doc @returns {State} */
 export function initialState(doc) {
   const pictured = doc.records.findIndex((record) => record.keyGrid);
-  const first = doc.records[Math.max(0, doc.pictures.length ? pictured : 0)];
-  const long = Math.max(...first.shape.slice(2)) > 48;
+  const place = Math.max(0, doc.pictures.length ? pictured : 0);
+  const last = doc.records[place].kind === "causal" ? doc.records[place].shape[2] - 1 : 0; // its first word sees only itself
+  const opening = doc.opening ?? { record: place, head: 0, row: last, col: 0 };
+  const long = Math.max(...doc.records[opening.record].shape.slice(2)) > 48;
   const many = doc.records.length > 1 || doc.records[0].shape[1] > 1;
   return {
     view: pictured >= 0 && doc.pictures.length ? "image" : many ? "grid" : "heat",
-    record: Math.max(0, doc.pictures.length ? pictured : 0),
-    head: 0, batch: 0, col: 0,
-    row: first.kind === "causal" ? first.shape[2] - 1 : 0, // the first word of a causal map sees only itself
+    ...opening, batch: 0,
     zoom: 0, x: 0, y: 0,
-    scale: long ? "root" : "linear", palette: "bright", theme: "auto",
-    heads: null, min: long ? 0.06 : 0.1, scroll: 0, opacity: 0.75, side: "query", pin: "",
+    scale: long ? "root" : "linear", top: "auto", aside: 0, palette: "bright", theme: "auto",
+    heads: null, min: -1, scroll: -1, opacity: 0.75, side: "query", pin: "", by: "query", pair: "", find: "",
   };
 }
 
@@ -46,21 +52,26 @@ export function parseState(doc, hash) {
     return Number.isFinite(value) ? value : usual;
   };
   const choice = (/** @type {string} */ name, /** @type {string[]} */ known, /** @type {string} */ usual) =>
-    known.includes(said.get(name) ?? "") ? String(said.get(name)) : usual;
+    known.includes(said.get(name) ?? usual) ? said.get(name) ?? usual : usual;
   state.view = choice("view", viewsOf(doc), state.view);
   state.scale = choice("scale", SCALES_KNOWN, state.scale);
   state.palette = choice("palette", PALETTES, state.palette);
   state.theme = choice("theme", THEMES, state.theme);
   state.side = choice("side", SIDES, state.side);
+  state.top = choice("top", TOPS_KNOWN, state.top);
+  state.by = choice("by", BY, state.by);
+  state.pair = choice("pair", PAIRS, state.pair);
   state.pin = said.get("pin") ?? "";
-  for (const name of /** @type {const} */ (["record", "head", "batch", "row", "col"])) {
+  state.find = said.get("find") ?? "";
+  for (const name of /** @type {const} */ (["record", "head", "batch", "row", "col", "aside"])) {
     state[name] = Math.round(number(name, state[name]));
   }
   for (const name of /** @type {const} */ (["zoom", "x", "y", "min", "scroll", "opacity"])) {
     state[name] = number(name, state[name]);
   }
   const heads = (said.get("heads") ?? "").split(".").map(Number);
-  if (said.get("heads") && heads.every(Number.isInteger)) state.heads = heads;
+  if (said.get("heads") === "all") state.heads = "all";
+  else if (said.get("heads") && heads.every(Number.isInteger)) state.heads = heads;
   return fitted(doc, state);
 }
 
@@ -77,16 +88,30 @@ export function fitted(doc, state) {
   state.zoom = state.zoom > 0 ? within(state.zoom, 1e-4, 200) : 0;
   state.x = within(state.x, 0, k);
   state.y = within(state.y, 0, q);
-  state.min = within(state.min, 0, 1);
-  state.scroll = within(state.scroll, 0, 1);
+  state.min = state.min < 0 ? -1 : within(state.min, 0, 1);
+  state.scroll = state.scroll < 0 ? -1 : within(state.scroll, 0, 1);
+  state.aside = state.aside ? 1 : 0;
+  state.find = state.find.slice(0, 200);
+  fitPair(doc, state);
   state.opacity = within(state.opacity, 0, 1);
-  if (state.heads) {
-    state.heads = [...new Set(state.heads)].filter((head) => head >= 0 && head < h).sort((x, y) => x - y);
-    if (state.heads.length === h || !state.heads.length) state.heads = null;
+  if (Array.isArray(state.heads)) {
+    const there = [...new Set(state.heads)].filter((head) => head >= 0 && head < h).sort((x, y) => x - y);
+    state.heads = there.length ? there : null;
   }
   const pin = pinned(state);
   if (!pin || pin.n >= (pin.side === "key" ? k : q)) state.pin = "";
   return state;
+}
+
+/** No filter where there is no pair; and a query of the sentence that is asked for. @param {DocumentInfo} doc @param {State} state */
+function fitPair(doc, state) {
+  const record = doc.records[state.record];
+  if (state.pair && !hasPair(doc, record, state.batch)) state.pair = "";
+  const of = filterOf(doc, record, state.batch, state.pair);
+  if (of.query(state.row)) return;
+  const aside = asideOf(doc, record, "query", state.batch);
+  const first = Array.from(aside).findIndex((out, n) => !out && of.query(n));
+  state.row = Math.max(0, first);
 }
 
 /** The token that is pinned, if there is one. @param {State} state @returns {{side: "query" | "key", n: number} | null} */
@@ -95,7 +120,10 @@ export function pinned(state) {
   return found && { side: found[1] === "k" ? "key" : "query", n: Number(found[2]) };
 }
 
-/** Only what differs from the beginning is said. @param {DocumentInfo} doc @param {State} state */
+/**
+ * What differs from the beginning is said, and with it always which cell is looked at.
+ * @param {DocumentInfo} doc @param {State} state
+ */
 export function formatState(doc, state) {
   const usual = /** @type {Record<string, unknown>} */ (initialState(doc));
   const said = new URLSearchParams();
@@ -105,5 +133,6 @@ export function formatState(doc, state) {
       said.set(name, typeof value === "number" ? String(Number(value.toFixed(4))) : value);
     }
   }
+  if (said.size) for (const name of CELL) said.set(name, String(state[name]));
   return `#${said}`;
 }

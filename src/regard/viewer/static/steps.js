@@ -202,6 +202,10 @@ export class StepsView {
     return true;
   }
 
+  hint() {
+    return "How one weight comes about. Arrow keys, or the numbers beside, choose another query and key.";
+  }
+
   label() {
     const steps = this.steps();
     const { query, key } = this.words();

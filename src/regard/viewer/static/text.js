@@ -80,7 +80,7 @@ export function percent(w) {
  */
 export function recordText(record, n) {
   const layer = record.layer === null ? `#${n}` : `Layer ${record.layer}`;
-  return `${layer} · ${visible(record.kind)} · ${visible(record.name)}`;
+  return `${layer} · ${visible(record.role ?? record.kind)} · ${visible(record.name)}`;
 }
 
 /**

@@ -31,6 +31,7 @@
  * @property {string} name
  * @property {number | null} layer
  * @property {string} kind
+ * @property {string | null} [role] "encoder", "decoder" or "cross" of a model that has all of them
  * @property {number[]} shape b, h, q, k
  * @property {number[] | null} heads what the model calls them; null where they are all
  * @property {number[] | null} queryTokens
@@ -51,10 +52,14 @@
  * @property {RecordInfo[]} records
  * @property {string[][]} labels
  * @property {{type: string, blob: number}[]} pictures
+ * @property {{record: number, head: number, row: number, col: number}} [opening] what to begin with
  *
- * A rectangle of weights; −1 stands for a pair that the mask hides.
+ * A rectangle of weights; −1 stands for a pair that the mask hides, −2 for one that is not computed yet.
  * @typedef {{rows: number, cols: number, values: Float32Array}} Block
  * @typedef {Block & {max: number, done: number}} Overview
+ *
+ * The mean weight that each key gets from some queries: all from…to, or as many as are worth the wait.
+ * @typedef {{values: Float32Array, queries: number}} Received
  *
  * How one weight comes about.
  * @typedef {object} Steps
@@ -84,6 +89,7 @@
  * @property {() => boolean} idle whether nothing that a drawing asked for is still to come
  * @property {(record: number, b: number, h: number, i: number) => Float32Array | null} row
  * @property {(record: number, b: number, h: number, i: number, j: number) => Steps | null} cell
+ * @property {(record: number, b: number, h: number, from: number, to: number) => Received | null} received
  * @property {string} problem what went wrong, in words; "" where nothing did
  *
  * @typedef {object} State
@@ -99,9 +105,14 @@
  * @property {string} scale
  * @property {string} palette
  * @property {string} theme
- * @property {number[] | null} heads shown in the flow; null is all
- * @property {number} min the least weight that is drawn as a line
- * @property {number} scroll of the flow, 0 to 1
+ * @property {string} top what the brightest colour stands for
+ * @property {number} aside 1 leaves out marks and the first token: of the scale, of the flow and of the text
+ * @property {number[] | "all" | null} heads shown in the flow; null is the chosen head alone
+ * @property {number} min the least weight that is drawn as a line; −1 draws the strongest lines
+ * @property {number} scroll of flow and text, 0 to 1; −1 keeps the chosen query in sight
+ * @property {string} by what colours the text: the chosen "query", or "all"
+ * @property {string} pair sentences of queries and keys that are left, such as AB; "" for all
+ * @property {string} find a text that is looked for in the tokens
  * @property {string} side "query" or "key": which of the two a click or an arrow key chooses
  * @property {string} pin the token that stands alone in the flow, q3 or k5; "" for none
  * @property {number} opacity of attention over a picture
@@ -129,6 +140,8 @@
  * @property {(box: {x: number, y: number, w: number, h: number}) => void} reveal scrolls a part of the drawing into sight
  * @property {() => {top: number, bottom: number}} band of the drawing that is in sight
  * @property {(text: string) => void} say for screen readers
+ * @property {() => number[]} tokensFound of the side that is chosen, that hold the text that is looked for
+ * @property {(step: number) => void} findNext chooses the next of them
  * @property {() => void} redraw
  *
  * @typedef {object} View
@@ -144,6 +157,9 @@
  * @property {(dx: number, dy: number, x: number, y: number) => boolean} [wheel]
  * @property {(key: string, shift: boolean) => boolean} key whether it was used
  * @property {() => string} label for screen readers
+ * @property {() => string} hint what can be clicked, pointed at and pinned
+ * @property {() => string} [shows] what of all there is, in one sentence
+ * @property {() => {query: string, key: string, weight: string} | null} [reading] what is pointed at, or chosen
  * @property {() => string} [numbers] what more there is to read, at length
  */
 

@@ -1,0 +1,96 @@
+// @ts-check
+/** What the brightest colour stands for: the largest weight of a map, of each row, or one that few cells exceed. */
+import { weightText } from "./text.js";
+import { asideOf, asideText } from "./tokens.js";
+
+/** @typedef {import("./types.js").Block} Block */
+/** @typedef {import("./types.js").Scene} Scene */
+/** @typedef {import("./types.js").RecordInfo} RecordInfo */
+
+/** The brightest weight of each row of a block, or one for all rows. @typedef {{rows: number, values: Float32Array, key: string}} Tops */
+
+export const TOPS_KNOWN = ["auto", "largest", "percentile", "row"];
+const PERCENTILE = 98; // per cent of the cells that are seen lie at or below the top
+const LEAST_SHARE = 0.01; // of the middle one of the rows' largest weights: a top below that would make noise bright
+const SHORT = 48; // tokens, up to where the largest weight of a causal map is a fair top
+
+/** What "auto" means for a record: the first rows of a long causal map have few keys, and so the largest weights. @param {RecordInfo} record @param {string} top */
+export function topMode(record, top) {
+  if (top !== "auto") return top;
+  return record.kind === "causal" && Math.max(record.shape[2], record.shape[3]) > SHORT ? "percentile" : "largest";
+}
+
+/** @type {WeakMap<Block, Map<string, Tops>>} */
+const knownTops = new WeakMap();
+
+/**
+ * The tops of a whole map, seen as a block of cells.
+ * @param {Scene} scene @param {number} n the record @param {Block & {max?: number, done?: number}} block @returns {Tops}
+ */
+export function topsOf(scene, n, block) {
+  const { doc, state } = scene;
+  const record = doc.records[n];
+  const b = Math.min(state.batch, record.shape[0] - 1);
+  const mode = topMode(record, state.top);
+  const key = [mode, state.aside, block.done ?? 1].join("/");
+  const known = knownTops.get(block) ?? new Map();
+  knownTops.set(block, known);
+  if (!known.has(key)) {
+    if (known.size > 8) known.clear();
+    const left = state.aside ? cellsLeft(asideOf(doc, record, "key", b), block.cols) : null;
+    known.set(key, { key, ...topsOfBlock(mode, block, left) });
+  }
+  return known.get(key);
+}
+
+/** Cells that hold no key that stands aside; null where none would be left. @param {Uint8Array} aside @param {number} cols */
+function cellsLeft(aside, cols) {
+  const left = new Uint8Array(cols).fill(1);
+  aside.forEach((out, j) => {
+    if (out) left[Math.floor((j * cols) / aside.length)] = 0;
+  });
+  return left.includes(1) ? left : null;
+}
+
+/** @param {string} mode @param {Block & {max?: number}} block @param {Uint8Array | null} left */
+function topsOfBlock(mode, block, left) {
+  const { rows, cols, values } = block;
+  const inRows = new Float32Array(rows);
+  /** @type {number[]} */
+  const seen = [];
+  for (let n = 0; n < values.length; n++) {
+    if (values[n] < 0 || (left && !left[n % cols])) continue;
+    const row = Math.floor(n / cols);
+    if (values[n] > inRows[row]) inRows[row] = values[n];
+    if (mode === "percentile") seen.push(values[n]);
+  }
+  if (mode === "row") return { rows, values: inRows };
+  const largest = left ? inRows.reduce((x, y) => Math.max(x, y), 0) : block.max ?? inRows.reduce((x, y) => Math.max(x, y), 0);
+  const few = mode === "percentile" ? Math.max(rankedAt(seen, PERCENTILE), LEAST_SHARE * rankedAt([...inRows], 50)) : 0;
+  return { rows: 1, values: Float32Array.of(few > 0 ? few : largest) };
+}
+
+/** The number that so many per cent of some numbers do not exceed. @param {number[]} numbers @param {number} percent */
+function rankedAt(numbers, percent) {
+  numbers.sort((x, y) => x - y);
+  return numbers[Math.floor(((numbers.length - 1) * percent) / 100)] ?? 0;
+}
+
+/** The top of a query, of so many. @param {Tops} found @param {number} i @param {number} queries */
+export function topAt(found, i, queries) {
+  return found.values[Math.min(found.rows - 1, Math.max(0, Math.floor(((i + 0.5) * found.rows) / queries)))];
+}
+
+/** What the two ends of the bar of colours are. @param {Scene} scene @param {Tops} found @param {RecordInfo} record @returns {[string, string]} */
+export function barEnds(scene, found, record) {
+  const { state, doc } = scene;
+  const mode = topMode(record, state.top);
+  const most = found.values.reduce((x, y) => Math.max(x, y), 0);
+  const without = state.aside ? ` without ${asideText(doc, record, state.batch)}` : "";
+  if (mode === "row") {
+    const several = Math.ceil(record.shape[2] / found.rows);
+    return [state.scale === "log" ? "0.01 %" : "0", `${several > 1 ? `largest of ${several} rows` : "largest of its row"}${without}`];
+  }
+  const ends = /** @type {[string, string]} */ ([state.scale === "log" ? weightText(most / 1e4) : "0", weightText(most)]);
+  return mode === "percentile" || state.aside ? [ends[0], `${ends[1]} or more${without}`] : ends;
+}

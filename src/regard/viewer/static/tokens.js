@@ -1,0 +1,96 @@
+// @ts-check
+/** What tokens are: words, pieces of words, marks such as [CLS], sentences of a pair. */
+import { visible } from "./text.js";
+
+/** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
+/** @typedef {import("./types.js").RecordInfo} RecordInfo */
+
+const MARK = /^(\[[A-Za-z][^[\]]*\]|<(?!0x)[^<>\s]+>)$/u; // the same rule stands in opening.py
+const CLOSING = /^[.,;:!?%)\]}’”。，、；：！？）」]+$/u; // what stands right after a word
+const SEPARATOR = /^(\[SEP\]|<\/s>|<sep>|<\|sep\|>|<eos>)$/iu;
+
+/** @param {DocumentInfo} doc @param {RecordInfo} record @param {"query" | "key"} side @param {number} b @returns {string[] | null} */
+export function wordsOf(doc, record, side, b) {
+  const lists = side === "query" ? record.queryTokens : record.keyTokens;
+  return lists ? doc.labels[lists[b]] ?? null : null;
+}
+
+/**
+ * Which tokens stand aside: marks, and the first token of a text or what comes before the patches of a picture.
+ * @param {DocumentInfo} doc @param {RecordInfo} record @param {"query" | "key"} side @param {number} b
+ */
+export function asideOf(doc, record, side, b) {
+  const n = record.shape[side === "query" ? 2 : 3];
+  const grid = side === "query" ? record.queryGrid : record.keyGrid;
+  const first = grid ? (side === "query" ? record.queryExtra : record.keyExtra) : 1;
+  const words = wordsOf(doc, record, side, b);
+  return Uint8Array.from({ length: n }, (_, at) => (at < first || (words && MARK.test(words[at])) ? 1 : 0));
+}
+
+/** What stands aside, in words. @param {DocumentInfo} doc @param {RecordInfo} record @param {number} b */
+export function asideText(doc, record, b) {
+  const words = [...(wordsOf(doc, record, "query", b) ?? []), ...(wordsOf(doc, record, "key", b) ?? [])];
+  const marks = [...new Set(words.filter((word) => MARK.test(word)))].sort().map(visible);
+  const first = record.keyGrid ? (record.keyExtra ? ["extra tokens"] : []) : ["first token"];
+  return [...marks.slice(0, 3), ...(marks.length > 3 ? ["…"] : []), ...first].join(", ");
+}
+
+/**
+ * The sentence of each token of a pair, 1 or 2; 0 for none. Null where there is no pair: a pair has a separator after
+ * each sentence.
+ * @param {string[] | null} words @returns {Uint8Array | null}
+ */
+export function sentencesOf(words) {
+  if (!words) return null;
+  const found = new Uint8Array(words.length);
+  let [sentence, content] = [1, [0, 0, 0, 0]];
+  words.forEach((word, n) => {
+    if (sentence > 2) return;
+    found[n] = sentence;
+    if (!SEPARATOR.test(word)) content[sentence] += MARK.test(word) ? 0 : 1;
+    else if (content[sentence]) sentence += 1;
+  });
+  return content[1] && content[2] && sentence > 2 ? found : null;
+}
+
+/**
+ * Which queries and keys a filter of sentences leaves: "AB" leaves queries of the first and keys of the second.
+ * @param {DocumentInfo} doc @param {RecordInfo} record @param {number} b @param {string} pair
+ * @returns {{query: (n: number) => boolean, key: (n: number) => boolean}}
+ */
+export function filterOf(doc, record, b, pair) {
+  const sides = /** @type {const} */ (["query", "key"]).map((side) => sentencesOf(wordsOf(doc, record, side, b)));
+  const keeps = (/** @type {number} */ at) => {
+    const [found, wanted] = [sides[at], pair[at] === "B" ? 2 : 1];
+    return (/** @type {number} */ n) => !pair || !found || found[n] === wanted;
+  };
+  return { query: keeps(0), key: keeps(1) };
+}
+
+/** Whether both sides of a record are pairs of sentences. @param {DocumentInfo} doc @param {RecordInfo} record @param {number} b */
+export function hasPair(doc, record, b) {
+  return /** @type {const} */ (["query", "key"]).every((side) => sentencesOf(wordsOf(doc, record, side, b)));
+}
+
+/**
+ * Tokens as pieces of running text: what is written, and whether a space comes before it. Marks of tokenizers for
+ * spaces (Ġ, ▁) and for the middle of a word (##) become what they mean.
+ * @param {string[]} words
+ */
+export function runningText(words) {
+  const spaced = words.some((word) => /^[Ġ▁]./u.test(word));
+  return words.map((word) => {
+    if (MARK.test(word)) return { text: visible(word), gap: true };
+    if (word.startsWith("##") && word.length > 2) return { text: visible(word.slice(2)), gap: false };
+    if (!spaced) return { text: visible(word), gap: !CLOSING.test(word) };
+    const begins = /^[Ġ▁]/u.test(word);
+    return { text: visible((begins ? word.slice(1) : word).replaceAll("Ċ", "\n")), gap: begins };
+  });
+}
+
+/** The tokens that hold a text, in any case. @param {string[]} labels @param {string} text */
+export function tokensWith(labels, text) {
+  const wanted = text.trim().toLocaleLowerCase();
+  if (!wanted) return [];
+  return labels.flatMap((label, n) => (label.toLocaleLowerCase().includes(wanted) ? [n] : []));
+}
