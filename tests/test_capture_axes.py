@@ -275,3 +275,150 @@ def test_as_many_windows_as_heads():
     x = torch.randn(B, 2, N, 2, D, generator=torch.Generator().manual_seed(3))
     q = x.permute(0, 1, 3, 2, 4).flatten(0, 1).double()
     assert_weights(seen_of(Square(), x)[0], (q @ q.mT / D**0.5).softmax(-1))
+
+
+# ---- what multiplies the values
+
+
+def renormalised(x):
+    q = split(x)
+    weights = (q @ q.mT).softmax(-1).tril()
+    weights = weights / weights.sum(-1, keepdim=True)
+    return joined(weights @ q)
+
+
+def renormalised_in_place(x):
+    q = split(x)
+    weights = (q @ q.mT).softmax(-1)
+    weights *= torch.ones(N, N).tril()
+    weights /= weights.sum(-1, keepdim=True)
+    return joined(weights @ q)
+
+
+LOWER = EXPECTED.tril() / EXPECTED.tril().sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("words", [renormalised, renormalised_in_place])
+def test_weights_that_change_after_the_softmax(words):
+    record = seen_of(Attention(words), X)[0]
+    assert_weights(record, LOWER)
+    assert record.kind == "causal"
+    assert record.note == "changed after the softmax: these weights multiply the values"
+
+
+class MixedAttention(nn.Module):
+    """Heads that are mixed after the softmax, and before it if asked: DeepViT, talking heads."""
+
+    def __init__(self, way, dropout=0.0, before=False):
+        super().__init__()
+        self.way, self.num_heads, self.before = way, H, before
+        self.mix = nn.Parameter(torch.randn(H, H, generator=torch.Generator().manual_seed(6)))
+        self.linear, self.conv = nn.Linear(H, H, bias=False), nn.Conv2d(H, H, 1, bias=False)
+        with torch.no_grad():
+            self.linear.weight.copy_(self.mix.T)
+            self.conv.weight.copy_(self.mix.T[:, :, None, None])
+        self.dropout = nn.Dropout(dropout)
+
+    def mixed(self, x):  # (b,h,q,k)
+        if self.way == "einsum":
+            return torch.einsum("bhij,hg->bgij", x, self.mix)
+        if self.way == "linear":
+            return self.linear(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return self.conv(x)
+
+    def forward(self, x):
+        q = split(x)
+        scores = q @ q.mT
+        weights = (self.mixed(scores) if self.before else scores).softmax(-1)
+        return joined(self.dropout(self.mixed(weights)) @ q)
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("way", ["einsum", "linear", "convolution"])
+def test_heads_that_are_mixed_after_the_softmax(way, dropout, before):
+    model = MixedAttention(way, dropout, before).train()
+    with torch.no_grad(), regard.capture(model) as seen:
+        model(X)
+    mix = lambda x: torch.einsum("bhij,hg->bgij", x, model.mix.detach().double())  # noqa: E731
+    scores = Q64 @ Q64.mT
+    assert_weights(seen[0], mix((mix(scores) if before else scores).softmax(-1)))
+    assert "changed after the softmax" in repr(seen)
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_dropout_is_no_change(inplace):
+    def words(x):
+        q = split(x)
+        weights = torch.nn.functional.dropout((q @ q.mT).softmax(-1), 0.5, True, inplace)
+        return joined(weights.to(torch.float64).to(torch.float32) @ q)
+
+    with torch.no_grad(), regard.capture(model := Attention(words)) as seen:
+        model(X)
+    assert_weights(seen[0], EXPECTED)
+    assert seen[0].note is None
+
+
+@pytest.mark.parametrize("after", ["zeros where there are zeros", "one", "copies"])
+def test_what_leaves_the_weights_as_they_are_is_no_change(after):
+    keep = torch.ones(N, N, dtype=torch.bool).tril()
+
+    def words(x):
+        q = split(x)
+        weights = (q @ q.mT).masked_fill(~keep, float("-inf")).softmax(-1)
+        if after == "one":
+            weights = weights * torch.ones(H, 1, 1)
+        elif after == "copies":
+            weights = weights.nan_to_num().flatten(0, 1).clone().view(B, H, N, N)
+        else:
+            weights = weights.masked_fill(~keep, 0.0)
+        return joined(weights @ q)
+
+    record = seen_of(Attention(words), X)[0]
+    assert_weights(record, (Q64 @ Q64.mT).masked_fill(~keep, float("-inf")).softmax(-1))
+    assert record.note is None
+    assert "recomputed" in repr(record.map)
+
+
+def test_slots_compete_for_inputs():
+    slots = torch.randn(B, 3, D, generator=torch.Generator().manual_seed(7))
+    x = X[..., :D]
+
+    def words(x):
+        weights = torch.einsum("bid,bjd->bij", slots, x).softmax(1)  # over the slots
+        weights = weights / weights.sum(-1, keepdim=True)
+        return torch.einsum("bij,bjd->bid", weights, x)
+
+    weights = (slots.double() @ x.double().mT).softmax(1)
+    record = seen_of(Attention(words, heads=None), x)[0]
+    assert_weights(record, (weights / weights.sum(-1, keepdim=True))[:, None])
+    assert record.note is not None
+
+
+def test_some_heads_and_files_of_changed_weights(tmp_path):
+    seen = seen_of(Attention(renormalised), X, heads=[2, 0])
+    assert_weights(seen[0], LOWER[:, [2, 0]])
+    seen.save(tmp_path / "seen.safetensors")
+    loaded = regard.capture.Recording.load(tmp_path / "seen.safetensors")
+    assert loaded[0].note == seen[0].note
+
+
+def test_changed_weights_in_the_steps_of_generation():
+    class CachedAttention(Attention):
+        keys = None
+
+        def forward(self, x):
+            q = split(x)
+            self.keys = q if self.keys is None else torch.cat([self.keys, q], dim=2)
+            weights = (q @ self.keys.mT).softmax(-1) ** 2
+            return joined(weights @ self.keys)
+
+    model = CachedAttention(None)
+    with torch.no_grad(), regard.capture(model) as seen:
+        for part in (X[:, :3], X[:, 3:4], X[:, 4:]):
+            model(part)
+    expected = [(Q64[:, :, a:b] @ Q64[:, :, :b].mT).softmax(-1) ** 2 for a, b in ((0, 3), (3, 4), (4, 5))]
+    rows = [torch.nn.functional.pad(part, (0, N - part.shape[-1])) for part in expected]
+    assert len(seen) == 1
+    assert_weights(seen[0], torch.cat(rows, dim=2))
+    assert seen[0].note is not None

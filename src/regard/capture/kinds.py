@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,10 @@ _OTHER = re.compile(
 _OWN = re.compile(r"self_?attn|self_?attention|^self$", re.IGNORECASE)
 _ATTENTION = re.compile(r"attention|attn|attend(?!ance)", re.IGNORECASE)
 _OTHER_DUTY = re.compile(r"router|gate|gating|expert|moe|mlp|ffn|feed_?forward|classif|quanti", re.IGNORECASE)
+_NO_SEQUENCE = re.compile(
+    r"mask|bias|pos|rotary|cos|sin|freq|rope|cache|past|state|prev|scale", re.IGNORECASE
+)
+_NO_QUERIES = re.compile(r"weight|bias|proj|pos|table|scale|gamma|gate|mix|mem|sink", re.IGNORECASE)
 # Arguments by which an attention is given another sequence.
 _FOREIGN = (
     "key_value_states",
@@ -45,8 +50,7 @@ def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool
     if getattr(module, "is_cross_attention", None) is True:
         return True
     query, key = arguments.get("query"), arguments.get("key")
-    both = isinstance(query, Tensor) and isinstance(key, Tensor)
-    if both and _same(key, query):
+    if isinstance(query, Tensor) and isinstance(key, Tensor) and (_same(key, query) or _pooled(query, key)):
         return False
     if _another(arguments):
         return True
@@ -55,9 +59,44 @@ def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool
         return said
     if isinstance(query, Tensor):
         return key is not None
-    if "hidden_states" in arguments:  # the one sequence that it was given
+    return False if _given_one_sequence(module, arguments) else None
+
+
+def _given_one_sequence(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
+    """Whether an attention has nothing to look at but the one sequence that it was given."""
+    if "hidden_states" in arguments:
+        return True
+    given = [
+        at
+        for at, x in arguments.items()
+        if isinstance(x, Tensor) and x.is_floating_point() and x.ndim > 2 and not _NO_SEQUENCE.search(at)
+    ]
+    if len(given) != 1 or given[0] in _FOREIGN:
         return False
-    return None
+    own = (at for at, x in module._parameters.items() if x is not None and x.ndim > 1)
+    return all(_NO_QUERIES.search(at) for at in own)  # learned queries look at another sequence
+
+
+def _pooled(one: Tensor, other: Tensor) -> bool:
+    """Whether one sequence is a shorter form of the other: each of its vectors lies between those around its place."""
+    differing = [
+        n for n, sizes in enumerate(zip(one.shape, other.shape, strict=False)) if sizes[0] != sizes[1]
+    ]
+    if is_wrapper(one) or is_wrapper(other) or one.ndim != other.ndim or len(differing) != 1 or one.ndim < 3:
+        return False
+    axis = differing[0]
+    short, long = sorted((one.detach(), other.detach()), key=lambda x: x.shape[axis])
+    count, ratio = short.shape[axis], long.shape[axis] / max(short.shape[axis], 1)
+    if axis == one.ndim - 1 or not short.numel() or short.dtype != long.dtype:
+        return False
+    reach = 1 + math.ceil(ratio)
+    for n in sorted({0, count // 2, count - 1}):
+        first, last = max(0, int(n * ratio) - reach), min(long.shape[axis], int((n + 1) * ratio) + reach)
+        near, vector = long.narrow(axis, first, last - first), short.select(axis, n)
+        slack = 1e-5 * near.abs().amax()
+        if bool(((vector < near.amin(axis) - slack) | (vector > near.amax(axis) + slack)).any()):
+            return False
+    return True
 
 
 @functools.lru_cache(maxsize=8192)

@@ -423,6 +423,8 @@ class Session:
             call, reading = self._read(sinks.in_front(call), cross)
             key = (frame.name, again)
             strand = self._open.get(key)
+            if strand is not None and strand.sinks == sinks:
+                call, reading = sinks.after_all(call, reading, strand.keys)
             lost = strand and strand.goes_on_lost(call, self.steps, self.steps in self.continued)
             if lost:
                 if lost == "grows":

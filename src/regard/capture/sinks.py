@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from regard.biases import Bias, StoredBias, dense_bias
 from regard.capture.calls import Attended
-from regard.capture.masks import recognise
+from regard.capture.masks import Reading, recognise
 from regard.maps.sources import Recomputed, Source, Stored
 from regard.masks import Mask
 from regard.scores import Prepared
@@ -73,6 +73,37 @@ class Sinks(NamedTuple):
             bias=_sorted_bias(call.bias, order, grid, device),
         )
 
+    def after_all(self, call: Attended, reading: Reading, held: Tensor | None) -> tuple[Attended, Reading]:
+        """A step on the last of the keys so far, as one on all of them that does not see the others.
+
+        ``held`` are the keys so far, ``(b,g,k,d)``. A window that moves along leaves the sinks where they are.
+        """
+        count, k = self.count, call.k
+        if (
+            not count
+            or held is None
+            or k is None
+            or (*k.shape[:2], k.shape[3]) != (*held.shape[:2], held.shape[3])
+        ):
+            return call, reading
+        old = k.shape[2] - count - call.grid.q
+        hidden = held.shape[2] - count - old
+        last = held[:, :, held.shape[2] - old :]
+        if old < 1 or hidden < 1 or not torch.equal(k[:, :, count : count + old].to(last), last):
+            return call, reading
+        grid = call.grid._replace(k=call.grid.k + hidden)
+        mask = torch.ones(call.grid[2:], dtype=torch.bool, device=k.device)[None, None]
+        if reading.mask is not None:
+            mask = reading.mask.dense(call.grid, k.device)
+            mask = mask.expand(*mask.shape[:2], *call.grid[2:])
+        mask = recognise(_with_columns(mask, count, hidden), grid)
+        bias = reading.bias
+        if bias is not None and bias.values.shape[3] > 1:
+            bias = StoredBias(_with_columns(bias.values, count, hidden))
+        weights = None if call.weights is None else _with_columns(call.weights, count, hidden)
+        every = torch.cat([held.to(k), k[:, :, count + old :]], dim=2)
+        return replace(call, grid=grid, k=every, weights=weights), reading._replace(mask=mask, bias=bias)
+
     def as_in_model(self, source: Source) -> Source:
         """A map with its sinks where the model has them."""
         if not self.behind:
@@ -92,6 +123,12 @@ class Sinks(NamedTuple):
             source._lse,
             source.score,
         )
+
+
+def _with_columns(x: Tensor, at: int, count: int) -> Tensor:
+    """With so many columns of zeros in one place."""
+    zeros = x.new_zeros(*x.shape[:-1], count)
+    return torch.cat([x[..., :at], zeros, x[..., at:]], dim=-1)
 
 
 def _sorted_mask(mask: Mask | None, order: list[int], grid: Grid, device: torch.device) -> Mask | None:
