@@ -712,7 +712,7 @@ def test_a_million_different_sentences():
 def test_wrong_arguments_are_named():
     with pytest.raises(RegardError, match="split: unknown name 'trian': did you mean 'train'"):
         generate(1, split="trian")
-    with pytest.raises(ArgumentError, match="count: -1"):
+    with pytest.raises(ArgumentError, match="count: expected 0 or more sentences, got -1"):
         generate(-1)
     with pytest.raises(ArgumentError, match="language: unknown name 'de'"):
         next(generate(1)).side("de")

@@ -36,7 +36,10 @@ def label_columns(ax: Axes, labels: list[str], cell: float, families: list[str] 
 
 
 def label_rows(ax: Axes, labels: list[str], cell: float, families: list[str] | None) -> None:
-    """Label the rows, leaving some labels out if they would overlap. ``cell`` is the height of a row in inches."""
+    """Label the rows, leaving some labels out if they would overlap.
+
+    ``cell`` is the height of a row in inches.
+    """
     kept = _kept(labels, cell)
     ax.set_yticks(kept, [labels[i] for i in kept])
     _dress(ax.yaxis, _label_size(cell), families)

@@ -136,7 +136,10 @@ class PairData:
 
     @classmethod
     def open(cls, folder: str | os.PathLike, *, verify: bool = False) -> Self:
-        """Open a cache written by :meth:`build`. ``verify`` checks the hash of every file."""
+        """Open a cache written by :meth:`build`.
+
+        ``verify`` checks the hash of every file.
+        """
         stores, manifest = open_stores(folder, verify=verify)
         if set(stores) != {"source", "target"}:
             raise FileError(f"folder: {folder} does not hold pairs, but {', '.join(stores)}")

@@ -1,8 +1,8 @@
-"""The embedded corpus: a grammar that makes English, French and Chinese sentences with gold word alignments.
+"""A generator of English, French and Chinese sentences with gold word alignments.
 
-A sentence begins as a meaning (``statements`` → ``grammar`` → ``phrases`` choose words of ``lexicon``), which
-``english``, ``french`` and ``chinese`` then say. French and Chinese follow from the English alone, so a translator can
-learn this language to the end.
+A sentence starts as a meaning tree, which ``statements``, ``grammar`` and ``phrases`` build at random from the words of
+``lexicon``. The modules ``english``, ``french`` and ``chinese`` turn the tree into text. The English text determines
+the French and the Chinese one, so a translation model can learn this language completely.
 
 >>> triple = next(generate(1, seed=6))
 >>> print(triple.english.text, triple.french.text, triple.chinese.text)
@@ -44,12 +44,15 @@ LEFT_OUT = (
     "猫坐在垫子上。",
     "我爱你。",
 )
-"""Sentences of the documents: no split holds them, so that translating them shows what was learnt."""
+"""Sentences that no split contains, so that translating them tests generalisation."""
 
 _DROPPED = dict.fromkeys(map(ord, " .,?!'-，。？！"))
-_LONGEST = 50  # words of English
-_SHORT = 16  # words: more than any French sentence of LEFT_OUT has
-_PATIENCE = 200_000  # so many sentences in a row that were there before: the space is used up
+# The most words of an English sentence.
+_LONGEST = 50
+# A number of words larger than that of any French sentence in LEFT_OUT.
+_SHORT = 16
+# After this many duplicates in a row, the generator stops because no new sentences are left.
+_PATIENCE = 200_000
 _LONG = (
     ("won't", "will not"),
     ("can't", "cannot"),
@@ -61,7 +64,7 @@ _LONG = (
 
 
 def _key(text: str) -> str:
-    """The sentence without case, contractions and punctuation: what two spellings of one sentence share."""
+    """Normalise a sentence by removing case, contractions and punctuation, so that spelling variants are equal."""
     text = text.lower()
     if "'" in text:
         for short, long in _LONG:
@@ -75,9 +78,9 @@ _LEFT_OUT_KEYS = frozenset(_key(text) for text in LEFT_OUT)
 
 
 def split_of(english_text: str) -> str:
-    """The one split a sentence may be in, by a hash of its English: 98 % train, 1 % valid, 1 % test.
+    """Return the split of a sentence by a hash of its English text, 98 % train, 1 % valid and 1 % test.
 
-    Contractions do not count: `he isn't` never tells a model about `he is not` across the splits.
+    Contractions are expanded first, so `he isn't` and `he is not` are always in the same split.
 
     >>> split_of("The dog isn't tired.") == split_of("The dog is not tired.")
     True
@@ -91,23 +94,24 @@ def _split(key: str) -> str:
 
 
 def generate(count: int | None = None, *, split: str = "train", seed: int = 0) -> Iterator[Triple]:
-    """Yield ``count`` different sentences of a split; without ``count``, until no new one comes up.
+    """Yield ``count`` different sentences of a split, or all until no new ones are found if ``count`` is None.
 
-    The same ``split`` and ``seed`` give the same sentences, everywhere. No English sentence comes twice in one call.
+    The same ``split`` and ``seed`` give the same sentences on every machine. Within one call, no English sentence is
+    repeated. Raises an error for an unknown split or a negative count.
     """
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
     if count is not None and count < 0:
-        raise ArgumentError("count", f"{count} sentences asked for", "give 0 or more, or None for all")
+        raise ArgumentError("count", f"expected 0 or more sentences, got {count}", "or give None for all")
     return _stream(count, split, seed)
 
 
 def _stream(count: int | None, split: str, seed: int) -> Iterator[Triple]:
     maker = StatementMaker(Random(f"{split} {seed}"))
     seen: set[bytes] = set()
-    left = count if count is not None else -1
-    stale = 0
-    while left and stale < _PATIENCE:
+    remaining = count if count is not None else -1
+    duplicates = 0
+    while remaining and duplicates < _PATIENCE:
         statement = maker.statement()
         first = write_english(english(statement))
         if len(first.words) > _LONGEST:
@@ -115,16 +119,16 @@ def _stream(count: int | None, split: str, seed: int) -> Iterator[Triple]:
         key = _key(first.text)
         if key in _LEFT_OUT_KEYS or _split(key) != split:
             continue
-        mark = blake2b(first.text.encode(), digest_size=8).digest()
-        if mark in seen:
-            stale += 1
+        digest = blake2b(first.text.encode(), digest_size=8).digest()
+        if digest in seen:
+            duplicates += 1
             continue
         second, third = write_french(french(statement)), write_chinese(chinese(statement))
         if len(second.words) < _SHORT and (
             _key(second.text) in _LEFT_OUT_KEYS or _key(third.text) in _LEFT_OUT_KEYS
         ):
             continue
-        seen.add(mark)
-        stale = 0
-        left -= 1
+        seen.add(digest)
+        duplicates = 0
+        remaining -= 1
         yield Triple(first, second, third)

@@ -1,4 +1,7 @@
-"""Chinese: from a meaning tree to words: measure words, 的, 在…上, 了 and the order time, place, manner, verb."""
+"""Realisation of meaning trees as Chinese words, each marked with the units it expresses.
+
+The module handles measure words, 的, 在…上, 了 and the word order time, place, manner, verb.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _DEFINITE = frozenset(("the", "owner"))
 
 
 def chinese(statement: Statement) -> list[Word]:
-    """The words of a sentence."""
+    """Return the Chinese words of a sentence."""
     out: list[Word] = []
     _body(out, statement.body)
     body = statement.body
@@ -57,7 +60,10 @@ def _body(out: list[Word], body: Clause | Compound) -> None:
 
 
 def _named_first(body: Compound) -> tuple[Clause | Compound, Clause | Compound]:
-    """The clauses, with name and pronoun changed over where the name would now come second: 如果莎拉累，她…"""
+    """Return the two clauses, with their subjects swapped if the pronoun would come before its antecedent.
+
+    In Chinese the clause of the connective comes first, as in 如果莎拉累，她….
+    """
     first, second = body.first, body.second
     if (
         body.before
@@ -81,7 +87,7 @@ def _phrase(out: list[Word], phrase: Phrase, negative: bool = False) -> None:
 
 
 def _thing(out: list[Word], thing: Thing, negative: bool = False) -> None:
-    """``negative``: after 不 and 没有 the 一 of an indefinite is left out."""
+    """Append a noun phrase, without the 一 of an indefinite if ``negative`` (after 不 and 没有)."""
     noun = thing.noun
     if thing.owner is not None:
         _phrase(out, thing.owner)
@@ -103,7 +109,7 @@ def _thing(out: list[Word], thing: Thing, negative: bool = False) -> None:
 
 
 def _determiner(out: list[Word], thing: Thing, negative: bool) -> bool:
-    """The words before the noun that choose or count; False if there are none."""
+    """Append the determiner and measure word, and return whether there is one."""
     name, unit, either = thing.determiner, thing.unit_determiner, thing.unit_determiner | thing.unit
     if name in PRONOUNS:
         out += [(PRONOUNS[name].zh, unit, 0), ("的", 0, unit)]
@@ -148,7 +154,7 @@ def _when(out: list[Word], when: When) -> None:
 
 
 def _place(out: list[Word], place: Place) -> None:
-    """The place without 在."""
+    """Append a place without 在."""
     if place.spot is not None:
         for word, sure, possible in place.spot.zh:
             out.append((word, sure * place.unit, possible * place.unit | place.unit << 2))
@@ -163,7 +169,7 @@ def _place(out: list[Word], place: Place) -> None:
 
 
 def _at(place: Place, text: str = "在", sure: int = 0, possible: int = 0) -> Word:
-    """在 with the units of the place and those of whatever else it says."""
+    """Return the word 在 (or ``text``) with the units of the place and the given units."""
     if place.spot is None:
         return text, sure | place.unit, possible
     return text, sure | place.unit << 2, possible | place.unit << 1
@@ -202,7 +208,7 @@ _THIS = {"this": "这", "that": "那", "these": "这些", "those": "那些"}
 
 
 def _there(out: list[Word], clause: Clause) -> None:
-    """桌子下面有一只猫."""
+    """Append an existential clause (桌子下面有一只猫)."""
     if clause.place is not None:
         _place(out, clause.place)
     if clause.tense == "future":
@@ -217,7 +223,10 @@ def _there(out: list[Word], clause: Clause) -> None:
 
 
 def _adverbs(out: list[Word], clause: Clause) -> None:
-    """总是, 从不, 已经; modal verbs and 会 with their negation. What is left to negate is the verb's affair."""
+    """Append adverbs such as 总是 and 已经, and modal verbs and 会 with their negation.
+
+    Other negations are appended with the verb.
+    """
     if clause.often is not None and not clause.negative:
         out.append((clause.often.zh, clause.often_unit, 0))
     if clause.tense == "perfect":
@@ -260,11 +269,13 @@ def _is_quality(out: list[Word], clause: Clause, quality: Quality, no: list[Word
         _phrase(out, quality.than)
         out += [("更", quality.degree_unit, 0), (adjective.zh, unit, clause.unit)]
     elif adjective.style == "shi":
-        if clause.head is not None and not no:  # 红色的汽车: the 的 is the relative clause's
+        # In 红色的汽车, the relative clause adds the 的.
+        if clause.head is not None and not no:
             out.append((adjective.zh, unit, clause.unit))
             return
         out += [*no, ("是", clause.unit, 0), (adjective.zh, unit, 0)]
-        if clause.head is None and not clause.during:  # 是红色的时候 has one 的
+        # 是红色的时候 has only one 的.
+        if clause.head is None and not clause.during:
             out.append(("的", 0, unit | clause.unit))
     elif adjective.style == "le":
         if no:
@@ -301,7 +312,8 @@ def _predicate(out: list[Word], clause: Clause) -> None:
         ahead = clause.receiver if verb.frame == "d" else clause.object
         if ahead is not None:
             _phrase(out, ahead)
-    silent = clause.said_unit | clause.extra * (verb.frame == "d")  # to, that: no words of their own
+    # `to` and `that` have no Chinese words.
+    silent = clause.said_unit | clause.extra * (verb.frame == "d")
     if not (progressive or settled):
         silent |= clause.helper
     if clause.goal is not None and clause.goal.spot is None:
@@ -312,7 +324,10 @@ def _predicate(out: list[Word], clause: Clause) -> None:
 
 
 def _negate(out: list[Word], clause: Clause) -> tuple[str, int]:
-    """Put down 不, 没有, 不要; returns the verb, and the negation's unit if the verb itself says it."""
+    """Append 不, 没有 or 不要, and return the verb with the unit of a negation that is part of the verb.
+
+    The unit is 0 if the negation is a separate word.
+    """
     verb, negative = clause.verb, clause.negative
     never = clause.often is not None
     if verb.en == "have":
@@ -332,7 +347,10 @@ def _negate(out: list[Word], clause: Clause) -> tuple[str, int]:
 
 
 def _progressive(out: list[Word], clause: Clause) -> bool:
-    """正在 and the place before the verb; 正在 and 在 are one word where they meet."""
+    """Append 正在 and the place before the verb, and return whether the clause is progressive.
+
+    正在 and the 在 of a place merge to one word.
+    """
     verb, place = clause.verb, clause.place
     acting = clause.tense in ("now", "then") and verb.frame != "p" and "steady" not in verb.flags
     where = clause.ask == "where" and verb.frame not in "pg"
@@ -355,7 +373,7 @@ def _progressive(out: list[Word], clause: Clause) -> bool:
 
 
 def _aspect(out: list[Word], clause: Clause) -> None:
-    """在 after a posture, 着 for what one wears, 了 for what is done."""
+    """Append the word after the verb, which is 在 with a posture, 着 with worn clothes, or 了 for completed events."""
     verb = clause.verb
     if verb.frame == "p":
         if clause.place is not None:

@@ -1,4 +1,4 @@
-"""French verbs: the forms, from rules for the regular ones and principal parts for the rest."""
+"""Conjugation of French verbs, by rules for regular verbs and by principal parts for irregular ones."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _IMPERATIVE = {"être": "sois", "avoir": "aie", "aller": "va", "savoir": "sache"
 
 
 def _er_stems(stem: str) -> tuple[str, str, str]:
-    """The stem before a silent ending, before -ons, and of the future."""
+    """Return the stems of an -er verb before a silent ending, before -ons, and in the future."""
     if stem.endswith(("oy", "uy")):
         weak = stem[:-1] + "i"
         return weak, stem, weak + "er"
@@ -81,7 +81,7 @@ def _er_stems(stem: str) -> tuple[str, str, str]:
 
 @cache
 def _parts(infinitive: str) -> tuple[tuple[str, ...], str, str, str]:
-    """Present, participle, stem of the imparfait, stem of the future."""
+    """Return the present forms, the past participle, the imparfait stem and the future stem of a verb."""
     if infinitive in _IRREGULAR:
         present, past, future = (part.strip() for part in _IRREGULAR[infinitive].split("|"))
         forms = tuple(present.split())
@@ -100,7 +100,9 @@ def _parts(infinitive: str) -> tuple[tuple[str, ...], str, str, str]:
 
 @cache
 def conjugate(infinitive: str, tense: str, slot: int) -> str:
-    """One simple form. ``slot``: 0 je, 1 tu, 2 il, 3 nous, 4 ils.
+    """Return one simple form of a French verb.
+
+    ``tense`` is present, imperfect, future or conditional. ``slot`` is 0 je, 1 tu, 2 il, 3 nous, 4 ils.
 
     >>> conjugate("manger", "present", 3), conjugate("manger", "imperfect", 3), conjugate("voir", "future", 4)
     ('mangeons', 'mangions', 'verront')
@@ -125,7 +127,7 @@ def conjugate(infinitive: str, tense: str, slot: int) -> str:
 
 @cache
 def participle(infinitive: str, gender: str, plural: bool) -> str:
-    """The past participle, agreeing.
+    """Return the past participle of a French verb with agreement in gender and number.
 
     >>> participle("asseoir", "f", True), participle("voir", "m", False), participle("devoir", "f", False)
     ('assises', 'vu', 'due')
@@ -140,7 +142,7 @@ def participle(infinitive: str, gender: str, plural: bool) -> str:
 
 @cache
 def imperative(infinitive: str) -> str:
-    """The tu-form: mange, finis, ouvre, va.
+    """Return the imperative singular of a French verb (mange, finis, ouvre, va).
 
     >>> imperative("manger"), imperative("ouvrir"), imperative("lire")
     ('mange', 'ouvre', 'lis')

@@ -1,4 +1,4 @@
-"""English: from a meaning tree to words, each marked with the units it expresses."""
+"""Realisation of meaning trees as English words, each marked with the units it expresses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _AN = "aeiouAEIOU"
 
 @cache
 def third(verb: str) -> str:
-    """The form after he.
+    """Return the third person singular of an English verb.
 
     >>> third("go"), third("cry"), third("have"), third("play")
     ('goes', 'cries', 'has', 'plays')
@@ -46,7 +46,7 @@ def third(verb: str) -> str:
 
 @cache
 def ing(verb: str) -> str:
-    """The form in -ing.
+    """Return the -ing form of an English verb.
 
     >>> ing("lie"), ing("sit"), ing("dance"), ing("see")
     ('lying', 'sitting', 'dancing', 'seeing')
@@ -61,7 +61,7 @@ def ing(verb: str) -> str:
 
 
 def english(statement: Statement) -> list[Word]:
-    """The words of a sentence, without the capital letter."""
+    """Return the English words of a sentence, without the capital letter."""
     out: list[Word] = []
     _body(out, statement.body)
     out.append((statement.mark, statement.mark_unit, 0))
@@ -175,7 +175,7 @@ def _finite(verb: Verb, tense: str, single: bool) -> str:
 
 
 def _helper(clause: Clause, person: int, plural: bool, inverted: bool) -> tuple[Word | None, list[Word]]:
-    """The first auxiliary, if there is one, and the words of the verb after it."""
+    """Return the first auxiliary (or None) and the verb words after it."""
     verb, tense, unit = clause.verb, clause.tense, clause.unit
     single = person == 3 and not plural
     do = inverted or (clause.negative and clause.often is None)
@@ -254,13 +254,14 @@ def _clause(out: list[Word], clause: Clause) -> None:
 
 
 def _joined(clause: Clause, subject: list[Word], helper: Word | None) -> list[Word]:
-    """Subject and auxiliary, run together in I'm and she'll."""
+    """Join subject and auxiliary, contracted in I'm and she'll."""
     if helper is None:
         return subject
     pronoun = clause.kind in ("weather", "there") or isinstance(clause.subject, Person)
     if clause.short and pronoun and helper[0] in _SHORT:
         text, sure, possible = subject[0]
-        if text == "who" or (text == "there" and helper[0] == "are"):  # nobody writes there're
+        # "there're" is not written.
+        if text == "who" or (text == "there" and helper[0] == "are"):
             return [*subject, helper]
         return [(text + _SHORT[helper[0]], sure | helper[1], possible | helper[2])]
     return [*subject, helper]
@@ -279,7 +280,7 @@ def _command(out: list[Word], clause: Clause) -> None:
 
 
 def _rest(out: list[Word], clause: Clause) -> None:
-    """All that follows the verb."""
+    """Append the objects, adverbials and the subordinate clause after the verb."""
     if clause.verb.particle:
         out.append((clause.verb.particle, clause.unit, 0))
     if clause.kind == "there" and clause.subject is not None:

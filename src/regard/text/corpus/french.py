@@ -1,7 +1,7 @@
-"""French: from a meaning tree to words, with agreement, elision (l', qu', n') and contraction (au, du).
+"""Realisation of meaning trees as French words, with agreement, elision (l', qu') and contraction (au, du).
 
-Words are first put down in full (``de le homme``); :func:`spell` then runs through them once and joins what French
-joins, so that no rule of the grammar has to know its neighbours.
+The words are first written in full (``de le homme``). :func:`spell` then applies elision and contraction in one pass.
+The rules of the grammar therefore do not depend on neighbouring words.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("�
 
 
 def starts_with_vowel(word: str) -> bool:
-    """Whether the word before it is elided: a vowel or a mute h."""
+    """Return whether a word starts with a vowel or a mute h, which elides the word before."""
     return word[0] in _VOWELS and word not in _ASPIRATED
 
 
 def spell(words: list[Word]) -> list[Word]:
-    """Elide and contract, from left to right.
+    """Apply elision and contraction to French words, from left to right.
 
     >>> [word for word, _, _ in spell([("de", 1, 0), ("le", 2, 0), ("homme", 4, 0), ("à", 8, 0), ("le", 16, 0),
     ...                                ("chat", 32, 0)])]
@@ -65,15 +65,15 @@ def spell(words: list[Word]) -> list[Word]:
             elif word == "si" and following in ("il", "ils"):
                 text = "s'"
         if text in ("le", "les") and out and (out[-1][0], text) in _CONTRACTED:
-            before, other, maybe = out[-1]
-            out[-1] = (_CONTRACTED[before, text], sure | other, possible | maybe)
+            before, before_sure, before_possible = out[-1]
+            out[-1] = (_CONTRACTED[before, text], sure | before_sure, possible | before_possible)
             continue
         out.append((text, sure, possible))
     return out
 
 
 def french(statement: Statement) -> list[Word]:
-    """The words of a sentence, without the capital letter."""
+    """Return the French words of a sentence, without the capital letter."""
     out: list[Word] = []
     _body(out, statement.body)
     out.append((statement.mark, statement.mark_unit, 0))
@@ -99,7 +99,7 @@ def _body(out: list[Word], body: Clause | Compound) -> None:
 
 
 def _phrase(out: list[Word], phrase: Phrase, article: str = "", *, subject: bool = False) -> None:
-    """``article``: what a noun without one in English takes; see :func:`_determiner`."""
+    """Append a phrase, with ``article`` as in :func:`_determiner` for nouns without an English article."""
     if isinstance(phrase, Person):
         pronoun = phrase.pronoun
         out.append((pronoun.fr if subject else pronoun.fr_strong, phrase.unit, 0))
@@ -159,7 +159,11 @@ def _article(thing: Thing) -> str:
 
 
 def _determiner(thing: Thing, following: str, article: str, adjective: bool) -> list[Word]:
-    """``article`` says what bare nouns take: ``generic`` les chiens, ``de`` pas de chien, ``none`` besoin d'eau."""
+    """Return the determiner of a noun before the word ``following``.
+
+    ``article`` is the article of nouns that have none in English, ``generic`` (les chiens), ``de`` (pas de chien),
+    ``none`` (besoin d'eau) or empty for the partitive (des chiens).
+    """
     name, unit = thing.determiner, thing.unit_determiner
     feminine, plural = thing.noun.gender == "f", thing.plural
     if name == "the":
@@ -186,7 +190,7 @@ def _determiner(thing: Thing, following: str, article: str, adjective: bool) -> 
 
 
 def _bare(thing: Thing, article: str, adjective: bool) -> list[Word]:
-    """The article of a noun that has none in English: les chiens, des chiens, de l'eau, de petits chiens."""
+    """Return the article of a noun that has none in English (les chiens, de l'eau, de petits chiens)."""
     unit = thing.unit
     if article == "none":
         return []
@@ -212,8 +216,8 @@ def _clause(out: list[Word], clause: Clause) -> None:
             out += verb_group(clause)
             _phrase(out, clause.subject, subject=True)
             return
-        asked = _ASKS.get(clause.ask, ())
-        out += [(word, clause.ask_unit, 0) for word in asked]
+        question_words = _ASKS.get(clause.ask, ())
+        out += [(word, clause.ask_unit, 0) for word in question_words]
         sure = clause.ask_unit if clause.ask == "what" else 0
         out += [("est-ce", sure, clause.helper | clause.mark), ("que", sure, clause.helper | clause.mark)]
     _subject(out, clause)
@@ -238,7 +242,7 @@ def _subject(out: list[Word], clause: Clause) -> None:
 
 
 def _rest(out: list[Word], clause: Clause) -> None:
-    """All that follows the verb."""
+    """Append the objects, adverbials and the subordinate clause after the verb."""
     if clause.kind == "there" and clause.subject is not None:
         _phrase(out, clause.subject, "de" if clause.negative else "")
     if clause.object is not None:
@@ -269,8 +273,9 @@ def _object(out: list[Word], clause: Clause, phrase: Phrase) -> None:
         text = phrase.noun.roles[gender == "f"]
         out.append((french_plural(text) if plural else text, phrase.unit, phrase.unit_determiner))
         return
+    # This pronoun was placed before the verb by `verb_group`.
     if isinstance(phrase, Person) and link in ("", "à"):
-        return  # it stands before the verb
+        return
     if link:
         out.append((link, clause.unit, 0))
     if link == "de" or "bare" in verb.flags:

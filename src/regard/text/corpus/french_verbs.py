@@ -1,4 +1,4 @@
-"""The French verb with its neighbours: ne … pas, the pronouns before it, the auxiliary and the participle."""
+"""The French verb group with negation, clitic pronouns, auxiliary and participle."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TAILS = {"assis": "asseoir", "allongé": "allonger"}  # participles that stand 
 
 
 def agreement(clause: Clause) -> tuple[int, bool, str]:
-    """Person, plural and gender of the subject."""
+    """Return person, plural and gender of the subject."""
     if clause.kind in ("weather", "there"):
         return 3, False, "m"
     if clause.kind:
@@ -27,7 +27,7 @@ def agreement(clause: Clause) -> tuple[int, bool, str]:
 
 
 def verb_group(clause: Clause) -> list[Word]:
-    """From `ne` to the last part of the verb."""
+    """Return the words of the verb group, from `ne` to the last part of the verb."""
     person, plural, gender = agreement(clause)
     slot = person - 1 if not plural else 3 if person == 1 else 4  # je tu il nous ils
     verb, unit = clause.verb, clause.unit
@@ -76,7 +76,7 @@ def _modal_tense(clause: Clause) -> str:
 
 
 def _not_after(clause: Clause) -> list[Word]:
-    """What stands right after the finite verb: pas, jamais, souvent, déjà."""
+    """Return the words directly after the finite verb (pas, jamais, souvent, déjà)."""
     words: list[Word] = []
     if clause.often is not None:
         words.append((clause.often.fr, clause.negative or clause.often_unit, 0))
@@ -108,7 +108,7 @@ def _tail(tail: str, gender: str, plural: bool) -> list[str]:
 
 
 def _participle(clause: Clause, infinitive: str, auxiliary: str, gender: str, plural: bool) -> str:
-    """With être it agrees with the subject, with avoir with an object that stands before it."""
+    """Return the participle, which agrees with the subject (with être) or with a preceding object (with avoir)."""
     if auxiliary == "être":
         return participle(infinitive, gender, plural)
     ahead = None

@@ -1,8 +1,8 @@
-"""Chance, part two: clauses and sentences. Makes meaning trees whose English says all that French and Chinese need.
+"""Random generation of clauses.
 
-Rules that keep a translation a function of the English: `it` and `they` in a later clause always take up the subject
-of the clause before; `you` is one person; verbs whose past looks like their present (read) are not put in a past
-that cannot be seen.
+The English sentence must determine its translations. Therefore `it` and `they` in a later clause always refer to the
+subject of the clause before, `you` is singular, and verbs whose past form equals their present form (read) do not
+appear in the simple past.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _THINGS = tuple(
 
 @cache
 def _verbs(frame: str, classes: frozenset[str]) -> tuple[Verb, ...]:
-    """The verbs of a frame that may be said of a subject of these classes."""
+    """Return the verbs of a frame that take a subject of these classes."""
     return tuple(verb for verb in BY_FRAME[frame] if classes.intersection(verb.subjects))
 
 
 @cache
 def _nouns(verb: Verb) -> tuple[Noun, ...]:
-    """What the verb may have as an object, beyond people."""
-    found = dict.fromkeys(noun for name in verb.objects if name not in HUMAN for noun in BY_CLASS[name])
-    return tuple(found)
+    """Return the nouns that the verb takes as an object, without persons."""
+    nouns = dict.fromkeys(noun for name in verb.objects if name not in HUMAN for noun in BY_CLASS[name])
+    return tuple(nouns)
 
 
 @cache
@@ -53,9 +53,9 @@ def _manners(verb: Verb) -> tuple[Adverb, ...]:
 
 
 def echo(phrase: Phrase) -> str:
-    """The pronoun that takes up a subject.
+    """Return the key of the pronoun that refers back to a subject.
 
-    French tells elle from il and Chinese 它 from 他 by what came before, which is what makes these worth learning.
+    Its French and Chinese forms depend on the antecedent (il or elle, 他 or 它), which a model has to learn.
     """
     if isinstance(phrase, Person):
         return next(key for key, value in PRONOUNS.items() if value is phrase.pronoun)
@@ -69,12 +69,16 @@ def echo(phrase: Phrase) -> str:
 
 
 def classes_of(phrase: Phrase) -> frozenset[str]:
-    """What the subject is, for choosing the verb."""
+    """Return the noun classes of a subject, which select its verbs."""
     return phrase.noun.classes if isinstance(phrase, Thing) else _PEOPLE
 
 
 class ClauseMaker(PhraseMaker):
-    """Makes single clauses; ``alone`` says that nothing else in the sentence could be meant by `it`."""
+    """A random generator of single clauses.
+
+    The argument ``alone`` of its methods says that the sentence has no other noun that `it` could refer to. ``late``
+    says that another clause came before.
+    """
 
     def subject(self, late: bool = False) -> Phrase:
         chance = self.random()
@@ -93,7 +97,10 @@ class ClauseMaker(PhraseMaker):
         tenses: tuple[str, ...] = (),
         alone: bool = False,
     ) -> Clause:
-        """A statement. ``classes``: what a pronoun subject stands for."""
+        """Generate a declarative clause.
+
+        ``classes`` are the noun classes of the antecedent of a pronoun subject. ``tenses`` restricts the tense.
+        """
         if subject is None:
             subject = self.subject(late)
             self.describe(subject, 0.05)
@@ -111,7 +118,7 @@ class ClauseMaker(PhraseMaker):
         return clause
 
     def describe(self, subject: Phrase, share: float) -> None:
-        """Now and then a relative clause: the man who lives here."""
+        """Add a relative clause to the subject with probability ``share`` (the man who lives here)."""
         if (
             isinstance(subject, Thing)
             and subject.determiner in _HEADED
@@ -132,10 +139,10 @@ class ClauseMaker(PhraseMaker):
     # Tense, negation and the rest of the verb
 
     def tense(self, clause: Clause, tenses: tuple[str, ...]) -> None:
-        """A tense among those allowed, a modal verb, a negation."""
+        """Choose the tense among those allowed, and perhaps a modal verb and a negation."""
         verb = clause.verb
-        own = _STATE_TENSES if verb.state else _PAST_TENSES if "past" in verb.flags else _EVENT_TENSES
-        clause.tense = self.pick(own)
+        options = _STATE_TENSES if verb.state else _PAST_TENSES if "past" in verb.flags else _EVENT_TENSES
+        clause.tense = self.pick(options)
         if tenses and clause.tense not in tenses:
             clause.tense = self.pick(tenses)
             if verb.state and clause.tense in ("now", "then", "perfect"):
@@ -166,7 +173,7 @@ class ClauseMaker(PhraseMaker):
     def event(
         self, verb: Verb, subject: Phrase | None, tenses: tuple[str, ...], alone: bool = False
     ) -> Clause:
-        """A verb that is not `be`, with its objects."""
+        """Generate a clause of a verb other than `be`, with its objects."""
         units = self.units
         clause = Clause(verb, units.take(), units.take(), "present", subject)
         self.tense(clause, tenses)
@@ -199,7 +206,7 @@ class ClauseMaker(PhraseMaker):
         return thing
 
     def gift(self, clause: Clause) -> None:
-        """Give a book to Tom; give him a book."""
+        """Add an object and a receiver to a ditransitive verb (give a book to Tom, give him a book)."""
         verb = clause.verb
         noun = self.pick(_nouns(verb))
         clause.receiver = self.other(clause.subject, ("person",))
@@ -212,10 +219,14 @@ class ClauseMaker(PhraseMaker):
         clause.object = thing
 
     def circumstances(self, clause: Clause, may_open: bool) -> None:
-        """How, where, how often and when."""
+        """Add adverbials of manner, place, frequency and time at random.
+
+        ``may_open`` allows a time at the front of the clause.
+        """
         verb, tense, units = clause.verb, clause.tense, self.units
+        # After a relative clause, an adverbial would seem to belong to that clause.
         if isinstance(clause.object, Thing) and clause.object.relative is not None:
-            return  # it would be taken for part of the relative clause
+            return
         if verb.frame in "it" and not clause.negative and self.chance(0.2):
             manners = _manners(verb)
             if manners:
@@ -252,7 +263,7 @@ class ClauseMaker(PhraseMaker):
         return clause
 
     def be_quality(self, subject: Phrase, classes: frozenset[str], tenses: tuple[str, ...]) -> Clause:
-        """She is tired; Tom is taller than Mary."""
+        """Generate a clause with an adjective (she is tired, Tom is taller than Mary)."""
         clause = self.be(subject, tenses)
         options = qualities_of(classes, False)
         if not options:
@@ -278,7 +289,7 @@ class ClauseMaker(PhraseMaker):
         return clause
 
     def be_role(self, subject: Phrase, tenses: tuple[str, ...]) -> Clause:
-        """Tom is a doctor: no article in French."""
+        """Generate a clause with a profession (Tom is a doctor), which has no article in French."""
         clause = self.be(subject, tenses)
         if clause.tense == "future":
             clause.tense = "present"
@@ -292,7 +303,7 @@ class ClauseMaker(PhraseMaker):
     # Relative clauses
 
     def relative_object(self, thing: Thing) -> None:
-        """The book that she bought."""
+        """Add a relative clause whose object is the noun (the book that she bought)."""
         verbs = _taking(thing.noun)
         if not verbs:
             return
@@ -308,7 +319,7 @@ class ClauseMaker(PhraseMaker):
         thing.relative = clause
 
     def relative_subject(self, thing: Thing) -> None:
-        """The man who lives in Paris."""
+        """Add a relative clause whose subject is the noun (the man who lives in Paris)."""
         units = self.units
         thing.relative_unit = units.take()
         thing.quality = thing.second = None
@@ -340,7 +351,7 @@ _PASSING = frozenset(
 
 @cache
 def _taking(noun: Noun) -> tuple[Verb, ...]:
-    """The verbs whose object a noun may be, where French needs no preposition and Chinese keeps its order."""
+    """Return the verbs that take this noun as a direct object in all three languages."""
     return tuple(
         verb
         for verb in BY_FRAME["t"]

@@ -1,6 +1,6 @@
-"""What the dictionary says of a word: one entry, three languages.
+"""The entry types of the lexicon, each with its English, French and Chinese forms.
 
-Entries are compared by identity, so that they are quick to look up while sentences are made.
+Entries are compared by identity, which makes lookups fast.
 """
 
 from __future__ import annotations
@@ -26,27 +26,29 @@ __all__ = [
     "french_plural",
 ]
 
-Fragment = tuple[tuple[str, int, int], ...]  # (word, numbers of its sure units, of its possible units)
+# Words with a bit mask of the numbers of their sure units and one of their possible units.
+Fragment = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noun:
-    """A thing or a person. Plural forms are spelled out, so that irregular ones are nothing special."""
+    """A noun with its plural forms, French gender, Chinese measure word and semantic classes.
+
+    ``name`` marks the name of a person, which has no article. ``roles`` are the masculine and the feminine French form
+    of a profession (infirmier, infirmière). ``inside`` is the Chinese word for `in` after this noun.
+    """
 
     en: str
     en_plural: str
     fr: str
     fr_plural: str
-    gender: str  # of the French noun: m, f
+    gender: str  # m or f
     zh: str
-    measure: str  # the Chinese measure word
+    measure: str
     classes: frozenset[str]
-    name: bool = False  # a person's name: no article
-    roles: tuple[str, str] = (
-        "",
-        "",
-    )  # of a calling, what a man and what a woman is called: infirmier, infirmière
-    inside: str = "里"  # the Chinese word that makes a place of it after `in`
+    name: bool = False
+    roles: tuple[str, str] = ("", "")
+    inside: str = "里"
 
     @property
     def mass(self) -> bool:
@@ -59,7 +61,7 @@ class Noun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pronoun:
-    """A personal pronoun in the forms that the three languages ask for."""
+    """A personal pronoun with all its forms in the three languages."""
 
     en: str
     en_object: str
@@ -77,24 +79,29 @@ class Pronoun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Verb:
-    """A verb with the frame it stands in and the classes of what it is said of.
+    """A verb with its forms, its valency frame and the noun classes of its subjects and objects.
 
-    Frames: ``i`` alone, ``p`` posture (sit on), ``t`` with an object, ``d`` with an object and a receiver, ``g``
-    towards a place, ``c`` with a clause, ``be`` the copula.
+    - ``frame`` is ``i`` intransitive, ``p`` posture with a place (sit on), ``t`` transitive, ``d`` with an object and a
+      receiver, ``g`` motion to a place, ``c`` with a subordinate clause, ``w`` weather, or ``be`` for the copula.
+    - ``fr`` is the infinitive without `se`. ``fr_tail`` are words after it (avoir *besoin*, être *assis*), which agree
+      if they are a participle. ``fr_link`` is the preposition before the object.
+    - ``fr_moving`` is the infinitive for future and modal uses (être assis, but il va s'asseoir).
+    - ``zh_link`` comes before the object, which then precedes the verb (和…说话).
+    - ``zh_cannot`` is the negative form of resultative verbs (看不见).
     """
 
     en: str
     en_past: str
     en_participle: str
     particle: str  # look *for*, get *up*
-    fr: str  # the infinitive, without `se`
+    fr: str
     reflexive: bool
-    fr_tail: str  # avoir *besoin*, être *assis*; it agrees if it is a participle
-    fr_link: str  # the preposition before the object
-    fr_moving: str  # the infinitive for what is yet to happen: être assis, but il va s'asseoir
+    fr_tail: str
+    fr_link: str
+    fr_moving: str
     zh: str
-    zh_link: str  # 和…说话: what stands before the object, which then precedes the verb
-    zh_cannot: str  # 看不见: the negative of verbs that carry their result
+    zh_link: str
+    zh_cannot: str
     frame: str
     subjects: tuple[str, ...]
     objects: tuple[str, ...]
@@ -102,32 +109,42 @@ class Verb:
 
     @property
     def state(self) -> bool:
-        """A state has no `-ing`, takes the imparfait and no 了."""
+        """Whether the verb is stative, with no `-ing` form, the imparfait in French and no 了 in Chinese."""
         return "state" in self.flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Modal:
-    """can, must, want to: what stands before an infinitive."""
+    """A modal verb before an infinitive (can, must, want to).
+
+    ``zh_not`` is the Chinese negative, if it is not 不 followed by ``zh``.
+    """
 
     en: str
     en_past: str
     to: bool
     fr: str
     zh: str
-    zh_not: str  # where the negative is not 不 and the word
+    zh_not: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adjective:
-    """A quality. ``style`` is the Chinese one: ``bare`` 大狗, ``de`` 漂亮的狗, ``shi`` 是红色的."""
+    """An adjective with its forms and the noun classes it applies to.
+
+    - ``en_more`` is the comparative (bigger), empty for `more`, or "-" if there is none.
+    - ``fr`` are the forms m, f, m plural and f plural. With ``avoir``, they are the noun (avoir *faim*).
+    - ``fr_vowel`` is the masculine form before a vowel (bel, nouvel). ``before`` places it before the French noun.
+    - ``style`` is the Chinese construction, ``bare`` 大狗, ``de`` 漂亮的狗, ``shi`` 是红色的, ``le`` 生病了.
+    - ``predicate`` allows it after the copula, ``beside`` next to the noun.
+    """
 
     en: str
-    en_more: str  # bigger; empty if `more` is said, "-" if it does not compare
-    fr: tuple[str, str, str, str]  # m, f, m plural, f plural; of `avoir` the noun: faim
-    fr_vowel: str  # bel, nouvel, vieil
-    before: bool  # stands before the French noun
-    avoir: bool  # avoir faim
+    en_more: str
+    fr: tuple[str, str, str, str]
+    fr_vowel: str
+    before: bool
+    avoir: bool
     zh: str
     style: str
     classes: tuple[str, ...]
@@ -137,7 +154,10 @@ class Adjective:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Adverb:
-    """One word in each language, except for what a Chinese one adds at the end (太…了)."""
+    """An adverb, with an optional second part in Chinese (太…了).
+
+    ``verbs`` are the English verbs that an adverb of manner goes with.
+    """
 
     en: str
     fr: str
@@ -148,7 +168,7 @@ class Adverb:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measure:
-    """A number, or a word that counts: many, every."""
+    """A numeral in the three languages."""
 
     en: str
     fr: str
@@ -157,7 +177,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preposition:
-    """on: sur, 在…上."""
+    """A preposition (on, sur, 在…上) with the noun classes it goes with."""
 
     en: tuple[str, ...]
     fr: tuple[str, ...]
@@ -167,18 +187,24 @@ class Preposition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spot:
-    """A place that needs no noun phrase: at home, in Paris."""
+    """A place as a fixed expression (at home, in Paris).
+
+    ``en_to`` is the English form after a verb of motion. ``goal`` says whether it can follow such a verb.
+    """
 
     en: Fragment
     en_to: Fragment
     fr: Fragment
     zh: Fragment
-    goal: bool  # one can go there
+    goal: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Time:
-    """When: the tenses it goes with, and whether it may open the sentence."""
+    """A time expression with the tenses it goes with.
+
+    ``front`` says whether it may open the sentence.
+    """
 
     en: Fragment
     fr: Fragment
@@ -188,7 +214,9 @@ class Time:
 
 
 def fragment(text: str) -> Fragment:
-    """Words with the numbers of the units they stand for; ``?`` before a number says: a possible link only.
+    """Parse words with the numbers (1 to 3) of the units they express.
+
+    A number after ``?`` is a possible link, other numbers are sure links. A word without numbers expresses unit 1.
 
     >>> fragment("la:?2 semaine:2 dernière:1")
     (('la', 0, 4), ('semaine', 4, 0), ('dernière', 2, 0))
@@ -197,24 +225,24 @@ def fragment(text: str) -> Fragment:
     for part in text.split():
         word, _, numbers = part.partition(":")
         sure = possible = 0
-        maybe = False
-        for sign in numbers or "1":
-            if sign == "?":
-                maybe = True
+        uncertain = False
+        for character in numbers or "1":
+            if character == "?":
+                uncertain = True
                 continue
-            if sign not in "123":
-                raise ArgumentError("text", f"unit {sign!r} in {part!r}", "units are 1, 2 and 3")
-            if maybe:
-                possible |= 1 << int(sign)
+            if character not in "123":
+                raise ArgumentError("text", f"unit {character!r} in {part!r}", "units are 1, 2 and 3")
+            if uncertain:
+                possible |= 1 << int(character)
             else:
-                sure |= 1 << int(sign)
-            maybe = False
+                sure |= 1 << int(character)
+            uncertain = False
         words.append((word, sure, possible))
     return tuple(words)
 
 
 def english_plural(word: str) -> str:
-    """The regular plural.
+    """Return the regular plural of an English noun.
 
     >>> [english_plural(word) for word in ("cat", "box", "city", "boy")]
     ['cats', 'boxes', 'cities', 'boys']
@@ -227,7 +255,7 @@ def english_plural(word: str) -> str:
 
 
 def french_plural(word: str) -> str:
-    """The regular plural.
+    """Return the regular plural of a French noun or adjective.
 
     >>> [french_plural(word) for word in ("chat", "tapis", "gâteau", "cheval")]
     ['chats', 'tapis', 'gâteaux', 'chevaux']

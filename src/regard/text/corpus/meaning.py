@@ -1,7 +1,8 @@
-"""Meaning trees: what a sentence says, before any language says it.
+"""Meaning trees, the language-independent representation of sentences.
 
-Every part that becomes a word holds a *unit*, a bit of its own. The three realisers mark their words with the units
-they express, and words that share a unit are linked. Trees are made by ``grammar``; tests may make their own.
+Every part that becomes a word holds a *unit*, an integer with one bit set. The modules ``english``, ``french`` and
+``chinese`` mark each word with the units it expresses. Words of two languages that share a unit are aligned. The trees
+are built by ``grammar``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = [
 
 
 class Units:
-    """Hands out units: 1, 2, 4, 8 …"""
+    """A generator of the units 1, 2, 4, 8 …"""
 
     __slots__ = ("next",)
 
@@ -40,7 +41,10 @@ class Units:
         return unit
 
     def take_three(self) -> int:
-        """The unit *before* three new ones, to be shifted by the numbers of a fragment."""
+        """Reserve three units, and return the unit before them.
+
+        Shifting it by the numbers 1 to 3 of a fragment gives the three units.
+        """
         unit = self.next
         self.next = unit << 4
         return unit
@@ -48,7 +52,7 @@ class Units:
 
 @dataclass(slots=True, eq=False)
 class Quality:
-    """An adjective with its degree; compared if ``than`` is given."""
+    """An adjective with an optional degree adverb, in the comparative if ``than`` is given."""
 
     adjective: Adjective
     unit: int
@@ -80,10 +84,11 @@ class Person:
 
 @dataclass(slots=True, eq=False)
 class Thing:
-    """A noun with all that depends on it.
+    """A noun with its determiner, adjectives, possessor and relative clause.
 
-    ``determiner``: the, a, bare, this, that, some, many, every, a number, none (names), a pronoun's key for its
-    possessive (I → my), ``owner`` if ``owner`` is given (Tom's), ``role`` for a bare predicate (is a doctor).
+    ``determiner`` is the, a, bare, this, that, some, many, every, a number, none (for names), the key of a pronoun for
+    its possessive (I → my), ``owner`` for a possessor in the field ``owner`` (Tom's), or ``role`` for a profession as
+    predicate (is a doctor). ``whole`` is the noun after `of` (the door of the house).
     """
 
     noun: Noun
@@ -94,7 +99,7 @@ class Thing:
     quality: Quality | None = None
     second: Quality | None = None
     owner: Phrase | None = None
-    whole: Thing | None = None  # the door *of the house*
+    whole: Thing | None = None
     of_unit: int = 0
     relative: Clause | None = None
     relative_unit: int = 0
@@ -127,7 +132,7 @@ Phrase = Person | Thing | Pair
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """Where: a preposition with a phrase, or a spot that is all in one."""
+    """A place adverbial, either a preposition with a noun phrase or a fixed expression (``spot``)."""
 
     unit: int
     preposition: Preposition | None = None
@@ -137,7 +142,10 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class When:
-    """A time, with the unit before the three it may use."""
+    """A time adverbial, at the front of the clause if ``front`` is True.
+
+    ``unit`` comes from :meth:`Units.take_three`.
+    """
 
     time: Time
     unit: int
@@ -146,24 +154,34 @@ class When:
 
 @dataclass(slots=True, eq=False)
 class Clause:
-    """One verb and what belongs to it.
+    """A clause, which is a verb with its subject, objects and adverbials.
 
-    ``tense``: present (eats), past (ate), future (will eat), now (is eating), then (was eating), perfect (has already
-    eaten), command (eat!). ``subject`` is None in commands and where a relative clause has its gap (``head`` is what
-    fills it); ``gap`` is ``object`` where the object is what is missing. ``ask``: yes, why, when, where, what, whom.
+    - ``tense`` is present (eats), past (ate), future (will eat), now (is eating), then (was eating), perfect (has
+      already eaten) or command (eat!).
+    - ``subject`` is None in commands and in a relative clause whose subject is the noun it modifies. That noun is
+      ``head``. ``gap`` is ``object`` in a relative clause whose object is the noun it modifies.
+    - ``ask`` is the kind of a question, yes, why, when, where, what or whom.
+    - ``kind`` is weather (it rains), there (there is), this, that, these or those (this is), or empty.
+    - ``negative`` is the unit of the negation, or 0 without one. ``helper`` is the unit of the auxiliary.
+    - ``that`` says whether English writes the conjunction before ``said``. ``short`` selects contractions (doesn't).
+    - ``moved`` puts the receiver before the object (gives him a book).
+    - ``extra`` is the unit of `it`, `there`, `this`, `already`, `please` or `to`.
+    - ``mark`` is the unit of the question mark, which 吗 and est-ce que also express.
+    - ``during`` is True inside 当…的时候, where 了 is left out.
+    - ``stands_for`` holds the noun classes of the antecedent of a pronoun subject.
     """
 
     verb: Verb
     unit: int
-    helper: int  # the unit of the auxiliary
+    helper: int
     tense: str
     subject: Phrase | None = None
-    negative: int = 0  # the unit of the negation, 0 if there is none
+    negative: int = 0
     modal: Modal | None = None
     modal_unit: int = 0
     object: Phrase | None = None
     receiver: Phrase | None = None
-    quality: Quality | None = None  # is *tired*
+    quality: Quality | None = None
     place: Place | None = None
     goal: Place | None = None
     time: When | None = None
@@ -173,24 +191,27 @@ class Clause:
     manner_unit: int = 0
     said: Clause | Compound | None = None
     said_unit: int = 0
-    that: bool = True  # whether English writes the `that` of what is said
-    short: bool = False  # doesn't, I'm
-    moved: bool = False  # gives him a book, not: gives a book to him
+    that: bool = True
+    short: bool = False
+    moved: bool = False
     head: Phrase | None = None
     gap: str = ""
     ask: str = ""
     ask_unit: int = 0
-    kind: str = ""  # weather, there, is (this is …)
-    extra: int = 0  # the unit of it, there, already, please
-    mark: int = 0  # the unit of the question mark, which 吗 and est-ce que also express
+    kind: str = ""
+    extra: int = 0
+    mark: int = 0
     polite: bool = False
-    during: bool = False  # inside 当…的时候, where 了 is not said
-    stands_for: frozenset[str] | None = None  # the classes of what a pronoun subject takes up
+    during: bool = False
+    stands_for: frozenset[str] | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Compound:
-    """Two clauses and the word between them; ``before``: When he came, … instead of … when he came."""
+    """Two clauses joined by a connective.
+
+    With ``before``, the clause of the connective comes first (When he came, she left).
+    """
 
     connective: Connective
     unit: int
@@ -202,7 +223,7 @@ class Compound:
 
 @dataclass(slots=True, eq=False)
 class Statement:
-    """A whole sentence with its final mark."""
+    """A whole sentence with its final punctuation mark."""
 
     body: Clause | Compound
     mark: str

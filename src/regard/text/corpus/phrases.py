@@ -1,4 +1,4 @@
-"""Chance, part one: noun phrases, qualities, places and times."""
+"""Random generation of noun phrases, adjectives, places and times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HUMAN = frozenset(("person", "adult", "young"))
 
 
 def weighted(**weights: int) -> tuple[str, ...]:
-    """Names as often as their weights say, for a plain pick."""
+    """Repeat each name as often as its weight, so that a uniform choice is weighted."""
     return tuple(name for name, weight in weights.items() for _ in range(weight))
 
 
@@ -57,14 +57,17 @@ _ALWAYS_PLURAL = frozenset(("number", "many", "bare"))
 
 @cache
 def qualities_of(classes: frozenset[str], beside: bool) -> tuple[Adjective, ...]:
-    """The adjectives that may be said of a thing of these classes, ``beside`` the noun or of it."""
+    """Return the adjectives for nouns of these classes, next to the noun if ``beside``, else as predicate."""
     table = BESIDE if beside else PREDICATE
     return tuple(dict.fromkeys(each for name in sorted(classes) for each in table.get(name, ())))
 
 
 @cache
 def _sites(preposition: Preposition, event: bool, human: bool = False) -> tuple[Noun, ...]:
-    """The nouns a preposition makes a place of; for events only proper places, for people none too small."""
+    """Return the nouns that a preposition combines with to a place.
+
+    For events these are only places. For a ``human`` subject, small containers are excluded.
+    """
     nouns = dict.fromkeys(noun for name in preposition.classes for noun in BY_CLASS[name])
     large = (noun for noun in nouns if not (human and "hollow" in noun.classes))
     return tuple(noun for noun in large if not event or "place" in noun.classes)
@@ -80,7 +83,7 @@ _GOAL_SPOTS = tuple(spot for spot in SPOTS if spot.goal)
 
 @cache
 def _owned(noun: Noun) -> bool:
-    """Whether one says my …: not of a wolf, a bridge or a soldier."""
+    """Return whether the noun takes a possessive, unlike a wolf, a bridge or a soldier."""
     classes = noun.classes
     if noun.human:
         return bool(classes & {"kin", "spouse", "hired"})
@@ -92,12 +95,13 @@ def _owned(noun: Noun) -> bool:
 
 
 class PhraseMaker:
-    """Makes the parts of a sentence, from one stream of random numbers."""
+    """A random generator of the phrases of a sentence."""
 
     def __init__(self, random: Random) -> None:
         self.random = random.random
         self.units = Units()
-        self.joining = False  # several clauses: `them` could be anything that was named before
+        # True in sentences of several clauses, where the antecedent of `them` would be ambiguous.
+        self.joining = False
 
     def pick(self, options: Sequence[T]) -> T:
         return options[int(self.random() * len(options))]
@@ -112,7 +116,10 @@ class PhraseMaker:
         return Thing(self.pick(BY_CLASS["name"]), self.units.take(), "none", 0)
 
     def speaker(self, late: bool) -> Phrase:
-        """Somebody: a pronoun, a name, a person, or two. After another clause `they` would point back: not there."""
+        """Generate a human subject, which is a pronoun, a name, a noun, or a pair.
+
+        With ``late`` (after another clause), `they` is excluded because it would refer back.
+        """
         chance = self.random()
         if chance < 0.45:
             return self.person(self.pick(_LATE_SPEAKERS if late else _SPEAKERS))
@@ -130,7 +137,7 @@ class PhraseMaker:
         return Pair(first, second, self.units.take())
 
     def other(self, subject: Phrase | None, classes: Iterable[str]) -> Phrase:
-        """Somebody as an object, who is not the subject."""
+        """Generate a human object that differs from the subject."""
         if self.chance(0.45) and not {"job", "kin"} & set(classes):
             key = self.pick(_OBJECTS[:-2] if self.joining else _OBJECTS)
             person = PRONOUNS[key].person
@@ -145,7 +152,10 @@ class PhraseMaker:
         return self.thing(self.pick(_COMMON), "person")
 
     def thing(self, noun: Noun, role: str, *, plain: bool = False, owner: str = "") -> Thing:
-        """A noun with a determiner that suits its role, perhaps with an adjective."""
+        """Generate a noun phrase with a determiner for its role, and perhaps an adjective.
+
+        ``plain`` excludes adjectives. ``owner`` is the preferred possessive pronoun.
+        """
         units = self.units
         if noun.name:
             return Thing(noun, units.take(), "none", 0)
@@ -208,8 +218,9 @@ class PhraseMaker:
         if not options:
             return
         first = self.pick(options)
+        # Repeated characters such as 大大学 and 老老师 are not idiomatic.
         if first.style == "bare" and thing.noun.zh[0] in _SIZES:
-            return  # 大大学, 老老师: nobody says that
+            return
         thing.quality = Quality(first, self.units.take())
         if self.chance(0.15):
             second = self.pick(options)
@@ -217,7 +228,7 @@ class PhraseMaker:
                 thing.second = Quality(second, self.units.take())
 
     def quality(self, options: Sequence[Adjective], plain: bool = False) -> Quality:
-        """A predicate: tired, very tired."""
+        """Choose an adjective, with a degree adverb at random unless ``plain`` (tired, very tired)."""
         adjective = self.pick(options)
         quality = Quality(adjective, self.units.take())
         if not plain and adjective.style in ("bare", "de") and self.chance(0.3):
@@ -225,7 +236,10 @@ class PhraseMaker:
         return quality
 
     def place(self, event: bool, near: bool = False, human: bool = False) -> Place:
-        """Where something happens (``event``), or where somebody or something is; ``near``: no towns and countries."""
+        """Generate the place of an ``event``, or the location of a person or thing.
+
+        ``near`` excludes towns and countries.
+        """
         if self.chance(0.2):
             return Place(self.units.take_three(), spot=self.pick(_NEAR_SPOTS if near else SPOTS))
         preposition = self.pick(_EVENT if event else _STILL)
@@ -234,11 +248,14 @@ class PhraseMaker:
         return self._at_the(place) if preposition.fr == ("à",) else place
 
     def site(self, preposition: Preposition, name: str) -> Place:
-        """A place of one class: in the river."""
+        """Generate a place with a noun of the class ``name`` (in the river)."""
         return Place(self.units.take(), preposition, self.thing(self.pick(BY_CLASS[name]), "place"))
 
     def goal(self, near: bool = False) -> Place:
-        """Where somebody goes; ``near``: no towns and countries."""
+        """Generate the goal of a motion.
+
+        ``near`` excludes towns and countries.
+        """
         if not near and self.chance(0.3):
             return Place(self.units.take_three(), spot=self.pick(_GOAL_SPOTS))
         return self._at_the(
@@ -246,7 +263,7 @@ class PhraseMaker:
         )
 
     def _at_the(self, place: Place) -> Place:
-        """French says au musée but not à un musée: what stands after `à` is definite and one."""
+        """Make the noun singular and definite, because French says au musée but not à un musée."""
         thing = place.phrase
         if thing is not None and (thing.plural or thing.determiner == "a"):
             thing.plural = False
@@ -254,6 +271,6 @@ class PhraseMaker:
         return place
 
     def when(self, tense: str, may_open: bool) -> When:
-        """A time that suits the tense, at the end or, now and then, at the front."""
+        """Generate a time for the tense, at the end or, if ``may_open``, sometimes at the front."""
         time = self.pick(BY_TENSE[tense])
         return When(time, self.units.take_three(), may_open and time.front and self.chance(0.25))

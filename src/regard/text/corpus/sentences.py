@@ -1,4 +1,4 @@
-"""Sentences as the user sees them: text, words, spans, and the links between two languages."""
+"""Generated sentences with text, words and spans, and the word alignments between two languages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLOSE_UP_ENGLISH = _CLOSE_UP | {"?", "!"}
 
 
 class Links(NamedTuple):
-    """Pairs of word indices, source first. ``possible`` includes ``sure``."""
+    """Word alignments as pairs of word indices (source, target), where ``possible`` includes ``sure``."""
 
     sure: frozenset[tuple[int, int]]
     possible: frozenset[tuple[int, int]]
@@ -29,24 +29,27 @@ class Links(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence in one language; ``text[a:b] == word`` for each word and its span."""
+    """A sentence in one language with its words and their character spans.
+
+    ``text[a:b] == word`` for each word and its span. ``units`` holds each word with the units it expresses.
+    """
 
     text: str
     words: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
-    units: tuple[Word, ...] = field(default=(), repr=False, compare=False)  # what each word expresses
+    units: tuple[Word, ...] = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Triple:
-    """The same sentence in English, French and Chinese, with the words that translate each other."""
+    """The same sentence in English, French and Chinese, with word alignments."""
 
     english: Sentence
     french: Sentence
     chinese: Sentence
 
     def side(self, language: str) -> Sentence:
-        """The sentence in ``en``, ``fr`` or ``zh``."""
+        """Return the sentence in the language "en", "fr" or "zh"."""
         if language == "en":
             return self.english
         if language == "fr":
@@ -56,37 +59,37 @@ class Triple:
         raise UnknownNameError("language", language, LANGUAGES)
 
     def links(self, source: str, target: str) -> Links:
-        """Which word of ``source`` translates which of ``target``.
+        """Return the word alignments between two languages, given as "en", "fr" or "zh".
 
-        Two words are linked if they express the same unit of meaning: surely if both certainly do.
+        Two words are linked if they express the same unit. The link is sure if the unit is sure for both words.
         """
         sure: set[tuple[int, int]] = set()
         possible: set[tuple[int, int]] = set()
-        others = self.side(target).units
-        for i, (_, certain, perhaps) in enumerate(self.side(source).units):
-            either = certain | perhaps
-            for j, (_, their_certain, their_perhaps) in enumerate(others):
-                if certain & their_certain:
+        target_units = self.side(target).units
+        for i, (_, source_sure, source_possible) in enumerate(self.side(source).units):
+            either = source_sure | source_possible
+            for j, (_, target_sure, target_possible) in enumerate(target_units):
+                if source_sure & target_sure:
                     sure.add((i, j))
-                if either & (their_certain | their_perhaps):
+                if either & (target_sure | target_possible):
                     possible.add((i, j))
         return Links(frozenset(sure), frozenset(possible))
 
 
 def realise(statement: Statement) -> Triple:
-    """Say a meaning in the three languages."""
+    """Generate the sentence of a meaning tree in the three languages."""
     return Triple(
         write_english(english(statement)), write_french(french(statement)), write_chinese(chinese(statement))
     )
 
 
 def write_english(words: Sequence[Word]) -> Sentence:
-    """Set the spaces of English."""
+    """Join English words to a sentence with spaces and a capital letter."""
     return _write(words, _CLOSE_UP_ENGLISH)
 
 
 def write_french(words: Sequence[Word]) -> Sentence:
-    """Set the spaces of French: none after an apostrophe, one before ? and !."""
+    """Join French words to a sentence, with no space after an apostrophe and a space before ? and !."""
     return _write(words, _CLOSE_UP)
 
 
@@ -94,30 +97,30 @@ def _write(words: Sequence[Word], close_up: frozenset[str]) -> Sentence:
     texts: list[str] = []
     spans: list[tuple[int, int]] = []
     pieces: list[str] = []
-    at = 0
-    glued = True
+    start = 0
+    no_space = True
     for word, _, _ in words:
-        if glued or word in close_up or word[0] == "-":
+        if no_space or word in close_up or word[0] == "-":
             pieces.append(word)
         else:
             pieces.append(" " + word)
-            at += 1
-        end = at + len(word)
-        spans.append((at, end))
+            start += 1
+        end = start + len(word)
+        spans.append((start, end))
         texts.append(word)
-        at = end
-        glued = word[-1] == "'"
+        start = end
+        no_space = word[-1] == "'"
     texts[0] = pieces[0] = texts[0][0].upper() + texts[0][1:]
     return Sentence("".join(pieces), tuple(texts), tuple(spans), tuple(words))
 
 
 def write_chinese(words: Sequence[Word]) -> Sentence:
-    """No spaces at all."""
+    """Join Chinese words to a sentence without spaces."""
     spans: list[tuple[int, int]] = []
-    at = 0
+    start = 0
     for word, _, _ in words:
-        end = at + len(word)
-        spans.append((at, end))
-        at = end
+        end = start + len(word)
+        spans.append((start, end))
+        start = end
     texts = tuple([word for word, _, _ in words])
     return Sentence("".join(texts), texts, tuple(spans), tuple(words))

@@ -1,4 +1,4 @@
-"""Chance, part three: whole sentences: statements, questions, commands, and clauses joined."""
+"""Random generation of whole sentences (statements, questions, commands and compound sentences)."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _WHEN = tuple(verb for verb in _WHEN if not verb.state and "befalls" not in verb
 
 
 class StatementMaker(ClauseMaker):
-    """Makes one sentence after another from one stream of random numbers."""
+    """A random generator of sentences as meaning trees."""
 
     def statement(self) -> Statement:
-        """A new sentence."""
+        """Generate a sentence."""
         self.units = Units()
         self.joining = False
         mark = self.units.take()
@@ -87,7 +87,7 @@ class StatementMaker(ClauseMaker):
         return Statement(body, sign, mark)
 
     def rich(self) -> Clause:
-        """A subject with a relative clause."""
+        """Generate a clause whose subject has a relative clause."""
         noun = self.pick(BY_CLASS["person"] if self.chance(0.7) else BY_CLASS["animal"])
         subject = self.thing(noun, "subject")
         self.describe(subject, 1.0)
@@ -96,7 +96,7 @@ class StatementMaker(ClauseMaker):
     # Questions and commands
 
     def _bare_question(self, clause: Clause) -> Clause:
-        """Leave out what a question does not carry."""
+        """Remove negation, frequency and the perfect tense from a clause, to make it a question."""
         clause.negative = clause.often_unit = 0
         clause.often = None
         if clause.tense == "perfect":
@@ -105,7 +105,7 @@ class StatementMaker(ClauseMaker):
         return clause
 
     def question(self) -> Clause:
-        """Does she like dogs?"""
+        """Generate a yes/no question (does she like dogs?)."""
         clause = (
             self.there() if self.chance(0.06) else self.clause(tenses=_ANSWERED if self.chance(0.7) else ())
         )
@@ -113,7 +113,7 @@ class StatementMaker(ClauseMaker):
         return clause
 
     def ask(self) -> Clause:
-        """Who, what, whom, why, where, when."""
+        """Generate a question with who, what, whom, why, where or when."""
         name = self.pick(_ASKS)
         if name == "who":
             clause = self.clause(subject=self.person("who"), tenses=_ANSWERED)
@@ -152,7 +152,7 @@ class StatementMaker(ClauseMaker):
         return clause
 
     def command(self) -> Clause:
-        """Open the door; please do not sing."""
+        """Generate a command (open the door, please do not sing)."""
         units = self.units
         clause = Clause(self.pick(CALLS), units.take(), units.take(), "command", short=self.chance(0.6))
         if self.chance(0.25):
@@ -170,7 +170,7 @@ class StatementMaker(ClauseMaker):
     # It, there, this
 
     def weather(self, tenses: tuple[str, ...] = ()) -> Clause:
-        """It is raining; it will be cold tomorrow."""
+        """Generate a clause about the weather (it is raining, it will be cold tomorrow)."""
         units = self.units
         rain = self.chance(0.6)
         verb = self.pick(WEATHER) if rain else BE
@@ -189,7 +189,7 @@ class StatementMaker(ClauseMaker):
         return clause
 
     def there(self) -> Clause:
-        """There is a cat under the table."""
+        """Generate an existential clause (there is a cat under the table)."""
         units = self.units
         clause = Clause(
             BE, units.take(), units.take(), self.pick(("present", "present", "past", "future")), kind="there"
@@ -205,7 +205,7 @@ class StatementMaker(ClauseMaker):
         return clause
 
     def this(self) -> Clause:
-        """This is my house; those are her books."""
+        """Generate a clause with a demonstrative subject (this is my house, those are her books)."""
         units = self.units
         plural = self.chance(0.3)
         kind = self.pick(("these", "those") if plural else ("this", "that"))
@@ -226,7 +226,7 @@ class StatementMaker(ClauseMaker):
     # Clauses joined
 
     def follow(self, early: Clause | Compound, tenses: tuple[str, ...], share: float = 0.5) -> Clause:
-        """A clause after another one, often with the same subject taken up by a pronoun."""
+        """Generate a clause after another one, with probability ``share`` about the same subject as a pronoun."""
         before = _last(early)
         if before.subject is not None and before.kind == "" and self.chance(share):
             subject = self.person(echo(before.subject))
@@ -237,14 +237,15 @@ class StatementMaker(ClauseMaker):
         clause = self.clause(late=True, tenses=tenses)
         taken_up = PRONOUNS[echo(before.subject)] if before.subject is not None else None
         if isinstance(clause.subject, Person) and clause.subject.pronoun is taken_up:
-            # English does not say which `she` is meant, so it is the one before
+            # The English pronoun is ambiguous, so its antecedent is the subject before.
             clause.stands_for = before.stands_for or (before.subject and classes_of(before.subject))
         return clause
 
     def joined(self, depth: int, share: float = 0.25, late: bool = False) -> Compound:
-        """Two clauses and a connective; the second may be two again, ``depth`` times at the most.
+        """Generate two clauses with a connective.
 
-        ``late``: something came before, which a new `they` would seem to take up.
+        The second may be a compound again with probability ``share``, nested at most ``depth`` times. ``late`` says
+        that another clause came before, to which a new `they` would seem to refer.
         """
         self.joining = True
         name = self.pick(_JOINTS)
@@ -260,7 +261,10 @@ class StatementMaker(ClauseMaker):
         return Compound(CONNECTIVES[name], unit, first, second, False, comma)
 
     def _condition(self, name: str, tenses: tuple[str, ...], late: bool) -> Compound:
-        """When he came, she left; she will come if it rains. The clause that English puts first is made first."""
+        """Generate a compound with `when` or `if` (when he came, she left).
+
+        The clause that comes first in English is generated first.
+        """
         unit, comma = self.units.take(), self.units.take()
         main, side = (("future",), ("present",)) if name == "if" else (tenses[:2], tenses[:1])
         before = self.chance(0.5)
@@ -277,7 +281,7 @@ class StatementMaker(ClauseMaker):
         return self.clause(tenses=tenses, late=late)
 
     def said(self) -> Clause:
-        """I think that he is tired."""
+        """Generate a clause with a subordinate clause (I think that he is tired)."""
         self.joining = True
         units = self.units
         verb = self.pick(BY_FRAME["c"])
@@ -297,7 +301,7 @@ class StatementMaker(ClauseMaker):
         return clause
 
     def _reported(self, subject: Phrase) -> Clause:
-        """What was said of a state: the imparfait in French."""
+        """Generate the clause of reported speech about a past state, which is in the imparfait in French."""
         late = self.person(echo(subject)) if self.chance(0.5) else self.speaker(late=True)
         return self.be_quality(late, classes_of(late), ("past",))
 
@@ -307,7 +311,7 @@ def _spacious(place: Place) -> bool:
 
 
 def _last(body: Clause | Compound) -> Clause:
-    """The clause that stands last in English."""
+    """Return the clause that comes last in English."""
     while isinstance(body, Compound):
         body = body.first if body.before else body.second
     return body

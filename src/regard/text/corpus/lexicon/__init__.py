@@ -1,1 +1,1 @@
-"""The dictionary: about 220 nouns, 130 verbs, 65 adjectives, and the small words; all of it written for this corpus."""
+"""The lexicon of the corpus, with about 220 nouns, 130 verbs, 65 adjectives and the function words."""

@@ -1,7 +1,8 @@
-"""The nouns: English[/plural] | French[/plural] gender | Chinese measure | classes.
+"""The nouns of the lexicon.
 
-The classes say what may be done with a thing: ``food`` is eaten, ``surface`` is sat on. ``mass`` nouns have no plural,
-``one`` nouns no indefinite article.
+A line reads ``English[/plural] | French[/plural] gender | Chinese measure | classes``. The classes select the verbs and
+prepositions of a noun, for example ``food`` is eaten and ``surface`` is sat on. Nouns of the class ``mass`` have no
+plural, and those of the class ``one`` no indefinite article.
 """
 
 from __future__ import annotations
@@ -255,7 +256,7 @@ bakery | boulangerie f | 面包店 家 | building at goal near
 """
 
 
-# What one is called where the noun above is not said of both men and women
+# The masculine and feminine French form of professions whose noun above has only one gender.
 ROLES = {
     "student": ("étudiant", "étudiante"),
     "nurse": ("infirmier", "infirmière"),

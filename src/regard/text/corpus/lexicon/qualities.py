@@ -1,10 +1,12 @@
-"""The adjectives and the words that weigh them: English, comparative | French, place | Chinese style | classes.
+"""The adjectives and degree adverbs of the lexicon.
 
-- The comparative is ``-`` where none is made; without one it is made with `more`.
-- French forms that do not follow the rules are written out with ``/``: masculine, feminine, masculine before a vowel.
-- ``pre`` stands before the French noun, ``post`` after it, ``avoir`` is said with avoir (avoir faim).
-- Chinese: ``bare`` 大狗, ``de`` 漂亮的狗, ``shi`` 是红色的, ``le`` 生病了.
-- ``only`` in the last column: never beside the noun; ``beside``: only there.
+A line reads ``English comparative | French position | Chinese style | classes``.
+
+- The comparative is ``-`` if there is none. Without one it is formed with `more`.
+- Irregular French forms are separated by ``/`` (masculine, feminine, masculine before a vowel).
+- ``pre`` places the adjective before the French noun and ``post`` after it. ``avoir`` is used with avoir (avoir faim).
+- The Chinese style is ``bare`` 大狗, ``de`` 漂亮的狗, ``shi`` 是红色的 or ``le`` 生病了.
+- ``only`` in the last column excludes use next to the noun, and ``beside`` restricts the adjective to it.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ DEGREES = (
     Adverb("rather", "assez", "比较"),
 )
 
-# It is cold: il fait froid, 很冷
+# Adjectives of the weather (it is cold, il fait froid, 很冷).
 WEATHER_QUALITIES = (
     ("cold", "froid", "冷"),
     ("hot", "chaud", "热"),
@@ -99,7 +101,8 @@ WEATHER_QUALITIES = (
 def _forms(cell: str) -> tuple[tuple[str, str, str, str], str]:
     masculine, _, rest = cell.partition("/")
     feminine, _, vowel = rest.partition("/")
-    if "_" in masculine:  # an expression that does not agree
+    # A fixed expression does not agree.
+    if "_" in masculine:
         word = masculine.replace("_", " ")
         return (word, word, word, word), ""
     feminine = feminine or (masculine if masculine.endswith("e") else masculine + "e")

@@ -1,6 +1,6 @@
-"""Where, when and how: prepositions, places, times, adverbs, and the small words that count and join.
+"""The pronouns, numerals, prepositions, places, times, adverbs and connectives of the lexicon.
 
-Times and places carry numbers that say which words translate which; see :func:`~regard.text.corpus.lexemes.fragment`.
+The numbers in times and places align their words (see :func:`~regard.text.corpus.lexemes.fragment`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PRONOUNS = {
     "they": Pronoun(
         "they", "them", "their", "ils", "les", "leur", "eux", ("leur", "leur", "leurs"), "他们", 3, True, "m"
     ),
-    # it and they where French knows a feminine, or Chinese a thing, that came before
+    # `it` and `they` for an antecedent that is feminine in French or a thing in Chinese.
     "it f": Pronoun(
         "it", "it", "its", "elle", "la", "lui", "elle", ("son", "sa", "ses"), "它", 3, False, "f"
     ),
@@ -174,7 +174,7 @@ FREQUENCIES = (
 ALSO = Adverb("also", "aussi", "也")
 NEVER = Adverb("never", "jamais", "从不")
 
-# how, and the English verbs it is said of
+# Adverbs of manner, with the English verbs they go with.
 MANNERS = (
     Adverb(
         "slowly",
@@ -212,10 +212,10 @@ MANNERS = (
 
 
 class Connective:
-    """A word that joins two clauses, and how the three languages lay them out.
+    """A conjunction that joins two clauses.
 
-    ``fronted``: in Chinese the clause of the connective always comes first (当…的时候). ``comma``: written in
-    English and French before the connective.
+    ``fronted`` says that in Chinese the clause of the connective always comes first (当…的时候), closed by ``zh_end``.
+    ``comma`` says that English and French write a comma before the connective.
     """
 
     __slots__ = ("comma", "en", "fr", "fronted", "zh", "zh_end")

@@ -1,13 +1,15 @@
-"""The verbs: English forms, French infinitive with what belongs to it, Chinese, frame, subjects, objects, flags.
+"""The verbs of the lexicon.
 
-- English: ``eat ate eaten`` (the participle only where it is not the past), with ``+`` before a particle.
-- French: ``avoir +besoin de`` (``+`` what follows the verb, then the preposition before the object), ``se lever``,
-  ``être +assis >se asseoir`` (``>`` the verb for what is yet to happen).
-- Chinese: ``和~说话`` has the object before the verb; ``看见/看不见`` gives a negative of its own.
-- Flags: ``state`` (imparfait, no 了, no -ing), ``posture`` (imparfait), ``moment`` (no -ing), ``steady`` (着),
-  ``être`` (the auxiliary), ``generic`` (a bare object takes le, la, les), ``bare`` (an object without article: parler
-  français), ``befalls`` (nothing one does on purpose: no imperative), ``past`` (not said of the present), ``nowhere``
-  (no place beside it), ``to`` (explain it to me, not: explain me it).
+A line reads ``English forms | French infinitive | Chinese | frame | subjects | objects | flags``.
+
+- The English forms are ``eat ate eaten``, without the participle if it equals the past. ``+`` precedes a particle.
+- In French, ``+`` precedes the words after the verb, followed by the preposition of the object (``avoir +besoin de``).
+  ``>`` precedes the verb for future and modal uses (``être +assis >se asseoir``).
+- In Chinese, ``和~说话`` puts the object before the verb, and ``看见/看不见`` gives a separate negative form.
+- The flags are ``state`` (imparfait, no 了, no -ing), ``posture`` (imparfait), ``moment`` (no -ing), ``steady`` (着),
+  ``être`` (the auxiliary), ``generic`` (a bare object takes le, la, les), ``bare`` (an object without article, as in
+  parler français), ``befalls`` (involuntary, no imperative), ``past`` (no present tense), ``nowhere`` (no place
+  adverbial) and ``to`` (the receiver always follows `to`, as in explain it to me).
 """
 
 from __future__ import annotations
@@ -150,7 +152,7 @@ hope hoped | espérer | 希望 | c | person | | state
 
 
 def _french(cell: str) -> tuple[str, bool, str, str, str]:
-    """Infinitive, reflexive, tail, preposition, the verb of motion."""
+    """Parse a French cell to infinitive, reflexive, words after the verb, preposition and future infinitive."""
     cell, _, moving = cell.partition(">")
     parts = cell.split()
     reflexive = parts[0] == "se"
