@@ -17,6 +17,7 @@ from torch import nn
 from regard import core
 from regard.capture.budget import Budget
 from regard.capture.building import Naming
+from regard.capture.cropping import crops_told
 from regard.capture.kinds import is_attention
 from regard.capture.layouts import Letters
 from regard.capture.modes import Functions
@@ -180,12 +181,19 @@ class _Switches:
         self._back.callback(torch.backends.mha.set_fastpath_enabled, fast)
         torch.backends.mha.set_fastpath_enabled(False)
         self._back.enter_context(calls_told())
+        self._back.enter_context(crops_told(_tell_sessions))
         self._back.enter_context(_scripted_functions_shown())
         if "torch._dynamo" in sys.modules:  # else nothing is compiled, and loading it would take seconds
             self._back.enter_context(torch.compiler.set_stance("force_eager"))
 
 
 _FOR_ALL_THREADS = _Switches()
+
+
+def _tell_sessions(cache: Any, rejected: int) -> None:
+    for session in core.OBSERVERS:
+        if isinstance(session, Session):
+            session.rejected(cache, rejected)
 
 
 @contextlib.contextmanager

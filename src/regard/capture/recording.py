@@ -97,9 +97,9 @@ class Recording(Analysed):
     def records(self) -> list[Record]:
         """All records; they are put together when they are first asked for."""
         session = self._session
-        if session is not None and (self._records is None or self._built_at != session.calls):
+        if session is not None and (self._records is None or self._built_at != session.changes):
             self._records = build(session, self._naming, self._beams)
-            self._built_at = session.calls
+            self._built_at = session.changes
         return self._records or []
 
     def __len__(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -21,6 +22,7 @@ from regard.capture.calls import (
     refuse_transforms,
 )
 from regard.capture.correcting import corrected
+from regard.capture.cropping import cache_given
 from regard.capture.kinds import has_another_duty, is_attention, is_cross
 from regard.capture.layouts import Lead, Letters, read_lead
 from regard.capture.masks import MaskReader, Reading
@@ -101,6 +103,7 @@ class Session:
         self._stack: list[Frame] = []
         self._pieces: list[Piece] = []
         self._exponentials = 0  # taken so far, of more than two axes
+        self._rejections = 0  # of draft tokens
         self._noticed = 0  # attentions so far, recorded or not
         self._open: dict[tuple[str, int], Strand] = {}
         self._numbers = LayerNumbers({name: type(module) for module, name in names.items()})
@@ -185,6 +188,20 @@ class Session:
     def _named(self) -> bool:
         """Whether a module that is running is one of those that the user named."""
         return bool(self.modules) and any(selection.chosen(f, self.modules) for f in self._stack)
+
+    def rejected(self, cache: Any, count: int) -> None:
+        """The last tokens of a cache were drafts that the model does not accept."""
+        if not count or threading.get_ident() != self._thread:
+            return
+        for strand in self._open.values():
+            if strand.cache is not None and strand.cache() is cache and strand.step == self.steps:
+                strand.reject(count)
+                self._rejections += 1
+
+    @property
+    def changes(self) -> int:
+        """Grows with everything that changes the records."""
+        return self.calls + self._rejections
 
     def finish(self) -> None:
         """Let go of what belongs to the model: its masks, and what it was given."""
@@ -438,6 +455,8 @@ class Session:
                 strand.sinks = sinks
                 self.strands.append(strand)
                 self._open[key] = strand
+            if call.grid.q > 1 and (cache := cache_given(reversed(self._stack))) is not None:
+                strand.cache = weakref.ref(cache)
             return self._keep(strand, call, reading, how)
 
     def _is_cross(self, frame: Frame) -> bool | None:

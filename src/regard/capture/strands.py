@@ -6,6 +6,7 @@ holds each key once, however many steps looked at it.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from regard.biases import Bias
 from regard.capture.calls import Attended
+from regard.capture.cropping import without_last_rows
 from regard.capture.masks import Reading
 from regard.capture.names import Frame
 from regard.capture.sinks import Sinks
@@ -48,6 +50,7 @@ class Piece:
     causal: bool = False  # whether no query looks ahead, but for rows that the mask hides as a whole
     added: tuple[int, int] = (0, 0)  # the keys of the strand that came with it
     new: Tensor | None = None  # these keys themselves, once a beam search has reordered the strand
+    rejected: int = 0  # queries that came with it and were taken out again
     grew: bool = False  # whether it went on from the keys of the piece before
     inputs: list[Ids] = field(default_factory=list)  # innermost first
     worded: bool = True  # False inside a module that was given a picture or a sound: no words from outside
@@ -80,6 +83,7 @@ class Strand:
         self.refused: Piece | None = None  # the first call that was not kept
         self.heads: tuple[int, ...] | None = None  # which were asked for
         self.windows: tuple[tuple[int, int], int, int] | None = None  # a picture's sides, window and shift
+        self.cache: weakref.ref[Any] | None = None  # of Hugging Face, that the last calls were given
         self.sinks = Sinks()  # keys in front that are no token
         self._keys: Tensor | None = None  # (b,g,room,d)
 
@@ -87,6 +91,11 @@ class Strand:
     def keys(self) -> Tensor | None:
         """All keys, ``(b,g,k,d)``."""
         return None if self._keys is None else self._keys[:, :, : self.count]
+
+    @property
+    def step(self) -> int:
+        """The step of the latest call, kept or not."""
+        return self._step
 
     # ---- does a call go on from here?
 
@@ -151,7 +160,24 @@ class Strand:
         self.lost += call.grid.q
         return "grows" if grows else "again"
 
-    # ---- adding
+    # ---- adding, and taking out again
+
+    def reject(self, count: int) -> None:
+        """Take out the last tokens, if they came with the last call and it had others, or was one token itself."""
+        if self.dropped:
+            self.lost -= count
+            self._last = self._last._replace(q=self._last.q - count, k=self._last.k - count)
+            return
+        last = self.pieces[-1]
+        own = self.cross is not True
+        if self.reordered or count > last.grid.q - (0 if last.grew and len(self.pieces) > 1 else 1):
+            return
+        if count == last.grid.q:
+            self.pieces.pop()
+        elif not without_last_rows(last, count, keys=own):
+            return
+        self.count -= count if own else 0
+        self._last = self.pieces[-1].grid
 
     def drop(self, piece: Piece, why: str) -> None:
         """Keep nothing of a call but its size and the reason."""

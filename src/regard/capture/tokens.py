@@ -162,9 +162,10 @@ def query_ids(run: list[Piece], decoder: bool, beams: Beams | None = None) -> Te
     """The ids of the queries of a run, ``(b,q)``; None where they are unknown."""
     parts = []
     for n, piece in enumerate(run):
-        part = _choose(piece.inputs, piece.grid.b, piece.grid.q, decoder)
+        part = _choose(piece.inputs, piece.grid.b, piece.grid.q + piece.rejected, decoder)
         if part is None:
             return None
+        part = part[:, : piece.grid.q]
         parts.append(part if beams is None else part[beams.rows(n)])
     return torch.cat(parts, dim=1)
 
