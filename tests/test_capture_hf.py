@@ -118,8 +118,8 @@ def test_attn_implementation_regard_keeps_padding_and_gives_weights():
         without = model(inputs["input_ids"])
     assert (with_mask.logits[1, -1] - without.logits[1, -1]).abs().max() > 1e-3
     assert (with_mask.attentions[0][1, :, 2:, :2] == 0).all()
-    with pytest.raises(ArgumentError, match="scores cannot be capped"):
-        hf.attention_forward(model, *torch.randn(3, 1, 2, 5, 4), None, softcap=30.0)
+    with pytest.raises(ArgumentError, match="does not compute cache"):
+        hf.attention_forward(model, *torch.randn(3, 1, 2, 5, 4), None, cache=object())
 
 
 def test_kinds_labels_and_layers_of_an_encoder_and_decoder():
