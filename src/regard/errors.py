@@ -99,8 +99,13 @@ class CaptureError(RegardError, RuntimeError):
 class Interrupted(RegardError):
     """Raised when a run stops on request after saving its state.
 
-    The message says how to resume.
+    The message says how to resume. ``signal`` is the number of the signal that asked for it, by default that of Ctrl-C
+    (SIGINT).
     """
+
+    def __init__(self, message: str, signal: int | None = None):
+        self.signal = signal or 2
+        super().__init__(message)
 
 
 class MissingExtraError(RegardError, ImportError):

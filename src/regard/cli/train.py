@@ -44,12 +44,14 @@ def translate(
         return
     numbers = ", ".join(f"{name} {value:.2f}" for name, value in outcome.best.items())
     if outcome.stopped == "interrupted" and outcome.step == 0:
-        raise Interrupted("interrupted before the first step: there is nothing to save yet")
+        told = "interrupted before the first step: there is nothing to save yet"
+        raise Interrupted(told, outcome.signal)
     if outcome.stopped == "interrupted":
         command = f"regard train translate --resume --out {shlex.quote(str(out))}"
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             command = f"torchrun … -m {command}"
-        raise Interrupted(f"interrupted at step {outcome.step} and saved: go on with  {command}")
+        told = f"interrupted at step {outcome.step} and saved: go on with  {command}"
+        raise Interrupted(told, outcome.signal)
     typer.echo(f"{outcome.stopped} after {outcome.step} steps, {outcome.seconds / 60:.1f} minutes: {numbers}")
     typer.echo(f"the best model is in {out / 'best'}")
 

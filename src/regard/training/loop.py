@@ -46,6 +46,7 @@ class Outcome:
     stopped: str  # "finished", "no improvement" or "interrupted"
     best: dict[str, float]
     seconds: float
+    signal: int | None = None  # the one that interrupted it, if this process got one
 
 
 def train(
@@ -124,7 +125,7 @@ class Trainer:
                     self._report(*next(steps))
         finally:
             self.bar.close()
-        return Outcome(p.step, stopped, p.best, p.seconds)
+        return Outcome(p.step, stopped, p.best, p.seconds, self.stop.signal)
 
     def _same_data(self) -> str:
         """What the data is known by, once it is certain that all processes have the same."""

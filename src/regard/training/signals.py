@@ -16,6 +16,7 @@ class StopRequest:
 
     def __init__(self):
         self.asked = False
+        self.signal: int | None = None
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -33,5 +34,5 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _ask(self, number: int, frame: Any) -> None:
-        self.asked = True
+        self.asked, self.signal = True, number
         signal.signal(signal.SIGINT, signal.default_int_handler)
