@@ -31,7 +31,7 @@ def run(*words: str, cwd=None, code: str = "from regard.cli import main; main()"
     )
 
 
-def run_here(*words: str, cwd=None, **environment: str):
+def run_here(*words: str, cwd=None, warned: str = "error", **environment: str):
     """The command in this process: what a test takes that is about the answer, not about starting."""
     out, errors = io.StringIO(), io.StringIO()
     with (
@@ -39,7 +39,7 @@ def run_here(*words: str, cwd=None, **environment: str):
         mock.patch.dict(os.environ, {"COLUMNS": "100", **environment}),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(errors),
-        warnings.catch_warnings(action="error"),
+        warnings.catch_warnings(action=warned),
         pytest.raises(SystemExit) as left,
     ):
         main(words)

@@ -391,7 +391,7 @@ def test_training_on_standard_input_and_going_on(pair_files):
     [
         (["--epochs", "0"], 2, "--epochs: expected a number above 0, got 0"),
         (["--target-language", "de"], 2, "--target-language: the embedded corpus has en, fr, zh, not 'de'"),
-        (["--attention", "none"], 2, "--attention: of no use for model=transformer"),
+        (["--attention", "none"], 2, "--attention: of no use for --model transformer"),
         (["--vocabulary", "words"], 2, "--vocabulary: unknown name 'words'"),
         (["--embedded", "-5"], 2, "--embedded: nothing to train on: got -5"),
         (["--resume"], 1, "there is no run to resume here"),
@@ -502,10 +502,10 @@ def test_evaluation_of_alignments(model, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code", "part"),
     [
-        (["--target-data", "x"], 2, "--target-data: given without data"),
-        (["--columns", "1,0"], 2, "--columns: given without data"),
-        (["--split", "test"], 2, "--split: given without data"),
-        (["--dataset-config", "x"], 2, "--dataset-config: given without data"),
+        (["--target-data", "x"], 2, "--target-data: given without --data"),
+        (["--columns", "1,0"], 2, "--columns: given without --data"),
+        (["--split", "test"], 2, "--split: given without --data"),
+        (["--dataset-config", "x"], 2, "--dataset-config: given without --data"),
         (["--links", "x", "--beams", "3"], 2, "--beams: of no use with --links alone"),
         (["--links", "x", "--no-lowercase"], 2, "--lowercase: of no use with --links alone"),
         (["--data", "x.tsv", "--choose-links", "y"], 2, "--choose-links: of no use without gold links"),

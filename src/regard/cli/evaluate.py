@@ -28,10 +28,10 @@ evaluate = typer.Typer(help="Measure a model on data it was not trained on.", no
 @evaluate.command("translate")
 def translate(
     model: str = typer.Option(None, "--model", help="A model's name or folder."),
-    to: str = typer.Option(
+    target_language: str = typer.Option(
         None, "--to", help="Language to translate to, where no model is named.", show_default="fr"
     ),
-    source: str = typer.Option(
+    source_language: str = typer.Option(
         None, "--from", help="Language to translate from, where no model is named.", show_default="en"
     ),
     data: str = typer.Option(
@@ -105,8 +105,11 @@ def translate(
         if path is not None:
             check_writable(path)
     options = DecodingOptions(**{"beams": 5, **_given(search)})
-    translator = load_translator(model, source, to, device)
-    named = _with_others(model or "model", translator, compare or [], device)
+    translator = load_translator(model, source_language, target_language, device)
+    languages = (
+        f"{translator.source_language}-{translator.target_language}"  # what installed ones are called by
+    )
+    named = _with_others(model or languages, translator, compare or [], device)
     values: dict[str, Any] = {}
     if links is None or data is not None:
         skipped = Skipped()
@@ -136,7 +139,7 @@ def _check_use(
     from regard.errors import ArgumentError
 
     for name in _given({} if data else reading):
-        raise ArgumentError(name, "given without data", "name the pairs, or the source side, with --data")
+        raise ArgumentError(name, "given without data=", "name the pairs, or the source side, with --data")
     if choose_links and data and not links:
         raise ArgumentError("choose_links", "of no use without gold links to measure", "add --links")
     for name in _given(translating if links and not data else {}):
@@ -230,9 +233,9 @@ def _measured(
 
 
 def _compared(found: dict[str, Evaluation]) -> dict[str, Any]:
-    """The numbers of the first, with those of the others inside."""
+    """The numbers of the first model and its name, with those of the others inside."""
     first, *others = found.items()
-    values = first[1].to_json()
+    values = {"model": first[0], **first[1].to_json()}
     return {**values, "compared": {name: one.to_json() for name, one in others}} if others else values
 
 
@@ -278,6 +281,8 @@ def _alignment(
 
 def _report(values: dict[str, Any]) -> str:
     lines = []
+    if "compared" in values:
+        lines.append(f"{values['model']}:")
     if "bleu" in values:
         lines += _scores(values)
     for name, other in values.get("compared", {}).items():

@@ -1,15 +1,12 @@
 """The command line itself: its commands, its exit codes and how it speaks of errors.
 
-0 is success, 1 a failure, 2 a wrong call, 130 an interruption. An error is one line on standard error;
-``--debug`` adds the traceback.
+0 is success, 1 a failure, 2 a wrong call, 130 an interruption (Ctrl-C), 143 a request to end (SIGTERM). An error is
+one line on standard error; ``--debug`` adds the traceback.
 """
 
 from __future__ import annotations
 
-import io
-import itertools
 import os
-import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -19,7 +16,9 @@ import typer
 
 from regard import __version__
 from regard.cli import doctor, evaluate, tour, train, translate, view
+from regard.cli.flags import flag_of, in_flags, with_flag_of_value
 from regard.cli.option_files import command_of, refuse_empty_values, with_option_files
+from regard.cli.streams import plain_warnings, prepare_streams, read_arguments, say, undecoded
 
 __all__ = ["app", "main"]
 
@@ -63,31 +62,39 @@ start.__doc__ = app.info.help
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line and leave with its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = read_arguments() if arguments is None else list(arguments)
     end = words.index("--") if "--" in words else len(words)  # what follows is no option
     debug = "--debug" in words[:end]
     words = [word for word in words[:end] if word != "--debug"] + words[end:]
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot write 猫 gets an escape, not a crash.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    prepare_streams(words)
+    with plain_warnings():
+        code = _run(words, debug)
+    _end(code)
+
+
+def _run(words: list[str], debug: bool) -> int:
+    """Run a command and return its exit code; what goes wrong is said in one line."""
     try:
         words = with_option_files(typer.main.get_command(app), words)
         refuse_empty_values(typer.main.get_command(app), words)
         code = app(words, prog_name="regard", standalone_mode=False)
         sys.stdout.flush()
         if code == 130:  # newer typers answer an interruption themselves, and silently
-            _say("interrupted", 130)
+            say("interrupted")
+        return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
-        code = _say("interrupted", 130)
+        say("interrupted")
+        return 130
     except BrokenPipeError:  # the reader has gone (`regard tour | head`): there is nobody to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+        return 1
     except Exception as error:
         if debug:
             traceback.print_exc()
-        code = _report(error, words, debug)
-    _end(code if isinstance(code, int) else 0)
+        message, code = _in_words(error, words, debug)
+        if message:
+            say(message)
+        return code
 
 
 def _end(code: int) -> NoReturn:
@@ -100,53 +107,25 @@ def _end(code: int) -> NoReturn:
     raise SystemExit(code)
 
 
-def _report(error: Exception, words: list[str], debug: bool) -> int:
-    """One line for an error: what a user did wrong in plain words, anything else with its kind."""
-    from regard.errors import ArgumentError, FileError, Interrupted, RegardError
+def _in_words(error: Exception, words: list[str], debug: bool) -> tuple[str, int]:
+    """The line that an error is worth, and the exit code: plain words for what a user did wrong."""
+    from regard.errors import ArgumentError, Interrupted, RegardError
 
     if isinstance(error, typer.Exit):
-        return error.exit_code
+        return "", error.exit_code
     usage = getattr(error, "format_message", None)  # the errors of the command line's parser have one
     if usage is not None:
         command = getattr(getattr(error, "ctx", None), "command_path", "regard")
-        return _say(f"{usage()} (see {command} --help)", getattr(error, "exit_code", 2))
-    if isinstance(error, ArgumentError) and (flag := _flag(error.argument, words)):
-        return _say(flag + str(error).removeprefix(error.argument), 2)
-    if isinstance(error, FileError | ArgumentError):
-        return _say(_as_on_the_line(str(error), words), 1)
-    if isinstance(error, RegardError):
-        return _say(str(error), 130 if isinstance(error, Interrupted) else 1)
-    hint = "" if debug else " (--debug shows where)"
-    return _say(f"{type(error).__name__}: {error}{hint}", 1)
-
-
-def _flag(argument: str, words: list[str]) -> str:
-    """What an argument is called on the command line; nothing, if the command has no such option."""
-    if argument == "options":
-        return "--options"
+        return f"{usage()} (see {command} --help)", getattr(error, "exit_code", 2)
     command, _ = command_of(typer.main.get_command(app), words)
-    for one in command.params:
-        if one.name == argument:
-            return max(one.opts, key=len) if one.opts[0].startswith("-") else one.name.upper()
-    return ""
-
-
-def _as_on_the_line(message: str, words: list[str]) -> str:
-    """What is said of a file, with the option that names the file instead of the argument inside the program."""
-    argument, sign, rest = message.partition(": ")
-    if not sign or not argument.isidentifier():
-        return message
-    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    pairs = itertools.pairwise(split)
-    option = next((one for one, value in pairs if one.startswith("--") and _names(value, rest)), None)
-    return f"{option}: {rest}" if option else rest
-
-
-def _names(value: str, text: str) -> bool:
-    """Whether a text speaks of a value as a whole: "fr" is not in "from.txt"."""
-    return re.search(rf"(?<![\w/.-]){re.escape(value)}(?![\w/-])", text) is not None
-
-
-def _say(message: str, code: int) -> int:
-    print("regard: " + " ".join(message.split()), file=sys.stderr)
-    return code
+    if isinstance(error, ArgumentError) and (flag := flag_of(error.argument, command)):
+        rest = str(error).removeprefix(error.argument)
+        return flag + in_flags(rest, command), 2
+    if isinstance(error, Interrupted):
+        return str(error), 128 + error.signal
+    if isinstance(error, RegardError):
+        return in_flags(with_flag_of_value(str(error), words), command), 1
+    if isinstance(error, UnicodeEncodeError) and (word := undecoded(words)):
+        return f"not UTF-8: {word}: write it in UTF-8, or put it into a file", 2
+    hint = "" if debug else " (--debug shows where)"
+    return f"{type(error).__name__}: {error}{hint}", 1

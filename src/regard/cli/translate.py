@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from regard.cli.streams import ClosedStream
+
 if TYPE_CHECKING:
     from regard.decoding import DecodingOptions
     from regard.tasks.translate import Translation, Translator, WordAlignment
@@ -28,8 +30,10 @@ def translate(
     text: list[str] = typer.Argument(
         None, help="Sentences; or use --file, or pipe lines in.", show_default=False
     ),
-    to: str = typer.Option(None, "--to", help="Language to translate to.", show_default="fr"),
-    source: str = typer.Option(None, "--from", help="Language to translate from.", show_default="en"),
+    target_language: str = typer.Option(None, "--to", help="Language to translate to.", show_default="fr"),
+    source_language: str = typer.Option(
+        None, "--from", help="Language to translate from.", show_default="en"
+    ),
     model: str = typer.Option(None, "--model", help="A model's name or folder instead of languages."),
     file: Path = typer.Option(None, "--file", help="Translate the lines of a file ('-' for standard input)."),
     out: Path = typer.Option(None, "--out", help="Write the translations to a file instead of the screen."),
@@ -81,7 +85,7 @@ def translate(
     chunks = _input(text, file)
     if out is not None:
         _check_file(out)
-    translator = load_translator(model, source, to, device)
+    translator = load_translator(model, source_language, target_language, device)
     show.check(translator)
     if out is None:
         _write(translator, chunks, options, show, sys.stdout)
@@ -136,18 +140,23 @@ def pack(
     typer.echo(f"{out}: {size / 1e6:.1f} MB")
 
 
-def load_translator(model: str | None, source: str | None, to: str | None, device: str | None) -> Translator:
+def load_translator(
+    model: str | None, source: str | None, target: str | None, device: str | None
+) -> Translator:
     """The translator that is named, or that is installed for the languages."""
     from regard.errors import ArgumentError
     from regard.tasks.translate import Translator, find_translator
 
-    translator = Translator.load(find_translator(model, source=source, target=to), device=device)
-    has = (("source", source, translator.source_language), ("to", to, translator.target_language))
-    for name, wanted, there in has:
-        if wanted is not None and wanted != there:
-            raise ArgumentError(
-                name, f"the model {model} has {there!r} there, not {wanted!r}", "leave it out"
-            )
+    try:
+        folder = find_translator(model, source=source, target=target)
+    except ArgumentError as error:  # the languages have other names here: a reader of data calls its files so
+        problem = str(error).removeprefix(f"{error.argument}: ")
+        raise ArgumentError(f"{error.argument}_language", problem) from None
+    translator = Translator.load(folder, device=device)
+    for name, wanted in (("source_language", source), ("target_language", target)):
+        has = getattr(translator, name)
+        if wanted is not None and wanted.lower() != has.lower():
+            raise ArgumentError(name, f"the model {model} has {has!r} there, not {wanted!r}", "leave it out")
     return translator
 
 
@@ -183,7 +192,7 @@ def _input(text: list[str] | None, file: Path | None) -> Iterable[list[str]]:
         raise ArgumentError("file", "given besides sentences", "give one of them")
     if text:
         return [text]
-    if file is None and (sys.stdin is None or sys.stdin.isatty()):
+    if file is None and (isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty()):
         raise ArgumentError(
             "text", "nothing to translate", 'say it on the line: regard translate "Good morning."'
         )

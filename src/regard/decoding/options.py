@@ -30,7 +30,7 @@ class DecodingOptions:
     >>> DecodingOptions(beams=2, n_best=3)
     Traceback (most recent call last):
         ...
-    regard.errors.ArgumentError: n_best: 3 of 2 beams cannot be given: raise beams
+    regard.errors.ArgumentError: n_best: 3 of 2 beams cannot be given: raise beams=
     """
 
     beams: int = 5
@@ -58,7 +58,7 @@ class DecodingOptions:
                 raise ArgumentError("min_length", f"{self.min_length} is above max_length={self.max_length}")
         if not self.sample and self.n_best > self.beams:
             raise ArgumentError(
-                "n_best", f"{self.n_best} of {self.beams} beams cannot be given", "raise beams"
+                "n_best", f"{self.n_best} of {self.beams} beams cannot be given", "raise beams="
             )
         if not 0 < self.top_p <= 1:
             raise ArgumentError("top_p", f"expected a share above 0 and up to 1, got {self.top_p}")

@@ -178,9 +178,7 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
         format = format or "hf"
     if target is not None:
         if format not in (None, "lines"):
-            raise ArgumentError(
-                "target", f"not used with the format {format}", "name the two columns instead"
-            )
+            raise ArgumentError("target", f"not used with the format {format}", "name the two with columns=")
         if name == os.fspath(target) == "-":
             raise ArgumentError("target", "source and target cannot both be standard input")
         return "lines"
@@ -197,7 +195,7 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
         raise ArgumentError(
             "format",
             f"cannot be told from the name {name}",
-            "say format='tsv', 'csv', 'jsonl' or 'parquet', or give a target file",
+            "say it with format=, one of tsv, csv, jsonl and parquet, or name the file of the other side too",
         )
     return _FORMATS[suffix]
 

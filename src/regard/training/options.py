@@ -43,7 +43,7 @@ class TrainingOptions:
 
     def __post_init__(self):
         if (self.steps is None) == (self.epochs is None):
-            raise ArgumentError("steps", "expected either steps or epochs", "say how long to train")
+            raise ArgumentError("steps", "expected either steps= or epochs=", "say how long to train")
         self._take_whole_numbers()
         self._take_numbers()
         if self.schedule not in SCHEDULES:

@@ -120,22 +120,22 @@ def find_translator(
     >>> find_translator(target="tlh")
     Traceback (most recent call last):
         ...
-    regard.errors.ArgumentError: to: there is no model for English to 'tlh': there are ...
+    regard.errors.ArgumentError: target: there is no model for English to 'tlh': there are ...
     """
     if model is not None:
         return _by_name(model)
     models = [one for one in installed_models() if one.task == "translate"]
-    wanted = (source or "en", target or "fr")
+    wanted = ((source or "en").lower(), (target or "fr").lower())
     for one in models:
-        if one.languages == wanted:
+        if tuple(language.lower() for language in one.languages) == wanted:
             return _used(one)
     there = ", ".join("{} to {}".format(*one.languages) for one in models) or "none"
     start = "English" if wanted[0] == "en" else repr(wanted[0])
-    known = any(one.languages[0] == wanted[0] for one in models)
+    known = any(one.languages[0].lower() == wanted[0] for one in models)
     raise ArgumentError(
-        "to" if known else "source",
+        "target" if known else "source",
         f"there is no model for {start} to {wanted[1]!r}: there are {there}",
-        "train one with `regard train translate`, and name its folder with --model",
+        "train one with `regard train translate`, and name its folder with model=",
     )
 
 

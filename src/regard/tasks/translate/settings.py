@@ -157,7 +157,7 @@ class TranslationSettings:
         self._check_vocabulary()
         self._check_files()
         if self.source_language == self.target_language:
-            raise ArgumentError("target_language", f"the same as source_language: {self.target_language!r}")
+            raise ArgumentError("target_language", f"the same as source_language={self.source_language!r}")
         self._check_embedded()
 
     @property
@@ -184,27 +184,27 @@ class TranslationSettings:
 
     def _check_embedded(self) -> None:
         if self.embedded_count < 0 or (self.embedded_count == 0 and not self.data):
-            fix = "give a number above 0, or name pairs with data"
+            fix = "give a number above 0, or name pairs with data="
             raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
         for name in ("source_language", "target_language"):
             language = getattr(self, name)
             if self.embedded_count and language not in EMBEDDED_LANGUAGES:
                 told = f"the embedded corpus has {', '.join(EMBEDDED_LANGUAGES)}, not {language!r}"
-                fix = "leave out embedded" if self.data else "name pairs with data"
+                fix = "leave out embedded=" if self.data else "name pairs with data="
                 raise ArgumentError(name, told, fix)
 
     def _check_files(self) -> None:
         for name in ("data", "valid"):
             if getattr(self, f"target_{name}") and not getattr(self, name):
                 raise ArgumentError(
-                    f"target_{name}", f"given without {name}", f"name the source side with {name}"
+                    f"target_{name}", f"given without {name}=", f"name the source side with {name}="
                 )
         for name in ("target_data", "valid", "target_valid", "exclude"):
             if getattr(self, name) == "-":
-                raise ArgumentError(name, "only data can be read from standard input", "name a file")
+                raise ArgumentError(name, "only data= can be read from standard input", "name a file")
         hub = (self.data or "").startswith("hf:") and self.split != self.valid_split
         if self.data and (self.data, self.target_data) == (self.valid_source, self.target_valid) and not hub:
-            told = f"the same as data: {self.data}"
+            told = f"the same as data={self.data}"
             raise ArgumentError("valid", told, "name pairs that are not trained on")
 
     def part(self, config: type) -> dict[str, Any]:
