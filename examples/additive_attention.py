@@ -1,10 +1,10 @@
-"""Additive (Bahdanau) attention: one step of a decoder, many steps at once, and sentences of unequal length.
+"""Additive (Bahdanau) attention for one decoder step, for many steps, and for sentences of unequal length.
 
     python examples/additive_attention.py              writes additive_attention.png into the current folder
     python examples/additive_attention.py --out DIR    writes it into DIR
 
-The layer scores each encoder state h by  v . tanh(query + W h),  takes the softmax and sums the states up.
-Nothing here is trained: the numbers show the shapes and the rules, not a skill.
+The layer scores each encoder state h by  v . tanh(query + W h)  and averages the states with the softmax of the
+scores. Nothing here is trained, so the weights are random and only show the shapes and the masking.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the picture")
+    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the figure")
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
@@ -33,10 +33,10 @@ def main() -> None:
 
 
 def one_step(out: Path) -> None:
-    """One decoder state asks, five encoder states answer."""
+    """Attend from one decoder state to five encoder states."""
     batch_size, seq_len, hidden_dim = 2, 5, 10
-    query = torch.randn(batch_size, hidden_dim)  # the decoder's state now
-    keys = torch.randn(batch_size, seq_len, hidden_dim)  # all states of the encoder
+    query = torch.randn(batch_size, hidden_dim)  # the current decoder state
+    keys = torch.randn(batch_size, seq_len, hidden_dim)  # all encoder states
     attention = AdditiveAttention(hidden_dim)
     context, weights = attention(query, keys)
     print("Context shape:", context.shape)
@@ -49,23 +49,23 @@ def one_step(out: Path) -> None:
 
 
 def many_steps() -> None:
-    """While training, all steps of the decoder are known: ask them together."""
+    """Attend from all decoder steps at once, as in training with teacher forcing."""
     attention = AdditiveAttention(10)
     queries, keys = torch.randn(2, 3, 10), torch.randn(2, 5, 10)
     context, weights = attention(queries, keys)
     print("\nThree queries at once:", context.shape, weights.shape)
-    alone = [attention(queries[:, n], keys)[0] for n in range(3)]
-    difference = (context - torch.stack(alone, dim=1)).abs().max().item()
+    single = [attention(queries[:, n], keys)[0] for n in range(3)]
+    difference = (context - torch.stack(single, dim=1)).abs().max().item()
     print("The same as one after the other:", difference < 1e-6)
 
 
 def unequal_lengths() -> None:
-    """A GRU reads a packed batch: padding never enters its state, and the mask keeps it unattended."""
+    """Attend to the states of a GRU over a packed batch, with the padding masked."""
     lengths = torch.tensor([5, 3])
     encoder = nn.GRU(input_size=6, hidden_size=10, batch_first=True)
     packed = pack_padded_sequence(torch.randn(2, 5, 6), lengths, batch_first=True)
     states, last = encoder(packed)
-    keys, _ = pad_packed_sequence(states, batch_first=True)  # (2,5,10), zeros after the third of the second
+    keys, _ = pad_packed_sequence(states, batch_first=True)  # (2,5,10), zeros at the padding
     context, weights = AdditiveAttention(10)(last[0], keys, mask=padding(lengths))
     print("\nPacked batch:", context.shape, weights.shape)
     print("Weights of the shorter sequence:", [round(weight, 4) for weight in weights[1].tolist()])

@@ -1,9 +1,9 @@
-"""Attention in five small parts, in plain NumPy.
+"""A demonstration of attention in plain NumPy, in five parts.
 
     python examples/attention_demo.py              figures into the current folder
     python examples/attention_demo.py --out DIR    figures into DIR
 
-Figures are always saved and their paths printed; where there is a screen they are shown as well.
+The figures are saved and their paths printed. If there is a display, they are also shown.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ from deep_learning.attention import (
 )
 
 WORDS = ["the", "cat", "slept", "because", "it", "was", "tired"]
-# What each word is about, one column per question. A trained model learns such columns; here they are written
-# by hand so that the numbers can be followed:  a living thing?  a doing?  a state?  filler?
+# Hand-made features of each word. The columns are living thing, action, state and function word. A trained model
+# learns such features.
 MEANING = np.array(
     [
         [0.0, 0.0, 0.0, 2.0],  # the
         [3.0, 0.0, 0.0, 0.0],  # cat
         [0.0, 3.0, 1.0, 0.0],  # slept
         [0.0, 0.0, 0.0, 2.0],  # because
-        [2.0, 0.0, 0.0, 0.0],  # it: stands for a living thing, says nothing else
+        [2.0, 0.0, 0.0, 0.0],  # it, which refers to a living thing
         [0.0, 0.0, 1.0, 1.0],  # was
         [0.0, 0.0, 3.0, 0.0],  # tired
     ]
 )
 
-SILENT_BACKENDS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}  # those that write files only
+# The matplotlib backends that cannot open a window.
+SILENT_BACKENDS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
 
 
 def heading(number: int, title: str) -> None:
@@ -49,7 +50,7 @@ def heading(number: int, title: str) -> None:
 
 
 def print_weights(weights: np.ndarray, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """A table of weights, (q,k)."""
+    """Print a table of weights (q,k)."""
     width = max(6, *(len(name) for name in columns))
     margin = max(len(name) for name in rows)
     print(" " * margin, *(f"{name:>{width}}" for name in columns))
@@ -58,22 +59,21 @@ def print_weights(weights: np.ndarray, rows: Sequence[str], columns: Sequence[st
 
 
 def self_attention() -> np.ndarray:
-    heading(1, "Self-attention: every word looks at every word")
+    heading(1, "Self-attention: every word attends to every word")
     _, weights = scaled_dot_product_attention(MEANING, MEANING, MEANING)  # (q,k)
     print_weights(weights, WORDS, WORDS)
     it = WORDS.index("it")
-    print(
-        f"\n'it' looks most at {WORDS[int(weights[it].argmax())]!r}: found by its meaning, not by its place."
-    )
+    most = WORDS[int(weights[it].argmax())]
+    print(f"\n'it' attends most to {most!r}, because of its features and not because of its position.")
     print("each row sums to", weights.sum(axis=-1).round(6).tolist())
     return weights
 
 
 def query_key_value() -> None:
     heading(2, "Query, key, value: one query over three keys, by hand")
-    Q = np.array([[1.0, 0.0]])  # (1,d)  what I look for
-    K = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])  # (k,d)  what each place offers
-    V = np.array([[10.0, 0.0], [0.0, 20.0], [30.0, 0.0]])  # (k,d)  what each place gives
+    Q = np.array([[1.0, 0.0]])  # (1,d)
+    K = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])  # (k,d)
+    V = np.array([[10.0, 0.0], [0.0, 20.0], [30.0, 0.0]])  # (k,d)
     scores = Q @ K.T
     scaled = scores / np.sqrt(K.shape[-1])
     weights = softmax(scaled)
@@ -82,13 +82,13 @@ def query_key_value() -> None:
     print("scaled  = scores / sqrt(2) ", scaled[0].round(4).tolist())
     print("weights = softmax(scaled)  ", weights[0].round(4).tolist())
     print("output  = weights V        ", output[0].round(4).tolist())
-    print("\nThe middle key does not match, yet keeps a fifth: softmax leaves no unmasked key at 0.")
-    at_once, _ = scaled_dot_product_attention(Q, K, V)
-    print("the same in one call       ", at_once[0].round(4).tolist())
+    print("\nThe middle key does not match but gets a fifth. Softmax gives no unmasked key a weight of 0.")
+    output, _ = scaled_dot_product_attention(Q, K, V)
+    print("the same in one call       ", output[0].round(4).tolist())
 
 
 def causal_mask() -> np.ndarray:
-    heading(3, "The causal mask: no word sees a later one")
+    heading(3, "The causal mask: no word attends to a later one")
     mask = create_causal_mask(len(WORDS))  # (q,k)
     _, weights = scaled_dot_product_attention(MEANING, MEANING, MEANING, mask)
     print("the mask for four words:")
@@ -97,7 +97,7 @@ def causal_mask() -> np.ndarray:
     print_weights(weights, WORDS, WORDS)
     print(f"\nweight on later words: {np.triu(weights, k=1).sum():.1f}")
 
-    tokens = np.array([[5, 8, 3, 0, 0]])  # two places of padding
+    tokens = np.array([[5, 8, 3, 0, 0]])  # the last two are padding
     padding = create_padding_mask(tokens)  # (b,1,k)
     x = np.ones((1, 5, 4))
     _, padded = scaled_dot_product_attention(x, x, x, padding)
@@ -108,22 +108,22 @@ def causal_mask() -> np.ndarray:
 
 
 def compare_heads() -> np.ndarray:
-    heading(4, "Heads: the same sentence, seen in several ways")
-    place = np.arange(len(WORDS))[:, None] / np.array([1.0, 4.0])  # two clocks, a fast and a slow one
-    x = np.concatenate([MEANING, np.sin(place), np.cos(place)], axis=-1)[None]  # (b,q,m) with m = 8
+    heading(4, "Heads: several attentions over the same sentence")
+    angle = np.arange(len(WORDS))[:, None] / np.array([1.0, 4.0])  # positions at two frequencies
+    x = np.concatenate([MEANING, np.sin(angle), np.cos(angle)], axis=-1)[None]  # (b,q,m) with m = 8
     layers = [MultiHeadAttention(d_model=8, num_heads=num_heads, seed=0) for num_heads in (1, 2, 4)]
     for layer in layers:
         print(f"{layer.num_heads} head(s) of width {layer.d_k}: {x.shape} -> {layer.forward(x, x, x).shape}")
     weights = layers[-1].attention_weights(x, x)[0]  # (h,q,k)
     it = WORDS.index("it")
     for head, rows in enumerate(weights):
-        print(f"head {head}: 'it' looks most at {WORDS[int(rows[it].argmax())]!r} ({rows[it].max():.3f})")
-    print("\nThese heads are random, not trained: they differ because they start differently.")
+        print(f"head {head}: 'it' attends most to {WORDS[int(rows[it].argmax())]!r} ({rows[it].max():.3f})")
+    print("\nThese heads are not trained. They differ because of their random weights.")
     return weights
 
 
 def heat_map(axes: Any, weights: np.ndarray, title: str) -> Any:
-    """Draw weights (q,k): one row for each query, one column for each key."""
+    """Draw weights (q,k) as a heat map with a row for each query and a column for each key."""
     image = axes.imshow(weights, cmap="viridis", vmin=0, vmax=1)
     axes.set_xticks(range(len(WORDS)), WORDS, rotation=45, ha="right")
     axes.set_yticks(range(len(WORDS)), WORDS)
@@ -138,7 +138,8 @@ def draw(free: np.ndarray, causal: np.ndarray, heads: np.ndarray, out: Path) -> 
     screen = has_screen()
     if not screen:
         matplotlib.use("Agg")
-    import matplotlib.pyplot as plt  # only now: the backend had to be chosen first
+    # Imported here because the backend has to be chosen first.
+    import matplotlib.pyplot as plt
 
     out.mkdir(parents=True, exist_ok=True)
     figure, row = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
@@ -169,7 +170,9 @@ def save(figure: Any, path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Attention in five small parts, in plain NumPy.")
+    parser = argparse.ArgumentParser(
+        description="A demonstration of attention in plain NumPy, in five parts."
+    )
     parser.add_argument(
         "--out", type=Path, default=Path("."), help="folder for the figures (default: this one)"
     )

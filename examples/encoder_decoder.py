@@ -1,10 +1,10 @@
-"""Encoder-decoder (cross) attention: the decoder's words ask, the encoder's words answer.
+"""Encoder-decoder (cross) attention, from the tokens of the decoder to those of the encoder.
 
     python examples/encoder_decoder.py              writes alignment.png into the current folder
     python examples/encoder_decoder.py --out DIR    writes it into DIR
 
-The weights are NOT trained here: the picture shows where an alignment is read off (one row a French token,
-one column an English token that was really read), not which word belongs to which.
+The weights are NOT trained here. The figure has a row for each French token and a column for each English token.
+After training, large weights in it would show the word alignment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the picture")
+    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the figure")
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def shapes() -> None:
-    """Five encoder states, three decoder states, four numbers each."""
+    """Print the shapes for five encoder states and three decoder states of width 4."""
     encoder_output = torch.rand(1, 5, 4)  # (batch, source length, width)
     decoder_input = torch.rand(1, 3, 4)  # (batch, target length so far, width)
     output, weights = EncoderDecoderAttention(embed_dim=4)(encoder_output, decoder_input)
@@ -46,7 +46,7 @@ def shapes() -> None:
 
 
 def sentence(out: Path) -> None:
-    """A real pair of sentences: seven tokens in, eight out."""
+    """Print and draw the weights of a pair of sentences with seven and eight tokens."""
     source, target = tokens_of(SOURCE), tokens_of(TARGET)
     print(f"\nSource, {len(source)} tokens:", *source)
     print(f"Target, {len(target)} tokens:", *target)
@@ -62,7 +62,7 @@ def sentence(out: Path) -> None:
 
 
 def tokens_of(text: str) -> list[str]:
-    """Words and punctuation, every one of them: both "the" and the full stop.
+    """Split a text into words and punctuation marks.
 
     >>> tokens_of("On the mat.")
     ['On', 'the', 'mat', '.']
@@ -71,7 +71,7 @@ def tokens_of(text: str) -> list[str]:
 
 
 def embed(tokens: list[str], width: int) -> Tensor:
-    """A random vector for each different token, plus its position: a word that comes twice differs."""
+    """Return a random vector for each distinct token plus its positional encoding, (1,n,m)."""
     vocabulary = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
     ids = torch.tensor([[vocabulary[token] for token in tokens]])  # (1,n)
     return PositionalEncoding(width)(nn.Embedding(len(vocabulary), width)(ids))  # (1,n,m)

@@ -1,12 +1,12 @@
-"""Scaled dot-product attention over movie reviews, drawn as a heat map, with padding masked and not.
+"""Scaled dot-product attention over movie reviews, drawn as heat maps with and without a padding mask.
 
     python examples/imdb_attention.py                        IMDb through Hugging Face, else the small sample
     python examples/imdb_attention.py --data huggingface     IMDb (train[:1000]) through `datasets`, or fail
     python examples/imdb_attention.py --data PATH            a file, or a folder with train.tsv[.gz]
     python examples/imdb_attention.py --data sample          48 short reviews that come with this example
 
-A file has one review a line: label TAB rating TAB id TAB text. The embedding is random and untrained: equal
-words find each other, nothing more.
+A file has one review per line, with label, rating, id and text separated by tabs. The embedding is random and
+untrained, so a word attends mostly to equal words.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def main() -> None:
         "--data", default="auto", help="auto, huggingface, sample, or the path of a file or folder"
     )
     parser.add_argument(
-        "--review", type=int, default=0, metavar="N", help="which review is drawn (default: the first)"
+        "--review", type=int, default=0, metavar="N", help="the number of the review to draw (default: 0)"
     )
-    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the pictures")
+    parser.add_argument("--out", type=Path, default=Path(), help="the folder for the figures")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(0)
@@ -65,7 +65,10 @@ def main() -> None:
 
 
 def attend(embedded: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Let each review attend to itself, 32 at a time: (reviews,20,64) and (reviews,20,20)."""
+    """Apply self-attention to each review, 32 at a time.
+
+    Returns the outputs (reviews,20,64) and the weights (reviews,20,20).
+    """
     model = SimpleAttention(EMBED_DIM)
     outputs, weights = [], []
     for start in range(0, len(embedded), BATCH_SIZE):
@@ -78,7 +81,7 @@ def attend(embedded: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def build_vocabulary(tokens: Iterable[str]) -> dict[str, int]:
-    """Padding, the unknown word, then the words from the most frequent down.
+    """Number the padding token, the unknown token, and then the words by descending frequency.
 
     >>> build_vocabulary(["the", "cat", "the"])
     {'<pad>': 0, '<unk>': 1, 'the': 2, 'cat': 3}
@@ -88,7 +91,7 @@ def build_vocabulary(tokens: Iterable[str]) -> dict[str, int]:
 
 
 def encode(tokens: list[str], vocabulary: dict[str, int]) -> list[int]:
-    """The numbers of 20 tokens, filled up with padding."""
+    """Return the ids of at most 20 tokens, padded to 20."""
     return [vocabulary.get(token, vocabulary[UNK]) for token in padded(tokens)]
 
 
@@ -115,7 +118,7 @@ def draw(tokens: list[list[str]], masked: Tensor, unmasked: Tensor, review: int,
         print(f"Review {review} has no <pad>, so both pictures are the same: {hint}")
 
 
-# ---- where the reviews come from ----------------------------------------------------------------------
+# ---- loading the reviews ------------------------------------------------------------------------------
 
 
 def load(source: str, parser: argparse.ArgumentParser) -> list[str]:
@@ -124,11 +127,12 @@ def load(source: str, parser: argparse.ArgumentParser) -> list[str]:
     if source in ("auto", "huggingface"):
         try:
             return from_hugging_face()
-        except Exception as error:  # `datasets` raises many kinds when it is offline
+        # `datasets` raises many kinds of exceptions when it is offline.
+        except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             if source == "huggingface":
                 parser.exit(1, f"IMDb could not be loaded through Hugging Face: {reason}\n")
-            print(f"IMDb is not at hand ({reason}); using the sample instead.")
+            print(f"IMDb is not available ({reason}); using the sample instead.")
             return from_sample()
     path = Path(source)
     if not path.exists():
@@ -146,7 +150,7 @@ def from_hugging_face() -> list[str]:
 
 
 def _ask_nobody_when_offline() -> None:
-    """One quick look at the hub: `datasets` would try for half a minute before it turns to its cache."""
+    """Switch `datasets` to its cache if the hub cannot be reached, which saves half a minute of retries."""
     from huggingface_hub import constants
 
     try:
@@ -175,7 +179,7 @@ def from_sample() -> list[str]:
 
 
 def read(path: Path) -> list[str]:
-    """The texts of the first 1,000 lines of a file, plain or gzipped."""
+    """Read the texts of the first 1,000 lines of a plain or gzipped file."""
     texts = []
     with (
         gzip.open(path, "rt", encoding="utf-8")
@@ -194,7 +198,7 @@ def read(path: Path) -> list[str]:
 
 
 def clean(text: str) -> str:
-    """Without the line breaks of the web page."""
+    """Replace HTML line breaks and runs of white space by single spaces."""
     return " ".join(text.replace("<br />", " ").split())
 
 

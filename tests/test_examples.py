@@ -168,7 +168,7 @@ def test_imdb_offline_says_what_it_uses_instead(tmp_path, monkeypatch):
     (tmp_path / "library" / "datasets.py").write_text("raise OSError('no network here')", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"), prepend=os.pathsep)
     printed = run("imdb_attention.py", tmp_path, "--out", "out")
-    assert "IMDb is not at hand (no network here); using the sample instead." in printed
+    assert "IMDb is not available (no network here); using the sample instead." in printed
     assert "Dataset size: 48" in printed
     assert "no network here" in run("imdb_attention.py", tmp_path, "--data", "huggingface", fails=1)
 

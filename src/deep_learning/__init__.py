@@ -1,4 +1,4 @@
-"""Attention from scratch in NumPy, under the import names of the tutorial; the code is `regard.reference`.
+"""Attention in NumPy under the import names of the tutorial, re-exported from `regard.reference`.
 
 >>> from deep_learning.attention import create_causal_mask
 >>> print(create_causal_mask(2))

@@ -135,5 +135,5 @@ def test_the_demo_runs_and_saves_its_figures(tmp_path):
         assert f"\n{part}" in done.stdout
     assert "[0.4011, 0.1978, 0.4011]" in done.stdout
     assert "[16.0445, 3.9555]" in done.stdout
-    assert "'it' looks most at 'cat'" in done.stdout
+    assert "'it' attends most to 'cat'" in done.stdout
     assert "weight on later words: 0.0" in done.stdout

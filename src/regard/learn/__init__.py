@@ -1,1 +1,1 @@
-"""Learning: the tour."""
+"""The tour of ``regard tour``."""

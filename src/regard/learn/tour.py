@@ -1,7 +1,7 @@
-"""The tour: attention worked out by hand, then seen at work in three sentences.
+"""The tour of ``regard tour``, with attention computed by hand and shown in three sentences.
 
-Nothing here is trained. The vectors are made by hand, with features a reader can name, so that each number
-in the pictures can be traced back to a reason. It runs on NumPy alone; the pictures want matplotlib.
+Nothing here is trained. The vectors are made by hand from named features, so that every weight can be explained.
+The tour needs only NumPy and rich. The figures also need matplotlib.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from regard.terminal import draw_weights
 
 __all__ = ["Scene", "causal_scene", "cross_scene", "run", "self_scene", "worked_example"]
 
-SHARPNESS = 6.0  # hand-made features are 0 to 1; this makes the softmax choose rather than average
+# A factor on the queries. Without it, features from 0 to 1 would give nearly uniform weights.
+SHARPNESS = 6.0
 
 
 class Scene(NamedTuple):
-    """Weights with the words they stand between: ``targets`` (rows) look at ``sources`` (columns)."""
+    """Attention weights with their labels, from ``targets`` (rows) to ``sources`` (columns)."""
 
     targets: list[str]
     sources: list[str]
@@ -33,7 +34,10 @@ class Scene(NamedTuple):
 
 
 def run(out: str | os.PathLike[str] = "regard-tour", console: Console | None = None) -> list[Path]:
-    """Print the tour and write its pictures into ``out``; returns their paths (none without matplotlib)."""
+    """Print the tour, write its figures into the folder ``out`` and return their paths.
+
+    Without matplotlib there are no figures, and the list is empty.
+    """
     console = console or Console(highlight=False)
     folder = Path(out)
     try:
@@ -51,7 +55,7 @@ def run(out: str | os.PathLike[str] = "regard-tour", console: Console | None = N
 
 
 def worked_example() -> reference.Explanation:
-    """One query over three keys, small enough to check on paper.
+    """Compute the attention of one query over three keys, small enough to check by hand.
 
     >>> worked_example().weights.round(4).tolist()
     [[0.4011, 0.1978, 0.4011]]
@@ -65,7 +69,10 @@ def worked_example() -> reference.Explanation:
 
 
 def self_scene() -> Scene:
-    """A sentence looks at itself: each word has a query (what it seeks) and a key (what it is)."""
+    """Compute the self-attention of a sentence.
+
+    The key of a word describes the word, and its query describes the words it attends to.
+    """
     #            being place action
     key = {
         "the": (0.0, 0.0, 0.0),
@@ -75,10 +82,10 @@ def self_scene() -> Scene:
         "mat": (0.0, 1.0, 0.0),
     }
     query = {
-        "the": (0.8, 0.8, 0.0),  # an article seeks a noun, a being or a place
-        "cat": (0.5, 0.0, 0.9),  # what does it do?
-        "sat": (1.0, 0.7, 0.0),  # who sat, and where?
-        "on": (0.0, 1.0, 0.4),  # on what? what happened there?
+        "the": (0.8, 0.8, 0.0),  # attends to a noun, which is a being or a place
+        "cat": (0.5, 0.0, 0.9),  # attends to its action
+        "sat": (1.0, 0.7, 0.0),  # attends to the being that sat, and to the place
+        "on": (0.0, 1.0, 0.4),  # attends to the place, and to the action
         "mat": (0.3, 0.6, 0.7),
     }
     words = ["The", "cat", "sat", "on", "the", "mat"]
@@ -86,7 +93,7 @@ def self_scene() -> Scene:
 
 
 def cross_scene() -> Scene:
-    """A French sentence looks at the English one it translates: all of it, both articles too."""
+    """Compute the cross-attention of a French sentence to the English sentence it translates."""
     #                      article cat  sit  on   mat  stop
     source = {
         "The": (1.0, 0.5, 0.0, 0.0, 0.0, 0.0),  # the article of the cat
@@ -111,7 +118,7 @@ def cross_scene() -> Scene:
 
 
 def causal_scene() -> Scene:
-    """A sentence read from left to right: the mask hides every word that has not been read yet."""
+    """Compute the causal self-attention of a sentence, in which the mask hides all later words."""
     #           being deed pronoun link
     key = {
         "The": (0.0, 0.0, 0.0, 0.5),
@@ -123,13 +130,13 @@ def causal_scene() -> Scene:
         "tired": (0.0, 0.6, 0.0, 0.0),
     }
     query = {
-        "The": (1.0, 0.0, 0.0, 0.0),  # seeks its noun, which is still to come
+        "The": (1.0, 0.0, 0.0, 0.0),  # attends to its noun, which comes later
         "cat": (0.6, 0.6, 0.0, 0.2),
-        "slept": (1.0, 0.2, 0.0, 0.0),  # who slept?
-        "because": (0.1, 1.0, 0.0, 0.2),  # what is being explained?
-        "it": (1.0, 0.0, 0.0, 0.0),  # who is "it"?
+        "slept": (1.0, 0.2, 0.0, 0.0),  # attends to the being that slept
+        "because": (0.1, 1.0, 0.0, 0.2),  # attends to the deed that is explained
+        "it": (1.0, 0.0, 0.0, 0.0),  # attends to its antecedent
         "was": (0.3, 0.0, 1.0, 0.0),
-        "tired": (0.6, 0.0, 0.6, 0.0),  # who is tired?
+        "tired": (0.6, 0.0, 0.6, 0.0),  # attends to the being that is tired
     }
     words = list(key)
     mask = reference.causal_mask(len(words), len(words))
@@ -220,7 +227,7 @@ def _heat_map(console: Console, pictures: list[Path], path: Path, scene: Scene, 
 
 
 def _picture(console: Console, pictures: list[Path], path: Path, draw: Callable[[], object]) -> None:
-    """Draw one picture and print where it is; without matplotlib say so and go on."""
+    """Draw one figure and print its path, or print a note if matplotlib is not installed."""
     try:
         draw()
     except MissingExtraError as error:
@@ -231,57 +238,59 @@ def _picture(console: Console, pictures: list[Path], path: Path, draw: Callable[
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
-    """A paragraph, wrapped to the width of the window."""
+    """Print a paragraph, wrapped to the width of the terminal."""
     console.print(Text(" ".join(text.split()), style=style))
     console.print()
 
 
 def _verbatim(console: Console, text: str) -> None:
-    """Lines as they are, so that tables stay straight and a path can be copied."""
+    """Print lines without wrapping, so that tables stay aligned and a path can be copied."""
     console.print(Text(text), soft_wrap=True)
     console.print()
 
 
-# ---- the words -----------------------------------------------------------------------------------
+# ---- the texts -----------------------------------------------------------------------------------
 
 _WORKED_TITLE = "Attention by hand"
 _WORKED = """
-A query asks; each key says what its position is about; each value is what the position has to give. Here
-are one query q = [1, 0], three keys [1, 0], [0, 1], [1, 0], and three values [10, 0], [0, 20], [30, 0].
+A query is compared with the key of every position. The output is the mean of the values, weighted by how well
+the keys match the query. Here are one query q = [1, 0], three keys [1, 0], [0, 1], [1, 0], and three values
+[10, 0], [0, 20], [30, 0].
 """
 _WORKED_AFTER = """
-Two keys match the query and one does not, yet the one that does not still gets 0.1978: softmax never gives
-a weight of 0, because exp(0) is 1. So the output is [16.0445, 3.9555], a mixture of all three values. (Some
-tutorials print [0.5, 0, 0.5] and [20, 0] here. That is what a hard choice would give, not softmax.)
+Two keys match the query and one does not, but that one still gets 0.1978. A softmax weight is never 0, because
+the exponential of a score is always positive. So the output is [16.0445, 3.9555], a mixture of all three values.
+(Some tutorials print [0.5, 0, 0.5] and [20, 0] here. A hard choice would give that, not softmax.)
 """
-_SELF_TITLE = "Self-attention: a sentence looks at itself"
+_SELF_TITLE = "Self-attention: each word attends to its own sentence"
 _SELF = """
-Each row is a word that looks, each column a word that is looked at; a row adds up to 1. No model was trained
-for this: every word was given, by hand, a key that says what it is (a being, a place, an action) and a query
-that says what it seeks ("sat" seeks who, and where). A trained model learns such vectors, with more features,
-and without names for them.
+Each row is a query word and each column a key word. A row sums to 1. No model was trained for this. Every word
+has a key made by hand that describes it (a being, a place, an action), and a query that describes the words it
+attends to ("sat" attends to a being and a place). A trained model learns such vectors, with more features that
+have no names.
 """
 _SELF_AFTER = """
-"sat" finds the cat first, then the mat. The rows of "The" and "the" are the same: with the same vectors they
-ask the same question, and attention alone does not know where a word stands. That is what positional
-encodings are for.
+"sat" attends most to "cat", then to "mat". The rows of "The" and "the" are equal, because both words have the same
+vectors and attention does not depend on the position of a word. Positional encodings add that information.
 """
-_CROSS_TITLE = "Cross-attention: a translation looks at its source"
+_CROSS_TITLE = "Cross-attention: a translation attends to its source"
 _CROSS = """
-Now the queries come from the French words and the keys from the English ones. Again the vectors are made by
+Now the queries come from the French words and the keys from the English words. Again the vectors are made by
 hand.
 """
 _CROSS_AFTER = """
-"est" and "assis" both look at "sits": two words for one. "Le" and "le" find each its own article, because
-these vectors, unlike those above, also say which noun the article belongs to.
+"est" and "assis" both attend to "sits", because two French words translate one English word. "Le" and "le" each
+attend to the right article, because these vectors, unlike those above, also encode the noun of the article.
 """
-_CAUSAL_TITLE = "Causal attention: no looking ahead"
+_CAUSAL_TITLE = "Causal attention: no word attends to later words"
 _CAUSAL = """
-A model that writes one word after the other may only look back. The mask sets the scores of later words to
--inf before the softmax, so their weights are exactly 0: everything above the diagonal.
+A model that generates one word after the other may attend only to earlier words. The mask sets the scores of
+later words to -inf before the softmax, so all weights above the diagonal are exactly 0.
 """
 _CAUSAL_AFTER = """
-"The" seeks its noun, but the noun has not come yet: only itself is left, with weight 1.00. "it" looks back
-and finds the cat.
+The noun of "The" comes later and is masked, so "The" attends only to itself, with weight 1.00. "it" attends
+most to "cat".
 """
-_END = "That was the tour. Change a vector in regard/learn/tour.py, run it again, and see what moves."
+_END = (
+    "This is the end of the tour. Change a vector in regard/learn/tour.py and run it again to see the effect."
+)
