@@ -12,6 +12,8 @@ import pytest
 
 from regard.errors import FileError
 from regard.files import check_writable, temporary_beside, write_atomically
+from regard.tasks.translate import TranslationSettings
+from regard.tasks.translate.data import prepare
 from regard.text.cache import write_stores
 
 NEEDS_LINKS = pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="links and modes of a Unix system")
@@ -183,6 +185,8 @@ def test_the_temporary_files_of_the_dead_are_removed_and_those_of_the_living_sta
 
 KILLED = """
 import os, signal, sys
+from regard.tasks.translate import TranslationSettings
+from regard.tasks.translate.data import prepare
 from regard.text.cache import write_stores
 def fill(writers):
     writers["ids"].append([[1, 2, 3]])
@@ -196,6 +200,15 @@ def test_a_cache_whose_maker_was_killed_leaves_nothing_once_it_is_made_again(tmp
     assert len(list(tmp_path.glob(".cache.*.part"))) == 1
     write_stores(tmp_path / "cache", {"ids": 10}, lambda writers: writers["ids"].append([[1, 2]]) or {})
     assert os.listdir(tmp_path) == ["cache"]
+
+
+def test_preparing_removes_what_an_earlier_run_left_though_nothing_is_built(tmp_path):
+    settings = TranslationSettings(embedded=50, vocabulary_size=300, steps=1)
+    prepare(settings, tmp_path, learn=True)
+    assert run(KILLED, tmp_path / "cache").returncode == -signal.SIGKILL
+    assert list(tmp_path.glob(".cache.*.part"))
+    prepare(settings, tmp_path)
+    assert not list(tmp_path.glob(".cache.*.part"))
 
 
 def test_many_writers_of_one_file_do_not_remove_each_others_work(tmp_path):

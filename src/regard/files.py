@@ -19,7 +19,14 @@ try:
 except ImportError:  # a system without locks, such as Windows
     fcntl = None
 
-__all__ = ["check_writable", "make_folder", "sync_folder", "temporary_beside", "write_atomically"]
+__all__ = [
+    "check_writable",
+    "make_folder",
+    "remove_leftovers",
+    "sync_folder",
+    "temporary_beside",
+    "write_atomically",
+]
 
 
 def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -> None:
@@ -51,12 +58,11 @@ def temporary_beside(target: Path, *, folder: bool = False) -> Iterator[Path]:
 
     It is locked as long as this block runs. What a killed process has left is known by having no lock, and is removed.
     """
-    prefix = f".{target.name}."
     make = tempfile.mkdtemp if folder else tempfile.mkstemp
     with _locked_while_made(target.parent):
-        _sweep(target.parent, prefix)
+        _sweep(target)
         try:
-            made = make(dir=target.parent, prefix=prefix, suffix=".part")
+            made = make(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         except OSError as error:
             raise FileError(f"path: cannot write in {target.parent}: {error.strerror}") from error
         temporary = Path(made if isinstance(made, str) else made[1])
@@ -234,12 +240,19 @@ def _locked_while_made(folder: Path) -> Iterator[None]:
             os.close(handle)
 
 
-def _sweep(folder: Path, prefix: str) -> None:
-    """Remove the temporary files that processes which are no longer there have left."""
+def remove_leftovers(target: Path) -> None:
+    """Remove what killed processes have left of writing ``target``."""
+    with _locked_while_made(target.parent):
+        _sweep(target)
+
+
+def _sweep(target: Path) -> None:
+    """Remove the temporary files of a target whose processes are no longer there."""
     if fcntl is None:
         return
+    prefix = f".{target.name}."
     try:
-        left = [Path(entry.path) for entry in os.scandir(folder) if _is_temporary(entry.name, prefix)]
+        left = [Path(one.path) for one in os.scandir(target.parent) if _is_temporary(one.name, prefix)]
     except OSError:  # a folder that may be written in, but not read
         return
     for path in left:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import random
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.errors import ArgumentError, FileError
-from regard.files import make_folder
+from regard.files import make_folder, remove_leftovers
 from regard.tasks.translate.locations import content_hash, local_path
 from regard.tasks.translate.settings import TranslationSettings
 from regard.text import (
@@ -23,7 +24,7 @@ from regard.text import (
     train_vocabulary,
 )
 from regard.text._hf import splits_of
-from regard.training.progress import Counted
+from regard.training.progress import Counted, in_terminal
 
 __all__ = ["TranslationData", "prepare", "reader", "vocabulary_files"]
 
@@ -52,6 +53,7 @@ def prepare(
     far the reading is.
     """
     make_folder(folder)
+    remove_leftovers(folder / "cache")
     valid = list(validation_pairs(settings))  # first: a mistake in it shall show before the long work
     if not valid:
         raise FileError(f"valid: no pair of {settings.valid_source} can be used")
@@ -220,7 +222,10 @@ def _vocabularies(
 
 def _learn(settings: TranslationSettings, sides: tuple[int, ...], show: bool) -> Vocabulary:
     pairs = Counted(training_pairs(settings), "pairs read for the vocabulary", wanted=show)
-    texts = (pair[side] for pair in _some(pairs, settings.seed) for side in sides)
+    kept = _some(pairs, settings.seed)
+    if show and in_terminal():
+        print("learning the vocabulary …", file=sys.stderr)
+    texts = (pair[side] for pair in kept for side in sides)
     return train_vocabulary(
         settings.vocabulary, texts, settings.vocabulary_size, lowercase=settings.lowercase
     )

@@ -231,7 +231,7 @@ def _check_types(settings: TranslationSettings) -> None:
         kinds: tuple[Any, ...] = typing.get_args(hint) or (hint,)
         if value == "":
             raise ArgumentError(name, "expected a value, got an empty text", "give one, or leave it out")
-        abstract = tuple(_NUMBERS.get(kind, kind) for kind in kinds)
+        abstract: tuple[Any, ...] = tuple(_NUMBERS.get(kind, kind) for kind in kinds)
         if not isinstance(value, abstract) or (isinstance(value, bool) and bool not in kinds):
             words = " or ".join("nothing" if kind is type(None) else kind.__name__ for kind in kinds)
             raise DtypeError(name, f"expected {words}, got {value!r}")
