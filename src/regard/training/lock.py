@@ -75,7 +75,7 @@ def _take(handle: int, folder: Path) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # pyright: ignore[reportOptionalMemberAccess]
     except BlockingIOError:
         raise FileError(
-            f"{folder}: another training is writing here, {_holder(handle)}: "
+            f"another training is writing in {folder}, {_holder(handle)}: "
             "wait until it has ended, stop it, or choose another folder"
         ) from None
     except OSError:  # a network disk without locks
