@@ -253,8 +253,9 @@ class Trainer:
         except KeyboardInterrupt:  # the second: somebody wants it to end at once
             raise
         except BaseException as error:
+            # A checkpoint takes all processes: the others hear of exceptions, but not of a process that leaves.
             lost = isinstance(error, RuntimeError) and is_lost_connection(error)
-            if self.processes.world == 1 or not lost:  # a checkpoint takes all processes
+            if self.processes.world == 1 or (isinstance(error, Exception) and not lost):
                 vars(p).update(before)  # on resuming, the step is validated again and its model is kept
                 self.folder.save(self.state, self.processes)
             raise

@@ -59,9 +59,10 @@ def found_again(value: str | None, folder: Path) -> str | None:
 
 
 def contents_of(settings: TranslationSettings) -> dict[str, str]:
-    """A hash of what each file of the settings holds."""
+    """A hash of what each file or folder of the settings holds."""
     paths = {name: local_path(getattr(settings, name)) for name in LOCATIONS}
-    return {name: content_hash(path) for name, path in paths.items() if path is not None and path.exists()}
+    there = {name: path for name, path in paths.items() if path and (path.is_file() or path.is_dir())}
+    return {name: content_hash(path) for name, path in there.items()}
 
 
 def check_contents(settings: TranslationSettings, contents: Mapping[str, str]) -> None:

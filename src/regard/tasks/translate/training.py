@@ -128,7 +128,7 @@ def _copy_stdin(path: Path) -> None:
 def _begin(settings: TranslationSettings, folder: Path, resume: bool, show: bool) -> None:
     """Make the folder, the vocabularies and the cache, and write down the settings."""
     if resume:
-        contents = read_json(folder / SETTINGS).get(CONTENTS, {})  # earlier versions wrote none
+        contents = _kept_contents(folder)
         check_contents(settings, contents)
     else:
         refuse_a_run(folder)  # before its vocabularies and settings are replaced
@@ -138,6 +138,15 @@ def _begin(settings: TranslationSettings, folder: Path, resume: bool, show: bool
     values = {**asdict(absolute(settings)), CONTENTS: contents}
     text = json.dumps(values, indent=2) + "\n"
     write_atomically(folder / SETTINGS, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def _kept_contents(folder: Path) -> dict[str, str]:
+    """The hashes of the data that a run was started with; none, where an earlier version has started it."""
+    path = folder / SETTINGS
+    contents = read_json(path).get(CONTENTS, {}) if path.is_file() else {}
+    if not isinstance(contents, dict):
+        raise FileError(f"{path}: {CONTENTS}: expected names and hashes, got {contents!r}")
+    return contents
 
 
 def _share_vocabularies(settings: TranslationSettings, folder: Path, processes: Processes) -> None:
