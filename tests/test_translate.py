@@ -106,7 +106,8 @@ def test_saving_and_loading(translator, vocabulary, tmp_path):
     assert (again.source_language, again.target_language) == ("en", "fr")
     texts = [triple.english.text for triple in generate(5, split="test")]
     assert [one.text for one in again.translate(texts)] == [one.text for one in translator.translate(texts)]
-    two = Translator(translator.model, vocabulary, WordVocabulary.train(["le chat"], len(vocabulary)))
+    words = WordVocabulary.train([f"mot{i}" for i in range(len(vocabulary))], len(vocabulary))
+    two = Translator(translator.model, vocabulary, words)
     translator.save(tmp_path / "two")  # what another model has left there does no harm
     two.save(tmp_path / "two")
     assert {path.name for path in (tmp_path / "two").iterdir()} >= {"source.json", "target.json"}
