@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from safetensors.torch import load_model as load_into
 from test_models import LENGTHS, MODELS, build, close, sentences
 from torch import nn
 
@@ -39,6 +40,52 @@ def test_what_is_saved_comes_back_bit_for_bit(options, tmp_path):
         assert found[name].dtype == torch.float32
     assert all(parameter.requires_grad for parameter in again.parameters())
     close(again(source, target, LENGTHS), model(source, target, LENGTHS), 1e-6)  # torch's sums heed alignment
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
+def test_files_load_with_the_functions_of_torch_and_safetensors(options, dtype, tmp_path):
+    """Strictly: with nothing missing and nothing left over, though a tensor with two names is written once."""
+    model, (source, target) = save(tmp_path, options, dtype=dtype), sentences()
+    stored = load_file(tmp_path / WEIGHTS)
+    by_torch, by_safetensors, assigned = (build(options) for _ in range(3))
+    for other in (by_torch, by_safetensors, assigned):
+        for parameter in other.parameters():
+            nn.init.normal_(parameter)
+    assert not by_torch.load_state_dict(stored).missing_keys
+    load_into(by_safetensors, tmp_path / WEIGHTS)
+    assigned.load_state_dict({name: x.float() for name, x in stored.items()}, assign=True)
+    expected = load_model(tmp_path).eval()(source, target, LENGTHS)
+    for other in (by_torch, by_safetensors, assigned):
+        close(other.eval()(source, target, LENGTHS), expected, 1e-6)
+        names = [name for name, _ in other.named_parameters()]
+        assert names == [name for name, _ in model.named_parameters()]  # what was shared is shared
+
+
+def test_strict_loading_is_still_strict(tmp_path):
+    model = save(tmp_path)
+    stored = load_file(tmp_path / WEIGHTS)
+    held = nn.ModuleDict({"inner": build({})})
+    held.load_state_dict({f"inner.{name}": tensor for name, tensor in stored.items()})
+    assert torch.equal(held["inner"].output.bias, model.output.bias)
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        model.load_state_dict(stored | {"more": torch.ones(1)})
+    del stored["output.bias"]
+    with pytest.raises(RuntimeError, match="Missing key.*output.bias"):
+        model.load_state_dict(stored)
+    with pytest.raises(RuntimeError, match="Missing key.*output.bias"):
+        held.load_state_dict({f"inner.{name}": tensor for name, tensor in stored.items()})
+
+
+def test_state_dicts_with_every_name_load_too():
+    """As they were written before each tensor had one name."""
+    model = build({"tied_output": True})
+    every = {name: x.detach().clone() for name, x in model.named_parameters(remove_duplicate=False)}
+    assert len(every) > len(list(model.named_parameters()))
+    every |= dict(model.named_buffers())
+    other = build({"tied_output": True})
+    other.load_state_dict(every)
+    assert other.output.weight is other.target_embedding.weight
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -7,18 +7,16 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from regard.errors import ArgumentError, FileError, UnknownNameError
 from regard.files import write_atomically
 from regard.models.sizes import check_sizes
-
-if TYPE_CHECKING:
-    from torch import nn
 
 __all__ = ["CONFIG", "WEIGHTS", "Pretrained", "load_model", "read_json"]
 
@@ -29,9 +27,21 @@ RECOMPUTED = ("positions.pe",)  # tables that the settings determine
 
 
 class Pretrained:
-    """``save_pretrained`` and ``from_pretrained`` for a model with a ``config``."""
+    """``save_pretrained`` and ``from_pretrained`` for a model with a ``config``.
+
+    A tensor that two modules share has one name in the state dict, so that files hold it once. Loading a state dict
+    needs neither its other names nor the tables that the settings determine.
+    """
 
     config: Any  # a ModelConfig; which one, the model says
+    shared_names: dict[str, str]  # while a state dict is loaded: other names of a tensor, and its first
+
+    def __init__(self) -> None:
+        super().__init__()
+        assert isinstance(self, nn.Module)  # it is the other base of every model
+        self.register_state_dict_post_hook(_drop_shared_names)
+        self.register_load_state_dict_pre_hook(_complete)
+        self.register_load_state_dict_post_hook(_tie)
 
     def save_pretrained(
         self, folder: str | os.PathLike, *, dtype: str = "float32", extra: dict[str, Any] | None = None
@@ -76,11 +86,10 @@ def check_storable(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
 def stored_tensors(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """The tensors to write: each once, though two modules may share it, and none that settings determine."""
     found: dict[str, torch.Tensor] = {}
-    written: set[int] = set()
+    shared = _shared_names(model)
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if name in RECOMPUTED or id(tensor) in written:
+        if name in RECOMPUTED or name in shared:
             continue
-        written.add(id(tensor))
         found[name] = tensor.detach().to("cpu", dtype if tensor.is_floating_point() else None).contiguous()
         if not torch.equal(found[name].isfinite(), tensor.detach().cpu().isfinite()):
             fix = "use bfloat16 or float32"
@@ -116,8 +125,6 @@ def fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None
     tensors = {
         name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
     }
-    shared = _shared_names(model)
-    tensors |= {name: tensors[first] for name, first in shared.items() if first in tensors}
     tensors |= _recomputed(model)
     expected = model.state_dict()
     for name, tensor in expected.items():
@@ -135,12 +142,27 @@ def fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None
     if unknown:
         raise FileError(f"{where}: {unknown[0]} is not a part of this model: the file belongs to another one")
     model.load_state_dict(tensors, assign=True)
-    _tie(model, shared)
 
 
-def _tie(model: nn.Module, shared: dict[str, str]) -> None:
-    """Make names that shared one tensor share it again: loading gave each its own parameter."""
-    for name, first in shared.items():
+def _drop_shared_names(model: nn.Module, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
+    """Keep the first name of each tensor in a state dict."""
+    for name in _shared_names(model):
+        state.pop(prefix + name, None)
+
+
+def _complete(model: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Add to a state dict what it need not hold: other names of a tensor, and tables that settings determine."""
+    model.shared_names = _shared_names(model)  # type: ignore[assignment]
+    for name, first in model.shared_names.items():
+        if prefix + first in state:
+            state.setdefault(prefix + name, state[prefix + first])
+    for name, table in _recomputed(model).items():
+        state.setdefault(prefix + name, table)
+
+
+def _tie(model: nn.Module, _incompatible: Any) -> None:
+    """Make names that shared one tensor share it again, since loading with ``assign`` gave each its own parameter."""
+    for name, first in model.shared_names.items():  # type: ignore[union-attr]  # as they were before loading
         owner, _, attribute = name.rpartition(".")
         source, _, source_attribute = first.rpartition(".")
         setattr(model.get_submodule(owner), attribute, getattr(model.get_submodule(source), source_attribute))
@@ -150,7 +172,7 @@ def _shared_names(model: nn.Module) -> dict[str, str]:
     """Names of tensors that are stored under an earlier name."""
     first: dict[int, str] = {}
     again: dict[str, str] = {}
-    for name, tensor in model.state_dict(keep_vars=True).items():
+    for name, tensor in model.named_parameters(remove_duplicate=False):
         if id(tensor) in first:
             again[name] = first[id(tensor)]
         else:
@@ -161,11 +183,11 @@ def _shared_names(model: nn.Module) -> dict[str, str]:
 def _recomputed(model: nn.Module) -> dict[str, torch.Tensor]:
     from regard.positions import sinusoidal
 
-    expected = model.state_dict()
+    buffers = dict(model.named_buffers())
     found = {}
     for name in RECOMPUTED:
-        if name in expected:
-            _, length, width = expected[name].shape
+        if name in buffers:
+            _, length, width = buffers[name].shape
             found[name] = sinusoidal(length, width)[None]
     return found
 
