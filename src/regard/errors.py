@@ -30,8 +30,10 @@ __all__ = [
 ]
 
 
-_MOST_NAMES = 24  # up to here an error lists all names that are known
-_EXAMPLES = 5  # beyond, so many
+# Up to this number of known names, an error lists all of them.
+_MOST_NAMES = 24
+# The number of names that an error lists otherwise.
+_EXAMPLES = 5
 
 
 class RegardError(Exception):
@@ -125,6 +127,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     "did you mean 'scaled_dot'? "
     """
     known = list(known)
-    longer = [one for one in known if name and one.endswith(f".{name}")]  # the last part of a dotted name
+    # A name that is the last part of a dotted name.
+    longer = [full_name for full_name in known if name and full_name.endswith(f".{name}")]
     nearest = longer or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {nearest[0]!r}? " if nearest else ""

@@ -17,8 +17,9 @@ class Record:
     labels are unknown. ``query_grid`` and ``key_grid`` are (rows, columns) if the tokens are image patches.
     ``query_extra`` and ``key_extra`` count the tokens before the first patch, such as a class token. ``dropped``
     is the reason why the map was not kept, or None. ``heads`` lists the heads of the model that the map holds, in
-    order, or is None for all heads. ``sinks`` are the keys that are no token but take a part of each row, as GPT-OSS
-    has one; their label is ``[sink]``. ``note`` says what is unusual about the weights, or is None.
+    order, or is None for all heads. ``sinks`` are the positions of keys that are not tokens but receive a part of
+    each row, such as the attention sink of GPT-OSS. Their label is ``[sink]``. ``note`` describes an unusual property
+    of the weights, or is None.
 
     >>> import torch
     >>> from regard.maps import AttentionMap

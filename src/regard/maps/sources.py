@@ -324,11 +324,12 @@ def check_pairwise(score: Callable[[Tensor, Tensor], Tensor], ready: Prepared) -
     if not q.shape[2] or not k.shape[2]:
         return
     with torch.no_grad():
-        alone = callable_scores(score, q[:, :, -1:], k[:, :, -1:])[:, :, 0, 0]
+        single_pair = callable_scores(score, q[:, :, -1:], k[:, :, -1:])[:, :, 0, 0]
         among_queries = callable_scores(score, q, k[:, :, -1:])[:, :, -1, 0]
         among_keys = callable_scores(score, q[:, :, -1:], k)[:, :, 0, -1]
     if not all(
-        torch.allclose(x, alone, rtol=1e-3, atol=1e-5, equal_nan=True) for x in (among_queries, among_keys)
+        torch.allclose(x, single_pair, rtol=1e-3, atol=1e-5, equal_nan=True)
+        for x in (among_queries, among_keys)
     ):
         raise ArgumentError(
             "score",

@@ -87,12 +87,12 @@ def bytes_held(source: Source) -> int:
     if isinstance(source, Absent):
         return 0
     assert isinstance(source, Recomputed)
-    held: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     if source.mask is not None:
-        mask_spec(source.mask, held)
+        mask_spec(source.mask, tensors)
     if source.bias is not None:
-        held |= {f"bias {n}": x for n, x in enumerate(_bias_tensors(source.bias))}
-    parts = [source.ready.q, source.ready.k, source.ready.v, source._lse, source._fine, *held.values()]
+        tensors |= {f"bias {n}": x for n, x in enumerate(_bias_tensors(source.bias))}
+    parts = [source.ready.q, source.ready.k, source.ready.v, source._lse, source._fine, *tensors.values()]
     return sum(x.nbytes for x in parts if x is not None)
 
 

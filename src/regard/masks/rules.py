@@ -97,7 +97,7 @@ class Causal(Mask):
 
 @dataclass(frozen=True, eq=False)
 class SizedCausal(Causal):
-    """A causal mask that was made for one number of queries and keys, as torch's ``CausalBias`` is."""
+    """A causal mask for fixed numbers of queries and keys, as in torch's ``CausalBias``."""
 
     sizes: tuple[int, int] = (0, 0)
 
@@ -156,8 +156,8 @@ class GlobalTokens(_Rule):
     positions: tuple[int, ...]
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
-        chosen = torch.tensor(self.positions, dtype=torch.long, device=i.device)
-        return (torch.isin(i + grid.shift, chosen) | torch.isin(j, chosen))[None, None]
+        positions = torch.tensor(self.positions, dtype=torch.long, device=i.device)
+        return (torch.isin(i + grid.shift, positions) | torch.isin(j, positions))[None, None]
 
     def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
         return np.maximum(

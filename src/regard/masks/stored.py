@@ -119,7 +119,7 @@ def as_mask(mask: Mask | Tensor) -> Mask:
     """Convert a tensor to a Mask, and return a Mask unchanged.
 
     Booleans and integers mean *may be attended* where they are non-zero. A float tensor must hold only 0 and
-    -inf; finite numbers raise :class:`regard.errors.MaskError`.
+    -inf. Other finite numbers raise :class:`regard.errors.MaskError`.
 
     >>> as_mask(torch.tensor([[1, 0]])).dense(Grid(1, 1, 1, 2))
     tensor([[[[ True, False]]]])

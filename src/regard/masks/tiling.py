@@ -38,19 +38,19 @@ class Blocking:
 
     def at_most(self, cols: Blocking, shift: int) -> np.ndarray:
         """Evaluate the rule ``col <= row + shift`` on every pair of blocks, ``(row blocks, col blocks)``."""
-        every = cols.high[None, :] <= self.low[:, None] + shift
-        some = cols.low[None, :] <= self.high[:, None] + shift
-        return np.where(every, ALL, np.where(some, SOME, NONE))
+        all_pairs = cols.high[None, :] <= self.low[:, None] + shift
+        some_pairs = cols.low[None, :] <= self.high[:, None] + shift
+        return np.where(all_pairs, ALL, np.where(some_pairs, SOME, NONE))
 
     def at_least(self, cols: Blocking, shift: int) -> np.ndarray:
         """Evaluate the rule ``col >= row + shift`` on every pair of blocks, ``(row blocks, col blocks)``."""
-        every = cols.low[None, :] >= self.high[:, None] + shift
-        some = cols.high[None, :] >= self.low[:, None] + shift
-        return np.where(every, ALL, np.where(some, SOME, NONE))
+        all_pairs = cols.low[None, :] >= self.high[:, None] + shift
+        some_pairs = cols.high[None, :] >= self.low[:, None] + shift
+        return np.where(all_pairs, ALL, np.where(some_pairs, SOME, NONE))
 
-    def contains(self, chosen: np.ndarray) -> np.ndarray:
-        """Return for each block whether NONE, SOME or ALL of its indices are in ``chosen``, ``(blocks,)``."""
-        inside = np.isin(self.index, chosen) & self.real
+    def contains(self, indices: np.ndarray) -> np.ndarray:
+        """Return for each block whether NONE, SOME or ALL of its members are in ``indices``, ``(blocks,)``."""
+        inside = np.isin(self.index, indices) & self.real
         return np.where((inside | ~self.real).all(axis=1), ALL, np.where(inside.any(axis=1), SOME, NONE))
 
     def count_in(self, cols: Blocking, layout: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -69,8 +69,8 @@ class RecurrentEncoder(nn.Module):
             states, last = self.rnn(packed)
             states, _ = pad_packed_sequence(states, batch_first=True, total_length=x.shape[1])  # (b,s,m)
         last = last[0] if isinstance(last, tuple) else last  # the hidden state of an LSTM, not its cell
-        both = torch.cat([last[-2], last[-1]], dim=-1)  # (b,m), the last states of the two directions
-        return states, torch.tanh(self.final(both))
+        ends = torch.cat([last[-2], last[-1]], dim=-1)  # (b,m), the last states of the two directions
+        return states, torch.tanh(self.final(ends))
 
 
 class RecurrentAttention(nn.Module):

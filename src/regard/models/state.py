@@ -21,8 +21,8 @@ _CAPACITY = 32
 class SourcePadding(Stored):
     """A padding mask for states computed by Regard's own models.
 
-    The hidden states are always finite, so a weight of 0 is enough to mask them. Other masks replace hidden keys and
-    values by zeros first, because they may hold NaN, which would cost time in every layer and step.
+    Other masks replace hidden keys and values by zeros, because they may hold NaN. The states of these models are
+    always finite, so a weight of 0 is enough to mask them. This saves time in every layer and step.
     """
 
     def seen_keys(self, grid: Grid) -> Tensor | None:

@@ -116,7 +116,7 @@ class PairData:
         skipped: Skipped | None = None,
         fingerprint: str = "",
     ) -> Self:
-        """Encode a stream of pairs into a cache in ``folder``, in constant memory.
+        """Encode a stream of pairs into a cache in ``folder``, without holding all of them in memory.
 
         A pair is left out and counted in ``skipped`` if one side is empty or has more than ``max_tokens`` tokens.
         With ``deduplicate``, repeated pairs are left out too, which takes 12 to 24 bytes of memory for each pair.
