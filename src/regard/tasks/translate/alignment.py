@@ -23,6 +23,7 @@ from regard.tasks.translate.translator import Translation, Translator
 __all__ = ["AlignedPair", "WordAlignment", "align", "choose_reading", "error_rates"]
 
 Span = tuple[int, int]
+LABEL = 30  # characters that are shown of a word without end
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class WordAlignment:
 def align(translator: Translator, translation: Translation) -> WordAlignment:
     """What each word of a translation looked at."""
     source, target = spaced(translation.source), translation.text
-    if is_endless(source):  # it was copied
-        return WordAlignment([source], [target], np.ones((1, 1)))
+    if is_endless(source):  # it was copied; as a label in a picture it would have no end either
+        return WordAlignment([f"{source[:LABEL]}…"], [f"{target[:LABEL]}…"], np.ones((1, 1)))
     pair = AlignedPair(source, target, tuple(word_spans(source)), tuple(word_spans(target)))
     (weights,) = _word_weights(translator, [pair], [reading_of(translator)], translation)
     return WordAlignment(
