@@ -24,6 +24,7 @@ ROUTED = {
     "hy_v4": {"indices", "s_aux"},
     "minimax_m3_vl_text": {"block_indices"},
     "longt5": {"position_bias"},
+    "nllb-moe": set(),  # its decoder does not say that it is causal
 }
 """Architectures, and the keywords with which they call attention."""
 REFUSED = {

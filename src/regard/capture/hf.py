@@ -33,13 +33,13 @@ def register() -> None:
     """Register ``attn_implementation="regard"`` with Transformers; a second call changes nothing."""
     try:
         from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
-        from transformers.masking_utils import sdpa_mask
+        from transformers.masking_utils import sdpa_mask  # noqa: F401
 
         original = PreTrainedModel.get_correct_attn_implementation
     except (ImportError, AttributeError) as error:
         raise MissingExtraError("transformers 4.54 or newer", "hf", 'attn_implementation="regard"') from error
     AttentionInterface.register(NAME, attention_forward)
-    AttentionMaskInterface.register(NAME, sdpa_mask)  # True may be attended, as everywhere in Regard
+    AttentionMaskInterface.register(NAME, mask_of)
     if not hasattr(original, "checks_for_regard"):
         # Transformers accepts any registered name for any model. This is where it decides, for every model and
         # every model inside it, when they are built and when the implementation is changed.
@@ -54,10 +54,29 @@ def _checking(original: Any) -> Any:
         chosen = original(model, *arguments, **options)
         if chosen == NAME:
             check_architecture(type(model))
+            if not model._supports_sdpa:
+                _MASKED.add(type(model.config))
         return chosen
 
     choose.checks_for_regard = True  # type: ignore[attr-defined]
     return choose
+
+
+_MASKED: set[type] = set()
+"""Configs of models that are not made for torch's fused attention: what they say of being causal may be wrong."""
+
+
+def mask_of(*arguments: Any, config: Any = None, **options: Any) -> Tensor | None:
+    """Make a boolean mask in which True may be attended, as everywhere in Regard.
+
+    Where the mask only says that attention is causal, or hides nothing, Transformers leaves it out and relies on the
+    module to say so. Models that do not support torch's fused attention have never been asked, and get the mask.
+    """
+    from transformers.masking_utils import sdpa_mask
+
+    if type(config) in _MASKED:
+        options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    return sdpa_mask(*arguments, config=config, **options)
 
 
 _WITHOUT_EFFECT = {
