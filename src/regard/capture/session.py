@@ -148,7 +148,7 @@ class Session:
         if self._noticed == frame.noticed and result is not None:
             self._check_silent(frame)
         attended = len(self._pieces) > frame.first
-        if self.follows:
+        if self._tracer.holds or self._uses.follows:
             # What is known of scores is as large as the weights: only those that it returned are followed further.
             kept = _addresses(result)
             self._tracer.forget(frame.products + 1, () if attended else kept)
@@ -313,10 +313,12 @@ class Session:
             if role is not None:
                 self._softmax(args, result, result.exp() if role == "log softmax" else result)
             else:
-                if self._uses.follows:
-                    self._uses.saw(func, args, kwargs, result)
+                use = self._uses.saw(func, args, kwargs, result) if self._uses.follows else None
                 self._exponentials += id(func) in _EXPONENTIALS and args[0].ndim > 2
-                self._tracer.saw(func, args, kwargs, result)
+                if use is None:
+                    self._tracer.saw(func, args, kwargs, result)
+                else:
+                    self._tracer.spend(use.product)
 
     def folded(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of axes that were joined: heads may have been folded into the batch."""
@@ -349,7 +351,7 @@ class Session:
 
     def _softmax(self, args: tuple, result: Tensor, weights: Tensor) -> None:
         """A softmax outside of torch's attention functions."""
-        heads = self._place(self._stack[-1]).heads
+        heads = heads_of(self._stack[-1], self._stack)
         product = self._tracer.attends(args[0], args[1], heads) if args[0].ndim > 1 else None
         self._tracer.lose(result)
         if not self.watching or args[0].ndim < 2:
@@ -372,7 +374,8 @@ class Session:
             self.guessed.setdefault(frame.name, tuple(args[0].shape))
         kept = self.record(call, frame)
         if kept is not None:
-            self._uses.begin(Use(*kept, call, set()), result, args[1])
+            born = 0 if product is None else product.born
+            self._uses.begin(Use(*kept, call, born, set()), result, args[1])
 
     def _given_axes(
         self, query: Any = None, key: Any = None, *_: Any, enable_gqa: bool = False, **__: Any

@@ -51,6 +51,8 @@ class Tracer:
         self._modules = modules
         self._known: dict[int, Scores] = {}  # by the address of their first number
         self._descendants: dict[int, tuple[Product, Tensor]] = {}  # of other shapes, by their storage
+        self._spent: set[int] = set()
+        self.follows = False  # whether there are scores that a softmax may be taken of
         self.folds = Folds()
         self.products = 0  # seen so far
 
@@ -61,8 +63,8 @@ class Tracer:
         return storages_of(own)
 
     @property
-    def follows(self) -> bool:
-        """Whether there are scores that a softmax may be taken of."""
+    def holds(self) -> bool:
+        """Whether there is anything to forget."""
         return bool(self._known)
 
     def forget(self, since: int = 0, kept: Collection[int] = ()) -> None:
@@ -71,6 +73,13 @@ class Tracer:
         self._descendants = {
             at: x for at, x in self._descendants.items() if x[0].born < since or x[1].data_ptr() in kept
         }
+        self.spend()
+
+    def spend(self, product: int | None = None) -> None:
+        """Have no more operations shown for the sake of a product: its softmax has met the values."""
+        if product is not None:
+            self._spent.add(product)
+        self.follows = any(x.product.born not in self._spent for x in self._known.values())
 
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of an operation."""
@@ -168,6 +177,7 @@ class Tracer:
             part = scores.part(beside.detach() * beta)
             scores = replace(scores, product=replace(scores.product, added=(part,)))
         self._known[result.data_ptr()] = scores
+        self.follows = True
 
     def softmax(self, args: tuple, weights: Tensor, place: Place) -> Attended:
         """The call that this softmax belongs to."""

@@ -34,6 +34,7 @@ class Use(NamedTuple):
     strand: Strand
     piece: Piece
     call: Attended
+    product: int  # the number of the product that the scores were, 0 if unknown
     valued: set[int]  # keys that have met their values
 
 
@@ -59,7 +60,7 @@ class Uses:
     ):
         self._parameters = parameters
         self._changed = (
-            changed  # is told of the weights that multiply the values, (b,h,q,k), if those are others
+            changed  # is told of the weights that multiply the values, (b,h,q,k), where they may be others
         )
         self._without_values = without_values  # is told of keys that met none
         self._weights: dict[int, _Weights] = {}  # by their storage
@@ -87,41 +88,43 @@ class Uses:
         self._weights = {at: x for at, x in self._weights.items() if id(x.use) not in over}
         self._noise.clear()
 
-    def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
-        """Take note of an operation."""
+    def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> Use | None:
+        """Take note of an operation; what is returned has met its values in it."""
         first = result[0] if isinstance(result, tuple | list) and result else result
         if not isinstance(first, Tensor) or first.layout is not torch.strided:
-            return
+            return None
+        if id(func) in PRODUCTS:
+            return self._product(args[-2:], first)
         if id(func) in _NOISE:
             self._noise[_home(first)] = first
-            return
-        if id(func) in PRODUCTS:
-            self._product(args[-2:], first)
-            return
-        held = next((found for x in _tensors(args) if (found := self._weights.get(_home(x)))), None)
-        if held is None:
-            if (
-                self._noise
-                and id(func) in _TIMES
-                and isinstance(args[0], Tensor)
-                and _home(args[0]) in self._noise
-            ):
-                self._noise[_home(first)] = first
-            return
-        self._made(func, args, kwargs, first, held)
+            return None
+        homes = {_home(x): x for x in _tensors(args)}
+        at = next((home for home in homes if home in self._weights), None)
+        if at is not None:
+            dropped = func is aten.native_dropout.default
+            dropped = dropped or (id(func) in _TIMES and any(home in self._noise for home in homes))
+            self._made(func, args, kwargs, first, self._weights[at], homes[at], dropped)
+        elif id(func) in _TIMES and any(home in self._noise for home in homes):
+            self._noise[_home(first)] = first
+        return None
 
-    def _made(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Tensor, held: _Weights) -> None:
-        """An operation on weights."""
-        source = args[0] if isinstance(args[0], Tensor) else None
-        dropped = func is aten.native_dropout.default or (
-            id(func) in _TIMES and any(_home(x) in self._noise for x in _tensors(args))
-        )
+    def _made(
+        self,
+        func: Any,
+        args: tuple,
+        kwargs: dict[str, Any],
+        result: Tensor,
+        held: _Weights,
+        source: Tensor,
+        dropped: bool,
+    ) -> None:
+        """An operation on weights, or on a view of them."""
         if func._schema.is_mutable:
             if not dropped and _home(held.tensor) in storages_written(func, args, kwargs):
                 self._weights[_home(held.tensor)] = replace(held, changed=True)
             return
-        if source is None or result.numel() < held.tensor.numel() or _home(result) == _home(source):
-            return  # a view, or no weights any more
+        if result.numel() < held.tensor.numel() or _home(result) == _home(source):
+            return  # no weights any more, or a view of them
         whole = source.numel() == held.tensor.numel() and source.shape == result.shape
         key = _axis_of(held, source) if whole else None
         kept = whole and (dropped or id(func) in _COPIES) and (held.changed or key is not None)
@@ -133,22 +136,24 @@ class Uses:
         changed = held.changed or not kept
         self._weights[_home(result)] = _Weights(held.use, result, clean, -1 if key is None else key, changed)
 
-    def _product(self, sides: tuple, result: Tensor) -> None:
+    def _product(self, sides: tuple, result: Tensor) -> Use | None:
         """A product: with the values, or one that mixes heads."""
         left, right = sides
         held = [self._weights.get(_home(x)) for x in sides]
         if held[0] is not None and held[1] is not None:  # weights by weights, as in Nystrom's method
-            for x in held:
-                self._drop(x.use if x is not None else None)
-            return
+            self._drop(held[0].use)
+            self._drop(held[1].use)
+            return None
         for found, operand, other in ((held[0], left, right), (held[1], right.mT, left)):
             if found is None:
                 continue
             mixed = _home(other) in self._parameters()
             if not mixed and self._meets_values(found, operand if operand.ndim == 3 else operand[None]):
                 self._drop(found.use)
-            elif result.numel() >= found.tensor.numel():
+                return found.use
+            if result.numel() >= found.tensor.numel():
                 self._weights[_home(result)] = _Weights(found.use, result, result, -1, changed=True)
+        return None
 
     def _meets_values(self, held: _Weights, operand: Tensor) -> bool:
         """Whether a product of ``(B,n,p)`` with something is that with the values; it is told then."""
@@ -166,7 +171,7 @@ class Uses:
         self._changed(use, lead.arrange(_as(held, operand)))
         return True
 
-    def _drop(self, use: Use | None) -> None:
+    def _drop(self, use: Use) -> None:
         self._weights = {at: x for at, x in self._weights.items() if x.use is not use}
 
 
