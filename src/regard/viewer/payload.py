@@ -26,7 +26,7 @@ MAX_BYTES = 400 * 2**20  # of all blobs in a page; browsers hold no much longer 
 EIGHT_BITS_BEYOND = 2**23  # stored weights; up to there each takes 16 bits
 OVERVIEW_SIDES = (64, 256)  # of a thumbnail in a page of many heads, and of few
 MANY_HEADS = 32
-LONG = 10_000  # tokens, from where on a page is said to take a while before it does
+LONG = 8_000  # tokens, from where on a server serves better than a page
 HINT = (
     "A page of maps of {:,} tokens is being written. For maps of this size, save the recording with "
     "seen.save('FILE.safetensors') and open it with `regard view FILE.safetensors`, which computes only what is "
@@ -56,7 +56,8 @@ def embedded(
     shown, labels = [], Labels()
     longest = max(max(record.map.shape[2:]) for record in records)
     total = sum(_passes(record.map, side) for record in records)
-    with PageProgress(total, HINT.format(longest), at_once=longest >= LONG) as progress:
+    hint = HINT.format(longest) if longest >= LONG else ""
+    with PageProgress(total, hint, at_once=bool(hint)) as progress:
         for record in records:
             large = max(record.map.shape[2:]) > side
             found = encode(

@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["PageProgress"]
 
-PATIENCE = 0.7  # seconds of work before anything is said
+PATIENCE = 2.0  # seconds of work before anything is said
 LINE_EVERY = 10.0  # seconds, where the error stream is no terminal
 
 
