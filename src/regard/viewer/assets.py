@@ -15,8 +15,8 @@ STATIC = Path(__file__).parent / "static"
 # Each after those it imports; types.js holds comments only.
 MODULES = (
     "color", "themes", "text", "tokens", "scales", "arrays", "weights", "work", "sources", "remote", "state",
-    "paint", "cells", "heat", "flow", "prose", "grid", "steps", "pictures", "image", "save", "panel", "controls",
-    "pointers", "app",
+    "paint", "cells", "heat", "links", "flow", "prose", "grid", "steps", "pictures", "image", "save", "panel",
+    "controls", "pointers", "furniture", "app",
 )  # fmt: skip
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)

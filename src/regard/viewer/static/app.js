@@ -1,6 +1,7 @@
 // @ts-check
 /** The viewer as a whole: its parts on the page, what a person does to them, and the state they share. */
 import { Controls } from "./controls.js";
+import { makeActions, makeHelp, makeTabs } from "./furniture.js";
 import { FlowView } from "./flow.js";
 import { GridView } from "./grid.js";
 import { HeatView } from "./heat.js";
@@ -19,21 +20,7 @@ import { darkAround, putTheme, watchTheme } from "./themes.js";
 /** @typedef {import("./types.js").State} State */
 /** @typedef {import("./types.js").View} View */
 
-const NAMES = { grid: "Model", heat: "Heat map", flow: "Flow", text: "Text", steps: "Steps", image: "Picture" };
 const NARROW = 720; // pixels, up to which there is one column; the class narrow in viewer.css
-const HELP = [
-  ["arrow keys", "choose another query or key (Shift: ten at a time)"],
-  ["+  −  0", "zoom in, zoom out, whole map; also the wheel and two fingers"],
-  ["[  ]", "layer before, layer after"],
-  [",  .", "head before, head after"],
-  ["m", "mean of all heads"],
-  ["s", "arrow keys and clicks choose queries, or keys (flow, text and picture)"],
-  ["f", "find a token; Enter goes to the next, Shift and Enter to the one before"],
-  ["Enter", "open: from the model to a heat map, from there to the steps; in the flow: pin a token"],
-  ["t", "light or dark"],
-  ["?", "this list"],
-];
-
 let apps = 0; // in this page, so that each has element ids of its own
 
 export class App {
@@ -86,11 +73,11 @@ export class App {
     this.live = element("div", { class: "unseen", "aria-live": "polite", role: "status" });
     this.controls = new Controls(this);
     this.panel = new Panel(this);
-    this.tabs = this.makeTabs();
-    this.help = this.makeHelp();
+    this.tabs = makeTabs(this);
+    this.help = makeHelp(this.shown);
     const title = visible(this.doc.title);
     this.host.replaceChildren(
-      element("header", {}, element("span", { class: "brand" }, "Regard"), element("h1", { title }, title), this.makeActions()),
+      element("header", {}, element("span", { class: "brand" }, "Regard"), element("h1", { title }, title), makeActions(this)),
       this.tabs, this.controls.root,
       element("main", {}, this.drawing, this.panel.root),
       this.note, this.live, this.help,
@@ -98,50 +85,6 @@ export class App {
     this.drawing.append(element("div", { class: "words" }, this.readout, this.hint), this.stage);
     this.host.classList.add("regard");
     this.host.setAttribute("data-lm-suppress-shortcuts", "true"); // or a notebook would take our keys
-  }
-
-  makeTabs() {
-    const { shown } = this;
-    const tabs = shown.map((view) => {
-      const ids = { id: `${this.id}-${view}`, "aria-controls": `${this.id}-drawing` };
-      const tab = element("button", { type: "button", role: "tab", "data-view": view, ...ids }, NAMES[/** @type {keyof typeof NAMES} */ (view)]);
-      tab.addEventListener("click", () => this.set({ view }));
-      return tab;
-    });
-    const list = element("div", { class: "tabs", role: "tablist", "aria-label": "Views" }, ...tabs);
-    list.addEventListener("keydown", (event) => {
-      const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
-      if (!step) return;
-      const next = shown[(shown.indexOf(this.state.view) + step + shown.length) % shown.length];
-      this.set({ view: next });
-      tabs[shown.indexOf(next)].focus();
-      event.stopPropagation();
-    });
-    return list;
-  }
-
-  makeActions() {
-    const button = (/** @type {string} */ face, /** @type {string} */ name, /** @type {() => void} */ act) => {
-      const made = element("button", { type: "button", title: name, "aria-label": name }, face);
-      made.addEventListener("click", act);
-      return made;
-    };
-    return element(
-      "div", { class: "actions" },
-      button("PNG", "Save what is seen as PNG", () => this.save("png")),
-      button("SVG", "Save what is seen as SVG", () => this.save("svg")),
-      button("◐", "Light or dark", () => this.switchTheme()),
-      button("?", "Keys", () => this.help?.showModal()),
-    );
-  }
-
-  makeHelp() {
-    const digits = [`1 … ${this.shown.length}`, this.shown.map((view) => NAMES[/** @type {keyof typeof NAMES} */ (view)]).join(", ")];
-    const lines = [digits, ...HELP].flatMap(([keys, what]) => [element("dt", {}, keys), element("dd", {}, what)]);
-    const close = element("button", { type: "button" }, "Close");
-    const dialog = element("dialog", { "aria-label": "Keys" }, element("h2", {}, "Keys"), element("dl", {}, ...lines), close);
-    close.addEventListener("click", () => dialog.close());
-    return dialog;
   }
 
   listen() {

@@ -1,25 +1,20 @@
 // @ts-check
 /** Tokens on both sides, lines by weight, heads in colours; what is pointed at, or pinned, stands alone. */
-import { windowOf } from "./cells.js";
 import { headColor } from "./color.js";
+import { curvePlace, linksOf, strongestOf } from "./links.js";
 import { fittedText, textWidth } from "./paint.js";
 import { pinned } from "./state.js";
 import { headText, labelOf, recordText, weightText } from "./text.js";
-import { asideOf, asideText, filterOf } from "./tokens.js";
+import { asideText } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
 /** @typedef {{left: number, right: number, top: number, step: number, count: number, q0: number, k0: number, height: number}} Frame */
-/** @typedef {{head: number, i: number, j: number, w: number}} Link */
-/** @typedef {Link & {y0: number, y1: number}} DrawnLink */
+/** @typedef {import("./links.js").Link & {y0: number, y1: number}} DrawnLink */
 
 const FLOW_TOP = 30;
 const TOKEN_STEP = 20; // pixels a token, where there are many
 const WIDEST_STEP = 34;
-const MOST_LINES = 6000;
-const STRONGEST = 30; // lines that are drawn at first, twice as many of several heads
-const OF_CHOSEN = 3; // lines of the chosen query that are drawn in any case
-const FAINT = 0.02; // the least weight that is drawn of a token that stands alone
 const NEAR_LINE = 6; // pixels
 
 export class FlowView {
@@ -170,7 +165,10 @@ export class FlowView {
     const heads = this.heads();
     const alone = this.isolated();
     const apart = heads.length > 1 ? Math.min(2.4, (0.6 * f.step) / heads.length) : 0; // so that heads do not cover each other
-    this.drawn = this.strongestOf(this.links(f)).map((link) => {
+    const links = linksOf(this.scene, heads, f, alone);
+    const { shown, counts } = strongestOf(this.scene, links, heads.length > 1, alone !== null);
+    this.counts = counts;
+    this.drawn = shown.map((link) => {
       const aside = (heads.indexOf(link.head) - (heads.length - 1) / 2) * apart;
       return { ...link, y0: this.y(f, link.i - f.q0) + aside, y1: this.y(f, link.j - f.k0) + aside };
     });
@@ -194,66 +192,9 @@ export class FlowView {
     return line && (this.drawn.find(({ head, i, j }) => head === line.head && i === line.i && j === line.j) ?? null);
   }
 
-  /** The lines that are drawn of all there are: those from a weight on, or the strongest and those of the chosen query. @param {Link[]} links */
-  strongestOf(links) {
-    const { state } = this.scene;
-    links.sort((a, b) => b.w - a.w);
-    const most = state.min >= 0 ? MOST_LINES : STRONGEST * (this.heads().length > 1 || this.isolated() ? 2 : 1);
-    const chosen = this.isolated() ? [] : links.slice(most).filter(({ i }) => i === state.row);
-    const shown = [...links.slice(0, most), ...(state.min >= 0 ? [] : chosen.slice(0, OF_CHOSEN))];
-    this.counts = { all: links.length, least: shown.length ? shown[Math.min(most, shown.length) - 1].w : 0 };
-    return shown;
-  }
-
   /** @param {Frame} f @param {number} n */
   y(f, n) {
     return f.top + (n + 0.5) * f.step;
-  }
-
-  /** All lines there are: of the token that stands alone, or of all in sight. @param {Frame} f */
-  links(f) {
-    const { source } = this.scene;
-    const q1 = Math.min(this.record.shape[2], f.q0 + f.count);
-    const alone = this.isolated();
-    const keep = this.keeps();
-    /** @type {Link[]} */
-    const links = [];
-    for (const head of this.heads()) {
-      if (alone?.side === "query") this.addRow(links, head, alone.n, keep);
-      else if (alone || !source.near) this.addWindow(links, f, head, alone ? alone.n : -1, keep);
-      else for (let i = f.q0; i < q1; i++) this.addRow(links, head, i, keep);
-    }
-    return links;
-  }
-
-  /** Whether a line may be drawn: its weight, its sentences, and whether it touches what stands aside. @returns {(i: number, j: number, w: number) => boolean} */
-  keeps() {
-    const { state, doc } = this.scene;
-    const of = filterOf(doc, this.record, state.batch, state.pair);
-    const [queries, keys] = /** @type {const} */ (["query", "key"]).map((side) => (state.aside ? asideOf(doc, this.record, side, state.batch) : null));
-    const least = this.isolated() ? (state.min < 0 ? FAINT : state.min / 4) : Math.max(0, state.min);
-    return (i, j, w) => w > 0 && w >= least && !queries?.[i] && !keys?.[j] && of.query(i) && of.key(j);
-  }
-
-  /** All lines of a query, also to keys out of sight. @param {Link[]} links @param {number} head @param {number} i @param {(i: number, j: number, w: number) => boolean} keep */
-  addRow(links, head, i, keep) {
-    const { state, source } = this.scene;
-    source.row(state.record, state.batch, head, i)?.forEach((w, j) => {
-      if (keep(i, j, w)) links.push({ head, i, j, w });
-    });
-  }
-
-  /** The lines between tokens in sight; of one key only, if it stands alone. @param {Link[]} links @param {Frame} f @param {number} head @param {number} key @param {(i: number, j: number, w: number) => boolean} keep */
-  addWindow(links, f, head, key, keep) {
-    const { state } = this.scene;
-    const [, , q, k] = this.record.shape;
-    const [q1, k1] = [Math.min(q, f.q0 + f.count), Math.min(k, f.k0 + f.count)];
-    const block = windowOf(this.scene, head, f.q0, q1, f.k0, k1);
-    block?.values.forEach((w, n) => {
-      const [i, j] = [f.q0 + Math.floor(n / block.cols), f.k0 + (n % block.cols)];
-      if ((key < 0 ? i !== state.row : key === j) && keep(i, j, w)) links.push({ head, i, j, w });
-    });
-    if (key < 0) this.addRow(links, head, state.row, keep); // the chosen query, however far it looks
   }
 
   /** @param {Painter} p @param {Frame} f */
@@ -429,16 +370,4 @@ export class FlowView {
     this.under = null;
     this.scene.set({ scroll, pin: state.pin ? `${side[0]}${n}` : "", ...(side === "key" ? { col: n } : { row: n }) });
   }
-}
-
-/** Where on a curve (see paint.js) this share of the way across is; both are 0 to 1. @param {number} share */
-function curvePlace(share) {
-  let [low, high] = [0, 1];
-  for (let n = 0; n < 24; n++) {
-    const t = (low + high) / 2;
-    const x = 3 * (1 - t) ** 2 * t * 0.42 + 3 * (1 - t) * t ** 2 * 0.58 + t ** 3;
-    if (x < share) low = t;
-    else high = t;
-  }
-  return low;
 }

@@ -10,6 +10,7 @@ import { headNumber, headText, recordText, visible } from "./text.js";
 
 const GRID_TOP = 26;
 const THUMB_GAP = 5;
+const SMALLEST = 56; // pixels a map; more layers than fit then are scrolled to
 
 export class GridView {
   /** @param {Scene} scene */
@@ -39,13 +40,13 @@ export class GridView {
     return record.role ? `${record.role} ${record.layer}` : `${record.layer} ${visible(record.kind)}`;
   }
 
-  /** @param {number} width @param {number} _height */
-  size(width, _height) {
+  /** Small enough that all layers are in sight, where the maps do not become too small. @param {number} width @param {number} height */
+  size(width, height) {
     const { records } = this.scene.doc;
     const widest = Math.max(...records.map((_, n) => textWidth(this.rowLabel(n), { size: 12 })));
     this.left = Math.min(widest + 14, Math.max(56, width * 0.2));
     const room = (width - this.left - 12) / this.heads - THUMB_GAP;
-    const most = this.heads <= 4 ? 190 : 140;
+    const most = Math.min(this.heads <= 4 ? 190 : 140, Math.max(SMALLEST, (height - GRID_TOP - 10) / records.length - THUMB_GAP));
     this.side = Math.min(most, Math.max(records.length * this.heads > 1500 ? 14 : 19, room));
     return {
       width: Math.max(width, this.left + this.heads * (this.side + THUMB_GAP) + 6),

@@ -73,17 +73,17 @@ export function hasPair(doc, record, b) {
 }
 
 /**
- * Tokens as pieces of running text: what is written, and whether a space comes before it. Marks of tokenizers for
- * spaces (Ġ, ▁) and for the middle of a word (##) become what they mean.
+ * Tokens as pieces of running text: what is written, and whether a space comes before it. Spaces, marks of tokenizers
+ * for them (Ġ, ▁) and for the middle of a word (##) become what they mean.
  * @param {string[]} words
  */
 export function runningText(words) {
-  const spaced = words.some((word) => /^[Ġ▁]./u.test(word));
+  const spaced = words.some((word) => /^[Ġ▁ ]./u.test(word));
   return words.map((word) => {
     if (MARK.test(word)) return { text: visible(word), gap: true };
     if (word.startsWith("##") && word.length > 2) return { text: visible(word.slice(2)), gap: false };
     if (!spaced) return { text: visible(word), gap: !CLOSING.test(word) };
-    const begins = /^[Ġ▁]/u.test(word);
+    const begins = /^[Ġ▁ ]/u.test(word);
     return { text: visible((begins ? word.slice(1) : word).replaceAll("Ċ", "\n")), gap: begins };
   });
 }
