@@ -6,6 +6,7 @@ from test_capture import B, D, H, M, Q
 from torch import nn
 
 import regard
+from regard.capture.names import LayerNumbers
 
 
 def words(ids):
@@ -218,3 +219,44 @@ def test_patches_get_no_words(name, conv):
     patches, text = seen
     assert patches.query_tokens is None
     assert text.query_tokens == [words(row) for row in ids.tolist()]
+
+
+# ---- layers
+
+
+def layers_of(names):
+    """The layers of modules of these names, in the order in which they run."""
+    numbers = LayerNumbers(dict.fromkeys(names, nn.MultiheadAttention))
+    return [numbers.call(name, 1)[0] for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "layers"),
+    [
+        (
+            [f"encoder.layers.encoder_layer_{n}.self_attention" for n in range(12)],
+            list(range(12)),
+        ),  # torchvision
+        ([f"decoder_layer_{n}.attn" for n in (3, 4)], [3, 4]),
+        ([f"block{m}.{n}.attn" for m in (1, 2) for n in (0, 1)], [0, 1, 2, 3]),  # PVT
+        ([f"stage{m}.blocks.{n}.attn" for m in (2, 3) for n in (0, 1)], [0, 1, 2, 3]),
+        ([f"features.{m}.{n}.attn" for m in (1, 3) for n in (0, 1)], [0, 1, 2, 3]),  # torchvision's Swin
+        (
+            [f"blocks.{n}.attn{m}" for n in (0, 1) for m in (1, 2)],
+            [0, 0, 1, 1],
+        ),  # two attentions of one layer
+        (["conv2.attn", "head_3.attn"], [None, None]),
+    ],
+)
+def test_numbers_in_the_names_of_layers(names, layers):
+    assert layers_of(names) == layers
+
+
+def test_layers_that_alternate_between_two_attentions():
+    kinds = {f"blocks.{m}.{n}.attn": (nn.Identity, nn.MultiheadAttention)[n] for m in (0, 1) for n in (0, 1)}
+    numbers = LayerNumbers(kinds)
+    assert [numbers.call(name, 1)[0] for name in kinds] == [0, 1, 2, 3]  # as timm's Twins
+    assert numbers.from_end("blocks.1.1.attn", 3) == -1
+    others = {f"layers.{n}.1": (nn.MultiheadAttention, nn.Linear)[n % 2] for n in range(4)}
+    numbers = LayerNumbers(others)
+    assert [numbers.call(name, 1)[0] for name in ("layers.0.1", "layers.2.1")] == [0, 1]

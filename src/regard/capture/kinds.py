@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.capture.wrapped import is_wrapper
 
-__all__ = ["has_another_duty", "is_attention", "is_cross", "kind_of"]
+__all__ = ["has_another_duty", "is_attention", "is_called_attention", "is_cross", "kind_of"]
 
 # CrossFormer is the name of a model that looks at itself.
 _OTHER = re.compile(
@@ -148,7 +148,17 @@ def is_attention(module: nn.Module, name: str) -> bool:
     """
     if isinstance(module, nn.MultiheadAttention):
         return True
-    return _is_called(_ATTENTION, module, name)
+    return is_called_attention(name, _class_name(module))
+
+
+@functools.lru_cache(maxsize=8192)
+def is_called_attention(name: str, kind: str) -> bool:
+    """Whether the name of a module, or of its class, speaks of attention.
+
+    >>> is_called_attention("layers.0.attn", "Mixer"), is_called_attention("layers.0.mixer", "Mixer")
+    (True, False)
+    """
+    return _speaks(_ATTENTION, name, kind)
 
 
 def has_another_duty(module: nn.Module, name: str) -> bool:
@@ -157,10 +167,12 @@ def has_another_duty(module: nn.Module, name: str) -> bool:
     >>> has_another_duty(nn.Identity(), "attention.router"), has_another_duty(nn.Identity(), "attention.core")
     (True, False)
     """
-    return _is_called(_OTHER_DUTY, module, name)
+    return _speaks(_OTHER_DUTY, name, _class_name(module))
 
 
-def _is_called(words: re.Pattern[str], module: nn.Module, name: str) -> bool:
-    scripted = isinstance(module, torch.jit.ScriptModule)
-    kind = module.original_name if scripted else type(module).__name__
+def _class_name(module: nn.Module) -> str:
+    return module.original_name if isinstance(module, torch.jit.ScriptModule) else type(module).__name__
+
+
+def _speaks(words: re.Pattern[str], name: str, kind: str) -> bool:
     return bool(words.search(kind) or words.search(name.rpartition(".")[2]))

@@ -12,7 +12,15 @@ from typing import Any
 
 from torch import nn
 
+from regard.capture.kinds import is_called_attention
+
 __all__ = ["Frame", "LayerNumbers", "heads_of", "may_attend", "named_modules"]
+
+
+# A part of a name that is a number, or a layer with a number behind it: stage2, or torchvision's encoder_layer_3.
+_NUMBER = re.compile(
+    r"(?<![^.])((?:[A-Za-z]\w*_)?(?:layers?|blocks?|stages?|levels?)_?)?(\d+)(?![^.])", re.IGNORECASE
+)
 
 
 @dataclass
@@ -100,9 +108,9 @@ def named_modules(model: nn.Module) -> dict[nn.Module, str]:
 class LayerNumbers:
     """The number of the layer that a module belongs to, from its name and from the order of the calls.
 
-    One number in the name is the layer (``encoder.layer.3.attention``). Several (``stages.1.blocks.0.attn``) are
-    counted through. Only a module that has no others beside it, as ALBERT's, is another layer with each call: where
-    there are several, one that is called twice looked at two inputs.
+    One number in the name is the layer (``encoder.layer.3.attention``, ``encoder_layer_3.self_attention``). Several
+    (``stages.1.blocks.0.attn``, ``stage2.0.attn``) are counted through. Only a module that has no others beside it, as
+    ALBERT's, is another layer with each call: where there are several, one that is called twice looked at two inputs.
     """
 
     def __init__(self, kinds: Mapping[str, type]):
@@ -110,6 +118,7 @@ class LayerNumbers:
         self._families: dict[str, list[str]] = {}
         for name in kinds:
             self._families.setdefault(_family(name), []).append(name)
+        self._counted_with: dict[str, list[str]] = {}
         self._step = -1
         self._calls: Counter[str] = Counter()  # of each module in this step
 
@@ -139,11 +148,25 @@ class LayerNumbers:
         return self._families.get(_family(name), [name])
 
     def _counted(self, name: str) -> list[str]:
-        """The modules among which one is counted: of several numbers, those of its class, as lists hold others too."""
+        """The modules among which one is counted.
+
+        Lists hold other modules too: of several numbers, those of its class count, and those called attention.
+        """
+        found = self._counted_with.get(name)
+        if found is None:
+            found = self._counted_with[name] = self._same_duty(name)
+        return found
+
+    def _same_duty(self, name: str) -> list[str]:
         members = self._members(name)
         if len(_numbers(name)) < 2:
             return members
-        return [one for one in members if self._kinds.get(one) is self._kinds.get(name)]
+        return [
+            one
+            for one in members
+            if self._kinds.get(one) is self._kinds.get(name)
+            or is_called_attention(one, self._kinds.get(one, object).__name__)
+        ]
 
 
 def _place(name: str, members: list[str]) -> int | None:
@@ -156,8 +179,8 @@ def _place(name: str, members: list[str]) -> int | None:
 
 @functools.lru_cache(maxsize=8192)
 def _family(name: str) -> str:
-    return re.sub(r"(?<![^.])\d+(?![^.])", "*", name)
+    return _NUMBER.sub(lambda found: f"{found[1] or ''}*", name)
 
 
 def _numbers(name: str) -> list[int]:
-    return [int(part) for part in name.split(".") if part.isdigit()]
+    return [int(found[2]) for found in _NUMBER.finditer(name)]
