@@ -203,7 +203,10 @@ def test_a_cache_whose_maker_was_killed_leaves_nothing_once_it_is_made_again(tmp
 
 
 def test_preparing_removes_what_an_earlier_run_left_though_nothing_is_built(tmp_path):
-    settings = TranslationSettings(embedded=50, vocabulary_size=300, steps=1)
+    (tmp_path / "train.tsv").write_text("a dog\tun chien\na cow\tune vache\n", encoding="utf-8")
+    (tmp_path / "valid.tsv").write_text("a cat\tun chat\n", encoding="utf-8")
+    files = {"data": str(tmp_path / "train.tsv"), "valid": str(tmp_path / "valid.tsv")}
+    settings = TranslationSettings(**files, vocabulary_size=300, steps=1)
     prepare(settings, tmp_path, learn=True)
     assert run(KILLED, tmp_path / "cache").returncode == -signal.SIGKILL
     assert list(tmp_path.glob(".cache.*.part"))

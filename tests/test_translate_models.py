@@ -157,7 +157,8 @@ def test_a_model_whose_settings_are_of_a_wrong_kind_is_not_listed(models, folder
 # ---- packing
 
 
-def test_packing_over_a_model_has_to_be_asked_for(folder, tmp_path):
+def test_packing_over_a_model_has_to_be_asked_for(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("regard.tasks.translate.packing.CHOOSING", 5)
     (tmp_path / "run").mkdir()
     best = folder.rename(tmp_path / "run" / "best")
     before = {path: path.read_bytes() for path in best.iterdir()}
