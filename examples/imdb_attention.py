@@ -141,7 +141,7 @@ def load(source: str, parser: argparse.ArgumentParser) -> list[str]:
 
 
 def from_hugging_face() -> list[str]:
-    _ask_nobody_when_offline()
+    _use_cache_when_offline()
     from datasets import load_dataset  # optional: pip install 'regard[hf]'
 
     dataset: Any = load_dataset("imdb", split=f"train[:{REVIEWS}]")
@@ -149,7 +149,7 @@ def from_hugging_face() -> list[str]:
     return [clean(example["text"]) for example in dataset]
 
 
-def _ask_nobody_when_offline() -> None:
+def _use_cache_when_offline() -> None:
     """Switch `datasets` to its cache if the hub cannot be reached, which saves half a minute of retries."""
     from huggingface_hub import constants
 

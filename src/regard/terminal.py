@@ -59,7 +59,7 @@ def draw_weights(
     if title:
         console.print(Text(title, style="bold"), soft_wrap=True)
     colour = console.is_terminal and console.color_system is not None and not console.no_color
-    shades = SHADES if console.is_terminal and _writes(console, SHADES) else ASCII
+    shades = SHADES if console.is_terminal and _can_encode(console, SHADES) else ASCII
     for line in _lines(weights, rows, columns, console.width, shades, colour):
         console.print(line, soft_wrap=True)
 
@@ -83,7 +83,7 @@ def _lines(
     margin = max(cell_len(label) for label in left)
     widths = [max(cell_len(label), len("0.00 #")) for label in top]
     lines: list[Text] = []
-    for start, stop in _bands(widths, width - margin):
+    for start, stop in _column_ranges(widths, width - margin):
         if lines:
             lines.append(Text(""))
         head = "".join("  " + _right(top[j], widths[j]) for j in range(start, stop))
@@ -100,7 +100,7 @@ def _lines(
     return lines
 
 
-def _bands(widths: list[int], room: int) -> list[tuple[int, int]]:
+def _column_ranges(widths: list[int], room: int) -> list[tuple[int, int]]:
     """Split the columns into (start, stop) ranges that fit side by side, with at least one column each."""
     bands, start, used = [], 0, 0
     for j, width in enumerate(widths):
@@ -144,7 +144,7 @@ def _right(text: str, width: int) -> str:
     return " " * (width - cell_len(text)) + text
 
 
-def _writes(console: Console, text: str) -> bool:
+def _can_encode(console: Console, text: str) -> bool:
     try:
         text.encode(console.encoding)
     except (UnicodeEncodeError, LookupError):

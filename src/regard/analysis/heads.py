@@ -103,7 +103,7 @@ def _received(argument: str, layer: Any) -> np.ndarray:
         counted = _with_keys(part) & ~padding[batch, rows]  # (h,q)
         total[batch] += np.where(counted[..., None], part, 0).sum(1)
         count[batch] += counted.sum(1, keepdims=True)
-    return _divided(total, count)
+    return _mean(total, count)
 
 
 @overload
@@ -127,11 +127,11 @@ def _distance(argument: str, layer: Any) -> np.ndarray:
     b, h, q, k = attention_map.shape
     out = np.zeros((b, h, q))
     for batch, rows, part in _blocks(attention_map):
-        out[batch, :, rows] = (part * _steps(rows, q, k)).sum(-1)
+        out[batch, :, rows] = (part * _distances(rows, q, k)).sum(-1)
     return out
 
 
-def _steps(rows: slice, q: int, k: int) -> np.ndarray:
+def _distances(rows: slice, q: int, k: int) -> np.ndarray:
     """Return the distance from each query in ``rows`` to each key, ``(rows,k)``."""
     positions = np.arange(rows.start, rows.stop) + (k - q)
     return np.abs(positions[:, None] - np.arange(k)[None, :])
@@ -151,7 +151,7 @@ def sink_mass(weights: Any, key: int = 0) -> np.ndarray | list[np.ndarray]:
     >>> sink_mass(np.array([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.7, 0.2, 0.1]])).round(2)
     array([[0.8]])
     """
-    return of_each_layer("weights", weights, lambda name, layer: _divided(*_on_key(name, layer, key)))
+    return of_each_layer("weights", weights, lambda name, layer: _mean(*_on_key(name, layer, key)))
 
 
 def _on_key(argument: str, layer: Any, key: int) -> tuple[np.ndarray, np.ndarray]:
@@ -163,7 +163,7 @@ def _on_key(argument: str, layer: Any, key: int) -> tuple[np.ndarray, np.ndarray
     padding = padding_queries(layer, attention_map)  # (b,q)
     total, count = np.zeros((b, h)), np.zeros((b, h))
     for batch, rows, part in _blocks(attention_map):
-        counted = _beside(part, key) & ~padding[batch, rows]  # (h,q)
+        counted = _with_other_keys(part, key) & ~padding[batch, rows]  # (h,q)
         total[batch] += np.where(counted, part[:, :, key], 0).sum(1)
         count[batch] += counted.sum(1)
     return total, count
@@ -177,7 +177,7 @@ def _with_keys(part: np.ndarray) -> np.ndarray:
     return ~(part.sum(-1) <= 0)
 
 
-def _beside(part: np.ndarray, key: int) -> np.ndarray:
+def _with_other_keys(part: np.ndarray, key: int) -> np.ndarray:
     """Return which queries have weight on any other key than ``key``, ``(h,q)``."""
     return ~(part.sum(-1) - part[:, :, key] <= 0)
 
@@ -243,17 +243,17 @@ def _means(record: Any, attention_map: AttentionMap) -> dict[str, np.ndarray]:
     # All columns come from one pass over the weights.
     for batch, rows, part in _blocks(attention_map):
         real = ~padding[batch, rows]
-        counted, beside_first = _with_keys(part) & real, _beside(part, 0) & real  # (h,q)
+        counted, beside_first = _with_keys(part) & real, _with_other_keys(part, 0) & real  # (h,q)
         columns = {
             "entropy": (torch.special.entr(torch.from_numpy(part)).sum(-1).numpy(), counted),
-            "distance": ((part * _steps(rows, q, k)).sum(-1), counted),
+            "distance": ((part * _distances(rows, q, k)).sum(-1), counted),
             "first": (part[:, :, 0], beside_first),
             "largest": (part.max(-1), counted),
         }
         for name, (values, queries) in columns.items():
             total[name] += np.where(queries, values, 0).sum(1)
             count[name] += queries.sum(1)
-    return {name: _divided(total[name], count[name]) for name in names}
+    return {name: _mean(total[name], count[name]) for name in names}
 
 
 def head_agreement(layers: Any) -> np.ndarray:
@@ -286,7 +286,7 @@ def head_agreement(layers: Any) -> np.ndarray:
             roots = roots.flatten(1)
             total += (roots @ roots.T).numpy()
             count += (counted @ counted.T).numpy()
-    return _divided(total, count)
+    return _mean(total, count)
 
 
 def cluster_heads(layers: Any, count: int) -> np.ndarray:
@@ -329,7 +329,7 @@ def _blocks(attention_map: AttentionMap) -> Iterator[tuple[int, slice, np.ndarra
             yield batch, rows, _numpy(attention_map[batch, :, rows])
 
 
-def _divided(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
     """Return total / count, and 0 where the count is 0."""
     return np.divide(total, count, out=np.zeros(total.shape), where=count > 0)
 

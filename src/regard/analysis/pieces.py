@@ -17,7 +17,7 @@ from regard.maps import AttentionMap, Record
 __all__ = ["as_words", "join_pieces"]
 
 # WordPiece (BERT) marks a piece that continues a word.
-_GOES_ON = "##"
+_CONTINUES = "##"
 # Byte-level BPE (GPT-2) and SentencePiece mark a piece that follows a space.
 _BEGINS = ("\u0120", "\u2581")
 # The replacement character, for the bytes of an incomplete character.
@@ -41,7 +41,7 @@ def join_pieces(tokens: list[str]) -> tuple[list[str], list[int]]:
     """
     begins = _beginnings(tokens)
     places = [place for place, new in enumerate(begins) if new]
-    marks = _BEGINS if any(token.startswith(_BEGINS) for token in tokens) else (_GOES_ON,)
+    marks = _BEGINS if any(token.startswith(_BEGINS) for token in tokens) else (_CONTINUES,)
     words = [_joined(tokens[a:b], marks) for a, b in pairwise([*places, len(tokens)])]
     return words, [int(n) - 1 for n in np.cumsum(begins)]
 
@@ -51,14 +51,14 @@ def _beginnings(tokens: list[str]) -> list[bool]:
     # With space markers, "##" is ordinary text such as a Markdown heading.
     if any(token.startswith(_BEGINS) for token in tokens):
         marked, marks = _after_spaces(tokens), _BEGINS
-    elif any(token.startswith(_GOES_ON) and token != _GOES_ON for token in tokens):
-        marked = [place == 0 or not token.startswith(_GOES_ON) for place, token in enumerate(tokens)]
-        marks = (_GOES_ON,)
+    elif any(token.startswith(_CONTINUES) and token != _CONTINUES for token in tokens):
+        marked = [place == 0 or not token.startswith(_CONTINUES) for place, token in enumerate(tokens)]
+        marks = (_CONTINUES,)
     else:
         return [True] * len(tokens)
-    bare = [_bare(token, marks) for token in tokens]
+    bare = [_without_marker(token, marks) for token in tokens]
     return [
-        new or _parted_by_han(before, piece)
+        new or _is_han_boundary(before, piece)
         for new, before, piece in zip(marked, ["", *bare[:-1]], bare, strict=True)
     ]
 
@@ -70,7 +70,7 @@ def _after_spaces(tokens: list[str]) -> list[bool]:
     """
     begins, after_separate = [], True
     for token in tokens:
-        bare = _bare(token, _BEGINS)
+        bare = _without_marker(token, _BEGINS)
         separate = bool(_SPECIAL.fullmatch(token)) or not any(c.isalnum() or c == _PART for c in bare)
         begins.append(after_separate or separate or token.startswith(_BEGINS))
         # A single space belongs to the word after it.
@@ -78,7 +78,7 @@ def _after_spaces(tokens: list[str]) -> list[bool]:
     return begins
 
 
-def _parted_by_han(before: str, piece: str) -> bool:
+def _is_han_boundary(before: str, piece: str) -> bool:
     """Return whether a word ends between two adjacent pieces because one of them is Chinese there."""
     # A single space belongs to the next word, and an incomplete character is completed by the next piece.
     if not before or before.endswith(_PART):
@@ -87,14 +87,14 @@ def _parted_by_han(before: str, piece: str) -> bool:
 
 
 def _joined(pieces: list[str], marks: tuple[str, ...]) -> str:
-    word = "".join(_bare(piece, marks) for piece in pieces)
+    word = "".join(_without_marker(piece, marks) for piece in pieces)
     # The complete character is in the piece that completes it.
     return word.replace(_PART, "") or word
 
 
-def _bare(token: str, marks: tuple[str, ...]) -> str:
+def _without_marker(token: str, marks: tuple[str, ...]) -> str:
     for mark in marks:
-        if token.startswith(mark) and token != _GOES_ON:
+        if token.startswith(mark) and token != _CONTINUES:
             return token[len(mark) :]
     return token
 

@@ -81,7 +81,7 @@ def sample(
     if options.n_best > 1 and limits:
         state.reorder(torch.arange(len(limits), device=tokens.device).repeat_interleave(options.n_best))
     tokens = tokens.expand(-1, options.n_best)  # (n,w)
-    chance = _Chance(options, range(len(limits)) if numbers is None else numbers, tokens.device)
+    chance = _RandomNumbers(options, range(len(limits)) if numbers is None else numbers, tokens.device)
     allowed = Allowed(eos, tuple(banned), options.min_length)
     draws = _Draws(limits, options.n_best, tokens.device)
     while bool(draws.going.any()):
@@ -92,12 +92,14 @@ def sample(
     return draws.hypotheses()
 
 
-class _Chance:
+class _RandomNumbers:
     """A source of random numbers with a separate generator for each sentence."""
 
     def __init__(self, options: DecodingOptions, numbers: Sequence[int], device: torch.device):
         self.draws, self.device = options.n_best, device
-        self.streams = [torch.Generator().manual_seed(_mixed(options.seed, number)) for number in numbers]
+        self.streams = [
+            torch.Generator().manual_seed(_sentence_seed(options.seed, number)) for number in numbers
+        ]
 
     def next(self) -> Tensor:
         """Return a uniform random number in [0, 1) for each draw, ``(n,w)``."""
@@ -105,7 +107,7 @@ class _Chance:
         return torch.stack(drawn).to(self.device)
 
 
-def _mixed(seed: int, number: int) -> int:
+def _sentence_seed(seed: int, number: int) -> int:
     """Derive the seed of a sentence from the seed of the run and the sentence number, by hashing."""
     return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:8], "big") >> 1
 

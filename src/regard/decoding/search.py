@@ -28,9 +28,9 @@ __all__ = ["beam_search", "decode"]
 
 _NEVER = -math.inf
 # Finished sentences are removed once at most this share of the batch is open, because removing copies the rest.
-_LEAVE = 0.85
+_OPEN_SHARE = 0.85
 # The least coverage of a source token, so that a single unattended token does not dominate the penalty.
-_UNSEEN = 1e-6
+_LEAST_COVERAGE = 1e-6
 
 
 @torch.no_grad()
@@ -117,7 +117,7 @@ class _Search:
             self._next_scores(length), self.scores, 2 * self.options.beams
         )  # (n,2w), best first
         ends = tokens == self.allowed.eos
-        self._take_ended(values, parents, ends, length)
+        self._store_ended(values, parents, ends, length)
         values, places = values.masked_fill(ends, _NEVER).topk(
             min(self.options.beams, values.shape[1]), dim=1
         )
@@ -130,11 +130,11 @@ class _Search:
             if best[row] == _NEVER and not self.found[self.sentences[row]].all:
                 # No token may follow, so the hypothesis is kept as it is.
                 self._cut_off(row, length - 1)
-        self._go_on(values, parents.gather(1, places), tokens.gather(1, places))
+        self._continue_with(values, parents.gather(1, places), tokens.gather(1, places))
         for row in closing:
             self._cut_off(row, length)
         if closing:
-            self._leave(closing)
+            self._remove_done(closing)
 
     def _next_scores(self, length: int) -> Tensor:
         """Return the log-probabilities of the next token after each hypothesis, ``(n,w,v)``."""
@@ -145,14 +145,14 @@ class _Search:
             self.coverage = attended if self.coverage is None else self.coverage + attended
         return self.allowed.log_probabilities(self.model.output(hidden), length - 1)
 
-    def _take_ended(self, values: Tensor, parents: Tensor, ends: Tensor, length: int) -> None:
+    def _store_ended(self, values: Tensor, parents: Tensor, ends: Tensor, length: int) -> None:
         """Store the finished hypotheses among the best ``w`` continuations."""
         beams = self.options.beams
         rows, places = (ends & (values > _NEVER))[:, :beams].nonzero(as_tuple=True)
         if len(rows):
-            self._take_down(rows, parents[rows, places], values[rows, places], length, ended=True)
+            self._store(rows, parents[rows, places], values[rows, places], length, ended=True)
 
-    def _take_down(
+    def _store(
         self, rows: Tensor, hypotheses: Tensor, log_probabilities: Tensor, length: int, *, ended: bool
     ) -> None:
         """Store hypotheses as results, given by row and index, with tensors of shape ``(x,)``."""
@@ -160,18 +160,18 @@ class _Search:
         scores = log_probabilities / max(length, 1) ** self.options.length_penalty
         if self.coverage is not None:
             attended = self.coverage[rows, hypotheses]  # (x,s)
-            scores = scores + self.options.coverage_penalty * self._covered(rows, attended)
+            scores = scores + self.options.coverage_penalty * self._coverage_score(rows, attended)
         for row, *values in zip(
             rows.tolist(), tokens, log_probabilities.tolist(), scores.tolist(), strict=True
         ):
             self.found[self.sentences[row]].all.append(Hypothesis(*values, ended=ended))
 
-    def _covered(self, rows: Tensor, attended: Tensor) -> Tensor:
+    def _coverage_score(self, rows: Tensor, attended: Tensor) -> Tensor:
         """Return the coverage term of the score, the sum of log(min(attention, 1)) over source tokens, ``(x,)``.
 
         It is 0 if every source token received a total attention of at least 1, and negative otherwise.
         """
-        log_coverage = attended.clamp(min=_UNSEEN, max=1.0).log()  # (x,s)
+        log_coverage = attended.clamp(min=_LEAST_COVERAGE, max=1.0).log()  # (x,s)
         # Padding does not count, because it is never attended to.
         if self.source_lengths is not None:
             lengths = self.source_lengths[[self.sentences[row] for row in rows.tolist()]]
@@ -200,9 +200,9 @@ class _Search:
             return
         (hypotheses,) = (self.scores[row, :missing] > _NEVER).nonzero(as_tuple=True)  # best first
         rows = torch.full_like(hypotheses, row)
-        self._take_down(rows, hypotheses, self.scores[rows, hypotheses], length, ended=False)
+        self._store(rows, hypotheses, self.scores[rows, hypotheses], length, ended=False)
 
-    def _go_on(self, values: Tensor, parents: Tensor, tokens: Tensor) -> None:
+    def _continue_with(self, values: Tensor, parents: Tensor, tokens: Tensor) -> None:
         """Continue the hypotheses ``parents`` with ``tokens``, all ``(n,w)``."""
         n, w = self.scores.shape
         rows = torch.arange(n, device=parents.device)[:, None] * w + parents
@@ -213,12 +213,12 @@ class _Search:
         if self.coverage is not None:
             self.coverage = self.coverage.flatten(0, 1)[rows]
 
-    def _leave(self, rows: list[int]) -> None:
+    def _remove_done(self, rows: list[int]) -> None:
         """Mark rows as done, and remove all done rows from the batch once there are enough of them."""
         # A done row with these scores produces no more hypotheses while it stays in the batch.
         self.scores[rows] = _NEVER
         going = [row for row, is_open in enumerate(self.open) if is_open]
-        if not going or len(going) > _LEAVE * len(self.open):
+        if not going or len(going) > _OPEN_SHARE * len(self.open):
             return
         open_rows = torch.tensor(going, device=self.scores.device)
         self.state.keep(open_rows, self.scores.shape[1])

@@ -64,14 +64,14 @@ def top_continuations(scores: Tensor, totals: Tensor, count: int) -> tuple[Tenso
     if w * (size // _GROUP) <= 2 * count:
         values, places = (scores + totals[..., None]).flatten(1).topk(count, dim=1)
     else:
-        places = _near(scores, totals, count)  # (n,x)
+        places = _candidates(scores, totals, count)  # (n,x)
         candidates = scores.flatten(1).gather(1, places) + totals.gather(1, places // size)
         values, best = candidates.topk(count, dim=1)
         places = places.gather(1, best)
     return values, places // size, places % size
 
 
-def _near(scores: Tensor, totals: Tensor, count: int) -> Tensor:
+def _candidates(scores: Tensor, totals: Tensor, count: int) -> Tensor:
     """Return the flat indices of candidates that include the best ``count`` continuations, ``(n,x)``.
 
     The candidates are the tokens of the ``count`` groups with the largest maxima, and the tokens after the last whole

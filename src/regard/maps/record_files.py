@@ -82,7 +82,7 @@ def _spec(
         identity = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
         if identity not in named or not tensor.numel():
             named[identity] = f"{n}.{name}"
-            tensors[named[identity]] = _alone(tensor)
+            tensors[named[identity]] = _without_shared_storage(tensor)
         names[name] = named[identity]
     values = {
         field: getattr(record, field)
@@ -98,7 +98,7 @@ def _spec(
     }
 
 
-def _alone(tensor: Tensor) -> Tensor:
+def _without_shared_storage(tensor: Tensor) -> Tensor:
     """Return the tensor, copied if it shares its storage, because safetensors cannot store views."""
     owns_storage = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
     return tensor if owns_storage else tensor.contiguous().clone()

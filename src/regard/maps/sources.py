@@ -33,7 +33,7 @@ MAX_WEIGHTS = 2**21
 """The most weights that a map computes at once while it streams over tiles."""
 
 # The size of the blocks whose maxima `largest` compares first.
-_SORTED = 32
+_BLOCK = 32
 # Up to this size the float32 rounding error of a log-sum-exp changes a weight by at most a factor of 1 + 1e-5.
 _COARSE = 64.0
 
@@ -82,16 +82,15 @@ def largest(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
     sorted.
     """
     k = x.shape[-1]
-    blocks = k // _SORTED
-    if k % _SORTED or blocks <= 2 * n:
+    blocks = k // _BLOCK
+    if k % _BLOCK or blocks <= 2 * n:
         return x.topk(n, dim=-1)
-    blocked = x.unflatten(-1, (blocks, _SORTED))
+    blocked = x.unflatten(-1, (blocks, _BLOCK))
     best = blocked.amax(dim=-1).topk(n, dim=-1).indices  # (..., n) of blocks
-    candidates = blocked.gather(-2, best[..., None].expand(*best.shape, _SORTED)).flatten(
-        -2
-    )  # (..., n * _SORTED)
+    chosen_blocks = best[..., None].expand(*best.shape, _BLOCK)
+    candidates = blocked.gather(-2, chosen_blocks).flatten(-2)  # (..., n * _BLOCK)
     values, place = candidates.topk(n, dim=-1)
-    keys = best.gather(-1, place // _SORTED) * _SORTED + place % _SORTED
+    keys = best.gather(-1, place // _BLOCK) * _BLOCK + place % _BLOCK
     return values, keys
 
 
@@ -146,7 +145,7 @@ class Recomputed:
         if self._lse is None:
             self._lse = self.ready.q.new_empty(self.grid[:3], dtype=wide_dtype(self.ready.q.dtype))
             for tile in tiles(self.grid):
-                self._lse[tile.b, tile.h, tile.q] = torch.logsumexp(self._seen_scores(tile)[0], dim=-1)
+                self._lse[tile.b, tile.h, tile.q] = torch.logsumexp(self._masked_scores(tile)[0], dim=-1)
         return self._lse
 
     @torch.no_grad()
@@ -157,7 +156,7 @@ class Recomputed:
         k = _pick(_heads_of(k[tile.b], tile.h, self.grid.h), 2, tile.k)
         # With enough queries, copying k costs little compared with the product.
         if q.shape[2] * 8 >= k.shape[2]:
-            k = _laid_as_in_eager_code(k)
+            k = _in_eager_layout(k)
         if self.score is None:
             # Scaled after the product, as in eager attention code, for the same rounding.
             scores = pair_scores(Prepared(q, k, 1.0, v)).mul_(scale)
@@ -173,7 +172,7 @@ class Recomputed:
 
     @torch.no_grad()
     def weights(self, tile: Tile) -> Tensor:
-        scores, keep = self._seen_scores(tile)
+        scores, keep = self._masked_scores(tile)
         # Whole rows need no log-sum-exp.
         if scores.shape[-1] == self.grid.k and isinstance(tile.k, slice):
             weights = torch.softmax(scores, dim=-1)
@@ -188,12 +187,12 @@ class Recomputed:
 
         The result is that of :func:`largest` on the weights, but only n exponentials per row are computed.
         """
-        values, keys = largest(self._seen_scores(tile)[0], n)
+        values, keys = largest(self._masked_scores(tile)[0], n)
         weights = (values - self._lse_of(tile)).exp().to(values.dtype)
         # Fully masked rows are NaN before this line.
         return weights.masked_fill_(values == float("-inf"), 0.0), keys
 
-    def _seen_scores(self, tile: Tile) -> tuple[Tensor, Tensor | None]:
+    def _masked_scores(self, tile: Tile) -> tuple[Tensor, Tensor | None]:
         """Return the scores of a tile with -inf where masked, and the boolean mask (None if nothing is masked)."""
         scores, keep = self.scores(tile)
         return (scores if keep is None else scores.masked_fill_(~keep, float("-inf"))), keep
@@ -222,7 +221,7 @@ class Recomputed:
         missing = rows[(known[:, :, rows].isnan() & coarse).any(dim=1).any(dim=0)]
         at_once = max(1, MAX_WEIGHTS // max(1, known.shape[0] * known.shape[1] * self.grid.k))
         for part in missing.split(at_once) if len(missing) else ():
-            scores = self._seen_scores(Tile(tile.b, tile.h, part, slice(0, self.grid.k)))[0]
+            scores = self._masked_scores(Tile(tile.b, tile.h, part, slice(0, self.grid.k)))[0]
             known[:, :, part] = _precise_logsumexp(scores)
         return known[:, :, rows]
 
@@ -288,7 +287,7 @@ def _heads_of(k: Tensor, heads: slice, h: int) -> Tensor:
     return k.index_select(1, groups)
 
 
-def _laid_as_in_eager_code(k: Tensor) -> Tensor:
+def _in_eager_layout(k: Tensor) -> Tensor:
     """Copy the keys to the memory layout of ``matmul(q, k.transpose(2, 3))``.
 
     With this layout float32 rounds as in a model's own eager attention code.

@@ -322,12 +322,12 @@ def seen_by_looking(mask: Mask, grid: Grid) -> Tensor | None:
             _SEEN.clear()
         # The cached tensor may later be used outside inference mode.
         with torch.inference_mode(False):
-            seen = _look(mask, grid)
+            seen = _visible_keys(mask, grid)
         _SEEN[key] = None if bool(seen.all()) else seen
     return _SEEN[key]
 
 
-def _look(mask: Mask, grid: Grid) -> Tensor:
+def _visible_keys(mask: Mask, grid: Grid) -> Tensor:
     """Return which keys at least one query may attend to, ``(1, h or 1, k)``.
 
     Whole blocks are classified first. Single pairs are evaluated only in blocks that are kept in part.

@@ -183,8 +183,8 @@ class Seq2Seq(Pretrained, nn.Module):
         state = self.start(memory)
         if self.attention is not None and self.config.input_feeding:
             return self._decode_by_steps(x, state, seen)
-        states, _ = self.decoder(self._read(x, state), _packed(state))  # (b,t,m)
-        return self._found(states, x, memory, seen)
+        states, _ = self.decoder(self._decoder_input(x, state), _rnn_state(state))  # (b,t,m)
+        return self._attentional(states, x, memory, seen)
 
     def start(self, memory: Memory) -> RecurrentState:
         """Return the state before the first decoding step."""
@@ -215,15 +215,15 @@ class Seq2Seq(Pretrained, nn.Module):
 
         Returns the hidden states ``(b,w,m)``.
         """
-        x_in = self._read(x, state)
-        out, last = self.decoder(x_in.reshape(-1, 1, x_in.shape[-1]), _packed(state))  # (b*w,1,m)
+        x_in = self._decoder_input(x, state)
+        out, last = self.decoder(x_in.reshape(-1, 1, x_in.shape[-1]), _rnn_state(state))  # (b*w,1,m)
         state.layers, state.cells = last if isinstance(last, tuple) else (last, None)
-        hidden = self._found(out.reshape(x.shape), x, state.memory, seen)
+        hidden = self._attentional(out.reshape(x.shape), x, state.memory, seen)
         if state.found is not None:
             state.found = hidden.reshape(-1, hidden.shape[-1])
         return hidden
 
-    def _read(self, x: Tensor, state: RecurrentState) -> Tensor:
+    def _decoder_input(self, x: Tensor, state: RecurrentState) -> Tensor:
         """Concatenate the token embeddings ``x (b,n,m)`` with the decoder's second input, if it has one.
 
         That input is the last attentional hidden state with input feeding, or the fixed context vector.
@@ -244,7 +244,7 @@ class Seq2Seq(Pretrained, nn.Module):
             seen.append(Seen("decoder.0.cross", "cross", 0, weights))
         return torch.cat(hidden, dim=1)
 
-    def _found(self, states: Tensor, x: Tensor, memory: Memory, seen: list[Seen] | None) -> Tensor:
+    def _attentional(self, states: Tensor, x: Tensor, memory: Memory, seen: list[Seen] | None) -> Tensor:
         """Combine decoder states ``(b,t,m)``, their context vectors and the token embeddings to hidden states.
 
         The result ``(b,t,m)`` is the input of the output layer (the attentional hidden state of Luong et al. 2015).
@@ -259,7 +259,7 @@ class Seq2Seq(Pretrained, nn.Module):
         return self.dropout(torch.tanh(self.find(torch.cat([states, context, x], dim=-1))))
 
 
-def _packed(state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:
+def _rnn_state(state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:
     """Return the recurrent state in the form that ``nn.GRU`` and ``nn.LSTM`` take."""
     return state.layers if state.cells is None else (state.layers, state.cells)
 

@@ -113,12 +113,12 @@ class StepCache(KeyValueCache):
         new = old + k.shape[-2]
         self._check(k)
         if self.steps is None:
-            self.steps = tuple(_set_aside(x, max(_CAPACITY, new)) for x in (k, v))  # type: ignore[assignment]
+            self.steps = tuple(_allocated(x, max(_CAPACITY, new)) for x in (k, v))  # type: ignore[assignment]
         elif new > self.steps[0].shape[0]:
             self.steps = tuple(_enlarged(x, old, 2 * new) for x in self.steps)  # type: ignore[assignment]
         for steps, x in zip(self.steps, (k, v), strict=True):  # type: ignore[arg-type]
             steps[old:new] = x.permute(2, 0, 1, 3)
-        return self._show(new)
+        return self._view(new)
 
     def reorder(self, rows: Tensor) -> None:
         """Replace row ``i`` by the old row ``rows[i]``.
@@ -135,7 +135,7 @@ class StepCache(KeyValueCache):
             self.spare.held = steps
             moved.append(place)
         self.steps = moved[0], moved[1]
-        self._show(length)
+        self._view(length)
 
     def _check(self, k: Tensor) -> None:
         cached = None if self.steps is None else self.steps[0].shape[1:]  # (b*w,h,d)
@@ -147,7 +147,7 @@ class StepCache(KeyValueCache):
                 "state.reorder(rows) gives it as many as there are rows",
             )
 
-    def _show(self, length: int) -> tuple[Tensor, Tensor]:
+    def _view(self, length: int) -> tuple[Tensor, Tensor]:
         assert self.steps is not None
         self.keys, self.values = (steps[:length].permute(1, 2, 0, 3) for steps in self.steps)  # (b*w,h,t,d)
         return self.keys, self.values
@@ -198,7 +198,7 @@ def as_rows(sentences: Tensor, hypotheses: int) -> Tensor:
     return (sentences[:, None] * hypotheses + offsets).flatten()
 
 
-def _set_aside(x: Tensor, capacity: int) -> Tensor:
+def _allocated(x: Tensor, capacity: int) -> Tensor:
     """Allocate a buffer ``(capacity,b*w,h,d)`` for keys or values like ``x (b*w,h,n,d)``."""
     rows, heads, _, width = x.shape
     return x.new_empty(capacity, rows, heads, width)

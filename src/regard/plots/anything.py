@@ -45,7 +45,7 @@ def show(
     """
     # The output object of a Hugging Face model.
     weights = getattr(weights, "attentions", weights)
-    _check_there(weights)
+    _check_present(weights)
     for name, number in (("layer", layer), ("head", head)):
         if number is not None and not hasattr(number, "__index__"):
             raise DtypeError(name, f"expected one number, got {number!r}", "draw one after the other")
@@ -96,13 +96,13 @@ def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: A
     )
 
 
-def _check_there(weights: Any) -> None:
+def _check_present(weights: Any) -> None:
     """Raise an error if a model returned None or the steps of ``generate()`` instead of the weights of one pass."""
     fix = "record them with regard.capture(model), which needs no setting of the model"
     if isinstance(weights, Sequence) and not len(weights):
         raise ArgumentError("weights", "there are no layers in it", fix)
     layers = weights if isinstance(weights, list | tuple) else [weights]
-    if any(_is_nothing(layer) for layer in layers):
+    if any(_is_missing(layer) for layer in layers):
         raise ArgumentError("weights", "the model returned no weights", fix)
     first = layers[0]
     if isinstance(first, list | tuple) and first and len(_shape(first[0]) or ()) >= 2:
@@ -113,7 +113,7 @@ def _check_there(weights: Any) -> None:
         raise ShapeError("weights", problem, fix)
 
 
-def _is_nothing(layer: Any) -> bool:
+def _is_missing(layer: Any) -> bool:
     """Return whether a layer, or one of the layers of a step, is None.
 
     Hugging Face models return None unless attn_implementation is "eager".

@@ -76,7 +76,7 @@ def plot_heads(
     for head in range(h):
         down, across = divmod(head, columns)
         ax = place_axes(figure, across * (side[0] + margin[0]), -down * (side[1] + margin[1]), *side)
-        _picture(ax, array[head], float(array.max()))
+        _draw_heat_map(ax, array[head], float(array.max()))
         ax.set_title(f"Head {numbers[head]}", fontsize=9)
         label_columns(ax, keys, side[0] / k, families)
         label_rows(ax, rows, side[1] / q, families)
@@ -84,7 +84,7 @@ def plot_heads(
     bar = place_axes(figure, 0, 0, 1, 1)
     figure.colorbar(axes[0].get_images()[0], cax=bar)
     place_beside(figure, axes[min(h, columns) - 1], bar)
-    _name(figure, axes, title, families)
+    _write_title(figure, axes, title, families)
     fit(figure, [*axes, bar])
     return finish(figure, target, screen)
 
@@ -136,7 +136,7 @@ def plot_model(
                 ax.set_title(f"head {_head_numbers(layers[0], len(stack))[head]}", fontsize=8)
         axes += pictures
         top -= side + 0.1 + (_label_room([""], below)[1] if below else 0)
-    _name(figure, axes, title, families)
+    _write_title(figure, axes, title, families)
     fit(figure, axes)
     return finish(figure, target, screen)
 
@@ -145,7 +145,7 @@ def _row_of_pictures(figure: Figure, stack: np.ndarray, top: float, side: float)
     axes = []
     for head, picture in enumerate(stack):
         ax = place_axes(figure, head * (side + 0.1), top, side, side)
-        _picture(ax, picture, float(picture.max()))
+        _draw_heat_map(ax, picture, float(picture.max()))
         ax.set_xticks([])
         ax.set_yticks([])
         axes.append(ax)
@@ -187,11 +187,11 @@ def _head_numbers(layer: Any, count: int) -> Sequence[int]:
     return range(count) if heads is None else heads
 
 
-def _picture(ax: Axes, weights: np.ndarray, largest: float) -> None:
+def _draw_heat_map(ax: Axes, weights: np.ndarray, largest: float) -> None:
     ax.imshow(weights, cmap="viridis", vmin=0, vmax=largest or 1, aspect="auto", interpolation="nearest")
 
 
-def _name(figure: Figure, axes: list[Axes], title: str, families: list[str] | None) -> None:
+def _write_title(figure: Figure, axes: list[Axes], title: str, families: list[str] | None) -> None:
     """Write the title above all heat maps at the left edge, anchored to the first axes."""
     first = axes[0]
     height = float(figure.get_figheight()) * first.get_position().height

@@ -22,7 +22,7 @@ def label_columns(ax: Axes, labels: list[str], cell: float, families: list[str] 
 
     Some labels are left out if they would still overlap. ``cell`` is the width of a column in inches.
     """
-    size, kept = _label_size(cell), _kept(labels, cell)
+    size, kept = _label_size(cell), _spaced(labels, cell)
     widest = max(_width(label) for label in labels)
     level = widest * size * POINT * 0.62 <= cell * 0.85
     angle = 0 if level else 45 if cell >= 0.2 else 90
@@ -32,7 +32,7 @@ def label_columns(ax: Axes, labels: list[str], cell: float, families: list[str] 
             ha="right" if angle == 45 else "center", rotation_mode="anchor" if angle == 45 else "default"
         )
         text.set(va="top")
-    _dress(ax.xaxis, size, families)
+    _style(ax.xaxis, size, families)
 
 
 def label_rows(ax: Axes, labels: list[str], cell: float, families: list[str] | None) -> None:
@@ -40,12 +40,12 @@ def label_rows(ax: Axes, labels: list[str], cell: float, families: list[str] | N
 
     ``cell`` is the height of a row in inches.
     """
-    kept = _kept(labels, cell)
+    kept = _spaced(labels, cell)
     ax.set_yticks(kept, [labels[i] for i in kept])
-    _dress(ax.yaxis, _label_size(cell), families)
+    _style(ax.yaxis, _label_size(cell), families)
 
 
-def _dress(axis: Axis, size: float, families: list[str] | None) -> None:
+def _style(axis: Axis, size: float, families: list[str] | None) -> None:
     for text in axis.get_ticklabels():
         # Without parse_math=False, a token such as "$5" would be read as a formula.
         text.set(fontsize=size, parse_math=False)
@@ -70,7 +70,7 @@ def _label_size(cell: float) -> float:
     return min(9.0, max(4.0, cell / POINT * 0.8))
 
 
-def _kept(labels: Sequence[str], cell: float) -> list[int]:
+def _spaced(labels: Sequence[str], cell: float) -> list[int]:
     """Return the indices of the labels to draw, at a spacing of at least the smallest font size."""
     return list(range(0, len(labels), math.ceil(4.4 * POINT / cell)))
 
