@@ -342,7 +342,7 @@ def test_a_cache_is_built_only_when_something_changed(tmp_path):
     path.write_text("a\tb\nccc\tde\n")  # of the same length
     assert texts(get())[1] == ("ccc", "de")
     assert pairs.calls == 8
-    with pytest.raises(ArgumentError, match="files: none given, nor an identity"):
+    with pytest.raises(ArgumentError, match="files: expected files or an identity, got neither"):
         PairData.build_or_open(pairs, BYTES, BYTES, tmp_path / "c")
     with pytest.raises(FileError, match="files: cannot read"):
         PairData.build_or_open(pairs, BYTES, BYTES, tmp_path / "c", files=[tmp_path / "none"])

@@ -195,7 +195,7 @@ def test_a_device_that_is_not_there_is_refused_at_once(monkeypatch):
 
 def test_nothing_is_not_saved_and_a_folder_is_no_file(tmp_path):
     seen = Recording.from_weights(torch.eye(3))
-    with pytest.raises(ArgumentError, match="records: there are none to write"):
+    with pytest.raises(ArgumentError, match="records: expected at least one record, got none"):
         seen[:0].save(tmp_path / "x.safetensors")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(FileError, match="is a folder: give the name of a file"):

@@ -166,7 +166,7 @@ def test_a_file_without_a_digest_is_read_as_before(seen, tmp_path):
     save_file(tensors, path, metadata={"format": "regard.records/1", "records": json.dumps(told)})
     assert torch.equal(Recording.load(path)[2].map.weights(), seen[2].map.weights())
     save_file(tensors, path, metadata={"format": "regard.records/2", "records": json.dumps(told)})
-    with pytest.raises(FileError, match="was altered after it was written"):
+    with pytest.raises(FileError, match="was modified after it was written"):
         Recording.load(path)
 
 

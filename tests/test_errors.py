@@ -175,7 +175,7 @@ CASES = {
     "negative left": (
         lambda: window(-3, 0),
         ArgumentError,
-        "left: expected 0 or more keys, got -3: left=3 looks 3 keys to the left",
+        "left: expected 0 or more keys, got -3: left=3 sees 3 keys to the left",
     ),
     "negative right": (lambda: window(3, -1), ArgumentError, "right: expected 0 or more keys, got -1"),
     "window of floats": (lambda: window(1.5, 0), DtypeError, "left: expected a whole number, got 1.5"),

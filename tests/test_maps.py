@@ -200,7 +200,8 @@ def test_a_callable_that_looks_at_positions_is_refused():
         return q @ k.transpose(-2, -1) + torch.arange(k.shape[-2])
 
     with pytest.raises(
-        ArgumentError, match=r"score: the callable scores a pair differently .* put positions into bias"
+        ArgumentError,
+        match=r"score: the score of a pair depends on other queries or keys.* put positions into bias",
     ):
         attention(torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 4), score=positional, return_map=True)
     attention(
@@ -323,7 +324,9 @@ def test_an_index_that_asks_for_too_much_is_refused(monkeypatch):
     monkeypatch.setattr("regard.maps.attention_map._MAX_INDEXED", 10)
     seen = AttentionMap.from_weights(torch.ones(4, 4) / 4)
     assert seen[0, 0, :2].shape == (2, 4)
-    with pytest.raises(ArgumentError, match=r"index: asks for 16 weights: narrow it, .*\.weights\(\)"):
+    with pytest.raises(
+        ArgumentError, match=r"index: expected at most .* weights, got 16: narrow it, .*\.weights\(\)"
+    ):
         seen[0]
 
 
@@ -366,7 +369,7 @@ def test_a_callable_that_looks_at_the_other_queries_is_refused():
     def positional(q, k):
         return q @ k.transpose(-2, -1) * torch.arange(1, q.shape[-2] + 1)[:, None]
 
-    with pytest.raises(ArgumentError, match="the callable scores a pair differently"):
+    with pytest.raises(ArgumentError, match="the score of a pair depends on other"):
         attention(torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 4), score=positional, return_map=True)
 
 

@@ -396,7 +396,7 @@ def test_show_without_a_screen_is_an_error_and_never_shows(monkeypatch):
     monkeypatch.setattr(plots.figures, "_has_screen", lambda: False)
     monkeypatch.setattr(plt, "show", lambda: pytest.fail("shown without a screen"))
     visualize_attention(EYE, WORDS, WORDS)
-    with pytest.raises(ArgumentError, match="show: there is no screen"):
+    with pytest.raises(ArgumentError, match="show: there is no display"):
         visualize_attention(EYE, WORDS, WORDS, show=True)
 
 
@@ -432,7 +432,11 @@ def test_a_line_for_each_model(tmp_path):
 
 @pytest.mark.parametrize(
     ("rows", "part"),
-    [({}, "nothing to draw"), ({"a": []}, "no rows"), ({"a": ROWS["attention"], "b": []}, "same sentences")],
+    [
+        ({}, "at least one model"),
+        ({"a": []}, "no rows"),
+        ({"a": ROWS["attention"], "b": []}, "same sentences"),
+    ],
 )
 def test_rows_that_cannot_be_compared(rows, part):
     with pytest.raises(ArgumentError, match=part):

@@ -146,8 +146,8 @@ def test_without_tokens_the_places_are_the_labels(weights):
     [
         (lambda w: regard.show(object()), DtypeError, "got object"),
         (lambda w: regard.show(np.zeros((1,) * 5)), ShapeError, "expected"),
-        (lambda w: regard.show(w, layer=1), ArgumentError, "one layer"),
-        (lambda w: regard.show([w], head=1), ArgumentError, "of which layer"),
+        (lambda w: regard.show(w, layer=1), ArgumentError, "a single layer"),
+        (lambda w: regard.show([w], head=1), ArgumentError, "got 1 without a layer"),
         (lambda w: regard.show([w], layer=2), ArgumentError, "expected one of 1"),
         (lambda w: regard.show(w, KEYS, QUERIES, head=3), ArgumentError, "expected one of 3"),
         (lambda w: regard.show(w, KEYS[1:], QUERIES), ShapeError, "6 tokens given"),
@@ -213,7 +213,7 @@ def test_a_long_model_is_pooled_and_never_whole(monkeypatch):
 
 def test_a_whole_map_is_not_laid_over_a_picture():
     image = np.zeros((8, 8))
-    with pytest.raises(ShapeError, match="rows that sum to 1: a whole map: pick one query"):
+    with pytest.raises(ShapeError, match="rows that sum to 1, as in a map .q,k.: pick one query"):
         plot_image_attention(image, np.full((5, 5), 0.2), grid=None)
     with pytest.raises(ShapeError, match="extra=1"):
         plot_image_attention(image, np.full((3, 3), 0.1), extra=1)
@@ -295,7 +295,7 @@ def test_show_of_what_a_model_returns():
 
     assert len(regard.show(Output()).axes) == 2
     Output.attentions = ()
-    with pytest.raises(ArgumentError, match="no layers in it: record them with regard.capture"):
+    with pytest.raises(ArgumentError, match="at least one layer, got none: record them with regard.capture"):
         regard.show(Output())
 
 
@@ -309,7 +309,7 @@ STEP = (torch.full((1, 2, 3, 3), 1 / 3),) * 2
         (None, "the model returned no weights: record them with regard.capture"),
         (((None, None), (None, None)), "the model returned no weights: record them with regard.capture"),
         ((STEP, STEP, STEP), r"3 steps of 2 layers.*regard.capture\(model\) around generate.*weights\[0\]"),
-        ((), "there are no layers in it"),
+        ((), "expected at least one layer, got none"),
     ],
 )
 def test_what_a_model_may_give_in_place_of_weights(given, part):

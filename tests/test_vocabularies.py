@@ -358,7 +358,7 @@ def altered(**changes):
 )
 def test_a_file_that_would_lose_text_is_refused(content, tmp_path):
     (tmp_path / "v.json").write_text(json.dumps(content))
-    with pytest.raises(FileError, match="does not hold a whole vocabulary"):
+    with pytest.raises(FileError, match="does not hold a complete vocabulary"):
         load_vocabulary(tmp_path / "v.json")
 
 

@@ -63,7 +63,7 @@ def of_each_layer(
     if isinstance(layers, str | bytes) or not isinstance(layers, Sequence) or hasattr(layers, "shape"):
         return count(argument, layers)
     if not len(layers):
-        raise ArgumentError(argument, "there are no layers in it")
+        raise ArgumentError(argument, "expected at least one layer, got none")
     return [count(f"{argument}[{index}]", layer) for index, layer in enumerate(layers)]
 
 

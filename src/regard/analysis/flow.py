@@ -110,7 +110,9 @@ def _check_every_layer(records: list[Any]) -> None:
     for record in records:
         dropped = getattr(record, "dropped", None)
         if dropped is not None:
-            raise ArgumentError("layers", f"{record.name}: {dropped}", "every layer has to be there")
+            raise ArgumentError(
+                "layers", f"{record.name}: {dropped}", "rollout and flow need the weights of every layer"
+            )
     numbers = {record.layer for record in records if record.layer is not None}
     missing = sorted(set(range(min(numbers, default=0), max(numbers, default=0))) - numbers)
     if missing:

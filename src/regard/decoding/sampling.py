@@ -119,7 +119,7 @@ def _draw(scores: Tensor, options: DecodingOptions, chance: Tensor) -> Tensor:
     """
     most = scores.amax(dim=-1, keepdim=True)
     if bool(most.isnan().any()):
-        raise ArgumentError("model", "its scores are not numbers (NaN)")
+        raise ArgumentError("model", "its scores contain NaN")
     numbers = torch.finfo(scores.dtype)
     scores = (scores - most.clamp(min=numbers.min)) / max(options.temperature, numbers.tiny)
     scores = torch.where(most > -torch.inf, scores, 0.0)

@@ -185,7 +185,7 @@ class _Search:
         ``best`` is the log-probability of its best open hypothesis.
         """
         if math.isnan(best):
-            raise ArgumentError("model", "its scores are not numbers (NaN)")
+            raise ArgumentError("model", "its scores contain NaN")
         found, limit = self.found[self.sentences[row]], self.limits[self.sentences[row]]
         if best == _NEVER or length >= limit or len(found.all) >= self.options.beams:
             return True

@@ -112,8 +112,8 @@ class AttentionMap:
         if count > _MAX_INDEXED:
             raise ArgumentError(
                 "index",
-                f"asks for {count:,} weights",
-                "narrow it, use .topk, .pooled or .rows, or ask for .weights()",
+                f"expected at most {_MAX_INDEXED:,} weights, got {count:,}",
+                "narrow it, use .topk, .pooled or .rows, or call .weights()",
             )
         b, h, q, k = parts
         out = torch.cat([

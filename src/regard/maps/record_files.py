@@ -36,7 +36,9 @@ def save_records(
     tensor that several records share, such as a mask, is written once.
     """
     if not records:
-        raise ArgumentError("records", "there are none to write", "capture a model, or choose other records")
+        raise ArgumentError(
+            "records", "expected at least one record, got none", "capture a model, or choose other records"
+        )
     tensors: dict[str, Tensor] = {}
     named: dict[tuple, str] = {}
     specs = [_spec(n, record, as_weights, tensors, named) for n, record in enumerate(records)]
@@ -53,7 +55,9 @@ def load_records(path: str | os.PathLike) -> list[Record]:
     header, tensors = read_file(path, FORMAT, "a file of records", older=_WITHOUT_DIGEST)
     has_digest = header["format"] == FORMAT or "digest" in header
     if has_digest and header.get("digest") != _digest(header, tensors):
-        raise FileError(f"path: {path} was altered after it was written: its digest does not fit its content")
+        raise FileError(
+            f"path: {path} was modified after it was written: its digest does not match its content"
+        )
     try:
         return [_record(spec, tensors) for spec in json.loads(header["records"])["records"]]
     except MISFITS as error:

@@ -332,6 +332,6 @@ def check_pairwise(score: Callable[[Tensor, Tensor], Tensor], ready: Prepared) -
     ):
         raise ArgumentError(
             "score",
-            "the callable scores a pair differently when other pairs are there, so a map cannot look at parts",
+            "the score of a pair depends on other queries or keys, so a map cannot compute parts of it",
             "let it depend on q_i and k_j alone, and put positions into bias=...",
         )

@@ -264,7 +264,7 @@ def window(left: int | None, right: int | None = 0) -> Mask:
             raise ArgumentError(
                 name,
                 f"expected 0 or more keys, got {value}",
-                f"{name}={-value} looks {-value} keys to the {name}",
+                f"{name}={-value} sees {-value} keys to the {name}",
             )
     return Window(None if left is None else int(left), None if right is None else int(right))
 

@@ -144,7 +144,7 @@ class StepCache(KeyValueCache):
             raise ShapeError(
                 "tokens",
                 f"{new[0]} hypotheses, but the state has {cached[0]}",
-                "state.reorder(rows) gives it as many as there are rows",
+                "call state.reorder(rows) with one row for each hypothesis",
             )
 
     def _view(self, length: int) -> tuple[Tensor, Tensor]:

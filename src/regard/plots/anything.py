@@ -48,18 +48,18 @@ def show(
     _check_present(weights)
     for name, number in (("layer", layer), ("head", head)):
         if number is not None and not hasattr(number, "__index__"):
-            raise DtypeError(name, f"expected one number, got {number!r}", "draw one after the other")
+            raise DtypeError(name, f"expected one number, got {number!r}", "call show once for each")
     if layer is None and _is_rows(weights):
         weights = _stacked(weights)
     if _is_layers(weights):
         if layer is None:
-            _no_choice("head", head, "name the layer too")
+            _no_choice("head", head, "give layer=... too")
             _check_layers(weights)
             layers = [_of_one_sequence(item, batch) for item in weights]
             return plot_model(layers, tokens, other_tokens, path=path, **_named(title))
         weights = _layer(weights, layer)
     elif layer is not None:
-        raise ArgumentError("layer", "these weights are those of one layer", "leave it out")
+        raise ArgumentError("layer", "the weights are of a single layer", "leave it out")
     tokens, other_tokens = _labels(weights, tokens, other_tokens, batch)
     array = _one_sequence(weights, batch)
     if bool((array < 0).any()):
@@ -100,7 +100,7 @@ def _check_present(weights: Any) -> None:
     """Raise an error if a model returned None or the steps of ``generate()`` instead of the weights of one pass."""
     fix = "record them with regard.capture(model), which needs no setting of the model"
     if isinstance(weights, Sequence) and not len(weights):
-        raise ArgumentError("weights", "there are no layers in it", fix)
+        raise ArgumentError("weights", "expected at least one layer, got none", fix)
     layers = weights if isinstance(weights, list | tuple) else [weights]
     if any(_is_missing(layer) for layer in layers):
         raise ArgumentError("weights", "the model returned no weights", fix)
@@ -236,7 +236,7 @@ def _check(name: str, place: int, count: int) -> None:
 
 def _no_choice(name: str, value: Any, fix: str) -> None:
     if value is not None:
-        raise ArgumentError(name, f"{value} of which layer?", fix)
+        raise ArgumentError(name, f"got {value} without a layer", fix)
 
 
 def _named(title: str | None) -> dict[str, Any]:

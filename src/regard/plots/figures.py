@@ -129,7 +129,7 @@ def wants_screen(show: bool | None, path: object) -> bool:
         return False
     screen = _has_screen()
     if show and not screen:
-        raise ArgumentError("show", "there is no screen to show the picture on", "give a path to write it to")
+        raise ArgumentError("show", "there is no display to show the figure on", "give a path to write it to")
     return screen
 
 

@@ -63,7 +63,9 @@ def plot_heads(
     queries = keys if other_tokens is None and q == k else other_tokens
     if queries is None:
         raise ShapeError(
-            "other_tokens", f"needed for {q} queries beside {k} keys", "give one token for each query"
+            "other_tokens",
+            f"required, since there are {q} queries and {k} keys",
+            "give one token for each query",
         )
     rows = as_labels("other_tokens", queries, q, f"rows in weights ({h},{q},{k})")
     target, screen = check_path(path), wants_screen(show, path)
@@ -110,7 +112,7 @@ def plot_model(
     8
     """
     if not layers:
-        raise ShapeError("layers", "there are none")
+        raise ShapeError("layers", "expected at least one layer, got none")
     tokens, other_tokens = (None if x is None else list(x) for x in (tokens, other_tokens))
     stacks = [_pooled(place, layer) for place, layer in enumerate(layers)]
     labels = [_readable(_labels_of(place, layer, tokens, other_tokens)) for place, layer in enumerate(layers)]

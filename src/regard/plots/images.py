@@ -92,7 +92,7 @@ def _checked_patches(patches: np.ndarray, extra: int) -> np.ndarray:
         )
     if np.allclose(patches.sum(1), 1, atol=1e-3):
         raise ShapeError(
-            "weights", f"{problem} with rows that sum to 1: a whole map", "pick one query: weights[0]"
+            "weights", f"{problem} with rows that sum to 1, as in a map (q,k)", "pick one query: weights[0]"
         )
     return patches
 

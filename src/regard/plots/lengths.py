@@ -60,9 +60,7 @@ def plot_by_length(
 def _ranges(scores: Mapping[str, Sequence[tuple[str, int, float]]]) -> list[tuple[str, int]]:
     """Return the ranges of lengths with their numbers of sentences, or raise ArgumentError if models differ."""
     if not scores:
-        raise ArgumentError(
-            "scores", "there is nothing to draw", "give by_length's rows under a model's name"
-        )
+        raise ArgumentError("scores", "expected at least one model, got none", "give {name: by_length(...)}")
     by_model = {name: [(words, count) for words, count, _ in rows] for name, rows in scores.items()}
     first, ranges = next(iter(by_model.items()))
     for name, others in by_model.items():

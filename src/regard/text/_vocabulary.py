@@ -162,7 +162,7 @@ class Vocabulary(ABC):
                 raise TypeError("lowercase is neither true nor false")
             return cls._from_content(content, content["lowercase"], tuple(content["specials"]))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ArgumentError("content", f"not a whole vocabulary: {error!r}") from error
+            raise ArgumentError("content", f"not a complete vocabulary: {error!r}") from error
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the vocabulary to a JSON file atomically."""
@@ -202,7 +202,7 @@ class Vocabulary(ABC):
             if not isinstance(name, str) or not name:
                 raise ArgumentError("specials", f"expected names, got {name!r}")
             if names.count(name) > 1:
-                raise ArgumentError("specials", f"{name!r} is there twice (of {', '.join(names)})")
+                raise ArgumentError("specials", f"{name!r} occurs twice (in {', '.join(names)})")
         return names
 
     def _checked(self, ids: Iterable[int]) -> list[int]:

@@ -35,7 +35,7 @@ class ListedVocabulary(Vocabulary):
         self._texts[3] = self._unknown
         self._ids = {token: place for place, token in enumerate(self._tokens, self._ordinary_from)}
         if len(self._ids) != len(self._tokens):
-            raise ArgumentError("tokens", "some are there twice")
+            raise ArgumentError("tokens", "expected distinct tokens, got duplicates")
         if not all(isinstance(token, str) and self._is_token(token) for token in self._tokens):
             raise ArgumentError("tokens", f"some are not tokens of a {type(self).__name__}")
 

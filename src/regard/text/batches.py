@@ -166,7 +166,9 @@ class PairData:
         those of :meth:`build`.
         """
         if not files and identity is None:
-            raise ArgumentError("files", "none given, nor an identity", "say what the pairs are read from")
+            raise ArgumentError(
+                "files", "expected files or an identity, got neither", "name the source of the pairs"
+            )
         vocabularies = [source.fingerprint, target.fingerprint]
         fingerprint = fingerprint_of(identity, vocabularies, max_tokens, deduplicate, files=files)
         try:

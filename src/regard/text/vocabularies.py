@@ -78,4 +78,4 @@ def load_vocabulary(path: str | os.PathLike) -> Vocabulary:
     try:
         return _KINDS[kind].from_json(content)
     except ArgumentError as error:
-        raise FileError(f"path: {path} does not hold a whole vocabulary: {error}") from error
+        raise FileError(f"path: {path} does not hold a complete vocabulary: {error}") from error
