@@ -16,8 +16,7 @@ from regard.tasks.translate import TranslationSettings
 from regard.tasks.translate.data import prepare
 from regard.text.cache import write_stores
 
-NEEDS_LINKS = pytest.mark.skipif(not hasattr(os, "O_DIRECTORY"), reason="links and modes of a Unix system")
-pytestmark = NEEDS_LINKS
+fcntl = pytest.importorskip("fcntl", reason="links, modes and locks of a Unix system")
 
 
 def put(path, text="new\n"):
@@ -212,6 +211,19 @@ def test_preparing_removes_what_an_earlier_run_left_though_nothing_is_built(tmp_
     assert list(tmp_path.glob(".cache.*.part"))
     prepare(settings, tmp_path)
     assert not list(tmp_path.glob(".cache.*.part"))
+
+
+def test_a_folder_that_somebody_has_locked_can_be_written_in(tmp_path):
+    """As in a shell's ``flock FOLDER COMMAND``: the command would wait for ever for the lock of its own parent."""
+    handle = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        began = time.monotonic()
+        put(tmp_path / "file")
+        assert time.monotonic() - began < 20
+    finally:
+        os.close(handle)
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_many_writers_of_one_file_do_not_remove_each_others_work(tmp_path):

@@ -9,6 +9,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ try:
     import fcntl
 except ImportError:  # a system without locks, such as Windows
     fcntl = None
+
+PATIENCE = 1.0  # seconds to wait for the lock of a folder
 
 __all__ = [
     "check_writable",
@@ -59,8 +62,7 @@ def temporary_beside(target: Path, *, folder: bool = False) -> Iterator[Path]:
     It is locked as long as this block runs. What a killed process has left is known by having no lock, and is removed.
     """
     make = tempfile.mkdtemp if folder else tempfile.mkstemp
-    with _locked_while_made(target.parent):
-        _sweep(target)
+    with _swept(target):
         try:
             made = make(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         except OSError as error:
@@ -217,23 +219,39 @@ def _is_in_use(path: Path) -> bool:
 
 
 def _locked(path: Path) -> int | None:
-    """Open a file or folder and take its lock, which the system gives back when the process ends, however it ends."""
+    """Open a file or folder and take its lock, which the system gives back when the process ends, however it ends.
+
+    None where there is no lock to have: a system or disk without locks, or another process that does not give it back
+    soon, such as the shell's ``flock FOLDER COMMAND`` while this is the command.
+    """
     if fcntl is None:
         return None
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:  # a folder that may be written in, but not read
         return None
-    with contextlib.suppress(OSError):  # some network disks have no locks
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    return handle
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return handle
+        except OSError as error:
+            if not isinstance(error, BlockingIOError) or time.monotonic() > until:
+                os.close(handle)
+                return None
+        time.sleep(0.005)
 
 
 @contextlib.contextmanager
-def _locked_while_made(folder: Path) -> Iterator[None]:
-    """Let no other process remove a temporary file between its making and its locking."""
-    handle = _locked(folder)
+def _swept(target: Path) -> Iterator[None]:
+    """Remove what killed processes have left of writing a target.
+
+    Within the block no other process does so: a temporary file is made before it is locked.
+    """
+    handle = _locked(target.parent)
     try:
+        if handle is not None:
+            _sweep(target)
         yield
     finally:
         if handle is not None:
@@ -242,14 +260,11 @@ def _locked_while_made(folder: Path) -> Iterator[None]:
 
 def remove_leftovers(target: Path) -> None:
     """Remove what killed processes have left of writing ``target``."""
-    with _locked_while_made(target.parent):
-        _sweep(target)
+    with _swept(target):
+        pass
 
 
 def _sweep(target: Path) -> None:
-    """Remove the temporary files of a target whose processes are no longer there."""
-    if fcntl is None:
-        return
     prefix = f".{target.name}."
     try:
         left = [Path(one.path) for one in os.scandir(target.parent) if _is_temporary(one.name, prefix)]
