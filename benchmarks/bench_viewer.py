@@ -12,12 +12,16 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
+from harness import seconds
 
 import regard
 from regard.maps import AttentionMap, Record
+from regard.maps.sources import Recomputed
 from regard.viewer.application import OVERVIEW_SIDE, TILE_SIDE
+from regard.viewer.tiles import Overview
 
 
 def one_map(heads: int, tokens: int, width: int) -> AttentionMap:
@@ -41,6 +45,29 @@ def pages() -> None:
         print(
             f"page, 12 layers x 12 heads x 512 tokens, width {width}: {size:.1f} MB (limit {limit}), {took:.1f} s"
         )
+
+
+def long_page(tokens: int) -> None:
+    """Compare a page of one long map with two passes over its scores."""
+    weights = one_map(1, tokens, 64)
+    record = Record(name="long", layer=0, kind="causal", map=weights)
+    page, twice = seconds(
+        lambda: regard.viewer.html([record]), lambda: two_passes(weights._source, OVERVIEW_SIDE), turns=2
+    )
+    print(f"page of {tokens:,} tokens: {page:.1f} s, two passes over its scores {twice / page:.1f}x that")
+
+
+def two_passes(source: Any, side: int) -> None:
+    """Take the log-sum-exp of every row, then every weight for the overview."""
+    _ = Recomputed(source.ready, source.grid, source.mask, source.bias, None, None).lse
+    list(Overview(source, 0, 0, side).stream())
+
+
+def small_maps(layers: int, tokens: int) -> None:
+    names = range(layers)
+    records = [Record(name=f"layers.{n}", layer=n, kind="causal", map=one_map(9, tokens, 64)) for n in names]
+    (took,) = seconds(lambda: regard.viewer.html(records), turns=3)
+    print(f"page of {layers} layers x 9 heads x {tokens} tokens: {took:.2f} s (limit 3)")
 
 
 @contextlib.contextmanager
@@ -99,6 +126,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.manual_seed(0)
     pages()
+    small_maps(30, 80)
+    long_page(20_000)
     for tokens in (arguments.tokens // 10, arguments.tokens):  # the cost of a tile does not grow with the map
         long_map(tokens, tokens == arguments.tokens and not arguments.no_overview)
 
