@@ -96,7 +96,7 @@ def test_alternatives_are_the_rest_of_the_n_best(translator):
 
 
 def test_a_string_is_not_a_list_of_sentences(translator):
-    with pytest.raises(ArgumentError, match="texts: expected a list of sentences, got one string"):
+    with pytest.raises(ArgumentError, match="texts: expected a list of texts, got one string"):
         translator.translate("The dog sleeps.")
 
 
@@ -115,7 +115,7 @@ def test_saving_and_loading(translator, vocabulary, tmp_path):
 
 
 def test_a_folder_that_is_no_translator(translator, tmp_path):
-    with pytest.raises(FileError, match="no such file: is this the folder of a model"):
+    with pytest.raises(FileError, match="is neither a folder with a model nor a name"):
         Translator.load(tmp_path)
     translator.model.save_pretrained(tmp_path / "bare")
     with pytest.raises(ArgumentError, match="is not a translator"):
@@ -454,11 +454,11 @@ def test_a_resumed_run_keeps_what_defines_it(tmp_path):
         ({"label_smoothing": 1.0}, "label_smoothing: expected a share"),
         ({"batch_tokens": 8}, "batch_tokens: 8 tokens hold no sentence of max_tokens=128"),
         ({"target_data": "x"}, "target_data: given without data"),
-        ({"data": "x", "valid": "x"}, "valid: the same as data: x"),
+        ({"data": "x", "valid": "x"}, "valid: the same as data=x"),
         ({"data": "hf:x", "valid": "hf:x", "valid_split": "train"}, "valid: the same as data"),
-        ({"data": "x", "valid": "-"}, "valid: only data can be read from standard input"),
+        ({"data": "x", "valid": "-"}, "valid: only data= can be read from standard input"),
         ({"validate_sentences": 0}, "validate_sentences: expected 1 or more, got 0"),
-        ({"target_valid": "x"}, "target_valid: given without valid: name the source side"),
+        ({"target_valid": "x"}, "target_valid: given without valid=: name the source side"),
         ({"embedded": 0}, "embedded: nothing to train on: got 0"),
         ({"data": "x", "embedded": -5}, "embedded: nothing to train on: got -5"),
         (
@@ -523,7 +523,7 @@ def test_a_folder_that_was_being_written_is_no_model(tmp_path, vocabulary, monke
     monkeypatch.setattr(type(translator.model), "save_pretrained", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         translator.save(tmp_path)
-    with pytest.raises(FileError, match="no such file: is this the folder of a model"):
+    with pytest.raises(FileError, match="is neither a folder with a model nor a name"):
         Translator.load(tmp_path)
 
 

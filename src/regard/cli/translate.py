@@ -46,7 +46,16 @@ def translate(
     coverage_penalty: float = typer.Option(
         None, "--coverage-penalty", help="What unattended source words cost.", show_default="0"
     ),
-    n_best: int = typer.Option(1, "--n-best", help="How many translations of each sentence."),
+    batch_size: int = typer.Option(
+        None,
+        "--batch-size",
+        min=1,
+        help="Sentences translated together; fewer take less memory.",
+        show_default="as many as have 3000 tokens",
+    ),
+    n_best: int = typer.Option(
+        1, "--n-best", help="How many translations of each sentence, each with its score."
+    ),
     min_length: int = typer.Option(0, "--min-length", help="Tokens of a translation, at least."),
     max_length: int = typer.Option(
         None,
@@ -80,17 +89,17 @@ def translate(
     search = {"beams": beams, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     draws = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     common = {"n_best": n_best, "min_length": min_length, "max_length": max_length}
-    options = _options(sample, search, draws, common)
-    show = _Shower(attention, save_attention, as_json)
-    chunks = _input(text, file)
+    how = {"options": _options(sample, search, draws, common), "batch_size": batch_size}
+    show = _Shower(attention, save_attention, as_json, scored=n_best > 1)
+    chunks = _input(text, file, batch_size)
     if out is not None:
         _check_file(out)
     translator = load_translator(model, source_language, target_language, device)
     show.check(translator)
     if out is None:
-        _write(translator, chunks, options, show, sys.stdout)
+        _write(translator, chunks, how, show, sys.stdout)
     else:
-        _write_file(translator, chunks, options, show, out)
+        _write_file(translator, chunks, how, show, out)
 
 
 def models(as_json: bool = typer.Option(False, "--json", help="One JSON object a line.")) -> None:
@@ -183,7 +192,7 @@ def _check_file(path: Path) -> None:
     check_writable(path)
 
 
-def _input(text: list[str] | None, file: Path | None) -> Iterable[list[str]]:
+def _input(text: list[str] | None, file: Path | None, batch_size: int | None) -> Iterable[list[str]]:
     """Sentences given on the line, or lines of a file or of standard input, as many at a time as go together."""
     from regard.errors import ArgumentError
     from regard.text import read_lines
@@ -197,17 +206,17 @@ def _input(text: list[str] | None, file: Path | None) -> Iterable[list[str]]:
             "text", "nothing to translate", 'say it on the line: regard translate "Good morning."'
         )
     if file is None or str(file) == "-":
-        return _chunks(read_lines("-"), LINES_AT_A_TIME)
-    return _chunks(read_lines(str(file)), LINES_OF_A_FILE)
+        return _chunks(read_lines("-"), max(LINES_AT_A_TIME, batch_size or 0))
+    return _chunks(read_lines(str(file)), max(LINES_OF_A_FILE, batch_size or 0))
 
 
 class _Shower:
     """What is shown of each translation."""
 
-    def __init__(self, attention: bool, picture: Path | None, as_json: bool):
+    def __init__(self, attention: bool, picture: Path | None, as_json: bool, scored: bool):
         from regard.errors import ArgumentError
 
-        self.attention, self.picture, self.as_json = attention, picture, as_json
+        self.attention, self.picture, self.as_json, self.scored = attention, picture, as_json, scored
         self.drawn = 0  # pictures of further sentences are numbered
         if picture is None:
             return
@@ -230,7 +239,7 @@ class _Shower:
         if self.as_json:
             yield json.dumps(self._values(one, drawn), ensure_ascii=False)
         else:
-            yield one.text
+            yield f"{one.text}\t{one.score:.3f}" if self.scored else one.text
             for alternative, score in one.alternatives:
                 yield f"{alternative}\t{score:.3f}"
         for _, found in drawn:
@@ -265,6 +274,7 @@ class _Shower:
 
     def _values(self, one: Translation, drawn: list[tuple[Translation, WordAlignment]]) -> dict[str, Any]:
         values: dict[str, Any] = {"source": one.source, "translation": one.text, "score": round(one.score, 4)}
+        values["cut_off"] = one.cut_off
         if one.alternatives:
             values["alternatives"] = [
                 {"translation": text, "score": round(s, 4)} for text, s in one.alternatives
@@ -288,12 +298,16 @@ def _attention_values(found: WordAlignment) -> dict[str, Any]:
 
 
 def _write(
-    translator: Translator, chunks: Iterable[list[str]], options: DecodingOptions, show: _Shower, stream: Any
+    translator: Translator,
+    chunks: Iterable[list[str]],
+    how: dict[str, Any],
+    show: _Shower,
+    stream: Any,
 ) -> None:
     """Translate a stream, some lines at a time and in order; say at the end how fast it went."""
     began, count = time.perf_counter(), 0
     for some in chunks:
-        for one in translator.translate(some, options, first=count):
+        for one in translator.translate(some, **how, first=count):
             for line in show.lines(translator, one):
                 print(line, file=stream)
         stream.flush()
@@ -304,13 +318,13 @@ def _write(
 
 
 def _write_file(
-    translator: Translator, chunks: Iterable[list[str]], options: DecodingOptions, show: _Shower, out: Path
+    translator: Translator, chunks: Iterable[list[str]], how: dict[str, Any], show: _Shower, out: Path
 ) -> None:
     from regard.files import write_atomically
 
     def write(path: Path) -> None:
         with open(path, "w", encoding="utf-8") as stream:
-            _write(translator, chunks, options, show, stream)
+            _write(translator, chunks, how, show, stream)
 
     write_atomically(out, write)
 

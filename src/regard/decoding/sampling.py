@@ -22,8 +22,9 @@ __all__ = ["sample"]
 class _Draws:
     """The state of ``w`` sequences being sampled for each of ``n`` sentences."""
 
-    def __init__(self, limits: list[int], draws: int, device: torch.device):
-        shape = (len(limits), draws)
+    def __init__(self, limits: list[int], options: DecodingOptions, device: torch.device):
+        shape = (len(limits), options.n_best)
+        self.length_penalty = options.length_penalty
         self.limit = torch.tensor(limits, device=device)[:, None]  # (n,1)
         self.going = torch.ones(shape, dtype=torch.bool, device=device)
         self.ended = ~self.going  # ended with the end-of-sentence token, not at the limit
@@ -44,18 +45,22 @@ class _Draws:
         self.going &= len(self.written) < self.limit
 
     def hypotheses(self) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each sentence, most likely first."""
+        """Return the hypotheses of each sentence, best first."""
         rows = torch.stack(self.written, dim=-1).tolist() if self.written else [[] for _ in self.limit]
         sentences = []
         for sequences, lengths, scores, ended in zip(
             rows, self.lengths.tolist(), self.log_probability.tolist(), self.ended.tolist(), strict=True
         ):
             hypotheses = [
-                Hypothesis(tokens[:length], score, score, end)
+                Hypothesis(tokens[:length], score, self._normalised(score, length + end), end)
                 for tokens, length, score, end in zip(sequences, lengths, scores, ended, strict=True)
             ]
             sentences.append(sorted(hypotheses, key=lambda hypothesis: -hypothesis.score))
         return sentences
+
+    def _normalised(self, log_probability: float, length: int) -> float:
+        """Return the score of a sequence, divided by its length as in beam search."""
+        return log_probability / max(length, 1) ** self.length_penalty
 
 
 @torch.no_grad()
@@ -71,7 +76,9 @@ def sample(
     prompts: Prompts | None = None,
     numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Sample ``n_best`` sequences for each sentence, ranked by their log-probability at temperature 1.
+    """Sample ``n_best`` sequences for each sentence, ranked by score.
+
+    The score is that of beam search, with log-probabilities at temperature 1.
 
     The arguments are those of :func:`regard.decoding.decode`, with ``limits`` as the largest number of tokens of each
     sentence. The draws for a sentence depend on the seed and on its number in ``numbers`` (by default its index), not
@@ -83,7 +90,7 @@ def sample(
     tokens = tokens.expand(-1, options.n_best)  # (n,w)
     chance = _RandomNumbers(options, range(len(limits)) if numbers is None else numbers, tokens.device)
     allowed = Allowed(eos, tuple(banned), options.min_length)
-    draws = _Draws(limits, options.n_best, tokens.device)
+    draws = _Draws(limits, options, tokens.device)
     while bool(draws.going.any()):
         scores = model.output(model.step(tokens, state))  # (n,w,v)
         scores = allowed.log_probabilities(scores, len(draws.written))

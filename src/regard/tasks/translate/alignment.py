@@ -48,17 +48,36 @@ class WordAlignment:
 
 
 def align(translator: Translator, translation: Translation) -> WordAlignment:
-    """What each word of a translation looked at."""
+    """Return the attention of each word of a translation to the words of its source.
+
+    A long text was translated part by part: the words of one part have no weight on the words of another.
+    """
+    if translation.parts:
+        return _joined([align(translator, part) for part in translation.parts])
     source, target = spaced(translation.source), translation.text
     if is_endless(source):  # it was copied; as a label in a picture it would have no end either
         return WordAlignment([f"{source[:LABEL]}…"], [f"{target[:LABEL]}…"], np.ones((1, 1)))
     pair = AlignedPair(source, target, tuple(word_spans(source)), tuple(word_spans(target)))
-    (weights,) = _word_weights(translator, [pair], [reading_of(translator)], translation)
+    if translation.target_ids:
+        ((weights,),) = _word_weights(translator, [pair], [reading_of(translator)], translation)
+    else:  # nothing was written
+        weights = np.zeros((len(pair.target_words), len(pair.source_words)))
     return WordAlignment(
-        [source[a:b] for a, b in pair.source_words],
-        [target[a:b] for a, b in pair.target_words],
-        weights[0],
+        [source[a:b] for a, b in pair.source_words], [target[a:b] for a, b in pair.target_words], weights
     )
+
+
+def _joined(parts: Sequence[WordAlignment]) -> WordAlignment:
+    """One alignment of all parts, with a block of weights for each."""
+    source_words = [word for part in parts for word in part.source_words]
+    target_words = [word for part in parts for word in part.target_words]
+    weights = np.zeros((len(target_words), len(source_words)))
+    row = column = 0
+    for part in parts:
+        rows, columns = part.weights.shape
+        weights[row : row + rows, column : column + columns] = part.weights
+        row, column = row + rows, column + columns
+    return WordAlignment(source_words, target_words, weights)
 
 
 def choose_reading(translator: Translator, pairs: Sequence[AlignedPair]) -> tuple[Reading, float]:

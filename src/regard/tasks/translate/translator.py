@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ from regard.files import make_folder
 from regard.metrics import is_chinese
 from regard.models import Seen, load_model
 from regard.models.pretrained import CONFIG, check_storable, read_json
-from regard.shapes import as_device
+from regard.shapes import as_device, whole_number
+from regard.tasks.translate.arguments import checked_texts, options_with
 from regard.tasks.translate.checking import check_translator
+from regard.tasks.translate.installed import find_translator
 from regard.tasks.translate.plain import is_endless, spaced, split_at_endless_words
 from regard.tasks.translate.reading import reading_of
 from regard.text import UNKNOWN_SIGN, Vocabulary, load_vocabulary, pad_sequences
@@ -34,7 +36,11 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated sentence, and its alternatives where more than one was asked for."""
+    """A translated sentence, and its alternatives where more than one was asked for.
+
+    A score is the log-probability of a text divided by its number of tokens (to the power of ``length_penalty``), so
+    that scores of short and long texts can be compared. That of a long text is the mean over the tokens of its parts.
+    """
 
     source: str
     text: str
@@ -42,14 +48,16 @@ class Translation:
     source_ids: list[int]
     target_ids: list[int]
     copied_spans: tuple[Span, ...] = ()  # of the target tokens, where unknown words were copied into the text
-    alternatives: tuple[tuple[str, float], ...] = ()
+    alternatives: tuple[tuple[str, float], ...] = ()  # the next best texts, each with its score
     parts: tuple[Translation, ...] = ()  # of a long text, which is translated piece by piece
+    cut_off: bool = False  # at the greatest length, before the model ended the sentence
 
 
 class Translator:
-    """Translates with a model of ours.
+    """A model with its two vocabularies, which translates texts.
 
-    ``translate(texts)`` gives the translations in order, ``attention(translation)`` what each word looked at.
+    ``Translator.load("en-fr")`` loads an installed model or a folder, ``translate(texts)`` returns the translations in
+    order, and :func:`regard.tasks.translate.align` returns the attention between the words of one of them.
     """
 
     def __init__(
@@ -68,32 +76,45 @@ class Translator:
 
     @torch.no_grad()
     def translate(
-        self, texts: Sequence[str], options: DecodingOptions | None = None, *, first: int = 0
+        self,
+        texts: Iterable[str],
+        options: DecodingOptions | None = None,
+        *,
+        first: int = 0,
+        batch_size: int | None = None,
+        **settings: Any,
     ) -> list[Translation]:
-        """The translations of ``texts``, in their order.
+        """Translate texts, and return the translations in their order.
+
+        ``texts`` is a list or anything else that gives one text after the other. ``settings`` are those of
+        :class:`regard.decoding.DecodingOptions`, such as ``beams=1``; they replace those of ``options``.
+        ``batch_size`` texts are translated at a time, by default as many as have 3000 tokens together.
 
         ``first`` is the number of the first text among all that are translated with the same options, where they come
         bit by bit: with sampling, what is drawn for a text depends on the seed and on its number alone.
         """
-        if isinstance(texts, str):
-            raise ArgumentError("texts", "expected a list of sentences, got one string", "put it in a list")
-        options = options or DecodingOptions()
+        texts, options = checked_texts(texts), options_with(options, settings)
+        if batch_size is not None:
+            batch_size = whole_number("batch_size", batch_size, least=1)
         pieces = [self._pieces(spaced(text)) for text in texts]
         numbers = [first + i for i, several in enumerate(pieces) for _ in several]
-        done = iter(self._translate([piece for several in pieces for piece in several], numbers, options))
+        whole = [piece for several in pieces for piece in several]
+        done = iter(self._translate(whole, numbers, options, batch_size))
         return [
             self._joined(text, [next(done) for _ in several])
             for text, several in zip(texts, pieces, strict=True)
         ]
 
-    def _translate(self, texts: list[str], numbers: list[int], options: DecodingOptions) -> list[Translation]:
+    def _translate(
+        self, texts: list[str], numbers: list[int], options: DecodingOptions, batch_size: int | None
+    ) -> list[Translation]:
         """The translations of texts of bearable length."""
         self.model.eval()
         # Nothing is nothing in every language, where a model would make something up; a word without end is copied.
         found = [Translation(text, text if is_endless(text) else "", 0.0, [], []) for text in texts]
         said = [i for i, text in enumerate(texts) if text.strip() and not is_endless(text)]
         encoded = dict(zip(said, self.source.encode_batch([texts[i] for i in said]), strict=True))
-        for batch in _batches([len(encoded[i]) for i in said]):
+        for batch in _batches([len(encoded[i]) for i in said], batch_size):
             places = [said[i] for i in batch]
             several = self._decoded([encoded[i] for i in places], [numbers[i] for i in places], options)
             for place, hypotheses in zip(places, several, strict=True):
@@ -158,12 +179,22 @@ class Translator:
         if len(parts) == 1:
             return replace(parts[0], source=text)
         ranked = [((part.text, part.score), *part.alternatives) for part in parts]
+        # Of a piece that was copied or is empty, there is one text only.
+        ranks = [[texts[min(r, len(texts) - 1)] for texts in ranked] for r in range(max(map(len, ranked)))]
+        # Tokens that were written, with the end of the sentence.
+        lengths = [len(part.target_ids) + 1 if part.target_ids else 0 for part in parts]
         space = "" if is_chinese(self.target_language) else " "
-        whole = [
-            (space.join(text for text, _ in rank), sum(score for _, score in rank) / len(parts))
-            for rank in zip(*ranked, strict=False)  # an empty piece has no alternatives
+        best, *others = [
+            (
+                space.join(words for words, _ in rank),
+                sum(n * score for n, (_, score) in zip(lengths, rank, strict=True)) / max(1, sum(lengths)),
+            )
+            for rank in ranks
         ]
-        return Translation(text, *whole[0], [], [], alternatives=tuple(whole[1:]), parts=tuple(parts))
+        cut_off = any(part.cut_off for part in parts)
+        return Translation(
+            text, *best, [], [], alternatives=tuple(others), parts=tuple(parts), cut_off=cut_off
+        )
 
     @property
     def attends(self) -> bool:
@@ -174,7 +205,8 @@ class Translator:
         readable = [self._readable(text, ids, one.tokens) for one in hypotheses]
         others = tuple((words, one.score) for (words, _), one in zip(readable, hypotheses, strict=True))[1:]
         best, (words, spans) = hypotheses[0], readable[0]
-        return Translation(text, words, best.score, ids, best.tokens, tuple(spans), others)
+        written = (best.tokens, tuple(spans), others)
+        return Translation(text, words, best.score, ids, *written, cut_off=not best.ended)
 
     def _readable(self, source: str, source_ids: list[int], target_ids: list[int]) -> tuple[str, list[Span]]:
         """The text; what the vocabulary has no word for is copied from the source, and then where the tokens are."""
@@ -268,9 +300,12 @@ class Translator:
         self.model.save_pretrained(folder, dtype=dtype, extra=extra)
 
     @classmethod
-    def load(cls, folder: str | os.PathLike, *, device: str | None = None) -> Translator:
-        """The translator that :meth:`save` wrote, on a device: by default a GPU where there is one."""
-        folder = Path(folder)
+    def load(cls, model: str | os.PathLike, *, device: str | None = None) -> Translator:
+        """Load a translator by the name of an installed model, or from the folder of a model or of a run.
+
+        ``device`` is by default a GPU where there is one.
+        """
+        folder = find_translator(model)
         settings = read_json(folder / CONFIG)
         if settings.get("task") != "translate":
             raise ArgumentError("model", f"{folder} is not a translator", "choose one of `regard models`")
@@ -279,9 +314,9 @@ class Translator:
         else:
             source, target = load_vocabulary(folder / "source.json"), load_vocabulary(folder / "target.json")
         languages = {name: settings.get(name, "") for name in ("source_language", "target_language")}
-        model = load_model(folder).to(as_device(device or _fastest()))
-        check_translator(folder, settings, model.config, source, target)
-        return cls(model, source, target, **languages, extra=settings)
+        network = load_model(folder).to(as_device(device or _fastest()))
+        check_translator(folder, settings, network.config, source, target)
+        return cls(network, source, target, **languages, extra=settings)
 
 
 def _fastest() -> str:
@@ -302,11 +337,11 @@ def _spelled(pieces: list[str]) -> tuple[str, list[Span]]:
     return text, spans
 
 
-def _batches(lengths: list[int]) -> Iterator[list[int]]:
+def _batches(lengths: list[int], batch_size: int | None = None) -> Iterator[list[int]]:
     """Places of sentences of like length, the longest first, as many as fit in a batch."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
     while start < len(order):
-        count = max(1, BATCH_TOKENS // (lengths[order[start]] + 1))
+        count = batch_size or max(1, BATCH_TOKENS // (lengths[order[start]] + 1))
         yield order[start : start + count]
         start += count
