@@ -150,15 +150,16 @@ def test_an_empty_text_has_an_empty_alignment(translator, text):
 def test_a_text_with_a_copied_word_is_aligned(translator):
     (done,) = translator.translate([f"{CAT} {'x' * 2000} A dog sleeps."])
     found = align(translator, done)
-    copied = found.target_words.index("x" * 2000)
+    copied = next(i for i, word in enumerate(found.target_words) if word.startswith("xxx"))
     assert found.weights[copied].max() == found.weights[copied].sum() == 1
 
 
 def test_the_docstring_names_methods_that_exist():
-    named = re.findall(r"``(?:Translator\.)?(\w+)\(", Translator.__doc__)
+    words = Translator.__doc__ or ""
+    named = re.findall(r"``(?:Translator\.)?(\w+)\(", words)
     assert named == ["load", "translate"]
     assert all(hasattr(Translator, name) for name in named)
-    assert "regard.tasks.translate.align" in Translator.__doc__
+    assert "regard.tasks.translate.align" in words
 
 
 # ---- on the command line
