@@ -187,7 +187,7 @@ def test_links_of_two_directions():
     [
         (lambda: entropy("x"), DtypeError, "expected an AttentionMap"),
         (lambda: entropy(np.ones(3)), ShapeError, "got \\(3,\\)"),
-        (lambda: rollout([]), ArgumentError, "no layers"),
+        (lambda: rollout([]), ArgumentError, "expected at least one layer, got none"),
         (lambda: rollout([np.ones((2, 3)) / 3]), ShapeError, "self-attention"),
         (lambda: rollout([np.eye(2), np.eye(3)]), ShapeError, "layer 1"),
         (lambda: rollout([np.eye(2)], residual=1), ArgumentError, "residual"),
@@ -360,7 +360,7 @@ def test_layers_give_one_entry_each(count):
         count([layers[0], "x"])
     with pytest.raises(ArgumentError, match=r"weights\[0\]: the model returned no weights.*regard\.capture"):
         count((None, None))
-    with pytest.raises(ArgumentError, match="weights: there are no layers"):
+    with pytest.raises(ArgumentError, match="weights: expected at least one layer, got none"):
         count(())
 
 

@@ -1,7 +1,4 @@
-"""Realisation of meaning trees as Chinese words, each marked with the units it expresses.
-
-The module handles measure words, 的, 在…上, 了 and the word order time, place, manner, verb.
-"""
+"""Realisation of meaning trees as Chinese words, each marked with the units it expresses."""
 
 from __future__ import annotations
 
@@ -60,10 +57,7 @@ def _body(out: list[Word], body: Clause | Compound) -> None:
 
 
 def _named_first(body: Compound) -> tuple[Clause | Compound, Clause | Compound]:
-    """Return the two clauses, with their subjects swapped if the pronoun would come before its antecedent.
-
-    In Chinese the clause of the connective comes first, as in 如果莎拉累，她….
-    """
+    """Return the two clauses, with subjects swapped if a pronoun would precede its antecedent (如果莎拉累，她…)."""
     first, second = body.first, body.second
     if (
         body.before
@@ -223,10 +217,7 @@ def _there(out: list[Word], clause: Clause) -> None:
 
 
 def _adverbs(out: list[Word], clause: Clause) -> None:
-    """Append adverbs such as 总是 and 已经, and modal verbs and 会 with their negation.
-
-    Other negations are appended with the verb.
-    """
+    """Append adverbs such as 总是 and 已经, and modal verbs and 会 with their negation."""
     if clause.often is not None and not clause.negative:
         out.append((clause.often.zh, clause.often_unit, 0))
     if clause.tense == "perfect":
