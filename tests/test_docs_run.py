@@ -68,11 +68,34 @@ def test_a_snippet_that_fails_would_be_seen(tmp_path):
     assert run("import regard\nregard.nothing_of_this_name", tmp_path).returncode != 0
 
 
-@pytest.mark.parametrize("name", ["README", "docs/see", "docs/tutorial-code"])
+@pytest.mark.parametrize("name", ["README", "docs/see", "docs/translate", "docs/tutorial-code"])
 def test_both_languages_have_the_same_code(name):
     english, chinese = (blocks(ROOT / f"{name}{ending}") for ending in (".md", ".zh-CN.md"))
     assert english == chinese
     assert any(kind == "python" for kind, _ in english)
+
+
+def test_the_page_on_translation_shows_what_python_users_need():
+    code = code_of(ROOT / "docs/translate.md")
+    for name in (
+        "Translator.load",
+        "align(",
+        "train_translator(",
+        "resume_translator(",
+        "evaluate(",
+        " train(",
+    ):
+        assert name in code, name
+
+
+@pytest.mark.parametrize("name", ["docs/see", "docs/translate"])
+def test_both_languages_have_as_many_headings(name):
+    english, chinese = (
+        (ROOT / f"{name}{ending}").read_text(encoding="utf-8") for ending in (".md", ".zh-CN.md")
+    )
+    levels = [re.findall(r"^(#+) ", FENCE.sub("", page), flags=re.MULTILINE) for page in (english, chinese)]
+    assert levels[0] == levels[1]
+    assert len(levels[0]) > 2
 
 
 # ---- tables name what is there
