@@ -137,7 +137,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _resolved(path: Path) -> Path:
-    """The file that a path leads to through any number of links; it need not exist."""
+    """Follow links to the file that a path leads to, which need not exist."""
     if not path.is_symlink():
         return path
     try:
@@ -165,7 +165,7 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to a device or pipe as it is; to an open file at the place where it is, which may be after other text."""
+    """Write to a device, a pipe, or at the current position of a file that is open."""
     number = _descriptor(path)
     if number is None or stat.S_ISFIFO(os.fstat(number).st_mode) or stat.S_ISCHR(os.fstat(number).st_mode):
         write(path)
@@ -181,7 +181,7 @@ def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _take_rights(temporary: Path, target: Path) -> None:
-    """Give the new file the mode and the owner of the one before; a new one has the mode of any new file."""
+    """Give the new file the mode and the owner of the one that it replaces, if there is one."""
     try:
         before = os.stat(target)
     except FileNotFoundError:
@@ -204,7 +204,7 @@ def _umask() -> int:
 
 
 def _is_in_use(path: Path) -> bool:
-    """Whether a living process holds the lock of a file or folder, or may hold it: others' files cannot be opened."""
+    """Whether a living process holds the lock of a file or folder, or might hold it."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
@@ -284,5 +284,5 @@ def _remove(path: Path) -> None:
 
 
 def _is_temporary(name: str, prefix: str) -> bool:
-    """Whether a name is one that ``temporary_beside`` makes: the prefix, eight random characters, the ending."""
+    """Whether a name is a prefix, eight random characters and the ending, as ``temporary_beside`` makes them."""
     return name.startswith(prefix) and name.endswith(".part") and len(name) == len(prefix) + 8 + len(".part")

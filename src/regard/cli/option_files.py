@@ -27,9 +27,9 @@ def command_of(group: Any, words: list[str]) -> tuple[Any, int]:
 
 
 def refuse_empty_values(group: Any, words: list[str]) -> None:
-    """Refuse options that are given an empty text: an empty path would be the current folder.
+    """Refuse options that are given an empty text, unless that is their default.
 
-    Those whose default is empty may be empty.
+    An empty path would be the current folder.
     """
     command, _ = command_of(group, words)
     named = {flag: one for one in command.params for flag in one.opts if flag.startswith("-")}

@@ -193,7 +193,7 @@ def _recomputed(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor of a file; its numbers are not read."""
+    """Read the shape of each tensor of a file, but not its numbers."""
     with _reading(path), safe_open(path, framework="pt") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 

@@ -23,7 +23,7 @@ def rows_of(name: str, *, split: str, config: str | None) -> Iterator[tuple[str,
 
 
 def splits_of(name: str, *, config: str | None) -> list[str]:
-    """The parts of a data set; none, where it has no parts."""
+    """The names of the parts of a data set, if it has parts."""
     datasets = _datasets(name)
     path = Path(name).expanduser()
     with _explained(name, ""):

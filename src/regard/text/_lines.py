@@ -89,7 +89,7 @@ def _raw_lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
 
 
 def _lines_by_returns(first: bytes, file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
-    """As ``_raw_lines``, where CR ends a line; so do LF and CRLF."""
+    """As ``_raw_lines``, where CR ends a line as LF and CRLF do."""
     held, dropped = b"", 0  # the end of what was read, and bytes of a line too long that came before it
     for chunk in itertools.chain([first], iter(lambda: file.read(_CHUNK), b"")):
         *lines, held = (held + chunk).splitlines(keepends=True)  # a CR at the end may be half of a CRLF

@@ -10,7 +10,20 @@ from typing import Any
 from regard.errors import FileError, MissingExtraError
 from regard.text._lines import LONGEST, Line, name_of
 
-__all__ = ["csv_rows", "field_paths", "guess_fields", "parquet_rows"]
+__all__ = [
+    "DEFAULT_COLUMNS",
+    "Row",
+    "csv_cells",
+    "csv_rows",
+    "field_paths",
+    "guess_fields",
+    "named_places",
+    "parquet_rows",
+]
+
+DEFAULT_COLUMNS = (0, 1)
+Row = tuple[str, str | None, str | None]  # where it stands, and the two texts; None for one too long to read
+
 
 _ROWS = 1024  # of a Parquet file that are read at a time
 _NAMES = {
@@ -33,7 +46,7 @@ _SIDES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 
 
 def csv_rows(lines: Iterator[Line], name: str) -> Iterator[tuple[str, list[str]]]:
-    """The cells of each row of a CSV file, with its place for messages; empty rows are left out.
+    """Read the cells of each row of a CSV file that is not empty, with its place for messages.
 
     Cells are separated by commas, or by semicolons where the first line has no comma. A cell in quotes may hold line
     ends.
@@ -57,7 +70,7 @@ def csv_rows(lines: Iterator[Line], name: str) -> Iterator[tuple[str, list[str]]
 
 
 def _with_ends(first: Line, lines: Iterator[Line], at: list[int]) -> Iterator[str]:
-    """The lines as the csv module takes them; ``at`` holds the number of the last."""
+    """Give lines as the csv module takes them, and keep the number of the last one in ``at``."""
     line: Line | None = first
     while line is not None:
         if line.text is None:
@@ -67,8 +80,41 @@ def _with_ends(first: Line, lines: Iterator[Line], at: list[int]) -> Iterator[st
         line = next(lines, None)
 
 
+def csv_cells(
+    rows: Iterator[tuple[str, list[str]]],
+    columns: tuple[int, int] | tuple[str, str],
+    languages: tuple[str, str] | None,
+) -> Iterator[Row]:
+    """Pick two columns of a CSV file, and leave out its first row where that names the columns."""
+    places: tuple[int, int] | None = None
+    for place, cells in rows:
+        if places is None:
+            names: tuple[Any, Any] | None = columns
+            if not isinstance(columns[0], str):
+                names = guess_fields(cells, languages) if columns == DEFAULT_COLUMNS else None
+                places = (int(columns[0]), int(columns[1]))
+            if names is not None:
+                places = named_places(cells, names, place)
+                continue
+        assert places is not None
+        if max(places) >= len(cells):
+            raise FileError(
+                f"{place}: there is no column {max(places)}: the row has {len(cells)} of them, counted from 0: "
+                "check columns=, or the row"
+            )
+        yield place, cells[places[0]], cells[places[1]]
+
+
+def named_places(cells: list[str], columns: tuple[Any, Any], place: str) -> tuple[int, int]:
+    """Find two columns by their names in the first row of a table."""
+    for name in columns:
+        if name not in cells:
+            raise FileError(f"{place}: there is no column {name!r}: its columns are {', '.join(cells)}")
+    return cells.index(columns[0]), cells.index(columns[1])
+
+
 def parquet_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each row of a Parquet file as a dict, with its place for messages; some rows in memory at a time."""
+    """Read each row of a Parquet file as a dict, with its place for messages, a few rows at a time."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -96,7 +142,7 @@ def field_paths(value: Any, above: str = "") -> Iterator[str]:
 
 
 def guess_fields(names: Sequence[str], languages: tuple[str, str] | None) -> tuple[str, str] | None:
-    """Which two fields hold source and target; None where nothing says so, or where more than two could.
+    """Find the two fields that hold source and target, or None where no two fields or more than two fit.
 
     >>> guess_fields(["id", "translation.en", "translation.fr"], ("en", "fr"))
     ('translation.en', 'translation.fr')
@@ -117,7 +163,7 @@ def guess_fields(names: Sequence[str], languages: tuple[str, str] | None) -> tup
 
 
 def _matching(names: Sequence[str], wanted: str) -> list[str]:
-    """The fields of a name, whatever their case; those of a region (``en-GB``, ``en_XX``) where there are none."""
+    """The fields of a name in any case, or of its regions (``en-GB``, ``en_XX``) where there are none."""
     last = {name: name.rpartition(".")[2].lower().replace("_", "-") for name in names}
     same = [name for name, short in last.items() if short == wanted]
     return same or [name for name, short in last.items() if short.partition("-")[0] == wanted]

@@ -24,7 +24,16 @@ from regard.errors import ArgumentError, FileError, UnknownNameError
 from regard.text._hashes import Hashes, hash_of
 from regard.text._hf import rows_of
 from regard.text._lines import LONGEST, Line, check_readable, lines_of, name_of
-from regard.text._tables import csv_rows, field_paths, guess_fields, parquet_rows
+from regard.text._tables import (
+    DEFAULT_COLUMNS,
+    Row,
+    csv_cells,
+    csv_rows,
+    field_paths,
+    guess_fields,
+    named_places,
+    parquet_rows,
+)
 from regard.text._words import HAN_RANGES
 
 __all__ = ["Skipped", "count_words", "deduplicate", "read_lines", "read_pairs"]
@@ -42,7 +51,6 @@ _FORMATS = {
 }
 
 
-DEFAULT_COLUMNS = (0, 1)
 CHARACTERS_A_WORD = 20  # of a text of as many words as are allowed: a single word may have no end
 
 
@@ -122,7 +130,7 @@ def read_pairs(
         elif kind == "tsv":
             rows = _cells(lines_of("source", source), columns)
         elif kind == "csv":
-            rows = _csv_cells(csv_rows(lines_of("source", source), name_of(source)), columns, languages)
+            rows = csv_cells(csv_rows(lines_of("source", source), name_of(source)), columns, languages)
         elif kind == "parquet":
             rows = _picked(parquet_rows(source), columns, languages)
         else:
@@ -165,8 +173,6 @@ def deduplicate(
 
 
 # -- the formats -----------------------------------------------------------------------------------------------------
-
-Row = tuple[str, str | None, str | None]  # where it stands, and the two texts; None for one too long to read
 
 
 def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, format: str | None) -> str:
@@ -240,7 +246,7 @@ def _cells(lines: Iterator[Line], columns: tuple[int, int] | tuple[str, str]) ->
         cells = line.text.split("\t")
         if places is None:
             if isinstance(columns[0], str):
-                places = _named(cells, columns, line.place)
+                places = named_places(cells, columns, line.place)
                 continue
             places = (int(columns[0]), int(columns[1]))
         if max(places) >= len(cells) and line.text.strip():
@@ -250,38 +256,6 @@ def _cells(lines: Iterator[Line], columns: tuple[int, int] | tuple[str, str]) ->
             )
         left, right = (cells[place] if place < len(cells) else "" for place in places)
         yield line.place, left, right
-
-
-def _csv_cells(
-    rows: Iterator[tuple[str, list[str]]],
-    columns: tuple[int, int] | tuple[str, str],
-    languages: tuple[str, str] | None,
-) -> Iterator[Row]:
-    """Two columns of a CSV file; by number, its first row is left out where it names the languages."""
-    places: tuple[int, int] | None = None
-    for place, cells in rows:
-        if places is None:
-            names: tuple[Any, Any] | None = columns
-            if not isinstance(columns[0], str):
-                names = guess_fields(cells, languages) if columns == DEFAULT_COLUMNS else None
-                places = (int(columns[0]), int(columns[1]))
-            if names is not None:
-                places = _named(cells, names, place)
-                continue
-        assert places is not None
-        if max(places) >= len(cells):
-            raise FileError(
-                f"{place}: there is no column {max(places)}: the row has {len(cells)} of them, counted from 0: "
-                "check columns=, or the row"
-            )
-        yield place, cells[places[0]], cells[places[1]]
-
-
-def _named(cells: list[str], columns: tuple[Any, Any], place: str) -> tuple[int, int]:
-    for name in columns:
-        if name not in cells:
-            raise FileError(f"{place}: there is no column {name!r}: its columns are {', '.join(cells)}")
-    return cells.index(columns[0]), cells.index(columns[1])
 
 
 def _objects(lines: Iterator[Line]) -> Iterator[tuple[str, Any]]:
@@ -306,7 +280,7 @@ def _picked(
     columns: tuple[int, int] | tuple[str, str],
     languages: tuple[str, str] | None,
 ) -> Iterator[Row]:
-    """Two fields of each object; where none are named, those that the first object has for the languages."""
+    """Pick two fields of each object, by default those that the first object has for the languages."""
     for place, value in rows:
         if value is _TOO_LONG:
             yield place, None, None

@@ -1,4 +1,7 @@
-"""A lock on the folder of a run: two trainings at once would mix their metrics and their best models."""
+"""A lock on the folder of a run.
+
+Two trainings at once would mix their metrics and their best models.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _held: dict[Path, int] = {}  # folders that this process has locked, and the thr
 
 @contextlib.contextmanager
 def lock_run(folder: Path, *, make: bool = True) -> Iterator[None]:
-    """Hold the folder of a run within this block; an error names the process that holds it already.
+    """Hold the lock of a run's folder within this block, or raise an error that names the process which holds it.
 
     The system gives the lock back when a process ends, however it ends: nothing has to be cleared up by hand. Within
     one thread the block may be entered again. With ``make`` a folder that is missing is made.
@@ -48,7 +51,7 @@ def lock_run(folder: Path, *, make: bool = True) -> Iterator[None]:
 
 
 def _taken(place: Path, folder: Path) -> int:
-    """The open file of a lock that is ours; refuse where another process holds it."""
+    """Open and lock the file of a lock, or raise an error where another process holds it."""
     while True:
         handle = _open(place)
         try:

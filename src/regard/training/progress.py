@@ -72,7 +72,10 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 class ProgressBar:
-    """Loss, tokens a second and time left: a bar in a terminal, elsewhere a line a minute on the error stream."""
+    """Shows loss, tokens a second and time left on the error stream.
+
+    In a terminal this is a bar, elsewhere a line a minute.
+    """
 
     def __init__(self, total: int, start: int, *, wanted: bool = True):
         self.total, self.start, self.done = total, start, start
@@ -111,7 +114,7 @@ class ProgressBar:
             self._tell_sometimes(step, loss, speed)
 
     def _tell_sometimes(self, step: int, loss: float, speed: float) -> None:
-        """A line a minute: the means since the last one, and the time left at the speed of the whole run."""
+        """Print a line a minute with the means since the last one and the time left at the speed of the whole run."""
         since, losses, speeds = self._since_told
         self._since_told = since, losses + loss, speeds + speed
         now = time.monotonic()
@@ -138,7 +141,9 @@ class ProgressBar:
 
 
 class Counted(Generic[_Item]):
-    """Counts what is read in a long pass over data: a line that changes in a terminal, elsewhere a line a minute.
+    """Counts what is read in a long pass over data and shows the count on the error stream.
+
+    In a terminal one line changes, elsewhere there is a line a minute.
 
     >>> list(Counted("abc", "reading letters", wanted=False))
     ['a', 'b', 'c']

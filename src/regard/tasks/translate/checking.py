@@ -1,4 +1,4 @@
-"""What ``config.json`` says about a translator besides its model: every value is checked before it is used."""
+"""Checks of everything that ``config.json`` says about a translator besides its model."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _identity(settings: TranslationSettings) -> list[object]:
 
 
 def _known_by(name: str) -> str:
-    """The name of a data set; one on this machine is known by its contents, wherever it stands."""
+    """The name of a data set, or a hash of its contents where it is on this machine."""
     path = local_path(name)
     return name if path is None else f"hf:{content_hash(path)}"
 

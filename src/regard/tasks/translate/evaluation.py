@@ -76,10 +76,10 @@ def evaluate(
 
 
 def sample(items: Iterable[_Item], limit: int, seed: int, key: Callable[[_Item], str] = str) -> list[_Item]:
-    """The items of ``limit`` keys, in their order; all items of a key stay together, and 0 takes every key.
+    """Take the items of ``limit`` keys, with all items of each key, in their order.
 
-    Which keys are taken depends on the seed and on the keys alone: files are often sorted, and their first part is
-    not like the rest. Only what is taken is held in memory.
+    Which keys are taken depends on the seed and on the keys alone. Files are often sorted, so that their first part
+    is not like the rest. A limit of 0 takes every key. Only the items taken are held in memory.
 
     >>> sample(range(100), 3, seed=0), sample(range(100), 3, seed=1)
     ([14, 15, 20], [5, 30, 47])

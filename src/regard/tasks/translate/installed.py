@@ -93,7 +93,7 @@ def _own_folders() -> list[Path]:
 
 
 def _read(folder: Path) -> Installed | None:
-    """The model of a folder, or of a run; what is wrong with a broken one is said when it is asked for by name."""
+    """Read the model of a folder or of a run, or return None where it is broken: loading it by name tells why."""
     place = _model_in(folder)
     if place is None:
         return None
@@ -152,7 +152,7 @@ def _by_name(model: str | os.PathLike) -> Path:
 
 
 def _used(one: Installed) -> Path:
-    """The folder of a model; a warning where others of its name are not used."""
+    """Give the folder of a model, and warn where others of its name are not used."""
     if one.instead_of:
         warnings.warn(f"model: {one.name} is the one in {one.folder}, not {one.others}", stacklevel=4)
     return one.folder

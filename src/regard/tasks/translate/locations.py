@@ -1,4 +1,4 @@
-"""Where the data of a run is, and what it holds: a run goes on from any folder, and with data that was moved."""
+"""Paths and contents of a run's data, so that a run can go on from any folder and with data that was moved."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOCATIONS = ("data", "target_data", "valid", "target_valid", "exclude")
 
 
 def local_path(value: str | None) -> Path | None:
-    """The file or folder of this machine that a setting names; None for standard input and for names of data sets."""
+    """The file or folder that a setting names, or None for standard input and for data sets that are not local."""
     if value is None or value == "-":
         return None
     if not value.startswith("hf:"):
@@ -48,9 +48,9 @@ def _absolute(value: str | None) -> str | None:
 
 
 def found_again(value: str | None, folder: Path) -> str | None:
-    """A path of a run; where nothing is there any more, the file of that name in the folder of the run.
+    """The path of a data file, replaced by a file of its name in the folder of the run where nothing is there any more.
 
-    The latter is how standard input is kept, and how a run that was moved as a whole finds it.
+    A copy of standard input is kept in the folder of the run. A run that was moved finds it there.
     """
     if value is None or value.startswith("hf:") or Path(value).exists():
         return value

@@ -62,7 +62,7 @@ def pack(
 
 
 def _check_empty(folder: Path) -> None:
-    """Refuse a folder with anything in it: the weights of a run, packed over, would be gone."""
+    """Refuse a folder with anything in it, since packing over a run's own weights would lose them."""
     try:
         names = sorted(path.name for path in folder.iterdir())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Source texts as a model can read them: no tabs, and no words that never end."""
+"""Source texts without the tabs and the endless words that no model has seen in training."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_endless(text: str) -> bool:
 
 
 def split_at_endless_words(text: str) -> Iterator[str]:
-    """The text in stretches: each word of more than :data:`LONGEST_WORD` characters is one of its own.
+    """Split a text so that each word of more than :data:`LONGEST_WORD` characters is a part of its own.
 
     >>> [len(part) for part in split_at_endless_words("see " + "x" * 2000 + " below")]
     [3, 2000, 5]

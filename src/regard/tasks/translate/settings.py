@@ -162,7 +162,7 @@ class TranslationSettings:
 
     @property
     def valid_source(self) -> str | None:
-        """Where the validation pairs are: a data set of Hugging Face has a part for them."""
+        """The place of the validation pairs, which for a Hugging Face data set is a part of the data by default."""
         if self.valid is None and self.data is not None and self.data.startswith("hf:"):
             return self.data
         return self.valid
@@ -225,7 +225,7 @@ class TranslationSettings:
 
 
 def _check_types(settings: TranslationSettings) -> None:
-    """Refuse values of another type than their field's, and empty texts: who gives one expects it to count."""
+    """Refuse empty texts, and values of another type than their field's."""
     for name, hint in typing.get_type_hints(type(settings)).items():
         value = getattr(settings, name)
         kinds: tuple[Any, ...] = typing.get_args(hint) or (hint,)

@@ -141,7 +141,7 @@ def _begin(settings: TranslationSettings, folder: Path, resume: bool, show: bool
 
 
 def _kept_contents(folder: Path) -> dict[str, str]:
-    """The hashes of the data that a run was started with; none, where an earlier version has started it."""
+    """Read the hashes of the data that a run was started with, which earlier versions did not write."""
     path = folder / SETTINGS
     contents = read_json(path).get(CONTENTS, {}) if path.is_file() else {}
     if not isinstance(contents, dict):

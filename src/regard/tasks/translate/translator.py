@@ -141,7 +141,7 @@ class Translator:
         return int(self.extra.get("max_tokens", LONGEST))
 
     def _pieces(self, text: str) -> list[str]:
-        """The text; a long one in pieces, and each word without end as one of its own."""
+        """Cut a long text into pieces, with each word without end as a piece of its own."""
         return [piece for part in split_at_endless_words(text) for piece in self._pieces_of_words(part)]
 
     def _pieces_of_words(self, text: str) -> list[str]:
