@@ -64,7 +64,8 @@ class Layers(nn.Module):
 
     def forward(self, ids, context=None):
         x, all_weights = self.words(ids), []
-        for norm, block, _ in self.layers:
+        for layer in self.layers:
+            norm, block, _ = layer.children()
             if isinstance(block, Attention):
                 more, weights = block(norm(x), context)
                 all_weights.append(weights)

@@ -53,7 +53,7 @@ class Wrapping(torch.Tensor):
     def __init__(self, inside):
         self.inside = inside
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,8 +22,9 @@ def is_wrapper(x: object) -> bool:
     >>> is_wrapper(torch.zeros(2)), is_wrapper(2)
     (False, False)
     """
-    plain = type(x) in (Tensor, torch.nn.Parameter) or not isinstance(x, Tensor)
-    return not plain and torch._C._dispatch_keys(x).has(torch._C.DispatchKey.Python)
+    if type(x) in (Tensor, torch.nn.Parameter) or not isinstance(x, Tensor):
+        return False
+    return torch._C._dispatch_keys(x).has(torch._C.DispatchKey.Python)
 
 
 def is_fake(x: object) -> bool:
@@ -35,8 +37,8 @@ def unwrapped(x: Tensor) -> Tensor | None:
     """The plain tensor that this process holds of a distributed one, the tensor itself if it is plain, else None."""
     if not is_wrapper(x):
         return x
-    local = getattr(x, "to_local", None)  # of a DTensor
-    return local() if callable(local) and not is_fake(x) else None
+    local: Any = getattr(x, "to_local", None)  # of a DTensor
+    return None if local is None or is_fake(x) else local()
 
 
 def storages_of(tensors: Iterable[Tensor]) -> set[int]:
@@ -56,6 +58,7 @@ def _parts(x: Tensor) -> list[object]:
     """What a wrapper holds: as it says itself, or its attributes."""
     if is_fake(x):
         return []
-    if hasattr(x, "__tensor_flatten__"):
-        return [getattr(x, name) for name in x.__tensor_flatten__()[0]]
+    flatten: Any = getattr(x, "__tensor_flatten__", None)
+    if flatten is not None:
+        return [getattr(x, name) for name in flatten()[0]]
     return list(vars(x).values())
