@@ -50,7 +50,7 @@ SCALINGS = {
 }
 
 
-def config(scaling: dict, base: float = 1000.0) -> transformers.LlamaConfig:
+def config(scaling: dict, base: float = 1000.0):
     return transformers.LlamaConfig(
         hidden_size=H * D,
         num_attention_heads=H,

@@ -206,7 +206,7 @@ def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
     return Call(four_q, four_k, four_v, grid, score, scale, mask, bias, dropout)
 
 
-def _autocast(q, k, v):
+def _autocast(q, k, v) -> Any:
     """Cast to autocast's dtype what torch's own attention would cast: all but float64."""
     dtype = torch.get_autocast_dtype(q.device.type)
     cast = {id(x): x.to(dtype) for x in (q, k, v) if isinstance(x, Tensor) and x.dtype in _CASTABLE}

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 
 __all__ = ["autocasting", "needs_plain_formula", "readable", "transformed"]
 
+_functorch: Any = torch._C._functorch  # type: ignore[attr-defined]  # no stubs
 _KINDS = torch._C._TorchDispatchModeKey
 _TRACING_MODES = (_KINDS.FAKE, _KINDS.PROXY, _KINDS.FUNCTIONAL)
-_ONE_LEVEL = ([torch._C._functorch.TransformType.Grad], [torch._C._functorch.TransformType.Functionalize])
+_ONE_LEVEL = ([_functorch.TransformType.Grad], [_functorch.TransformType.Functionalize])
+_NO_DISPATCH: Any = torch._C._disabled_torch_dispatch_impl  # of tensors that do not stand for others
 
 
 def autocasting(device: torch.device) -> bool:
@@ -34,7 +38,7 @@ def readable(*tensors: Tensor | None) -> bool:
     >>> readable(torch.ones(2)), readable(torch.ones(2, device="meta"))
     (True, False)
     """
-    if torch.compiler.is_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
+    if torch.compiler.is_compiling() or _functorch.peek_interpreter_stack() is not None:
         return False
     if torch._C._get_tracing_state() is not None:  # torch.jit.trace
         return False
@@ -47,14 +51,14 @@ def readable(*tensors: Tensor | None) -> bool:
 
 def _has_numbers(x: Tensor) -> bool:
     """Whether this is an ordinary tensor, and not one that stands for others (fake, distributed, quantized)."""
-    return type(x).__torch_dispatch__ is Tensor.__torch_dispatch__ and x.device.type != "meta"
+    return getattr(type(x), "__torch_dispatch__", None) is _NO_DISPATCH and x.device.type != "meta"
 
 
 def transformed() -> bool:
     """Whether a transform of ``torch.func`` (grad, vmap, jvp) or a forward-mode derivative is being computed."""
     if torch.compiler.is_compiling():
         return False
-    return forward_ad._current_level >= 0 or torch._C._functorch.peek_interpreter_stack() is not None
+    return forward_ad._current_level >= 0 or _functorch.peek_interpreter_stack() is not None
 
 
 def needs_plain_formula() -> bool:
@@ -65,5 +69,5 @@ def needs_plain_formula() -> bool:
     """
     if not transformed():
         return False
-    levels = [level.key() for level in torch._C._functorch.get_interpreter_stack() or []]
+    levels = [level.key() for level in _functorch.get_interpreter_stack() or []]
     return levels not in _ONE_LEVEL

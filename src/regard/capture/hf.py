@@ -43,7 +43,7 @@ def register() -> None:
     if not hasattr(original, "checks_for_regard"):
         # Transformers accepts any registered name for any model. This is where it decides, for every model and
         # every model inside it, when they are built and when the implementation is changed.
-        PreTrainedModel.get_correct_attn_implementation = _checking(original)  # type: ignore[method-assign]
+        PreTrainedModel.get_correct_attn_implementation = _checking(original)
 
 
 def _checking(original: Any) -> Any:

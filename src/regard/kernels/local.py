@@ -38,7 +38,7 @@ class _Local(torch.autograd.Function):
         return out.reshape(q.shape), lse.reshape(q.shape[:3])
 
     @staticmethod
-    def backward(ctx, *grads: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx, *grads: Tensor):
         grad = grads[0]  # the log-sum-exp has none
         q, k, v, out, lse = ctx.saved_tensors
         if torch.is_grad_enabled():  # a derivative of the derivative is wanted

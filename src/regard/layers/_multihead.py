@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -152,8 +153,9 @@ class MultiHeadAttention(nn.Module):
         if hides is not None:
             keep = hides.dense(grid, q.device)
             keep = F.pad(keep.expand(*keep.shape[:3], grid.k), (0, extra), value=True)
-        total = sum(biases) if biases else None
-        if isinstance(total, Tensor):
+        total = None
+        if biases:
+            total = functools.reduce(torch.add, biases)  # (b or 1,h or 1,q or 1,k or 1)
             total = F.pad(total.expand(*total.shape[:3], grid.k), (0, extra))
         return k, v, keep, total
 

@@ -86,8 +86,8 @@ class Rotary(nn.Module):
 
         ``like`` gives the device and dtype, float32 on the CPU by default.
         """
-        options = {"dtype": torch.float32} if like is None else {"dtype": like.dtype, "device": like.device}
-        even = torch.arange(0, self.rotary_dim, 2).to(**options)
+        even = torch.arange(0, self.rotary_dim, 2, device=None if like is None else like.device)
+        even = even.to(torch.float32 if like is None else like.dtype)
         return frequencies(self.rotary_dim, self.base, self.scaling, even, length)
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
