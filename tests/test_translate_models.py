@@ -124,6 +124,13 @@ def test_of_two_folders_the_one_named_first_is_used(folder, tmp_path, monkeypatc
         assert find_translator("mine") == tmp_path / "other" / "mine"
 
 
+def test_a_folder_that_is_named_twice_hides_nothing(models, folder, monkeypatch):
+    monkeypatch.setenv("REGARD_MODELS", os.pathsep.join([str(models), f"{models}/."]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert find_translator("mine") == folder
+
+
 def test_runs_are_listed_by_the_name_of_their_folder(models, folder):
     (models / "run").mkdir()
     folder.rename(models / "run" / "best")

@@ -75,7 +75,7 @@ def installed_models() -> list[Installed]:
             if one is None:
                 continue
             first = found.setdefault(one.name, one)
-            if first is not one:
+            if one.folder.resolve() not in [place.resolve() for place in (first.folder, *first.instead_of)]:
                 found[one.name] = replace(first, instead_of=(*first.instead_of, one.folder))
     return sorted(found.values(), key=lambda one: not one.is_shipped)
 
