@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import regard
+from regard.capture import Recording
 
 B, H, N, D = 2, 3, 5, 7  # sequences, heads, tokens, width of a head
 X = torch.randn(B, N, H * D, generator=torch.Generator().manual_seed(0))
@@ -399,7 +400,7 @@ def test_some_heads_and_files_of_changed_weights(tmp_path):
     seen = seen_of(Attention(renormalised), X, heads=[2, 0])
     assert_weights(seen[0], LOWER[:, [2, 0]])
     seen.save(tmp_path / "seen.safetensors")
-    loaded = regard.capture.Recording.load(tmp_path / "seen.safetensors")
+    loaded = Recording.load(tmp_path / "seen.safetensors")
     assert loaded[0].note == seen[0].note
 
 
@@ -422,3 +423,37 @@ def test_changed_weights_in_the_steps_of_generation():
     assert len(seen) == 1
     assert_weights(seen[0], torch.cat(rows, dim=2))
     assert seen[0].note is not None
+
+
+def test_two_softmaxes_in_one_product_with_the_values():
+    def words(x):
+        q = split(x)
+        weights = (q @ q.mT).softmax(-1) - 0.3 * (q @ q.mT * 0.5).softmax(-1)
+        return joined(weights @ q)
+
+    seen = seen_of(Attention(words), X)
+    assert len(seen) == 1
+    assert_weights(seen[0], EXPECTED - 0.3 * (Q64 @ Q64.mT * 0.5).softmax(-1))
+    assert seen[0].note is not None
+
+
+def test_fused_attention_on_folded_heads():
+    def words(x):
+        qkv = torch.cat([x] * 3, -1).reshape(B, N, 3, H, D).permute(2, 0, 3, 1, 4)
+        q, k, v = qkv.reshape(3, B * H, N, D).unbind(0)  # as SAM in timm
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)
+
+    assert_weights(seen_of(Attention(words), X)[0], EXPECTED)
+
+
+def test_as_many_windows_as_heads_by_hand():
+    class SquareAttention(nn.Module):
+        num_heads = 2
+
+        def forward(self, x):
+            q = x.permute(0, 1, 3, 2, 4)  # (b,w,h,n,d), as Twins has them
+            return (q @ q.mT).softmax(-1) @ q
+
+    x = torch.randn(B, 2, N, 2, D, generator=torch.Generator().manual_seed(3))
+    q = x.permute(0, 1, 3, 2, 4).flatten(0, 1).double()
+    assert_weights(seen_of(SquareAttention(), x)[0], (q @ q.mT).softmax(-1))

@@ -92,7 +92,7 @@ def build(session: Session, naming: Naming, beams: Beams | None) -> list[Record]
 def _nothing_kept(strand: Strand, piece: Piece) -> Record:
     why = f"dropped, {strand.dropped}: raise memory=..., or choose layers=... or heads=..."
     q, k = piece.grid[2:]
-    kind = kind_of(strand.cross, is_causal_mask(piece.mask, piece.grid), False, q, k - strand.sinks.count)
+    kind = kind_of(strand.cross, is_causal_mask(piece.mask, piece.grid), False, q, k - strand.sinks.total)
     source = Absent(piece.grid, f"the map of {strand.name} was {why}")
     about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
     return Record(**about, map=AttentionMap(source), dropped=why)
@@ -102,7 +102,7 @@ def _record(
     session: Session, strand: Strand, run: list[Piece], naming: Naming, beams: Beams | None, room: Budget
 ) -> Record:
     grows = any(piece.grew for piece in run)
-    sinks = strand.sinks.count
+    sinks = strand.sinks.total
     causal = any(_is_causal(piece, sinks) for piece in run) or _says_causal(strand)
     kind = kind_of(strand.cross, causal, grows, run[0].grid.q, run[0].grid.k - sinks)
     dropped = None

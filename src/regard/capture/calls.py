@@ -129,10 +129,10 @@ def _product(
         mask = mask[:, None]
     q, k = _four(q.detach()), _four(k.detach())
     if q.ndim != 4 or q.shape[0] != k.shape[0] or (mask is not None and mask.ndim > 4):
-        lead = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])  # batches; heads may be grouped
-        q, k = (x.expand(*lead, *x.shape[-3:]).flatten(0, -4) for x in (q, k))  # (b,h,n,d)
-        if mask is not None and mask.ndim > 3 and len(lead) > 1:
-            mask = mask.expand(*lead, *mask.shape[-3:]).flatten(0, -4)
+        batch = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])  # heads may be grouped
+        q, k = (x.expand(*batch, *x.shape[-3:]).flatten(0, -4) for x in (q, k))  # (b,h,n,d)
+        if mask is not None and mask.ndim > 3 and len(batch) > 1:
+            mask = mask.expand(*batch, *mask.shape[-3:]).flatten(0, -4)
     if k.shape[1] > q.shape[1]:  # one head of queries that torch broadcasts
         q = q.expand(-1, k.shape[1], -1, -1)
     b, h, queries, _ = q.shape

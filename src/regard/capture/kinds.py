@@ -15,9 +15,9 @@ from regard.capture.wrapped import is_wrapper
 
 __all__ = ["has_another_duty", "is_attention", "is_called_attention", "is_cross", "kind_of"]
 
-# CrossFormer is the name of a model that looks at itself.
+# CrossFormer is the name of a model that looks at itself; cross-covariance is between channels.
 _OTHER = re.compile(
-    r"cross(?!_?former)|encoder_attn|enc_?dec|encoder_?decoder|multihead_attn|src_attn", re.IGNORECASE
+    r"cross(?!_?former|_?cov)|encoder_attn|enc_?dec|encoder_?decoder|multihead_attn|src_attn", re.IGNORECASE
 )
 _OWN = re.compile(r"self_?attn|self_?attention|^self$", re.IGNORECASE)
 _ATTENTION = re.compile(r"attention|attn|attend(?!ance)", re.IGNORECASE)

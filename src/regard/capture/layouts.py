@@ -18,7 +18,7 @@ from torch import Tensor
 from regard.errors import ArgumentError, CaptureError, DtypeError
 from regard.shapes import Grid, axes
 
-__all__ = ["Folds", "Lead", "Letters", "moved", "query_axis", "read_lead"]
+__all__ = ["Folds", "Lead", "Letters", "moved", "query_axis", "read_lead", "strides_of"]
 
 _GROUP = re.compile(r"\(([bh]{2,})\)|([bhqk])")
 
@@ -32,7 +32,8 @@ class Lead(NamedTuple):
     guessed: bool = False  # whether they could be meant in another way
 
     def grid(self, q: int, k: int) -> Grid:
-        return Grid(*(math.prod(self.sizes[axis] for axis in group) for group in (self.b, self.h)), q, k)
+        b, h = (math.prod(self.sizes[axis] for axis in group) for group in (self.b, self.h))
+        return Grid(b, h, q, k)
 
     def arrange(self, x: Tensor) -> Tensor:
         """``(*lead,m,n)`` as ``(b,h,m,n)``; the axes in front may be folded."""
@@ -88,9 +89,8 @@ def read_lead(
         return Lead(sizes, (0,), (1, 2))
     found = [axis for axis, size in enumerate(sizes) if size == heads]
     found = found[1:] if len(found) > 1 and found[0] == 0 else found  # sequences come first, mostly
-    if len(found) > 1:  # heads lie next to one another in the width of a model, windows and sequences do not
-        nearest = [axis for axis in found if strides and strides[axis] == min(strides)]
-        found = nearest if len(nearest) == 1 else found
+    if len(found) > 1 and strides:  # heads lie next to one another in the width of a model, windows do not
+        found = [min(found, key=lambda axis: strides[axis])]
     usual = count - 1
     axis = found[0] if len(found) == 1 else 1 if 1 in found else usual
     others = tuple(n for n in range(count) if n != axis)
@@ -178,9 +178,23 @@ class Folds:
     def __init__(self) -> None:
         # Of an axis, the size of its outer part, and whether that has the smaller stride: heads do, sequences do not.
         self._outer: dict[int, tuple[int, bool]] = {}
+        self._strides: dict[
+            tuple[int, ...], tuple[int, ...]
+        ] = {}  # of axes in front of queries or keys, by their sizes
 
     def clear(self) -> None:
         self._outer.clear()
+        self._strides.clear()
+
+    def multiplied(self, *sides: object) -> None:
+        """Take note of how queries and keys lay in memory before their product."""
+        for x in sides:
+            if isinstance(x, Tensor) and x.ndim > 4 and not x.is_contiguous():
+                self._strides.setdefault(tuple(x.shape[:-2]), x.stride()[:-2])
+
+    def strides(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """The strides of axes of these sizes in queries or keys; none where they are not known."""
+        return self._strides.get(tuple(sizes), ())
 
     def stacked(self, parts: object, axis: object) -> None:
         """Take note of tensors that were put behind one another."""
@@ -190,12 +204,12 @@ class Folds:
             self._outer[parts[0].shape[0] * len(parts)] = (len(parts), True)
 
     def reshaped(self, before: Tensor, after: Tensor) -> None:
-        """Take note of two axes that were joined."""
-        if after.ndim != 3 or before.ndim < 3:
+        """Take note of two axes that were joined: (b*h,n,d), (n,b*h,d), or (3,b*h,n,d) for all three at once."""
+        if after.ndim not in (3, 4) or before.ndim < 3:
             return
         old, new, step = before.shape, after.shape, before.stride()
-        at = 0 if new[0] != old[0] else 1  # (b*h,n,d), or (n,b*h,d)
-        if new[at] > old[at] > 0 and new[at] % old[at] == 0:
+        at = next((n for n, sizes in enumerate(zip(old, new, strict=False)) if sizes[0] != sizes[1]), 2)
+        if at < 2 and new[at] > old[at] > 0 and new[at] % old[at] == 0:
             two = at + 1 < before.ndim and old[at] * old[at + 1] == new[at]
             self._outer[new[at]] = (old[at], two and step[at] < step[at + 1])
 
@@ -207,6 +221,12 @@ class Folds:
         if heads * heads == size:
             return nearer
         return True if outer == heads else False if outer * heads == size else None
+
+
+def strides_of(*sides: Tensor) -> tuple[int, ...]:
+    """The strides of the axes in front, of the first side that has them as the model made them."""
+    made = next((x for x in sides if x.ndim > 4 and not x.is_contiguous()), None)
+    return () if made is None else made.stride()[:-2]
 
 
 def moved(x: Tensor, rows: int, columns: int) -> Tensor:

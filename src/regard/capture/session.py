@@ -24,7 +24,7 @@ from regard.capture.calls import (
 from regard.capture.correcting import corrected
 from regard.capture.cropping import cache_given
 from regard.capture.kinds import has_another_duty, is_attention, is_cross
-from regard.capture.layouts import Lead, Letters, read_lead
+from regard.capture.layouts import Lead, Letters, read_lead, strides_of
 from regard.capture.masks import MaskReader, Reading
 from regard.capture.modes import show_operations
 from regard.capture.names import Frame, LayerNumbers, heads_of
@@ -321,12 +321,16 @@ class Session:
                     self._tracer.spend(use.product)
 
     def folded(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
-        """Take note of axes that were joined: heads may have been folded into the batch."""
-        if not self._stack or type(result) is not Tensor or result.ndim != 3:
+        """Take note of axes that were joined, as heads that are folded into the batch, or multiplied."""
+        if not self._stack or type(result) is not Tensor:
+            return
+        if result.ndim > 4 and func in (torch.matmul, Tensor.matmul, Tensor.__matmul__):
+            self._tracer.folds.multiplied(*args[:2])
+        if result.ndim not in (3, 4):
             return
         if func in (torch.cat, torch.concat):
             self._tracer.folds.stacked(args[0] if args else None, kwargs.get("dim", *args[1:2]))
-        elif type(args[0]) is Tensor:
+        elif args and type(args[0]) is Tensor:
             self._tracer.folds.reshaped(args[0], result)
 
     def fake_operation(self, func: Any) -> None:
@@ -382,7 +386,7 @@ class Session:
     ) -> dict[str, Lead]:
         """How the axes of a call of torch's attention are read, where they are not (b,h,n,d)."""
         letters, frame = selection.letters_of(self._stack, self.modules), self._attention()
-        if letters is None and (query.ndim < 5 or enable_gqa):
+        if letters is None and (query.ndim in (2, 4) or enable_gqa):
             return {}
         sizes = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
         shape = (*sizes, query.shape[-2], key.shape[-2])
@@ -397,7 +401,10 @@ class Session:
                 )
                 raise CaptureError(f"{told} has queries and keys last: end them with 'qk'")
         else:
-            lead = read_lead(sizes, heads, strides=query.stride()[:-2])
+            first = self._tracer.folds.heads_first(sizes[0], heads) if len(sizes) == 1 else None
+            if len(sizes) == 1 and first is None:
+                return {}
+            lead = read_lead(sizes, heads, strides=strides_of(query, key), heads_first=first)
             if lead.guessed:
                 self.guessed.setdefault(frame.name, shape)
         return {"lead": lead}
@@ -517,8 +524,8 @@ class Session:
 
     # ---- what became of a softmax
 
-    def _changed(self, use: Use, weights: Tensor) -> None:
-        """Other weights than those of a softmax multiply the values: they are kept in their place."""
+    def _changed(self, use: Use, weights: Tensor, parts: Collection[Use]) -> None:
+        """Keep the weights that multiply the values in the place of a softmax, and of others that are part of them."""
         with torch.inference_mode(False), torch.no_grad():
             own = corrected(use, weights, self.heads)
             if own is None:
@@ -527,10 +534,23 @@ class Session:
                 use.strand.drop_last(f"past the memory budget of {in_words(self.budget.limit)}")
             else:
                 use.strand.replace_last(own if self.device is None else own.to(self.device))
+        for part in parts:
+            self._undo(part)
+
+    def _undo(self, use: Use) -> None:
+        """Keep nothing of a softmax whose result went into the weights of another, as in differential attention."""
+        strand, piece = use.strand, use.piece
+        if not strand.pieces or strand.pieces[-1] is not piece:
+            return
+        strand.pieces.pop()
+        self._pieces = [x for x in self._pieces if x is not piece]
+        if not strand.pieces:
+            self.strands.remove(strand)
+            self._open = {key: x for key, x in self._open.items() if x is not strand}
 
     def _without_values(self, use: Use, keys: list[int]) -> None:
         """Some keys of a softmax have no values: they are sinks."""
-        if keys and not use.strand.sinks.count and use.piece.weights is not None:
+        if keys and not use.strand.sinks.total and use.piece.weights is not None:
             use.strand.sinks = sinks = Sinks.of(tuple(keys), use.call.grid.k)
             order = sinks.order(use.piece.grid.k)
             use.piece.weights = use.piece.weights[..., order]

@@ -42,7 +42,7 @@ class Sinks(NamedTuple):
         return cls(before, behind)
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         return self.before + self.behind
 
     def columns(self, keys: int) -> tuple[int, ...]:
@@ -78,7 +78,7 @@ class Sinks(NamedTuple):
 
         ``held`` are the keys so far, ``(b,g,k,d)``. A window that moves along leaves the sinks where they are.
         """
-        count, k = self.count, call.k
+        count, k = self.total, call.k
         if (
             not count
             or held is None
@@ -109,7 +109,7 @@ class Sinks(NamedTuple):
         if not self.behind:
             return source
         grid = source.grid
-        order = [*range(self.before), *range(self.count, grid.k), *range(self.before, self.count)]
+        order = [*range(self.before), *range(self.total, grid.k), *range(self.before, self.total)]
         if isinstance(source, Stored):
             return Stored(source.values[..., order])
         if not isinstance(source, Recomputed):

@@ -130,7 +130,7 @@ def _joined(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Score
     """Columns put beside the scores: sinks, which take a part of each row and have no token."""
     parts, axis = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
     at = [n for n, part in enumerate(parts) if tracer.of(part) is not None]
-    known = tracer.of(parts[at[0]]) if len(at) == 1 else None
+    known = tracer.of(parts[at[0]]) if len(at) == 1 else None  # two products are keys in two parts
     if known is None or axis % len(known.shape) != known.columns:
         return None
     product = known.product
@@ -142,11 +142,11 @@ def _joined(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Score
 
 def _padded(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     """The same with a number: ``F.pad(scores, (1, 0))``."""
-    known, (pad, value) = tracer.of(args[0]), (args[1], args[2] if len(args) > 2 else 0.0)
+    known, pad, value = tracer.of(args[0]), args[1], args[2] if len(args) > 2 else 0.0
     if known is None or len(pad) != 2 or min(pad) < 0 or known.columns != len(known.shape) - 1:
         return None
     product = known.product
-    for before, count in ((True, pad[0]), (False, pad[1])):
+    for before, count in zip((True, False), pad, strict=True):
         if count:
             values = args[0].new_full((1,) * (len(known.shape) - 1) + (count,), float(value or 0.0))
             product = _with_sinks(known, product, values, before)

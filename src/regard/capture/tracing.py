@@ -232,7 +232,9 @@ class Tracer:
         first = False if place.heads_inside else None
         if len(sizes) == 1 and first is None:
             first = self.folds.heads_first(sizes[0], place.heads)
-        lead = read_lead(sizes, place.heads, place.batches, heads_first=first)
+        lead = read_lead(
+            sizes, place.heads, place.batches, strides=self.folds.strides(sizes), heads_first=first
+        )
         return rows, key, lead._replace(guessed=lead.guessed or guessed)
 
 

@@ -47,6 +47,7 @@ class _Weights:
     clean: Tensor  # the same without dropout, of the same shape and strides
     key: int  # its axis of keys
     changed: bool = False  # whether more than copies, casts and dropout was done to it
+    parts: tuple[Use, ...] = ()  # other softmaxes that went into it
 
 
 class Uses:
@@ -55,7 +56,7 @@ class Uses:
     def __init__(
         self,
         parameters: Callable[[], set[int]],
-        changed: Callable[[Use, Tensor], None],
+        changed: Callable[[Use, Tensor, Collection[Use]], None],
         without_values: Callable[[Use, list[int]], None],
     ):
         self._parameters = parameters
@@ -99,11 +100,12 @@ class Uses:
             self._noise[_home(first)] = first
             return None
         homes = {_home(x): x for x in _tensors(args)}
-        at = next((home for home in homes if home in self._weights), None)
-        if at is not None:
+        held = [self._weights[home] for home in homes if home in self._weights]
+        if held:
             dropped = func is aten.native_dropout.default
             dropped = dropped or (id(func) in _TIMES and any(home in self._noise for home in homes))
-            self._made(func, args, kwargs, first, self._weights[at], homes[at], dropped)
+            source = homes[_home(held[0].tensor)]
+            self._made(func, args, kwargs, first, _together(held), source, dropped)
         elif id(func) in _TIMES and any(home in self._noise for home in homes):
             self._noise[_home(first)] = first
         return None
@@ -134,7 +136,9 @@ class Uses:
         elif kept and held.clean is not held.tensor:
             clean = func(_as(held, source), *args[1:], **kwargs)
         changed = held.changed or not kept
-        self._weights[_home(result)] = _Weights(held.use, result, clean, -1 if key is None else key, changed)
+        self._weights[_home(result)] = replace(
+            held, tensor=result, clean=clean, key=-1 if key is None else key, changed=changed
+        )
 
     def _product(self, sides: tuple, result: Tensor) -> Use | None:
         """A product: with the values, or one that mixes heads."""
@@ -152,7 +156,9 @@ class Uses:
                 self._drop(found.use)
                 return found.use
             if result.numel() >= found.tensor.numel():
-                self._weights[_home(result)] = _Weights(found.use, result, result, -1, changed=True)
+                self._weights[_home(result)] = replace(
+                    found, tensor=result, clean=result, key=-1, changed=True
+                )
         return None
 
     def _meets_values(self, held: _Weights, operand: Tensor) -> bool:
@@ -160,7 +166,7 @@ class Uses:
         use, (_, n, p) = held.use, operand.shape
         grid, lead = use.call.grid, use.call.lead
         if not held.changed and operand.stride(-1) == (step := held.tensor.stride(held.key)):
-            start = (operand.storage_offset() - held.tensor.storage_offset()) // max(step, 1)
+            start = int(operand.storage_offset() - held.tensor.storage_offset()) // max(step, 1)
             if start + p <= grid.k:
                 use.valued.update(range(start, start + p))
                 return len(use.valued) == grid.k  # others may have values of their own
@@ -168,11 +174,17 @@ class Uses:
             return False
         if sorted((n, p)) != sorted(grid[2:]):
             return False
-        self._changed(use, lead.arrange(_as(held, operand)))
+        self._changed(use, lead.arrange(_as(held, operand)), held.parts)
         return True
 
     def _drop(self, use: Use) -> None:
         self._weights = {at: x for at, x in self._weights.items() if x.use is not use}
+
+
+def _together(held: list[_Weights]) -> _Weights:
+    """The first of several weights that go into an operation, with the softmaxes of the others as its parts."""
+    others = {id(use): use for x in held for use in (x.use, *x.parts) if use is not held[0].use}
+    return replace(held[0], parts=tuple(others.values())) if others else held[0]
 
 
 def _tensors(args: tuple) -> list[Tensor]:
