@@ -107,6 +107,17 @@ def test_sinks_in_the_steps_of_generation(way, at):
     assert torch.allclose(seen[0].map.weights().double(), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("way", ["gpt-oss", "off by one"])
+def test_a_sink_has_no_place_among_the_tokens(way):
+    model = Words(SinkAttention(way))
+    with torch.no_grad(), regard.capture(model) as seen:
+        model(IDS)
+    tokens = [n for n in range(N + 1) if n not in seen[0].sinks]
+    weights = seen[0].map.weights()[..., tokens]
+    expected = weights * (torch.arange(N)[:, None] - torch.arange(N)).abs()
+    assert torch.allclose(torch.from_numpy(seen.distance()[0]).float(), expected.sum(-1), atol=1e-5)
+
+
 def test_values_in_two_parts_are_no_sinks():
     class TwoAttention(nn.Module):
         def forward(self, x):

@@ -31,11 +31,14 @@ def padding_queries(value: Any, attention_map: AttentionMap) -> np.ndarray:
     b, _, q, k = attention_map.shape
     none = np.zeros((b, q), dtype=bool)
     kind = getattr(value, "kind", "self" if q == k else "cross")
-    hidden = None if kind == "cross" or q > k else _hidden_keys(attention_map._source)
+    count = k - len(getattr(value, "sinks", ()))
+    hidden = None if kind == "cross" or q > count else _hidden_keys(attention_map._source)
     if hidden is None:
         return none
-    # The last query is at the position of the last key.
-    return none | hidden[:, k - q :].cpu().numpy()
+    sinks = getattr(value, "sinks", ())
+    tokens = hidden[:, [n for n in range(k) if n not in sinks]]
+    # The last query is at the position of the last token.
+    return none | tokens[:, tokens.shape[1] - q :].cpu().numpy()
 
 
 def _hidden_keys(source: Source) -> Tensor | None:

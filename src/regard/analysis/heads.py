@@ -127,14 +127,15 @@ def _distance(argument: str, layer: Any) -> np.ndarray:
     b, h, q, k = attention_map.shape
     out = np.zeros((b, h, q))
     for batch, rows, part in _blocks(attention_map):
-        out[batch, :, rows] = (part * _distances(rows, q, k)).sum(-1)
+        out[batch, :, rows] = (part * _distances(rows, q, k, getattr(layer, "sinks", ()))).sum(-1)
     return out
 
 
-def _distances(rows: slice, q: int, k: int) -> np.ndarray:
-    """Return the distance from each query in ``rows`` to each key, ``(rows,k)``."""
-    positions = np.arange(rows.start, rows.stop) + (k - q)
-    return np.abs(positions[:, None] - np.arange(k)[None, :])
+def _distances(rows: slice, q: int, k: int, sinks: Sequence[int] = ()) -> np.ndarray:
+    """Return the distance from each query in ``rows`` to each key, ``(rows,k)``; to a sink it is 0."""
+    token = ~np.isin(np.arange(k), list(sinks))
+    positions = np.arange(rows.start, rows.stop) + (k - len(sinks) - q)
+    return np.abs(positions[:, None] - (np.cumsum(token) - 1)[None, :]) * token
 
 
 @overload
@@ -238,6 +239,7 @@ def _means(record: Any, attention_map: AttentionMap) -> dict[str, np.ndarray]:
     """Return the columns of `head_table` for one layer, ``(h,)`` each, as means over the counted queries."""
     _, h, q, k = attention_map.shape
     padding = padding_queries(record, attention_map)  # (b,q)
+    sinks = getattr(record, "sinks", ())
     names = ("entropy", "distance", "first", "largest")
     total, count = ({name: np.zeros(h) for name in names} for _ in range(2))
     # All columns come from one pass over the weights.
@@ -246,7 +248,7 @@ def _means(record: Any, attention_map: AttentionMap) -> dict[str, np.ndarray]:
         counted, beside_first = _with_keys(part) & real, _with_other_keys(part, 0) & real  # (h,q)
         columns = {
             "entropy": (torch.special.entr(torch.from_numpy(part)).sum(-1).numpy(), counted),
-            "distance": ((part * _distances(rows, q, k)).sum(-1), counted),
+            "distance": ((part * _distances(rows, q, k, sinks)).sum(-1), counted),
             "first": (part[:, :, 0], beside_first),
             "largest": (part.max(-1), counted),
         }

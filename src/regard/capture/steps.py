@@ -142,13 +142,14 @@ def _joined(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Score
 
 def _padded(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     """The same with a number: ``F.pad(scores, (1, 0))``."""
-    known, pad, value = tracer.of(args[0]), args[1], args[2] if len(args) > 2 else 0.0
+    scores, pad, *rest = args
+    known, value = tracer.of(scores), rest[0] if rest else 0.0
     if known is None or len(pad) != 2 or min(pad) < 0 or known.columns != len(known.shape) - 1:
         return None
     product = known.product
     for before, count in zip((True, False), pad, strict=True):
         if count:
-            values = args[0].new_full((1,) * (len(known.shape) - 1) + (count,), float(value or 0.0))
+            values = scores.new_full((1,) * (len(known.shape) - 1) + (count,), float(value or 0.0))
             product = _with_sinks(known, product, values, before)
     return known, product
 
