@@ -25,14 +25,18 @@ def flag_of(argument: str, command: Any) -> str:
 
 def in_flags(message: str, command: Any) -> str:
     """The message with ``name=value`` and ``long_name`` as the command's own flags, where it has such a flag."""
-    off = {parameter.name: parameter.secondary_opts for parameter in command.params}
+    parameters = {parameter.name: parameter for parameter in command.params}
 
     def setting(match: re.Match[str]) -> str:
         name, value = match["name"], (match["value"] or "").strip("'")
         flag = flag_of(name, command)
-        if value in ("True", "False") and off.get(name):
-            return flag if value == "True" else off[name][0]
-        return " ".join(filter(None, [flag, value])) if flag else match[0]
+        if not flag:
+            return match[0]
+        if value == "False" and parameters[name].secondary_opts:
+            return parameters[name].secondary_opts[0]
+        if value == "True" and parameters[name].is_flag:
+            return flag
+        return f"{flag} {value}" if value else flag
 
     def long_name(match: re.Match[str]) -> str:
         return flag_of(match[0], command) or match[0]

@@ -93,7 +93,7 @@ def _check_host(host: str, allow_network: bool) -> None:
         raise ArgumentError(
             "host",
             f"{host!r} can be reached from other machines",
-            "use 127.0.0.1, or say allow_network=True (--allow-network) if that is what you want",
+            "use 127.0.0.1, or say allow_network=True if that is what you want",
         )
 
 

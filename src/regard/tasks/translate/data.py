@@ -152,7 +152,7 @@ def _check_validation_part(settings: TranslationSettings) -> None:
         told = (
             f"{settings.valid_source} has no part {settings.valid_split!r}, but {', '.join(parts) or 'none'}"
         )
-        fix = "name pairs that are not in the training data, or another part with --valid-split"
+        fix = "name pairs that are not in the training data, or another part with valid_split="
         raise ArgumentError("valid", f"not given, and {told}", fix)
 
 

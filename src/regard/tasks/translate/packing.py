@@ -72,4 +72,4 @@ def _check_empty(folder: Path) -> None:
     if names:
         what = "a model" if CONFIG in names else names[0]
         told = f"{folder} holds {what} already"
-        raise ArgumentError("out", told, "choose another folder, or say --overwrite (overwrite=True)")
+        raise ArgumentError("out", told, "choose another folder, or say overwrite=True")
