@@ -117,6 +117,24 @@ def test_tiles_of_a_long_map(viewer, pool):
             assert found[r, c] == pytest.approx(block.max(), abs=1e-6)
 
 
+@pytest.mark.parametrize("head", [1, -1])
+def test_the_mean_of_queries_is_that_of_their_rows(viewer, head):
+    whole = viewer.records[0].map.weights()[1]
+    weights = (whole.mean(0) if head < 0 else whole[head]).numpy()
+    answer = ask(viewer, f"/{TOKEN}/received", query=f"record=0&b=1&h={head}&from=1&to=4")
+    np.testing.assert_allclose(floats(answer)[0], weights[1:4].mean(0), atol=1e-6)
+    assert answer[1]["x-regard-queries"] == "3"
+
+
+def test_the_mean_of_many_queries_is_that_of_some(viewer):
+    answer = ask(viewer, f"/{TOKEN}/received", query="record=1&b=0&h=0&from=0&to=1300")
+    assert answer[1]["x-regard-queries"] == "1024"
+    exact = viewer.records[1].map.weights()[0, 0].mean(0).numpy()
+    found = floats(answer)[0]
+    assert found.sum() == pytest.approx(1, abs=1e-4)
+    assert np.abs(found - exact).sum() < 0.1
+
+
 def test_the_overview_grows_until_it_is_whole(viewer):
     answer = ask(viewer, f"/{TOKEN}/overview", query="record=1&b=0&h=0&side=1024")
     end = time.monotonic() + 60
@@ -287,6 +305,9 @@ ABUSES = [
         ("overview", "record=0&b=0&h=0&side=65"), ("overview", "record=0&b=0&h=0&side=999999"),
         ("square", "record=0&b=0&h=0&row=1&col=0"),
         ("square", GOOD_TILE),
+        ("received", "record=0&b=0&h=0&from=0&to=0"), ("received", "record=0&b=0&h=0&from=3&to=2"),
+        ("received", "record=0&b=0&h=0&from=0&to=6"), ("received", "record=0&b=0&h=0&from=5&to=6"),
+        ("received", "record=0&b=0&h=0&from=-1&to=2"), ("received", "record=0&b=0&h=0"),
     )],
 ]  # fmt: skip
 
