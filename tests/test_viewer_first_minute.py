@@ -503,4 +503,5 @@ def test_cross_attention_has_two_texts(opened, tmp_path):
         "cat",
         "the",
     ]
+    assert "queries (click one)" in texts
     assert "chat → " in watched.page.locator(".readout").inner_text()

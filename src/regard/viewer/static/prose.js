@@ -312,11 +312,11 @@ export class ProseView {
 
   /** The key that is pointed at, or chosen. */
   reading() {
-    const { doc, state } = this.scene;
+    const { doc, state, source } = this.scene;
     const weights = this.weights();
     const key = this.under?.side === "key" ? this.under.n : state.col;
     const query = state.by === "all" ? "all queries" : labelOf(doc, this.record, "query", state.batch, state.row);
-    return { query, key: labelOf(doc, this.record, "key", state.batch, key), weight: weights ? weightText(weights[key]) : STILL_ASKING };
+    return { query, key: labelOf(doc, this.record, "key", state.batch, key), weight: weights ? weightText(weights[key]) : source.near ? "being computed" : STILL_ASKING };
   }
 
   label() {
