@@ -106,10 +106,9 @@ def translate(
             check_writable(path)
     options = DecodingOptions(**{"beams": 5, **_given(search)})
     translator = load_translator(model, source_language, target_language, device)
-    languages = (
-        f"{translator.source_language}-{translator.target_language}"  # what installed ones are called by
-    )
-    named = _with_others(model or languages, translator, compare or [], device)
+    languages = (translator.source_language, translator.target_language)
+    # Installed models are called after their languages.
+    named = _with_others(model or "-".join(languages), translator, compare or [], device)
     values: dict[str, Any] = {}
     if links is None or data is not None:
         skipped = Skipped()

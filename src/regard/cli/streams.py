@@ -54,9 +54,8 @@ def prepare_streams(words: list[str]) -> None:
     if "stdout" in closed:
         fix = "write to a file with --out where the command has it, or to a pipe"
         sys.stdout = ClosedStream("standard output", fix)
-        if words[:1] == [
-            "train"
-        ]:  # what it makes is in its folder, and hours of it are not lost for a last line
+        # A training writes its model into a folder, and does not fail after hours for want of its last line.
+        if words[:1] == ["train"]:
             sys.stdout = os.fdopen(closed["stdout"], "w", encoding="utf-8")
     if "stderr" in closed:
         sys.stderr = os.fdopen(closed["stderr"], "w", encoding="utf-8")
