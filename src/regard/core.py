@@ -196,8 +196,9 @@ def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
             mask = mask.simplified(grid)
     if not isinstance(bias, StoredBias | SumOfBiases):
         bias = as_bias(bias, grid, q)
-    four_q, four_k = _four_axes(q, grid.b), _four_axes(k, grid.b)
-    four_v = four_k if v is None else _four_axes(v, grid.b)
+    four_q, four_k, four_v = four_axes(q), four_axes(k), four_axes(k if v is None else v)
+    if grid.b != 1:
+        four_q, four_k, four_v = (_repeated(x, grid.b) for x in (four_q, four_k, four_v))
     seen = _seen(mask, four_k, grid)
     if seen is not None:
         if q is k:  # a sequence that looks at itself: what is padding as a key is padding as a query
@@ -228,9 +229,8 @@ class _Autocast(NamedTuple):
 _CASTABLE = (torch.float32, torch.float16, torch.bfloat16)
 
 
-def _four_axes(x: Tensor, batch: int) -> Tensor:
-    """``x`` as ``(b,h,n,d)``; a batch of one is repeated."""
-    x = four_axes(x)
+def _repeated(x: Tensor, batch: int) -> Tensor:
+    """``x (b,h,n,d)``, with a batch of one repeated."""
     return x if x.shape[0] == batch else x.expand(batch, -1, -1, -1)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 __all__ = ["autocasting", "needs_plain_formula", "readable", "transformed"]
 
+_autocast_somewhere: Any = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 _functorch: Any = torch._C._functorch  # type: ignore[attr-defined]  # no stubs
 _KINDS = torch._C._TorchDispatchModeKey
 _TRACING_MODES = (_KINDS.FAKE, _KINDS.PROXY, _KINDS.FUNCTIONAL)
@@ -23,6 +24,8 @@ def autocasting(device: torch.device) -> bool:
     >>> autocasting(torch.device("meta"))
     False
     """
+    if not torch.compiler.is_compiling() and not _autocast_somewhere():  # cheaper than asking for the device
+        return False
     try:
         return torch.is_autocast_enabled(device.type)
     except RuntimeError:
@@ -46,12 +49,10 @@ def readable(*tensors: Tensor | None) -> bool:
         torch._C._get_dispatch_mode(kind) is not None for kind in _TRACING_MODES
     ):
         return False
-    return all(x is None or _has_numbers(x) for x in tensors)
-
-
-def _has_numbers(x: Tensor) -> bool:
-    """Whether this is an ordinary tensor, and not one that stands for others (fake, distributed, quantized)."""
-    return getattr(type(x), "__torch_dispatch__", None) is _NO_DISPATCH and x.device.type != "meta"
+    for x in tensors:  # an ordinary tensor, and not one that stands for others (fake, distributed, quantized)
+        if x is not None and (x.is_meta or getattr(type(x), "__torch_dispatch__", None) is not _NO_DISPATCH):
+            return False
+    return True
 
 
 def transformed() -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard.biases import Bias, StoredBias, SumOfBiases, dense_bias
 from regard.kernels import dense, sdpa
 from regard.kernels.local import LocalJob, local_attention, local_attention_dense
-from regard.kernels.plans import plan_for
+from regard.kernels.plans import plan_for, worth_planning
 from regard.masks import Mask
 from regard.masks.rules import Causal
 from regard.modes import autocasting, needs_plain_formula, readable
@@ -88,6 +88,8 @@ def _local_job(call: Call, ready: Prepared) -> LocalJob | None:
     """What the local kernel would compute, or None where it would gain nothing."""
     if (
         call.mask is None
+        or torch.compiler.is_compiling()
+        or not worth_planning(call.mask, call.grid)
         or ready.q.device.type != "cpu"
         or _is_plain_causal(call)
         or not readable(ready.q, ready.k, call.v)

@@ -14,7 +14,7 @@ from regard.masks import Mask
 from regard.masks.tiling import ALL, NONE, Blocking
 from regard.shapes import Grid
 
-__all__ = ["BLOCK", "Group", "Order", "Pairs", "Plan", "plan_for"]
+__all__ = ["BLOCK", "Group", "Order", "Pairs", "Plan", "plan_for", "worth_planning"]
 
 BLOCK = 64  # side of a block: small enough to skip much, large enough for a matrix product
 MIN_PAIRS = SMALL_WORK  # with fewer pairs a plan costs more than it saves
@@ -72,9 +72,14 @@ class Plan(NamedTuple):
     density: float
 
 
+def worth_planning(mask: Mask, grid: Grid) -> bool:
+    """Whether a mask may leave out enough pairs to pay for a plan; cheap to ask."""
+    return grid.q * grid.k >= MIN_PAIRS and mask.is_sparse
+
+
 def plan_for(mask: Mask, grid: Grid) -> Plan | None:
     """The plan for a mask, or None where the plain kernel with a mask is as good."""
-    if not mask.is_sparse or grid.q * grid.k < MIN_PAIRS:
+    if not worth_planning(mask, grid):
         return None
     key = (mask.rule, grid.q, grid.k)
     if key not in _PLANS:
