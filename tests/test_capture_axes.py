@@ -1,6 +1,7 @@
 """Maps are right: which axis is which, which mask was meant, and which weights multiply the values."""
 
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -457,3 +458,21 @@ def test_as_many_windows_as_heads_by_hand():
     x = torch.randn(B, 2, N, 2, D, generator=torch.Generator().manual_seed(3))
     q = x.permute(0, 1, 3, 2, 4).flatten(0, 1).double()
     assert_weights(seen_of(SquareAttention(), x)[0], (q @ q.mT).softmax(-1))
+
+
+def test_nothing_that_is_made_of_a_product_is_kept_in_memory():
+    class Chain(nn.Module):
+        def forward(self, x):
+            made, alive = x @ x.mT, []
+            for n in range(4):
+                made = torch.nn.functional.pad(made, (0, 1, 0, 1)) * (n + 2.0)
+                alive.append(weakref.ref(made))
+                made = made.clone()
+            self.alive = [found for one in alive[:-1] if (found := one()) is not None]
+            return made
+
+    model = nn.ModuleDict({"chain": Chain(), "attention": nn.MultiheadAttention(H * D, H, batch_first=True)})
+    with torch.no_grad(), regard.capture(model):
+        model["chain"](X)
+        model["attention"](X, X, X)
+    assert not model["chain"].alive

@@ -50,7 +50,9 @@ class Tracer:
     def __init__(self, modules: Iterable[nn.Module]):
         self._modules = modules
         self._known: dict[int, Scores] = {}  # by the address of their first number
-        self._descendants: dict[int, tuple[Product, Tensor]] = {}  # of other shapes, by their storage
+        # What was made of scores and has other axes, by its storage: the product, and the address of the first number.
+        # The tensors are not held, which would keep all steps of a long computation in memory.
+        self._descendants: dict[int, tuple[Product, int]] = {}
         self._spent: set[int] = set()
         self.follows = False  # whether there are scores that a softmax may be taken of
         self.folds = Folds()
@@ -71,7 +73,7 @@ class Tracer:
         """Follow no longer what was made of the products since one of them, but for scores at some addresses."""
         self._known = {at: x for at, x in self._known.items() if x.product.born < since or at in kept}
         self._descendants = {
-            at: x for at, x in self._descendants.items() if x[0].born < since or x[1].data_ptr() in kept
+            at: x for at, x in self._descendants.items() if x[0].born < since or x[1] in kept
         }
         self.spend()
 
@@ -116,7 +118,7 @@ class Tracer:
             return
         home = result.untyped_storage()
         if home.nbytes() >= product.sides[0] * product.sides[1] * result.itemsize:
-            self._descendants[home.data_ptr()] = (replace(product, exact=False), result)
+            self._descendants[home.data_ptr()] = (replace(product, exact=False), result.data_ptr())
 
     def _distrust(self, storages: set[int]) -> None:
         """Something was written there, perhaps to a few of the scores only."""
