@@ -476,3 +476,22 @@ def test_nothing_that_is_made_of_a_product_is_kept_in_memory():
         model["chain"](X)
         model["attention"](X, X, X)
     assert not model["chain"].alive
+
+
+def test_torchs_own_function_folds_heads_behind_sequences():
+    inside = nn.MultiheadAttention(H * D, H, batch_first=True)
+
+    class GatedAttention(nn.Module):  # as in WavLM, whose bias for each head is an argument
+        num_heads = H
+
+        def forward(self, x, position_bias):
+            x = x.transpose(0, 1)
+            return torch.nn.functional.multi_head_attention_forward(
+                x, x, x, H * D, H, inside.in_proj_weight, inside.in_proj_bias, None, None, False, 0.0,
+                inside.out_proj.weight, inside.out_proj.bias, attn_mask=position_bias, need_weights=True,
+            )[0]  # fmt: skip
+
+    bias = torch.randn(B * H, N, N, generator=torch.Generator().manual_seed(8))
+    with torch.no_grad():
+        expected = inside(X, X, X, attn_mask=bias, average_attn_weights=False)[1]
+    assert_weights(seen_of(GatedAttention(), X, bias)[0], expected)

@@ -193,6 +193,24 @@ def test_left_padding_leaves_a_causal_map_causal(way, low):
     assert seen[0].kind == "causal"
 
 
+def test_queries_of_padding_may_look_ahead():
+    real = torch.ones(B, 1, 1, N)
+    real[1, ..., :2] = 0
+
+    class OwnAttention(nn.Module):  # as OpenAI's GPT, whose causal mask hides less than its padding
+        num_heads = H
+
+        def forward(self, x):
+            q = split(x)
+            scores = (q @ q.mT) * PAST - 1e4 * ~PAST + (1 - real) * torch.finfo(torch.float32).min
+            return scores.softmax(-1) @ q
+
+    with torch.no_grad(), regard.capture(model := OwnAttention()) as seen:
+        model(X)
+    assert bool(seen[0].map.weights().triu(1).any())
+    assert seen[0].kind == "causal"
+
+
 def test_even_weights_everywhere_are_not_causal():
     class OwnAttention(nn.Module):
         def forward(self, x):

@@ -137,10 +137,14 @@ def _is_causal(piece: Piece, sinks: int) -> bool:
 
 
 def _looks_back(weights: Tensor) -> bool:
-    """Whether weights ``(b,h,n,n)`` are 0 ahead of each query, but for queries that look at all keys alike: padding."""
+    """Whether weights ``(b,h,n,n)`` are 0 ahead of each query, but for those of padding.
+
+    Such a query looks at all keys alike, or nothing looks at its own key.
+    """
     ahead = weights.triu(1) != 0
     even = (weights == weights[..., :1]).all(dim=-1, keepdim=True)  # (b,h,n,1)
-    return not bool((ahead & ~even).any()) and not bool(even.all())
+    padding = even | (weights == 0).all(dim=-2)[..., None]
+    return not bool((ahead & ~padding).any()) and not bool(padding.all())
 
 
 def _says_causal(strand: Strand) -> bool:

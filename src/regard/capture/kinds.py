@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.capture.wrapped import is_wrapper
 
-__all__ = ["has_another_duty", "is_attention", "is_called_attention", "is_cross", "kind_of"]
+__all__ = ["has_another_duty", "is_attention", "is_called_attention", "is_cross", "kind_of", "sequences_in"]
 
 # CrossFormer is the name of a model that looks at itself; cross-covariance is between channels.
 _OTHER = re.compile(
@@ -23,7 +23,7 @@ _OWN = re.compile(r"self_?attn|self_?attention|^self$", re.IGNORECASE)
 _ATTENTION = re.compile(r"attention|attn|attend(?!ance)", re.IGNORECASE)
 _OTHER_DUTY = re.compile(r"router|gate|gating|expert|moe|mlp|ffn|feed_?forward|classif|quanti", re.IGNORECASE)
 _NO_SEQUENCE = re.compile(
-    r"mask|bias|pos|rotary|cos|sin|freq|rope|cache|past|state|prev|scale", re.IGNORECASE
+    r"mask|bias|pos|rotary|cos|sin|freq|rope|cache|past|(?<!hidden_)state|prev|scale", re.IGNORECASE
 )
 _NO_QUERIES = re.compile(r"weight|bias|proj|pos|table|scale|gamma|gate|mix|mem|sink", re.IGNORECASE)
 # Arguments by which an attention is given another sequence.
@@ -66,15 +66,20 @@ def _given_one_sequence(module: nn.Module, arguments: Mapping[str, Any]) -> bool
     """Whether an attention has nothing to look at but the one sequence that it was given."""
     if "hidden_states" in arguments:
         return True
-    given = [
-        at
-        for at, x in arguments.items()
-        if isinstance(x, Tensor) and x.is_floating_point() and x.ndim > 2 and not _NO_SEQUENCE.search(at)
-    ]
+    given = list(sequences_in(arguments))
     if len(given) != 1 or given[0] in _FOREIGN:
         return False
     own = (at for at, x in module._parameters.items() if x is not None and x.ndim > 1)
     return all(_NO_QUERIES.search(at) for at in own)  # learned queries look at another sequence
+
+
+def sequences_in(arguments: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The arguments that may be sequences of vectors, by their names: no masks and no biases."""
+    return {
+        at: x
+        for at, x in arguments.items()
+        if isinstance(x, Tensor) and x.is_floating_point() and x.ndim > 2 and not _NO_SEQUENCE.search(at)
+    }
 
 
 def _pooled(one: Tensor, other: Tensor) -> bool:

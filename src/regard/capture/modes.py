@@ -72,8 +72,12 @@ class Functions(TorchFunctionMode):
             if id(func) in _FOLDING:
                 session.folded(func, args, kwargs, result)
             return result
-        with shown:
-            result = func(*args, **kwargs)
+        session.in_torchs_own = func is F.multi_head_attention_forward
+        try:
+            with shown:
+                result = func(*args, **kwargs)
+        finally:
+            session.in_torchs_own = False
         if id(func) in _FOLDING:
             session.folded(func, args, kwargs, result)
         return result

@@ -23,7 +23,7 @@ from regard.capture.calls import (
 )
 from regard.capture.correcting import corrected
 from regard.capture.cropping import cache_given
-from regard.capture.kinds import has_another_duty, is_attention, is_cross
+from regard.capture.kinds import has_another_duty, is_attention, is_cross, sequences_in
 from regard.capture.layouts import Lead, Letters, read_lead, strides_of
 from regard.capture.masks import MaskReader, Reading
 from regard.capture.modes import show_operations
@@ -111,6 +111,7 @@ class Session:
         self._moved = (Reading(), Reading())  # the last reading, and itself on the device of the records
         self._tracer = Tracer(names)
         self._uses = Uses(lambda: self._tracer.parameters, self._changed, self._without_values)
+        self.in_torchs_own = False  # whether F.multi_head_attention_forward runs, which folds heads as (b*h)
         self._patches: list[tuple[int, int]] = []
         self._pending: list[Attended] | None = None  # the call of F.scaled_dot_product_attention under way
         self._in_function = False  # whether torch's attention was called on tensors that wrap others
@@ -411,13 +412,13 @@ class Session:
 
     def _place(self, frame: Frame) -> Place:
         """What is known of the axes of scores in a module."""
-        given = [x for x in frame.arguments.values() if isinstance(x, Tensor) and x.ndim == 3]
+        given = [x for x in sequences_in(frame.arguments).values() if x.ndim == 3]
         return Place(
             frame.name,
             heads_of(frame, self._stack),
             {x.shape[0] for x in given},
             selection.letters_of(self._stack, self.modules),
-            isinstance(frame.module, nn.MultiheadAttention),
+            self.in_torchs_own or isinstance(frame.module, nn.MultiheadAttention),
         )
 
     def _attends(self, frame: Frame) -> bool:
