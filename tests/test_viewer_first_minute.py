@@ -1,5 +1,7 @@
 """The first minute with a page: what it opens on, that there is something to see, and that it says what can be done."""
 
+import re
+
 import browser_cases
 import numpy as np
 import pytest
@@ -207,7 +209,9 @@ def test_the_flow_opens_with_the_strongest_lines_of_one_head(opened, tmp_path):
     pressed = watched.page.locator(".chip[aria-pressed='true']")
     assert pressed.count() == 1
     shows = watched.page.locator(".shows").inner_text()
-    assert f"head {pressed.inner_text()}: the {lines(watched)} strongest of " in shows
+    assert f"head {pressed.inner_text()}: the 30 strongest of " in shows
+    more = re.search(r", and (\d) more of the chosen query", shows)
+    assert lines(watched) == 30 + (int(more[1]) if more else 0)
     watched.page.get_by_role("button", name="all").click()
     assert watched.hash()["heads"] == "all"
     assert 33 < lines(watched) <= 66

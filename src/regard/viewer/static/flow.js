@@ -27,7 +27,7 @@ export class FlowView {
     this.line = null;
     /** @type {DrawnLink[]} */
     this.drawn = [];
-    this.counts = { all: 0, least: 0 };
+    this.counts = { all: 0, strongest: 0, more: 0, least: 0 };
     this.room = { width: 0, height: 0 };
   }
 
@@ -66,11 +66,12 @@ export class FlowView {
   shows() {
     const { state, doc } = this.scene;
     const heads = this.heads().map((head) => headText(this.record, head));
+    const { strongest, more, least } = this.counts;
     const all = this.counts.all.toLocaleString("en");
-    const drawn = this.drawn.length < this.counts.all ? `the ${this.drawn.length} strongest of ${all} lines` : `${all} lines`;
+    const drawn = strongest < this.counts.all ? `the ${strongest} strongest of ${all} lines` : `${all} lines`;
     const alone = this.isolated();
     const parts = [
-      `${heads.length > 4 ? `${heads.length} heads` : heads.join(", ")}: ${drawn}, of ${weightText(this.counts.least)} or more`,
+      `${heads.length > 4 ? `${heads.length} heads` : heads.join(", ")}: ${drawn}, of ${weightText(least)} or more${more ? `, and ${more} more of the chosen query` : ""}`,
       alone ? `only those of ${alone.side} ${alone.n} “${this.word(alone.side, alone.n)}”` : "",
       state.aside ? `without ${asideText(doc, this.record, state.batch)}` : "",
       state.pair ? `from sentence ${state.pair[0]} to sentence ${state.pair[1]}` : "",

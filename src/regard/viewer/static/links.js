@@ -37,9 +37,10 @@ export function strongestOf(scene, links, several, alone) {
   const { state } = scene;
   links.sort((a, b) => b.w - a.w);
   const most = state.min >= 0 ? MOST_LINES : STRONGEST * (several || alone ? 2 : 1);
-  const chosen = alone || state.min >= 0 ? [] : links.slice(most).filter(({ i }) => i === state.row);
-  const shown = [...links.slice(0, most), ...chosen.slice(0, OF_CHOSEN)];
-  return { shown, counts: { all: links.length, least: shown.length ? shown[Math.min(most, shown.length) - 1].w : 0 } };
+  const strongest = links.slice(0, most);
+  const more = alone || state.min >= 0 ? [] : links.slice(most).filter(({ i }) => i === state.row).slice(0, OF_CHOSEN);
+  const least = strongest.length ? strongest[strongest.length - 1].w : 0;
+  return { shown: [...strongest, ...more], counts: { all: links.length, strongest: strongest.length, more: more.length, least } };
 }
 
 /** Whether a line may be drawn: its weight, its sentences, and whether it touches what stands aside. @param {Scene} scene @param {boolean} alone @returns {Keep} */
