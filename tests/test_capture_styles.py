@@ -182,6 +182,25 @@ def test_ids_in_a_dictionary():
     assert seen[0].tokens == [words(row) for row in ids.tolist()]
 
 
+def test_sentence_transformers(tmp_path):
+    package = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    transformers = pytest.importorskip("transformers", reason="needs  pip install 'regard[hf]'")
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat"])
+    )
+    tokenizer = transformers.BertTokenizerFast(str(tmp_path / "vocab.txt"))
+    sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 3, "intermediate_size": 20}
+    for part in (tokenizer, transformers.BertModel(transformers.BertConfig(vocab_size=8, **sizes))):
+        part.save_pretrained(tmp_path)
+    model = package.SentenceTransformer(str(tmp_path), device="cpu")
+    with regard.capture(model, tokenizer=tokenizer) as seen:
+        model.encode(["the cat sat", "the cat"])
+    assert seen[0].tokens == [
+        ["[CLS]", "the", "cat", "sat", "[SEP]"],
+        ["[CLS]", "the", "cat", "[SEP]", "[PAD]"],
+    ]
+
+
 class Captioner(nn.Module):
     """Looks at as many patches as there are words."""
 
