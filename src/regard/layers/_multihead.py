@@ -137,9 +137,8 @@ class MultiHeadAttention(nn.Module):
         """Put the learned key and the key of zeros behind the others, where mask and bias let every query see them."""
         grid = Grid(max(len(q), len(k)), self.num_heads, q.shape[-2], k.shape[-2])
         hides, added = split_additive(mask)
-        biases = [
-            dense_bias(b, grid, q.device) for b in (as_bias(added, grid, q), as_bias(bias, grid, q)) if b
-        ]
+        parts = (as_bias(added, grid, q), as_bias(bias, grid, q))
+        biases = [dense_bias(part, grid, q.device) for part in parts if part is not None]
         learned = () if self.bias_k is None or self.bias_v is None else (self.bias_k, self.bias_v)
         extra = bool(learned) + self.add_zero_attn
         if learned:
