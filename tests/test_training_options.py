@@ -19,8 +19,8 @@ from regard.training.schedules import SCHEDULES
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "steps: expected either steps or epochs"),
-        ({"steps": 3, "epochs": 1}, "steps: expected either steps or epochs"),
+        ({}, "steps: expected either steps= or epochs="),
+        ({"steps": 3, "epochs": 1}, "steps: expected either steps= or epochs="),
         ({"steps": 0}, "steps: expected a whole number of 1 or more, got 0"),
         ({"epochs": 0}, "epochs: expected a number above 0, got 0"),
         ({"epochs": math.inf}, "epochs: expected a finite number, got inf"),
