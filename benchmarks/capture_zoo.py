@@ -36,7 +36,7 @@ FAMILIES = {
     "x-transformers": x_transformers_models.cases,
     "vit-pytorch": vit_pytorch_models.cases,
 }
-SECONDS = 30  # for one model
+SECONDS = 60  # for one model
 
 
 def main(arguments: list[str]) -> int:

@@ -41,9 +41,9 @@ bert-generation bigbird_pegasus biogpt bitnet blenderbot blenderbot-small bloom 
 chinese_clip_vision_model clip_text_model clip_vision_model cohere cohere2 cohere2_vision
 convbert cosmos3_omni ctrl cwm data2vec-audio data2vec-text data2vec-vision deberta
 deberta-v2 deepseek_vl deit dinov2 dinov2_with_registers dinov3_vit distilbert doge dpr dpt
-electra ernie ernie4_5 esmc eurobert exaone4 falcon falcon_h1 flaubert flint fsmt fuyu gemma
+electra ernie ernie4_5 esmc eurobert exaone4 falcon flaubert flint fsmt fuyu gemma
 gemma2 gemma3 gemma3_text git glm glm4 glmasr glmasr_encoder got_ocr2 gpt2 gpt_bigcode gpt_neox
-gpt_neox_japanese granite granite_speech granite_speech_plus granite_swa gte helium hiera
+gpt_neox_japanese granite granite_speech granite_speech_plus granite_swa gte helium
 higgs_audio_v2 hrm_text hubert hyperclovax hyperclovax_vision_v2 ibert idefics2 idefics3 ijepa
 imagegpt internvl internvl_vision jais2 jetmoe jina_embeddings_v3 lasr_ctc lasr_encoder layoutlm
 led lfm2 lfm2_vl lighton_ocr lilt llama llama4_text llava llava_next llava_next_video
@@ -52,8 +52,8 @@ ministral3 mistral mistral3 mlcd_vision_model mllama modernbert modernbert-decod
 molmo2_text moshi moss_transcribe_diarize moss_transcribe_diarize_audio mpnet mpt mt5
 muse_glimmer_text mvp nanochat nemotron nemotron3_5_transcribe_asr_audio
 nemotron3_diarization_audio nllb-moe nomic_bert nystromformer olmo olmo2 olmo3 olmo_hybrid
-openai-gpt openai_privacy_filter opt ovis2 paligemma pegasus pegasus_x persimmon phi phi3
-phi4_multimodal pixio pixtral plbart prophetnet pvt_v2 qianfan_ocr qianfan_ocr_vision qwen2
+openai-gpt openai_privacy_filter opt ovis2 paligemma pegasus  persimmon phi phi3
+phi4_multimodal pixio pixtral plbart  pvt_v2 qianfan_ocr qianfan_ocr_vision qwen2
 qwen2_audio qwen2_audio_encoder qwen3 qwen3_asr qwen3_vl qwen3_vl_text rembert roberta
 roberta-prelayernorm roformer sam3_vit_model sam_hq_vision_model sam_vision_model sapiens2
 seed_oss sew sew-d siglip_vision_model smollm3 smolvlm splinter squeezebert stablelm starcoder2
@@ -67,18 +67,19 @@ MODELS = tuple(_NAMES.split())
 TWEAKS: dict[str, dict[str, Any]] = {
     "aimv2_vision_model": {"use_head": False},
     "siglip_vision_model": {"vision_use_head": False},
-    "hiera": {
-        "embed_dim": 24,
-        "depths": [1, 1],
-        "num_heads": [3, 6],
-        "num_query_pool": 1,
-        "image_size": [56, 56],
-    },
+    "longformer": {"attention_window": [4, 4]},
+    "led": {"attention_window": [4, 4]},
 }
 """Sizes of single models; None leaves the default."""
 
 Numbers = Callable[..., Tensor]
 GIVEN: dict[str, Callable[[Any, Numbers], dict[str, Any]]] = {
+    # as many tokens as a window has, else they are filled up and the weights of the filling are cut off again
+    "longformer": lambda config, numbers: {"input_ids": torch.arange(3, 19).view(2, 8)},
+    "led": lambda config, numbers: {
+        "input_ids": torch.arange(3, 19).view(2, 8),
+        "decoder_input_ids": torch.arange(20, 30).view(2, 5),
+    },
     "vit_mae": lambda config, numbers: {
         "pixel_values": numbers(2, 3, 20, 20),
         "noise": numbers(2, 25),
@@ -88,6 +89,9 @@ GIVEN: dict[str, Callable[[Any, Numbers], dict[str, Any]]] = {
 
 SINKS = ("gpt_oss", "openai_privacy_filter", "flint")
 """Models whose rows give a part of their weight to a sink, and whose own weights leave it out."""
+
+OF_SOFTMAX = ("lilt",)
+"""Models that return the weights of some of their attentions only; of all, what the softmax returned is the truth."""
 
 AVERAGED = ("wavlm",)
 """Models that return the mean of their heads, once for each head."""
@@ -110,7 +114,6 @@ AS_MAPS: dict[str, Callable[[Weights], Weights]] = {
     "squeezebert": _each(lambda scores: scores.softmax(dim=-1)),
     "sam_vision_model": _each(lambda x: x.unflatten(0, (2, 3))),
     "sam_hq_vision_model": _each(lambda x: x.unflatten(0, (2, 3))),
-    "hiera": _each(lambda x: x.transpose(1, 2).flatten(0, 1)),  # (b,h,windows,q,k)
     "longt5": _each(lambda x: x.flatten(0, 1) if x.ndim == 5 else x),  # (b,blocks,h,q,k)
     "t5gemma2": _joined,
 }

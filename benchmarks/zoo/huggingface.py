@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from zoo.hf_models import AS_MAPS, AVERAGED, GIVEN, MODELS, SINKS, SMALL, TWEAKS
+from zoo.hf_models import AS_MAPS, AVERAGED, GIVEN, MODELS, OF_SOFTMAX, SINKS, SMALL, TWEAKS
 from zoo.judging import Absent, Case, Subject, Truth
-from zoo.weights import is_causal, randomise
+from zoo.weights import is_causal, randomise, softmaxes
 
 BATCH, TOKENS, TARGETS = 2, 7, 5  # primes, and none of them the 3 heads
 
@@ -47,6 +47,10 @@ def build(name: str, how: str, dtype: torch.dtype = torch.float64) -> Subject:
         # Some add the lowest float64 number as a mask and then take the softmax in float32, of rows of -inf.
         return build(name, how, torch.float32)
     rows = mask.bool() if mask is not None else None
+    if name in OF_SOFTMAX:
+        with softmaxes() as found:
+            _attentions(truth_model, given)
+        weights = {"attentions": found}
     about = {"sink": name in SINKS, "averaged": name in AVERAGED}
     truths = [
         _truth(part, at, rows, how == "sdpa", about)

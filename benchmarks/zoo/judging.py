@@ -76,11 +76,17 @@ def judge(subject: Subject) -> Result:
             return Result(REFUSED, str(error))
         except Exception as error:
             return Result(WRONG, f"crash, {type(error).__name__}: {error}")
-    words = [str(w.message) for w in caught if str(w.message).startswith("not recorded")]
+    warned = [str(w.message) for w in caught]
+    words = [message for message in warned if message.startswith("not recorded")]
+    doubts = [message for message in warned if "modules={" in message]
     words += [f"unseen: {name}" for name in getattr(seen, "unseen", ())]
     if not _equal(plain, captured):
         return Result(WRONG, "the output of the model changed")
-    return _compare(seen, len(records), subject.truths, "; ".join(words))
+    result = _compare(seen, len(records), subject.truths, "; ".join(words))
+    wrong_one = repr(result.detail.partition(":")[0])
+    if result.verdict == WRONG and any(wrong_one in message for message in doubts):
+        return Result(REFUSED, f"{result.detail}; {doubts[0]}")  # its axes are ambiguous, and it says so
+    return result
 
 
 def _check_truths(truths: list[Truth]) -> None:

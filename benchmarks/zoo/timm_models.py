@@ -105,7 +105,6 @@ ENTRIES = (
     Entry("efficientvit_m0", SMALL, by_softmax=True, as_map=one_head),
     Entry("vit_base_patch16_siglip_224", TINY, 32, by_softmax=True),
     Entry("efficientformer_l1", pixels=224, by_softmax=True),
-    Entry("efficientformerv2_s0", SMALL, by_softmax=True),
     Entry("botnet26t_256", SMALL, by_softmax=True, as_map=lambda x: x.unflatten(0, (BATCH, -1))),
 )
 

@@ -176,7 +176,7 @@ def _last_of_each_call(named: list[tuple[str, Tensor]]) -> list[Tensor]:
 
 
 def _truth(weights: Tensor, cross: tuple[int, int] | None, sink: bool) -> Truth:
-    if tuple(weights.shape[-2:]) == cross:
+    if cross is not None and weights.shape[-1] == cross[1] != weights.shape[-2]:
         return Truth(weights, "cross", sink=sink)
     return Truth(weights, "causal" if is_causal(weights) else "self", sink=sink)
 
