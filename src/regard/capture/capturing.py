@@ -26,6 +26,7 @@ from regard.capture.names import may_attend, named_modules
 from regard.capture.recording import Recording
 from regard.capture.selection import Wanted
 from regard.capture.session import SESSIONS_OF, Session
+from regard.capture.shortcuts import holds_product
 from regard.capture.tokens import as_labels, as_speller
 from regard.capture.troubles import (
     check_layers,
@@ -204,7 +205,7 @@ def _scripted_functions_shown() -> Iterator[None]:
     def shown(self: Any, *args: Any, **kwargs: Any) -> Any:
         with contextlib.ExitStack() as sessions:
             for session in core.OBSERVERS:
-                if isinstance(session, Session) and session.watching:
+                if isinstance(session, Session) and session.watching and _may_matter(self, session, args):
                     sessions.enter_context(session.shown())
             return call(self, *args, **kwargs)
 
@@ -213,6 +214,14 @@ def _scripted_functions_shown() -> Iterator[None]:
         yield
     finally:
         torch._C.ScriptFunction.__call__ = call
+
+
+def _may_matter(function: Any, session: Session, args: tuple) -> bool:
+    """Whether a scripted function may make scores, or is given some that are followed."""
+    if holds_product(function):
+        return True
+    with torch._C.DisableTorchFunction():
+        return session.follows and session.concerns(args)
 
 
 @contextlib.contextmanager

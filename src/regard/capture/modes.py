@@ -7,32 +7,21 @@ products and softmaxes written by hand, but masks only after they were converted
 
 from __future__ import annotations
 
-import functools
-import re
 import threading
-from types import (
-    BuiltinFunctionType,
-    FunctionType,
-    MethodDescriptorType,
-    MethodWrapperType,
-    WrapperDescriptorType,
-)
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from regard.capture.shortcuts import UNCHANGED, Duty, duty_of, shortcut, tell
 from regard.capture.wrapped import is_fake, is_wrapper
 
 if TYPE_CHECKING:
     from regard.capture.session import Session
-
-_BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
-_TELLING = re.compile(r"attention|softm|mm|mat|dot|ein|inner|linear|transformer|dist|cov|corr|^exp2?_?$")
 
 _FOLDING = {
     id(func)
@@ -62,44 +51,39 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
+        duty = duty_of(func)
+        if duty is Duty.READS:
+            return func(*args, **kwargs)
         session = self._session
-        if func is F.scaled_dot_product_attention:
-            shown = session.function_call(args, kwargs)
-        elif session.follows or _may_attend(func, args):
-            shown = session.shown()
+        if duty is Duty.ATTENDS:
+            with session.function_call(args, kwargs):
+                return func(*args, **kwargs)
+        if duty >= Duty.LAYS or session.follows:
+            result = self._told(func, duty, args, kwargs)
         else:
             result = func(*args, **kwargs)
-            if id(func) in _FOLDING:
-                session.folded(func, args, kwargs, result)
-            return result
-        session.in_torchs_own = func is F.multi_head_attention_forward
-        try:
-            with shown:
-                result = func(*args, **kwargs)
-        finally:
-            session.in_torchs_own = False
         if id(func) in _FOLDING:
             session.folded(func, args, kwargs, result)
         return result
 
-
-def _may_attend(func: Any, args: tuple) -> bool:
-    """Whether a function may be or hold a product, a softmax or an attention."""
-    if func is F.linear:  # in a layer it is a product with weights of the model's own, which is no score
-        weight = args[1] if len(args) > 1 else None
-        return type(weight) is not nn.Parameter and not getattr(weight, "_is_param", False)
-    try:
-        return _tells(func)
-    except TypeError:  # cannot be hashed: it is not torch's
-        return True
-
-
-@functools.lru_cache(maxsize=4096)
-def _tells(func: Any) -> bool:
-    """Torch's own functions say what they do by their names; of others nobody knows."""
-    module = getattr(func, "__module__", None) or ""
-    torchs = isinstance(func, _BUILT_IN) or (isinstance(func, FunctionType) and module.startswith("torch."))
-    return not torchs or _TELLING.search(func.__name__) is not None
+    def _told(self, func: Any, duty: Duty, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Call a function that may concern scores, and tell the session what it did."""
+        session = self._session
+        with torch._C.DisableTorchFunction():  # what is looked at here is no work of the model's
+            known = shortcut(session, func, duty, args, kwargs)
+        if known is None:
+            session.in_torchs_own = func is F.multi_head_attention_forward
+            show_operations(session, True)
+            try:
+                return func(*args, **kwargs)
+            finally:
+                show_operations(session, False)
+                session.in_torchs_own = False
+        result = func(*args, **kwargs)
+        if known is not UNCHANGED:
+            with torch._C.DisableTorchFunction():
+                tell(session, known, result)
+        return result
 
 
 class Operations(TorchDispatchMode):

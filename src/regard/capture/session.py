@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -30,6 +30,7 @@ from regard.capture.modes import show_operations
 from regard.capture.names import Frame, LayerNumbers, heads_of
 from regard.capture.own import own_attended
 from regard.capture.selection import Wanted
+from regard.capture.shortcuts import is_plain
 from regard.capture.sinks import Sinks, learned_sinks
 from regard.capture.strands import Ids, Piece, Strand
 from regard.capture.tokens import ids_in, without_words
@@ -42,6 +43,8 @@ from regard.kernels.dispatch import Call
 
 __all__ = ["SESSIONS_OF", "Session"]
 
+SMALL_WORK = 262_144
+"""Pairs of query and key up to which a call is small."""
 SESSIONS_OF: Counter[int] = Counter()
 """How many captures are active in each thread."""
 
@@ -138,9 +141,10 @@ class Session:
 
     def leave(self, module: nn.Module, result: object) -> None:
         """A module has ended, or failed."""
-        if threading.get_ident() != self._thread or all(
-            f.module is not module for f in reversed(self._stack)
-        ):
+        if threading.get_ident() != self._thread:
+            return
+        latest = self._stack[-1].module if self._stack else None
+        if latest is not module and all(f.module is not module for f in self._stack):
             return
         frame = self._stack.pop()
         while frame.module is not module:  # those inside it that never got to say so
@@ -185,6 +189,22 @@ class Session:
     def follows(self) -> bool:
         """Whether there are scores of which a softmax may be taken."""
         return self._tracer.follows or self._uses.follows
+
+    @property
+    def parameters(self) -> set[int]:
+        """Storages of the model's own weights."""
+        return self._tracer.parameters
+
+    def concerns(self, *values: Any) -> bool:
+        """Whether a tensor among some values holds numbers that are followed, or cannot be looked at."""
+        followed = self._tracer.storages() | self._uses.storages()
+        return any(not is_plain(x) or x.untyped_storage().data_ptr() in followed for x in _tensors(values))
+
+    def passed(self, result: Any) -> None:
+        """What a function returned has nothing to do with scores, wherever it stands."""
+        for x in _tensors((result,)):
+            if is_plain(x):
+                self._tracer.lose(x)
 
     def _named(self) -> bool:
         """Whether a module that is running is one of those that the user named."""
@@ -261,7 +281,7 @@ class Session:
             return
         before, self._pending = self._pending, [call]
         try:
-            with self.shown():
+            with nullcontext() if _is_small(call) else self.shown():
                 yield
             seen = self._pending[-1]
         finally:
@@ -416,7 +436,7 @@ class Session:
         return Place(
             frame.name,
             heads_of(frame, self._stack),
-            {x.shape[0] for x in given},
+            {x.shape[0] for x in given if x.shape[-1] == given[0].shape[-1]},  # without a bias, (b*h,q,k)
             selection.letters_of(self._stack, self.modules),
             self.in_torchs_own or isinstance(frame.module, nn.MultiheadAttention),
         )
@@ -555,6 +575,26 @@ class Session:
             use.strand.sinks = sinks = Sinks.of(tuple(keys), use.call.grid.k)
             order = sinks.order(use.piece.grid.k)
             use.piece.weights = use.piece.weights[..., order]
+
+
+def _is_small(call: Attended) -> bool:
+    """Whether the log-sum-exp of a call is better computed when it is needed than taken from the kernel.
+
+    To see what a kernel returns costs more than a small call itself. Under autocast it also tells the dtype.
+    """
+    b, h, q, k = call.grid
+    return b * h * q * k <= SMALL_WORK and not torch._C._is_any_autocast_enabled()
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among some values, and in the lists and dictionaries among them."""
+    for x in values:
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, list | tuple):
+            yield from _tensors(x)
+        elif isinstance(x, dict):
+            yield from _tensors(x.values())
 
 
 def _addresses(result: object) -> set[int]:

@@ -53,8 +53,7 @@ def stitched(
         return Stored(_stored(strand, run, beams))
     k = _keys(strand, run, beams)
     q = torch.cat([_rows(piece.q, beams, n) for n, piece in enumerate(run)], dim=2)  # (b,h,q,d)
-    known = all(piece.lse is not None for piece in run)
-    lse = torch.cat([_rows(piece.lse, beams, n) for n, piece in enumerate(run)], dim=2) if known else None
+    lse = _lse(strand, run, beams)
     mask = mask if rule else recognise(_keep(run, grid, beams), grid)
     return Recomputed(
         Prepared(q, k, strand.scale, strand.v), grid, mask, _bias(run, grid, beams), lse, strand.score
@@ -112,6 +111,22 @@ def _lead(parts: list[Tensor], grid: Grid, beams: Beams | None) -> int:
     """For how many sequences and heads these parts, ``(b or 1,h or 1,...)`` each, differ."""
     b = grid.b if beams is not None else max([1, *(x.shape[0] for x in parts)])
     return b * max([1, *(x.shape[1] for x in parts)])
+
+
+def _lse(strand: Strand, run: list[Piece], beams: Beams | None) -> Tensor | None:
+    """The log-sum-exp of all rows, ``(b,h,q)``; None where it is as well computed when it is needed.
+
+    A long prompt has it from its kernel. The few rows of the steps after it, which have not, are computed here.
+    """
+    known = [piece.lse is not None for piece in run]
+    if not any(known) or (beams is not None and not all(known)):  # the keys of a strand may have moved
+        return None
+    parts = [piece.lse for piece in run]
+    for n, piece in enumerate(run):
+        source = single(strand, piece) if parts[n] is None else None
+        if isinstance(source, Recomputed):
+            parts[n] = source.lse
+    return torch.cat([_rows(part, beams, n) for n, part in enumerate(parts)], dim=2)
 
 
 def single(strand: Strand, piece: Piece) -> Source:

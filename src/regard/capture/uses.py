@@ -71,6 +71,10 @@ class Uses:
     def follows(self) -> bool:
         return bool(self._weights)
 
+    def storages(self) -> set[int]:
+        """Where weights stand, and the noise of their dropout."""
+        return self._weights.keys() | self._noise.keys()
+
     def begin(self, use: Use, result: Tensor, key: int) -> None:
         """Follow the result of a softmax over an axis."""
         self._weights[_home(result)] = _Weights(use, result, result, key % result.ndim)

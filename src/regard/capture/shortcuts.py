@@ -1,0 +1,292 @@
+"""What a function of torch does to scores, told from its name and arguments.
+
+Seeing a function operation by operation costs several times what the function itself does. Most functions need not be
+seen: they only read a shape, or are given no scores; and of the usual arithmetic on scores the operation is known.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
+from typing import Any, NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._C._functorch import peek_interpreter_stack
+
+__all__ = ["UNCHANGED", "Duty", "Operation", "duty_of", "holds_product", "is_plain", "shortcut", "tell"]
+
+aten = torch.ops.aten
+_BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
+_TELLING = re.compile(r"attention|softm|mm|mat|dot|ein|inner|linear|transformer|dist|cov|corr|^exp2?_?$")
+
+
+class Duty(IntEnum):
+    """What a function may do to scores; from ``LAYS`` on, scores may come of it."""
+
+    READS = 0  # it only reads a shape or another attribute
+    VIEWS = 1  # its result starts at the same number in memory
+    RESHAPES = 2  # a view of contiguous numbers, else a copy
+    STEPS = 3  # arithmetic of which the operation is known
+    WRITES = 4  # it changes one of its arguments
+    QUIET = 5  # it holds neither a product nor a softmax
+    LAYS = 6  # a product that is a layer if a parameter takes part in it
+    MULTIPLIES = 7  # a product of two tensors
+    NORMALISES = 8  # a softmax
+    ATTENDS = 9  # F.scaled_dot_product_attention
+    UNKNOWN = 10  # it may hold anything
+
+
+class Operation(NamedTuple):
+    """An operation as torch would show it."""
+
+    func: Any
+    args: tuple
+
+
+_READING = (
+    "size",
+    "dim",
+    "ndimension",
+    "numel",
+    "nelement",
+    "stride",
+    "data_ptr",
+    "storage_offset",
+    "element_size",
+)
+_READING += (
+    "is_contiguous",
+    "is_floating_point",
+    "is_complex",
+    "is_inference",
+    "get_device",
+    "untyped_storage",
+)
+_VIEWING = (
+    "transpose",
+    "swapaxes",
+    "swapdims",
+    "permute",
+    "movedim",
+    "unsqueeze",
+    "squeeze",
+    "expand",
+    "expand_as",
+)
+_VIEWING += ("view", "view_as", "unflatten", "detach", "t")
+_OPERATIONS: dict[str, Any] = {
+    **dict.fromkeys(("add", "__add__", "__radd__"), aten.add.Tensor),
+    **dict.fromkeys(("mul", "__mul__", "__rmul__", "multiply"), aten.mul.Tensor),
+    **dict.fromkeys(("div", "__truediv__", "__div__"), aten.div.Tensor),
+    **dict.fromkeys(("sub", "__sub__"), aten.sub.Tensor),
+    **dict.fromkeys(("add_", "__iadd__"), aten.add_.Tensor),
+    **dict.fromkeys(("mul_", "__imul__"), aten.mul_.Tensor),
+    **dict.fromkeys(("div_", "__itruediv__", "__idiv__"), aten.div_.Tensor),
+    "masked_fill": aten.masked_fill.Scalar,
+    "masked_fill_": aten.masked_fill_.Scalar,
+    "where": aten.where.self,
+    **dict.fromkeys(("to", "type", "type_as", "float", "double", "half", "bfloat16"), aten._to_copy.default),
+    **dict.fromkeys(("clone", "contiguous"), aten.clone.default),
+}
+_PRODUCTS = ("matmul", "__matmul__", "bmm")
+_SOFTMAXES = (F.softmax, torch.softmax, Tensor.softmax)
+
+
+def _functions(name: str) -> list[Any]:
+    """The function and the method of torch that go by a name."""
+    found = (vars(torch).get(name), getattr(Tensor, name, None), vars(F).get(name))
+    return [
+        func for func in found if callable(func) and func is not Tensor.where
+    ]  # has its arguments in another order
+
+
+_DUTIES: dict[Any, Duty] = {
+    **{func: Duty.READS for name in _READING for func in _functions(name)},
+    **{func: Duty.VIEWS for name in _VIEWING for func in _functions(name)},
+    **{func: Duty.STEPS for name in _OPERATIONS for func in _functions(name)},
+    **dict.fromkeys(_functions("dropout"), Duty.STEPS),
+    **{func: Duty.RESHAPES for name in ("reshape", "flatten") for func in _functions(name)},
+    **{func: Duty.LAYS for name in ("addmm", "mm", "baddbmm") for func in _functions(name)},
+    **{func: Duty.MULTIPLIES for name in _PRODUCTS for func in _functions(name)},
+    **dict.fromkeys(_SOFTMAXES, Duty.NORMALISES),
+    F.linear: Duty.LAYS,
+    F.scaled_dot_product_attention: Duty.ATTENDS,
+}
+_OPERATION_OF = {func: op for name, op in _OPERATIONS.items() for func in _functions(name)}
+_DROPPING = set(_functions("dropout"))
+
+
+def duty_of(func: Any) -> Duty:
+    """What a function may do to scores; torch's own say it by their names, of others nobody knows."""
+    try:
+        known = _DUTIES.get(func)
+    except TypeError:  # cannot be hashed: it is not torch's
+        return Duty.UNKNOWN
+    if known is None:
+        known = _DUTIES[func] = _by_name(func)
+    return known
+
+
+def _by_name(func: Any) -> Duty:
+    module = getattr(func, "__module__", None) or ""
+    torchs = isinstance(func, _BUILT_IN) or (isinstance(func, FunctionType) and module.startswith("torch."))
+    if not torchs:
+        return Duty.UNKNOWN
+    name = func.__name__
+    if name == "__get__":
+        attribute = getattr(getattr(func, "__self__", None), "__name__", "")
+        return Duty.VIEWS if attribute in ("T", "mT", "H", "mH", "data") else Duty.READS
+    if _TELLING.search(name):
+        return Duty.UNKNOWN
+    changes = (name.endswith("_") and not name.endswith("__")) or name.startswith(("__i", "__set"))
+    return Duty.WRITES if changes else Duty.QUIET
+
+
+_SCRIPTED: dict[int, tuple[Any, bool]] = {}  # each with its function, so that no other takes its id
+
+
+def holds_product(function: Any) -> bool:
+    """Whether a scripted function has an operation by which scores may come to be, or that changes a tensor."""
+    if id(function) not in _SCRIPTED:
+        called = re.findall(r"= (?:aten|prim)::(\w+)", str(function.inlined_graph))
+        found = any(_TELLING.search(name) or name.endswith("_") for name in called)
+        _SCRIPTED[id(function)] = (function, found or "CallFunction" in called or "CallMethod" in called)
+    return _SCRIPTED[id(function)][1]
+
+
+def is_plain(x: object) -> bool:
+    """Whether an argument is a tensor whose numbers can be found by their address."""
+    return type(x) in (Tensor, nn.Parameter) and x.layout is torch.strided and not x.is_meta
+
+
+class Watcher(Protocol):
+    """Follows scores, and weights made of them."""
+
+    @property
+    def follows(self) -> bool: ...
+    @property
+    def parameters(self) -> set[int]: ...
+    def concerns(self, *values: Any) -> bool: ...
+    def passed(self, result: Any) -> None: ...
+    def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None: ...
+
+
+def shortcut(
+    session: Watcher, func: Any, duty: Duty, args: tuple, kwargs: dict[str, Any]
+) -> Operation | None:
+    """The operation that a function is going to do, if that is known; None where it has to be seen."""
+    if duty is Duty.VIEWS:
+        return UNCHANGED
+    if duty is Duty.UNKNOWN or duty is Duty.WRITES:
+        return None
+    if duty is Duty.LAYS or duty is Duty.MULTIPLIES:
+        if _is_layer(session, func, (*args, *kwargs.values())):
+            if not session.follows:
+                return UNCHANGED  # nothing can be mistaken for scores
+            return None if session.concerns(args, kwargs) else OTHER
+        return None if duty is Duty.LAYS else _known(session, func, duty, args, kwargs)
+    if duty is Duty.NORMALISES or func in _IN_PLACE:
+        return _known(session, func, duty, args, kwargs)
+    if _writes(args, kwargs):
+        return None
+    if not session.concerns(args, kwargs):
+        return OTHER
+    return None if duty is Duty.QUIET else _known(session, func, duty, args, kwargs)
+
+
+def tell(session: Watcher, operation: Operation, result: Any) -> None:
+    """Tell a session what a function has done, as if it had been seen."""
+    if operation is OTHER or not isinstance(result, Tensor):
+        session.passed(result)
+        return
+    shown = result.detach()
+    if operation.func in _COPIES:
+        source = operation.args[0]
+        if shown.data_ptr() == source.data_ptr():
+            return
+        shown = shown.view(source.shape)  # as it was before it was reshaped
+    elif operation.func is aten.bmm.default and shown.ndim > 3:
+        shown = shown.view(-1, *shown.shape[-2:])  # (B,m,n)
+    session.operation(operation.func, operation.args, {}, shown)
+
+
+def _is_layer(session: Watcher, func: Any, parts: tuple) -> bool:
+    """Whether a part of a product is a weight of the model: that gives no scores."""
+    for x in parts:
+        if type(x) is nn.Parameter:
+            if func is F.linear or x.untyped_storage().data_ptr() in session.parameters:
+                return True
+        elif func is F.linear and getattr(x, "_is_param", False):
+            return True
+    return False
+
+
+def _writes(args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether a function may change an argument though its name does not say so: ``out=``, ``inplace=True``."""
+    return "out" in kwargs or kwargs.get("inplace") is True or any(x is True for x in args)
+
+
+def _known(session: Watcher, func: Any, duty: Duty, args: tuple, kwargs: dict[str, Any]) -> Operation | None:
+    if torch._C._is_any_autocast_enabled() or peek_interpreter_stack() is not None:
+        return None  # functions cast their arguments, or these are wrapped
+    if duty is Duty.MULTIPLIES:
+        return _product(session, args, kwargs)
+    return _softmax(args, kwargs) if duty is Duty.NORMALISES else _step(func, args, kwargs)
+
+
+def _product(session: Watcher, args: tuple, kwargs: dict[str, Any]) -> Operation | None:
+    if kwargs or len(args) != 2 or not all(map(is_plain, args)):
+        return None
+    a, b = (x.detach() for x in args)
+    if a.ndim != b.ndim or a.ndim < 3 or a.shape[:-2] != b.shape[:-2] or 0 in (*a.shape, *b.shape):
+        return None
+    if a.ndim == 3:
+        return Operation(aten.bmm.default, (a, b))
+    joined = tuple(x.reshape(-1, *x.shape[-2:]) for x in (a, b))  # (B,m,n)
+    if any(x.data_ptr() != y.data_ptr() and session.concerns(x) for x, y in zip((a, b), joined, strict=True)):
+        return None  # a copy, whose numbers are not known as scores
+    return Operation(aten.bmm.default, joined)
+
+
+def _softmax(args: tuple, kwargs: dict[str, Any]) -> Operation | None:
+    x = args[0] if args else None
+    axis = args[1] if len(args) > 1 else kwargs.get("dim")
+    if len(args) > 2 or not is_plain(x) or type(axis) is not int or not x.is_floating_point():
+        return None
+    if kwargs.get("dtype") not in (None, x.dtype) or not _SOFTMAX_OPTIONS.issuperset(kwargs):
+        return None
+    return Operation(aten._softmax.default, (x.detach(), axis, False))
+
+
+def _step(func: Any, args: tuple, kwargs: dict[str, Any]) -> Operation | None:
+    if func in _DROPPING:
+        idle = kwargs.get("training", *args[2:3]) is False
+        return UNCHANGED if idle else None
+    operation = _OPERATION_OF.get(func, aten.clone.default)  # a reshape copies, or is a view
+    if operation in _COPIES:
+        fits = is_plain(args[0]) and "memory_format" not in kwargs
+        return Operation(operation, (args[0].detach(),)) if fits else None
+    if kwargs or len(args) != (3 if operation in _OF_THREE else 2):
+        return None
+    if any(isinstance(x, Tensor) and not is_plain(x) for x in args):
+        return None
+    return Operation(operation, tuple(x.detach() if isinstance(x, Tensor) else x for x in args))
+
+
+UNCHANGED = Operation(None, ())
+"""The result starts at the same number in memory, with the same numbers."""
+OTHER = Operation(None, ())
+"""The result has nothing to do with scores."""
+_IN_PLACE = {func for func, op in _OPERATION_OF.items() if op._schema.is_mutable}
+_SOFTMAX_OPTIONS = {"dim", "dtype", "_stacklevel"}
+_COPIES = (aten._to_copy.default, aten.clone.default)
+_OF_THREE = (aten.where.self, aten.masked_fill.Scalar, aten.masked_fill_.Scalar)

@@ -1,0 +1,201 @@
+"""Functions that need not be seen operation by operation: what is recorded is the same as if they were."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import regard
+from regard.capture import modes
+from regard.capture.shortcuts import Duty, duty_of
+
+B, H, N, D = 2, 3, 7, 5
+
+
+class Attention(nn.Module):
+    """Attention by hand, in one of several ways."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way, self.num_heads = way, H
+        self.qkv = nn.Linear(H * D, 3 * H * D)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(*x.shape[:2], 3, H, D).permute(2, 0, 3, 1, 4)
+        return self.way(q, k, v).transpose(1, 2).reshape(x.shape)
+
+
+def scaled(q, k, v):
+    return F.dropout((q @ k.mT * D**-0.5).softmax(-1), 0.5, training=False) @ v
+
+
+def divided_in_place(q, k, v):
+    scores = torch.matmul(q, k.transpose(-2, -1))
+    scores /= 2.0
+    scores += torch.full((N, N), float("-inf")).triu(1)
+    return torch.softmax(scores, dim=-1).to(v.dtype).contiguous() @ v
+
+
+def filled(q, k, v):
+    hidden = torch.ones(N, N, dtype=torch.bool).triu(1)
+    return F.softmax((q @ k.mT).masked_fill(hidden, -1e9), dim=-1, dtype=torch.float32) @ v
+
+
+def chosen(q, k, v):
+    past = torch.ones(N, N, dtype=torch.bool).tril()
+    return torch.where(past, q @ k.mT, torch.tensor(-1e9)).softmax(-1) @ v
+
+
+def chosen_by_the_method(q, k, v):
+    scores = q @ k.mT
+    assert scores.type() == "torch.FloatTensor"
+    return scores.where(torch.ones(N, N, dtype=torch.bool).tril(), torch.tensor(-1e9)).softmax(-1) @ v
+
+
+def written_later(q, k, v):
+    q = q.clone()
+    scores = q @ k.mT
+    q.mul_(0)  # the scores are those of before
+    return scores.softmax(-1) @ v
+
+
+def written_by_a_flag(q, k, v):
+    scores = q @ k.mT
+    F.relu(scores, inplace=True)
+    return scores.softmax(-1) @ v
+
+
+def dropped(q, k, v):
+    torch.manual_seed(0)
+    return F.dropout((q @ k.mT).softmax(-1), 0.5, training=True) @ v
+
+
+def renormalised(q, k, v):
+    weights = (q @ k.mT).softmax(-1).tril()
+    return weights / weights.sum(-1, keepdim=True) @ v
+
+
+def cast(q, k, v):
+    return (q @ k.mT).softmax(-1, dtype=torch.float64).to(v.dtype) @ v
+
+
+WAYS = (
+    scaled,
+    divided_in_place,
+    filled,
+    chosen,
+    written_later,
+    written_by_a_flag,
+    dropped,
+    renormalised,
+    cast,
+)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_records_are_those_of_operations_that_are_seen(way, inference, monkeypatch):
+    torch.manual_seed(0)
+    model, x = Attention(way), torch.randn(B, N, H * D)
+    with torch.inference_mode(inference):
+        plain = model(x)
+        with regard.capture(model) as short:
+            out = model(x)
+        monkeypatch.setattr(modes, "shortcut", lambda *_: None)
+        with regard.capture(model) as seen:
+            model(x)
+    assert torch.equal(out, plain)
+    assert (short[0].kind, str(short[0].map)) == (seen[0].kind, str(seen[0].map))
+    torch.testing.assert_close(short[0].map[:], seen[0].map[:], atol=1e-6, rtol=0)
+
+
+def test_the_usual_arithmetic_is_not_shown_operation_by_operation(monkeypatch):
+    shown = []
+    real = modes.Operations.__torch_dispatch__
+
+    def counted(self, func, *rest, **options):
+        shown.append(func)
+        return real(self, func, *rest, **options)
+
+    monkeypatch.setattr(modes.Operations, "__torch_dispatch__", counted)
+    for way in (scaled, divided_in_place, filled, chosen):
+        with regard.capture(Attention(way)) as seen:
+            seen._capture.model(torch.randn(B, N, H * D))
+        assert len(seen) == 1
+    assert shown == []
+
+
+def test_gradients_are_those_of_the_model_and_no_graph_is_kept():
+    model, x = Attention(divided_in_place), torch.randn(B, N, H * D)
+    model(x).sum().backward()
+    expected = model.qkv.weight.grad.clone()
+    model.zero_grad()
+    with regard.capture(model) as seen:
+        model(x).sum().backward()
+    torch.testing.assert_close(model.qkv.weight.grad, expected, atol=0, rtol=0)
+    assert not seen[0].map[:].requires_grad
+
+
+def test_two_captures_at_once_do_not_see_the_work_of_each_other():
+    model, x = Attention(scaled), torch.randn(B, N, H * D)
+    with regard.capture(model) as outer, regard.capture(model) as inner:
+        model(x)
+    assert (len(outer), len(inner)) == (1, 1)
+    torch.testing.assert_close(outer[0].map[:], inner[0].map[:], atol=0, rtol=0)
+
+
+def test_a_product_with_a_weight_of_another_model_is_seen():
+    class Pooled(nn.Module):
+        def forward(self, x, queries):
+            return (queries @ x.mT).softmax(-1) @ x
+
+    queries = nn.Parameter(torch.randn(1, 3, 4))  # no weight of the model's own
+    model = Pooled()
+    with torch.no_grad(), regard.capture(model, modules=["Pooled"]) as seen:
+        model(torch.randn(1, 5, 4), queries)
+    assert tuple(seen[0].map.shape[2:]) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("func", "duty"),
+    [
+        (torch.Tensor.size, Duty.READS),
+        (torch.Tensor.shape.__get__, Duty.READS),
+        (torch.Tensor.mT.__get__, Duty.VIEWS),
+        (torch.Tensor.copy_, Duty.WRITES),
+        (torch.Tensor.__setitem__, Duty.WRITES),
+        (F.layer_norm, Duty.QUIET),
+        (torch.einsum, Duty.UNKNOWN),
+        (F.multi_head_attention_forward, Duty.UNKNOWN),
+        (F.softmax, Duty.NORMALISES),
+        (print, Duty.QUIET),
+    ],
+)
+def test_what_a_function_may_do(func, duty):
+    assert duty_of(func) is duty
+
+
+def test_a_long_prompt_keeps_the_log_sum_exp_of_its_kernel(monkeypatch):
+    from regard.capture import session
+
+    monkeypatch.setattr(session, "SMALL_WORK", B * H * 3 * 10)  # the prompt is large, the steps are small
+
+    class Cached(nn.Module):
+        is_causal = True
+
+        def forward(self, hidden_states, keys):
+            x = hidden_states.unflatten(-1, (H, D)).transpose(1, 2)
+            k = torch.cat([keys, x], dim=2)
+            return F.scaled_dot_product_attention(x, k, k, is_causal=x.shape[2] > 1), k
+
+    model, keys = Cached(), torch.zeros(B, H, 0, D)
+    torch.manual_seed(0)
+    with regard.capture(model) as seen:
+        for n in (N, 1, 1):
+            _, keys = model(torch.randn(B, n, H * D), keys)
+    source = seen[0].map._source
+    assert source._lse is not None
+    scores = (keys @ keys.mT * D**-0.5).masked_fill(
+        torch.ones(N + 2, N + 2, dtype=torch.bool).triu(1), -torch.inf
+    )
+    torch.testing.assert_close(seen[0].map[:], scores.softmax(-1), atol=1e-6, rtol=0)
