@@ -82,7 +82,7 @@ class _Anything(ModuleType):
     def __init__(self, name: str):
         super().__init__(name)
         self.__spec__ = ModuleSpec(name, None, is_package=True)
-        self.__path__: list[str] = []
+        self.__path__ = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -18,6 +18,8 @@ HIDDEN = float("-inf")
 class StyledAttention(nn.Module):
     """A layer of attention whose arithmetic is a function, with the parameters that some of them need."""
 
+    keep: Tensor  # (b,1,1,k), False on padding
+
     def __init__(self, attend: Attend):
         super().__init__()
         self.attend = attend
@@ -28,7 +30,7 @@ class StyledAttention(nn.Module):
         self.sinks = nn.Parameter(torch.zeros(HEADS))
         self.relative = nn.Parameter(torch.zeros(2 * TOKENS - 1, WIDTH))
         self.additive = nn.Parameter(torch.zeros(1, WIDTH))
-        self.register_buffer("keep", left_padding(), persistent=False)  # (b,1,1,k)
+        self.register_buffer("keep", left_padding(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.attend(self, *split(self.qkv(x)))  # (b,h,n,d)

@@ -126,7 +126,7 @@ def build(entry: Entry, how: str) -> Subject:
     """A model, a call of it, and the weights of a copy without fused attention."""
     need("timm")
     with torchvision_stand_in():
-        import timm
+        import timm  # pyright: ignore[reportMissingImports]
     if not timm.is_model(entry.name):
         raise Absent(f"timm {timm.__version__} does not have it")
     truth_model = _model(timm, entry, fused=False)

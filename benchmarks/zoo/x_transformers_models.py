@@ -71,7 +71,7 @@ def _decoder_of(name: str) -> Callable[[], Subject]:
 def decoder(name: str) -> Subject:
     """A language model with some of the options."""
     need("x_transformers")
-    from x_transformers import Decoder
+    from x_transformers import Decoder  # pyright: ignore[reportMissingImports]
 
     options = DECODERS[name]
     ids = _ids(TOKENS)
@@ -86,7 +86,7 @@ def decoder(name: str) -> Subject:
 def encoder(flash: bool = False) -> Subject:
     """An encoder of a padded batch."""
     need("x_transformers")
-    from x_transformers import Encoder
+    from x_transformers import Encoder  # pyright: ignore[reportMissingImports]
 
     ids, mask = _ids(TOKENS), torch.ones(BATCH, TOKENS, dtype=torch.bool)
     mask[1, -2:] = False
@@ -105,7 +105,7 @@ def flash_encoder() -> Subject:
 def encoder_decoder() -> Subject:
     """A translator, as the README has it."""
     need("x_transformers")
-    from x_transformers import XTransformer
+    from x_transformers import XTransformer  # pyright: ignore[reportMissingImports]
 
     sizes = {"num_tokens": 97, "depth": 2, "heads": 3, "attn_dim_head": 8, "max_seq_len": 64}
     named = {f"{side}_{name}": value for side in ("enc", "dec") for name, value in sizes.items()}
@@ -120,7 +120,7 @@ def encoder_decoder() -> Subject:
 def vision() -> Subject:
     """A classifier of pictures."""
     need("x_transformers")
-    from x_transformers import Encoder, ViTransformerWrapper
+    from x_transformers import Encoder, ViTransformerWrapper  # pyright: ignore[reportMissingImports]
 
     picture = torch.randn(BATCH, 3, 20, 20, generator=torch.Generator().manual_seed(1)).double()
     return _subject(
@@ -132,7 +132,7 @@ def vision() -> Subject:
 
 
 def _language_model(kind: Any, options: dict[str, Any]) -> nn.Module:
-    from x_transformers import TransformerWrapper
+    from x_transformers import TransformerWrapper  # pyright: ignore[reportMissingImports]
 
     return TransformerWrapper(num_tokens=97, max_seq_len=64, attn_layers=kind(**(SIZES | options)))
 

@@ -163,7 +163,7 @@ def holds_product(function: Any) -> bool:
     return _SCRIPTED[id(function)][1]
 
 
-def is_plain(x: object) -> bool:
+def is_plain(x: Any) -> bool:
     """Whether an argument is a tensor whose numbers can be found by their address."""
     return type(x) in (Tensor, nn.Parameter) and x.layout is torch.strided and not x.is_meta
 
@@ -258,7 +258,7 @@ def _product(session: Watcher, args: tuple, kwargs: dict[str, Any]) -> Operation
 
 
 def _softmax(args: tuple, kwargs: dict[str, Any]) -> Operation | None:
-    x = args[0] if args else None
+    x: Any = args[0] if args else None
     axis = args[1] if len(args) > 1 else kwargs.get("dim")
     if len(args) > 2 or not is_plain(x) or type(axis) is not int or not x.is_floating_point():
         return None
