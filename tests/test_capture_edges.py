@@ -405,7 +405,7 @@ def test_the_record_of_steps_past_the_budget_says_so():
         return seen
 
     whole = run(10**6)
-    used = whole._session.budget.used
+    used = whole._session.collector.budget.used
     assert whole[0].map.shape == (1, 1, 40, 40)
     seen = run(used + 40 * 40 - 1)
     with pytest.warns(

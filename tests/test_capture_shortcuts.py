@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import regard
-from regard.capture import modes
+from regard.capture import calls, modes
 from regard.capture.shortcuts import Duty, duty_of
 
 B, H, N, D = 2, 3, 7, 5
@@ -176,9 +176,7 @@ def test_what_a_function_may_do(func, duty):
 
 
 def test_a_long_prompt_keeps_the_log_sum_exp_of_its_kernel(monkeypatch):
-    from regard.capture import session
-
-    monkeypatch.setattr(session, "SMALL_WORK", B * H * 3 * 10)  # the prompt is large, the steps are small
+    monkeypatch.setattr(calls, "SMALL_WORK", B * H * 3 * 10)  # the prompt is large, the steps are small
 
     class Cached(nn.Module):
         is_causal = True

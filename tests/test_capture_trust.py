@@ -389,7 +389,7 @@ def test_the_budget_counts_the_room_that_grows():
             model(k[:, :, :4], k[:, :, :4], k[:, :, :4])
             model(k[:, :, 4:], k, k)
         assert len(seen.dropped) == dropped
-        assert seen._session.budget.used <= memory
+        assert seen._session.collector.budget.used <= memory
     assert first < grown
 
 
@@ -430,7 +430,7 @@ def test_the_device_is_for_masks_and_biases_too():
     mask[1, :, :, 0] = float("-inf")
     with regard.capture(model := Plain(), device="meta") as seen:
         model(q, k, v, attn_mask=mask)
-        strand = seen._session.strands[0]
+        strand = seen._session.collector.strands[0]
     piece = strand.pieces[0]
     assert isinstance(piece.mask, And)
     assert {piece.q.device.type, strand.keys.device.type, piece.bias.values.device.type} == {"meta"}
@@ -440,7 +440,7 @@ def test_the_device_is_for_masks_and_biases_too():
     additive = regard.AdditiveAttention(M)
     with regard.capture(additive, device="meta") as seen:
         additive(torch.randn(B, Q, M), torch.randn(B, Q, M))
-        assert seen._session.strands[0].v.device.type == "meta"
+        assert seen._session.collector.strands[0].v.device.type == "meta"
 
 
 def test_dropped_records_are_left_out_of_tables():

@@ -80,9 +80,9 @@ class Naming:
 def build(session: Session, naming: Naming, beams: Beams | None) -> list[Record]:
     """The records of a session, in the order of the calls."""
     found: list[tuple[int, Record]] = []
-    room = session.budget.rest()  # for what is made here, and again if it is built again
-    for strand in session.strands:
-        for run in grouped(strand, session.continued):
+    room = session.collector.budget.rest()  # for what is made here, and again if it is built again
+    for strand in session.collector.strands:
+        for run in grouped(strand, session.collector.continued):
             found.append((run[0].order, _record(session, strand, run, naming, beams, room)))
         if not strand.pieces and strand.refused is not None:
             found.append((strand.refused.order, _nothing_kept(strand, strand.refused)))
@@ -109,7 +109,7 @@ def _record(
     if strand.lost and run[-1] is strand.pieces[-1]:
         dropped = f"the last {strand.lost} rows were dropped, {strand.dropped}"
     follows = beams if beams is not None and _in_search(session, run) else None
-    mixed = strand.reordered or any(piece.step in session.reordered for piece in run[1:])
+    mixed = strand.reordered or any(piece.step in session.collector.reordered for piece in run[1:])
     if mixed and follows is None:
         grid = run[-1].grid._replace(q=sum(piece.grid.q for piece in run))
         source: Source = Absent(grid, _BEAMS)
@@ -154,7 +154,7 @@ def _says_causal(strand: Strand) -> bool:
 
 def _in_search(session: Session, run: list[Piece]) -> bool:
     """Whether a run is part of the search: it went on for several steps, or began in one that others go on from."""
-    return len(run) > 1 or run[0].step + 1 in session.continued
+    return len(run) > 1 or run[0].step + 1 in session.collector.continued
 
 
 def _unrolled(strand: Strand, source: Source) -> Source:

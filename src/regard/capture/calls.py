@@ -23,6 +23,10 @@ from regard.shapes import Grid
 __all__ = ["Attended", "read_function", "read_operation", "refuse_transforms", "without_numbers"]
 
 
+SMALL_WORK = 262_144
+"""Pairs of query and key up to which a call is small."""
+
+
 @dataclass
 class Attended:
     """A call as it was seen, on live tensors: products (q, k, scale), or the weights themselves."""
@@ -42,6 +46,15 @@ class Attended:
     sinks: tuple[int, ...] = ()  # keys that are no token: they take a part of each row
     lead: Lead | None = None  # how sequences and heads stand in the model's own tensor of weights
     guessed: bool = False  # whether its axes could be meant in another way
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the log-sum-exp is better computed when it is needed than taken from the kernel.
+
+        Seeing what a kernel returns costs more than a small call itself. Under autocast it also tells the dtype.
+        """
+        b, h, q, k = self.grid
+        return b * h * q * k <= SMALL_WORK and not torch._C._is_any_autocast_enabled()
 
     def with_result(self, result: Any) -> Attended:
         """With the log-sum-exp that the fused kernel for the CPU returned, and in the dtype it worked in."""

@@ -130,7 +130,7 @@ class Capture:
         if session.elsewhere:
             raise ran_elsewhere()
         check_layers(session)
-        if not session.strands:
+        if not session.collector.strands:
             raise nothing_found(self.model, session)
         if self._naming.by_hand:
             self._naming.check(seen.records)
@@ -138,7 +138,7 @@ class Capture:
             warnings.warn(partly_found(session.unseen), stacklevel=2)
         if session.guessed:
             warnings.warn(guessed_axes(session), stacklevel=2)
-        lost = dropped(session.strands, session.budget.limit)
+        lost = dropped(session.collector.strands, session.collector.budget.limit)
         if lost:
             warnings.warn(lost, stacklevel=2)
 

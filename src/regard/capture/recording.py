@@ -97,9 +97,9 @@ class Recording(Analysed):
     def records(self) -> list[Record]:
         """All records; they are put together when they are first asked for."""
         session = self._session
-        if session is not None and (self._records is None or self._built_at != session.changes):
+        if session is not None and (self._records is None or self._built_at != session.collector.changes):
             self._records = build(session, self._naming, self._beams)
-            self._built_at = session.changes
+            self._built_at = session.collector.changes
         return self._records or []
 
     def __len__(self) -> int:
@@ -237,7 +237,9 @@ class Recording(Analysed):
             )
         if self._session is None:
             raise ArgumentError("output", "these records were cut or loaded", "follow on what capture() gave")
-        rows = max((piece.grid.b for strand in self._session.strands for piece in strand.pieces), default=0)
+        rows = max(
+            (piece.grid.b for strand in self._session.collector.strands for piece in strand.pieces), default=0
+        )
         if indices.numel() and int(indices.max()) >= rows:
             told = f"expected the beam_indices of a search with {rows} rows, got numbers up to {int(indices.max())}"
             raise ArgumentError(

@@ -7,6 +7,7 @@ seen: they only read a shape, or are given no scores; and of the usual arithmeti
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from types import (
     BuiltinFunctionType,
@@ -22,7 +23,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._C._functorch import peek_interpreter_stack
 
-__all__ = ["UNCHANGED", "Duty", "Operation", "duty_of", "holds_product", "is_plain", "shortcut", "tell"]
+__all__ = [
+    "UNCHANGED",
+    "Duty",
+    "Operation",
+    "duty_of",
+    "holds_product",
+    "is_plain",
+    "shortcut",
+    "tell",
+    "tensors_in",
+]
 
 aten = torch.ops.aten
 _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
@@ -290,3 +301,14 @@ _IN_PLACE = {func for func, op in _OPERATION_OF.items() if op._schema.is_mutable
 _SOFTMAX_OPTIONS = {"dim", "dtype", "_stacklevel"}
 _COPIES = (aten._to_copy.default, aten.clone.default)
 _OF_THREE = (aten.where.self, aten.masked_fill.Scalar, aten.masked_fill_.Scalar)
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among some values, and in the lists and dictionaries among them."""
+    for x in values:
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, list | tuple):
+            yield from tensors_in(x)
+        elif isinstance(x, dict):
+            yield from tensors_in(x.values())

@@ -62,10 +62,10 @@ def nothing_found(model: nn.Module, session: Session) -> CaptureError:
 
 def check_layers(session: Session) -> None:
     """Refuse layers that the model, which has run, does not have."""
-    wanted = session.layers if isinstance(session.layers, set) else set()
-    missing = sorted(wanted - session.layers_seen - session.layers_from_end)
-    if missing and session.calls:
-        seen = sorted(session.layers_seen) or "attentions without a number in their name"
+    wanted = session.collector.layers if isinstance(session.collector.layers, set) else set()
+    missing = sorted(wanted - session.collector.layers_seen - session.collector.layers_from_end)
+    if missing and session.collector.calls:
+        seen = sorted(session.collector.layers_seen) or "attentions without a number in their name"
         raise ArgumentError("layers", f"layer {missing[0]} was asked for, but seen were {seen}")
 
 
@@ -128,14 +128,14 @@ def _listed(names: Iterable[str]) -> str:
 
 def _reason(model: nn.Module, session: Session) -> str:
     unseen = session.unseen
-    if not session.steps:
+    if not session.collector.steps:
         return (
             "it was not called inside the with block (call the model itself, or one of its modules, in there)"
         )
-    if session.calls:
+    if session.collector.calls:
         return (
-            f"it has {session.calls} attention calls, but none in the layers that were asked for "
-            f"(seen were {sorted(session.layers_seen)}): leave out layers=..., or choose of these"
+            f"it has {session.collector.calls} attention calls, but none in the layers that were asked for "
+            f"(seen were {sorted(session.collector.layers_seen)}): leave out layers=..., or choose of these"
         )
     implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
     if implementation in _UNSEEN:
