@@ -69,8 +69,11 @@ class Functions(TorchFunctionMode):
     def _told(self, func: Any, duty: Duty, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Call a function that may concern scores, and tell the session what it did."""
         session = self._session
-        with torch._C.DisableTorchFunction():  # what is looked at here is no work of the model's
-            known = shortcut(session, func, duty, args, kwargs)
+        known = None
+        # Inside a traced module operations are shown already, and a shortcut would tell them a second time.
+        if session not in _HERE.operations.sessions:
+            with torch._C.DisableTorchFunction():  # what is looked at here is no work of the model's
+                known = shortcut(session, func, duty, args, kwargs)
         if known is None:
             session.in_torchs_own = func is F.multi_head_attention_forward
             show_operations(session, True)
