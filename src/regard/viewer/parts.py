@@ -73,6 +73,7 @@ def rounded_to_half(x: Tensor) -> Rounded:
 
     The scaling itself is exact: what remains of each number are the 11 bits of a half.
 
+    >>> import torch
     >>> rounded_to_half(torch.tensor([2.0**-100, -3 * 2.0**-101])).numbers().tolist() == [2.0**-100, -3 * 2.0**-101]
     True
     """
