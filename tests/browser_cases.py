@@ -29,8 +29,9 @@ def launched():
     api = pytest.importorskip(
         "playwright.sync_api", reason="playwright drives the browser: pip install playwright"
     )
+    program = chromium()  # first: without a browser, Playwright's own driver may not start either
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         try:
             yield browser
         finally:
