@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import regard
@@ -495,3 +496,39 @@ def test_torchs_own_function_folds_heads_behind_sequences():
     with torch.no_grad():
         expected = inside(X, X, X, attn_mask=bias, average_attn_weights=False)[1]
     assert_weights(seen_of(GatedAttention(), X, bias)[0], expected)
+
+
+MEMORY = bytearray(4 * B * H * N * N)
+
+
+def at_one_address():
+    """A tensor (b*h,n,n) of its own storage, which stands where the last one stood."""
+    return torch.frombuffer(MEMORY, dtype=torch.float32).view(B * H, N, N)
+
+
+def test_scores_in_chunks_are_followed_after_their_product_is_freed():
+    def words(x):
+        q, k, v = (split(x * n).flatten(0, 1) for n in (1, 2, 3))
+        parts = F.pad(torch.bmm(q, k.mT, out=at_one_address()), (0, 0, 0, 1))
+        zeros = torch.zeros(B * H, N, N)
+        other = torch.add(zeros, zeros, out=at_one_address())
+        whole = parts.new_zeros(B * H, N, N)
+        whole[:, :2], whole[:, 2:] = parts[:, :2], parts[:, 2:N]
+        return joined((torch.softmax(whole, -1) @ v + other.sum()).unflatten(0, (B, H)))
+
+    (record,) = seen_of(Attention(words), X)
+    assert_weights(record, torch.softmax(split(X) @ split(X * 2).mT, -1))
+
+
+def test_a_gate_at_the_address_of_freed_scores_is_no_attention():
+    def words(x):
+        q, k, v = (split(x * n).flatten(0, 1) for n in (1, 2, 3))
+        out = torch.softmax(torch.bmm(q, k.mT, out=at_one_address()), -1) @ v
+        gate = torch.softmax(at_one_address().fill_(1), -1)
+        return joined((gate @ out).unflatten(0, (B, H)))
+
+    seen, told = told_of(Attention(words), X)
+    (record,) = seen
+    assert_weights(record, torch.softmax(split(X) @ split(X * 2).mT, -1))
+    assert len(told) == 1
+    assert told[0].startswith("not recorded: a softmax in 'Attention'")

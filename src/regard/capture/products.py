@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from regard.capture.layouts import moved
 
@@ -76,11 +77,18 @@ class Scores:
     rows: int
     columns: int
     home: int  # its storage: writing to any part of it changes them
+    storage: StorageWeakRef
 
     @classmethod
     def of(cls, x: Tensor, product: Product, rows: int = -2, columns: int = -1) -> Scores:
-        home = x.untyped_storage().data_ptr()
-        return cls(product, tuple(x.shape), x.stride(), rows % x.ndim, columns % x.ndim, home)
+        storage = x.untyped_storage()
+        home, ref = storage.data_ptr(), StorageWeakRef(storage)
+        return cls(product, tuple(x.shape), x.stride(), rows % x.ndim, columns % x.ndim, home, ref)
+
+    @property
+    def is_freed(self) -> bool:
+        """Whether the memory was released, so that other numbers may stand there; empty tensors have none."""
+        return self.home != 0 and self.storage.expired()
 
     @property
     def _others(self) -> list[int]:

@@ -2,7 +2,8 @@
 
 Attention written by hand (and the eager mode of Hugging Face) is a product, some arithmetic, a softmax. The arithmetic
 is followed here as it happens: scaling, masks added or filled in, casts. Tensors are known by the address of their
-numbers, so that views need no following. What cannot be followed is no loss: the weights themselves are kept then.
+numbers, so that views need no following, and by a weak reference to their storage, since an address is used again. What
+cannot be followed is no loss: the weights themselves are kept then.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from regard.capture.calls import Attended
 from regard.capture.layouts import Folds, Lead, Letters, moved, query_axis, read_lead
@@ -43,15 +45,29 @@ class Place(NamedTuple):
     heads_inside: bool = False  # whether it is known to fold heads into the batch as (b*h)
 
 
+class _Descendant(NamedTuple):
+    """A tensor that was made of scores and has other axes.
+
+    The tensor is not held, which would keep all steps of a long computation in memory.
+    """
+
+    product: Product
+    address: int  # of its first number
+    storage: StorageWeakRef
+
+    @property
+    def is_freed(self) -> bool:
+        """Whether the memory was released, so that other numbers may stand there; empty tensors have none."""
+        return self.address != 0 and self.storage.expired()
+
+
 class Tracer:
     """Remembers where scores came from, from their product to their softmax."""
 
     def __init__(self, modules: Iterable[nn.Module]):
         self._modules = modules
         self._known: dict[int, Scores] = {}  # by the address of their first number
-        # What was made of scores and has other axes, by its storage: the product, and the address of the first number.
-        # The tensors are not held, which would keep all steps of a long computation in memory.
-        self._descendants: dict[int, tuple[Product, int]] = {}
+        self._descendants: dict[int, _Descendant] = {}  # by their storage
         self._spent: set[int] = set()
         self.follows = False  # whether there are scores that a softmax may be taken of
         self.folds = Folds()
@@ -66,13 +82,13 @@ class Tracer:
     @property
     def holds(self) -> bool:
         """Whether there is anything to forget."""
-        return bool(self._known)
+        return bool(self._known or self._descendants)
 
     def forget(self, since: int = 0, kept: Collection[int] = ()) -> None:
         """Follow no longer what was made of the products since one of them, but for scores at some addresses."""
         self._known = {at: x for at, x in self._known.items() if x.product.born < since or at in kept}
         self._descendants = {
-            at: x for at, x in self._descendants.items() if x[0].born < since or x[1] in kept
+            at: x for at, x in self._descendants.items() if x.product.born < since or x.address in kept
         }
         self.spend()
 
@@ -80,7 +96,8 @@ class Tracer:
         """Have no more operations shown for the sake of a product: its softmax has met the values."""
         if product is not None:
             self._spent.add(product)
-        self.follows = any(x.product.born not in self._spent for x in self._known.values())
+        made = (*self._known.values(), *self._descendants.values())
+        self.follows = any(x.product.born not in self._spent for x in made)
 
     def storages(self) -> set[int]:
         """Where the scores stand, and what was made of them."""
@@ -90,7 +107,7 @@ class Tracer:
         """Take note of an operation."""
         if id(func) in PRODUCTS:
             self._product(func, args, kwargs, result)
-        elif self._known:
+        elif self.holds:
             self._follow(func, args, kwargs, result)
 
     def _follow(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
@@ -121,7 +138,8 @@ class Tracer:
             return
         home = result.untyped_storage()
         if home.nbytes() >= product.sides[0] * product.sides[1] * result.itemsize:
-            self._descendants[home.data_ptr()] = (replace(product, exact=False), result.data_ptr())
+            inexact = replace(product, exact=False)
+            self._descendants[home.data_ptr()] = _Descendant(inexact, result.data_ptr(), StorageWeakRef(home))
 
     def _distrust(self, storages: set[int]) -> None:
         """Something was written there, perhaps to a few of the scores only."""
@@ -150,21 +168,18 @@ class Tracer:
         if not isinstance(x, Tensor) or x.ndim < 2:
             return None
         found = self._known.get(x.data_ptr())
-        return None if found is None else found.seen_as(x)
+        return None if found is None or found.is_freed else found.seen_as(x)
 
     def related(self, x: object) -> Product | None:
         """The product that a tensor was made of, in whichever way."""
         if not isinstance(x, Tensor) or x.layout is not torch.strided:
             return None
-        known = self._known.get(x.data_ptr())
-        if known is not None:
-            return known.product
-        if not self._known and not self._descendants:
+        if not self.holds:
             return None
         home = x.untyped_storage().data_ptr()
-        if home in self._descendants:
-            return self._descendants[home][0]
-        return next((one.product for one in self._known.values() if one.home == home), None)
+        made = (self._known.get(x.data_ptr()), self._descendants.get(home))
+        made += tuple(scores for scores in self._known.values() if scores.home == home)
+        return next((y.product for y in made if y is not None and not y.is_freed), None)
 
     def _product(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Tensor) -> None:
         beside, alpha, beta = None, 1.0, 0.0
@@ -173,7 +188,7 @@ class Tracer:
             beside, args = args[0], args[1:]
         q, k = (x.detach() if x.ndim == 3 else x.detach()[None] for x in args[:2])
         if any(x.untyped_storage().data_ptr() in self.parameters for x in (q, k)):  # the layers of a model
-            if self._known:
+            if self.holds:
                 self._descends(args[:2], result)
             return
         self.products += 1
