@@ -532,3 +532,60 @@ def test_a_gate_at_the_address_of_freed_scores_is_no_attention():
     assert_weights(record, torch.softmax(split(X) @ split(X * 2).mT, -1))
     assert len(told) == 1
     assert told[0].startswith("not recorded: a softmax in 'Attention'")
+
+
+HIDDEN = torch.tensor([[0] * N, [0] * 3 + [1] * 2], dtype=torch.bool)[:, None, :, None]  # (b,1,q,1)
+
+
+def in_padded_chunks(weights, v):
+    return torch.cat(
+        [F.pad(part, (0, 2)) @ F.pad(v, (0, 0, 0, 2)) for part in weights.split((2, 3), dim=2)], 2
+    )
+
+
+def in_padded_rows(weights, v):
+    return (F.pad(weights, (0, 0, 0, 2)) @ v)[:, :, :N]
+
+
+def by_heads(weights, v):
+    return torch.stack([weights[:, h] @ v[:, h] for h in range(H)], dim=1)
+
+
+def by_keys(weights, v):
+    return weights[..., :2].clone() @ v[:, :, :2] + weights[..., 2:].clone() @ v[:, :, 2:]
+
+
+def filled(weights):
+    return weights.masked_fill(HIDDEN, 0.0)
+
+
+def filled_in_place(weights):
+    return weights.masked_fill_(HIDDEN, 0.0)
+
+
+@pytest.mark.parametrize("change", [filled, filled_in_place])
+@pytest.mark.parametrize("multiply", [in_padded_chunks, in_padded_rows, by_heads, by_keys])
+def test_weights_changed_after_the_softmax_and_multiplied_in_pieces(change, multiply):
+    def words(x):
+        q = split(x)
+        weights = change(torch.softmax(q @ q.mT, -1))
+        out = joined(multiply(weights, q))
+        weights[:, :, 0] = 0  # after they were used
+        return out
+
+    (record,) = seen_of(Attention(words), X)
+    assert_weights(record, EXPECTED.masked_fill(HIDDEN, 0.0))
+    assert record.note is not None
+
+
+@pytest.mark.parametrize("multiply", [in_padded_chunks, in_padded_rows, by_heads, by_keys])
+def test_weights_that_are_only_cut_are_those_of_the_softmax(multiply):
+    def words(x):
+        q = split(x)
+        weights = torch.softmax(q @ q.mT, -1)
+        spread = (weights * weights.log()).sum()  # of the same shape, and no weights
+        return joined(multiply(weights, q)) + 0 * spread
+
+    (record,) = seen_of(Attention(words), X)
+    assert_weights(record, EXPECTED)
+    assert record.note is None

@@ -382,3 +382,23 @@ def test_heads_of_longformer_stand_third():
         expected = model(models.ids(8), output_attentions=True).attentions
     for record, weights in zip(seen, expected, strict=True):
         assert torch.allclose(record.map.weights(), weights, atol=1e-5)
+
+
+@pytest.mark.parametrize("looks_at_all", [False, True])
+def test_padded_rows_of_longformer_are_zeros(looks_at_all):
+    settings = models.BERT | {"attention_window": 4}
+    model = build("LongformerConfig", "LongformerModel", settings)
+    mask = torch.ones(models.B, 8, dtype=torch.int64)
+    mask[1, 5:] = 0
+    everywhere = torch.zeros_like(mask)
+    everywhere[:, 0] = looks_at_all
+    given = {"attention_mask": mask, "global_attention_mask": everywhere if looks_at_all else None}
+    with torch.no_grad(), regard.capture(model) as seen:
+        expected = model(models.ids(8), **given, output_attentions=True).attentions
+    local = [record for record in seen if record.map.shape[2] == 8]
+    first = int(looks_at_all)  # the rows of tokens that look at all are those of another softmax
+    for record, weights in zip(local, expected, strict=True):
+        found = record.map.weights()
+        assert torch.allclose(found[:, :, first:], weights[:, :, first:], atol=1e-5)
+        assert not found[1, :, 5:].any()
+        assert record.note is not None

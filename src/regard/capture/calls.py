@@ -46,6 +46,7 @@ class Attended:
     sinks: tuple[int, ...] = ()  # keys that are no token: they take a part of each row
     lead: Lead | None = None  # how sequences and heads stand in the model's own tensor of weights
     guessed: bool = False  # whether its axes could be meant in another way
+    axes: tuple[int, int] | None = None  # of queries and keys in the model's own tensor of weights
 
     @property
     def is_small(self) -> bool:

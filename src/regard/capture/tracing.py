@@ -218,7 +218,9 @@ class Tracer:
         if scores is not None and (rows, key) != (scores.rows, scores.columns):
             scores = None
         arranged = lead.arrange(moved(weights.detach(), rows, key))
-        whole = Attended(lead.grid(*arranged.shape[-2:]), weights=arranged, guessed=lead.guessed, lead=lead)
+        axes = (rows, key) if x is args[0] else None
+        grid = lead.grid(*arranged.shape[-2:])
+        whole = Attended(grid, weights=arranged, guessed=lead.guessed, lead=lead, axes=axes)
         if scores is None:
             return whole
         whole = replace(whole, k=_keys(scores, lead), sinks=scores.product.sinks)

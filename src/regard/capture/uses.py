@@ -2,11 +2,13 @@
 
 Some models change their weights after the softmax: a mask and new sums, heads that are mixed (talking heads, DeepViT).
 What multiplies the values is then not the softmax. Its result is followed here through copies, casts, dropout and
-whatever else is done to it, to the product over its keys.
+whatever else is done to it, to the product over its keys. Where changed weights are multiplied in pieces (the diagonal
+chunks of Longformer), the pieces are copies of them, and they are taken as they were before they were cut.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.capture.calls import Attended
+from regard.capture.layouts import moved
 from regard.capture.strands import Piece, Strand
 from regard.capture.tracing import PRODUCTS, storages_written
 
@@ -22,6 +25,7 @@ __all__ = ["Use", "Uses"]
 
 aten = torch.ops.aten
 _COPIES = {id(op) for op in (aten.clone.default, aten._to_copy.default, aten.nan_to_num.default)}
+_PAD = aten.constant_pad_nd.default
 _NOISE = {id(op) for op in (aten.bernoulli_.float, aten.bernoulli.p, aten.bernoulli.default)}
 _TIMES = {
     id(op) for op in (aten.mul.Tensor, aten.mul_.Tensor, aten.div_.Tensor, aten.div_.Scalar, aten.div.Tensor)
@@ -48,6 +52,13 @@ class _Weights:
     key: int  # its axis of keys
     changed: bool = False  # whether more than copies, casts and dropout was done to it
     parts: tuple[Use, ...] = ()  # other softmaxes that went into it
+    aligned: bool = True  # whether its axes are those of the softmax's result
+    # The changed weights on those axes, of which this tensor holds copies; None where they are not known.
+    final: Tensor | None = None
+
+    def is_seen_whole(self, view: Tensor) -> bool:
+        """Whether a view of it has its axes in the same order."""
+        return view.shape == self.tensor.shape and view.stride() == self.tensor.stride()
 
 
 class Uses:
@@ -66,6 +77,8 @@ class Uses:
         self._without_values = without_values  # is told of keys that met none
         self._weights: dict[int, _Weights] = {}  # by their storage
         self._noise: dict[int, Tensor] = {}
+        # Changed weights of which pieces were multiplied, as they were then, by the id of their use.
+        self._cut: dict[int, _Weights] = {}
 
     @property
     def follows(self) -> bool:
@@ -82,6 +95,7 @@ class Uses:
     def forget(self, since: int = 0, kept: Collection[int] = ()) -> None:
         """Follow no longer what was recorded from a call on, but for tensors at some addresses."""
         still = {id(x.use) for x in self._weights.values() if x.tensor.data_ptr() in kept}
+        still -= self._cut.keys()  # what the module returned may be their product with the values
         over = {
             id(x.use): x.use
             for x in self._weights.values()
@@ -90,8 +104,20 @@ class Uses:
         for use in over.values():
             if use.valued:
                 self._without_values(use, [n for n in range(use.call.grid.k) if n not in use.valued])
+            elif id(use) in self._cut:
+                self._tell_cut(self._cut[id(use)])
+            self._cut.pop(id(use), None)
         self._weights = {at: x for at, x in self._weights.items() if id(x.use) not in over}
         self._noise.clear()
+
+    def _tell_cut(self, held: _Weights) -> None:
+        """Tell the changed weights of which pieces were multiplied."""
+        lead, axes = held.use.call.lead, held.use.call.axes
+        assert lead is not None
+        assert axes is not None
+        # A module has ended, so that the modes of the capture would take this for work of the model.
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            self._changed(held.use, lead.arrange(moved(held.tensor, *axes)), held.parts)
 
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> Use | None:
         """Take note of an operation; what is returned has met its values in it."""
@@ -127,9 +153,12 @@ class Uses:
         """An operation on weights, or on a view of them."""
         if func._schema.is_mutable:
             if not dropped and _home(held.tensor) in storages_written(func, args, kwargs):
-                self._weights[_home(held.tensor)] = replace(held, changed=True)
+                final = held.tensor if held.aligned and held.clean is held.tensor else None
+                self._weights[_home(held.tensor)] = replace(held, changed=True, final=final)
             return
-        if result.numel() < held.tensor.numel() or _home(result) == _home(source):
+        copied = id(func) in _COPIES or func is _PAD
+        piece = copied and held.final is not None
+        if (result.numel() < held.tensor.numel() and not piece) or _home(result) == _home(source):
             return  # no weights any more, or a view of them
         whole = source.numel() == held.tensor.numel() and source.shape == result.shape
         key = _axis_of(held, source) if whole else None
@@ -139,9 +168,15 @@ class Uses:
             clean = _as(held, source)
         elif kept and held.clean is not held.tensor:
             clean = func(_as(held, source), *args[1:], **kwargs)
-        changed = held.changed or not kept
+        aligned = whole and held.aligned and held.is_seen_whole(source)
         self._weights[_home(result)] = replace(
-            held, tensor=result, clean=clean, key=-1 if key is None else key, changed=changed
+            held,
+            tensor=result,
+            clean=clean,
+            key=-1 if key is None else key,
+            changed=held.changed or not kept,
+            aligned=aligned,
+            final=held.final if kept or copied else result if aligned else None,
         )
 
     def _product(self, sides: tuple, result: Tensor) -> Use | None:
@@ -159,11 +194,19 @@ class Uses:
             if not mixed and self._meets_values(found, operand if operand.ndim == 3 else operand[None]):
                 self._drop(found.use)
                 return found.use
-            if result.numel() >= found.tensor.numel():
+            if not mixed:
+                self._keep_cut(found)
+            if result.numel() >= max(found.tensor.numel(), math.prod(found.use.call.grid)):
                 self._weights[_home(result)] = replace(
-                    found, tensor=result, clean=result, key=-1, changed=True
+                    found, tensor=result, clean=result, key=-1, changed=True, aligned=False, final=None
                 )
         return None
+
+    def _keep_cut(self, held: _Weights) -> None:
+        """Keep the changed weights of which a piece is multiplied, in case they never meet the values as a whole."""
+        if held.final is not None and held.use.call.axes is not None and id(held.use) not in self._cut:
+            copy = held.final.detach().clone()  # the model may write to them later
+            self._cut[id(held.use)] = replace(held, tensor=copy, clean=copy)
 
     def _meets_values(self, held: _Weights, operand: Tensor) -> bool:
         """Whether a product of ``(B,n,p)`` with something is that with the values; it is told then."""
@@ -183,6 +226,7 @@ class Uses:
 
     def _drop(self, use: Use) -> None:
         self._weights = {at: x for at, x in self._weights.items() if x.use is not use}
+        self._cut.pop(id(use), None)
 
 
 def _together(held: list[_Weights]) -> _Weights:
