@@ -39,7 +39,7 @@ _FOLDING = {
     )
 }
 
-__all__ = ["Functions", "Operations", "show_operations"]
+__all__ = ["Functions", "Operations", "nothing_followed", "show_operations"]
 
 
 class Functions(TorchFunctionMode):
@@ -47,14 +47,14 @@ class Functions(TorchFunctionMode):
 
     def __init__(self, session: Session):
         super().__init__()
-        self._session = session
+        self.session = session
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
         duty = duty_of(func)
         if duty is Duty.READS:
             return func(*args, **kwargs)
-        session = self._session
+        session = self.session
         if duty is Duty.ATTENDS:
             with session.function_call(args, kwargs):
                 return func(*args, **kwargs)
@@ -68,7 +68,7 @@ class Functions(TorchFunctionMode):
 
     def _told(self, func: Any, duty: Duty, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Call a function that may concern scores, and tell the session what it did."""
-        session = self._session
+        session = self.session
         known = None
         # Inside a traced module operations are shown already, and a shortcut would tell them a second time.
         if session not in _HERE.operations.sessions:
@@ -87,6 +87,14 @@ class Functions(TorchFunctionMode):
             with torch._C.DisableTorchFunction():
                 tell(session, known, result)
         return result
+
+
+def nothing_followed() -> bool:
+    """Whether the one function mode of this thread is a capture's, and no scores are on their way to a softmax."""
+    if torch._C._len_torch_function_stack() != 1:
+        return False
+    mode = torch._C._get_function_stack_at(0)
+    return type(mode) is Functions and not mode.session.follows
 
 
 class Operations(TorchDispatchMode):

@@ -5,14 +5,17 @@ Nothing is put on the model: hooks would be copied with it by ``copy.deepcopy``,
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.modules import module as hooks
+
+from regard.capture.modes import nothing_followed
+from regard.capture.names import is_simple
 
 if TYPE_CHECKING:
     from regard.capture.session import Session
@@ -26,13 +29,18 @@ _CHANGING = threading.Lock()
 @contextmanager
 def watched(modules: list[nn.Module], session: Session) -> Iterator[None]:
     """Tell a session when one of these modules begins and when it ends, or fails; it is to hold the modules."""
+    compiled = any(module._compiled_call_impl is not None for module in modules)
     with _CHANGING:
         for module in modules:
             _SESSIONS[id(module)] = (*_SESSIONS.get(id(module), ()), session)
+        if compiled:
+            _COMPILED.begin()
     try:
         yield
     finally:
         with _CHANGING:
+            if compiled:
+                _COMPILED.end()
             for module in modules:
                 left = tuple(s for s in _SESSIONS[id(module)] if s is not session)
                 if left:
@@ -41,30 +49,67 @@ def watched(modules: list[nn.Module], session: Session) -> Iterator[None]:
                     del _SESSIONS[id(module)]
 
 
+class _CompiledCalls:
+    """Has calls of modules that were compiled in place told too, while some of them are watched.
+
+    Changing ``nn.Module.__call__`` takes longer than all else that a capture begins with.
+    """
+
+    def __init__(self) -> None:
+        self._watched, self._call = 0, nn.Module.__call__
+
+    def begin(self) -> None:
+        self._watched += 1
+        if self._watched > 1:
+            return
+        call = self._call = nn.Module.__call__
+
+        def _wrapped_call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            compiled = self._compiled_call_impl
+            if compiled is None or (sessions := _SESSIONS.get(id(self))) is None:
+                return call(self, *args, **kwargs)
+            return _told(sessions, self, compiled, args, kwargs)  # it may hold the implementation from before
+
+        nn.Module.__call__ = _wrapped_call_impl
+
+    def end(self) -> None:
+        self._watched -= 1
+        if not self._watched:
+            nn.Module.__call__ = self._call
+
+
+_COMPILED = _CompiledCalls()
+
+
 @contextmanager
 def calls_told() -> Iterator[None]:
     """For the whole process, have calls of modules told to the sessions that watch them."""
-    call, implementation = nn.Module.__call__, nn.Module._call_impl
-
-    def _wrapped_call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        compiled = self._compiled_call_impl
-        if compiled is None or (sessions := _SESSIONS.get(id(self))) is None:
-            return call(self, *args, **kwargs)
-        return _told(sessions, self, compiled, args, kwargs)  # it may hold the implementation from before
+    implementation = nn.Module._call_impl
 
     def _call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         sessions = _SESSIONS.get(id(self))
-        if sessions is None:
-            return implementation(self, *args, **kwargs)
-        return _told(sessions, self, implementation.__get__(self), args, kwargs)
+        if sessions is not None:
+            return _told(sessions, self, implementation.__get__(self), args, kwargs)
+        if is_simple(type(self)) and nothing_followed() and _is_as_it_was_made(self, args):
+            with torch._C.DisableTorchFunction():  # there is nothing in it to be told of
+                return implementation(self, *args, **kwargs)
+        return implementation(self, *args, **kwargs)
 
     nn.Module._call_impl = _call_impl
-    if "torch._dynamo" in sys.modules:  # else nothing is compiled
-        nn.Module.__call__ = _wrapped_call_impl
     try:
         yield
     finally:
-        nn.Module.__call__, nn.Module._call_impl = call, implementation
+        nn.Module._call_impl = implementation
+
+
+def _is_as_it_was_made(module: nn.Module, args: tuple) -> bool:
+    """Whether a module does what its class says, on plain tensors: without hooks or a forward put on it."""
+    if module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__:
+        return False
+    if hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
+        return False
+    own = module._parameters.values()
+    return all(type(x) is Tensor for x in args) and all(x is None or type(x) is nn.Parameter for x in own)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from torch import nn
 
 from regard.capture.kinds import is_called_attention
 
-__all__ = ["Frame", "LayerNumbers", "heads_of", "may_attend", "named_modules"]
+__all__ = ["Frame", "LayerNumbers", "heads_of", "is_simple", "may_attend", "named_modules"]
 
 
 # A part of a name that is a number, or a layer with a number behind it: stage2, or torchvision's encoder_layer_3.
@@ -94,15 +94,46 @@ def _by_name(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> dict[str
     return found
 
 
+_SIMPLE = {nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding, nn.Dropout}
+_SIMPLE |= {nn.GELU, nn.ReLU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Identity}
+
+
+@functools.lru_cache(maxsize=8192)
+def is_simple(kind: type[nn.Module]) -> bool:
+    """Whether modules of a class are known to do nothing but a layer, a norm, an activation or dropout.
+
+    >>> is_simple(nn.Linear), is_simple(nn.MultiheadAttention)
+    (True, False)
+    """
+    if kind in _SIMPLE:
+        return True
+    home, name = kind.__module__, kind.__name__
+    if home == "transformers.pytorch_utils":
+        return name == "Conv1D"
+    return home == "transformers.activations" or (
+        home.startswith("transformers.models.") and name.endswith("RMSNorm")
+    )
+
+
 def may_attend(module: nn.Module) -> bool:
     """Whether a module is worth watching: not one of torch's own that has no others inside, such as a Linear."""
+    if is_simple(type(module)):
+        return False
     own = not type(module).__module__.startswith("torch.nn.modules")
     return own or bool(module._modules) or isinstance(module, nn.Conv2d | nn.MultiheadAttention)
 
 
 def named_modules(model: nn.Module) -> dict[nn.Module, str]:
     """The modules of a model and their names; the model itself goes by the name of its class."""
-    return {module: name or type(model).__name__ for name, module in model.named_modules()}
+    found: dict[nn.Module, str] = {}
+    waiting = [("", model)]
+    while waiting:  # in the order of model.named_modules(), whose generators inside one another take five times as long
+        name, module = waiting.pop()
+        if module not in found:
+            found[module] = name or type(model).__name__
+            parts = [(f"{name}.{at}" if name else at, x) for at, x in module._modules.items() if x is not None]
+            waiting += reversed(parts)
+    return found
 
 
 class LayerNumbers:
