@@ -203,10 +203,16 @@ def _scripted_functions_shown() -> Iterator[None]:
     call = torch._C.ScriptFunction.__call__
 
     def shown(self: Any, *args: Any, **kwargs: Any) -> Any:
+        told = [
+            session
+            for session in core.OBSERVERS
+            if isinstance(session, Session) and session.watching and _may_matter(self, session, args)
+        ]
+        if not told:
+            return call(self, *args, **kwargs)
         with contextlib.ExitStack() as sessions:
-            for session in core.OBSERVERS:
-                if isinstance(session, Session) and session.watching and _may_matter(self, session, args):
-                    sessions.enter_context(session.shown())
+            for session in told:
+                sessions.enter_context(session.shown())
             return call(self, *args, **kwargs)
 
     torch._C.ScriptFunction.__call__ = shown

@@ -118,8 +118,8 @@ class Collector:
 
     def _read(self, call: Attended, cross: bool | None) -> tuple[Attended, Reading]:
         """Return the call without repeated heads and unused keys, and the reading of its mask."""
-        if call.k is not None:
-            call = replace(call, k=selection.distinct_heads(call.k))
+        if call.k is not None and (distinct := selection.distinct_heads(call.k)) is not call.k:
+            call = replace(call, k=distinct)
         if call.q is None or call.mask is not None or call.bias is not None:
             reading = Reading(call.mask, call.bias)  # type: ignore[arg-type]
         else:

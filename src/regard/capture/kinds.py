@@ -36,6 +36,7 @@ _FOREIGN = (
     "memory",
     "context",
 )
+_FOREIGN_NAMES = frozenset(_FOREIGN)
 
 
 def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool | None:
@@ -116,6 +117,8 @@ def _by_its_name(name: str, kind: str) -> bool | None:
 
 def _another(arguments: Mapping[str, Any]) -> bool:
     """Whether there is a second sequence among the arguments, under a name that is used for it."""
+    if _FOREIGN_NAMES.isdisjoint(arguments):
+        return False
     given = {at: x for at, x in arguments.items() if isinstance(x, Tensor) and x.is_floating_point()}
     own = next((x for at, x in given.items() if at not in _FOREIGN), None)
     others = [x for at, x in given.items() if at in _FOREIGN]

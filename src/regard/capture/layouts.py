@@ -38,6 +38,8 @@ class Lead(NamedTuple):
     def arrange(self, x: Tensor) -> Tensor:
         """``(*lead,m,n)`` as ``(b,h,m,n)``; the axes in front may be folded."""
         m, n = x.shape[-2:]
+        if self.b == (0,) and self.h == (1,):  # as they are
+            return x.reshape(*self.sizes, m, n)
         x = x.reshape(*self.sizes, m, n).permute(*self.b, *self.h, -2, -1)
         return x.reshape(self.grid(m, n))
 
@@ -231,4 +233,6 @@ def strides_of(*sides: Tensor) -> tuple[int, ...]:
 
 def moved(x: Tensor, rows: int, columns: int) -> Tensor:
     """With the axes of queries and keys at the end."""
+    if (rows, columns) == (x.ndim - 2, x.ndim - 1):
+        return x
     return torch.movedim(x, (rows, columns), (-2, -1))

@@ -127,11 +127,15 @@ def named_modules(model: nn.Module) -> dict[nn.Module, str]:
     """The modules of a model and their names; the model itself goes by the name of its class."""
     found: dict[nn.Module, str] = {}
     waiting = [("", model)]
-    while waiting:  # in the order of model.named_modules(), whose generators inside one another take five times as long
+    while (
+        waiting
+    ):  # in the order of model.named_modules(), whose generators inside one another take five times as long
         name, module = waiting.pop()
         if module not in found:
             found[module] = name or type(model).__name__
-            parts = [(f"{name}.{at}" if name else at, x) for at, x in module._modules.items() if x is not None]
+            parts = [
+                (f"{name}.{at}" if name else at, x) for at, x in module._modules.items() if x is not None
+            ]
             waiting += reversed(parts)
     return found
 
@@ -213,5 +217,6 @@ def _family(name: str) -> str:
     return _NUMBER.sub(lambda found: f"{found[1] or ''}*", name)
 
 
-def _numbers(name: str) -> list[int]:
-    return [int(found[2]) for found in _NUMBER.finditer(name)]
+@functools.lru_cache(maxsize=8192)
+def _numbers(name: str) -> tuple[int, ...]:
+    return tuple(int(found[2]) for found in _NUMBER.finditer(name))

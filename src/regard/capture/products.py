@@ -114,11 +114,11 @@ class Scores:
         if math.prod(shape) != math.prod(self.shape) or extent != math.prod(shape):
             return None
         columns = self._axis(shape, strides, self.columns, -1, None)
-        rows = None if columns is None else self._axis(shape, strides, self.rows, -2, columns)
         if columns is None:
             return None
-        seen = replace(self, shape=shape, strides=strides, columns=columns)
-        return seen._with_heads_in_rows(self) if rows is None else replace(seen, rows=rows)
+        rows = self._axis(shape, strides, self.rows, -2, columns)
+        seen = Scores(self.product, shape, strides, self.rows if rows is None else rows, columns, self.home)
+        return seen._with_heads_in_rows(self) if rows is None else seen
 
     def _with_heads_in_rows(self, whole: Scores) -> Scores | None:
         """Heads that share their keys: their queries stood behind one another, ``(b,h*q,d)``."""
@@ -148,6 +148,7 @@ class Scores:
 
     def in_product_order(self, x: Tensor, lead: tuple[int, ...]) -> Tensor:
         """A side of the product, ``(B,m,n)``, with the axes of the scores in front: ``(*lead,m,n)``."""
-        x = x.reshape(*(lead[axis] for axis in self.outer), *x.shape[-2:])
-        back = sorted(range(len(self.outer)), key=self.outer.__getitem__)
+        outer = self.outer
+        x = x.reshape(*(lead[axis] for axis in outer), *x.shape[-2:])
+        back = sorted(range(len(outer)), key=outer.__getitem__)
         return torch.permute(x, (*back, -2, -1))

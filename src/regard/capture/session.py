@@ -149,8 +149,13 @@ class Session:
 
     def concerns(self, *values: Any) -> bool:
         """Whether a tensor among some values holds numbers that are followed, or cannot be looked at."""
-        followed = self._tracer.storages() | self._uses.storages()
-        return any(not is_plain(x) or x.untyped_storage().data_ptr() in followed for x in tensors_in(values))
+        for x in tensors_in(values):
+            if not is_plain(x):
+                return True
+            home = x.untyped_storage().data_ptr()
+            if self._uses.stands_at(home) or self._tracer.stands_at(home):
+                return True
+        return False
 
     def passed(self, result: Any) -> None:
         """What a function returned has nothing to do with scores, wherever it stands."""
@@ -284,11 +289,11 @@ class Session:
 
     def folded(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of axes that were joined, as heads that are folded into the batch, or multiplied."""
-        if not self._stack or type(result) is not Tensor:
+        if not self._stack or type(result) is not Tensor or result.ndim < 3:
             return
         if result.ndim > 4 and func in (torch.matmul, Tensor.matmul, Tensor.__matmul__):
             self._tracer.folds.multiplied(*args[:2])
-        if result.ndim not in (3, 4):
+        if result.ndim > 4:
             return
         if func in (torch.cat, torch.concat):
             self._tracer.folds.stacked(args[0] if args else None, kwargs.get("dim", *args[1:2]))

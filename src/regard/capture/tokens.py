@@ -127,6 +127,8 @@ def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
         for name, value in _tensors(arguments)
         if value.dtype in (torch.int64, torch.int32) and value.ndim == 2 and not _NOT_TOKENS.search(name)
     }
+    if not found:
+        return []
     if len(found) > 1 and not any(map(_SOURCE.search, found)):
         found.pop("targets", None)  # of a loss: what is to be predicted, not what is read
     plain = {name: unwrapped(value.detach()) for name, value in found.items()}
@@ -145,12 +147,15 @@ def without_words(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
     return any(shape[1] == _CHANNELS for shape in shapes) or (bool(shapes) and _convolves(module))
 
 
+_NO_MAPPING = (type(None), int, float, str, tuple, list)  # asking an abstract class takes longer
+
+
 def _tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
     """The tensors among some arguments, and those in dictionaries among them, with their names."""
     for name, value in arguments.items():
         if isinstance(value, Tensor):
             yield name, value
-        elif isinstance(value, Mapping):
+        elif not isinstance(value, _NO_MAPPING) and isinstance(value, Mapping):
             yield from ((str(key), x) for key, x in value.items() if isinstance(x, Tensor))
 
 

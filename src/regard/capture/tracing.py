@@ -99,9 +99,9 @@ class Tracer:
         made = (*self._known.values(), *self._descendants.values())
         self.follows = any(x.product.born not in self._spent for x in made)
 
-    def storages(self) -> set[int]:
-        """Where the scores stand, and what was made of them."""
-        return {x.home for x in self._known.values()} | self._descendants.keys()
+    def stands_at(self, home: int) -> bool:
+        """Whether scores, or what was made of them, stand in a storage."""
+        return home in self._descendants or any(x.home == home for x in self._known.values())
 
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of an operation."""

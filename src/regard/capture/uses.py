@@ -84,9 +84,9 @@ class Uses:
     def follows(self) -> bool:
         return bool(self._weights)
 
-    def storages(self) -> set[int]:
-        """Where weights stand, and the noise of their dropout."""
-        return self._weights.keys() | self._noise.keys()
+    def stands_at(self, home: int) -> bool:
+        """Whether weights, or the noise of their dropout, stand in a storage."""
+        return home in self._weights or home in self._noise
 
     def begin(self, use: Use, result: Tensor, key: int) -> None:
         """Follow the result of a softmax over an axis."""
