@@ -197,3 +197,72 @@ def test_a_long_prompt_keeps_the_log_sum_exp_of_its_kernel(monkeypatch):
         torch.ones(N + 2, N + 2, dtype=torch.bool).triu(1), -torch.inf
     )
     torch.testing.assert_close(seen[0].map[:], scores.softmax(-1), atol=1e-6, rtol=0)
+
+
+def shown_functions(monkeypatch, model, *inputs):
+    """Names of the functions that were shown to a capture of a model, and the records."""
+    shown, show = [], modes.Functions.__torch_function__
+
+    def noting(self, func, types, args=(), kwargs=None):
+        shown.append(func.__name__)
+        return show(self, func, types, args, kwargs)
+
+    monkeypatch.setattr(modes.Functions, "__torch_function__", noting)
+    with regard.capture(model) as seen:
+        model(*inputs)
+    return shown, seen
+
+
+def test_functions_of_a_simple_layer_are_not_shown(monkeypatch):
+    model = nn.Sequential(nn.LayerNorm(H * D), Attention(scaled), nn.GELU())
+    shown, seen = shown_functions(monkeypatch, model, torch.randn(B, N, H * D))
+    assert not {"layer_norm", "linear", "gelu"} & set(shown)
+    assert seen[0].map.shape == (B, H, N, N)
+
+
+@pytest.mark.parametrize("put", ["hook", "hook before", "forward"])
+def test_attention_put_on_a_simple_layer_is_recorded(put):
+    layer = nn.Linear(H * D, H * D)
+
+    def attend(x):
+        x = x.unflatten(-1, (H, D)).transpose(1, 2)
+        return F.scaled_dot_product_attention(x, x, x).transpose(1, 2).flatten(2)
+
+    if put == "hook":
+        layer.register_forward_hook(lambda _, args, result: attend(result))
+    elif put == "hook before":
+        layer.register_forward_pre_hook(lambda _, args: attend(*args))
+    else:
+        layer.forward = attend
+    model = nn.Sequential(layer)
+    with regard.capture(model) as seen:
+        model(torch.randn(B, N, H * D))
+    assert seen[0].map.shape == (B, H, N, N)
+
+
+def test_a_mode_of_the_users_sees_simple_layers():
+    seen_by_it = []
+
+    class Noting(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen_by_it.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    model, x = Attention(scaled), torch.randn(B, N, H * D)
+    with Noting(), regard.capture(model):
+        model(x)
+    assert "linear" in seen_by_it
+
+
+def test_the_call_of_modules_is_changed_for_compiled_ones_only():
+    call = nn.Module.__call__
+    model, x = Attention(scaled), torch.randn(B, N, H * D)
+    with regard.capture(model):
+        assert nn.Module.__call__ is call
+        model(x)
+    model.compile(backend="eager")
+    with regard.capture(model) as one, regard.capture(model) as other:
+        assert nn.Module.__call__ is not call
+        model(x)
+    assert nn.Module.__call__ is call
+    assert len(one) == len(other) == 1

@@ -7,7 +7,7 @@ seen: they only read a shape, or are given no scores; and of the usual arithmeti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import IntEnum
 from types import (
     BuiltinFunctionType,
@@ -303,12 +303,14 @@ _COPIES = (aten._to_copy.default, aten.clone.default)
 _OF_THREE = (aten.where.self, aten.masked_fill.Scalar, aten.masked_fill_.Scalar)
 
 
-def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
+def tensors_in(values: Iterable[Any]) -> list[Tensor]:
     """The tensors among some values, and in the lists and dictionaries among them."""
+    found: list[Tensor] = []
     for x in values:
         if isinstance(x, Tensor):
-            yield x
-        elif isinstance(x, list | tuple):
-            yield from tensors_in(x)
-        elif isinstance(x, dict):
-            yield from tensors_in(x.values())
+            found.append(x)
+        elif isinstance(x, (list, tuple)):
+            found += tensors_in(x)
+        elif isinstance(x, dict) and x:
+            found += tensors_in(x.values())
+    return found
