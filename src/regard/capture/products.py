@@ -117,7 +117,9 @@ class Scores:
         if columns is None:
             return None
         rows = self._axis(shape, strides, self.rows, -2, columns)
-        seen = Scores(self.product, shape, strides, self.rows if rows is None else rows, columns, self.home)
+        seen = replace(
+            self, shape=shape, strides=strides, rows=self.rows if rows is None else rows, columns=columns
+        )
         return seen._with_heads_in_rows(self) if rows is None else seen
 
     def _with_heads_in_rows(self, whole: Scores) -> Scores | None:
