@@ -90,7 +90,8 @@ def calls_told() -> Iterator[None]:
         sessions = _SESSIONS.get(id(self))
         if sessions is not None:
             return _told(sessions, self, implementation.__get__(self), args, kwargs)
-        if is_simple(type(self)) and nothing_followed() and _is_as_it_was_made(self, args):
+        simple = is_simple(type(self)) and not kwargs and nothing_followed()
+        if simple and _is_as_it_was_made(self, args):
             with torch._C.DisableTorchFunction():  # there is nothing in it to be told of
                 return implementation(self, *args, **kwargs)
         return implementation(self, *args, **kwargs)

@@ -127,9 +127,8 @@ def named_modules(model: nn.Module) -> dict[nn.Module, str]:
     """The modules of a model and their names; the model itself goes by the name of its class."""
     found: dict[nn.Module, str] = {}
     waiting = [("", model)]
-    while (
-        waiting
-    ):  # in the order of model.named_modules(), whose generators inside one another take five times as long
+    # In the order of model.named_modules(), whose generators inside one another take five times as long.
+    while waiting:
         name, module = waiting.pop()
         if module not in found:
             found[module] = name or type(model).__name__
