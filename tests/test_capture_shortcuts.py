@@ -84,6 +84,7 @@ WAYS = (
     divided_in_place,
     filled,
     chosen,
+    chosen_by_the_method,
     written_later,
     written_by_a_flag,
     dropped,
@@ -266,3 +267,14 @@ def test_the_call_of_modules_is_changed_for_compiled_ones_only():
         model(x)
     assert nn.Module.__call__ is call
     assert len(one) == len(other) == 1
+
+
+def test_symbolic_tracing_inside_a_capture():
+    model = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True).eval()
+    with regard.capture(model) as seen:
+        layer = nn.Linear(2, 3)
+        traced = torch.fx.symbolic_trace(layer)
+        model(torch.randn(1, 3, 8))
+    x = torch.randn(5, 2)
+    assert torch.equal(traced(x), layer(x))
+    assert len(seen) == 1

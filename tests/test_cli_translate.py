@@ -97,6 +97,16 @@ def test_n_best_and_sampling(model):
     assert drawn[0] == drawn[1] != translate(model, "A dog.", "--sample", "--seed", "4").stdout
 
 
+def test_the_file_that_is_read_is_not_written(model, tmp_path):
+    path = tmp_path / "in.txt"
+    path.write_text("The cat sleeps.\n", encoding="utf-8")
+    (tmp_path / "link.txt").symlink_to(path)
+    for name in ("in.txt", "link.txt"):
+        done = translate(model, "--file", str(path), "--out", str(tmp_path / name))
+        assert (done.returncode, path.read_text(encoding="utf-8")) == (2, "The cat sleeps.\n")
+        assert "is the file to translate: name another file" in done.stderr
+
+
 def test_a_file_in_and_a_file_out(model, tmp_path):
     (tmp_path / "in.txt").write_text("A dog.\n\nA cat.\n", encoding="utf-8")
     result = translate(model, "--file", str(tmp_path / "in.txt"), "--out", str(tmp_path / "out.txt"))

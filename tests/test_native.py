@@ -12,6 +12,7 @@ import torch
 from cases import forced
 
 import regard
+from regard.errors import DtypeError
 from regard.kernels import additive, native, status
 
 needs_compiler = pytest.mark.skipif(
@@ -277,3 +278,13 @@ def test_the_blocked_eager_form_takes_a_few_rows_at_a_time(size, monkeypatch):
     assert torch.allclose(found, expected, atol=1e-12)
     for got, want in zip(grads, torch.autograd.grad(expected, (a, c, v), upstream), strict=True):
         assert torch.allclose(got, want, atol=1e-11)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtypes", [(torch.float16,), (torch.bfloat16,), (torch.float32, torch.float64)])
+def test_tensors_that_c_cannot_read_are_refused(dtypes):
+    tensors = [torch.zeros(4, dtype=dtype) for dtype in dtypes]
+    with pytest.raises(
+        DtypeError, match="additive_forward expects float32 alone or float64 alone, got torch"
+    ):
+        native.library().call("additive_forward", *tensors)

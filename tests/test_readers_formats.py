@@ -76,6 +76,11 @@ def test_csv(tmp_path, separator, header):
     assert list(read_pairs(path, languages=("en", "fr"))) == expected
 
 
+def test_commas_within_cells_that_semicolons_separate(tmp_path):
+    path = write(tmp_path / "a.csv", "Hello, you;Bonjour, toi\nWell, no;Eh bien, non\n")
+    assert list(read_pairs(path)) == [("Hello, you", "Bonjour, toi"), ("Well, no", "Eh bien, non")]
+
+
 def test_csv_with_quotes_and_named_columns(tmp_path):
     text = 'id,to,from\r\n1,"un chat, ""gris""","a cat"\r\n\r\n2,"deux\r\nlignes",two\r\n'
     path = write(tmp_path / "a.csv.gz", text)
@@ -91,6 +96,11 @@ def test_csv_with_quotes_and_named_columns(tmp_path):
     [
         ('a,b\nc,"d\n' * 2, {}, "a.csv, line 4: not CSV: .* is a quote not closed"),
         ("a,b\nc\n", {}, "a.csv, line 2: there is no column 1: the row has 1"),
+        (
+            "en,fr\nHello, you,Bonjour toi\n",
+            {},
+            "a.csv, line 2: the row has 3 cells, the first row has 2: put quotes",
+        ),
         ("a,b\n", {"columns": ("en", "fr")}, "a.csv, line 1: there is no column 'en': its columns are a, b"),
         ("", {}, "a.csv is empty"),
     ],

@@ -52,6 +52,18 @@ def test_a_second_run_is_told_which_process_trains_here(tmp_path, holder, resume
     assert sorted(os.listdir(tmp_path)) == before
 
 
+@pytest.mark.parametrize(
+    "make", [lambda lock, file: lock.symlink_to(file), lambda lock, file: os.mkfifo(lock)]
+)
+def test_a_lock_that_is_no_plain_file_is_refused(tmp_path, make):
+    file = tmp_path / "letter.txt"
+    file.write_text("dear friend")
+    make(tmp_path / LOCK, file)
+    with pytest.raises(FileError, match="expected a plain file, the lock of a training run: remove it"):
+        run(tmp_path)
+    assert file.read_text() == "dear friend"
+
+
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path, holder):
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait(timeout=60)

@@ -236,7 +236,7 @@ def _is_layer(session: Watcher, func: Any, parts: tuple) -> bool:
         if type(x) is nn.Parameter:
             if func is F.linear or x.untyped_storage().data_ptr() in session.parameters:
                 return True
-        elif func is F.linear and getattr(x, "_is_param", False):
+        elif func is F.linear and isinstance(x, Tensor) and getattr(x, "_is_param", False):
             return True
     return False
 

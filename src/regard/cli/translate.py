@@ -93,7 +93,7 @@ def translate(
     show = _Shower(attention, save_attention, as_json, scored=n_best > 1)
     chunks = _input(text, file, batch_size)
     if out is not None:
-        _check_file(out)
+        _check_file(out, file)
     translator = load_translator(model, source_language, target_language, device)
     show.check(translator)
     if out is None:
@@ -186,9 +186,13 @@ def _options(
     return DecodingOptions(sample=sample, **common, **given)
 
 
-def _check_file(path: Path) -> None:
+def _check_file(path: Path, read: Path | None = None) -> None:
+    """Check that a file can be written and is not the one that is read."""
+    from regard.errors import ArgumentError
     from regard.files import check_writable
 
+    if read is not None and path.is_file() and read.is_file() and path.samefile(read):
+        raise ArgumentError("out", f"{path} is the file to translate", "name another file")
     check_writable(path)
 
 

@@ -18,11 +18,14 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from regard.errors import DtypeError
 
 __all__ = ["Library", "library", "library_status"]
 
@@ -40,7 +43,7 @@ class Library(NamedTuple):
     def call(self, name: str, *arguments: Tensor | int) -> None:
         """Call a function on contiguous CPU tensors and sizes."""
         assert self.handle is not None, self.why  # callers ask for the library first
-        kind = "f64" if any(isinstance(x, Tensor) and x.dtype == torch.float64 for x in arguments) else "f32"
+        kind = _precision(name, arguments)
         function = getattr(self.handle, f"{name}_{kind}")
         function(
             *[
@@ -48,6 +51,17 @@ class Library(NamedTuple):
                 for x in arguments
             ]
         )
+
+
+def _precision(name: str, arguments: Iterable[Tensor | int]) -> str:
+    """Which form of a C function takes these tensors. C reads memory as it is told, so any other dtype is refused."""
+    dtypes = {x.dtype for x in arguments if isinstance(x, Tensor) and x.is_floating_point()}
+    if dtypes == {torch.float64}:
+        return "f64"
+    if dtypes != {torch.float32}:
+        got = ", ".join(sorted(str(dtype) for dtype in dtypes)) or "none"
+        raise DtypeError("tensors", f"{name} expects float32 alone or float64 alone, got {got}")
+    return "f32"
 
 
 @functools.cache

@@ -48,14 +48,14 @@ _SIDES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 def csv_rows(lines: Iterator[Line], name: str) -> Iterator[tuple[str, list[str]]]:
     """Read the cells of each row of a CSV file that is not empty, with its place for messages.
 
-    Cells are separated by commas, or by semicolons where the first line has no comma. A cell in quotes may hold line
-    ends.
+    Cells are separated by commas, or by semicolons where the first line has no comma or only semicolons cut it into
+    two. A cell in quotes may hold line ends.
     """
     first = next(lines, None)
     if first is None:
         return
     at = [first.number]
-    separator = ";" if "," not in (first.text or "") and ";" in (first.text or "") else ","
+    separator = _separator(first.text or "")
     rows = csv.reader(_with_ends(first, lines, at), delimiter=separator, strict=True)
     while True:
         try:
@@ -67,6 +67,16 @@ def csv_rows(lines: Iterator[Line], name: str) -> Iterator[tuple[str, list[str]]
             return
         if cells:
             yield f"{name}, line {at[0]}", cells
+
+
+def _separator(line: str) -> str:
+    """Choose between comma and semicolon by the first line of a CSV file.
+
+    >>> _separator("Hello, you;Bonjour, toi")
+    ';'
+    """
+    commas, semicolons = (len(next(csv.reader([line], delimiter=sign), [])) for sign in ",;")
+    return ";" if semicolons > 1 and (commas == 1 or (semicolons == 2 != commas)) else ","
 
 
 def _with_ends(first: Line, lines: Iterator[Line], at: list[int]) -> Iterator[str]:
@@ -87,8 +97,10 @@ def csv_cells(
 ) -> Iterator[Row]:
     """Pick two columns of a CSV file, and leave out its first row where that names the columns."""
     places: tuple[int, int] | None = None
+    width = 0
     for place, cells in rows:
         if places is None:
+            width = len(cells)
             names: tuple[Any, Any] | None = columns
             if not isinstance(columns[0], str):
                 names = guess_fields(cells, languages) if columns == DEFAULT_COLUMNS else None
@@ -97,6 +109,11 @@ def csv_cells(
                 places = named_places(cells, names, place)
                 continue
         assert places is not None
+        if len(cells) > width:
+            raise FileError(
+                f"{place}: the row has {len(cells)} cells, the first row has {width}: "
+                "put quotes around a text that holds the separator"
+            )
         if max(places) >= len(cells):
             raise FileError(
                 f"{place}: there is no column {max(places)}: the row has {len(cells)} of them, counted from 0: "

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import socket
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -68,8 +69,13 @@ def _taken(place: Path, folder: Path) -> int:
 def _open(place: Path) -> int:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+        # A link or a pipe of that name, in a folder that came from elsewhere, must not be written through.
+        if os.path.lexists(place) and not stat.S_ISREG(os.lstat(place).st_mode):
+            raise FileError(f"{place}: expected a plain file, the lock of a training run: remove it")
+        return os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     except OSError as error:
+        if isinstance(error, FileError):
+            raise
         raise FileError(f"cannot write in {place.parent}: {error.strerror}") from error
 
 
