@@ -44,7 +44,8 @@ def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool
 
     What it was given says more than what it is called: one sequence given twice is one sequence.
 
-    >>> attend, x, y = nn.MultiheadAttention(4, 2), Tensor(5, 1, 4), Tensor(7, 1, 4)
+    >>> import torch
+    >>> attend, x, y = nn.MultiheadAttention(4, 2), torch.ones(5, 1, 4), torch.zeros(7, 1, 4)
     >>> is_cross(attend, "layer", {"query": x, "key": x}), is_cross(attend, "layer", {"query": x, "key": y})
     (False, True)
     """
