@@ -246,15 +246,22 @@ def test_without_a_chinese_font_there_is_exactly_one_warning(tmp_path, monkeypat
     assert seen[0].filename == __file__
 
 
-def test_chinese_is_drawn_with_matplotlibs_fonts_and_the_extra(tmp_path, fonts, monkeypatch):
+@pytest.fixture
+def packaged_fonts(fonts):
+    """Give matplotlib's fonts the extra's beside them. The patch ends before the one of ``fonts`` does."""
+    with pytest.MonkeyPatch.context() as patch:
+        if fonts == "matplotlib":  # where no font of the machine has Chinese
+            patch.setattr(_fonts, "_packaged_fonts", PACKAGED_FONTS)
+            patch.setattr(font_manager.fontManager, "ttflist", [*font_manager.fontManager.ttflist])
+            _fonts.missing_from.cache_clear()
+        yield
+
+
+def test_chinese_is_drawn_with_matplotlibs_fonts_and_the_extra(tmp_path, fonts, packaged_fonts):
     spec = importlib.util.find_spec("zhplot")
     if spec is None:
         pytest.skip("the extra is not installed: pip install 'regard[chinese]'")
     before, settings = {*sys.modules}, dict(matplotlib.rcParams)
-    if fonts == "matplotlib":  # where no font of the machine has Chinese
-        monkeypatch.setattr(_fonts, "_packaged_fonts", PACKAGED_FONTS)
-        monkeypatch.setattr(font_manager.fontManager, "ttflist", [*font_manager.fontManager.ttflist])
-        _fonts.missing_from.cache_clear()
     figure = plot_attention_weights(EYE, CHINESE, path=tmp_path / "chinese.svg")  # warnings are errors
     families = figure.axes[0].get_xticklabels()[0].get_fontfamily()
     if fonts == "matplotlib":
