@@ -12,10 +12,10 @@ import pytest
 import torch
 from test_cli import assert_one_line, run, run_here
 
+from regard.corpus import generate
 from regard.models import Transformer, TransformerConfig
 from regard.tasks.translate import Translator
 from regard.text import train_vocabulary
-from regard.text.corpus import generate
 
 SMALL = [
     *(

@@ -10,14 +10,13 @@ from random import Random
 
 import pytest
 
-from regard.errors import ArgumentError, RegardError
-from regard.text.corpus import LEFT_OUT, SPLITS, Triple, generate, split_of
-from regard.text.corpus.conjugation import conjugate, imperative, participle
-from regard.text.corpus.french import spell, starts_with_vowel
-from regard.text.corpus.grammar import echo
-from regard.text.corpus.lexicon.nouns import NOUNS
-from regard.text.corpus.lexicon.qualities import ADJECTIVES, DEGREES
-from regard.text.corpus.lexicon.settings import (
+from regard.corpus import LEFT_OUT, SPLITS, Triple, generate, split_of
+from regard.corpus.conjugation import conjugate, imperative, participle
+from regard.corpus.french import spell, starts_with_vowel
+from regard.corpus.grammar import echo
+from regard.corpus.lexicon.nouns import NOUNS
+from regard.corpus.lexicon.qualities import ADJECTIVES, DEGREES
+from regard.corpus.lexicon.settings import (
     ALSO,
     CONNECTIVES,
     FREQUENCIES,
@@ -29,8 +28,8 @@ from regard.text.corpus.lexicon.settings import (
     TIMES,
     TOWARDS,
 )
-from regard.text.corpus.lexicon.verbs import BE, MODALS, VERBS, WEATHER
-from regard.text.corpus.meaning import (
+from regard.corpus.lexicon.verbs import BE, MODALS, VERBS, WEATHER
+from regard.corpus.meaning import (
     Clause,
     Compound,
     Pair,
@@ -42,8 +41,9 @@ from regard.text.corpus.meaning import (
     Units,
     When,
 )
-from regard.text.corpus.sentences import realise
-from regard.text.corpus.statements import StatementMaker
+from regard.corpus.sentences import realise
+from regard.corpus.statements import StatementMaker
+from regard.errors import ArgumentError, RegardError
 
 # Meanings, made by hand. One stream of units serves them all.
 
@@ -504,7 +504,7 @@ def many() -> list[Triple]:
 def test_the_same_seed_gives_the_same_sentences_everywhere():
     def digest(hash_seed: str) -> str:
         code = (
-            "from hashlib import blake2b\nfrom regard.text.corpus import generate\n"
+            "from hashlib import blake2b\nfrom regard.corpus import generate\n"
             "text = '\\n'.join(f'{t.english.text}|{t.french.text}|{t.chinese.text}' for t in generate(1000))\n"
             "print(blake2b(text.encode(), digest_size=8).hexdigest())"
         )
@@ -642,7 +642,7 @@ def test_the_documents_sentences_are_left_out(many, monkeypatch):
     for triple in many:
         assert not {bare(side.text) for side in (triple.english, triple.french, triple.chinese)} & names
     # A sentence that would be made is passed over once it is on the list, however it is written
-    import regard.text.corpus as corpus
+    import regard.corpus as corpus
 
     first = next(generate(1, seed=8))
     shout = first.english.text.upper().replace(".", "!!")
@@ -721,7 +721,7 @@ def test_wrong_arguments_are_named():
 
 
 def test_imports_nothing_heavy():
-    code = "import sys, regard.text.corpus; print([n for n in ('torch', 'numpy') if n in sys.modules])"
+    code = "import sys, regard.corpus; print([n for n in ('torch', 'numpy') if n in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
 

@@ -38,13 +38,14 @@ ALLOWED: dict[str, set[str]] = {
     "_lazy": set(),
     "viewer": CORE - {"core"} | {"_lazy"},  # maps and what they are made of; no models, no tasks
     "text": BASE | {"shapes", "_lazy"},
+    "corpus": {"errors"},
     "analysis": BASE | {"maps", "shapes"},
     "metrics": BASE,
     "models": CORE | {"layers"},
     "decoding": BASE | {"shapes"},  # models come to it through a protocol
     "training": BASE | {"shapes"},
     "tasks": CORE
-    | {"_lazy", "layers", "models", "text", "decoding", "training", "metrics", "analysis", "plots"},
+    | {"_lazy", "layers", "models", "text", "corpus", "decoding", "training", "metrics", "analysis", "plots"},
     "learn": CORE | {"layers", "training", "reference", "plots", "terminal", "_drawing"},
     "cli": CORE
     | {

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from regard.analysis import words_of_tokens
+from regard.corpus import LEFT_OUT, generate
 from regard.decoding import DecodingOptions, Hypothesis
 from regard.errors import ArgumentError, FileError, RegardError
 from regard.models import Seen, Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
@@ -35,7 +36,6 @@ from regard.tasks.translate.gold import diagonal_error_rate, embedded_aligned, r
 from regard.tasks.translate.packing import pack
 from regard.tasks.translate.reading import Reading
 from regard.text import WordVocabulary, train_vocabulary
-from regard.text.corpus import LEFT_OUT, generate
 
 TINY = {
     "embedded": 300,

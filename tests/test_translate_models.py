@@ -12,6 +12,7 @@ import pytest
 import torch
 from test_cli import assert_one_line, run_here
 
+from regard.corpus import generate
 from regard.errors import ArgumentError, FileError
 from regard.models import Transformer, TransformerConfig
 from regard.tasks.translate import Translator, align, find_translator, installed_models
@@ -19,7 +20,6 @@ from regard.tasks.translate.evaluation import sample
 from regard.tasks.translate.installed import SHIPPED
 from regard.tasks.translate.packing import pack
 from regard.text import train_vocabulary
-from regard.text.corpus import generate
 
 
 @pytest.fixture(scope="module")

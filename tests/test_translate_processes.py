@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from training_cases import free_port
 
-from regard.text.corpus import generate
+from regard.corpus import generate
 
 WORDS = [
     *("train", "translate", "--data", "train.tsv", "--valid", "valid.tsv", "--out", "run"),

@@ -195,7 +195,7 @@ def _remembered(*asked: Any) -> list[tuple[str, str]]:
 
 
 def _generated(split: str, count: int, seed: int, source: str, target: str) -> Iterator[tuple[str, str]]:
-    from regard.text.corpus import generate
+    from regard.corpus import generate
 
     for triple in generate(count, split=split, seed=seed):
         yield triple.side(source).text, triple.side(target).text

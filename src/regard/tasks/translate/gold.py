@@ -18,7 +18,7 @@ __all__ = ["diagonal_error_rate", "embedded_aligned", "read_aligned"]
 
 def embedded_aligned(translator: Translator, split: str, count: int, seed: int = 0) -> list[AlignedPair]:
     """Sentences of the embedded corpus in the translator's languages, with their links."""
-    from regard.text.corpus import generate
+    from regard.corpus import generate
 
     start, end = translator.source_language, translator.target_language
     found = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from regard.text.corpus.lexemes import Verb
-from regard.text.corpus.lexicon.settings import PRONOUNS
-from regard.text.corpus.meaning import (
+from regard.corpus.lexemes import Verb
+from regard.corpus.lexicon.settings import PRONOUNS
+from regard.corpus.meaning import (
     Clause,
     Compound,
     Pair,

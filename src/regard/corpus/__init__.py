@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from random import Random
 
+from regard.corpus.chinese import chinese
+from regard.corpus.english import english
+from regard.corpus.french import french
+from regard.corpus.sentences import Links, Sentence, Triple, write_chinese, write_english, write_french
+from regard.corpus.statements import StatementMaker
 from regard.errors import ArgumentError, UnknownNameError
-from regard.text.corpus.chinese import chinese
-from regard.text.corpus.english import english
-from regard.text.corpus.french import french
-from regard.text.corpus.sentences import Links, Sentence, Triple, write_chinese, write_english, write_french
-from regard.text.corpus.statements import StatementMaker
 
 __all__ = ["LEFT_OUT", "SPLITS", "Links", "Sentence", "Triple", "generate", "split_of"]
 

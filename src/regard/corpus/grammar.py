@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from regard.text.corpus.lexemes import Adverb, Noun, Verb
-from regard.text.corpus.lexicon.nouns import BY_CLASS
-from regard.text.corpus.lexicon.qualities import ADJECTIVES
-from regard.text.corpus.lexicon.settings import ALSO, FREQUENCIES, MANNERS, NEVER, PREPOSITIONS, PRONOUNS
-from regard.text.corpus.lexicon.verbs import BE, BY_FRAME, MODALS
-from regard.text.corpus.meaning import Clause, Pair, Person, Phrase, Thing
-from regard.text.corpus.phrases import HUMAN, PhraseMaker, qualities_of, weighted
+from regard.corpus.lexemes import Adverb, Noun, Verb
+from regard.corpus.lexicon.nouns import BY_CLASS
+from regard.corpus.lexicon.qualities import ADJECTIVES
+from regard.corpus.lexicon.settings import ALSO, FREQUENCIES, MANNERS, NEVER, PREPOSITIONS, PRONOUNS
+from regard.corpus.lexicon.verbs import BE, BY_FRAME, MODALS
+from regard.corpus.meaning import Clause, Pair, Person, Phrase, Thing
+from regard.corpus.phrases import HUMAN, PhraseMaker, qualities_of, weighted
 
 __all__ = ["ClauseMaker", "echo"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from regard.text.corpus.conjugation import conjugate, imperative, participle
-from regard.text.corpus.meaning import Clause, Person
+from regard.corpus.conjugation import conjugate, imperative, participle
+from regard.corpus.meaning import Clause, Person
 
 __all__ = ["agreement", "verb_group"]
 

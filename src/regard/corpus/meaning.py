@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regard.text.corpus.lexemes import Adjective, Adverb, Modal, Noun, Preposition, Pronoun, Spot, Time, Verb
-from regard.text.corpus.lexicon.settings import Connective
+from regard.corpus.lexemes import Adjective, Adverb, Modal, Noun, Preposition, Pronoun, Spot, Time, Verb
+from regard.corpus.lexicon.settings import Connective
 
 __all__ = [
     "Clause",

@@ -11,7 +11,7 @@ A line reads ``English comparative | French position | Chinese style | classes``
 
 from __future__ import annotations
 
-from regard.text.corpus.lexemes import Adjective, Adverb, french_plural
+from regard.corpus.lexemes import Adjective, Adverb, french_plural
 
 __all__ = ["ADJECTIVES", "BESIDE", "DEGREES", "PREDICATE", "WEATHER_QUALITIES"]
 

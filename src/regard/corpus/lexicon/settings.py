@@ -1,11 +1,11 @@
 """The pronouns, numerals, prepositions, places, times, adverbs and connectives of the lexicon.
 
-The numbers in times and places align their words (see :func:`~regard.text.corpus.lexemes.fragment`).
+The numbers in times and places align their words (see :func:`~regard.corpus.lexemes.fragment`).
 """
 
 from __future__ import annotations
 
-from regard.text.corpus.lexemes import Adverb, Measure, Preposition, Pronoun, Spot, Time, fragment
+from regard.corpus.lexemes import Adverb, Measure, Preposition, Pronoun, Spot, Time, fragment
 
 __all__ = [
     "ALSO",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from regard.text.corpus.grammar import ClauseMaker, classes_of, echo
-from regard.text.corpus.lexemes import Adjective, Verb
-from regard.text.corpus.lexicon.nouns import BY_CLASS
-from regard.text.corpus.lexicon.qualities import WEATHER_QUALITIES
-from regard.text.corpus.lexicon.settings import BY_TENSE, CONNECTIVES, PRONOUNS
-from regard.text.corpus.lexicon.verbs import BE, BY_FRAME, CALLS, WEATHER
-from regard.text.corpus.meaning import Clause, Compound, Person, Phrase, Place, Statement, Thing, Units, When
-from regard.text.corpus.phrases import HUMAN, weighted
+from regard.corpus.grammar import ClauseMaker, classes_of, echo
+from regard.corpus.lexemes import Adjective, Verb
+from regard.corpus.lexicon.nouns import BY_CLASS
+from regard.corpus.lexicon.qualities import WEATHER_QUALITIES
+from regard.corpus.lexicon.settings import BY_TENSE, CONNECTIVES, PRONOUNS
+from regard.corpus.lexicon.verbs import BE, BY_FRAME, CALLS, WEATHER
+from regard.corpus.meaning import Clause, Compound, Person, Phrase, Place, Statement, Thing, Units, When
+from regard.corpus.phrases import HUMAN, weighted
 
 __all__ = ["StatementMaker"]
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from regard.corpus.chinese import chinese
+from regard.corpus.english import Word, english
+from regard.corpus.french import french
+from regard.corpus.meaning import Statement
 from regard.errors import UnknownNameError
-from regard.text.corpus.chinese import chinese
-from regard.text.corpus.english import Word, english
-from regard.text.corpus.french import french
-from regard.text.corpus.meaning import Statement
 
 __all__ = ["LANGUAGES", "Links", "Sentence", "Triple", "realise"]
 

@@ -7,7 +7,7 @@ plural, and those of the class ``one`` no indefinite article.
 
 from __future__ import annotations
 
-from regard.text.corpus.lexemes import Noun, english_plural, french_plural
+from regard.corpus.lexemes import Noun, english_plural, french_plural
 
 __all__ = ["BY_CLASS", "NOUNS"]
 

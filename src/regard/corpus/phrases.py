@@ -7,11 +7,11 @@ from functools import cache
 from random import Random
 from typing import TypeVar
 
-from regard.text.corpus.lexemes import Adjective, Noun, Preposition
-from regard.text.corpus.lexicon.nouns import BY_CLASS, NOUNS
-from regard.text.corpus.lexicon.qualities import BESIDE, DEGREES, PREDICATE
-from regard.text.corpus.lexicon.settings import BY_TENSE, PREPOSITIONS, PRONOUNS, SPOTS, TOWARDS
-from regard.text.corpus.meaning import Pair, Person, Phrase, Place, Quality, Thing, Units, When
+from regard.corpus.lexemes import Adjective, Noun, Preposition
+from regard.corpus.lexicon.nouns import BY_CLASS, NOUNS
+from regard.corpus.lexicon.qualities import BESIDE, DEGREES, PREDICATE
+from regard.corpus.lexicon.settings import BY_TENSE, PREPOSITIONS, PRONOUNS, SPOTS, TOWARDS
+from regard.corpus.meaning import Pair, Person, Phrase, Place, Quality, Thing, Units, When
 
 __all__ = ["HUMAN", "PhraseMaker", "qualities_of", "weighted"]
 

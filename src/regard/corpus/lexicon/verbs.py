@@ -14,7 +14,7 @@ A line reads ``English forms | French infinitive | Chinese | frame | subjects | 
 
 from __future__ import annotations
 
-from regard.text.corpus.lexemes import Modal, Verb
+from regard.corpus.lexemes import Modal, Verb
 
 __all__ = ["BE", "BY_FRAME", "CALLS", "HAVE", "MODALS", "VERBS", "WEATHER"]
 

@@ -6,10 +6,10 @@ The rules of the grammar therefore do not depend on neighbouring words.
 
 from __future__ import annotations
 
-from regard.text.corpus.french_verbs import agreement, verb_group
-from regard.text.corpus.lexemes import french_plural
-from regard.text.corpus.lexicon.settings import MEASURES, PRONOUNS
-from regard.text.corpus.meaning import (
+from regard.corpus.french_verbs import agreement, verb_group
+from regard.corpus.lexemes import french_plural
+from regard.corpus.lexicon.settings import MEASURES, PRONOUNS
+from regard.corpus.meaning import (
     Clause,
     Compound,
     Pair,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from regard.text.corpus.lexicon.settings import MEASURES, PRONOUNS
-from regard.text.corpus.meaning import (
+from regard.corpus.lexicon.settings import MEASURES, PRONOUNS
+from regard.corpus.meaning import (
     Clause,
     Compound,
     Pair,
