@@ -1,7 +1,7 @@
 """attention() and its map beside what a user would use instead.
 
 python benchmarks/bench_core.py              everything (some minutes: torch.compile is one of the competitors)
-python benchmarks/bench_core.py additive     one part: additive, products, maps, local, imports
+python benchmarks/bench_core.py additive     one part: additive, products, maps, block-sparse, imports
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from torch import Tensor
 
 import regard
 from regard import attention, blocks, global_tokens, scores, window
-from regard.kernels import additive, local_native, native
+from regard.kernels import additive, native
+from regard.kernels.block_sparse import compiled
 from regard.shapes import Grid
 
 HEADS, WIDTH = 8, 64
@@ -170,7 +171,7 @@ def bench_maps() -> list[Line]:
 # ---- masks that leave out blocks
 
 
-def bench_local() -> list[Line]:
+def bench_block_sparse() -> list[Line]:
     n = 4096
     sparse = torch.zeros(n // 64, n // 64, dtype=torch.bool)
     sparse.view(-1)[
@@ -204,7 +205,7 @@ def bench_local() -> list[Line]:
                     f"{name}, {way}", "SDPA with the mask", slow / fast, wanted, f"({1e3 * fast:.0f} ms)"
                 )
             )
-    return lines + _growth() + _local_without_compiler()
+    return lines + _growth() + _block_sparse_without_compiler()
 
 
 def _growth() -> list[Line]:
@@ -224,11 +225,11 @@ def _growth() -> list[Line]:
     return lines
 
 
-def _local_without_compiler() -> list[Line]:
+def _block_sparse_without_compiler() -> list[Line]:
     q, k, v = _qkv(4096)
     mask = window(128, 0)
     keep = mask.dense(Grid(1, HEADS, 4096, 4096))[0, 0]
-    local_native.library = lambda: native.Library(None, "switched off by the benchmark")
+    compiled.library = lambda: native.Library(None, "switched off by the benchmark")
     try:
         with torch.no_grad():
             slow, fast = seconds(
@@ -237,7 +238,7 @@ def _local_without_compiler() -> list[Line]:
                 turns=5,
             )
     finally:
-        local_native.library = native.library
+        compiled.library = native.library
     return [
         at_least(
             "window(128, 0), no compiler", "SDPA with the mask", slow / fast, 6, f"({1e3 * fast:.0f} ms)"
@@ -271,7 +272,7 @@ PARTS = {
     "additive": ("The additive score: b = 8, q = k = 128, m = 256", bench_additive),
     "products": ("Products: 8 heads of 64", bench_products),
     "maps": ("Maps: 8 heads of 64", bench_maps),
-    "local": ("Masks that leave out blocks: 8 heads of 64, n = 4096", bench_local),
+    "block-sparse": ("Block-sparse attention: 8 heads of 64, n = 4096", bench_block_sparse),
     "imports": ("Starting up", bench_imports),
 }
 

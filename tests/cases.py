@@ -15,7 +15,8 @@ from torch import Tensor
 
 import regard
 from regard import reference, scores
-from regard.kernels import additive, local_native, native, plans
+from regard.kernels import additive, native
+from regard.kernels.block_sparse import compiled, plans
 from regard.shapes import Grid
 
 SCORES = ("dot", "scaled_dot", "additive", "bilinear")
@@ -34,7 +35,7 @@ MASKS = (
 )
 BIASES = ("none", "trained", "fixed", "wide")
 LAYOUTS = ("contiguous", "heads last", "strided")
-KERNELS = ("default", "additive in C", "additive in torch", "local in C", "local in torch")
+KERNELS = ("default", "additive in C", "additive in torch", "block-sparse in C", "block-sparse in torch")
 FULL = os.environ.get("REGARD_FULL") == "1"
 
 
@@ -299,11 +300,11 @@ def forced(kernel: str):
     try:
         if kernel.startswith("additive"):
             additive.SMALL_WORK = 0
-        if kernel.startswith("local"):
+        if kernel.startswith("block-sparse"):
             plans.MIN_PAIRS, plans.MAX_DENSITY = 1, 1.0
         if kernel.endswith("in torch"):
-            additive.library = local_native.library = lambda: without
+            additive.library = compiled.library = lambda: without
         yield
     finally:
         additive.SMALL_WORK, plans.MIN_PAIRS, plans.MAX_DENSITY, native.library, additive.library = saved
-        local_native.library = saved[3]
+        compiled.library = saved[3]

@@ -18,7 +18,7 @@ from regard import (
     scores,
     window,
 )
-from regard.kernels import additive, dispatch, local, native
+from regard.kernels import additive, block_sparse, dispatch, native
 
 B, H, Q, K, D, E = 2, 6, 5, 7, 11, 13
 
@@ -131,7 +131,7 @@ def test_a_learned_bias_gets_its_gradient_on_every_path():
     table = positions.RelativeBias(H)
     q, k, v = (torch.randn(1, H, 80, 8) for _ in range(3))
     grads = []
-    for kernel in ("default", "local in torch"):
+    for kernel in ("default", "block-sparse in torch"):
         with forced(kernel):
             out = attention(q, k, v, mask=window(20, 3), bias=table)
         grads.append(torch.autograd.grad(out.pow(2).sum(), table.parameters())[0])
@@ -162,7 +162,7 @@ def test_structure_is_used_and_not_stored(monkeypatch):
     from test_maps import _Largest
 
     q, k, v = (torch.randn(1, 1, 2048, 8, requires_grad=True) for _ in range(3))
-    for kernel in ("default", "local in torch"):
+    for kernel in ("default", "block-sparse in torch"):
         with forced(kernel), _Largest() as mode:
             out = attention(q, k, v, mask=(window(32, 0) | regard.global_tokens(4)) & padding([2000]))
             torch.autograd.grad(out.sum(), (q, k, v))
@@ -171,7 +171,7 @@ def test_structure_is_used_and_not_stored(monkeypatch):
 
 def test_each_kernel_is_taken_where_it_should_be(monkeypatch):
     taken = []
-    for module, name in [(dispatch, "local_attention"), (dispatch, "_fused"), (dispatch, "_dense")]:
+    for module, name in [(dispatch, "block_sparse_attention"), (dispatch, "_fused"), (dispatch, "_dense")]:
         real = getattr(module, name)
         monkeypatch.setattr(
             module, name, lambda *a, _n=name, _r=real, **o: (taken.append(_n), _r(*a, **o))[1]
@@ -186,7 +186,7 @@ def test_each_kernel_is_taken_where_it_should_be(monkeypatch):
     assert used() == ["_fused"]
     assert used(mask=causal()) == ["_fused"]
     assert used(mask=window(3, 0)) == ["_fused"]
-    assert used(n=1024, mask=window(3, 0)) == ["local_attention"]
+    assert used(n=1024, mask=window(3, 0)) == ["block_sparse_attention"]
     assert used(n=1024, mask=causal()) == ["_fused"]
     assert used(n=1024, mask=window(1000, 1000)) == ["_fused"]
     assert used(dropout=0.1) == ["_dense"]
@@ -223,8 +223,8 @@ def test_the_compiled_kernels_do_not_depend_on_the_number_of_threads():
             a.requires_grad_()
             with forced("additive in C"):
                 s = additive.additive_scores(a, c, score.v)
-            with forced("local in C"):
-                out, _ = local.local_attention(q, k, v, _job(q))
+            with forced("block-sparse in C"):
+                out, _ = block_sparse.block_sparse_attention(q, k, v, _job(q))
             results.append(
                 [s, *torch.autograd.grad(s.sum(), a), out, *torch.autograd.grad(out.sum(), (q, k, v))]
             )
@@ -235,12 +235,12 @@ def test_the_compiled_kernels_do_not_depend_on_the_number_of_threads():
 
 
 def _job(q):
-    from regard.kernels.plans import plan_for
+    from regard.kernels.block_sparse.plans import plan_for
     from regard.shapes import Grid
 
     grid = Grid(*q.shape[:3], q.shape[2])
     mask = window(70, 10)
-    return local.LocalJob(plan_for(mask, grid), mask, grid, None, 0.25)
+    return block_sparse.BlockSparseJob(plan_for(mask, grid), mask, grid, None, 0.25)
 
 
 def test_a_trained_mask_of_zeros_gets_its_gradient():

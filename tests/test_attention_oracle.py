@@ -35,14 +35,14 @@ def _mechanisms():
     found += [
         (kernel, score)
         for kernel in KERNELS
-        if kernel.startswith("local")
+        if kernel.startswith("block-sparse")
         for score in ("scaled_dot", "bilinear")
     ]
     return found
 
 
 def _lengths(kernel: str) -> list[int]:
-    return LARGE if kernel.startswith("local") else SMALL
+    return LARGE if kernel.startswith("block-sparse") else SMALL
 
 
 def _skip_without_compiler(kernel: str) -> None:

@@ -24,7 +24,7 @@ def test_autocast_has_one_rule_for_dtypes(dtype):
         "output beside weights": lambda x: regard.attention_with_weights(x, x, x)[0],
         "weights beside output": lambda x: regard.attention_with_weights(x, x, x)[1],
         "additive": lambda x: attention(x, x, x, score=scores.Tanh(torch.ones(8))),
-        "local": lambda x: attention(x, x, x, mask=window(1, 0)),
+        "block-sparse": lambda x: attention(x, x, x, mask=window(1, 0)),
     }
     for name, call in calls.items():
         with torch.autocast("cpu", dtype):

@@ -389,7 +389,7 @@ CASES = {
         ArgumentError,
         "dropout: expected a share from 0 to 1, got -0.1",
     ),
-    "mask of another batch on the local path": (
+    "mask of another batch in the block-sparse kernel": (
         lambda: attention(
             *(torch.randn(2, 1, 1024, 4) for _ in range(3)), mask=window(3, 0) & padding([9, 9, 9])
         ),

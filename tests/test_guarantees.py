@@ -21,7 +21,7 @@ def _score(kernel, dtype):
 
 
 def _length(kernel):
-    return 70 if kernel.startswith("local") else 11  # more than one block
+    return 70 if kernel.startswith("block-sparse") else 11  # more than one block
 
 
 def _inputs(kernel, dtype, seed=0, n=None):

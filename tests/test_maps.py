@@ -80,7 +80,7 @@ def test_a_map_answers_as_the_matrix_does(score, monkeypatch):
     check()
 
 
-@pytest.mark.parametrize("kernel", [k for k in KERNELS if k.startswith("local")])
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if k.startswith("block-sparse")])
 def test_a_map_from_the_local_kernels_is_exact(kernel):
     if kernel.endswith("in C") and native.library().handle is None:
         pytest.skip(native.library().why)

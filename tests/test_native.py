@@ -48,7 +48,7 @@ def test_without_a_compiler_everything_works_and_doctor_says_why(tmp_path):
     bare.mkdir()
     out = run(tmp_path, PATH=str(bare))
     assert "additive, compiled C | False | no C compiler found" in out
-    assert "additive, blocked eager | True" in out
+    assert "additive, blocks in eager mode | True" in out
     assert not (tmp_path / "cache").exists()
 
 
@@ -213,7 +213,7 @@ def test_a_mean_in_v_costs_no_digits():
 
 def test_status_lists_every_kernel():
     names = [line.name.split(" ")[0].strip(",") for line in status()]
-    assert names == ["fused", "local", "local", "additive", "additive"]
+    assert names == ["fused", "block-sparse", "block-sparse", "additive", "additive"]
     assert all(line.why for line in status())
 
 
@@ -256,7 +256,7 @@ def test_the_local_kernels_exponential_is_good_to_the_last_digits():
     k[:, :, 1] = -1
     v = torch.zeros(1, 1, 640, 1)
     v[:, :, 1] = 1
-    with forced("local in C"):
+    with forced("block-sparse in C"):
         out = regard.attention(
             x, k, v, mask=regard.window(None, None) & (torch.arange(640) < 2)[None], scale=1.0
         )

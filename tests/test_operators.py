@@ -13,7 +13,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import regard
 from regard import attention, causal, global_tokens, padding, scores, window
-from regard.kernels import additive, local_job, local_native, native, plans
+from regard.kernels import additive, native
+from regard.kernels.block_sparse import compiled, plans
+from regard.kernels.block_sparse import job as jobs
 from regard.masks import base
 from regard.shapes import Grid
 
@@ -37,16 +39,16 @@ CALLS = {
     "small additive": ("default", {"score": lambda: scores.Tanh(torch.linspace(-1, 1, D))}),
     "additive in C": ("additive in C", {"score": lambda: scores.Tanh(torch.linspace(-1, 1, D))}),
     "additive in torch": ("additive in torch", {"score": lambda: scores.Tanh(torch.linspace(-1, 1, D))}),
-    "local in C": ("local in C", {"mask": lambda: window(3, 0) | global_tokens([2])}),
-    "local in torch": ("local in torch", {"mask": lambda: window(3, 0) | global_tokens([2])}),
-    "blocks in C": ("local in C", {"mask": lambda: regard.blocks([[1, 0], [1, 1]], 7)}),
-    "local and padding": ("local in C", {"mask": lambda: window(3, 0) & padding([13, 7])}),
+    "block-sparse in C": ("block-sparse in C", {"mask": lambda: window(3, 0) | global_tokens([2])}),
+    "block-sparse in torch": ("block-sparse in torch", {"mask": lambda: window(3, 0) | global_tokens([2])}),
+    "blocks in C": ("block-sparse in C", {"mask": lambda: regard.blocks([[1, 0], [1, 1]], 7)}),
+    "block-sparse and padding": ("block-sparse in C", {"mask": lambda: window(3, 0) & padding([13, 7])}),
 }
 EVERY = pytest.mark.parametrize(
     "name", [pytest.param(n, marks=IN_C if c[0].endswith("in C") else ()) for n, c in CALLS.items()]
 )
 QUICK = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=IN_C) for n in ("plain", "additive in C", "local in C")]
+    "name", [pytest.param(n, marks=IN_C) for n in ("plain", "additive in C", "block-sparse in C")]
 )
 
 
@@ -92,7 +94,7 @@ def formula(name: str):
 
 
 def caches() -> list[Tensor]:
-    held = [*local_job._KEPT.values(), *(x for x in base._SEEN.values() if x is not None)]
+    held = [*jobs._KEPT.values(), *(x for x in base._SEEN.values() if x is not None)]
     return held + [plan.pairs.start for plan in plans._PLANS.values()]
 
 
@@ -239,7 +241,7 @@ class _Windowed(nn.Module):
 
 
 @IN_C
-@pytest.mark.parametrize("operator", ["scores", "scores backward", "local", "local backward"])
+@pytest.mark.parametrize("operator", ["scores", "scores backward", "block-sparse", "block-sparse backward"])
 def test_operators_keep_the_rules_of_torch(operator):
     a, c, v = torch.randn(2, 7, 33), torch.randn(2, 5, 33), torch.randn(33)
     if operator == "scores":
@@ -249,19 +251,17 @@ def test_operators_keep_the_rules_of_torch(operator):
     if operator == "scores backward":
         torch.library.opcheck(additive._scores_backward, (torch.randn(2, 7, 5), a, c, v))
         return
-    with forced("local in C"):
+    with forced("block-sparse in C"):
         plan = plans.plan_for(window(3, 0), Grid(1, 2, 130, 130))
         assert plan is not None
-        job = local_job.LocalJob(plan, window(3, 0), Grid(1, 2, 130, 130), None, 0.3)
+        job = jobs.BlockSparseJob(plan, window(3, 0), Grid(1, 2, 130, 130), None, 0.3)
     blocks = [torch.randn(2, 3, 64, 16) for _ in range(3)]
-    pattern = local_native._pattern(job)
-    if operator == "local":
-        torch.library.opcheck(local_native._attend, (*blocks, *pattern))
+    pattern = compiled._pattern(job)
+    if operator == "block-sparse":
+        torch.library.opcheck(compiled._attend, (*blocks, *pattern))
     else:
-        out, lse = local_native._attend(*blocks, *pattern)
-        torch.library.opcheck(
-            local_native._attend_backward, (torch.randn_like(out), *blocks, out, lse, *pattern)
-        )
+        out, lse = compiled._attend(*blocks, *pattern)
+        torch.library.opcheck(compiled._attend_backward, (torch.randn_like(out), *blocks, out, lse, *pattern))
 
 
 def test_calling_them_loads_no_compiler():
@@ -299,7 +299,7 @@ def test_second_derivatives_are_right_or_refused(name):
 
 
 @IN_C
-@pytest.mark.parametrize("name", ["additive in C", "local in C"])
+@pytest.mark.parametrize("name", ["additive in C", "block-sparse in C"])
 def test_second_derivatives_of_one_tensor_in_two_places(name):
     x, _, v = inputs()
     found, expected = (

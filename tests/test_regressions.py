@@ -23,12 +23,14 @@ from regard import (
 from regard.errors import FileError
 from regard.kernels import native
 
-LOCAL = [
-    k for k in KERNELS if k.startswith("local") and (native.library().handle is not None or "torch" in k)
+BLOCK_SPARSE = [
+    k
+    for k in KERNELS
+    if k.startswith("block-sparse") and (native.library().handle is not None or "torch" in k)
 ]
 
 
-@pytest.mark.parametrize("kernel", ["default", *LOCAL])
+@pytest.mark.parametrize("kernel", ["default", *BLOCK_SPARSE])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_wide_bias_is_not_rounded_to_half_precision(kernel, dtype):
     torch.manual_seed(0)
@@ -47,7 +49,7 @@ def test_a_wide_bias_is_not_rounded_to_half_precision(kernel, dtype):
     assert torch.isfinite(attention(q, q, q, bias=torch.full((80, 80), 7e4))).all()
 
 
-@pytest.mark.parametrize("kernel", LOCAL)
+@pytest.mark.parametrize("kernel", BLOCK_SPARSE)
 @pytest.mark.parametrize("which", ["q", "k"])
 def test_a_nan_that_is_seen_is_not_turned_into_zeros(kernel, which):
     x = {name: torch.randn(1, 1, 130, 16) for name in "qkv"}
@@ -55,7 +57,7 @@ def test_a_nan_that_is_seen_is_not_turned_into_zeros(kernel, which):
     with forced(kernel):
         out = attention(**x, mask=window(0, 0))
     assert out[0, 0, 5].isnan().all()
-    if kernel == "local in C":
+    if kernel == "block-sparse in C":
         assert torch.isfinite(out[0, 0, 64:]).all()
 
 

@@ -32,7 +32,7 @@ def maps():
     found["additive"] = recomputed(score=Additive(11, 11, 13))
     found["grouped"] = recomputed(regard.causal(), kv_heads=1)
     found["long"] = recomputed(regard.causal() & regard.padding([53, 61]), q=67, k=61)
-    found["local"] = recomputed(regard.window(5, 0) | regard.global_tokens([0, 31]), q=61, k=61)
+    found["block-sparse"] = recomputed(regard.window(5, 0) | regard.global_tokens([0, 31]), q=61, k=61)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The fast paths: torch's fused kernel, the additive kernel, and the local one that skips blocks."""
+"""The kernels, which are torch's fused one, the additive one and the block-sparse one."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ __all__ = ["KernelStatus", "status"]
 
 
 class KernelStatus(NamedTuple):
-    """One line of ``regard doctor``."""
+    """The state of one kernel, as printed by ``regard doctor``."""
 
     name: str
     active: bool
@@ -14,7 +14,7 @@ class KernelStatus(NamedTuple):
 
 
 def status() -> list[KernelStatus]:
-    """Which kernels are active on this machine, and why."""
+    """Return the kernels with whether each is active on this machine, and why."""
     import torch
 
     from regard.kernels.additive import SMALL_WORK
@@ -25,10 +25,10 @@ def status() -> list[KernelStatus]:
     flash = hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu")
     return [
         KernelStatus("fused products (dot, scaled dot, bilinear)", flash, f"torch {torch.__version__}"),
-        KernelStatus("local (window, global tokens, blocks), compiled C", native, why),
+        KernelStatus("block-sparse (window, global tokens, blocks), compiled C", native, why),
         KernelStatus(
-            "local, gathered blocks", flash, "for float64 and biases, and where nothing is compiled"
+            "block-sparse, gathered blocks in torch", flash, "for float64, for biases and without a compiler"
         ),
         KernelStatus("additive, compiled C", native, f"{why}; {small}"),
-        KernelStatus("additive, blocked eager", not native, "stands in where nothing is compiled"),
+        KernelStatus("additive, blocks in eager mode", not native, "used without a compiler"),
     ]

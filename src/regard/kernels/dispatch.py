@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from regard.biases import Bias, StoredBias, SumOfBiases, dense_bias
 from regard.kernels import dense, sdpa
-from regard.kernels.local import LocalJob, local_attention, local_attention_dense
-from regard.kernels.plans import plan_for, worth_planning
+from regard.kernels.block_sparse import BlockSparseJob, block_sparse_attention, block_sparse_attention_dense
+from regard.kernels.block_sparse.plans import plan_for, worth_planning
 from regard.masks import Mask
 from regard.masks.rules import Causal
 from regard.modes import autocasting, needs_plain_formula, readable
@@ -72,19 +72,19 @@ def _own_precision(call: Call) -> AbstractContextManager:
 
 def _product(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor | None]:
     """Attention whose scores are products: through the fused kernel wherever it can do the work."""
-    job = _local_job(call, ready)
+    job = _block_sparse_job(call, ready)
     if call.dropout or _trained(call.bias):  # the fused kernels can do neither
         if job is None:
             return _dense(call, ready, want_lse)
-        return local_attention_dense(*_local_inputs(call, ready), job, call.dropout), None
+        return block_sparse_attention_dense(*_block_sparse_inputs(call, ready), job, call.dropout), None
     if job is None:
         return _fused(call, ready, want_lse)
-    q, k, v, width = sdpa.equal_widths(*_local_inputs(call, ready))
-    out, lse = local_attention(q, k, v, job)
+    q, k, v, width = sdpa.equal_widths(*_block_sparse_inputs(call, ready))
+    out, lse = block_sparse_attention(q, k, v, job)
     return (out if width is None else out[..., :width]), lse
 
 
-def _local_job(call: Call, ready: Prepared) -> LocalJob | None:
+def _block_sparse_job(call: Call, ready: Prepared) -> BlockSparseJob | None:
     """What the local kernel would compute, or None where it would gain nothing."""
     if (
         call.mask is None
@@ -96,7 +96,7 @@ def _local_job(call: Call, ready: Prepared) -> LocalJob | None:
     ):
         return None
     plan = plan_for(call.mask, call.grid)
-    return None if plan is None else LocalJob(plan, call.mask, call.grid, _tile_of(call), ready.scale)
+    return None if plan is None else BlockSparseJob(plan, call.mask, call.grid, _tile_of(call), ready.scale)
 
 
 def _fused(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor | None]:
@@ -193,7 +193,7 @@ def _added(call: Call, dtype: torch.dtype) -> Tensor:
     return added if keep is None else added.masked_fill(~keep, float("-inf"))
 
 
-def _local_inputs(call: Call, ready: Prepared) -> tuple[Tensor, Tensor, Tensor]:
+def _block_sparse_inputs(call: Call, ready: Prepared) -> tuple[Tensor, Tensor, Tensor]:
     """q, k, v with equal heads."""
     return ready.q, dense.expand_heads(ready.k, call.grid.h), dense.expand_heads(call.v, call.grid.h)
 

@@ -6,23 +6,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from regard.kernels.local_gather import blocked
-from regard.kernels.local_job import LocalJob, kept_once
+from regard.kernels.block_sparse.gather import blocked
+from regard.kernels.block_sparse.job import BlockSparseJob, kept_once
+from regard.kernels.block_sparse.plans import BLOCK, Pairs
 from regard.kernels.native import library
 from regard.kernels.operators import define_operator
-from regard.kernels.plans import BLOCK, Pairs
 
 __all__ = ["available", "backward", "forward"]
 
 _WIDTH = 16  # head widths are filled up to a multiple of it: two vectors
 
 
-def available(q: Tensor, job: LocalJob) -> bool:
+def available(q: Tensor, job: BlockSparseJob) -> bool:
     """Whether the compiled kernel can do this: single or half precision, no bias, and a compiler was found."""
     return q.dtype != torch.float64 and job.bias is None and library().handle is not None
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, job: LocalJob) -> tuple[Tensor, Tensor]:
+def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tensor, Tensor]:
     """Output ``(t,n,d)`` and log-sum-exp ``(t,n,1)`` of ``(b,h,n,d)``, with ``t = b * h``."""
     plan, d, dtype = job.plan, q.shape[-1], q.dtype
     qs, ks, vs = (_ready(x) for x in blocked(q, k, v, plan))  # (t,blocks,BLOCK,d)
@@ -31,7 +31,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: LocalJob) -> tuple[Tensor, Ten
 
 
 def backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, job: LocalJob
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, job: BlockSparseJob
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and v, ``(t,n,d)``, from that of the output."""
     plan, (b, h, n, d), dtype = job.plan, q.shape, q.dtype
@@ -56,7 +56,7 @@ def _forward(q, k, v, start, cols, kept, keep, scale, heads) -> tuple[Tensor, Te
     threads = torch.get_num_threads()
     work = q.new_empty(threads, BLOCK, q.shape[-1])
     pattern = (start, cols, kept, keep, *_numbers(q, k, keep, scale, heads))
-    library().call("local_forward", q, k, v, out, lse, work, *pattern, threads)
+    library().call("block_sparse_forward", q, k, v, out, lse, work, *pattern, threads)
     return out, lse
 
 
@@ -68,7 +68,7 @@ def _backward(g, q, k, v, out, lse, start, cols, kept, keep, scale, heads) -> tu
     dk, dv = k.new_zeros(parts, *k.shape), v.new_zeros(parts, *v.shape)
     work = q.new_empty(threads, BLOCK, 3 * q.shape[-1] + 2 * BLOCK)
     pattern = (start, cols, kept, keep, *_numbers(q, k, keep, scale, heads))
-    library().call("local_backward", q, k, v, g, out, lse, dq, dk, dv, work, *pattern, parts, threads)
+    library().call("block_sparse_backward", q, k, v, g, out, lse, dq, dk, dv, work, *pattern, parts, threads)
     return (dq, dk.sum(0), dv.sum(0)) if parts > 1 else (dq, dk[0], dv[0])
 
 
@@ -83,19 +83,19 @@ def _numbers(q: Tensor, k: Tensor, keep: Tensor, scale: float, heads: int) -> tu
 
 _PATTERN = "Tensor start, Tensor cols, Tensor kept, Tensor keep, float scale, int heads"
 _attend = define_operator(
-    f"_local_attention(Tensor q, Tensor k, Tensor v, {_PATTERN}) -> (Tensor, Tensor)",
+    f"_block_sparse_attention(Tensor q, Tensor k, Tensor v, {_PATTERN}) -> (Tensor, Tensor)",
     _forward,
     lambda q, k, v, *pattern: (q.new_empty(q.shape), q.new_empty(*q.shape[:3], 1)),
 )
 _attend_backward = define_operator(
-    "_local_attention_backward(Tensor g, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, "
+    "_block_sparse_attention_backward(Tensor g, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, "
     f"{_PATTERN}) -> (Tensor, Tensor, Tensor)",
     _backward,
     lambda g, q, k, v, *rest: tuple(x.new_empty(x.shape) for x in (q, k, v)),
 )
 
 
-def _pattern(job: LocalJob) -> tuple[Tensor | float, ...]:
+def _pattern(job: BlockSparseJob) -> tuple[Tensor | float, ...]:
     """The arguments that both directions share: the pairs of blocks, their masks, the scale and the heads."""
     pairs = job.plan.pairs
     keep = kept_once(job, ("pairs",), lambda: _keep(job, pairs)) if job.mask.symbolic else _keep(job, pairs)
@@ -103,7 +103,7 @@ def _pattern(job: LocalJob) -> tuple[Tensor | float, ...]:
     return pairs.start, pairs.cols, pairs.kept, keep, job.scale, job.grid.h
 
 
-def _keep(job: LocalJob, pairs: Pairs) -> Tensor:
+def _keep(job: BlockSparseJob, pairs: Pairs) -> Tensor:
     """Which cells of the partly kept pairs are kept, ``(b or 1, h or 1, pairs, keys, queries)``: keys down."""
     cut = zip(
         pairs.row_index.split(1024), pairs.col_index.split(1024), strict=True

@@ -1,4 +1,4 @@
-"""The local kernels: plans that are kept, long inputs, biases, and every dtype."""
+"""The block-sparse kernels: cached plans, long inputs, biases, and every dtype."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ import regard
 from regard import attention, attention_with_weights, causal, padding, positions, window
 
 
-@pytest.mark.parametrize("kernel", ["local in C", "local in torch"])
+@pytest.mark.parametrize("kernel", ["block-sparse in C", "block-sparse in torch"])
 @pytest.mark.parametrize(("n_q", "n_k"), [(200, 200), (130, 200), (70, 200)])
 def test_masks_of_one_length_share_no_plan(kernel, n_q, n_k):
     """Plans and masks are kept between calls: each rule finds its own, not that of one like it."""
@@ -36,7 +36,7 @@ def test_masks_of_one_length_share_no_plan(kernel, n_q, n_k):
         assert torch.allclose(out, expected, atol=1e-5), mask
 
 
-@pytest.mark.parametrize("kernel", ["default", "local in C", "local in torch"])
+@pytest.mark.parametrize("kernel", ["default", "block-sparse in C", "block-sparse in torch"])
 @pytest.mark.parametrize("kind", ["tensor", "alibi", "both", "causal"])
 def test_a_bias_that_is_not_trained_is_added_on_every_path(kernel, kind):
     """Trained ones take the plain form, these the fastest."""
@@ -61,7 +61,7 @@ def test_a_bias_that_is_not_trained_is_added_on_every_path(kernel, kind):
 
 def test_scattered_global_tokens_share_their_blocks():
     """Put first, 16 tokens cost one row and one column of blocks, wherever they stand."""
-    from regard.kernels.plans import plan_for
+    from regard.kernels.block_sparse.plans import plan_for
     from regard.shapes import Grid
 
     mask = window(64, 64) | regard.global_tokens(range(5, 4096, 256))
@@ -69,7 +69,7 @@ def test_scattered_global_tokens_share_their_blocks():
         assert plan_for(mask, Grid(1, 1, n_q, 4096)).density < 0.12
 
 
-@pytest.mark.parametrize("kernel", ["local in C", "local in torch"])
+@pytest.mark.parametrize("kernel", ["block-sparse in C", "block-sparse in torch"])
 def test_a_very_long_window_equals_its_parts(kernel):
     """More blocks than the masks of the kernel are made of at once, and one head for all threads."""
     torch.manual_seed(0)
@@ -96,7 +96,7 @@ def test_a_very_long_window_equals_its_parts(kernel):
             )
 
 
-@pytest.mark.parametrize("kernel", ["local in C", "local in torch"])
+@pytest.mark.parametrize("kernel", ["block-sparse in C", "block-sparse in torch"])
 def test_one_mask_serves_every_dtype_in_turn(kernel):
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float32):
         q, k, v = (torch.randn(1, 2, 150, 8, dtype=dtype) for _ in range(3))

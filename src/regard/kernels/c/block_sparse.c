@@ -139,7 +139,7 @@ static void forward_block(const job *w, int64_t t, int64_t i, const float *q, co
 }
 
 /* work holds threads x 64 x D numbers */
-void local_forward_f32(const float *q, const float *k, const float *v, float *out, float *lse, float *work,
+void block_sparse_forward_f32(const float *q, const float *k, const float *v, float *out, float *lse, float *work,
                        const int64_t *start, const int64_t *cols, const int64_t *kept, const uint8_t *keep,
                        const float *scale, int64_t batch_step, int64_t head_step, int64_t heads, int64_t T, int64_t NQ,
                        int64_t NK, int64_t D, int64_t threads)
@@ -204,7 +204,7 @@ static void backward_block(const job *w, int64_t t, int64_t i, const float *q, c
 
 /* dk and dv hold `parts` times (t, blocks, 64, d), zeroed: each part of the query blocks adds to its own, so that no
  * two threads meet and the sum does not depend on who was first. */
-void local_backward_f32(const float *q, const float *k, const float *v, const float *g, const float *out,
+void block_sparse_backward_f32(const float *q, const float *k, const float *v, const float *g, const float *out,
                         const float *lse, float *dq, float *dk, float *dv, float *work, const int64_t *start,
                         const int64_t *cols, const int64_t *kept, const uint8_t *keep, const float *scale,
                         int64_t batch_step, int64_t head_step, int64_t heads, int64_t T, int64_t NQ, int64_t NK,

@@ -1,7 +1,8 @@
-"""Attention that skips the blocks a mask leaves out: windows, global tokens, block-sparse patterns.
+"""Block-sparse attention, which skips the blocks of query-key pairs that a mask hides.
 
-Time and memory grow with the pairs that are kept, not with ``q * k``. The plan (:mod:`regard.kernels.plans`) is
-carried out in C where there is a compiler, else by gathering blocks for torch's fused kernel.
+Sliding windows, global tokens and block patterns run here. Time and memory grow with the number of visible pairs, not
+with ``q * k``. A plan (:mod:`~regard.kernels.block_sparse.plans`) lists the blocks to compute. With a C compiler the
+plan is run in C, otherwise its blocks are gathered for torch's fused kernel.
 """
 
 from __future__ import annotations
@@ -11,26 +12,26 @@ import functools
 import torch
 from torch import Tensor
 
-from regard.kernels import local_gather, local_native
+from regard.kernels.block_sparse import compiled, gather
+from regard.kernels.block_sparse.gather import assembled, blocked, gathered
+from regard.kernels.block_sparse.job import BlockSparseJob
 from regard.kernels.dense import masked_softmax, weighted_sum
-from regard.kernels.local_gather import assembled, blocked, gathered
-from regard.kernels.local_job import LocalJob
 from regard.kernels.operators import gradients_with_graph
 from regard.shapes import wide_dtype
 
-__all__ = ["LocalJob", "local_attention", "local_attention_dense"]
+__all__ = ["BlockSparseJob", "block_sparse_attention", "block_sparse_attention_dense"]
 
 
-def local_attention(q: Tensor, k: Tensor, v: Tensor, job: LocalJob) -> tuple[Tensor, Tensor]:
+def block_sparse_attention(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tensor, Tensor]:
     """Output ``(b,h,q,d)`` and log-sum-exp ``(b,h,q)``, with q, k, v of equal heads and width; differentiable."""
-    out, lse = _Local.apply(q, k, v, job)
+    out, lse = _BlockSparseAttention.apply(q, k, v, job)
     return out, lse
 
 
-class _Local(torch.autograd.Function):
+class _BlockSparseAttention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, q: Tensor, k: Tensor, v: Tensor, job: LocalJob) -> tuple[Tensor, Tensor]:
-        ctx.kernel = local_native if local_native.available(q, job) else local_gather
+    def forward(ctx, q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tensor, Tensor]:
+        ctx.kernel = compiled if compiled.available(q, job) else gather
         out, lse = ctx.kernel.forward(q, k, v, job)  # (t,n,d), (t,n,1)
         ctx.job = job
         ctx.save_for_backward(q, k, v, out, lse)
@@ -42,13 +43,15 @@ class _Local(torch.autograd.Function):
         grad = grads[0]  # the log-sum-exp has none
         q, k, v, out, lse = ctx.saved_tensors
         if torch.is_grad_enabled():  # a derivative of the derivative is wanted
-            formula = functools.partial(local_attention_dense, job=ctx.job, dropout=0.0)
+            formula = functools.partial(block_sparse_attention_dense, job=ctx.job, dropout=0.0)
             return *gradients_with_graph(formula, (q, k, v), ctx.needs_input_grad[:3], grad), None
         dq, dk, dv = ctx.kernel.backward(grad, q, k, v, out, lse, ctx.job)
         return dq.reshape(q.shape), dk.reshape(k.shape), dv.reshape(v.shape), None
 
 
-def local_attention_dense(q: Tensor, k: Tensor, v: Tensor, job: LocalJob, dropout: float) -> Tensor:
+def block_sparse_attention_dense(
+    q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob, dropout: float
+) -> Tensor:
     """The same in plain torch, for what the fused kernel cannot do: dropout, and a bias that is trained."""
     b, h, n, _ = q.shape
     wide = wide_dtype(q.dtype)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from regard.kernels.local_job import LocalJob
-from regard.kernels.plans import BLOCK, Group, Plan
+from regard.kernels.block_sparse.job import BlockSparseJob
+from regard.kernels.block_sparse.plans import BLOCK, Group, Plan
 from regard.kernels.sdpa import flash
 from regard.shapes import wide_dtype
 
@@ -17,7 +17,7 @@ __all__ = ["assembled", "backward", "blocked", "forward", "gathered"]
 _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
 
-def forward(q: Tensor, k: Tensor, v: Tensor, job: LocalJob) -> tuple[Tensor, Tensor]:
+def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tensor, Tensor]:
     """Output ``(t,n,d)`` and log-sum-exp ``(t,n,1)`` of ``(b,h,n,d)``, with ``t = b * h``."""
     plan, (b, h) = job.plan, q.shape[:2]
     blocks = blocked(q, k, v, plan)
@@ -34,7 +34,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: LocalJob) -> tuple[Tensor, Ten
 
 
 def backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, job: LocalJob
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, job: BlockSparseJob
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k and v, ``(t,n,d)``, from that of the output."""
     plan, (b, h, n, d) = job.plan, q.shape

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from regard.kernels.plans import Group, Plan
+from regard.kernels.block_sparse.plans import Group, Plan
 from regard.masks import Mask
 from regard.shapes import Grid
 
-__all__ = ["BiasTile", "LocalJob", "kept_once"]
+__all__ = ["BiasTile", "BlockSparseJob", "kept_once"]
 
 _KEPT: OrderedDict[tuple, Tensor] = OrderedDict()  # masks of rules, made once
 _KEPT_BYTES = 2**27
@@ -21,7 +21,7 @@ _KEPT_BYTES = 2**27
 BiasTile = Callable[[Tensor, Tensor], Tensor]  # query indices, key indices -> numbers to add, (b,h,g,r,c)
 
 
-class LocalJob(NamedTuple):
+class BlockSparseJob(NamedTuple):
     """Everything but the tensors: what to compute and how pairs are masked."""
 
     plan: Plan
@@ -56,7 +56,7 @@ class LocalJob(NamedTuple):
         return self.bias(group.rows[:, :, None].clamp(min=0), group.cols[:, None, :].clamp(min=0))
 
 
-def kept_once(job: LocalJob, name: tuple, make: Callable[[], Tensor | None]) -> Tensor | None:
+def kept_once(job: BlockSparseJob, name: tuple, make: Callable[[], Tensor | None]) -> Tensor | None:
     """What ``make`` gives for a mask that is a rule, kept for the next call with the same lengths."""
     key = (job.mask.rule, job.grid.q, job.grid.k, *name)
     if key in _KEPT:
