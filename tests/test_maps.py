@@ -31,7 +31,9 @@ def _check_against(seen: AttentionMap, w: torch.Tensor, atol: float) -> None:
     assert seen.shape == w.shape
     assert close(seen.weights(), w)
     assert np.allclose(seen.numpy(), w.numpy(), atol=atol)
-    assert close(seen.received(), w.sum(2))
+    assert np.allclose(seen.received().numpy(), regard.analysis.received(seen))
+    visible = (w.sum(-1) > 0).sum(-1, keepdim=True)  # (b,h,1) the rows that are not fully masked
+    assert close(AttentionMap.from_weights(w).received(), w.sum(2) / visible.clamp(min=1))
     assert close(seen.entropy(), torch.special.entr(w).sum(-1))
     assert close(seen.mean_heads().weights(), w.mean(1, keepdim=True))
     assert close(seen[:, :, 1:, ::2], w[:, :, 1:, ::2])

@@ -1,7 +1,6 @@
-"""Regard: build any attention mechanism, train with it, and see what a model attends to.
+"""Regard builds any attention mechanism, trains models with it, and shows what a model attends to.
 
-The names below are imported when they are first used, so that ``import regard`` loads neither torch nor
-NumPy.
+The names below are imported on first use, so ``import regard`` loads neither torch nor NumPy.
 
 >>> import regard
 >>> regard.atention
@@ -16,9 +15,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard import analysis as analysis
+    from regard import biases as biases
+    from regard import core as core
+    from regard import corpus as corpus
     from regard import decoding as decoding
+    from regard import errors as errors
     from regard import kernels as kernels
     from regard import layers as layers
+    from regard import learn as learn
     from regard import maps as maps
     from regard import masks as masks
     from regard import metrics as metrics
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from regard import text as text
     from regard import training as training
     from regard import viewer as viewer
-    from regard.capture import capture
+    from regard.capture import Recording, capture
     from regard.core import attention, attention_weights, attention_with_weights
     from regard.errors import RegardError
     from regard.layers import (
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
         SelfAttention,
         SimpleAttention,
     )
-    from regard.maps import AttentionMap
+    from regard.maps import AttentionMap, Record
     from regard.masks import Mask, blocks, causal, global_tokens, padding, window
     from regard.plots import (
         plot_attention_weights,
@@ -68,8 +73,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-# Where each public name lives. A list, so that the file reads as a table of contents.
+# The module of each public name.
 _HOMES: dict[str, list[str]] = {
+    "regard.capture": ["Recording"],
     "regard.core": ["attention", "attention_weights", "attention_with_weights"],
     "regard.errors": ["RegardError"],
     "regard.layers": [
@@ -80,7 +86,7 @@ _HOMES: dict[str, list[str]] = {
         "SelfAttention",
         "SimpleAttention",
     ],
-    "regard.maps": ["AttentionMap"],
+    "regard.maps": ["AttentionMap", "Record"],
     "regard.masks": ["Mask", "blocks", "causal", "global_tokens", "padding", "window"],
     "regard.plots": [
         "plot_attention_weights",
@@ -103,10 +109,17 @@ _HOMES: dict[str, list[str]] = {
     "regard.training": ["get_linear_schedule_with_warmup"],
 }
 _SUBMODULES = [
-    "capture",  # a package that can be called, as the function of that name
+    "analysis",
+    "biases",
+    # The package can be called like its function `capture`.
+    "capture",
+    "core",
+    "corpus",
     "decoding",
+    "errors",
     "kernels",
     "layers",
+    "learn",
     "maps",
     "masks",
     "metrics",
@@ -134,24 +147,32 @@ __all__ = [
     "Mask",
     "MultiHeadAttention",
     "PositionalEncoding",
+    "Record",
+    "Recording",
     "RegardError",
     "RelativeBias",
     "Rotary",
     "SelfAttention",
     "SimpleAttention",
     "__version__",
+    "analysis",
     "attention",
     "attention_weights",
     "attention_with_weights",
+    "biases",
     "blocks",
     "capture",
     "causal",
+    "core",
+    "corpus",
     "decoding",
+    "errors",
     "explain",
     "get_linear_schedule_with_warmup",
     "global_tokens",
     "kernels",
     "layers",
+    "learn",
     "maps",
     "masks",
     "metrics",
@@ -186,14 +207,16 @@ def __getattr__(name: str) -> Any:
         value = importlib.import_module(f"regard.{name}")
     else:
         raise AttributeError(_unknown(name), name=name, obj=None)
-    globals()[name] = value  # next time the name is found without coming here
+    # Python finds the name directly from now on.
+    globals()[name] = value
     return value
 
 
 def _unknown(name: str) -> str:
     problem = f"module 'regard' has no attribute {name!r}"
+    # Tools look up private names, which are no misspellings.
     if name.startswith("_"):
-        return problem  # asked for by tools, not misspelt by people
+        return problem
     from regard.errors import did_you_mean
 
     suggestion = did_you_mean(name, __all__).strip()

@@ -77,7 +77,7 @@ def test_scale_is_taken_and_shown():
 
 
 def test_chinese_labels_line_up():
-    seen = ref.explain(Q, K, V, query_labels=["他"], key_labels=["小明", "商店a", "x"])
+    seen = ref.explain(Q, K, V, query_tokens=["他"], key_tokens=["小明", "商店a", "x"])
     found = tables(str(seen))
     assert len(found) == 4  # scores, scaled, weights, output; nothing was masked
     for block in found:
@@ -89,7 +89,7 @@ def test_chinese_labels_line_up():
 
 
 def test_combining_marks_take_no_column_and_line_breaks_are_escaped():
-    seen = ref.explain(Q, K, V, query_labels=["cafe\u0301"], key_labels=["a\nb", "c\td", "\x1b[31m"])
+    seen = ref.explain(Q, K, V, query_tokens=["cafe\u0301"], key_tokens=["a\nb", "c\td", "\x1b[31m"])
     header, row = tables(str(seen))[0]
     assert "a\\nb" in header
     assert "c\\td" in header
@@ -140,7 +140,7 @@ class Reader(html.parser.HTMLParser):
 
 def test_html_shows_the_same_numbers_and_escapes_labels():
     evil = "<script>alert('x')</script>"
-    page = ref.explain(Q, K, V, query_labels=[evil], key_labels=["a&b", '"', evil])._repr_html_()
+    page = ref.explain(Q, K, V, query_tokens=[evil], key_tokens=["a&b", '"', evil])._repr_html_()
     reader = Reader()
     reader.feed(page)
     assert "script" not in reader.tags
@@ -173,8 +173,8 @@ def test_an_explanation_is_a_frozen_value_apart_from_its_inputs():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"key_labels": ["a", "b"]}, "key_labels: 2 given, 3 in k"),
-        ({"query_labels": ["a", "b"]}, "query_labels: 2 given, 1 in q"),
+        ({"key_tokens": ["a", "b"]}, "key_tokens: 2 given, 3 in k"),
+        ({"query_tokens": ["a", "b"]}, "query_tokens: 2 given, 1 in q"),
         ({"score": "cosine"}, "score: expected one of scaled_dot, dot, additive, bilinear or a function"),
         ({"score": "bilinear"}, "params: score 'bilinear' needs 'W'"),
         ({"score": "dot", "params": {"W": 1}}, "params: score 'dot' takes no 'W'"),
@@ -186,3 +186,10 @@ def test_errors_name_the_argument(arguments, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011  the message is compared below
         ref.explain(Q, K, V, **arguments)
     assert str(caught.value).startswith(message)
+
+
+def test_an_old_argument_name_is_answered_with_the_new_one():
+    with pytest.raises(TypeError, match="'key_labels': use key_tokens="):
+        ref.explain(Q, K, V, key_labels=["a", "b", "c"])
+    with pytest.raises(TypeError, match="'colour'$"):
+        ref.explain(Q, K, V, colour=1)

@@ -10,8 +10,19 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import AttentionMap, Record
+from regard.maps.queries import padding_queries
 
-__all__ = ["Layer", "as_map", "as_maps", "heads_of", "layer_of", "names_of", "of_each_layer", "same_grid"]
+__all__ = [
+    "Layer",
+    "as_map",
+    "as_maps",
+    "heads_of",
+    "layer_of",
+    "names_of",
+    "of_each_layer",
+    "padding_of",
+    "same_grid",
+]
 
 Counted = TypeVar("Counted")
 Layer = AttentionMap | Record | np.ndarray | Tensor
@@ -84,6 +95,16 @@ def names_of(layers: Any, count: int) -> list[str]:
     if isinstance(layers, Sequence):
         return [str(getattr(layer, "name", index)) for index, layer in enumerate(layers)]
     return [str(getattr(layers, "name", index)) for index in range(count)]
+
+
+def padding_of(value: Any, attention_map: AttentionMap) -> np.ndarray:
+    """Return a boolean array ``(b,q)`` that is True for padding queries.
+
+    ``value`` is the record or the weights behind ``attention_map``. A record states whether it is self-attention and
+    which keys are sinks.
+    """
+    kind, sinks = getattr(value, "kind", None), getattr(value, "sinks", ())
+    return padding_queries(attention_map._source, kind, sinks).numpy()
 
 
 def same_grid(argument: str, maps: list[AttentionMap]) -> tuple[int, int, int]:

@@ -19,11 +19,12 @@ from regard.analysis._layers import (
     layer_of,
     names_of,
     of_each_layer,
+    padding_of,
     same_grid,
 )
-from regard.analysis._queries import padding_queries
 from regard.errors import ArgumentError
 from regard.maps import AttentionMap
+from regard.maps.queries import mean_received
 from regard.shapes import whole_number
 
 __all__ = [
@@ -96,14 +97,8 @@ def received(weights: Any) -> np.ndarray | list[np.ndarray]:
 
 def _received(argument: str, layer: Any) -> np.ndarray:
     attention_map = as_map(argument, layer)
-    b, h, _, k = attention_map.shape
-    padding = padding_queries(layer, attention_map)  # (b,q)
-    total, count = np.zeros((b, h, k)), np.zeros((b, h, 1))
-    for batch, rows, part in _blocks(attention_map):
-        counted = _with_keys(part) & ~padding[batch, rows]  # (h,q)
-        total[batch] += np.where(counted[..., None], part, 0).sum(1)
-        count[batch] += counted.sum(1, keepdims=True)
-    return _mean(total, count)
+    padding = torch.from_numpy(padding_of(layer, attention_map))  # (b,q)
+    return mean_received(attention_map._source, padding).numpy()
 
 
 @overload
@@ -161,7 +156,7 @@ def _on_key(argument: str, layer: Any, key: int) -> tuple[np.ndarray, np.ndarray
     b, h, _, k = attention_map.shape
     if not -k <= whole_number("key", key) < k:
         raise ArgumentError("key", f"expected the index of one of {k} keys, got {key}")
-    padding = padding_queries(layer, attention_map)  # (b,q)
+    padding = padding_of(layer, attention_map)  # (b,q)
     total, count = np.zeros((b, h)), np.zeros((b, h))
     for batch, rows, part in _blocks(attention_map):
         counted = _with_other_keys(part, key) & ~padding[batch, rows]  # (h,q)
@@ -202,7 +197,7 @@ def _top_of(attention_map: AttentionMap, n: int, layer: int, record: Any) -> Ite
     """Yield the n largest weights of one map, largest first."""
     best = attention_map.topk(min(n, attention_map.shape[3]))
     values, keys = _numpy(best.weights), best.keys.cpu().numpy()  # (b,h,q,n)
-    real = np.broadcast_to(~padding_queries(record, attention_map)[:, None, :, None], values.shape)
+    real = np.broadcast_to(~padding_of(record, attention_map)[:, None, :, None], values.shape)
     order = np.argsort(np.where(real, -values, 1), axis=None, kind="stable")[: min(n, real.sum())]
     heads = heads_of(record, attention_map.shape[1])
     for b, h, q, place in zip(*np.unravel_index(order, values.shape), strict=True):
@@ -238,7 +233,7 @@ def head_table(layers: Any) -> Any:
 def _means(record: Any, attention_map: AttentionMap) -> dict[str, np.ndarray]:
     """Return the columns of `head_table` for one layer, ``(h,)`` each, as means over the counted queries."""
     _, h, q, k = attention_map.shape
-    padding = padding_queries(record, attention_map)  # (b,q)
+    padding = padding_of(record, attention_map)  # (b,q)
     sinks = getattr(record, "sinks", ())
     names = ("entropy", "distance", "first", "largest")
     total, count = ({name: np.zeros(h) for name in names} for _ in range(2))
@@ -273,7 +268,7 @@ def head_agreement(layers: Any) -> np.ndarray:
     maps = as_maps("layers", layers)
     records = layers if isinstance(layers, Sequence) else [layers]
     b, q, _ = same_grid("layers", maps)
-    paddings = [padding_queries(*pair) for pair in zip(records, maps, strict=True)]  # (b,q) of each layer
+    paddings = [padding_of(*pair) for pair in zip(records, maps, strict=True)]  # (b,q) of each layer
     heads = sum(attention_map.shape[1] for attention_map in maps)
     total, count = np.zeros((heads, heads)), np.zeros((heads, heads))
     for batch in range(b):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, OutsideError, ShapeError, UnknownNameError
 from regard.maps import storage
+from regard.maps.queries import mean_received, padding_queries
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile, largest, tiles
 from regard.shapes import as_table, axes, four_axes, whole_number
 
@@ -205,19 +206,15 @@ class AttentionMap:
         return self._per_row(parts, 1)[..., 0]
 
     def received(self) -> Tensor:
-        """Return the sum of the weights that each key receives from all queries, ``(b,h,k)``.
+        """Return the mean weight that each key receives over the queries, ``(b,h,k)`` in float64.
+
+        The mean leaves out fully masked queries, and padding queries if the map has its mask, as
+        :func:`regard.analysis.received` does.
 
         >>> AttentionMap.from_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).received()
-        tensor([[[1.5000, 0.5000]]])
+        tensor([[[0.7500, 0.2500]]], dtype=torch.float64)
         """
-        b, h, _, k = self.shape
-        total: Tensor | None = None
-        for tile in tiles(self._source.grid):
-            part = self._source.weights(tile).sum(dim=2)
-            if total is None:
-                total = part.new_zeros(b, h, k)
-            total[tile.b, tile.h] += part
-        return torch.zeros(b, h, k) if total is None else total
+        return mean_received(self._source, padding_queries(self._source))
 
     def pooled(self, rows: int, cols: int, how: str = "max") -> Tensor:
         """Return the map pooled to ``rows x cols`` cells, ``(b,h,rows,cols)``.

@@ -52,8 +52,8 @@ class Explanation:
     masked: Array
     weights: Array
     output: Array
-    query_labels: tuple[str, ...]
-    key_labels: tuple[str, ...]
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
     digits: int = 4
 
     def steps(self) -> list[_tables.Step]:
@@ -61,7 +61,7 @@ class Explanation:
 
         The numbers are None for a step that changed nothing (no scaling, no mask).
         """
-        keys, value_columns = self.key_labels, tuple(f"v{i}" for i in range(self.output.shape[-1]))
+        keys, value_columns = self.key_tokens, tuple(f"v{i}" for i in range(self.output.shape[-1]))
         scaled = masked = None
         if self.scale is not None:
             scaled = _tables.Step(f"scaled = scores * {self.scale:.{self.digits}g}", self.scaled, keys)
@@ -79,12 +79,12 @@ class Explanation:
         ]
 
     def __str__(self) -> str:
-        return _tables.as_text(self._title(), self.steps(), self.query_labels, self.digits)
+        return _tables.as_text(self._title(), self.steps(), self.query_tokens, self.digits)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _tables.as_html(self._title(), self.steps(), self.query_labels, self.digits)
+        return _tables.as_html(self._title(), self.steps(), self.query_tokens, self.digits)
 
     def _title(self) -> str:
         *leading, queries, keys = self.weights.shape
@@ -92,11 +92,11 @@ class Explanation:
         return f"{self.score} attention: q = {queries}, k = {keys}, d = {self.q.shape[-1]}{leading_axes}"
 
 
-def _labels(name: str, labels: Sequence[str] | None, letter: str, count: int) -> tuple[str, ...]:
-    """Check the number of labels, or number them (`q0`, `q1`, ...) if there are none."""
-    if labels is None:
+def _tokens(name: str, tokens: Sequence[str] | None, letter: str, count: int) -> tuple[str, ...]:
+    """Check the number of tokens, or number them (`q0`, `q1`, ...) if there are none."""
+    if tokens is None:
         return tuple(f"{letter}{i}" for i in range(count))
-    texts = tuple(str(label) for label in labels)
+    texts = tuple(str(token) for token in tokens)
     if len(texts) != count:
         raise ValueError(f"{name}: {len(texts)} given, {count} in {letter}")
     return texts
@@ -138,6 +138,14 @@ def _scale(score: ScoreLike, scale: float | None, width: int) -> float | None:
     return None
 
 
+def _reject(unknown: Mapping[str, object]) -> None:
+    """Raise TypeError for an unknown keyword argument, with the new name of one that was renamed."""
+    renamed = {"query_labels": "query_tokens", "key_labels": "key_tokens"}
+    for name in unknown:
+        hint = f": use {renamed[name]}=" if name in renamed else ""
+        raise TypeError(f"explain() got an unexpected keyword argument {name!r}{hint}")
+
+
 def _frozen(array: ArrayLike) -> Array:
     copy = np.array(array)
     copy.setflags(write=False)
@@ -153,17 +161,18 @@ def explain(
     score: ScoreLike = "scaled_dot",
     scale: float | None = None,
     params: Mapping[str, ArrayLike | None] | None = None,
-    query_labels: Sequence[str] | None = None,
-    key_labels: Sequence[str] | None = None,
+    query_tokens: Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
     digits: int = 4,
+    **unknown: object,
 ) -> Explanation:
     """Compute one attention step by step and return every intermediate result.
 
     `score` is "scaled_dot", "dot", "additive", "bilinear" or a function of (q, k). `params` holds the
     parameters of the score by name. Additive needs `W_q`, `W_k`, `v` and optionally `b`, bilinear needs `W`.
-    `query_labels` and `key_labels` name the rows and columns of the tables, `digits` is the number of decimals.
+    `query_tokens` and `key_tokens` name the rows and columns of the tables, `digits` is the number of decimals.
 
-    >>> print(explain([[np.log(3.0)]], [[1.0], [0.0]], [[4.0], [8.0]], key_labels=["猫", "mat"], score="dot"))
+    >>> print(explain([[np.log(3.0)]], [[1.0], [0.0]], [[4.0], [8.0]], key_tokens=["猫", "mat"], score="dot"))
     dot attention: q = 1, k = 2, d = 1
     <BLANKLINE>
     1. scores = q·k
@@ -182,6 +191,7 @@ def explain(
             v0
     q0  5.0000
     """
+    _reject(unknown)
     q_, k_, v_ = as_floats(q=q, k=k, v=v)
     name, formula, scores = _score(score, q_, k_, dict(params or {}))
     factor = _scale(score, scale, q_.shape[-1])
@@ -200,7 +210,7 @@ def explain(
         masked=_frozen(apply_mask(scaled, mask)),
         weights=_frozen(weights),
         output=_frozen(output),
-        query_labels=_labels("query_labels", query_labels, "q", weights.shape[-2]),
-        key_labels=_labels("key_labels", key_labels, "k", weights.shape[-1]),
+        query_tokens=_tokens("query_tokens", query_tokens, "q", weights.shape[-2]),
+        key_tokens=_tokens("key_tokens", key_tokens, "k", weights.shape[-1]),
         digits=digits,
     )
