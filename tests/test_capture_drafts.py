@@ -9,7 +9,7 @@ from regard.capture.cropping import without_last_rows
 from regard.capture.masks import recognise
 from regard.capture.strands import Piece
 from regard.masks import causal, padding, window
-from regard.masks.stored import Stored
+from regard.masks.stored import StoredMask
 from regard.shapes import Grid
 
 transformers = pytest.importorskip("transformers", reason="needs  pip install 'regard[hf]'")
@@ -99,8 +99,8 @@ MASKS = {
     "from the start": causal(offset=K - Q),
     "window": window(2, 0),
     "padding": causal() & padding([K - 4, K]),
-    "stored": Stored(causal().dense(GRID) & (torch.arange(Q)[:, None] != torch.arange(K))),
-    "heads": Stored(
+    "stored": StoredMask(causal().dense(GRID) & (torch.arange(Q)[:, None] != torch.arange(K))),
+    "heads": StoredMask(
         causal().dense(GRID) & (torch.rand(1, H, Q, K, generator=torch.Generator().manual_seed(0)) > 0.4)
     ),
 }

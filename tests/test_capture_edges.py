@@ -26,7 +26,7 @@ from regard.maps.record_files import load_records
 from regard.masks import causal, padding, window
 from regard.masks.base import And
 from regard.masks.rules import Causal
-from regard.masks.stored import Padding, Stored
+from regard.masks.stored import Padding, StoredMask
 from regard.shapes import Grid, as_device
 
 # ---- a stack with a layer left out
@@ -301,8 +301,8 @@ RUNS = {
         [(4, 4), (1, 2), (1, 2)],
         type(window(1, 0)),
     ),
-    "a prompt that sees itself whole": ([None, None], [(4, 4), (1, 5)], Stored),
-    "a mask of no rule": ([Stored(torch.eye(4).bool()), None], [(4, 4), (1, 5)], Stored),
+    "a prompt that sees itself whole": ([None, None], [(4, 4), (1, 5)], StoredMask),
+    "a mask of no rule": ([StoredMask(torch.eye(4).bool()), None], [(4, 4), (1, 5)], StoredMask),
 }
 
 
@@ -355,7 +355,7 @@ def test_whatever_is_composed_says_the_same(data):
     grid = Grid(b, 1, keep.shape[2], keys)
     rule, found = composed(bands, grid)
     same = recognise(keep, grid)
-    assert rule == (not isinstance(same, Stored))
+    assert rule == (not isinstance(same, StoredMask))
     if rule:
         said = torch.ones(()).bool() if found is None else found.dense(grid)
         assert torch.equal(said.expand(grid), keep)
@@ -379,9 +379,9 @@ def test_a_long_prompt_and_a_step_need_no_matrix(monkeypatch):
 
 def test_a_matrix_past_the_budget_is_dropped_in_words():
     n = 64
-    run = [piece(0, Grid(1, 1, n, n), Stored(torch.eye(n).bool())), piece(1, Grid(1, 1, 1, n + 1))]
+    run = [piece(0, Grid(1, 1, n, n), StoredMask(torch.eye(n).bool())), piece(1, Grid(1, 1, 1, n + 1))]
     need = (n + 1) * (n + 1)
-    assert isinstance(stitched(strand_of(n + 1), run, room=Budget(need)).mask, Stored)
+    assert isinstance(stitched(strand_of(n + 1), run, room=Budget(need)).mask, StoredMask)
     source = stitched(strand_of(n + 1), run, room=Budget(need - 1))
     assert isinstance(source, Absent)
     assert source.grid == (1, 1, n + 1, n + 1)

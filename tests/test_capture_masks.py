@@ -14,7 +14,7 @@ from regard.capture.tracing import Place, Tracer
 from regard.masks import blocks, causal, padding, window
 from regard.masks.base import And
 from regard.masks.rules import Causal, Window
-from regard.masks.stored import Padding, Stored
+from regard.masks.stored import Padding, StoredMask
 from regard.shapes import Grid
 
 GRID = Grid(2, 3, 5, 5)
@@ -33,7 +33,7 @@ LONG = Grid(2, 3, 5, 7)
         (causal() & padding([5, 3]), GRID, And),
         (window(1, 0) & padding([[True] * 5, [False, True, True, True, True]]), GRID, And),
         (causal(0) & window(3, None), LONG, And),
-        (blocks([[1, 0], [0, 1]], 3), GRID, Stored),
+        (blocks([[1, 0], [0, 1]], 3), GRID, StoredMask),
     ],
 )
 def test_a_rule_is_recognised(mask, grid, kind):
@@ -92,8 +92,8 @@ def test_layers_that_share_a_mask_share_its_reading():
 def test_which_masks_are_causal():
     ragged = torch.ones(5, 5, dtype=torch.bool).tril()
     ragged[3, 1] = False
-    assert is_causal_mask(Stored(ragged), GRID)
-    assert not is_causal_mask(Stored(ragged.T), GRID)
+    assert is_causal_mask(StoredMask(ragged), GRID)
+    assert not is_causal_mask(StoredMask(ragged.T), GRID)
     assert not is_causal_mask(None, GRID)
     assert not is_causal_mask(padding([5, 3]), GRID)
 

@@ -17,6 +17,7 @@ from regard import AttentionMap, attention, causal, global_tokens, padding, posi
 from regard.errors import ArgumentError, DtypeError, FileError, ShapeError
 from regard.kernels import native
 from regard.maps import sources
+from regard.models.state import source_padding
 
 
 def _map(t: Tensors) -> AttentionMap:
@@ -217,6 +218,7 @@ SAVED = {
     "plain": {},
     "masked": {"mask": (window(2, 1) | global_tokens([1])) & padding([6, 4]) & ~causal(offset=-3)},
     "stored mask": {"mask": torch.rand(2, 5, 6) < 0.7},
+    "mask of a model": {"mask": source_padding(torch.tensor([6, 4]), 6)},
     "biased": {"bias": torch.randn(1, 3, 5, 6)},
     "both": {"mask": torch.randn(5, 6), "bias": positions.ALiBi(3)},
     "alibi": {"bias": positions.ALiBi(3)},

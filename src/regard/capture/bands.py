@@ -16,7 +16,7 @@ from regard.capture.masks import rule_between
 from regard.masks import Mask
 from regard.masks.base import And
 from regard.masks.rules import Causal, Window
-from regard.masks.stored import Padding, Stored
+from regard.masks.stored import Padding, StoredMask
 from regard.shapes import Grid
 
 __all__ = ["Band", "band_of", "composed"]
@@ -50,7 +50,7 @@ def band_of(mask: Mask | None, grid: Grid) -> Band | None:
                 first = torch.maximum(first, here + grid.shift - part.left)
             if part.right is not None:
                 last = torch.minimum(last, here + grid.shift + part.right)
-        elif isinstance(part, Padding) or (isinstance(part, Stored) and grid.q == 1):
+        elif isinstance(part, Padding) or (isinstance(part, StoredMask) and grid.q == 1):
             keep = part.dense(grid, "cpu")[:, :, 0]  # (b or 1,h or 1,k)
             if keep.shape[1] > 1:
                 return None

@@ -15,7 +15,7 @@ from regard.biases import StoredBias, moved_bias
 from regard.masks import Mask
 from regard.masks.base import And
 from regard.masks.rules import Causal, Window
-from regard.masks.stored import Padding, Stored
+from regard.masks.stored import Padding, StoredMask
 from regard.shapes import Grid
 
 __all__ = ["HIDING", "MaskReader", "Reading", "is_causal_mask", "recognise", "rule_between"]
@@ -191,13 +191,13 @@ def recognise(keep: Tensor, grid: Grid) -> Mask | None:
     if keep.shape[1] == 1 and (keep.shape[2] == 1 or bool((keep == keep[:, :, :1]).all())):
         return Padding(keep[:, 0, 0].expand(-1, grid.k).clone())
     if keep.shape[1] > 1 or keep.shape[2] == 1:
-        return Stored(keep.clone())
+        return StoredMask(keep.clone())
     rule = _rule(keep[:, 0], grid)
     padding = Padding(keep[:, 0].any(dim=1))  # keys that some query sees, (b or 1,k)
     for mask in (rule, padding if rule is None else And(rule, padding)):
         if mask is not None and bool((mask.dense(grid, keep.device) == keep).all()):
             return mask
-    return Stored(keep.clone())
+    return StoredMask(keep.clone())
 
 
 def _without_equal(keep: Tensor, axis: int) -> Tensor:
@@ -249,6 +249,6 @@ def is_causal_mask(mask: Mask | None, grid: Grid) -> bool:
         return bool(torch.as_tensor(ahead).max() <= 0)
     if isinstance(mask, Window):
         return mask.right == 0
-    if isinstance(mask, Stored) and grid.q > 1:
+    if isinstance(mask, StoredMask) and grid.q > 1:
         return not bool((mask.dense(grid, "cpu") & _ahead(grid, "cpu")).any())
     return False

@@ -15,7 +15,7 @@ from regard.capture.masks import Reading
 from regard.capture.names import Frame
 from regard.errors import ArgumentError
 from regard.masks import Mask
-from regard.masks.stored import Stored
+from regard.masks.stored import StoredMask
 from regard.shapes import Grid
 
 __all__ = ["Wanted", "chosen", "distinct_heads", "first_keys", "letters_of", "some_heads"]
@@ -102,7 +102,7 @@ def _mask_of(mask: Mask | None, heads: list[int], grid: Grid) -> Mask | None:
     if mask is None:
         return None
     keep = mask.allow(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long), grid)
-    return mask if keep.shape[1] == 1 else Stored(mask.dense(grid)[:, heads])
+    return mask if keep.shape[1] == 1 else StoredMask(mask.dense(grid)[:, heads])
 
 
 def _bias_of(reading: Reading, heads: list[int], grid: Grid) -> StoredBias | None:

@@ -148,7 +148,7 @@ class Mask:
                 "expected only 0 and -inf, found other numbers",
                 "finite numbers are a bias: pass bias=...",
             )
-        return _stored().Stored(mask == 0)
+        return _stored().StoredMask(mask == 0)
 
     @staticmethod
     def from_key_padding_mask(mask: Tensor) -> Mask:

@@ -7,17 +7,27 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.errors import FileError
+from regard.errors import ArgumentError, FileError
 from regard.masks.base import And, Mask, Not, Or
 from regard.masks.rules import Blocks, Causal, GlobalTokens, SizedCausal, Window
-from regard.masks.stored import Padding, Stored
+from regard.masks.stored import Padding, StoredMask
 
 __all__ = ["mask_from_spec", "mask_spec"]
 
+# The names in files, which must not change with the names of the classes.
 _KINDS: dict[str, type[Mask]] = {
-    kind.__name__: kind
-    for kind in (And, Or, Not, Causal, SizedCausal, Window, GlobalTokens, Blocks, Padding, Stored)
+    "And": And,
+    "Or": Or,
+    "Not": Not,
+    "Causal": Causal,
+    "SizedCausal": SizedCausal,
+    "Window": Window,
+    "GlobalTokens": GlobalTokens,
+    "Blocks": Blocks,
+    "Padding": Padding,
+    "Stored": StoredMask,
 }
+_NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def mask_spec(mask: Mask, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -25,7 +35,15 @@ def mask_spec(mask: Mask, tensors: dict[str, Tensor]) -> dict[str, Any]:
 
     The tensors of the mask are added to ``tensors`` under new names, which the description refers to.
     """
-    spec: dict[str, Any] = {"kind": type(mask).__name__}
+    # A subclass is saved as its base class, which hides the same pairs.
+    kind = next((kind for kind in type(mask).__mro__ if kind in _NAMES), None)
+    if kind is None:
+        raise ArgumentError(
+            "mask",
+            f"a map with a {type(mask).__name__}, a mask class of your own, cannot be saved by its parts",
+            "use save(path, as_weights=True)",
+        )
+    spec: dict[str, Any] = {"kind": _NAMES[kind]}
     for field in fields(mask):  # type: ignore[arg-type]  # every concrete mask is a dataclass
         value = getattr(mask, field.name)
         if isinstance(value, Mask):

@@ -14,7 +14,15 @@ from regard.masks.rules import SizedCausal
 from regard.modes import readable
 from regard.shapes import Grid, as_table, axes, four_axes
 
-__all__ = ["Padding", "Stored", "as_mask", "check_broadcast", "padding", "read_causal_bias", "split_additive"]
+__all__ = [
+    "Padding",
+    "StoredMask",
+    "as_mask",
+    "check_broadcast",
+    "padding",
+    "read_causal_bias",
+    "split_additive",
+]
 
 
 MaskLike = Mask | Tensor | None
@@ -58,7 +66,7 @@ class Padding(Mask):
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Mask):
+class StoredMask(Mask):
     """A mask held as a boolean tensor."""
 
     keep: Tensor  # bool (q,k), (b,q,k), (b,1,k) or (b,h,q,k)
@@ -66,7 +74,7 @@ class Stored(Mask):
     def part(self, b: slice, h: slice) -> Mask:
         keep = four_axes(self.keep)
         keep = keep if keep.shape[0] == 1 else keep[b]
-        return Stored(keep if keep.shape[1] == 1 else keep[:, h])
+        return StoredMask(keep if keep.shape[1] == 1 else keep[:, h])
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         keep = four_axes(self.keep).to(i.device)
@@ -129,7 +137,7 @@ def as_mask(mask: Mask | Tensor) -> Mask:
     boolean, bias = split_additive(mask)
     if bias is not None:
         raise MaskError("mask", "finite numbers other than 0 are a bias, not a mask", "pass them as bias=...")
-    return Stored(torch.ones(1, 1, dtype=torch.bool)) if boolean is None else boolean
+    return StoredMask(torch.ones(1, 1, dtype=torch.bool)) if boolean is None else boolean
 
 
 def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | None]:
@@ -146,14 +154,14 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
         raise DtypeError("mask", f"expected a Mask or a tensor, got {type(mask).__name__}", hint)
     _check_axes(mask)
     if not mask.is_floating_point():
-        return Stored(mask if mask.dtype == torch.bool else mask != 0), None
+        return StoredMask(mask if mask.dtype == torch.bool else mask != 0), None
     if not readable(mask) or mask.requires_grad:
         # The numbers are not available in a trace, and a mask that requires a gradient is a trained bias.
-        return Stored(mask != float("-inf")), mask.masked_fill(mask == float("-inf"), 0.0)
+        return StoredMask(mask != float("-inf")), mask.masked_fill(mask == float("-inf"), 0.0)
     keep = mask != float("-inf")
     finite = mask.masked_fill(~keep, 0.0)
     if not finite.any():
-        return (None if bool(keep.all()) else Stored(keep)), None
+        return (None if bool(keep.all()) else StoredMask(keep)), None
     if bool(((mask == 0) | (mask == 1)).all()):
         raise MaskError(
             "mask",
@@ -162,7 +170,7 @@ def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | No
         )
     if not bool(torch.isfinite(finite).all()):
         raise MaskError("mask", "found NaN or +inf", "a float mask holds finite numbers and -inf only")
-    return (None if bool(keep.all()) else Stored(keep)), finite
+    return (None if bool(keep.all()) else StoredMask(keep)), finite
 
 
 def read_causal_bias(mask: MaskLike) -> MaskLike:

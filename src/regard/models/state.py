@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.errors import ShapeError
 from regard.layers import KeyValueCache
-from regard.masks.stored import Stored
+from regard.masks.stored import StoredMask
 from regard.shapes import Grid
 
 __all__ = ["Memory", "SourcePadding", "Spare", "StepCache", "TransformerState", "as_rows", "source_padding"]
@@ -18,7 +18,7 @@ __all__ = ["Memory", "SourcePadding", "Spare", "StepCache", "TransformerState", 
 _CAPACITY = 32
 
 
-class SourcePadding(Stored):
+class SourcePadding(StoredMask):
     """A padding mask for states computed by Regard's own models.
 
     Other masks replace hidden keys and values by zeros, because they may hold NaN. The states of these models are

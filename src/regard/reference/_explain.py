@@ -56,7 +56,7 @@ class Explanation:
     key_tokens: tuple[str, ...]
     digits: int = 4
 
-    def steps(self) -> list[_tables.Step]:
+    def steps(self) -> list[_tables.ExplainedStep]:
         """Return the five steps in order, each with a title and a table of numbers.
 
         The numbers are None for a step that changed nothing (no scaling, no mask).
@@ -64,18 +64,20 @@ class Explanation:
         keys, value_columns = self.key_tokens, tuple(f"v{i}" for i in range(self.output.shape[-1]))
         scaled = masked = None
         if self.scale is not None:
-            scaled = _tables.Step(f"scaled = scores * {self.scale:.{self.digits}g}", self.scaled, keys)
+            scaled = _tables.ExplainedStep(
+                f"scaled = scores * {self.scale:.{self.digits}g}", self.scaled, keys
+            )
         if self.mask is not None:
             formula = (
                 "scaled + mask" if self.mask.dtype.kind == "f" else "scaled, -inf where the mask forbids"
             )
-            masked = _tables.Step(f"masked = {formula}", self.masked, keys)
+            masked = _tables.ExplainedStep(f"masked = {formula}", self.masked, keys)
         return [
-            _tables.Step(f"scores = {self.formula}", self.scores, keys),
-            scaled or _tables.Step("scaled = scores (this score is not scaled)", None, keys),
-            masked or _tables.Step("masked = scaled (no mask)", None, keys),
-            _tables.Step("weights = softmax(masked)", self.weights, keys, shaded=True),
-            _tables.Step("output = weights · v", self.output, value_columns),
+            _tables.ExplainedStep(f"scores = {self.formula}", self.scores, keys),
+            scaled or _tables.ExplainedStep("scaled = scores (this score is not scaled)", None, keys),
+            masked or _tables.ExplainedStep("masked = scaled (no mask)", None, keys),
+            _tables.ExplainedStep("weights = softmax(masked)", self.weights, keys, shaded=True),
+            _tables.ExplainedStep("output = weights · v", self.output, value_columns),
         ]
 
     def __str__(self) -> str:

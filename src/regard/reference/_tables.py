@@ -18,7 +18,7 @@ _MOST_TABLES = 8
 _GAP = "…"
 
 
-class Step(NamedTuple):
+class ExplainedStep(NamedTuple):
     """One step of an explanation, with a title, a table of numbers and the names of its columns.
 
     `numbers` is None if the step changed nothing. `shaded` colours the cells of an HTML table by their values.
@@ -77,7 +77,7 @@ def _chosen(count: int) -> list[int | None]:
     return [*range(half), None, *range(count - half, count)]
 
 
-def tables_of(step: Step, row_labels: Sequence[str], digits: int) -> Iterator[Table]:
+def tables_of(step: ExplainedStep, row_labels: Sequence[str], digits: int) -> Iterator[Table]:
     """Yield a table for each batch and head of a step, at most `_MOST_TABLES` of them."""
     if step.numbers is None:
         return
@@ -120,7 +120,7 @@ def _text_table(table: Table) -> Iterator[str]:
         yield line.rstrip()
 
 
-def as_text(title: str, steps: Sequence[Step], row_labels: Sequence[str], digits: int) -> str:
+def as_text(title: str, steps: Sequence[ExplainedStep], row_labels: Sequence[str], digits: int) -> str:
     """Format all steps as one text with aligned columns."""
     lines = [title]
     for number, step in enumerate(steps, start=1):
@@ -148,7 +148,7 @@ def _html_table(table: Table) -> Iterator[str]:
     yield "</table>"
 
 
-def as_html(title: str, steps: Sequence[Step], row_labels: Sequence[str], digits: int) -> str:
+def as_html(title: str, steps: Sequence[ExplainedStep], row_labels: Sequence[str], digits: int) -> str:
     """Format all steps as HTML for a notebook, with larger weights in darker cells."""
     parts = ['<div class="regard-explanation">', f"<p><b>{html.escape(title)}</b></p>"]
     for number, step in enumerate(steps, start=1):

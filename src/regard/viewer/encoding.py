@@ -21,8 +21,7 @@ from regard.masks import Mask
 from regard.masks.base import And, Not, Or
 from regard.masks.rules import Blocks, Causal, GlobalTokens, Window
 from regard.masks.specs import mask_spec
-from regard.masks.stored import Padding
-from regard.masks.stored import Stored as StoredMask
+from regard.masks.stored import Padding, StoredMask
 from regard.positions import ALiBi, RelativeBias
 from regard.scores import Prepared
 from regard.shapes import Grid
