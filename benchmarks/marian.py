@@ -40,7 +40,7 @@ def as_marian(model: Transformer) -> Any:
     )
     marian: Any = MarianMTModel(config).eval()
     with torch.no_grad():
-        marian.model.shared.weight.copy_(model.source_embedding.weight)
+        marian.model.shared.weight.copy_(model.encoder.embedding.tokens.weight)
         marian.final_logits_bias.copy_(model.output.bias[None])
         table = sinusoidal(c.max_length, c.width)
         for side, ours in ((marian.model.encoder, model.encoder), (marian.model.decoder, model.decoder)):

@@ -87,7 +87,8 @@ def of_model(model, memory, prompt: tuple[int, ...] = (BOS,)):
     """The same from the whole pass of a model, without caches."""
 
     def following(written):
-        hidden = model.decode(memory, torch.tensor([[*prompt, *written]]))
+        tokens = torch.tensor([[*prompt, *written]])
+        hidden = model.hidden(tokens) if memory is None else model.decode(memory, tokens)
         return model.output(hidden[0, -1]).log_softmax(-1).tolist()
 
     return following

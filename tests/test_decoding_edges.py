@@ -20,7 +20,7 @@ from regard.errors import ArgumentError, RegardError, ShapeError
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
 @torch.no_grad()
 def test_a_decoder_goes_on_after_its_prompt(positions):
-    model = build({"encoder_layers": 0, "positions": positions}, torch.float64, target_size=5)
+    model = build({"vocabulary_size": 5, "positions": positions}, torch.float64)
     prompts = torch.randint(5, (3, 4))
     options = DecodingOptions(beams=32, max_length=3, n_best=4)
     found = decode(model, None, [4] * 3, options, prompts=prompts, **KEYS)
@@ -181,7 +181,7 @@ def test_coverage_does_not_depend_on_the_batch(name):
 @torch.no_grad()
 def test_a_model_without_attention_has_no_coverage():
     options = DecodingOptions(coverage_penalty=0.1)
-    for model, memory in ((build(MODELS["lstm"]), True), (build({"encoder_layers": 0}), None)):
+    for model, memory in ((build(MODELS["lstm"]), True), (build({"vocabulary_size": 7}), None)):
         memory = model.encode(torch.tensor([[3, 4]])) if memory else None
         with pytest.raises(ArgumentError, match="coverage_penalty: this model has no attention to a source"):
             decode(model, memory, [2], options, **KEYS)

@@ -130,7 +130,7 @@ def test_each_sentence_has_its_own_limit():
 
 @torch.no_grad()
 def test_draws_after_a_prompt():
-    model = build({"encoder_layers": 0}, target_size=7)
+    model = build({"vocabulary_size": 7})
     options = DecodingOptions(sample=True, n_best=3, top_k=1, max_length=4)
     found = decode(model, None, [2, 2], options, prompts=[[3, 4], [5, 6]], **KEYS)
     greedy = decode(

@@ -11,7 +11,18 @@ import torch
 import regard.layers._multihead as multihead
 import regard.models.seq2seq as recurrent
 from regard.errors import ArgumentError, DtypeError, ShapeError
-from regard.models import Memory, Seen, Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
+from regard.models import (
+    Classifier,
+    ClassifierConfig,
+    LanguageModel,
+    LanguageModelConfig,
+    Memory,
+    Seen,
+    Seq2Seq,
+    Seq2SeqConfig,
+    Transformer,
+    TransformerConfig,
+)
 
 B, S, T, V, U = 3, 7, 5, 17, 19  # sentences, source, target, the two vocabularies
 LENGTHS = torch.tensor([7, 2, 5])
@@ -50,14 +61,23 @@ MODELS = {**TRANSFORMERS, **RECURRENT}
 
 
 def build(options: dict, dtype: torch.dtype = torch.float32, seed: int = 0, **more):
-    """A small model in evaluation; options with a ``cell`` are of a Seq2Seq."""
+    """Make a small model in evaluation mode.
+
+    Options with a ``cell`` make a Seq2Seq, with ``classes`` a Classifier, with ``vocabulary_size`` a LanguageModel,
+    and otherwise a Transformer.
+    """
     torch.manual_seed(seed)
-    options = {"source_size": V, "target_size": U, "dropout": 0.0, **options, **more}
-    if "cell" in options:
-        model = Seq2Seq(Seq2SeqConfig(**{"width": 10, **options}))
+    options = {"dropout": 0.0, **options, **more}
+    sizes = {"width": 24, "heads": 4, "feed_forward": 13, "max_length": 29}
+    if "classes" in options:
+        model = Classifier(ClassifierConfig(**{**sizes, "vocabulary_size": V, "layers": 2, **options}))
+    elif "vocabulary_size" in options:
+        model = LanguageModel(LanguageModelConfig(**{**sizes, "layers": 2, **options}))
+    elif "cell" in options:
+        model = Seq2Seq(Seq2SeqConfig(**{"width": 10, "source_size": V, "target_size": U, **options}))
     else:
-        sizes = {"width": 24, "heads": 4, "feed_forward": 13, "encoder_layers": 2, "decoder_layers": 2}
-        model = Transformer(TransformerConfig(**{**sizes, "max_length": 29, **options}))
+        sizes |= {"source_size": V, "target_size": U, "encoder_layers": 2, "decoder_layers": 2}
+        model = Transformer(TransformerConfig(**{**sizes, **options}))
     for name, parameter in model.named_parameters():  # nothing is zero or one by chance of its first value
         if parameter.ndim == 1:
             torch.nn.init.normal_(parameter, mean=float("norm.weight" in name), std=0.3)
@@ -104,7 +124,8 @@ def test_padding_reaches_no_gradient():
         model, (source, target) = build(options), sentences()
         source = source.clamp(min=1).masked_fill(torch.arange(S) >= LENGTHS[:, None], 0)
         model(source, target, LENGTHS).square().sum().backward()
-        gradient = model.source_embedding.weight.grad
+        table = model.encoder.embedding.tokens if "cell" not in options else model.source_embedding
+        gradient = table.weight.grad
         assert gradient is not None
         assert (gradient[0] == 0).all()
         assert (gradient[source[0, 0]] != 0).any()
@@ -116,17 +137,11 @@ def test_a_sentence_of_no_tokens_gives_numbers():
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_an_encoder_alone_and_a_decoder_alone(norm):
-    source, target = sentences()
-    encoder = build({"decoder_layers": 0, "norm": norm})
-    assert encoder(source, lengths=LENGTHS).shape == (B, S, V)
-    alone = encoder(source[1:2, :2])
-    close(encoder(source, lengths=LENGTHS)[1:2, :2], alone)
-    decoder = build({"encoder_layers": 0, "norm": norm})
-    assert decoder(target).shape == (B, T, U)
-    close(decoder(target)[:, :2], decoder(target[:, :2]))
-    assert not hasattr(encoder, "decoder")
-    assert not hasattr(decoder, "source_embedding")
+def test_a_language_model_does_not_see_later_tokens(norm):
+    _, target = sentences()
+    model = build({"vocabulary_size": U, "norm": norm})
+    assert model(target).shape == (B, T, U)
+    close(model(target)[:, :2], model(target[:, :2]))
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -189,10 +204,9 @@ def test_every_parameter_has_a_gradient(options):
         assert parameter.grad.abs().max() > 1e-9, name
 
 
-@pytest.mark.parametrize("part", [{"decoder_layers": 0}, {"encoder_layers": 0}], ids=["encoder", "decoder"])
-def test_every_parameter_of_one_part_has_a_gradient(part):
-    model, (source, _) = build({"positions": "learned", **part}).train(), sentences()
-    model(source).square().sum().backward()
+def test_every_parameter_of_a_language_model_has_a_gradient():
+    model, (_, target) = build({"positions": "learned", "vocabulary_size": U}).train(), sentences()
+    model(target).square().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert name.endswith("W_k.bias") or parameter.grad.abs().max() > 1e-9, name
@@ -278,19 +292,11 @@ def test_everything_goes_through_attention(name, monkeypatch):
 
 def errors() -> list:
     source, target = sentences()
-    both, encoder, decoder = {}, {"decoder_layers": 0}, {"encoder_layers": 0}
+    both: dict = {}
     gru = RECURRENT["gru dot fed 2"]
     zero = torch.tensor([7, 0, 5])
     return [
-        (both, (source,), ArgumentError, "target: expected (b,t), got None: a decoder needs"),
-        (decoder, (source, target), ArgumentError, "target: this model has no encoder: give its sequence as"),
-        (decoder, (source, None, LENGTHS), ArgumentError, "lengths: this model has no encoder: leave it out"),
-        (
-            encoder,
-            (source, target),
-            ArgumentError,
-            "model: it has no decoder: build it with decoder_layers of",
-        ),
+        (both, (source, None), DtypeError, "target: expected a torch.Tensor, got NoneType"),
         (both, (source[0], target), ShapeError, "source: expected (b,n), got (7): use source[None] for one"),
         (gru, (source, target[0]), ShapeError, "target: expected (b,n), got (5): use target[None] for one"),
         (both, (source.float(), target), DtypeError, "source: expected integer token ids, got torch.float32"),
@@ -330,14 +336,13 @@ def test_wrong_calls_say_what_is_wrong(options, args, kind, text):
 
 def test_a_decoder_asks_for_its_memory_and_for_no_other():
     source, target = sentences()
-    both, decoder = build({}), build({"encoder_layers": 0})
+    both, decoder = build({}), build({"vocabulary_size": U})
     for call in (lambda: both.decode(None, target), lambda: both.start(None)):
         with pytest.raises(ArgumentError, match="memory: expected the result of encode"):
             call()
-    with pytest.raises(ArgumentError, match="memory: this model has no encoder: give None"):
-        decoder.start(both.encode(source))
-    with pytest.raises(ArgumentError, match="model: it has no encoder"):
-        decoder.encode(source)
+    for call in (lambda: decoder.start(both.encode(source)), lambda: decoder(target, both.encode(source))):
+        with pytest.raises(ArgumentError, match="memory: this decoder has no cross-attention: give None"):
+            call()
 
 
 @pytest.mark.slow

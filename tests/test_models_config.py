@@ -32,8 +32,13 @@ WRONG = [
     ),
     (
         TransformerConfig,
-        {"encoder_layers": 0, "decoder_layers": 0},
-        "decoder_layers: a Transformer needs at least",
+        {"encoder_layers": 0},
+        "encoder_layers: a Transformer has an encoder and a decoder, got 0 layers: use regard.models.LanguageModel",
+    ),
+    (
+        TransformerConfig,
+        {"decoder_layers": 0},
+        "decoder_layers: a Transformer has an encoder and a decoder, got 0 layers: use regard.models.Encoder",
     ),
     (
         TransformerConfig,

@@ -65,9 +65,7 @@ def test_it_is_torchs_transformer(norm, activation):
     source, target = sentences()
     theirs = as_torch(model)
     hidden = torch.arange(S) >= LENGTHS[:, None]
-    x, y = (
-        model._embed(table, tokens, 0) for table, tokens in zip(_tables(model), (source, target), strict=True)
-    )
+    x, y = model.encoder.embedding(source), model.decoder.embedding(target)
     expected = theirs(
         x,
         y,
@@ -79,18 +77,13 @@ def test_it_is_torchs_transformer(norm, activation):
     close(model.hidden(source, target, LENGTHS), expected)
 
 
-def _tables(model: Transformer):
-    return model.source_embedding, model.target_embedding
-
-
 @torch.no_grad()
 def test_tokens_enter_scaled_and_with_their_positions():
     model, (source, _) = build({}, torch.float64), sentences()
-    by_hand = model.source_embedding.weight[source].numpy() * np.sqrt(24) + reference.sinusoidal_positions(
-        S, 24
-    )
-    close(model._embed(model.source_embedding, source, 0), torch.from_numpy(by_hand), 1e-6)  # a float32 table
-    close(model._embed(model.source_embedding, source[:, 3:], 3), torch.from_numpy(by_hand)[:, 3:], 1e-6)
+    embed = model.encoder.embedding
+    by_hand = embed.tokens.weight[source].numpy() * np.sqrt(24) + reference.sinusoidal_positions(S, 24)
+    close(embed(source), torch.from_numpy(by_hand), 1e-6)  # the table of positions is float32
+    close(embed(source[:, 3:], 3), torch.from_numpy(by_hand)[:, 3:], 1e-6)
 
 
 def oracle_attention(model, query, memory, hidden):

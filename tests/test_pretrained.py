@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from safetensors.torch import load_model as load_into
-from test_models import LENGTHS, MODELS, build, close, sentences
+from test_models import LENGTHS, MODELS, U, V, build, close, sentences
 from torch import nn
 
 from regard import files
@@ -85,7 +88,7 @@ def test_state_dicts_with_every_name_load_too():
     every |= dict(model.named_buffers())
     other = build({"tied_output": True})
     other.load_state_dict(every)
-    assert other.output.weight is other.target_embedding.weight
+    assert other.output.weight is other.decoder.embedding.tokens.weight
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -111,6 +114,13 @@ def test_numbers_too_large_for_float16_are_not_lost(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def tables(model: Any) -> tuple[nn.Embedding, nn.Embedding]:
+    """Return the embedding tables of source and target."""
+    if isinstance(model, Seq2Seq):
+        return model.source_embedding, model.target_embedding
+    return model.encoder.embedding.tokens, model.decoder.embedding.tokens
+
+
 @pytest.mark.parametrize("name", ["one table", "default", "untied", "gru dot fed 2"])
 def test_tied_weights_are_stored_once_and_tied_again(name, tmp_path):
     options = MODELS[name]
@@ -121,12 +131,13 @@ def test_tied_weights_are_stored_once_and_tied_again(name, tmp_path):
     again = load_model(tmp_path)
     tied = name != "untied"
     for one in (model, again):
-        assert (one.output.weight is one.target_embedding.weight) == tied
-        assert (one.source_embedding.weight is one.target_embedding.weight) == (name == "one table")
+        source, target = tables(one)
+        assert (one.output.weight is target.weight) == tied
+        assert (source.weight is target.weight) == (name == "one table")
     if tied:
         with torch.no_grad():
             again.output.weight[3] = 5.0
-        assert (again.target_embedding.weight[3] == 5.0).all()
+        assert (tables(again)[1].weight[3] == 5.0).all()
     assert len(list(again.parameters())) == len(list(model.parameters()))
 
 
@@ -290,16 +301,20 @@ HUGE = 1_000_000_000
 TOO_LARGE = [
     ({}, {"encoder_layers": HUGE}, "encoder_layers is 1000000000, but the file of weights has 2"),
     ({}, {"decoder_layers": HUGE}, "decoder_layers is 1000000000, but the file of weights has 2"),
-    ({}, {"source_size": HUGE}, "source_size is 1000000000, but source_embedding.weight in the file"),
-    ({}, {"target_size": HUGE}, "target_size is 1000000000, but target_embedding.weight in the file"),
-    ({}, {"width": HUGE}, "width is 1000000000, but source_embedding.weight in the file"),
+    ({}, {"source_size": HUGE}, "source_size is 1000000000, but encoder.embedding.tokens.weight in the"),
+    ({}, {"target_size": HUGE}, "target_size is 1000000000, but decoder.embedding.tokens.weight in the"),
+    ({}, {"width": HUGE}, "width is 1000000000, but encoder.embedding.tokens.weight in the file"),
     (
         {},
         {"feed_forward": HUGE},
         "feed_forward is 1000000000, but encoder.layers.0.feed_forward.narrow.weight",
     ),
-    ({}, {"max_length": HUGE}, "max_length is 1000000000, expected 1048576 or less"),
-    ({"positions": "learned"}, {"max_length": HUGE}, "max_length is 1000000000, but positions.pos_embedding"),
+    ({}, {"max_length": HUGE}, "max_length is 1000000000, expected 5592405 or less"),
+    (
+        {"positions": "learned"},
+        {"max_length": HUGE},
+        "max_length is 1000000000, but encoder.embedding.positions.",
+    ),
     (
         MODELS["gru dot fed 2"],
         {"encoder_layers": HUGE},
@@ -319,31 +334,113 @@ TOO_LARGE = [
 
 
 @pytest.mark.parametrize(("options", "changes", "text"), TOO_LARGE)
-def test_settings_larger_than_the_weights_build_nothing(options, changes, text, tmp_path, monkeypatch):
-    """A thousand million layers took all memory before anything was compared."""
+def test_settings_larger_than_the_weights_are_refused_by_their_name(options, changes, text, tmp_path):
     save(tmp_path, options)
     change_settings(lambda s: s["model"].update(changes))(tmp_path / CONFIG)
-    monkeypatch.setattr(nn.Module, "__init__", lambda self: pytest.fail("a model is built"))
     with pytest.raises(FileError, match=re.escape(text)):
         load_model(tmp_path)
 
 
-def test_settings_that_agree_with_a_few_tensors_build_nothing_large(tmp_path, monkeypatch):
-    """A file of a few kilobytes cannot ask for matrices of gigabytes: the sum of all numbers is compared."""
-    save(tmp_path)
-    width = 100_000
-    change_tensors(
-        lambda t: t.update(
-            {
-                name: torch.ones(len(t[name]), width)
-                for name in ("source_embedding.weight", "target_embedding.weight")
-            }
-        )
-    )(tmp_path / WEIGHTS)
-    change_settings(lambda s: s["model"].update(width=width))(tmp_path / CONFIG)
-    monkeypatch.setattr(nn.Module, "__init__", lambda self: pytest.fail("a model is built"))
-    with pytest.raises(FileError, match="the settings ask for .* numbers or more, the file of weights has"):
+# Tables that are missing from the file of weights. Their size is known from the settings alone.
+ABSENT = [
+    ({}, {"source_size": HUGE**2}, "encoder.embedding.tokens.weight"),
+    ({}, {"source_size": HUGE}, "encoder.embedding.tokens.weight"),
+    ({}, {"target_size": HUGE}, "decoder.embedding.tokens.weight"),
+    ({"positions": "learned"}, {"max_length": HUGE}, "encoder.embedding.positions.pos_embedding.weight"),
+    ({"tied_output": False}, {}, "output.weight"),
+    (MODELS["gru dot fed 2"], {"source_size": HUGE}, "source_embedding.weight"),
+    ({"classes": 3}, {"vocabulary_size": HUGE}, "encoder.embedding.tokens.weight"),
+    ({"classes": 3}, {"classes": HUGE}, "output.linear.weight"),
+    ({"vocabulary_size": U}, {"vocabulary_size": HUGE}, "decoder.embedding.tokens.weight"),
+]
+
+
+def broken_folders(folder: Path) -> list[Path]:
+    """Save models whose settings ask for more than their files hold, a folder for each."""
+    folders = []
+    for i, (options, changes, _) in enumerate(TOO_LARGE):
+        folders.append(folder / f"large {i}")
+        save(folders[-1], options)
+        change_settings(lambda s, changes=changes: s["model"].update(changes))(folders[-1] / CONFIG)
+    for i, (options, changes, name) in enumerate(ABSENT):
+        folders.append(folder / f"absent {i}")
+        save(folders[-1], options)
+        change_settings(lambda s, changes=changes: s["model"].update(changes))(folders[-1] / CONFIG)
+        change_tensors(lambda t, name=name: t.pop(name))(folders[-1] / WEIGHTS)
+    # A table of the right width lets the other matrices be as large as the settings say.
+    folders.append(folder / "wide")
+    save(folders[-1])
+    names = ("encoder.embedding.tokens.weight", "decoder.embedding.tokens.weight")
+    wide = {name: torch.ones(size, 100_000) for name, size in zip(names, (V, U), strict=True)}
+    change_tensors(lambda t: t.update(wide))(folders[-1] / WEIGHTS)
+    change_settings(lambda s: s["model"].update(width=100_000))(folders[-1] / CONFIG)
+    return folders
+
+
+@pytest.mark.parametrize(("options", "changes", "name"), ABSENT)
+def test_a_table_that_is_missing_from_the_file_is_named(options, changes, name, tmp_path):
+    save(tmp_path, options)
+    change_settings(lambda s: s["model"].update(changes))(tmp_path / CONFIG)
+    change_tensors(lambda t: t.pop(name))(tmp_path / WEIGHTS)
+    text = f"{re.escape(name)} is missing: the file belongs to another model"
+    if HUGE**2 in changes.values():
+        text = "the settings ask for tensors that no machine can hold"
+    with pytest.raises(FileError, match=text):
         load_model(tmp_path)
+
+
+LOAD_UNDER_A_LIMIT = """
+import resource, sys, pathlib
+from regard.errors import FileError
+from regard.models import load_model
+
+pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+limit = pages * resource.getpagesize() + 300 * 2**20
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for folder in sys.argv[1:]:
+    try:
+        load_model(folder)
+    except FileError as error:
+        print("refused", error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory is that of Linux")
+def test_broken_settings_are_refused_before_memory_is_allocated(tmp_path):
+    folders = broken_folders(tmp_path)
+    command = [sys.executable, "-c", LOAD_UNDER_A_LIMIT, *map(str, folders)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("refused") == len(folders)
+
+
+# ------------------------------------------------------------------- files of earlier versions
+
+
+OLD_NAMES = {
+    "encoder.embedding.tokens.weight": "source_embedding.weight",
+    "decoder.embedding.tokens.weight": "target_embedding.weight",
+    "encoder.embedding.positions.pos_embedding.weight": "positions.pos_embedding.weight",
+}
+
+
+@pytest.mark.parametrize("name", ["default", "one table", "untied", "learned", "post relative"])
+def test_files_with_the_names_of_earlier_versions_load_alike(name, tmp_path):
+    model, (source, target) = save(tmp_path, MODELS[name]), sentences()
+    tensors = load_file(tmp_path / WEIGHTS)
+    old = {OLD_NAMES.get(name, name): tensor for name, tensor in tensors.items()}
+    assert old.keys() != tensors.keys()
+    save_file(old, tmp_path / WEIGHTS)
+    expected = model(source, target, LENGTHS)
+    close(load_model(tmp_path)(source, target, LENGTHS), expected, 1e-6)
+    other = build(MODELS[name], seed=5)
+    other.load_state_dict(old)
+    close(other(source, target, LENGTHS), expected, 1e-6)
+    inside = nn.ModuleDict({"inner": build(MODELS[name], seed=6)})
+    inside.load_state_dict({f"inner.{name}": tensor for name, tensor in old.items()})
+    close(inside["inner"](source, target, LENGTHS), expected, 1e-6)
+    with pytest.raises(RuntimeError, match="Unexpected key"):
+        other.load_state_dict(old | {"embedding.weight": torch.ones(1)})
 
 
 def test_a_file_in_the_place_of_a_folder(tmp_path):

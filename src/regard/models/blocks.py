@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from regard.layers import KeyValueCache, MultiHeadAttention
 from regard.masks import Mask
-from regard.models.config import TransformerConfig
+from regard.models.config import BlockConfig
 from regard.models.dropout import Dropout
+from regard.models.embeddings import TokenEmbedding
 from regard.models.seen import Seen
 from regard.positions import ALiBi, RelativeBias
 
@@ -30,7 +31,7 @@ class FeedForward(nn.Module):
     With SwiGLU, the first projection also produces the gate.
     """
 
-    def __init__(self, config: TransformerConfig):
+    def __init__(self, config: BlockConfig):
         super().__init__()
         self.gated = config.activation == "swiglu"
         self.activation = nn.GELU() if config.activation == "gelu" else nn.SiLU() if self.gated else nn.ReLU()
@@ -56,7 +57,7 @@ class Block(nn.Module):
     passes the mask.
     """
 
-    def __init__(self, config: TransformerConfig, name: str, *, causal: bool, cross: bool):
+    def __init__(self, config: BlockConfig, name: str, *, causal: bool, cross: bool):
         super().__init__()
         self.name, self.layer = name, int(name.rsplit(".", 1)[-1])
         self.kind = "causal" if causal else "self"
@@ -118,12 +119,28 @@ class Block(nn.Module):
 
 
 class Stack(nn.Module):
-    """A sequence of Transformer blocks that share a position bias (ALiBi or relative)."""
+    """Transformer blocks on the vectors of an embedding, the base of :class:`Encoder` and :class:`Decoder`.
 
-    def __init__(self, config: TransformerConfig, name: str, *, layers: int, causal: bool, cross: bool):
+    Position biases (ALiBi or relative) are shared by all blocks. ``causal`` does not mask anything. It makes a relative
+    bias one-directional and sets the recorded kind of attention. The caller passes the mask. ``name`` is the name of
+    the stack in a larger model.
+    """
+
+    def __init__(
+        self,
+        config: BlockConfig,
+        embedding: TokenEmbedding,
+        *,
+        layers: int,
+        causal: bool,
+        cross: bool,
+        name: str = "",
+    ):
         super().__init__()
+        self.embedding = embedding
+        prefix = f"{name}." if name else ""
         self.layers = nn.ModuleList(
-            Block(config, f"{name}.{i}", causal=causal, cross=cross) for i in range(layers)
+            Block(config, f"{prefix}{i}", causal=causal, cross=cross) for i in range(layers)
         )
         self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
         self.bias = None
@@ -132,7 +149,7 @@ class Stack(nn.Module):
         elif config.positions == "relative":
             self.bias = RelativeBias(config.heads, bidirectional=not causal)
 
-    def forward(
+    def run(
         self,
         x: Tensor,
         mask: Mask | None,
@@ -142,13 +159,18 @@ class Stack(nn.Module):
         steps: list[Step] | None = None,
         seen: list[Seen] | None = None,
     ) -> Tensor:
+        """Return the output ``(b,n,m)`` of all blocks for embedded tokens ``x (b,n,m)``.
+
+        ``memory (b,s,m)`` are the states that cross-attention reads, and ``steps`` the caches of each layer during
+        decoding.
+        """
         for i, layer in enumerate(self.layers):
             step = None if steps is None else steps[i]
             x = layer(x, mask, memory, memory_mask, bias=self.bias, step=step, seen=seen)
         return self.norm(x)
 
 
-def _attention(config: TransformerConfig, *, rotary: bool) -> MultiHeadAttention:
+def _attention(config: BlockConfig, *, rotary: bool) -> MultiHeadAttention:
     layer = MultiHeadAttention(
         config.width,
         config.heads,

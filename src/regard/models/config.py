@@ -1,54 +1,56 @@
-"""What a model is built from, as values that are saved beside its weights."""
+"""The settings of the models, which are saved as JSON beside the weights."""
 
 from __future__ import annotations
 
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, UnknownNameError, did_you_mean
 from regard.shapes import whole_number
 
-__all__ = ["ModelConfig", "Seq2SeqConfig", "TransformerConfig"]
+__all__ = [
+    "BlockConfig",
+    "ClassifierConfig",
+    "DecoderConfig",
+    "EncoderConfig",
+    "LanguageModelConfig",
+    "ModelConfig",
+    "Seq2SeqConfig",
+    "TransformerConfig",
+]
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "relative", "none")
 ACTIVATIONS = ("gelu", "relu", "swiglu")
 NORMS = ("pre", "post")
 CELLS = ("gru", "lstm")
 SCORES = ("dot", "scaled_dot", "additive", "bilinear")
+POOLINGS = ("mean", "first", "additive", "multihead")
+
+AnyConfig = TypeVar("AnyConfig", bound="ModelConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """What every model has: its vocabularies' sizes, its width, and how much it drops in training."""
+    """The settings that every model has.
+
+    ``kind`` names the model in ``config.json``.
+    """
 
     kind: ClassVar[str]
-    source_size: int
-    target_size: int
     width: int = 256
     dropout: float = 0.1
-    shared_embeddings: bool = False  # one table for source and target: needs one vocabulary for both
-    tied_output: bool = True  # the output layer is the target's embedding table
 
     def __post_init__(self):
-        for name in ("source_size", "target_size", "width"):
-            whole_number(name, getattr(self, name), least=1)
+        whole_number("width", self.width, least=1)
         check_share("dropout", self.dropout)
-        for name in ("shared_embeddings", "tied_output"):
-            check_flag(name, getattr(self, name))
-        if self.shared_embeddings and self.source_size != self.target_size:
-            raise ArgumentError(
-                "shared_embeddings",
-                f"source_size={self.source_size} and target_size={self.target_size} differ",
-                "use one vocabulary for both sides, or shared_embeddings=False",
-            )
 
     def to_json(self) -> dict[str, Any]:
-        """The values, and which model they are for."""
+        """Return the settings and the kind of the model as a JSON object."""
         return {"kind": self.kind, **asdict(self)}
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """The config that :meth:`to_json` wrote.
+        """Make a config from the JSON object that :meth:`to_json` returned.
 
         >>> TransformerConfig.from_json({"source_size": 9, "target_size": 9, "widht": 8})
         Traceback (most recent call last):
@@ -68,37 +70,39 @@ class ModelConfig:
                 raise ArgumentError(field.name, f"missing from the settings of a {cls.kind}")
         return cls(**{name: value for name, value in values.items() if name != "kind"})
 
+    def part(self, config_class: type[AnyConfig], **settings: Any) -> AnyConfig:
+        """Make the config of a part of this model, with the settings that both have.
+
+        >>> config = TransformerConfig(source_size=7, target_size=9, width=8)
+        >>> config.part(EncoderConfig, vocabulary_size=7).width
+        8
+        """
+        common = {field.name for field in fields(config_class)} & {field.name for field in fields(self)}
+        return config_class(**{name: getattr(self, name) for name in common} | settings)
+
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(ModelConfig):
-    """Encoder and decoder; with ``decoder_layers=0`` an encoder (BERT), with ``encoder_layers=0`` a decoder (GPT).
+class BlockConfig(ModelConfig):
+    """The settings of Transformer blocks and of the positions of their tokens.
 
-    >>> TransformerConfig(source_size=100, target_size=100, width=24, heads=5)
-    Traceback (most recent call last):
-        ...
-    regard.errors.ArgumentError: heads: 5 heads do not divide width = 24
+    - ``kv_heads`` is the number of heads of keys and values, each shared by a group of query heads.
+    - ``norm`` places the layer norms before ("pre") or after ("post") each part of a block.
+    - ``max_length`` is the largest number of learned positions. Other positions have no limit.
     """
 
-    kind: ClassVar[str] = "transformer"
     heads: int = 4
-    kv_heads: int | None = None  # fewer heads for keys and values, each shared by a group
-    encoder_layers: int = 3
-    decoder_layers: int = 3
+    kv_heads: int | None = None
     feed_forward: int = 1024
     activation: str = "gelu"
     norm: str = "pre"
     positions: str = "sinusoidal"
     attention_dropout: float = 0.0
-    max_length: int = 1024  # of learned positions; the others have no limit
+    max_length: int = 1024
 
     def __post_init__(self):
         super().__post_init__()
         for name in ("heads", "feed_forward", "max_length"):
             whole_number(name, getattr(self, name), least=1)
-        for name in ("encoder_layers", "decoder_layers"):
-            whole_number(name, getattr(self, name), least=0)
-        if not self.encoder_layers and not self.decoder_layers:
-            raise ArgumentError("decoder_layers", "a Transformer needs at least one layer, got 0 and 0")
         self._check_heads()
         check_share("attention_dropout", self.attention_dropout)
         check_name("activation", self.activation, ACTIVATIONS)
@@ -122,15 +126,147 @@ class TransformerConfig(ModelConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2SeqConfig(ModelConfig):
-    """Recurrent encoder and decoder; ``attention=None`` leaves one fixed context vector between them."""
+class EncoderConfig(BlockConfig):
+    """The settings of an :class:`Encoder`.
+
+    With ``layers=0`` it has embeddings and no blocks.
+    """
+
+    kind: ClassVar[str] = "encoder"
+    vocabulary_size: int
+    layers: int = 3
+
+    def __post_init__(self):
+        super().__post_init__()
+        whole_number("vocabulary_size", self.vocabulary_size, least=1)
+        whole_number("layers", self.layers, least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierConfig(EncoderConfig):
+    """The settings of a :class:`Classifier`, an encoder with a pooling and an output for each of ``classes``.
+
+    ``pooling`` is "mean", "first" (the vector of the first token), "additive" or "multihead" (attention with a
+    learned query).
+    """
+
+    kind: ClassVar[str] = "classifier"
+    classes: int
+    pooling: str = "mean"
+
+    def __post_init__(self):
+        super().__post_init__()
+        whole_number("classes", self.classes, least=1)
+        check_name("pooling", self.pooling, POOLINGS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig(BlockConfig):
+    """The settings of a :class:`Decoder`.
+
+    With ``cross_attention`` its blocks also attend to the states of an encoder.
+    """
+
+    kind: ClassVar[str] = "decoder"
+    vocabulary_size: int
+    layers: int = 3
+    cross_attention: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        whole_number("vocabulary_size", self.vocabulary_size, least=1)
+        whole_number("layers", self.layers, least=1)
+        check_flag("cross_attention", self.cross_attention)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelConfig(DecoderConfig):
+    """The settings of a :class:`LanguageModel`.
+
+    With ``tied_output`` the output layer uses the embedding table.
+    """
+
+    kind: ClassVar[str] = "language_model"
+    tied_output: bool = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_flag("tied_output", self.tied_output)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderDecoderConfig(ModelConfig):
+    """The settings of every model with a source and a target.
+
+    - ``shared_embeddings`` uses one embedding table for source and target, which need one vocabulary.
+    - ``tied_output`` uses the embedding table of the target as the output layer.
+    """
+
+    source_size: int
+    target_size: int
+    shared_embeddings: bool = False
+    tied_output: bool = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("source_size", "target_size"):
+            whole_number(name, getattr(self, name), least=1)
+        for name in ("shared_embeddings", "tied_output"):
+            check_flag(name, getattr(self, name))
+        if self.shared_embeddings and self.source_size != self.target_size:
+            raise ArgumentError(
+                "shared_embeddings",
+                f"source_size={self.source_size} and target_size={self.target_size} differ",
+                "use one vocabulary for both sides, or shared_embeddings=False",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig(EncoderDecoderConfig, BlockConfig):
+    """The settings of a :class:`Transformer`, which has an encoder and a decoder.
+
+    >>> TransformerConfig(source_size=100, target_size=100, width=24, heads=5)
+    Traceback (most recent call last):
+        ...
+    regard.errors.ArgumentError: heads: 5 heads do not divide width = 24
+    """
+
+    kind: ClassVar[str] = "transformer"
+    encoder_layers: int = 3
+    decoder_layers: int = 3
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name, other in (("encoder_layers", "LanguageModel"), ("decoder_layers", "Encoder")):
+            if whole_number(name, getattr(self, name), least=0) == 0:
+                fix = f"use regard.models.{other} for a model with one stack"
+                raise ArgumentError(name, "a Transformer has an encoder and a decoder, got 0 layers", fix)
+
+    def encoder_config(self) -> EncoderConfig:
+        """Return the settings of the encoder."""
+        return self.part(EncoderConfig, vocabulary_size=self.source_size, layers=self.encoder_layers)
+
+    def decoder_config(self) -> DecoderConfig:
+        """Return the settings of the decoder."""
+        return self.part(
+            DecoderConfig, vocabulary_size=self.target_size, layers=self.decoder_layers, cross_attention=True
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig(EncoderDecoderConfig):
+    """The settings of a :class:`Seq2Seq`, a recurrent encoder and decoder.
+
+    - ``attention`` is the score of the attention. With None the decoder sees one fixed context vector.
+    - ``input_feeding`` gives each decoder step the attentional hidden state of the step before it.
+    """
 
     kind: ClassVar[str] = "seq2seq"
     cell: str = "gru"
     attention: str | None = "additive"
     encoder_layers: int = 1
     decoder_layers: int = 1
-    input_feeding: bool = True  # each step also reads what the step before it had found
+    input_feeding: bool = True
 
     def __post_init__(self):
         super().__post_init__()
@@ -147,18 +283,18 @@ class Seq2SeqConfig(ModelConfig):
 
 
 def check_name(argument: str, value: str, known: tuple[str, ...]) -> None:
-    """Refuse a name that is not one of those known."""
+    """Raise UnknownNameError unless ``value`` is one of the known names."""
     if value not in known:
         raise UnknownNameError(argument, value, known)
 
 
 def check_share(argument: str, value: float) -> None:
-    """Refuse what is not a share from 0 to below 1."""
+    """Raise ArgumentError unless ``value`` is a number from 0 to below 1."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
         raise ArgumentError(argument, f"expected a share from 0 to below 1, got {value!r}")
 
 
 def check_flag(argument: str, value: object) -> None:
-    """Refuse what is not True or False."""
+    """Raise DtypeError unless ``value`` is True or False."""
     if not isinstance(value, bool):
         raise DtypeError(argument, f"expected True or False, got {value!r}")

@@ -39,10 +39,12 @@ def check_tokens(name: str, tokens: Tensor, size: int) -> None:
         )
 
 
-def read_lengths(lengths: Tensor | None, source: Tensor, least: int = 0) -> Tensor | None:
-    """Check the lengths ``(b,)`` of the sentences in ``source (b,s)``, and return None if there is no padding.
+def read_lengths(
+    lengths: Tensor | None, tokens: Tensor, least: int = 0, *, name: str = "source"
+) -> Tensor | None:
+    """Check the lengths ``(b,)`` of the sequences in ``tokens (b,n)``, and return None if there is no padding.
 
-    Raises an error unless every length is from ``least`` to s.
+    Raises an error unless every length is from ``least`` to n. ``name`` is the name of ``tokens`` in that error.
 
     >>> read_lengths(torch.tensor([3, 3]), torch.zeros(2, 3)) is None
     True
@@ -52,7 +54,7 @@ def read_lengths(lengths: Tensor | None, source: Tensor, least: int = 0) -> Tens
     if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.dtype == torch.bool:
         kind = lengths.dtype if isinstance(lengths, Tensor) else type(lengths).__name__
         raise DtypeError("lengths", f"expected a tensor of whole numbers, got {kind}")
-    b, size = source.shape
+    b, size = tokens.shape
     if lengths.shape != (b,):
         raise ShapeError(
             "lengths", f"expected one for each of {b} sentences, ({b},), got {axes(lengths.shape)}"
@@ -63,7 +65,7 @@ def read_lengths(lengths: Tensor | None, source: Tensor, least: int = 0) -> Tens
     if low < least or high > size:
         wrong = low if low < least else high
         raise ArgumentError(
-            "lengths", f"expected {least} to {size}, got {wrong}", f"source has {size} columns"
+            "lengths", f"expected {least} to {size}, got {wrong}", f"{name} has {size} columns"
         )
     return None if low == size else lengths
 

@@ -1,13 +1,14 @@
-"""A model as a folder: weights, settings, vocabulary and a card that says what it is."""
+"""Models as folders of weights and settings."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,37 +17,58 @@ from torch import nn
 
 from regard.errors import ArgumentError, FileError, UnknownNameError
 from regard.files import write_atomically
-from regard.models.sizes import check_sizes
+from regard.models.sizes import check_settings, check_shapes, without_memory
+from regard.positions import sinusoidal
 
 __all__ = ["CONFIG", "WEIGHTS", "Pretrained", "load_model", "read_json"]
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-RECOMPUTED = ("positions.pe",)  # tables that the settings determine
+# The end of the name of a table that the settings determine. It is computed and not stored.
+RECOMPUTED = "positions.pe"
+
+Value = TypeVar("Value")
 
 
 class Pretrained:
-    """``save_pretrained`` and ``from_pretrained`` for a model with a ``config``.
+    """The methods ``save_pretrained`` and ``from_pretrained`` of a model with a ``config``.
 
     A tensor that two modules share has one name in the state dict, so that files hold it once. Loading a state dict
     needs neither its other names nor the tables that the settings determine.
+
+    ``old_names`` maps the beginnings of names in state dicts of earlier versions to those of today. State dicts and
+    files with old names load as those with new names.
     """
 
-    config: Any  # a ModelConfig; which one, the model says
-    shared_names: dict[str, str]  # while a state dict is loaded: other names of a tensor, and its first
+    config: Any  # a ModelConfig of the class that the model names
+    old_names: ClassVar[dict[str, str]] = {}
+    # Set while a state dict is loaded: the other names of each shared tensor, and its first name.
+    shared_names: dict[str, str]
 
-    def __init__(self) -> None:
-        super().__init__()
-        assert isinstance(self, nn.Module)  # it is the other base of every model
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        assert isinstance(self, nn.Module)  # the other base of every model
         self.register_state_dict_post_hook(_drop_shared_names)
         self.register_load_state_dict_pre_hook(_complete)
         self.register_load_state_dict_post_hook(_tie)
 
+    @classmethod
+    def with_new_names(cls, values: dict[str, Value], prefix: str = "") -> dict[str, Value]:
+        """Return a dict by names of tensors with old names replaced by those of today.
+
+        >>> from regard.models import Transformer
+        >>> Transformer.with_new_names({"source_embedding.weight": 1, "output.bias": 2})
+        {'encoder.embedding.tokens.weight': 1, 'output.bias': 2}
+        """
+        return {_new_name(name, prefix, cls.old_names): value for name, value in values.items()}
+
     def save_pretrained(
         self, folder: str | os.PathLike, *, dtype: str = "float32", extra: dict[str, Any] | None = None
     ) -> None:
-        """Write the weights and ``config.json`` into ``folder``; ``extra`` goes into the latter.
+        """Write the weights and ``config.json`` into ``folder``.
+
+        ``extra`` are further values for ``config.json``.
 
         >>> import tempfile
         >>> from regard.models import Seq2Seq, Seq2SeqConfig, load_model
@@ -65,7 +87,7 @@ class Pretrained:
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike) -> Self:
-        """The model that :meth:`save_pretrained` wrote, in float32, ready to use (not to train)."""
+        """Load the model that :meth:`save_pretrained` wrote, in float32 and in evaluation mode."""
         model = load_model(folder)
         if not isinstance(model, cls):
             raise ArgumentError(
@@ -77,71 +99,77 @@ class Pretrained:
 
 
 def check_storable(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
-    """The tensors to write in a dtype by its name; one that is not known, or too narrow, is refused."""
+    """Return the tensors to write, in the dtype of this name.
+
+    Raises an error if the name is unknown or a number is too large for the dtype.
+    """
     if dtype not in DTYPES:
         raise UnknownNameError("dtype", dtype, DTYPES)
     return stored_tensors(model, DTYPES[dtype])
 
 
 def stored_tensors(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """The tensors to write: each once, though two modules may share it, and none that settings determine."""
-    found: dict[str, torch.Tensor] = {}
-    shared = _shared_names(model)
+    """Return the tensors to write, each under its first name, without those that the settings determine."""
+    stored: dict[str, torch.Tensor] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if name in RECOMPUTED or name in shared:
+        if name.endswith(RECOMPUTED):
             continue
-        found[name] = tensor.detach().to("cpu", dtype if tensor.is_floating_point() else None).contiguous()
-        if not torch.equal(found[name].isfinite(), tensor.detach().cpu().isfinite()):
+        stored[name] = tensor.detach().to("cpu", dtype if tensor.is_floating_point() else None).contiguous()
+        if not torch.equal(stored[name].isfinite(), tensor.detach().cpu().isfinite()):
             fix = "use bfloat16 or float32"
             raise ArgumentError("dtype", f"{name} has numbers too large for {str(dtype)[6:]}", fix)
-    return found
+    return stored
 
 
 def load_model(folder: str | os.PathLike) -> Any:
-    """The model in a folder, whichever of ours it is."""
+    """Load the model in a folder, of any class of :mod:`regard.models`, in evaluation mode.
+
+    The settings are compared with the file of weights before memory is allocated for the model.
+    """
     from regard.models import KINDS  # the models import this module
 
-    folder = Path(folder)
-    settings = read_json(folder / CONFIG).get("model")
+    settings_file, weights_file = Path(folder) / CONFIG, Path(folder) / WEIGHTS
+    settings = read_json(settings_file).get("model")
     kind = settings.get("kind") if isinstance(settings, dict) else None
     if not isinstance(settings, dict) or kind not in list(KINDS):
-        raise FileError(f"{folder / CONFIG}: not the settings of a model of Regard (kind is {kind!r})")
+        raise FileError(f"{settings_file}: not the settings of a model of Regard (kind is {kind!r})")
     config_class, model_class = KINDS[kind]
     try:
         config = config_class.from_json(settings)
     except ArgumentError as error:
-        raise FileError(f"{folder / CONFIG}: {error}") from None
-    shapes = _read_shapes(folder / WEIGHTS)
-    check_sizes(config, shapes, str(folder / CONFIG))
-    # Not on the meta device: its random numbers load the compiler, which takes longer than making these.
-    with torch.random.fork_rng(devices=[]):
+        raise FileError(f"{settings_file}: {error}") from None
+    shapes = model_class.with_new_names(_read_shapes(weights_file))
+    check_settings(config, shapes, str(settings_file))
+    with without_memory(str(settings_file)):
         model = model_class(config)
-    fill(model, _read_weights(folder / WEIGHTS), str(folder / WEIGHTS))
+    expected = {
+        name: tuple(tensor.shape)
+        for name, tensor in model.state_dict().items()
+        if not name.endswith(RECOMPUTED)
+    }
+    check_shapes(config, expected, shapes, str(settings_file), str(weights_file))
+    _fill(model, model_class.with_new_names(_read_weights(weights_file)), str(weights_file))
     return model.eval()
 
 
-def fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None:
-    """Put tensors in the place of a model's own."""
+def _fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None:
+    """Give a model that was built without memory its tensors, in float32."""
     tensors = {
         name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
     }
-    tensors |= _recomputed(model)
-    expected = model.state_dict()
-    for name, tensor in expected.items():
-        if name not in tensors:
-            raise FileError(f"{where}: {name} is missing: the file belongs to another model")
-        if tensors[name].shape != tensor.shape:
-            raise FileError(
-                f"{where}: {name} is {tuple(tensors[name].shape)}, the settings say {tuple(tensor.shape)}"
-            )
-        if tensors[name].dtype != tensor.dtype:
+    for name, tensor in model.state_dict().items():
+        if name in tensors and tensors[name].dtype != tensor.dtype:
             raise FileError(
                 f"{where}: {name} is of {tensors[name].dtype}, expected numbers of {tensor.dtype}"
             )
-    unknown = sorted(set(tensors) - set(expected))
-    if unknown:
-        raise FileError(f"{where}: {unknown[0]} is not a part of this model: the file belongs to another one")
     model.load_state_dict(tensors, assign=True)
+
+
+def _new_name(name: str, prefix: str, old_names: dict[str, str]) -> str:
+    for old, new in old_names.items():
+        if name.startswith(prefix + old):
+            return prefix + new + name.removeprefix(prefix + old)
+    return name
 
 
 def _drop_shared_names(model: nn.Module, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
@@ -150,46 +178,52 @@ def _drop_shared_names(model: nn.Module, state: dict[str, Any], prefix: str, _me
         state.pop(prefix + name, None)
 
 
-def _complete(model: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Add to a state dict what it need not hold: other names of a tensor, and tables that settings determine."""
-    model.shared_names = _shared_names(model)  # type: ignore[assignment]
+def _complete(model: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Replace old names in a state dict, and add what it need not hold.
+
+    It need hold neither the other names of a shared tensor nor the tables that the settings determine.
+    """
+    if model.old_names:
+        values = model.with_new_names(state, prefix)
+        state.clear()
+        state.update(values)
+    model.shared_names = _shared_names(model)
+    for name, table in _recomputed(model).items():
+        state.setdefault(prefix + name, table)
     for name, first in model.shared_names.items():
         if prefix + first in state:
             state.setdefault(prefix + name, state[prefix + first])
-    for name, table in _recomputed(model).items():
-        state.setdefault(prefix + name, table)
 
 
 def _tie(model: nn.Module, _incompatible: Any) -> None:
-    """Make names that shared one tensor share it again, since loading with ``assign`` gave each its own parameter."""
-    for name, first in model.shared_names.items():  # type: ignore[union-attr]  # as they were before loading
+    """Let the names of a shared tensor share it again, since loading with ``assign`` makes a parameter for each."""
+    for name, first in model.shared_names.items():  # type: ignore[union-attr]
         owner, _, attribute = name.rpartition(".")
         source, _, source_attribute = first.rpartition(".")
         setattr(model.get_submodule(owner), attribute, getattr(model.get_submodule(source), source_attribute))
 
 
 def _shared_names(model: nn.Module) -> dict[str, str]:
-    """Names of tensors that are stored under an earlier name."""
+    """Return the further names of tensors that have several, each with the first name of its tensor."""
     first: dict[int, str] = {}
-    again: dict[str, str] = {}
-    for name, tensor in model.named_parameters(remove_duplicate=False):
+    further: dict[str, str] = {}
+    named = [model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)]
+    for name, tensor in itertools.chain(*named):
         if id(tensor) in first:
-            again[name] = first[id(tensor)]
+            further[name] = first[id(tensor)]
         else:
             first[id(tensor)] = name
-    return again
+    return further
 
 
 def _recomputed(model: nn.Module) -> dict[str, torch.Tensor]:
-    from regard.positions import sinusoidal
-
-    buffers = dict(model.named_buffers())
-    found = {}
-    for name in RECOMPUTED:
-        if name in buffers:
-            _, length, width = buffers[name].shape
-            found[name] = sinusoidal(length, width)[None]
-    return found
+    """Return the tables that the settings determine, by their names."""
+    tables = {}
+    for name, buffer in model.named_buffers():
+        if name.endswith(RECOMPUTED):
+            _, length, width = buffer.shape
+            tables[name] = sinusoidal(length, width)[None]
+    return tables
 
 
 def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -205,7 +239,7 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Errors of a file of weights in our words."""
+    """Raise errors about a file of weights as FileError, with its path."""
     if not path.is_file():
         raise FileError(f"{path}: no such file")
     try:
@@ -217,7 +251,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _made(folder: Path) -> Path:
-    """The folder, made if it is not there."""
+    """Make a folder if it does not exist, and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -226,7 +260,7 @@ def _made(folder: Path) -> Path:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object, or an error that names the file."""
+    """Read a JSON object, or raise FileError with the path of the file."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

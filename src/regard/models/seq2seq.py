@@ -13,6 +13,7 @@ from regard.errors import ShapeError
 from regard.masks import Mask
 from regard.models.config import Seq2SeqConfig
 from regard.models.dropout import Dropout
+from regard.models.heads import LanguageHead
 from regard.models.inputs import check_tokens, embedding, read_lengths
 from regard.models.pretrained import Pretrained
 from regard.models.seen import Seen
@@ -136,10 +137,8 @@ class Seq2Seq(Pretrained, nn.Module):
         # Combines decoder state, context and token embedding to the input of the output layer.
         self.find = nn.Linear(3 * width, width)
         self.dropout = Dropout(config.dropout)
-        self.output = nn.Linear(width, config.target_size)
-        nn.init.zeros_(self.output.bias)
-        if config.tied_output:
-            self.output.weight = self.target_embedding.weight
+        table = self.target_embedding if config.tied_output else None
+        self.output = LanguageHead(width, config.target_size, tied_to=table)
 
     def forward(
         self,

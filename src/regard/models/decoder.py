@@ -1,0 +1,83 @@
+"""The Transformer decoder, in which each token attends to itself and to earlier tokens."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from regard.errors import ArgumentError
+from regard.layers import KeyValueCache
+from regard.masks import causal
+from regard.models.blocks import Stack, Step
+from regard.models.config import DecoderConfig
+from regard.models.embeddings import TokenEmbedding
+from regard.models.inputs import check_tokens
+from regard.models.pretrained import Pretrained
+from regard.models.seen import Seen
+from regard.models.state import Memory, Spare, StepCache, TransformerState
+
+__all__ = ["Decoder"]
+
+
+class Decoder(Pretrained, Stack):
+    """A Transformer decoder from token ids to one hidden state for each token, built from a :class:`DecoderConfig`.
+
+    With ``cross_attention`` in the config it also attends to a :class:`Memory`, the states of an encoder.
+    ``embedding`` replaces the embedding that the decoder would make. ``name`` is the name of the decoder in a larger
+    model, for the records of its attention.
+
+    >>> import torch
+    >>> decoder = Decoder(DecoderConfig(vocabulary_size=11, width=8, heads=2))
+    >>> decoder(torch.randint(11, (2, 5))).shape
+    torch.Size([2, 5, 8])
+    """
+
+    def __init__(self, config: DecoderConfig, *, embedding: TokenEmbedding | None = None, name: str = ""):
+        if embedding is None:
+            embedding = TokenEmbedding(config, config.vocabulary_size)
+        cross = config.cross_attention
+        super().__init__(config, embedding, layers=config.layers, causal=True, cross=cross, name=name)
+        self.config: DecoderConfig = config
+
+    def forward(
+        self, tokens: Tensor, memory: Memory | None = None, *, seen: list[Seen] | None = None
+    ) -> Tensor:
+        """Return the hidden states ``(b,t,m)`` after each token of ``tokens (b,t)``, computed in parallel.
+
+        If ``seen`` is a list, the attention of every layer is appended to it.
+        """
+        check_tokens("tokens", tokens, self.config.vocabulary_size)
+        return self.decode(memory, tokens, seen=seen)
+
+    def decode(self, memory: Memory | None, tokens: Tensor, *, seen: list[Seen] | None = None) -> Tensor:
+        """Return the hidden states as :meth:`forward` does, without a check of the tokens."""
+        self._check_memory(memory)
+        states, mask = (None, None) if memory is None else (memory.states, memory.padding())
+        return self.run(self.embedding(tokens), causal(), states, mask, seen=seen)
+
+    def start(self, memory: Memory | None = None) -> TransformerState:
+        """Return the state before the first decoding step, with empty caches."""
+        self._check_memory(memory)
+        spare = Spare()
+        cross = [KeyValueCache(static=True) for _ in self.layers] if memory is not None else []
+        return TransformerState(memory, [StepCache(spare) for _ in self.layers], cross)
+
+    def step(self, tokens: Tensor, state: TransformerState, *, seen: list[Seen] | None = None) -> Tensor:
+        """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
+
+        The state is updated in place.
+        """
+        memory = state.memory
+        x = self.embedding(tokens.reshape(-1, 1), state.length)  # (b*w,1,m)
+        states, mask = (None, None) if memory is None else (memory.states, memory.padding())
+        cross = state.cross or [None] * len(state.own)
+        steps = [Step(*caches) for caches in zip(state.own, cross, strict=True)]
+        hidden = self.run(x, None, states, mask, steps=steps, seen=seen)
+        state.length += 1
+        return hidden.reshape(*tokens.shape, -1)
+
+    def _check_memory(self, memory: Memory | None) -> None:
+        """Raise ArgumentError unless there is a memory exactly if the decoder has cross-attention."""
+        if self.config.cross_attention and memory is None:
+            raise ArgumentError("memory", "expected the result of encode(), got None")
+        if memory is not None and not self.config.cross_attention:
+            raise ArgumentError("memory", "this decoder has no cross-attention", "give None")

@@ -1,0 +1,58 @@
+"""The embedding of tokens with their positions, which is the input of a Transformer."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+from regard.models.config import BlockConfig
+from regard.models.dropout import Dropout
+from regard.models.inputs import embedding
+from regard.positions import LearnedPositionalEncoding, PositionalEncoding
+
+__all__ = ["TokenEmbedding"]
+
+
+class TokenEmbedding(nn.Module):
+    """An embedding table with the positions that are added to its vectors.
+
+    Token vectors are multiplied by the square root of the width. ``shared_tokens`` is another embedding whose table is
+    used in place of a new one, and ``shared_positions`` one whose positions are used.
+
+    >>> import torch
+    >>> from regard.models import EncoderConfig
+    >>> embed = TokenEmbedding(EncoderConfig(vocabulary_size=7, width=4), 7)
+    >>> embed(torch.tensor([[1, 2, 3]])).shape
+    torch.Size([1, 3, 4])
+    """
+
+    def __init__(
+        self,
+        config: BlockConfig,
+        size: int,
+        *,
+        shared_tokens: TokenEmbedding | None = None,
+        shared_positions: TokenEmbedding | None = None,
+    ):
+        super().__init__()
+        self.scale = math.sqrt(config.width)
+        self.tokens = embedding(size, config.width) if shared_tokens is None else shared_tokens.tokens
+        self.positions = _positions(config) if shared_positions is None else shared_positions.positions
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, tokens: Tensor, start: int = 0) -> Tensor:
+        """Return the vectors ``(b,n,m)`` of ``tokens (b,n)``, the first of which is at position ``start``."""
+        x = self.tokens(tokens) * self.scale
+        if self.positions is not None:
+            x = self.positions(x, start)
+        return self.dropout(x)
+
+
+def _positions(config: BlockConfig) -> PositionalEncoding | LearnedPositionalEncoding | None:
+    """Make the encoding that is added to token vectors, or return None if positions enter in the attention."""
+    if config.positions == "sinusoidal":
+        return PositionalEncoding(config.width, config.max_length)
+    if config.positions == "learned":
+        return LearnedPositionalEncoding(config.width, config.max_length)
+    return None

@@ -1,0 +1,213 @@
+"""The heads of the models, which turn states into logits or into one vector for each sequence.
+
+A pooling maps states ``(b,n,m)`` and lengths ``(b,)`` to one vector for each sequence, ``(b,m)``. Padding has no
+influence on it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.core import attention, attention_with_weights
+from regard.errors import UnknownNameError
+from regard.layers import MultiHeadAttention
+from regard.models.dropout import Dropout
+from regard.models.seen import Seen
+from regard.models.state import source_padding
+from regard.scores import Tanh
+
+__all__ = [
+    "AdditivePooling",
+    "ClassificationHead",
+    "FirstPooling",
+    "LanguageHead",
+    "MeanPooling",
+    "MultiHeadPooling",
+    "Pooling",
+    "SpanHead",
+    "make_pooling",
+]
+
+
+class LanguageHead(nn.Linear):
+    """A linear layer from hidden states ``(...,m)`` to the logits of all tokens, ``(...,vocabulary)``.
+
+    ``tied_to`` is an embedding table that the layer uses as its weight. ``std`` is the standard deviation of new
+    weights, by default that of ``nn.Linear``. The bias starts at zero.
+
+    >>> table = nn.Embedding(11, 8)
+    >>> head = LanguageHead(8, 11, tied_to=table)
+    >>> head.weight is table.weight, head(torch.ones(2, 5, 8)).shape
+    (True, torch.Size([2, 5, 11]))
+    """
+
+    def __init__(
+        self, width: int, size: int, *, tied_to: nn.Embedding | None = None, std: float | None = None
+    ):
+        super().__init__(width, size)
+        nn.init.zeros_(self.bias)
+        if std is not None:
+            nn.init.normal_(self.weight, std=std)
+        if tied_to is not None:
+            self.weight = tied_to.weight
+
+
+class ClassificationHead(nn.Module):
+    """Dropout and a linear layer from vectors ``(...,m)`` to the logits of classes, ``(...,classes)``.
+
+    On pooled vectors ``(b,m)`` it classifies sequences, on states ``(b,n,m)`` each token.
+
+    >>> ClassificationHead(8, 3)(torch.ones(2, 8)).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(self, width: int, classes: int, *, dropout: float = 0.0):
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.linear = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(self.dropout(x))
+
+
+class SpanHead(nn.Module):
+    """A linear layer from states to the logits of the first and the last token of a span.
+
+    >>> start, end = SpanHead(8)(torch.ones(2, 5, 8), torch.tensor([5, 3]))
+    >>> start.shape, end.softmax(dim=-1)[1, 3:]
+    (torch.Size([2, 5]), tensor([0., 0.], grad_fn=<SliceBackward0>))
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.linear = nn.Linear(width, 2)
+
+    def forward(self, states: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the logits of starts and of ends, ``(b,n)`` each, with -inf at padding."""
+        logits = self.linear(states)  # (b,n,2)
+        if lengths is not None:
+            padding = torch.arange(states.shape[1], device=states.device) >= lengths[:, None]  # (b,n)
+            logits = logits.masked_fill(padding[..., None], -torch.inf)
+        start, end = logits.unbind(dim=-1)
+        return start, end
+
+
+class Pooling(Protocol):
+    """The interface of all poolings.
+
+    ``lengths`` is None if there is no padding. If ``seen`` is a list, a pooling with attention appends its weights.
+    """
+
+    def __call__(
+        self, states: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+    ) -> Tensor:
+        """Return one vector for each sequence, ``(b,m)``."""
+        ...
+
+
+class MeanPooling(nn.Module):
+    """The mean of the states of each sequence, without its padding.
+
+    The mean of a sequence of length 0 is zero.
+
+    >>> MeanPooling()(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([2]))
+    tensor([[2.]])
+    """
+
+    def forward(
+        self, states: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+    ) -> Tensor:
+        if lengths is None:
+            return states.mean(dim=1)
+        kept = torch.arange(states.shape[1], device=states.device) < lengths[:, None]  # (b,n)
+        total = states.masked_fill(~kept[..., None], 0.0).sum(dim=1)  # (b,m)
+        return total / lengths.clamp(min=1)[:, None].to(states.dtype)
+
+
+class FirstPooling(nn.Module):
+    """The state of the first token of each sequence.
+
+    >>> FirstPooling()(torch.tensor([[[1.0], [3.0]]]))
+    tensor([[1.]])
+    """
+
+    def forward(
+        self, states: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+    ) -> Tensor:
+        return states[:, 0]
+
+
+class AdditivePooling(nn.Module):
+    """Additive attention of a learned query to the states (Yang et al. 2016).
+
+    The score of a state is ``v . tanh(W state + query)``.
+
+    >>> AdditivePooling(8)(torch.ones(2, 5, 8), torch.tensor([5, 3])).shape
+    torch.Size([2, 8])
+    """
+
+    def __init__(self, width: int, *, name: str = ""):
+        super().__init__()
+        self.name = name
+        self.query = nn.Parameter(torch.zeros(width))
+        self.W = nn.Linear(width, width, bias=False)
+        self.v = nn.Parameter(torch.empty(width))
+        nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
+
+    def forward(
+        self, states: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+    ) -> Tensor:
+        query = self.query.expand(len(states), 1, -1)  # (b,1,m)
+        options = {"score": Tanh(self.v), "mask": source_padding(lengths, states.shape[1])}
+        if seen is None:
+            return attention(query, self.W(states), states, **options)[:, 0]
+        context, weights = attention_with_weights(
+            query, self.W(states), states, **options
+        )  # (b,1,m), (b,1,n)
+        seen.append(Seen(self.name, "cross", 0, weights[:, None]))
+        return context[:, 0]
+
+
+class MultiHeadPooling(nn.Module):
+    """Multi-head attention of a learned query to the states.
+
+    >>> MultiHeadPooling(8, heads=2)(torch.ones(2, 5, 8), torch.tensor([5, 3])).shape
+    torch.Size([2, 8])
+    """
+
+    def __init__(self, width: int, heads: int, *, name: str = ""):
+        super().__init__()
+        self.name = name
+        self.query = nn.Parameter(torch.empty(1, 1, width))
+        nn.init.normal_(self.query, std=width**-0.5)
+        self.attention = MultiHeadAttention(width, heads)
+
+    def forward(
+        self, states: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+    ) -> Tensor:
+        query = self.query.expand(len(states), -1, -1)  # (b,1,m)
+        mask = source_padding(lengths, states.shape[1])
+        context, weights = self.attention(query, states, mask=mask, need_weights=seen is not None)  # (b,1,m)
+        if seen is not None:
+            seen.append(Seen(f"{self.name}.attention".lstrip("."), "cross", 0, weights))
+        return context[:, 0]
+
+
+def make_pooling(kind: str, width: int, heads: int = 1, *, name: str = "") -> Pooling:
+    """Make the pooling "mean", "first", "additive" or "multihead" for states of a width.
+
+    >>> type(make_pooling("additive", 8)).__name__
+    'AdditivePooling'
+    """
+    if kind == "mean":
+        return MeanPooling()
+    if kind == "first":
+        return FirstPooling()
+    if kind == "additive":
+        return AdditivePooling(width, name=name)
+    if kind == "multihead":
+        return MultiHeadPooling(width, heads, name=name)
+    raise UnknownNameError("pooling", kind, ("mean", "first", "additive", "multihead"))
