@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "positions": BASE | {"shapes"},
     "biases": BASE | {"modes", "shapes", "masks", "positions"},
     "kernels": PARTS,
-    "maps": PARTS | {"kernels"},
+    "maps": PARTS | {"kernels", "topk"},
     "core": CORE,
     "layers": CORE,
     "capture": CORE | {"viewer", "analysis"},  # a recording shows and counts what was seen
@@ -36,13 +36,14 @@ ALLOWED: dict[str, set[str]] = {
     "plots": BASE | {"_drawing", "_fonts", "maps"},
     "terminal": BASE | {"_drawing", "maps"},
     "_lazy": set(),
+    "topk": set(),
     "viewer": CORE - {"core"} | {"_lazy"},  # maps and what they are made of; no models, no tasks
     "text": BASE | {"shapes", "_lazy"},
     "corpus": {"errors"},
     "analysis": BASE | {"maps", "shapes"},
     "metrics": BASE,
     "models": CORE | {"layers"},
-    "decoding": BASE | {"shapes"},  # models come to it through a protocol
+    "decoding": BASE | {"shapes", "topk"},  # models come to it through a protocol
     "training": BASE | {"shapes"},
     "tasks": CORE
     | {"_lazy", "layers", "models", "text", "corpus", "decoding", "training", "metrics", "analysis", "plots"},

@@ -1,4 +1,4 @@
-"""Fast selection of the best continuations from a large vocabulary."""
+"""Constraints on the next token, and selection of the best continuations of a beam search."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from torch import Tensor
 
 from regard.errors import ArgumentError
 from regard.shapes import wide_dtype
+from regard.topk import largest_sums
 
 __all__ = ["Allowed", "top_continuations"]
-
-# The number of tokens in a group. The maxima of the groups are compared first.
-_GROUP = 64
 
 
 @dataclass(frozen=True)
@@ -59,35 +57,5 @@ def top_continuations(scores: Tensor, totals: Tensor, count: int) -> tuple[Tenso
     >>> parents, tokens
     (tensor([[1, 1, 1]]), tensor([[0, 2, 1]]))
     """
-    w, size = scores.shape[1:]
-    count = min(count, w * size)
-    if w * (size // _GROUP) <= 2 * count:
-        values, places = (scores + totals[..., None]).flatten(1).topk(count, dim=1)
-    else:
-        places = _candidates(scores, totals, count)  # (n,x)
-        candidates = scores.flatten(1).gather(1, places) + totals.gather(1, places // size)
-        values, best = candidates.topk(count, dim=1)
-        places = places.gather(1, best)
-    return values, places // size, places % size
-
-
-def _candidates(scores: Tensor, totals: Tensor, count: int) -> Tensor:
-    """Return the flat indices of candidates that include the best ``count`` continuations, ``(n,x)``.
-
-    The candidates are the tokens of the ``count`` groups with the largest maxima, and the tokens after the last whole
-    group.
-    """
-    n, w, size = scores.shape
-    whole = size // _GROUP * _GROUP
-    groups = scores[..., :whole].unflatten(2, (-1, _GROUP))  # (n,w,g,64)
-    maxima = groups.amax(dim=3) + totals[..., None]  # (n,w,g)
-    best = maxima.flatten(1).topk(count, dim=1).indices  # (n,count)
-    g = whole // _GROUP
-    first = best // g * size + best % g * _GROUP  # (n,count), the start of each group
-    inside = torch.arange(_GROUP, device=scores.device)
-    places = (first[..., None] + inside).flatten(1)
-    if whole == size:
-        return places
-    ends = torch.arange(w, device=scores.device)[:, None] * size
-    rest = (ends + torch.arange(whole, size, device=scores.device)).flatten()  # (w*r,)
-    return torch.cat([places, rest.expand(n, -1)], dim=1)
+    _, w, size = scores.shape
+    return largest_sums(scores, totals, min(count, w * size))

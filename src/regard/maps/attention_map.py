@@ -13,8 +13,9 @@ from torch import Tensor
 from regard.errors import ArgumentError, DtypeError, OutsideError, ShapeError, UnknownNameError
 from regard.maps import storage
 from regard.maps.queries import mean_received, padding_queries
-from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile, largest, tiles
+from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile, tiles
 from regard.shapes import as_table, axes, four_axes, whole_number
+from regard.topk import largest
 
 __all__ = ["AttentionMap", "TopK"]
 

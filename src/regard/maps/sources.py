@@ -15,6 +15,7 @@ from regard.kernels.dense import callable_scores, pair_scores
 from regard.masks import Mask
 from regard.scores import Prepared
 from regard.shapes import Grid, wide_dtype
+from regard.topk import largest
 
 __all__ = [
     "HeadMean",
@@ -25,15 +26,12 @@ __all__ = [
     "Tile",
     "check_pairwise",
     "freeze_bias",
-    "largest",
     "tiles",
 ]
 
 MAX_WEIGHTS = 2**21
 """The most weights that a map computes at once while it streams over tiles."""
 
-# The size of the blocks whose maxima `largest` compares first.
-_BLOCK = 32
 # Up to this size the float32 rounding error of a log-sum-exp changes a weight by at most a factor of 1 + 1e-5.
 _COARSE = 64.0
 
@@ -73,25 +71,6 @@ def tiles(grid: Grid) -> Iterator[Tile]:
                     slice(q, min(q + rows, grid.q)),
                     slice(0, grid.k),
                 )
-
-
-def largest(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Return the n largest numbers of each row and their indices, largest first.
-
-    The n largest numbers of a long row lie in the n blocks with the largest maxima, so only those blocks are
-    sorted.
-    """
-    k = x.shape[-1]
-    blocks = k // _BLOCK
-    if k % _BLOCK or blocks <= 2 * n:
-        return x.topk(n, dim=-1)
-    blocked = x.unflatten(-1, (blocks, _BLOCK))
-    best = blocked.amax(dim=-1).topk(n, dim=-1).indices  # (..., n) of blocks
-    chosen_blocks = best[..., None].expand(*best.shape, _BLOCK)
-    candidates = blocked.gather(-2, chosen_blocks).flatten(-2)  # (..., n * _BLOCK)
-    values, place = candidates.topk(n, dim=-1)
-    keys = best.gather(-1, place // _BLOCK) * _BLOCK + place % _BLOCK
-    return values, keys
 
 
 class Stored:
@@ -185,7 +164,7 @@ class Recomputed:
     def largest(self, tile: Tile, n: int) -> tuple[Tensor, Tensor]:
         """Return the n largest weights of each row of a tile and their keys.
 
-        The result is that of :func:`largest` on the weights, but only n exponentials per row are computed.
+        The result is that of :func:`regard.topk.largest` on the weights, but only n exponentials per row are computed.
         """
         values, keys = largest(self._masked_scores(tile)[0], n)
         weights = (values - self._lse_of(tile)).exp().to(values.dtype)
