@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -18,14 +18,19 @@ from regard.masks import Mask
 from regard.masks.stored import StoredMask
 from regard.shapes import Grid
 
-__all__ = ["Wanted", "chosen", "distinct_heads", "first_keys", "letters_of", "some_heads"]
+__all__ = ["Wanted", "chosen", "distinct_heads", "first_keys", "is_chosen", "letters_of", "some_heads"]
 
 Wanted = str | nn.Module | type[nn.Module]
 
 
 def chosen(frame: Frame, modules: Mapping[Wanted, Letters | None]) -> bool:
     """Whether a module is one of those that the user named: by name, by itself, or by its class."""
-    return any(_is(frame, wanted) for wanted in modules)
+    return is_chosen(frame.module, frame.name, modules)
+
+
+def is_chosen(module: nn.Module, name: str, modules: Iterable[Wanted]) -> bool:
+    """The same for a module that is not running."""
+    return any(_is(module, name, wanted) for wanted in modules)
 
 
 def letters_of(stack: Sequence[Frame], modules: Mapping[Wanted, Letters | None]) -> Letters | None:
@@ -33,13 +38,15 @@ def letters_of(stack: Sequence[Frame], modules: Mapping[Wanted, Letters | None])
     given = [(wanted, letters) for wanted, letters in modules.items() if letters is not None]
     if not given:
         return None
-    return next((x for frame in reversed(stack) for wanted, x in given if _is(frame, wanted)), None)
+    return next(
+        (x for frame in reversed(stack) for wanted, x in given if _is(frame.module, frame.name, wanted)), None
+    )
 
 
-def _is(frame: Frame, wanted: Wanted) -> bool:
+def _is(module: nn.Module, name: str, wanted: Wanted) -> bool:
     if isinstance(wanted, str):
-        return frame.name == wanted
-    return isinstance(frame.module, wanted) if isinstance(wanted, type) else frame.module is wanted
+        return name == wanted
+    return isinstance(module, wanted) if isinstance(wanted, type) else module is wanted
 
 
 def distinct_heads(k: Tensor) -> Tensor:
