@@ -6,8 +6,7 @@ import contextlib
 import sys
 import threading
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -18,13 +17,13 @@ from regard import core
 from regard.capture.budget import Budget
 from regard.capture.building import Naming
 from regard.capture.cropping import crops_told
-from regard.capture.kinds import is_attention
-from regard.capture.layouts import Letters
-from regard.capture.modes import Functions
+from regard.capture.modes import Functions, remove_ended_modes
 from regard.capture.module_calls import calls_told, watched
 from regard.capture.names import may_attend, named_modules
+from regard.capture.options import as_layers, as_modules, as_numbers
+from regard.capture.patches import put_back
 from regard.capture.recording import Recording
-from regard.capture.selection import Wanted
+from regard.capture.selection import Wanted, is_chosen
 from regard.capture.session import SESSIONS_OF, Session
 from regard.capture.shortcuts import holds_product
 from regard.capture.tokens import as_labels, as_speller
@@ -32,13 +31,14 @@ from regard.capture.troubles import (
     check_layers,
     check_model,
     dropped,
+    ended_elsewhere,
     guessed_axes,
     nothing_found,
     partly_found,
     ran_elsewhere,
 )
-from regard.errors import ArgumentError, CaptureError, DtypeError, UnknownNameError
-from regard.shapes import as_device, whole_number
+from regard.errors import CaptureError
+from regard.shapes import as_device
 
 __all__ = ["Capture", "capture"]
 
@@ -88,9 +88,9 @@ def capture(
     """
     check_model(model)
     options = {
-        "layers": _as_layers(layers),
-        "heads": None if heads is None else _as_numbers("heads", heads),
-        "modules": _as_modules(model, modules),
+        "layers": as_layers(layers),
+        "heads": None if heads is None else as_numbers("heads", heads),
+        "modules": as_modules(named_modules(_unwrapped(model)), modules),
         "device": None if device is None else as_device(device),
     }
     naming = Naming(as_speller(tokenizer), as_labels("tokens", tokens), as_labels("key_tokens", key_tokens))
@@ -114,19 +114,28 @@ class Capture:
         budget = Budget(self._memory, self._options["device"] or _device_of(model))
         session = Session(self._modules, budget=budget, **self._options)
         with contextlib.ExitStack() as switched_on:
-            _switch_on([m for m in self._modules if m is model or may_attend(m)], session, switched_on)
+            _switch_on([m for m in self._modules if m is model or self._is_watched(m)], session, switched_on)
             seen = Recording._of(self, session, self._naming)
             self._active = (switched_on.pop_all(), session, seen)
         return seen
 
+    def _is_watched(self, module: nn.Module) -> bool:
+        return may_attend(module) or is_chosen(module, self._modules[module], self._options["modules"])
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._active is not None
+        if self._active is None:
+            remove_ended_modes()  # it may have ended in another thread
+            if error is not None:
+                return
+            raise CaptureError(f"this capture is not active, or ended in another thread: {_USE}")
         (switched_on, session, seen), self._active = self._active, None
         switched_on.close()
         if error is not None:
             return
+        if not session.in_its_thread:
+            raise ended_elsewhere()
         if session.elsewhere:
             raise ran_elsewhere()
         check_layers(session)
@@ -200,13 +209,13 @@ def _tell_sessions(cache: Any, rejected: int) -> None:
 @contextlib.contextmanager
 def _scripted_functions_shown() -> Iterator[None]:
     """Have scripted functions shown too: no mode is asked about the call of one, only about its operations."""
-    call = torch._C.ScriptFunction.__call__
+    call, on = torch._C.ScriptFunction.__call__, True
 
     def shown(self: Any, *args: Any, **kwargs: Any) -> Any:
         told = [
             session
             for session in core.OBSERVERS
-            if isinstance(session, Session) and session.watching and _may_matter(self, session, args)
+            if on and isinstance(session, Session) and session.watching and _may_matter(self, session, args)
         ]
         if not told:
             return call(self, *args, **kwargs)
@@ -219,7 +228,8 @@ def _scripted_functions_shown() -> Iterator[None]:
     try:
         yield
     finally:
-        torch._C.ScriptFunction.__call__ = call
+        on = False
+        put_back(torch._C.ScriptFunction, "__call__", shown, call)
 
 
 def _may_matter(function: Any, session: Session, args: tuple) -> bool:
@@ -252,57 +262,3 @@ def _device_of(model: nn.Module) -> torch.device | None:
 def _unwrapped(model: nn.Module) -> nn.Module:
     """The model inside ``torch.compile(model)``."""
     return getattr(model, "_orig_mod", model)
-
-
-def _as_numbers(name: str, value: int | Iterable[int]) -> list[int]:
-    if isinstance(value, slice):
-        raise DtypeError(name, f"expected a number or a list of numbers, got {value}", "use range(...)")
-    numbers = [whole_number(name, n) for n in (value if isinstance(value, Iterable) else [value])]
-    if not numbers:
-        raise ArgumentError(name, "expected at least one number")
-    twice = [n for n, count in Counter(numbers).items() if count > 1]
-    if twice:
-        raise ArgumentError(name, f"{twice[0]} is there {numbers.count(twice[0])} times", "give each once")
-    return numbers
-
-
-class _Slice:
-    """Numbers by a slice, for layers whose count is not known yet."""
-
-    def __init__(self, wanted: slice):
-        if any(n is not None and n < 0 for n in (wanted.start, wanted.stop, wanted.step)):
-            raise ArgumentError("layers", f"a slice from the end, {wanted}, needs the number of layers")
-        self._holds: Callable[[int], bool] = lambda n: (
-            n in range(wanted.start or 0, n + 1 if wanted.stop is None else wanted.stop, wanted.step or 1)
-        )
-
-    def __contains__(self, layer: object) -> bool:
-        return isinstance(layer, int) and self._holds(layer)
-
-
-def _as_layers(layers: int | Iterable[int] | slice | None) -> Any:
-    if layers is None:
-        return None
-    return _Slice(layers) if isinstance(layers, slice) else set(_as_numbers("layers", layers))
-
-
-def _as_modules(
-    model: nn.Module, modules: Wanted | Iterable[Wanted] | Mapping[Wanted, str | None]
-) -> dict[Wanted, Letters | None]:
-    plain = isinstance(modules, str | nn.Module | type)
-    given = (
-        list(modules.items())
-        if isinstance(modules, Mapping)
-        else [(one, None) for one in ([modules] if plain else modules)]
-    )
-    names = named_modules(_unwrapped(model)) if given else {}
-    attentions = [name for module, name in names.items() if is_attention(module, name)]
-    known = list(dict.fromkeys((*attentions, *names.values())))  # those that are most likely meant first
-    wanted: dict[Wanted, Letters | None] = {}
-    for one, letters in given:
-        if not isinstance(one, str | nn.Module | type):
-            raise DtypeError("modules", f"expected names, modules or classes, got {one!r}")
-        if isinstance(one, str) and one not in known:
-            raise UnknownNameError("modules", one, known)
-        wanted[one] = None if letters is None else Letters.read(letters)
-    return wanted

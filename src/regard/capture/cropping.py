@@ -16,6 +16,7 @@ import torch
 
 from regard.biases import Bias, StoredBias, dense_bias
 from regard.capture.masks import is_causal_mask, recognise
+from regard.capture.patches import put_back
 from regard.masks import Mask
 from regard.masks.base import And
 from regard.masks.rules import Causal, Window
@@ -46,13 +47,16 @@ def crops_told(tell: Callable[[Any, int], None]) -> Iterator[None]:
     caches = sys.modules.get(_CACHES)
     kinds = [] if caches is None else [caches.Cache, *_subclasses(caches.Cache)]
     own = {kind: vars(kind)["crop"] for kind in kinds if "crop" in vars(kind)}
-    for kind, crop in own.items():
-        kind.crop = _telling(crop, tell)
+    on = [True]
+    replacements = {kind: _telling(crop, tell, on) for kind, crop in own.items()}
+    for kind, replacement in replacements.items():
+        kind.crop = replacement
     try:
         yield
     finally:
+        on.clear()
         for kind, crop in own.items():
-            kind.crop = crop
+            put_back(kind, "crop", replacements[kind], crop)
 
 
 def _subclasses(kind: type) -> Iterator[type]:
@@ -61,9 +65,15 @@ def _subclasses(kind: type) -> Iterator[type]:
         yield from _subclasses(each)
 
 
-def _telling(crop: Callable[..., Any], tell: Callable[[Any, int], None]) -> Callable[..., Any]:
+def _telling(
+    crop: Callable[..., Any], tell: Callable[[Any, int], None], on: list[bool]
+) -> Callable[..., Any]:
+    """Wrap a method that crops a cache; the wrapper passes its calls on once ``on`` is empty."""
+
     @functools.wraps(crop)
     def told(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not on:
+            return crop(self, *args, **kwargs)
         caller = sys._getframe(1).f_globals.get("__name__", "")
         before = self.get_seq_length()
         result = crop(self, *args, **kwargs)

@@ -39,7 +39,7 @@ _FOLDING = {
     )
 }
 
-__all__ = ["Functions", "Operations", "nothing_followed", "show_operations"]
+__all__ = ["Functions", "Operations", "nothing_followed", "remove_ended_modes", "show_operations"]
 
 
 class Functions(TorchFunctionMode):
@@ -48,6 +48,19 @@ class Functions(TorchFunctionMode):
     def __init__(self, session: Session):
         super().__init__()
         self.session = session
+
+    def __enter__(self) -> Functions:
+        remove_ended_modes()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the stack of modes from wherever this mode stands on it: captures may end in any order.
+
+        On the stack of another thread the mode stays, without effect, until that thread captures again.
+        """
+        self.__class__ = _EndedFunctions  # type: ignore[assignment]
+        remove_ended_modes()
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
@@ -87,6 +100,27 @@ class Functions(TorchFunctionMode):
             with torch._C.DisableTorchFunction():
                 tell(session, known, result)
         return result
+
+
+class _EndedFunctions(Functions):
+    """The mode of a capture that is over, which passes every call on."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def remove_ended_modes() -> None:
+    """Take the modes of captures that are over from the stack of this thread; other modes keep their order."""
+    count = torch._C._len_torch_function_stack()
+    stack = [torch._C._get_function_stack_at(n) for n in range(count)]
+    first = next((n for n, mode in enumerate(stack) if type(mode) is _EndedFunctions), None)
+    if first is None:
+        return
+    for _ in stack[first:]:
+        torch._C._pop_torch_function_stack()
+    for mode in stack[first:]:
+        if type(mode) is not _EndedFunctions:
+            torch._C._push_on_torch_function_stack(mode)
 
 
 def nothing_followed() -> bool:

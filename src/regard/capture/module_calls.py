@@ -16,6 +16,7 @@ from torch.nn.modules import module as hooks
 
 from regard.capture.modes import nothing_followed
 from regard.capture.names import is_simple
+from regard.capture.patches import put_back
 
 if TYPE_CHECKING:
     from regard.capture.session import Session
@@ -57,25 +58,29 @@ class _CompiledCalls:
 
     def __init__(self) -> None:
         self._watched, self._call = 0, nn.Module.__call__
+        self._replacement = self._call
+        self._on: list[bool] = []  # empty once the replacement is to pass its calls on
 
     def begin(self) -> None:
         self._watched += 1
         if self._watched > 1:
             return
         call = self._call = nn.Module.__call__
+        on = self._on = [True]
 
         def _wrapped_call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
             compiled = self._compiled_call_impl
-            if compiled is None or (sessions := _SESSIONS.get(id(self))) is None:
+            if compiled is None or not on or (sessions := _SESSIONS.get(id(self))) is None:
                 return call(self, *args, **kwargs)
             return _told(sessions, self, compiled, args, kwargs)  # it may hold the implementation from before
 
-        nn.Module.__call__ = _wrapped_call_impl
+        self._replacement = nn.Module.__call__ = _wrapped_call_impl
 
     def end(self) -> None:
         self._watched -= 1
         if not self._watched:
-            nn.Module.__call__ = self._call
+            self._on.clear()
+            put_back(nn.Module, "__call__", self._replacement, self._call)
 
 
 _COMPILED = _CompiledCalls()
@@ -84,9 +89,11 @@ _COMPILED = _CompiledCalls()
 @contextmanager
 def calls_told() -> Iterator[None]:
     """For the whole process, have calls of modules told to the sessions that watch them."""
-    implementation = nn.Module._call_impl
+    implementation, on = nn.Module._call_impl, True
 
     def _call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if not on:
+            return implementation(self, *args, **kwargs)
         sessions = _SESSIONS.get(id(self))
         if sessions is not None:
             return _told(sessions, self, implementation.__get__(self), args, kwargs)
@@ -100,7 +107,8 @@ def calls_told() -> Iterator[None]:
     try:
         yield
     finally:
-        nn.Module._call_impl = implementation
+        on = False
+        put_back(nn.Module, "_call_impl", _call_impl, implementation)
 
 
 def _is_as_it_was_made(module: nn.Module, args: tuple) -> bool:

@@ -186,6 +186,11 @@ class Session:
             return False
         return not _repeats()
 
+    @property
+    def in_its_thread(self) -> bool:
+        """Whether this is the thread in which the capture began."""
+        return threading.get_ident() == self._thread
+
     def _attention(self) -> Frame:
         """The innermost module that is watched: the attention."""
         return self._stack[-1]

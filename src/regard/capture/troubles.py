@@ -22,6 +22,7 @@ __all__ = [
     "check_layers",
     "check_model",
     "dropped",
+    "ended_elsewhere",
     "guessed_axes",
     "nothing_found",
     "partly_found",
@@ -50,6 +51,14 @@ def ran_elsewhere() -> CaptureError:
     return CaptureError(
         "the model ran in another thread than the one that entered capture(), where its attention cannot be seen: "
         "put `with regard.capture(model)` into the function that the thread runs"
+    )
+
+
+def ended_elsewhere() -> CaptureError:
+    """The error for a capture that ends in another thread than the one in which it began."""
+    return CaptureError(
+        "the capture ended in another thread than the one that entered it. It is switched off, and its records may "
+        "not be whole: enter and leave capture() in one thread"
     )
 
 
