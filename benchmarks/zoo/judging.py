@@ -78,14 +78,18 @@ def judge(subject: Subject) -> Result:
             return Result(WRONG, f"crash, {type(error).__name__}: {error}")
     warned = [str(w.message) for w in caught]
     words = [message for message in warned if message.startswith("not recorded")]
-    doubts = [message for message in warned if "modules={" in message]
+    doubts = [message for message in warned if "modules={" in message or "not seen to multiply" in message]
     words += [f"unseen: {name}" for name in getattr(seen, "unseen", ())]
     if not _equal(plain, captured):
         return Result(WRONG, "the output of the model changed")
     result = _compare(seen, len(records), subject.truths, "; ".join(words))
     wrong_one = repr(result.detail.partition(":")[0])
     if result.verdict == WRONG and any(wrong_one in message for message in doubts):
-        return Result(REFUSED, f"{result.detail}; {doubts[0]}")  # its axes are ambiguous, and it says so
+        return Result(
+            REFUSED, f"{result.detail}; {doubts[0]}"
+        )  # its axes or weights are in doubt, and it says so
+    if result.verdict == RIGHT and doubts:
+        return Result(RIGHT, f"but it warns: {doubts[0]}")
     return result
 
 

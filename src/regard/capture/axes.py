@@ -44,7 +44,7 @@ def lead_of_function(
     if heads is None:
         return None, shape
     first = folds.heads_first(sizes[0], heads) if len(sizes) == 1 else None
-    if len(sizes) == 1 and first is None:
+    if len(sizes) == 1 and first is None and not folds.is_ambiguous(sizes[0], heads):
         return None, shape
     return read_lead(sizes, heads, strides=strides_of(query, key), heads_first=first), shape
 

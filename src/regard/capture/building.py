@@ -34,6 +34,7 @@ _BEAMS = (
     "use seen.follow(output), with output = model.generate(..., return_dict_in_generate=True)"
 )
 _CHANGED = "changed after the softmax: these weights multiply the values"
+_DOUBTFUL = "not seen to multiply the values: the model may have changed these weights after the softmax"
 
 
 @dataclass(frozen=True)
@@ -123,9 +124,16 @@ def _record(
             source = _unrolled(strand, strand.sinks.as_in_model(source))
     about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
     about["sinks"] = strand.sinks.columns(source.grid.k)
-    about["note"] = _CHANGED if any(piece.changed for piece in run) else None
+    about["note"] = _note(run)
     record = Record(**about, map=AttentionMap(source), dropped=dropped)
     return naming.relabel(replace(record, **_axes(session, strand, run, record, naming, follows)))
+
+
+def _note(run: list[Piece]) -> str | None:
+    """What is to be known of the weights of a record."""
+    if any(piece.doubtful for piece in run):
+        return _DOUBTFUL
+    return _CHANGED if any(piece.changed for piece in run) else None
 
 
 def _is_causal(piece: Piece, sinks: int) -> bool:

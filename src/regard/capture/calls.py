@@ -47,6 +47,7 @@ class Attended:
     lead: Lead | None = None  # how sequences and heads stand in the model's own tensor of weights
     guessed: bool = False  # whether its axes could be meant in another way
     axes: tuple[int, int] | None = None  # of queries and keys in the model's own tensor of weights
+    picked: Tensor | None = None  # the keys of the model's own weights, where it chose some for each query
 
     @property
     def is_small(self) -> bool:

@@ -30,6 +30,7 @@ from regard.capture.tokens import as_labels, as_speller
 from regard.capture.troubles import (
     check_layers,
     check_model,
+    doubted,
     dropped,
     ended_elsewhere,
     guessed_axes,
@@ -147,6 +148,8 @@ class Capture:
             warnings.warn(partly_found(session.unseen), stacklevel=2)
         if session.guessed:
             warnings.warn(guessed_axes(session), stacklevel=2)
+        if session.collector.doubted:
+            warnings.warn(doubted(session.collector.doubted), stacklevel=2)
         lost = dropped(session.collector.strands, session.collector.budget.limit)
         if lost:
             warnings.warn(lost, stacklevel=2)

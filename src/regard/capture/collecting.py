@@ -16,11 +16,11 @@ from regard.capture.budget import Budget, in_words
 from regard.capture.calls import Attended
 from regard.capture.correcting import corrected
 from regard.capture.cropping import cache_given
+from regard.capture.followed import Use
 from regard.capture.masks import MaskReader, Reading
 from regard.capture.names import Frame, LayerNumbers
 from regard.capture.sinks import Sinks, learned_sinks
 from regard.capture.strands import Piece, Strand
-from regard.capture.uses import Use
 
 __all__ = ["Collector"]
 
@@ -47,6 +47,7 @@ class Collector:
         self.reordered: set[int] = set()  # steps in which a beam search had moved its rows
         self.layers_seen: set[int] = set()
         self.layers_from_end: set[int] = set()  # the same, -1 for the last
+        self.doubted: dict[str, None] = {}  # modules whose weights may be others than those recorded
         self._rejections = 0  # of draft tokens
         self._open: dict[tuple[str, int], Strand] = {}  # by module and its call within a step
         self._numbers = LayerNumbers({name: type(module) for module, name in names.items()})
@@ -183,6 +184,12 @@ class Collector:
         if not strand.pieces:
             self.strands.remove(strand)
             self._open = {key: x for key, x in self._open.items() if x is not strand}
+
+    def doubt(self, use: Use) -> None:
+        """Mark a softmax that is not seen to multiply the values."""
+        if any(piece is use.piece for piece in use.strand.pieces):
+            use.piece.doubtful = True
+            self.doubted[use.strand.name] = None
 
     def name_sinks(self, use: Use, keys: list[int]) -> None:
         """Mark keys of a softmax that have no values as sinks."""

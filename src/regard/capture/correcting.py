@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from regard.capture.followed import Use
 from regard.capture.stitching import single
-from regard.capture.uses import Use
 from regard.maps.attention_map import AttentionMap
 
 __all__ = ["corrected"]

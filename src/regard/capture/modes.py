@@ -27,11 +27,14 @@ _FOLDING = {
     id(func)
     for func in (
         torch.cat,
+        torch.clone,
         torch.concat,
         torch.flatten,
         torch.matmul,
         torch.reshape,
         Tensor.__matmul__,
+        Tensor.clone,
+        Tensor.contiguous,
         Tensor.matmul,
         Tensor.flatten,
         Tensor.reshape,

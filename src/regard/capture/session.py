@@ -21,10 +21,12 @@ from regard.capture.calls import (
     refuse_transforms,
 )
 from regard.capture.collecting import Collector
+from regard.capture.followed import Use
 from regard.capture.kinds import has_another_duty, is_attention, is_cross
 from regard.capture.layouts import Lead, Letters
 from regard.capture.modes import show_operations
 from regard.capture.names import Frame, heads_of
+from regard.capture.outputs import attributes_of, storages_in
 from regard.capture.own import own_attended
 from regard.capture.roles import EXPONENTIALS, GIVES_LSE, ROLES
 from regard.capture.selection import Wanted
@@ -33,7 +35,7 @@ from regard.capture.strands import Ids, Piece, Strand
 from regard.capture.tokens import ids_in, without_words
 from regard.capture.tracing import Tracer
 from regard.capture.unseen import Unseen
-from regard.capture.uses import Use, Uses
+from regard.capture.uses import Uses
 from regard.capture.wrapped import is_fake, is_wrapper
 from regard.errors import CaptureError
 from regard.kernels.dispatch import Call
@@ -69,8 +71,7 @@ class Session:
         self._exponentials = 0  # taken so far, of more than two axes
         self._noticed = 0  # attentions so far, recorded or not
         self._tracer = Tracer(names)
-        kept = self.collector
-        self._uses = Uses(lambda: self._tracer.parameters, kept.change_weights, kept.name_sinks)
+        self._uses = Uses(lambda: self._tracer.parameters, self.collector)
         self._pending: list[Attended] | None = None  # the call of F.scaled_dot_product_attention under way
         self._in_function = False  # whether torch's attention was called on tensors that wrap others
         self._own: list[Any] | None = None  # what torch's kernel returned inside a call of ours
@@ -107,7 +108,9 @@ class Session:
         attended = len(self.collector.pieces) > frame.first
         if self._tracer.holds or self._uses.follows:
             # What is known of scores is as large as the weights: only those that it returned are followed further.
-            kept = _addresses(result)
+            kept = storages_in(result)
+            if self._uses.follows:
+                kept |= storages_in(attributes_of(module))
             self._tracer.forget(frame.products + 1, () if attended else kept)
             self._uses.forget(frame.calls + 1, kept)
         if attended:
@@ -294,16 +297,8 @@ class Session:
 
     def folded(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of axes that were joined, as heads that are folded into the batch, or multiplied."""
-        if not self._stack or type(result) is not Tensor or result.ndim < 3:
-            return
-        if result.ndim > 4 and func in (torch.matmul, Tensor.matmul, Tensor.__matmul__):
-            self._tracer.folds.multiplied(*args[:2])
-        if result.ndim > 4:
-            return
-        if func in (torch.cat, torch.concat):
-            self._tracer.folds.stacked(args[0] if args else None, kwargs.get("dim", *args[1:2]))
-        elif args and type(args[0]) is Tensor:
-            self._tracer.folds.reshaped(args[0], result)
+        if self._stack and type(result) is Tensor and result.ndim > 2:
+            self._tracer.folds.saw(func, args, kwargs, result)
 
     def fake_operation(self, func: Any) -> None:
         """An operation on fake tensors: those of the model, or those with which a DTensor works out a shape."""
@@ -353,7 +348,7 @@ class Session:
         kept = self.record(call, frame)
         if kept is not None:
             born = 0 if product is None else product.born
-            self._uses.begin(Use(*kept, call, born, set()), result, args[1])
+            self._uses.begin(Use(*kept, call, born), result, args[1])
 
     def _given_axes(self, *args: Any, **kwargs: Any) -> dict[str, Lead]:
         """How the axes of a call of torch's attention are read, where they are not (b,h,n,d)."""
@@ -390,12 +385,6 @@ class Session:
         if cross is None and around is not None and is_attention(around.module, around.name):
             return is_cross(around.module, around.name, around.arguments)
         return cross
-
-
-def _addresses(result: object) -> set[int]:
-    """Where the tensors stand that a module returned."""
-    parts = result if isinstance(result, tuple | list) else [result]
-    return {x.data_ptr() for x in parts if type(x) is Tensor and x.layout is torch.strided}
 
 
 def _repeats() -> bool:

@@ -47,6 +47,7 @@ class Piece:
     bias: Bias | None = None
     weights: Tensor | None = None  # (b,h,q,k) where there are no q and k
     changed: bool = False  # whether they are not the softmax's, but what was made of it for the values
+    doubtful: bool = False  # whether the model may have multiplied the values by others
     causal: bool = False  # whether no query looks ahead, but for rows that the mask hides as a whole
     added: tuple[int, int] = (0, 0)  # the keys of the strand that came with it
     new: Tensor | None = None  # these keys themselves, once a beam search has reordered the strand

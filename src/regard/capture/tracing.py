@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,8 @@ _ADDING = {
     id(op) for op in (aten.baddbmm.default, aten.baddbmm.out, aten.baddbmm_.default, aten.addmm.default)
 }
 PRODUCTS = _ADDING | {id(op) for op in (aten.bmm.default, aten.bmm.out, aten.mm.default, aten.mm.out)}
+# Operations that choose some scores of each query, with the position of their argument ``dim``.
+_PICKING = {aten.topk.default: 2, aten.gather.default: 1, aten.sort.default: 1}
 
 
 class Place(NamedTuple):
@@ -45,6 +47,20 @@ class Place(NamedTuple):
     heads_inside: bool = False  # whether it is known to fold heads into the batch as (b*h)
 
 
+class Picked(NamedTuple):
+    """Some scores of each query, as the largest of them."""
+
+    keys: Tensor  # the column of each score, of the shape of the scores
+    axis: int  # of the keys
+    total: int  # columns that there were
+
+    def spread(self, x: Tensor) -> Tensor:
+        """Numbers for the scores, put into their columns beside zeros for the others."""
+        shape = list(x.shape)
+        shape[self.axis] = self.total
+        return x.new_zeros(shape).scatter(self.axis, self.keys, x)
+
+
 class _Descendant(NamedTuple):
     """A tensor that was made of scores and has other axes.
 
@@ -52,13 +68,14 @@ class _Descendant(NamedTuple):
     """
 
     product: Product
-    address: int  # of its first number
+    home: int  # its storage
     storage: StorageWeakRef
+    picked: Picked | None = None
 
     @property
     def is_freed(self) -> bool:
         """Whether the memory was released, so that other numbers may stand there; empty tensors have none."""
-        return self.address != 0 and self.storage.expired()
+        return self.home != 0 and self.storage.expired()
 
 
 class Tracer:
@@ -85,10 +102,10 @@ class Tracer:
         return bool(self._known or self._descendants)
 
     def forget(self, since: int = 0, kept: Collection[int] = ()) -> None:
-        """Follow no longer what was made of the products since one of them, but for scores at some addresses."""
-        self._known = {at: x for at, x in self._known.items() if x.product.born < since or at in kept}
+        """Follow no longer what was made of the products since one of them, but for scores in some storages."""
+        self._known = {at: x for at, x in self._known.items() if x.product.born < since or x.home in kept}
         self._descendants = {
-            at: x for at, x in self._descendants.items() if x.product.born < since or x.address in kept
+            home: x for home, x in self._descendants.items() if x.product.born < since or home in kept
         }
         self.spend()
 
@@ -106,7 +123,8 @@ class Tracer:
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of an operation."""
         if id(func) in PRODUCTS:
-            self._product(func, args, kwargs, result)
+            if all(x.layout is torch.strided for x in (*args[-2:], result)):
+                self._product(func, args, kwargs, result)
         elif self.holds:
             self._follow(func, args, kwargs, result)
 
@@ -116,7 +134,7 @@ class Tracer:
         if func._schema.is_mutable:
             self._distrust(storages_written(func, args, kwargs))
         first = result[0] if isinstance(result, tuple | list) and result else result
-        if not isinstance(first, Tensor):
+        if not isinstance(first, Tensor) or first.layout is not torch.strided:
             return
         if found is None:
             found = self._same_shape(args, first)
@@ -124,9 +142,30 @@ class Tracer:
             scores, product = found
             self._known[first.data_ptr()] = Scores.of(first, product, scores.rows, scores.columns)
         elif _is_new(func, args, first):
-            self._descends(args, first)
+            self._descends(args, first, self._picked_by(func, args, kwargs, result))
 
-    def _descends(self, args: tuple, result: Tensor) -> None:
+    def _picked_by(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> Picked | None:
+        """The scores that an operation has chosen, or that it was given as chosen by another."""
+        first = result[0] if isinstance(result, tuple | list) else result
+        if func in _PICKING:
+            scores = self.of(args[0])
+            axis = kwargs.get("dim", args[_PICKING[func]] if len(args) > _PICKING[func] else -1)
+            if scores is None or axis % len(scores.shape) != scores.columns:
+                return None
+            keys = args[2] if func is aten.gather.default else result[1]
+            return Picked(keys, scores.columns, scores.shape[scores.columns])
+        return next((found for x in args if (found := self.picked(x, first.shape)) is not None), None)
+
+    def picked(self, x: object, shape: tuple[int, ...]) -> Picked | None:
+        """The choice that scores of a shape were made by, if any."""
+        if not isinstance(x, Tensor) or x.layout is not torch.strided or x.shape != shape:
+            return None
+        found = self._descendants.get(x.untyped_storage().data_ptr())
+        if found is None or found.is_freed or found.picked is None or found.picked.keys.shape != shape:
+            return None
+        return found.picked
+
+    def _descends(self, args: tuple, result: Tensor, picked: Picked | None = None) -> None:
         """Take note of a tensor that is new, at an address that may have been used before.
 
         What was made of scores and has other axes is related to them: heads that are mixed, chunks put in place.
@@ -137,9 +176,9 @@ class Tracer:
         if product is None or not result.is_floating_point() or result.layout is not torch.strided:
             return
         home = result.untyped_storage()
-        if home.nbytes() >= product.sides[0] * product.sides[1] * result.itemsize:
-            inexact = replace(product, exact=False)
-            self._descendants[home.data_ptr()] = _Descendant(inexact, result.data_ptr(), StorageWeakRef(home))
+        if picked is not None or home.nbytes() >= product.sides[0] * product.sides[1] * result.itemsize:
+            inexact, at = replace(product, exact=False), home.data_ptr()
+            self._descendants[at] = _Descendant(inexact, at, StorageWeakRef(home), picked)
 
     def _distrust(self, storages: set[int]) -> None:
         """Something was written there, perhaps to a few of the scores only."""
@@ -165,7 +204,7 @@ class Tracer:
 
     def of(self, x: object) -> Scores | None:
         """The scores that a tensor is known to be, if its axes can be told."""
-        if not isinstance(x, Tensor) or x.ndim < 2:
+        if not _has_storage(x) or x.ndim < 2:
             return None
         found = self._known.get(x.data_ptr())
         return None if found is None or found.is_freed else found.seen_as(x)
@@ -208,19 +247,25 @@ class Tracer:
                 weights[:, None],
                 key + (key > 0),
             )  # (b,k): one query for each sequence
+        picked = self.picked(x, x.shape)
+        if picked is not None and picked.axis == key:
+            weights = picked.spread(weights.detach())
+        else:
+            picked = None
         scores = self.of(x)
         if scores is not None and key not in (scores.rows, scores.columns):
             scores = None
         if scores is not None and key == scores.rows:
             product = scores.product.turned()
             scores = replace(scores, product=product, rows=scores.columns, columns=scores.rows)
-        rows, key, lead = self._axes(x, key, scores, place)
+        rows, key, lead = self._axes(x, tuple(weights.shape), key, scores, place)
         if scores is not None and (rows, key) != (scores.rows, scores.columns):
             scores = None
         arranged = lead.arrange(moved(weights.detach(), rows, key))
         axes = (rows, key) if x is args[0] else None
         grid = lead.grid(*arranged.shape[-2:])
-        whole = Attended(grid, weights=arranged, guessed=lead.guessed, lead=lead, axes=axes)
+        keys = None if picked is None else picked.keys
+        whole = Attended(grid, weights=arranged, guessed=lead.guessed, lead=lead, axes=axes, picked=keys)
         if scores is None:
             return whole
         whole = replace(whole, k=_keys(scores, lead), sinks=scores.product.sinks)
@@ -233,24 +278,26 @@ class Tracer:
         if scores is not None:
             return scores.product
         product = self.related(x)
-        if product is None:
-            return None
+        if product is None or self.picked(x, x.shape) is not None:
+            return product
         *others, keys = (*(n for at, n in enumerate(x.shape) if at != axis % x.ndim), x.shape[axis])
         rows, columns = product.sides
         fits = keys in (columns, columns + 1) and rows in others
         return product if fits or (heads is not None and others[1:].count(heads) == 1) else None
 
-    def _axes(self, x: Tensor, key: int, scores: Scores | None, place: Place) -> tuple[int, int, Lead]:
+    def _axes(
+        self, x: Tensor, shape: tuple[int, ...], key: int, scores: Scores | None, place: Place
+    ) -> tuple[int, int, Lead]:
         """Which axes of scores are queries and keys, and how the others are read."""
         if place.letters is not None:
-            return place.letters.place(place.name, x.shape, place.heads)
+            return place.letters.place(place.name, shape, place.heads)
         if scores is not None:
             rows, guessed = scores.rows, False
         else:
             related = self.related(x)
             count = None if related is None else related.sides[0]
-            rows, guessed = query_axis(x.shape, key, place.heads, count)
-        sizes = [n for axis, n in enumerate(x.shape) if axis not in (rows, key)]
+            rows, guessed = query_axis(shape, key, place.heads, count)
+        sizes = [n for axis, n in enumerate(shape) if axis not in (rows, key)]
         first = False if place.heads_inside else None
         if len(sizes) == 1 and first is None:
             first = self.folds.heads_first(sizes[0], place.heads)
@@ -264,7 +311,11 @@ def storages_written(func: Any, args: tuple, kwargs: dict[str, Any]) -> set[int]
     """The storages that an operation has changed, out of its schema."""
     given = {a.name: x for a, x in zip(func._schema.arguments, args, strict=False)} | kwargs
     written = [given.get(a.name) for a in func._schema.arguments if a.alias_info and a.alias_info.is_write]
-    return {x.untyped_storage().data_ptr() for x in written if isinstance(x, Tensor)}
+    return {x.untyped_storage().data_ptr() for x in written if _has_storage(x)}
+
+
+def _has_storage(x: object) -> TypeGuard[Tensor]:
+    return isinstance(x, Tensor) and x.layout is torch.strided
 
 
 def _is_new(func: Any, args: tuple, result: Tensor) -> bool:
@@ -272,7 +323,7 @@ def _is_new(func: Any, args: tuple, result: Tensor) -> bool:
     if func._schema.is_mutable:
         return True
     home = result.untyped_storage().data_ptr()
-    return not any(isinstance(x, Tensor) and x.untyped_storage().data_ptr() == home for x in args)
+    return not any(_has_storage(x) and x.untyped_storage().data_ptr() == home for x in args)
 
 
 def _as_call(scores: Scores, lead: Lead, whole: Attended) -> Attended:

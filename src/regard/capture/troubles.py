@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_layers",
     "check_model",
+    "doubted",
     "dropped",
     "ended_elsewhere",
     "guessed_axes",
@@ -100,10 +101,20 @@ def guessed_axes(session: Session) -> str:
     """The warning for maps whose axes may be meant in another way than they were read."""
     told = ", ".join(f"{name!r} {axes(shape)}" for name, shape in session.guessed.items())
     name, shape = next(iter(session.guessed.items()))
-    letters = "b" * (len(shape) - 3) + "hqk"
+    folded = len(shape) == 3
+    letters = "(bh)qk" if folded else "b" * (len(shape) - 3) + "hqk"
+    other = ", or '(hb)qk' where the heads come first" if folded else ""
     return (
         f"the axes of the scores of {told} are a guess: nothing shows which are sequences, heads and queries; "
-        f"give a letter for each, as in capture(model, modules={{{name!r}: {letters!r}}})"
+        f"give a letter for each, as in capture(model, modules={{{name!r}: {letters!r}}}){other}"
+    )
+
+
+def doubted(names: Iterable[str]) -> str:
+    """The warning for softmaxes that are not seen to multiply the values."""
+    return (
+        f"the weights of {_listed(names)} are recorded as the softmax gives them, but are not seen to multiply the "
+        "values: the model may change them first; record.note marks them"
     )
 
 

@@ -1,0 +1,62 @@
+"""Which weights of a softmax the numbers of another tensor are: found by doing to indices what was done to weights.
+
+The *places* of a tensor are its numbers' indices in the softmax's result, -1 for numbers that are not of it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["all_places", "places_after", "places_of_view", "storage_of"]
+
+aten = torch.ops.aten
+# Operations that choose numbers, and whose other arguments say which.
+_CHOOSING = {id(op) for op in (aten.gather.default, aten.index_select.default, aten.index.Tensor)}
+_PADDING = id(aten.constant_pad_nd.default)
+_RANKING = {id(aten.topk.default): 2, id(aten.sort.default): 1, id(aten.sort.stable): 3}
+"""Operations that return numbers in another order and their indices, with the position of the argument ``dim``."""
+
+
+def storage_of(x: Tensor) -> int:
+    """The address of a tensor's storage."""
+    return x.untyped_storage().data_ptr()
+
+
+def all_places(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """The places of a softmax's own result."""
+    return torch.arange(math.prod(shape), device=device).view(shape)
+
+
+def places_of_view(places: Tensor, whole: Tensor, view: Tensor) -> Tensor | None:
+    """The places of a view of a tensor; None where they cannot be found."""
+    extent = 1 + sum((n - 1) * step for n, step in zip(whole.shape, whole.stride(), strict=True))
+    if not view.numel() or extent != whole.numel():
+        return None
+    if places.stride() != whole.stride():
+        laid = torch.empty_strided(whole.shape, whole.stride(), dtype=places.dtype, device=places.device)
+        places = laid.copy_(places)
+    start = int(view.storage_offset() - whole.storage_offset())
+    last = start + sum((n - 1) * step for n, step in zip(view.shape, view.stride(), strict=True))
+    if start < 0 or last >= extent:
+        return None
+    return places.as_strided(view.shape, view.stride(), start)
+
+
+def places_after(
+    func: Any, args: tuple, kwargs: dict[str, Any], result: Any, places: Tensor
+) -> Tensor | None:
+    """The places of an operation's result, whose first argument had these; None where they are not known."""
+    first = result[0] if isinstance(result, tuple | list) else result
+    if id(func) in _RANKING:
+        at = _RANKING[id(func)]
+        axis = kwargs.get("dim", args[at] if len(args) > at else -1)
+        return places.gather(axis, result[1])
+    if id(func) in _CHOOSING:
+        return func(places, *args[1:], **kwargs)
+    if id(func) == _PADDING:
+        return func(places, args[1], -1)
+    return places if first.shape == places.shape else None
