@@ -165,7 +165,7 @@ CASES = {
     "callable of wrong shape": (
         lambda: call(score=lambda q, k: q.sum()),
         ShapeError,
-        "score: the callable must give (b,h,q,k) = (2,3,5,7), it gave ()",
+        "score: the callable must return (b,h,q,k) = (2,3,5,7), got ()",
     ),
     "unprojected query": (
         lambda: scores.Additive(2, 3, 4, project_query=False),
@@ -455,7 +455,7 @@ CASES = {
     "callable of another kind": (
         lambda: call(score=lambda q, k: 1.0),
         ShapeError,
-        "score: the callable must give (b,h,q,k) = (2,3,5,7), it gave float",
+        "score: the callable must return (b,h,q,k) = (2,3,5,7), got float",
     ),
     "weights": (
         lambda: attention_weights(torch.randn(3, 4), torch.randn(5, 2)),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import FileError
-from regard.files import check_writable, temporary_beside, write_atomically
+from regard.files import check_writable, read_json, temporary_beside, write_atomically
 from regard.tasks.translate import TranslationSettings
 from regard.tasks.translate.data import prepare
 from regard.text.cache import write_stores
@@ -55,7 +55,7 @@ def test_a_link_to_a_file_that_is_not_there_yet(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("target", "part"), [("nowhere/file", "does not exist"), ("link", "leads to itself")]
+    ("target", "part"), [("nowhere/file", "does not exist"), ("link", "is a symbolic link to itself")]
 )
 def test_links_that_lead_nowhere(tmp_path, target, part):
     (tmp_path / "link").symlink_to(tmp_path / target)
@@ -105,7 +105,7 @@ def test_a_new_file_has_the_mode_of_any_new_file(tmp_path):
 
 WRITE = """
 import sys
-from regard.files import write_atomically
+from regard.files import read_json, write_atomically
 print("before", flush=sys.argv[2] == "flush")
 write_atomically(sys.argv[1], lambda part: part.write_text("text\\n"))
 print("after")
@@ -146,7 +146,7 @@ def test_a_pipe_with_a_name(tmp_path):
 HANG = """
 import sys, time
 from pathlib import Path
-from regard.files import temporary_beside
+from regard.files import read_json, temporary_beside
 with temporary_beside(Path(sys.argv[1]), folder=sys.argv[2] == "folder") as part:
     if part.is_dir():
         (part / "inside").write_text("half")
@@ -228,7 +228,7 @@ def test_a_folder_that_somebody_has_locked_can_be_written_in(tmp_path):
 
 def test_many_writers_of_one_file_do_not_remove_each_others_work(tmp_path):
     code = (
-        "import sys\nfrom regard.files import write_atomically\n"
+        "import sys\nfrom regard.files import read_json, write_atomically\n"
         "for i in range(60): write_atomically(sys.argv[1], lambda part: part.write_text(sys.argv[2] * 1000))\n"
     )
     words = [sys.executable, "-c", code, tmp_path / "file"]
@@ -241,3 +241,29 @@ def test_many_writers_of_one_file_do_not_remove_each_others_work(tmp_path):
     assert len(text) == 1000
     assert len(set(text)) == 1
     assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "no such file: is this a folder of a model?"),
+        (b"{", "not JSON, or cut short"),
+        (b"\xff{}", "not JSON, or cut short"),
+        (b"[1]", "expected a JSON object, got list"),
+        (b"[" * 100_000, "not JSON, or cut short"),
+    ],
+)
+def test_a_json_file_that_cannot_be_read_is_named(tmp_path, content, problem):
+    path = tmp_path / "config.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(FileError) as caught:
+        read_json(path, "is this a folder of a model?")
+    assert str(caught.value).startswith(f"{path}: {problem}")
+
+
+def test_a_json_object_is_read(tmp_path):
+    (tmp_path / "a.json").write_text('{"word": "\u8bcd"}', encoding="utf-8")
+    assert read_json(tmp_path / "a.json") == {"word": "\u8bcd"}
+    with pytest.raises(FileError, match="cannot be read: Is a directory"):
+        read_json(tmp_path)

@@ -1,4 +1,4 @@
-"""Packages whose names are imported when they are first used, so that listing them loads nothing heavy."""
+"""Lazy imports, so that importing a package does not load the modules of its names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ __all__ = ["lazily"]
 
 
 def lazily(package: str, homes: dict[str, list[str]]) -> Callable[[str], Any]:
-    """A module's ``__getattr__`` for the names of ``homes``: submodule to names."""
+    """Return a ``__getattr__`` for ``package`` that imports a name on first use.
+
+    ``homes`` maps each submodule to the names that it defines.
+    """
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def find(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""The one door: score, mask, softmax, weighted sum.
+"""The functions that compute attention, through which all layers, models and tasks go.
 
-:func:`attention` picks the kernel and returns the output, with the map of the weights if asked;
-:func:`attention_with_weights` gives the weights as a plain tensor that can be differentiated.
+:func:`attention` chooses the kernel and returns the output, and the :class:`~regard.AttentionMap` on request.
+:func:`attention_with_weights` returns the weights as a tensor that can be differentiated.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ MaskLike = Mask | Tensor
 
 
 class Observer(Protocol):
-    """Who wants to know of every call; :func:`regard.capture` is one."""
+    """An object that is notified of every call, such as a :func:`regard.capture`."""
 
     def own_call(self, call: Call) -> AbstractContextManager[None]:
-        """Surrounds the computation of a call, after its arguments were read."""
+        """Return a context manager that is entered around the computation of a call."""
         ...
 
 
 OBSERVERS: list[Observer] = []
-"""Told of each call while they are here. Not all of our kernels can be seen from torch: some are C."""
+"""The active observers. They are needed because torch does not see the kernels in C."""
 
 
 @overload
@@ -81,26 +81,28 @@ def attention(
     return_map: bool = False,
     **unknown: Any,
 ) -> Tensor | tuple[Tensor, AttentionMap]:
-    """Attention of queries over keys and values.
+    """Compute the attention of queries over keys and values.
 
-    ``q``, ``k``, ``v`` are ``(n,d)``, ``(b,n,d)`` or ``(b,h,n,d)``; keys and values may have fewer heads than the
-    queries (groups), values another width than keys. A batch of one is repeated for the others.
+    ``q``, ``k`` and ``v`` are ``(n,d)``, ``(b,n,d)`` or ``(b,h,n,d)``. Keys and values may have fewer heads than the
+    queries (grouped-query attention), and values may have another width than keys. A batch of one is repeated to the
+    batch size of the others.
 
     score
         ``"dot"``, ``"scaled_dot"``, a score of :mod:`regard.scores`, or a callable ``(q, k) -> scores``.
     mask
-        A :class:`~regard.Mask` or a tensor; True or non-zero integers may be attended, floats are added.
+        A :class:`~regard.Mask` or a tensor. True and non-zero integers may be attended. Floats are added to the
+        scores.
     bias
-        Finite numbers added to the scores: a tensor, or :class:`~regard.positions.ALiBi` and its like.
+        Finite numbers added to the scores, as a tensor or as a rule such as :class:`~regard.positions.ALiBi`.
     scale
-        Multiplies the scores in place of the score's own factor.
+        The factor of the scores, by default that of the score.
     dropout
-        Share of the weights that is dropped. It acts whenever it is given: pass 0 outside training.
+        The share of the weights that is dropped. There is no training mode here, so pass 0 outside training.
     return_map
-        Also return the :class:`~regard.AttentionMap`.
+        Whether to return the :class:`~regard.AttentionMap` too.
 
-    Under ``torch.autocast`` q, k and v are cast to its dtype, as by torch's own attention, and the output has that
-    dtype; sums are taken in float32.
+    Under ``torch.autocast``, q, k and v are cast to its dtype as in torch's own attention, and the output has that
+    dtype. Sums are computed in float32.
 
     >>> import torch
     >>> q, k, v = torch.tensor([[1.0, 0.0]]), torch.eye(2), torch.tensor([[1.0], [0.0]])
@@ -116,8 +118,8 @@ def attention(
     if not return_map:
         return out
     ready = ready or Prepared(call.q, call.k, 1.0 if call.scale is None else call.scale)
-    own = None if isinstance(call.score, Score) else call.score
-    return out, AttentionMap(Recomputed.frozen(ready, call.grid, call.mask, call.bias, lse, own))
+    callable_score = None if isinstance(call.score, Score) else call.score
+    return out, AttentionMap(Recomputed.frozen(ready, call.grid, call.mask, call.bias, lse, callable_score))
 
 
 def attention_weights(
@@ -129,7 +131,7 @@ def attention_weights(
     bias: Tensor | Bias | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """The weights alone, ``(..., q, k)``, differentiable.
+    """Compute the attention weights ``(..., q, k)`` alone, with gradients.
 
     >>> import torch
     >>> attention_weights(torch.tensor([[1.0]]), torch.tensor([[1.0], [0.0]]), scale=math.log(3))
@@ -152,7 +154,9 @@ def attention_with_weights(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Output and weights as plain tensors, both differentiable; dropout never shows in the weights.
+    """Compute the output and the weights of an attention as tensors, both with gradients.
+
+    The returned weights do not include dropout.
 
     >>> import torch
     >>> out, weights = attention_with_weights(torch.ones(5, 4), torch.ones(7, 4), torch.ones(7, 3))
@@ -166,8 +170,9 @@ def attention_with_weights(
 
 
 def _observed(call: Call) -> AbstractContextManager[Any]:
+    # torch.compile can trace a nullcontext.
     if not OBSERVERS:
-        return nullcontext()  # what torch.compile can trace
+        return nullcontext()
     around = ExitStack()
     for observer in OBSERVERS:
         around.enter_context(observer.own_call(call))
@@ -175,7 +180,7 @@ def _observed(call: Call) -> AbstractContextManager[Any]:
 
 
 def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
-    """Check the arguments and bring them into one form."""
+    """Check the arguments of a call and convert them to tensors of four axes, a Mask and a Bias."""
     score = as_score(score)
     if isinstance(q, Tensor) and autocasting(q.device):
         q, k, v = _autocast(q, k, v)
@@ -199,23 +204,25 @@ def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
     four_q, four_k, four_v = four_axes(q), four_axes(k), four_axes(k if v is None else v)
     if grid.b != 1:
         four_q, four_k, four_v = (_repeated(x, grid.b) for x in (four_q, four_k, four_v))
-    seen = _seen(mask, four_k, grid)
-    if seen is not None:
-        if q is k:  # a sequence that looks at itself: what is padding as a key is padding as a query
-            four_q = torch.where(seen | four_q.isfinite(), four_q, 0.0)
-        four_k, four_v = torch.where(seen, four_k, 0.0), torch.where(seen, four_v, 0.0)
+    visible = _visible_keys(mask, four_k, grid)
+    if visible is not None:
+        # In self-attention, a padding key is also a padding query.
+        if q is k:
+            four_q = torch.where(visible | four_q.isfinite(), four_q, 0.0)
+        four_k, four_v = torch.where(visible, four_k, 0.0), torch.where(visible, four_v, 0.0)
     return Call(four_q, four_k, four_v, grid, score, scale, mask, bias, dropout)
 
 
 def _autocast(q, k, v) -> Any:
-    """Cast to autocast's dtype what torch's own attention would cast: all but float64."""
+    """Cast all tensors except float64 to the dtype of autocast, as torch's own attention does."""
     dtype = torch.get_autocast_dtype(q.device.type)
     cast = {id(x): x.to(dtype) for x in (q, k, v) if isinstance(x, Tensor) and x.dtype in _CASTABLE}
-    return tuple(cast.get(id(x), x) for x in (q, k, v))  # q and k stay one where they were
+    # The same tensor given twice stays the same tensor.
+    return tuple(cast.get(id(x), x) for x in (q, k, v))
 
 
 class _Autocast(NamedTuple):
-    """A callable of the user's, run under the autocast of the call: the sums around it are taken without."""
+    """A callable score that runs under the caller's autocast, which is disabled around it."""
 
     score: Callable[[Tensor, Tensor], Tensor]
     device: str
@@ -230,7 +237,7 @@ _CASTABLE = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _repeated(x: Tensor, batch: int) -> Tensor:
-    """``x (b,h,n,d)``, with a batch of one repeated."""
+    """Expand ``x (b,h,n,d)`` from a batch of one to ``batch``."""
     return x if x.shape[0] == batch else x.expand(batch, -1, -1, -1)
 
 
@@ -238,27 +245,29 @@ def _is_number(value: object) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
-def _seen(mask: Mask | None, k: Tensor, grid: Grid) -> Tensor | None:
-    """Keys that some query may see, ``(b or 1, h or 1, k, 1)``; None for all.
+def _visible_keys(mask: Mask | None, k: Tensor, grid: Grid) -> Tensor | None:
+    """Return which keys are visible to any query, ``(b or 1, h or 1, k, 1)``, or None for all keys.
 
-    The others are replaced by zeros, so that NaN there goes nowhere; before anything is projected, since the
-    gradient of a projection is a sum over all its inputs.
+    The caller replaces hidden keys by zeros so that NaN in them does not spread. This happens before projections,
+    because the gradient of a projection is a sum over all its inputs.
     """
-    seen = None if mask is None else mask.seen_keys(grid)
-    if seen is None:
+    visible = None if mask is None else mask.seen_keys(grid)
+    if visible is None:
         return None
-    seen = seen.to(k.device)
-    if seen.shape[1] not in (1, k.shape[1]):  # grouped heads: seen by any head of the group
-        seen = seen.unflatten(1, (k.shape[1], -1)).any(dim=2)
-    return seen[..., None]
+    visible = visible.to(k.device)
+    # A key of a group of heads is visible if any head of the group sees it.
+    if visible.shape[1] not in (1, k.shape[1]):
+        visible = visible.unflatten(1, (k.shape[1], -1)).any(dim=2)
+    return visible[..., None]
 
 
 def _like(x: Tensor, q: Tensor) -> Tensor:
-    """Four axes cut back to those the caller gave."""
+    """Remove the batch and head axes that q did not have."""
     return x if q.ndim == 4 else x[:, 0] if q.ndim == 3 else x[0, 0]
 
 
-_SAID_ELSEWHERE = {
+# Arguments of similar functions, with the equivalent here.
+_OTHER_LIBRARIES = {
     "is_causal": "use mask=regard.causal()",
     "causal": "use mask=regard.causal()",
     "attn_mask": "use mask=..., where True may be attended",
@@ -274,5 +283,5 @@ _SAID_ELSEWHERE = {
 
 def _unknown_argument(name: str) -> UnknownArgumentError:
     known = ["score", "mask", "bias", "scale", "dropout", "return_map"]
-    hint = _SAID_ELSEWHERE.get(name) or f"{did_you_mean(name, known)}attention() takes {', '.join(known)}"
+    hint = _OTHER_LIBRARIES.get(name) or f"{did_you_mean(name, known)}attention() takes {', '.join(known)}"
     return UnknownArgumentError(name, "not an argument of attention()", hint)

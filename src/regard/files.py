@@ -1,9 +1,10 @@
-"""Writing files so that a reader never meets half of one."""
+"""Atomic writing of files, and reading of JSON files."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import shutil
 import stat
@@ -12,19 +13,23 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from regard.errors import FileError
 
+# Windows has no fcntl.
 try:
     import fcntl
-except ImportError:  # a system without locks, such as Windows
+except ImportError:
     fcntl = None
 
-PATIENCE = 1.0  # seconds to wait for the lock of a folder
+# The number of seconds to wait for the lock of a folder.
+PATIENCE = 1.0
 
 __all__ = [
     "check_writable",
     "make_folder",
+    "read_json",
     "remove_leftovers",
     "sync_folder",
     "temporary_beside",
@@ -33,10 +38,11 @@ __all__ = [
 
 
 def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, flush it to the disk, and rename it into place.
+    """Call ``write`` on a temporary file beside ``path``, flush the file to the disk, and rename it to ``path``.
 
-    A link stays a link: the file that it leads to is replaced. The new file has the mode of the one before. Devices,
-    pipes and what this process has open (``/dev/stdout``) cannot be replaced and are written to as they are.
+    If ``path`` is a symbolic link, its target is replaced and the link is kept. The new file has the mode of the old
+    one. Devices, pipes and files that this process has open (``/dev/stdout``) cannot be replaced, so they are written
+    to directly.
     """
     check_writable(path)
     path = Path(path)
@@ -50,16 +56,17 @@ def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -
             write(temporary)
             with open(temporary, "rb+") as written:
                 os.fsync(written.fileno())
-        _take_rights(temporary, target)
+        _copy_permissions(temporary, target)
         os.replace(temporary, target)
     sync_folder(target.parent)
 
 
 @contextlib.contextmanager
 def temporary_beside(target: Path, *, folder: bool = False) -> Iterator[Path]:
-    """A new file, or folder, beside ``target`` that is gone afterwards unless it was renamed.
+    """Create a temporary file or folder beside ``target``, and remove it on exit unless it was renamed.
 
-    It is locked as long as this block runs. What a killed process has left is known by having no lock, and is removed.
+    The file is locked inside the ``with`` block. Temporary files of ``target`` without a lock were left by killed
+    processes, and are removed.
     """
     make = tempfile.mkdtemp if folder else tempfile.mkstemp
     with _swept(target):
@@ -81,18 +88,18 @@ def temporary_beside(target: Path, *, folder: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _full_disks_explained(path: Path) -> Iterator[None]:
-    """What the system says about space, in our words; other errors are those of the work that fills the file."""
+    """Convert the errors of a full or failing disk to FileError, and let other errors pass."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
             raise
-        told = f"cannot write {path}: {error.strerror}"
-        raise FileError(f"path: {told}: make room, or write elsewhere; nothing was replaced") from error
+        problem = f"cannot write {path}: {error.strerror}"
+        raise FileError(f"path: {problem}: make room, or write elsewhere; nothing was replaced") from error
 
 
 def check_writable(path: str | os.PathLike) -> None:
-    """See that a file could be written here, before the work that fills it."""
+    """Raise FileError if ``path`` cannot be written, before the work of computing its content."""
     name, path = os.fspath(path), Path(path)
     if not name:
         raise FileError("path: expected the name of a file, got an empty one")
@@ -114,8 +121,26 @@ def check_writable(path: str | os.PathLike) -> None:
         raise FileError(f"path: cannot write in {target.parent}: no right to")
 
 
+def read_json(path: str | os.PathLike, hint: str = "") -> dict[str, Any]:
+    """Read a JSON object from a file, or raise FileError that names the file.
+
+    ``hint`` is added to the message if the file does not exist, such as "is this the folder of a model?".
+    """
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise FileError(f"{path}: no such file" + (f": {hint}" if hint else "")) from error
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path}: not JSON, or cut short ({error})") from error
+    if not isinstance(value, dict):
+        raise FileError(f"{path}: expected a JSON object, got {type(value).__name__}")
+    return value
+
+
 def make_folder(path: str | os.PathLike) -> None:
-    """Make a folder and those above it, where they are missing."""
+    """Make a folder and its missing parents."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -123,7 +148,10 @@ def make_folder(path: str | os.PathLike) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the rename itself survive a crash, where the system has such a thing."""
+    """Flush the entries of a folder to the disk, so that a rename survives a crash.
+
+    It does nothing on systems without ``O_DIRECTORY``.
+    """
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(folder, os.O_DIRECTORY)
@@ -133,29 +161,30 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-# -- links, devices and rights -----------------------------------------------------------------------------------
+# -- links, devices and permissions -----------------------------------------------------------------------------------
 
 
 def _resolved(path: Path) -> Path:
-    """Follow links to the file that a path leads to, which need not exist."""
+    """Return the target of a symbolic link, which need not exist, or the path itself."""
     if not path.is_symlink():
         return path
     try:
         os.stat(path)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise FileError(f"path: {path} is a link that leads to itself") from None
+            raise FileError(f"path: {path} is a symbolic link to itself") from None
     return Path(os.path.realpath(path))
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether a path is a device, a pipe, or a file that this process has open."""
+    """Return whether a path is a device, a pipe, or a file that this process has open."""
     return _descriptor(path) is not None or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def _descriptor(path: Path) -> int | None:
-    """The number of the open file that a path such as ``/dev/stdout`` or ``/proc/self/fd/3`` stands for."""
-    for _ in range(40):  # as many links as the system follows
+    """Return the file descriptor that a path such as ``/dev/stdout`` or ``/proc/self/fd/3`` names, or None."""
+    # Linux follows at most 40 links.
+    for _ in range(40):
         if path.name.isdigit() and os.path.realpath(path.parent) in (f"/proc/{os.getpid()}/fd", "/dev/fd"):
             return int(path.name)
         if not path.is_symlink():
@@ -165,7 +194,7 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to a device, a pipe, or at the current position of a file that is open."""
+    """Write to a device or a pipe, or at the current position of an open file."""
     number = _descriptor(path)
     if number is None or stat.S_ISFIFO(os.fstat(number).st_mode) or stat.S_ISCHR(os.fstat(number).st_mode):
         write(path)
@@ -180,8 +209,8 @@ def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
             shutil.copyfileobj(source, sink)
 
 
-def _take_rights(temporary: Path, target: Path) -> None:
-    """Give the new file the mode and the owner of the one that it replaces, if there is one."""
+def _copy_permissions(temporary: Path, target: Path) -> None:
+    """Give the temporary file the mode and the owner of the file that it replaces, if there is one."""
     try:
         before = os.stat(target)
     except FileNotFoundError:
@@ -189,7 +218,8 @@ def _take_rights(temporary: Path, target: Path) -> None:
         return
     now = os.stat(temporary)
     if hasattr(os, "chown") and (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-        with contextlib.suppress(PermissionError):  # only root may give files away
+        # Only root may change the owner.
+        with contextlib.suppress(PermissionError):
             os.chown(temporary, before.st_uid, before.st_gid)
     temporary.chmod(stat.S_IMODE(before.st_mode))
 
@@ -204,7 +234,10 @@ def _umask() -> int:
 
 
 def _is_in_use(path: Path) -> bool:
-    """Whether a living process holds the lock of a file or folder, or might hold it."""
+    """Return whether a running process holds the lock of a file or folder.
+
+    The answer is True if the lock cannot be tested.
+    """
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:
@@ -219,16 +252,17 @@ def _is_in_use(path: Path) -> bool:
 
 
 def _locked(path: Path) -> int | None:
-    """Open a file or folder and take its lock, which the system gives back when the process ends, however it ends.
+    """Open a file or folder, take its lock and return its descriptor.
 
-    None where there is no lock to have: a system or disk without locks, or another process that does not give it back
-    soon, such as the shell's ``flock FOLDER COMMAND`` while this is the command.
+    The system releases the lock when the process ends. None means that the lock could not be taken, because the
+    system has no locks or another process holds it, such as the shell's ``flock FOLDER COMMAND`` around this process.
     """
     if fcntl is None:
         return None
     try:
         handle = os.open(path, os.O_RDONLY)
-    except OSError:  # a folder that may be written in, but not read
+    # The folder may be writable but not readable.
+    except OSError:
         return None
     until = time.monotonic() + PATIENCE
     while True:
@@ -244,9 +278,9 @@ def _locked(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def _swept(target: Path) -> Iterator[None]:
-    """Remove what killed processes have left of writing a target.
+    """Remove temporary files of a target that killed processes left behind.
 
-    Within the block no other process does so: a temporary file is made before it is locked.
+    Inside the ``with`` block no other process removes any, so that a new temporary file is safe until it is locked.
     """
     handle = _locked(target.parent)
     try:
@@ -259,7 +293,7 @@ def _swept(target: Path) -> Iterator[None]:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove what killed processes have left of writing ``target``."""
+    """Remove the temporary files of ``target`` that killed processes left behind."""
     with _swept(target):
         pass
 
@@ -267,10 +301,11 @@ def remove_leftovers(target: Path) -> None:
 def _sweep(target: Path) -> None:
     prefix = f".{target.name}."
     try:
-        left = [Path(one.path) for one in os.scandir(target.parent) if _is_temporary(one.name, prefix)]
-    except OSError:  # a folder that may be written in, but not read
+        paths = [Path(entry.path) for entry in os.scandir(target.parent) if _is_temporary(entry.name, prefix)]
+    # The folder may be writable but not readable.
+    except OSError:
         return
-    for path in left:
+    for path in paths:
         if not _is_in_use(path):
             _remove(path)
 
@@ -284,5 +319,5 @@ def _remove(path: Path) -> None:
 
 
 def _is_temporary(name: str, prefix: str) -> bool:
-    """Whether a name is a prefix, eight random characters and the ending, as ``temporary_beside`` makes them."""
+    """Return whether a name is the prefix, eight random characters and ``.part``, as made by `temporary_beside`."""
     return name.startswith(prefix) and name.endswith(".part") and len(name) == len(prefix) + 8 + len(".part")

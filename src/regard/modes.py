@@ -1,4 +1,4 @@
-"""What a call runs under: autocast, tracing, transforms of ``torch.func``, forward-mode derivatives."""
+"""Detection of autocast, tracing, ``torch.func`` transforms and forward-mode differentiation around a call."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ _functorch: Any = torch._C._functorch  # type: ignore[attr-defined]  # no stubs
 _KINDS = torch._C._TorchDispatchModeKey
 _TRACING_MODES = (_KINDS.FAKE, _KINDS.PROXY, _KINDS.FUNCTIONAL)
 _ONE_LEVEL = ([_functorch.TransformType.Grad], [_functorch.TransformType.Functionalize])
-_NO_DISPATCH: Any = torch._C._disabled_torch_dispatch_impl  # of tensors that do not stand for others
+# The `__torch_dispatch__` of ordinary tensors, unlike fake, distributed and quantized ones.
+_NO_DISPATCH: Any = torch._C._disabled_torch_dispatch_impl
 
 
 def autocasting(device: torch.device) -> bool:
-    """Whether ``torch.autocast`` is on for a device; some devices, such as meta, have no autocast.
+    """Return whether ``torch.autocast`` is on for a device.
+
+    Devices without autocast, such as meta, give False.
 
     >>> autocasting(torch.device("meta"))
     False
     """
-    if not torch.compiler.is_compiling() and not _autocast_somewhere():  # cheaper than asking for the device
+    # This test is cheaper than the one for the device.
+    if not torch.compiler.is_compiling() and not _autocast_somewhere():
         return False
     try:
         return torch.is_autocast_enabled(device.type)
@@ -33,40 +37,41 @@ def autocasting(device: torch.device) -> bool:
 
 
 def readable(*tensors: Tensor | None) -> bool:
-    """Whether the numbers of these tensors may decide what is computed.
+    """Return whether control flow may depend on the values of these tensors.
 
-    They may not where there are none (fake and meta tensors), where operations are recorded to be run again on other
-    numbers (``torch.compile``, ``torch.export``, ``make_fx``), and inside the transforms of ``torch.func``.
+    It may not for tensors without values (fake and meta tensors), while operations are traced to be run on other
+    values (``torch.compile``, ``torch.export``, ``make_fx``), and inside ``torch.func`` transforms.
 
     >>> readable(torch.ones(2)), readable(torch.ones(2, device="meta"))
     (True, False)
     """
     if torch.compiler.is_compiling() or _functorch.peek_interpreter_stack() is not None:
         return False
-    if torch._C._get_tracing_state() is not None:  # torch.jit.trace
+    # torch.jit.trace
+    if torch._C._get_tracing_state() is not None:
         return False
     if torch._C._len_torch_dispatch_stack() and any(
         torch._C._get_dispatch_mode(kind) is not None for kind in _TRACING_MODES
     ):
         return False
-    for x in tensors:  # an ordinary tensor, and not one that stands for others (fake, distributed, quantized)
+    for x in tensors:
         if x is not None and (x.is_meta or getattr(type(x), "__torch_dispatch__", None) is not _NO_DISPATCH):
             return False
     return True
 
 
 def transformed() -> bool:
-    """Whether a transform of ``torch.func`` (grad, vmap, jvp) or a forward-mode derivative is being computed."""
+    """Return whether a ``torch.func`` transform (grad, vmap, jvp) or forward-mode differentiation is active."""
     if torch.compiler.is_compiling():
         return False
     return forward_ad._current_level >= 0 or _functorch.peek_interpreter_stack() is not None
 
 
 def needs_plain_formula() -> bool:
-    """Whether derivatives are wanted that torch's fused kernel does not have.
+    """Return whether the call needs derivatives that torch's fused kernel does not support.
 
-    That is so under ``vmap``, under forward-mode derivatives, and under nested transforms; one level of
-    ``torch.func.grad`` is what the fused kernel can do.
+    The kernel supports one level of ``torch.func.grad``. It does not support ``vmap``, forward-mode differentiation
+    and nested transforms.
     """
     if not transformed():
         return False

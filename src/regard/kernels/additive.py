@@ -1,13 +1,14 @@
-"""The additive score ``v . tanh(a + c)`` of every query with every key, forward and backward.
+"""The additive score ``v . tanh(a + c)`` of every query and key, with its gradients.
 
-The form everyone writes stores ``b q k m`` numbers and takes as many hyperbolic tangents. Here the exponentials
-are taken once a position (``tanh(a + c) = 1 - 2 / (1 + e^2a e^2c)``) and nothing of that size is kept:
+The broadcast formula stores ``b q k m`` numbers and computes as many hyperbolic tangents. With
+``tanh(a + c) = 1 - 2 / (1 + e^2a e^2c)``, the exponentials are computed once for each query and key, and nothing of
+that size is stored.
 
-* in C (:mod:`regard.kernels.native`) when there is a compiler;
-* otherwise a few rows of queries at a time in torch, so that a block stays in the cache;
-* small work takes the plain form, where calls and not numbers cost the time.
+* With a compiler, the sums run in C (:mod:`regard.kernels.native`).
+* Without one, they run in torch on a few rows of queries at a time, so that a block stays in the processor's cache.
+* Small inputs use the broadcast formula, because the overhead of calls dominates there.
 
-Which one runs depends on the sizes and the machine alone, never on what ran before: repeatable.
+The choice depends only on the sizes and the machine, so results are reproducible.
 """
 
 from __future__ import annotations
@@ -29,16 +30,18 @@ from regard.shapes import axes
 __all__ = ["SMALL_WORK", "additive_scores"]
 
 SMALL_WORK = 2**18
-"""Work of at most this many products (``b * h * q * k * m``) runs in plain eager mode and never waits for a
-compiler."""
+"""The most products (``b * h * q * k * m``) of a call that uses the broadcast formula and needs no compiler."""
 
-_SAFE = 40.0  # beyond it e^2a leaves float32; such inputs take the plain tanh
-_SLICE = 32  # as in additive.c
-_BLOCK = 2**20  # numbers in one eager block: enough to pay for the calls, little enough for the cache
+# Above this, e^2a overflows in float32, so larger inputs use tanh itself.
+_SAFE = 40.0
+# The same number as SLICE in additive.c.
+_SLICE = 32
+# The numbers in one eager block. Smaller blocks cost more calls, larger ones do not fit the processor's cache.
+_BLOCK = 2**20
 
 
 def additive_scores(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
-    """``scores[t,i,j] = sum over m of v[m] * tanh(a[t,i,m] + c[t,j,m])``, differentiable any number of times.
+    """Return ``scores[t,i,j] = sum over m of v[m] * tanh(a[t,i,m] + c[t,j,m])``, with derivatives of any order.
 
     >>> a, c, v = torch.zeros(1, 2, 3), torch.full((1, 4, 3), 50.0), torch.ones(3)
     >>> additive_scores(a, c, v)[0, 0]
@@ -50,7 +53,7 @@ def additive_scores(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
 
 
 def _plain(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
-    """The formula as one writes it."""
+    """Evaluate the broadcast formula."""
     return torch.tanh(a[:, :, None] + c[:, None]) @ v  # (t,q,k,m) @ (m,)
 
 
@@ -96,7 +99,8 @@ class _Scores(torch.autograd.Function):
     @staticmethod
     def backward(ctx, g: Tensor):  # pyright: ignore[reportIncompatibleMethodOverride]
         inputs = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a derivative of the derivative is wanted
+        # Gradients are recorded in a backward pass only with create_graph=True.
+        if torch.is_grad_enabled():
             return gradients_with_graph(_plain, inputs, ctx.needs_input_grad, g)
         return _scores_backward(g, *inputs)
 
@@ -122,7 +126,7 @@ _scores_backward = define_operator(
 
 
 def _check(a: Tensor, c: Tensor, v: Tensor) -> None:
-    """What comes next is C, which believes what it is told."""
+    """Raise ShapeError if the shapes or dtypes do not fit, because C does not check them."""
     if not (
         a.shape[0] == c.shape[0] and a.shape[2:] == c.shape[2:] == v.shape and a.dtype == c.dtype == v.dtype
     ):
@@ -149,16 +153,17 @@ def _is_safe(a: Tensor, c: Tensor) -> bool:
     if a.shape[-1] == 0:
         return True
     low, high = zip(*(torch.aminmax(x) for x in (a, c)), strict=True)
-    return max(high) <= _SAFE and min(low) >= -_SAFE  # false for NaN too: the plain form passes it on
+    # The comparison is False for NaN too, which tanh itself passes on.
+    return max(high) <= _SAFE and min(low) >= -_SAFE
 
 
 def _exp2(x: Tensor) -> Tensor:
-    """``e^2x``, once a position instead of once a pair."""
+    """Return ``e^2x``."""
     return (x * 2).exp_()
 
 
 def _row_blocks(a: Tensor, c: Tensor) -> list[tuple[int, slice]]:
-    """(batch entry, rows of queries) of each eager block."""
+    """Return the batch entry and the rows of queries of each eager block."""
     rows = max(1, _BLOCK // max(1, c.shape[1] * c.shape[2]))
     return [
         (t, slice(i, min(i + rows, a.shape[1])))
@@ -168,7 +173,7 @@ def _row_blocks(a: Tensor, c: Tensor) -> list[tuple[int, slice]]:
 
 
 def _buffer(a: Tensor, c: Tensor) -> Tensor:
-    """Memory for one block, used again for each: fresh memory costs more than the arithmetic."""
+    """Allocate memory for one block, which all blocks reuse because allocation costs more than the arithmetic."""
     rows = min(a.shape[1], max(1, _BLOCK // max(1, c.shape[1] * c.shape[2])))
     return a.new_empty(rows, c.shape[1], c.shape[2])
 
@@ -178,7 +183,8 @@ def _eager_forward(a: Tensor, c: Tensor, v: Tensor, scores: Tensor, safe: bool) 
     buffer = _buffer(a, c)
     for t, rows in _row_blocks(a, c):
         hidden = buffer[: rows.stop - rows.start]  # (rows,k,m)
-        if safe:  # 1 - 2 / (1 + p)
+        # tanh = 1 - 2 / (1 + p)
+        if safe:
             torch.mul(ea[t, rows, None], ec[t, None], out=hidden)
             hidden.add_(1).reciprocal_().mul_(-2).add_(1)
         else:
@@ -192,8 +198,9 @@ def _eager_backward(g: Tensor, a: Tensor, c: Tensor, v: Tensor, da: Tensor, dc: 
     buffers = _buffer(a, c), _buffer(a, c)
     for t, rows in _row_blocks(a, c):
         slope, hidden = (buffer[: rows.stop - rows.start] for buffer in buffers)  # (rows,k,m)
-        if safe:  # with r = 1 / (1 + p): tanh = 1 - 2 r and its slope is 4 p r^2
-            torch.mul(ea[t, rows, None], ec[t, None], out=slope).clamp_(max=1e18)  # never inf times 0
+        # With r = 1 / (1 + p), tanh is 1 - 2 r and its slope is 4 p r^2. The clamp avoids inf * 0.
+        if safe:
+            torch.mul(ea[t, rows, None], ec[t, None], out=slope).clamp_(max=1e18)
             torch.add(slope, 1, out=hidden).reciprocal_()
             slope.mul_(hidden).mul_(hidden).mul_(4)
             hidden.mul_(-2).add_(1)

@@ -1,7 +1,7 @@
-"""The plain form: scores, mask, softmax, weighted sum, all of them as tensors.
+"""Dense attention, which stores scores and weights as tensors.
 
-For dropout, trained biases, callables, odd devices and empty inputs; and for whoever wants the weights. Half
-precision is widened to float32 inside.
+It is used for dropout, trained biases, callable scores, other devices than the CPU, empty inputs, and when the weights
+are returned. Half precision is computed in float32.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["callable_scores", "expand_heads", "masked_softmax", "pair_scores", "
 
 
 def expand_heads(x: Tensor, heads: int) -> Tensor:
-    """Keys or values ``(b,g,k,d)`` of grouped heads, repeated for every query head: ``(b,h,k,d)``."""
+    """Repeat keys or values ``(b,g,k,d)`` of grouped heads for every query head, ``(b,h,k,d)``."""
     if x.shape[1] == heads:
         return x
     b, groups, n, d = x.shape
@@ -29,11 +29,12 @@ def expand_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def pair_scores(ready: Prepared) -> Tensor:
-    """Scores ``(b,h,q,k)`` in the wide dtype, of ``q (b,h,q,d)`` and ``k (b,g,k,d)`` with g dividing h."""
+    """Return the scores ``(b,h,q,k)`` of ``q (b,h,q,d)`` and ``k (b,g,k,d)``, where g divides h, in the wide dtype."""
     wide = wide_dtype(ready.q.dtype)
     q, k = ready.q.to(wide), ready.k.to(wide)
     (b, h, n, d), (groups, n_k) = q.shape, k.shape[1:3]
-    q = q.reshape(b, groups, h // groups * n, d)  # the heads of a group share their keys: no copy of k
+    # The query heads of a group are stacked along the queries, so k need not be copied.
+    q = q.reshape(b, groups, h // groups * n, d)
     if ready.v is None:
         scores = (q * ready.scale) @ k.transpose(-2, -1)
     else:
@@ -43,17 +44,17 @@ def pair_scores(ready: Prepared) -> Tensor:
 
 
 def callable_scores(score: Callable[[Tensor, Tensor], Tensor], q: Tensor, k: Tensor) -> Tensor:
-    """Scores of a user's callable on ``(b,h,q,d)`` and ``(b,g,k,d)``, checked, in the wide dtype."""
+    """Return the scores of a callable for ``(b,h,q,d)`` and ``(b,g,k,d)`` in the wide dtype, after checking them."""
     scores = score(q, expand_heads(k, q.shape[1]))
     expected = (*q.shape[:3], k.shape[2])
     if not isinstance(scores, Tensor) or tuple(scores.shape) != expected:
         got = axes(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        raise ShapeError("score", f"the callable must give (b,h,q,k) = {axes(expected)}, it gave {got}")
+        raise ShapeError("score", f"the callable must return (b,h,q,k) = {axes(expected)}, got {got}")
     return scores.to(wide_dtype(q.dtype))
 
 
 def masked_softmax(scores: Tensor, keep: Tensor | None) -> Tensor:
-    """Softmax over the keys; exactly 0 where hidden, a row of zeros where all are hidden.
+    """Return the softmax over the keys, with 0 for masked pairs and for all of a fully masked row.
 
     >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [False, False]]))
     tensor([[1., 0.],
@@ -61,13 +62,14 @@ def masked_softmax(scores: Tensor, keep: Tensor | None) -> Tensor:
     """
     if keep is None:
         return torch.softmax(scores, dim=-1)
-    some = keep.any(dim=-1, keepdim=True)  # a row without keys would be 0/0: it takes the softmax of anything
+    some = keep.any(dim=-1, keepdim=True)
+    # A fully masked row would be 0/0, so its scores become 0 before the softmax and its weights 0 after it.
     weights = torch.softmax(scores.masked_fill(~keep & some, float("-inf")).masked_fill(~some, 0.0), dim=-1)
     return weights.masked_fill(~keep, 0.0)
 
 
 def weighted_sum(weights: Tensor, v: Tensor, dropout: float) -> Tensor:
-    """``weights (b,h,q,k)`` times ``v (b,g,k,e)``, in the dtype of the weights."""
+    """Return ``weights (b,h,q,k)`` times ``v (b,g,k,e)`` in the dtype of the weights."""
     b, h, n, n_k = weights.shape
     groups = v.shape[1]
     if dropout:

@@ -1,4 +1,4 @@
-"""Picks the kernel for a call, and runs it."""
+"""The choice of the kernel for a call."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from regard.shapes import Grid, wide_dtype
 
 __all__ = ["Call", "attend_with_weights", "run", "weights_of"]
 
-_MAX_WEIGHTS = 2**25  # weights held at once by the plain form; more are taken a few queries at a time
+# The most weights that dense attention holds at once. Larger calls are computed a few queries at a time.
+_MAX_WEIGHTS = 2**25
 
 
 class Call(NamedTuple):
-    """A call that has been read and checked; all tensors have four axes."""
+    """The checked arguments of a call, with all tensors of four axes."""
 
     q: Tensor  # (b,h,q,d)
     k: Tensor  # (b,g,k,d)
@@ -39,21 +40,24 @@ class Call(NamedTuple):
     dropout: float
 
     def ready(self) -> Prepared | None:
-        """The projected queries and keys; None for a callable of the user's."""
+        """Return the projected queries and keys, or None for a callable score."""
         return self.score.prepare(self.q, self.k, self.scale) if isinstance(self.score, Score) else None
 
 
 def attend_with_weights(call: Call) -> tuple[Tensor, Tensor]:
-    """Output ``(b,h,q,e)`` and weights ``(b,h,q,k)``, both in the wide dtype."""
+    """Compute the output ``(b,h,q,e)`` and the weights ``(b,h,q,k)``, both in the wide dtype."""
     weights = weights_of(call)
-    with _own_precision(call):
+    with _without_autocast(call):
         return dense.weighted_sum(weights, call.v, call.dropout), weights
 
 
 def run(call: Call, want_lse: bool) -> tuple[Tensor, Tensor | None, Prepared | None]:
-    """Output ``(b,h,q,e)``, the log-sum-exp where it came for free, and the projected queries and keys."""
+    """Compute the output ``(b,h,q,e)`` of a call with the fastest kernel that supports it.
+
+    Also returns the log-sum-exp ``(b,h,q)`` if the kernel computed it, and the projected queries and keys.
+    """
     ready = call.ready()
-    with _own_precision(call):
+    with _without_autocast(call):
         if (
             ready is None
             or ready.v is not None
@@ -64,16 +68,17 @@ def run(call: Call, want_lse: bool) -> tuple[Tensor, Tensor | None, Prepared | N
         return (*_product(call, ready, want_lse), ready)
 
 
-def _own_precision(call: Call) -> AbstractContextManager:
-    """Inside, sums are taken in the wide dtype, whatever torch.autocast would make of them."""
+def _without_autocast(call: Call) -> AbstractContextManager:
+    """Return a context manager that disables torch.autocast, so that sums are computed in the wide dtype."""
     device = call.q.device
     return torch.autocast(device.type, enabled=False) if autocasting(device) else nullcontext()
 
 
 def _product(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor | None]:
-    """Attention whose scores are products: through the fused kernel wherever it can do the work."""
+    """Compute attention with dot-product scores, by the block-sparse, the fused or the dense kernel."""
     job = _block_sparse_job(call, ready)
-    if call.dropout or _trained(call.bias):  # the fused kernels can do neither
+    # Neither the fused nor the compiled kernel supports dropout and gradients of the bias.
+    if call.dropout or _trained(call.bias):
         if job is None:
             return _dense(call, ready, want_lse)
         return block_sparse_attention_dense(*_block_sparse_inputs(call, ready), job, call.dropout), None
@@ -85,7 +90,7 @@ def _product(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tenso
 
 
 def _block_sparse_job(call: Call, ready: Prepared) -> BlockSparseJob | None:
-    """What the local kernel would compute, or None where it would gain nothing."""
+    """Return the job of the block-sparse kernel, or None if that kernel would not save time or cannot be used."""
     if (
         call.mask is None
         or torch.compiler.is_compiling()
@@ -100,11 +105,12 @@ def _block_sparse_job(call: Call, ready: Prepared) -> BlockSparseJob | None:
 
 
 def _fused(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor | None]:
-    """The fused kernel on everything, with a mask tensor where there is a mask."""
+    """Compute attention with torch's fused kernel, with mask and bias as a tensor."""
     q, k, v, grid = ready.q, ready.k, call.v, call.grid
     run = sdpa.fused_with_lse if want_lse else sdpa.fused
     if call.mask is None and call.bias is None:
-        if k.shape[1] != grid.h:  # the queries of a group stand behind one another: k is not copied
+        # The query heads of a group are stacked along the queries, so k need not be copied.
+        if k.shape[1] != grid.h:
             folded = q.reshape(grid.b, k.shape[1], -1, q.shape[-1])
             return _unfold(run(folded, k, v, ready.scale, None, False), grid)
         return _pair(run(q, k, v, ready.scale, None, False))
@@ -123,16 +129,18 @@ def _fused(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor 
 
 
 def _dense(call: Call, ready: Prepared | None, want_lse: bool) -> tuple[Tensor, Tensor | None]:
-    """The plain form, a few queries at a time where the weights would be many."""
+    """Compute dense attention, a few queries at a time if there are many weights."""
     grid = call.grid
     rows = max(1, _MAX_WEIGHTS // max(1, grid.b * grid.h * grid.k))
-    whole = ready is None or needs_plain_formula()  # a callable of the user's sees everything at once
+    # A callable score gets all queries at once.
+    whole = ready is None or needs_plain_formula()
     if whole or grid.q <= rows:
         return _dense_rows(call, ready, slice(0, grid.q), want_lse)
     parts = []
     for start in range(0, grid.q, rows):
         step = (call, ready, slice(start, min(start + rows, grid.q)), want_lse)
-        if torch.is_grad_enabled():  # keep no weights for the backward pass: they are computed again
+        # The backward pass computes the weights again instead of storing them.
+        if torch.is_grad_enabled():
             parts.append(torch.utils.checkpoint.checkpoint(_dense_rows, *step, use_reentrant=False))
         else:
             parts.append(_dense_rows(*step))
@@ -148,16 +156,16 @@ def _dense_rows(
 
 
 def weights_of(call: Call) -> Tensor:
-    """All weights ``(b,h,q,k)`` in the wide dtype."""
+    """Compute all weights ``(b,h,q,k)`` in the wide dtype."""
     ready = call.ready()
-    with _own_precision(call):
+    with _without_autocast(call):
         return _weights_of_rows(call, ready, slice(0, call.grid.q), False)[0]
 
 
 def _weights_of_rows(
     call: Call, ready: Prepared | None, rows: slice, want_lse: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Weights ``(b,h,rows,k)``, and the log-sum-exp ``(b,h,rows)`` if wanted."""
+    """Compute the weights ``(b,h,rows,k)``, and the log-sum-exp ``(b,h,rows)`` if ``want_lse``."""
     grid, device = call.grid, call.q.device
     i = torch.arange(rows.start, rows.stop, device=device)[:, None]
     j = torch.arange(grid.k, device=device)[None, :]
@@ -173,7 +181,7 @@ def _weights_of_rows(
 
 
 def _scores_of_rows(call: Call, ready: Prepared | None, rows: slice) -> Tensor:
-    """Scores ``(b,h,rows,k)`` in the wide dtype."""
+    """Compute the scores ``(b,h,rows,k)`` in the wide dtype."""
     if ready is not None:
         return dense.pair_scores(ready._replace(q=ready.q[:, :, rows]))
     scores = dense.callable_scores(call.score, call.q, call.k)
@@ -181,20 +189,19 @@ def _scores_of_rows(call: Call, ready: Prepared | None, rows: slice) -> Tensor:
 
 
 def _added(call: Call, dtype: torch.dtype) -> Tensor:
-    """What the fused kernel takes as mask: booleans, or numbers to add."""
+    """Return the mask for the fused kernel, as booleans or, with a bias, as numbers to add."""
     grid, device = call.grid, call.q.device
     keep = None if call.mask is None else call.mask.dense(grid, device)
     if call.bias is None:
-        assert keep is not None  # one of the two is there
+        assert keep is not None
         return keep
-    added = dense_bias(call.bias, grid, device).to(
-        dtype
-    )  # wider than q where q is half: rounding it would show
+    # The dtype is wider than a half-precision q, because a rounded bias would change the weights.
+    added = dense_bias(call.bias, grid, device).to(dtype)
     return added if keep is None else added.masked_fill(~keep, float("-inf"))
 
 
 def _block_sparse_inputs(call: Call, ready: Prepared) -> tuple[Tensor, Tensor, Tensor]:
-    """q, k, v with equal heads."""
+    """Return q, k and v with equal numbers of heads."""
     return ready.q, dense.expand_heads(ready.k, call.grid.h), dense.expand_heads(call.v, call.grid.h)
 
 
@@ -204,7 +211,7 @@ def _tile_of(call: Call) -> Callable[[Tensor, Tensor], Tensor] | None:
 
 
 def _trained(bias: Bias | None) -> bool:
-    """Whether a gradient must reach the bias, which the fused kernel cannot give."""
+    """Return whether the bias needs a gradient, which the fused kernel does not compute."""
     if bias is None or not torch.is_grad_enabled():
         return False
     if isinstance(bias, StoredBias):
@@ -215,7 +222,7 @@ def _trained(bias: Bias | None) -> bool:
 
 
 def _is_plain_causal(call: Call) -> bool:
-    """Whether this is the fused kernel's own causal rule: key j <= query i, counted from the start."""
+    """Return whether the mask is the causal rule of the fused kernel, key index <= query index."""
     if not isinstance(call.mask, Causal) or call.bias is not None:
         return False
     return (
@@ -230,7 +237,7 @@ def _pair(result: Tensor | tuple[Tensor, Tensor | None]) -> tuple[Tensor, Tensor
 
 
 def _unfold(result: Tensor | tuple[Tensor, Tensor | None], grid: Grid) -> tuple[Tensor, Tensor | None]:
-    """Give the queries of grouped heads their head axis back."""
+    """Restore the head axis of queries that were stacked by groups of heads."""
     out, lse = _pair(result)
     out = out.reshape(grid.b, grid.h, grid.q, -1)
     return out, None if lse is None else lse.reshape(grid.b, grid.h, grid.q)

@@ -1,9 +1,9 @@
-"""Compiles the C files beside with the user's C compiler, once a machine, and calls them.
+"""Compilation of the C kernels with the user's compiler, and calls of the compiled functions.
 
-They need no header of torch, so that this takes about a second. The library is kept in the user's cache folder. Its
-name holds two hashes: of the sources, the compiler and the processor, and of its own content, which is checked before
-it is loaded. It is written beside and renamed, so that two processes may build it at once. Without a compiler
-everything works all the same, in torch.
+The C files need no torch headers, so compilation takes about a second. It happens once a machine, because the library
+is kept in the user's cache folder. The file name holds a hash of the sources, the compiler and the processor, and a
+hash of the library itself, which is checked before loading. The library is written to a temporary file and renamed, so
+two processes may build it at the same time. Without a compiler, all kernels run in torch.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from regard.errors import DtypeError
 __all__ = ["Library", "library", "library_status"]
 
 _SOURCES = sorted((Path(__file__).parent / "c").glob("*.c"))
-# Not -ffast-math: linking with it makes gcc flush denormals in the whole process, and it drops NaN.
+# -ffast-math is left out because linking with it makes gcc flush denormals in the whole process, and it drops NaN.
 _FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std=gnu11", "-shared", "-fPIC"]
 
 
 class Library(NamedTuple):
-    """The loaded library, or why there is none."""
+    """The loaded library, or None with the reason why there is none."""
 
     handle: ctypes.CDLL | None
     why: str
 
     def call(self, name: str, *arguments: Tensor | int) -> None:
-        """Call a function on contiguous CPU tensors and sizes."""
-        assert self.handle is not None, self.why  # callers ask for the library first
+        """Call a C function with contiguous CPU tensors and integers."""
+        assert self.handle is not None, self.why
         kind = _precision(name, arguments)
         function = getattr(self.handle, f"{name}_{kind}")
         function(
@@ -54,7 +54,10 @@ class Library(NamedTuple):
 
 
 def _precision(name: str, arguments: Iterable[Tensor | int]) -> str:
-    """Which form of a C function takes these tensors. C reads memory as it is told, so any other dtype is refused."""
+    """Return the suffix of the C function for the dtype of the tensors, "f32" or "f64".
+
+    Any other dtype raises DtypeError, because C does not check the type of the memory it reads.
+    """
     dtypes = {x.dtype for x in arguments if isinstance(x, Tensor) and x.is_floating_point()}
     if dtypes == {torch.float64}:
         return "f64"
@@ -66,7 +69,7 @@ def _precision(name: str, arguments: Iterable[Tensor | int]) -> str:
 
 @functools.cache
 def library() -> Library:
-    """The native library, built on the first call of a process that needs it."""
+    """Return the library, which the first call loads from the cache or compiles."""
     if os.environ.get("REGARD_NATIVE", "1") == "0":
         return Library(None, "switched off by REGARD_NATIVE=0")
     compiler = _compiler()
@@ -80,13 +83,16 @@ def library() -> Library:
 
 
 def library_status() -> tuple[bool, str]:
-    """Whether the native kernels are active, and why (builds the library if need be)."""
-    found = library()
-    return found.handle is not None, found.why
+    """Return whether the compiled kernels are active, and why. The library is compiled if necessary."""
+    loaded = library()
+    return loaded.handle is not None, loaded.why
 
 
 def cache_folder() -> Path | None:
-    """Where compiled kernels are kept: ``$REGARD_CACHE``, else the user's cache folder; None without a home."""
+    """Return the folder of compiled kernels, under ``$REGARD_CACHE`` or the user's cache folder.
+
+    It is None if the user has no home folder.
+    """
     if chosen := os.environ.get("REGARD_CACHE"):
         return Path(chosen) / "kernels"
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -101,9 +107,9 @@ def _compiler() -> str | None:
 
 
 def _load(compiler: str) -> ctypes.CDLL:
-    """Load the library from the cache folder, else from a folder of this process alone.
+    """Load the library from the cache folder, or else from a temporary folder of this process.
 
-    The second is for a cache folder that cannot be written, is on a full disk or may not hold programs (noexec).
+    A temporary folder is used if the cache folder is not writable, is on a full disk or is mounted with noexec.
     """
     identity, folder, cached = _identity(compiler), cache_folder(), None
     if folder is not None:
@@ -111,13 +117,14 @@ def _load(compiler: str) -> ctypes.CDLL:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             cached = _intact(folder, identity) or _compile(compiler, folder, identity)
             return ctypes.CDLL(str(cached))
-    own = Path(tempfile.mkdtemp(prefix="regard-"))
-    atexit.register(shutil.rmtree, own, ignore_errors=True)
-    return ctypes.CDLL(str(shutil.copy(cached, own) if cached else _compile(compiler, own, identity)))
+    temporary = Path(tempfile.mkdtemp(prefix="regard-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    path = shutil.copy(cached, temporary) if cached else _compile(compiler, temporary, identity)
+    return ctypes.CDLL(str(path))
 
 
 def _identity(compiler: str) -> str:
-    """A hash of everything that the compiled library depends on."""
+    """Return a hash of the sources, the compiler, its flags and the processor."""
     version = subprocess.run(
         [compiler, "--version"], capture_output=True, text=True, check=True, timeout=20
     ).stdout
@@ -126,9 +133,9 @@ def _identity(compiler: str) -> str:
 
 
 def _intact(folder: Path, identity: str) -> Path | None:
-    """The library in a folder whose content has the hash in its name; damaged ones are removed.
+    """Return the library in a folder if its content matches the hash in its name, and remove damaged files.
 
-    Loading a file that was cut short would end the process with SIGBUS.
+    Loading a truncated file would end the process with SIGBUS.
     """
     for path in sorted(folder.glob(f"regard-{identity}-*.so")):
         if path.stem.endswith(_short_hash(path.read_bytes())):
@@ -139,7 +146,7 @@ def _intact(folder: Path, identity: str) -> Path | None:
 
 
 def _compile(compiler: str, folder: Path, identity: str) -> Path:
-    """Compile the library into a folder, under a name with the hash of its content."""
+    """Compile the library into a folder, and return its path, which contains the hash of its content."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as place:
         built = Path(place) / "library.so"
         command = [compiler, *_FLAGS, "-fopenmp", *map(str, _SOURCES), "-o", str(built), "-lm"]
@@ -149,8 +156,9 @@ def _compile(compiler: str, folder: Path, identity: str) -> Path:
             "timeout": 120,
             "env": {**os.environ, "TMPDIR": place},
         }
+        # Without OpenMP the library runs on one thread.
         if subprocess.run(command, **options).returncode:
-            command.remove("-fopenmp")  # a compiler without OpenMP still gives a fast single thread
+            command.remove("-fopenmp")
             subprocess.run(command, check=True, **options)
         path = folder / f"regard-{identity}-{_short_hash(built.read_bytes())}.so"
         os.replace(built, path)
@@ -162,7 +170,7 @@ def _short_hash(content: bytes) -> str:
 
 
 def _processor() -> str:
-    """What ``-march=native`` depends on: a cache folder may be shared by machines."""
+    """Return a description of the processor, because machines with different processors may share a cache folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return "".join(line for line in lines if line.startswith(("flags", "Features", "model name")))[:20000]

@@ -1,8 +1,9 @@
-"""The compiled kernels as operators of torch, so that nothing but a tensor with memory ever reaches C.
+"""Registration of the compiled kernels as torch operators, ``torch.ops.regard._…``.
 
-Torch calls the fake form where tensors have no numbers (fake and meta tensors, tracing, ``torch.compile``) and unwraps
-functional ones. The operators are ``torch.ops.regard._…``. They are defined through ``torch.library.Library``:
-calling what ``torch.library.custom_op`` makes would load torch's compiler, which takes seconds.
+Torch then calls the fake implementation for tensors without memory (fake and meta tensors, tracing,
+``torch.compile``) and unwraps functional tensors, so C only ever gets real memory. The operators are defined with
+``torch.library.Library``, because the first call of a ``torch.library.custom_op`` loads torch's compiler, which takes
+seconds.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ def define_operator(
     fake: Callable[..., Any],
     differentiable: Callable[..., Any] | None = None,
 ) -> Callable[..., Any]:
-    """Define an operator of torch, and give the function that calls it.
+    """Define a torch operator and return it.
 
     compute
-        Runs on tensors with memory, on any device.
+        The implementation for tensors with memory, on any device.
     fake
-        Gives results of the right shape and dtype without numbers.
+        The implementation for tensors without memory, which returns empty tensors of the right shape and dtype.
     differentiable
-        Runs in place of ``compute`` where autograd is not switched off. By default gradients are refused.
+        The implementation that autograd records. Without it, the operator raises an error if a gradient is needed.
     """
     name = schema.partition("(")[0]
     _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
@@ -52,17 +53,21 @@ def define_operator(
 
 
 def wants_gradient(*arguments: Any) -> bool:
-    """Whether autograd has to record an operator on these arguments."""
+    """Return whether autograd has to record an operator on these arguments."""
     return torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in arguments)
 
 
 def gradients_with_graph(
     formula: Callable[..., Tensor], inputs: Sequence[Tensor], needed: Sequence[bool], upstream: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of a formula in torch that can be differentiated again, for a backward pass with ``create_graph``."""
+    """Return gradients of ``formula(*inputs)`` that can be differentiated again, for ``create_graph=True``.
+
+    ``needed`` says which inputs need a gradient. The others get None. ``upstream`` is the gradient of the result.
+    """
     with torch.enable_grad():
-        own = [x.view_as(x) for x in inputs]  # one tensor may be given twice, and has a gradient for each
-        out = formula(*own)
-    wanted = [x for x, needs in zip(own, needed, strict=False) if needs]
-    found = iter(torch.autograd.grad(out, wanted, upstream, create_graph=True))
-    return tuple(next(found) if needs else None for needs in needed)
+        # Views, because a tensor that is given twice needs one gradient for each position.
+        views = [x.view_as(x) for x in inputs]
+        out = formula(*views)
+    wanted = [x for x, needs in zip(views, needed, strict=False) if needs]
+    gradients = iter(torch.autograd.grad(out, wanted, upstream, create_graph=True))
+    return tuple(next(gradients) if needs else None for needs in needed)

@@ -1,6 +1,6 @@
-"""Products through torch's fused kernel, which keeps no weights.
+"""Dot-product attention with torch's fused kernel, which does not store the weights.
 
-On the CPU the kernel is called directly where its log-sum-exp is wanted: it is computed anyway.
+On the CPU, the kernel is called directly if the log-sum-exp is needed, because it computes it anyway.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor, scale: float, additive: Tensor | None, causal: bool) -> Tensor:
-    """Attention ``(b,h,q,e)``. ``additive`` is a boolean keep mask or numbers to add, ``(b or 1,h or 1,q,k)``."""
+    """Compute attention ``(b,h,q,e)`` with ``F.scaled_dot_product_attention``.
+
+    ``additive`` ``(b or 1,h or 1,q,k)`` is a boolean mask, True where attended, or numbers that are added.
+    """
     q, k, v, width = equal_widths(q, k, v)
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=additive, is_causal=causal, scale=scale)
     return out if width is None else out[..., :width]
@@ -26,7 +29,10 @@ def fused(q: Tensor, k: Tensor, v: Tensor, scale: float, additive: Tensor | None
 def fused_with_lse(
     q: Tensor, k: Tensor, v: Tensor, scale: float, additive: Tensor | None, causal: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """The same, with the log-sum-exp ``(b,h,q)`` of each row where the device's kernel gives it."""
+    """Compute attention as :func:`fused` does, and the log-sum-exp ``(b,h,q)`` of each row.
+
+    The log-sum-exp is None on other devices than the CPU.
+    """
     if q.device.type != "cpu" or not q.numel() or not k.numel() or not v.numel():
         return fused(q, k, v, scale, additive, causal), None
     if additive is not None and additive.dtype == torch.bool:
@@ -37,9 +43,10 @@ def fused_with_lse(
 
 
 def equal_widths(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, int | None]:
-    """Repeat grouped heads and fill the narrower of keys and values with zeros, as the kernel wants them.
+    """Repeat grouped heads, and pad keys or values with zeros to equal widths, as the kernel requires.
 
-    Zeros in q and k change no product, zeros in v only add columns: the last value is the width to cut back to.
+    The last value is the width to which the output must be cut, or None. Padding q and k does not change their
+    products, and padding v adds columns to the output.
     """
     k, v = expand_heads(k, q.shape[1]), expand_heads(v, q.shape[1])
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))

@@ -23,7 +23,10 @@ __all__ = ["BlockSparseJob", "block_sparse_attention", "block_sparse_attention_d
 
 
 def block_sparse_attention(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tensor, Tensor]:
-    """Output ``(b,h,q,d)`` and log-sum-exp ``(b,h,q)``, with q, k, v of equal heads and width; differentiable."""
+    """Compute the output ``(b,h,q,d)`` and the log-sum-exp ``(b,h,q)`` of each row.
+
+    q, k and v have equal numbers of heads and equal widths. The output has gradients, the log-sum-exp has none.
+    """
     out, lse = _BlockSparseAttention.apply(q, k, v, job)
     return out, lse
 
@@ -40,9 +43,10 @@ class _BlockSparseAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads: Tensor):
-        grad = grads[0]  # the log-sum-exp has none
+        grad = grads[0]
         q, k, v, out, lse = ctx.saved_tensors
-        if torch.is_grad_enabled():  # a derivative of the derivative is wanted
+        # Gradients are recorded in a backward pass only with create_graph=True.
+        if torch.is_grad_enabled():
             formula = functools.partial(block_sparse_attention_dense, job=ctx.job, dropout=0.0)
             return *gradients_with_graph(formula, (q, k, v), ctx.needs_input_grad[:3], grad), None
         dq, dk, dv = ctx.kernel.backward(grad, q, k, v, out, lse, ctx.job)
@@ -52,7 +56,7 @@ class _BlockSparseAttention(torch.autograd.Function):
 def block_sparse_attention_dense(
     q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob, dropout: float
 ) -> Tensor:
-    """The same in plain torch, for what the fused kernel cannot do: dropout, and a bias that is trained."""
+    """Compute block-sparse attention in torch with stored weights, for dropout and for a trained bias."""
     b, h, n, _ = q.shape
     wide = wide_dtype(q.dtype)
     blocks = blocked(q.to(wide) * job.scale, k.to(wide), v.to(wide), job.plan)

@@ -1,4 +1,4 @@
-"""Local attention in C, which walks along the kept blocks where they stand: nothing is gathered."""
+"""Block-sparse attention in C, which reads the visible blocks in place instead of gathering them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from regard.kernels.operators import define_operator
 
 __all__ = ["available", "backward", "forward"]
 
-_WIDTH = 16  # head widths are filled up to a multiple of it: two vectors
+# Head widths are padded to a multiple of two vectors of eight numbers.
+_WIDTH = 16
 
 
 def available(q: Tensor, job: BlockSparseJob) -> bool:
-    """Whether the compiled kernel can do this: single or half precision, no bias, and a compiler was found."""
+    """Return whether the compiled kernel supports the inputs (no float64, no bias) and a compiler was found."""
     return q.dtype != torch.float64 and job.bias is None and library().handle is not None
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tensor, Tensor]:
-    """Output ``(t,n,d)`` and log-sum-exp ``(t,n,1)`` of ``(b,h,n,d)``, with ``t = b * h``."""
+    """Compute the output ``(t,n,d)`` and log-sum-exp ``(t,n,1)`` of inputs ``(b,h,n,d)``, with ``t = b * h``."""
     plan, d, dtype = job.plan, q.shape[-1], q.dtype
     qs, ks, vs = (_ready(x) for x in blocked(q, k, v, plan))  # (t,blocks,BLOCK,d)
     out, lse = _attend(qs, ks, vs, *_pattern(job))
@@ -33,7 +34,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tenso
 def backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, job: BlockSparseJob
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q, k and v, ``(t,n,d)``, from that of the output."""
+    """Compute the gradients of q, k and v, ``(t,n,d)`` each, from the gradient of the output."""
     plan, (b, h, n, d), dtype = job.plan, q.shape, q.dtype
     qs, ks, vs = (_ready(x) for x in blocked(q, k, v, plan))
     g, o, s = (plan.rows.blocked(x) for x in (grad.reshape(b * h, n, d), out, lse))
@@ -44,14 +45,14 @@ def backward(
 
 
 def _ready(x: Tensor) -> Tensor:
-    """Blocks in float32, contiguous, their width filled up with zeros."""
+    """Convert blocks to contiguous float32, with the width padded by zeros."""
     x = x.float()
     missing = -x.shape[-1] % _WIDTH
     return F.pad(x, (0, missing)) if missing else x.contiguous()
 
 
 def _forward(q, k, v, start, cols, kept, keep, scale, heads) -> tuple[Tensor, Tensor]:
-    """The operator on blocks ``(t,blocks,BLOCK,d)``, as :func:`_ready` makes them."""
+    """Compute the output and log-sum-exp of blocks ``(t,blocks,BLOCK,d)`` from :func:`_ready`."""
     out, lse = torch.empty_like(q), q.new_empty(*q.shape[:3], 1)
     threads = torch.get_num_threads()
     work = q.new_empty(threads, BLOCK, q.shape[-1])
@@ -61,9 +62,10 @@ def _forward(q, k, v, start, cols, kept, keep, scale, heads) -> tuple[Tensor, Te
 
 
 def _backward(g, q, k, v, out, lse, start, cols, kept, keep, scale, heads) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients ``(t,blocks,BLOCK,d)`` of the blocks of q, k and v."""
+    """Compute the gradients ``(t,blocks,BLOCK,d)`` of the blocks of q, k and v."""
     threads = torch.get_num_threads()
-    parts = -(-threads // q.shape[0])  # so that every thread has work, each part with a sum of its own
+    # Enough parts for all threads. Each part has its own sum.
+    parts = -(-threads // q.shape[0])
     dq = torch.empty_like(q)
     dk, dv = k.new_zeros(parts, *k.shape), v.new_zeros(parts, *v.shape)
     work = q.new_empty(threads, BLOCK, 3 * q.shape[-1] + 2 * BLOCK)
@@ -73,7 +75,7 @@ def _backward(g, q, k, v, out, lse, start, cols, kept, keep, scale, heads) -> tu
 
 
 def _numbers(q: Tensor, k: Tensor, keep: Tensor, scale: float, heads: int) -> tuple[Tensor | int, ...]:
-    """The scale, the steps from one mask to the next, and the sizes."""
+    """Return the scale, the strides of the mask over batch and heads, and the sizes, as C takes them."""
     b, h, count = keep.shape[:3]
     head_step = count * BLOCK * BLOCK
     steps = (head_step * h if b > 1 else 0, head_step if h > 1 else 0)
@@ -96,7 +98,7 @@ _attend_backward = define_operator(
 
 
 def _pattern(job: BlockSparseJob) -> tuple[Tensor | float, ...]:
-    """The arguments that both directions share: the pairs of blocks, their masks, the scale and the heads."""
+    """Return the arguments that forward and backward share (pairs of blocks, masks, scale and heads)."""
     pairs = job.plan.pairs
     keep = kept_once(job, ("pairs",), lambda: _keep(job, pairs)) if job.mask.symbolic else _keep(job, pairs)
     assert keep is not None
@@ -104,10 +106,9 @@ def _pattern(job: BlockSparseJob) -> tuple[Tensor | float, ...]:
 
 
 def _keep(job: BlockSparseJob, pairs: Pairs) -> Tensor:
-    """Which cells of the partly kept pairs are kept, ``(b or 1, h or 1, pairs, keys, queries)``: keys down."""
-    cut = zip(
-        pairs.row_index.split(1024), pairs.col_index.split(1024), strict=True
-    )  # bounds the index arithmetic
+    """Return the masks of the partly visible pairs of blocks, ``(b or 1, h or 1, pairs, keys, queries)``."""
+    # The index tensors of 1024 pairs take little memory.
+    cut = zip(pairs.row_index.split(1024), pairs.col_index.split(1024), strict=True)
     parts = [job.allowed(rows, cols).transpose(-2, -1) for rows, cols in cut]
     return (
         torch.cat(parts, dim=2).contiguous()

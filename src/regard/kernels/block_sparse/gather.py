@@ -1,4 +1,4 @@
-"""Local attention in torch: the key blocks that a group of query blocks needs are gathered into a batch."""
+"""Block-sparse attention in torch, which gathers the key blocks of a group of query blocks into a batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_bac
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tensor, Tensor]:
-    """Output ``(t,n,d)`` and log-sum-exp ``(t,n,1)`` of ``(b,h,n,d)``, with ``t = b * h``."""
+    """Compute the output ``(t,n,d)`` and log-sum-exp ``(t,n,1)`` of inputs ``(b,h,n,d)``, with ``t = b * h``."""
     plan, (b, h) = job.plan, q.shape[:2]
     blocks = blocked(q, k, v, plan)
     outs, sums = [], []
@@ -26,7 +26,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tenso
         qs, ks, vs = gathered(blocks, group)
         results = [
             flash(qs[:, heads], ks[:, heads], vs[:, heads], attn_mask=added, scale=job.scale)
-            for heads, added in calls(job.additive(index, wide_dtype(q.dtype)), b, h)
+            for heads, added in kernel_calls(job.additive(index, wide_dtype(q.dtype)), b, h)
         ]
         outs.append(torch.cat([out for out, _ in results], dim=1))  # (g,t,r,d)
         sums.append(torch.cat([lse for _, lse in results], dim=1)[..., None])  # (g,t,r,1)
@@ -36,7 +36,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tenso
 def backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, job: BlockSparseJob
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q, k and v, ``(t,n,d)``, from that of the output."""
+    """Compute the gradients of q, k and v, ``(t,n,d)`` each, from the gradient of the output."""
     plan, (b, h, n, d) = job.plan, q.shape
     blocks = blocked(q, k, v, plan)
     of_rows = [plan.rows.blocked(x) for x in (grad.reshape(b * h, n, d), out, lse)]
@@ -44,53 +44,63 @@ def backward(
     dqs = []
     for index, group in enumerate(plan.groups):
         qkv = gathered(blocks, group)
-        grads, outs, sums = (take(x, group.row_blocks[:, None]) for x in of_rows)
+        grads, outs, sums = (gather_blocks(x, group.row_blocks[:, None]) for x in of_rows)
         results = [
             _flash_backward(
                 grads[:, heads], *(x[:, heads] for x in qkv), outs[:, heads], sums[:, heads, :, 0],
                 0.0, False, attn_mask=added, scale=job.scale,
             )
-            for heads, added in calls(job.additive(index, wide_dtype(q.dtype)), b, h)
+            for heads, added in kernel_calls(job.additive(index, wide_dtype(q.dtype)), b, h)
         ]  # fmt: skip
         dqs.append(torch.cat([part for part, _, _ in results], dim=1))
-        give(dk, torch.cat([part for _, part, _ in results], dim=1), group.col_blocks)
-        give(dv, torch.cat([part for _, _, part in results], dim=1), group.col_blocks)
+        add_back(dk, torch.cat([part for _, part, _ in results], dim=1), group.col_blocks)
+        add_back(dv, torch.cat([part for _, _, part in results], dim=1), group.col_blocks)
     return assembled(dqs, plan), plan.cols.unblocked(dk), plan.cols.unblocked(dv)
 
 
 def blocked(q: Tensor, k: Tensor, v: Tensor, plan: Plan) -> list[Tensor]:
-    """q, k, v as ``(t,blocks,BLOCK,d)`` with ``t = b * h``."""
+    """Cut q, k and v into blocks ``(t,blocks,BLOCK,d)``, with ``t = b * h``."""
     orders = (plan.rows, plan.cols, plan.cols)
     return [order.blocked(x.flatten(0, 1)) for order, x in zip(orders, (q, k, v), strict=True)]
 
 
-def take(blocks: Tensor, chosen: Tensor) -> Tensor:
-    """Blocks ``(t,blocks,BLOCK,d)`` chosen by ``(g,c)``: ``(g,t,c*BLOCK,d)``."""
+def gather_blocks(blocks: Tensor, chosen: Tensor) -> Tensor:
+    """Gather the blocks with the indices ``chosen`` ``(g,c)`` of ``(t,blocks,BLOCK,d)`` to ``(g,t,c*BLOCK,d)``."""
     t, _, _, d = blocks.shape
     return blocks.index_select(1, chosen.reshape(-1)).reshape(t, len(chosen), -1, d).transpose(0, 1)
 
 
-def give(blocks: Tensor, parts: Tensor, chosen: Tensor) -> None:
-    """The reverse of taking: add ``(g,t,c*BLOCK,d)`` to the blocks it came from."""
+def add_back(blocks: Tensor, parts: Tensor, chosen: Tensor) -> None:
+    """Add ``parts`` ``(g,t,c*BLOCK,d)`` to the blocks with the indices ``chosen`` ``(g,c)``."""
     t, _, _, d = blocks.shape
     blocks.index_add_(1, chosen.reshape(-1), parts.transpose(0, 1).reshape(t, -1, BLOCK, d))
 
 
 def gathered(blocks: list[Tensor], group: Group) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values of a group."""
+    """Return the queries, keys and values of a group."""
     q, k, v = blocks
-    return take(q, group.row_blocks[:, None]), take(k, group.col_blocks), take(v, group.col_blocks)
+    return (
+        gather_blocks(q, group.row_blocks[:, None]),
+        gather_blocks(k, group.col_blocks),
+        gather_blocks(v, group.col_blocks),
+    )
 
 
 def assembled(parts: list[Tensor], plan: Plan) -> Tensor:
-    """Results of the groups ``(g,t,BLOCK,d)``, with zeros for queries without keys, in order: ``(t,n,d)``."""
+    """Put the results of the groups, ``(g,t,BLOCK,d)`` each, into the order of the queries, ``(t,n,d)``.
+
+    Queries without keys get zeros.
+    """
     if len(plan.empty):
         parts = [*parts, parts[0].new_zeros(len(plan.empty), *parts[0].shape[1:])]
     return plan.rows.unblocked(torch.cat(parts)[plan.place].transpose(0, 1))
 
 
-def calls(added: Tensor | None, b: int, h: int) -> Iterator[tuple[slice, Tensor | None]]:
-    """What goes through the kernel at once: all heads where they share a mask, else one batch entry at a time."""
+def kernel_calls(added: Tensor | None, b: int, h: int) -> Iterator[tuple[slice, Tensor | None]]:
+    """Yield the heads and the mask of each kernel call.
+
+    Heads that share a mask take one call. Otherwise each batch entry takes a call of its own.
+    """
     if added is None:
         yield slice(None), None
     elif added.shape[:2] == (1, 1):

@@ -1,4 +1,4 @@
-"""A local attention to compute: the plan, and how its pairs are masked and biased."""
+"""The description of a block-sparse attention without its tensors, as a plan with mask, bias and scale."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from regard.shapes import Grid
 
 __all__ = ["BiasTile", "BlockSparseJob", "kept_once"]
 
-_KEPT: OrderedDict[tuple, Tensor] = OrderedDict()  # masks of rules, made once
+# The tensors of masks that are rules, by rule and lengths.
+_KEPT: OrderedDict[tuple, Tensor] = OrderedDict()
 _KEPT_BYTES = 2**27
 
-BiasTile = Callable[[Tensor, Tensor], Tensor]  # query indices, key indices -> numbers to add, (b,h,g,r,c)
+# A function from query indices and key indices to the bias, (b,h,g,r,c).
+BiasTile = Callable[[Tensor, Tensor], Tensor]
 
 
 class BlockSparseJob(NamedTuple):
-    """Everything but the tensors: what to compute and how pairs are masked."""
+    """The plan, mask, sizes, bias and scale of a block-sparse attention."""
 
     plan: Plan
     mask: Mask
@@ -31,16 +33,19 @@ class BlockSparseJob(NamedTuple):
     scale: float
 
     def keep(self, group: Group) -> Tensor | None:
-        """Which pairs of a group are kept, ``(b or 1, h or 1, g, r, c)``; None for all."""
+        """Return which pairs of a group are visible, ``(b or 1, h or 1, g, r, c)``, or None for all."""
         return None if group.whole else self.allowed(group.rows, group.cols)
 
     def allowed(self, rows: Tensor, cols: Tensor) -> Tensor:
-        """The mask on ``(g,r)`` queries and ``(g,c)`` keys, nothing where an index is -1: ``(b or 1,h or 1,g,r,c)``."""
+        """Return the mask at ``(g,r)`` queries and ``(g,c)`` keys, ``(b or 1,h or 1,g,r,c)``.
+
+        The index -1 stands for padding, whose pairs are hidden.
+        """
         i, j = rows[:, :, None], cols[:, None, :]
         return self.mask.allow(i.clamp(min=0), j.clamp(min=0), self.grid) & (i >= 0) & (j >= 0)
 
     def additive(self, index: int, dtype: torch.dtype) -> Tensor | None:
-        """What is added to the scores of a group, ``(b or 1, h or 1, g, r, c)``."""
+        """Return the bias of a group with -inf for hidden pairs, ``(b or 1, h or 1, g, r, c)``, or None."""
         group = self.plan.groups[index]
         if self.bias is None and self.mask.symbolic:
             return kept_once(self, (index, dtype), lambda: _as_numbers(self.keep(group), dtype))
@@ -51,17 +56,21 @@ class BlockSparseJob(NamedTuple):
         return bias if keep is None else bias.masked_fill(~keep, float("-inf"))
 
     def bias_of(self, group: Group) -> Tensor:
-        """The bias on the pairs of a group, ``(b or 1, h or 1, g, r, c)``."""
+        """Return the bias of the pairs of a group, ``(b or 1, h or 1, g, r, c)``."""
         assert self.bias is not None
         return self.bias(group.rows[:, :, None].clamp(min=0), group.cols[:, None, :].clamp(min=0))
 
 
 def kept_once(job: BlockSparseJob, name: tuple, make: Callable[[], Tensor | None]) -> Tensor | None:
-    """What ``make`` gives for a mask that is a rule, kept for the next call with the same lengths."""
+    """Return the result of ``make``, cached for the next call with the same mask rule and lengths.
+
+    ``name`` distinguishes several results for one mask.
+    """
     key = (job.mask.rule, job.grid.q, job.grid.k, *name)
     if key in _KEPT:
         return _KEPT[key]
-    with torch.inference_mode(False):  # it outlives this call
+    # The cached tensor is used outside inference mode too.
+    with torch.inference_mode(False):
         made = make()
     if made is not None and made.nbytes <= _KEPT_BYTES:
         _KEPT[key] = made

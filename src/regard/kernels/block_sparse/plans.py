@@ -1,4 +1,4 @@
-"""Plans: which blocks of keys each block of queries needs, worked out from a mask's rule alone."""
+"""Plans, which list the key blocks that each query block attends to, computed from the rule of a mask."""
 
 from __future__ import annotations
 
@@ -16,69 +16,81 @@ from regard.shapes import Grid
 
 __all__ = ["BLOCK", "Group", "Order", "Pairs", "Plan", "plan_for", "worth_planning"]
 
-BLOCK = 64  # side of a block: small enough to skip much, large enough for a matrix product
-MIN_PAIRS = SMALL_WORK  # with fewer pairs a plan costs more than it saves
-MAX_DENSITY = 0.6  # above it the plain kernel with a mask is as fast
+# The tokens of a block. Smaller blocks skip more pairs, larger blocks make faster matrix products.
+BLOCK = 64
+# With fewer pairs of a query and a key, a plan costs more than it saves.
+MIN_PAIRS = SMALL_WORK
+# Above this share of visible blocks, the fused kernel with a mask is as fast.
+MAX_DENSITY = 0.6
 _PLANS: OrderedDict[tuple, Plan] = OrderedDict()
 
 
 class Order(NamedTuple):
-    """How tokens are put into blocks and taken out again; None where they stand that way already."""
+    """The order of the tokens in the blocks.
 
-    into: Tensor | None  # (blocks * BLOCK,) the token of each place
-    back: Tensor | None  # (n,) the place of each token
+    ``into`` and ``back`` are None if the tokens stay in their order.
+    """
+
+    into: Tensor | None  # (blocks * BLOCK,) the token at each position in the blocks
+    back: Tensor | None  # (n,) the position of each token in the blocks
     blocks: int
 
     def blocked(self, x: Tensor) -> Tensor:
-        """``(t,n,d)`` as ``(t,blocks,BLOCK,d)``."""
+        """Cut ``(t,n,d)`` into blocks ``(t,blocks,BLOCK,d)``."""
         x = x if self.into is None else x.index_select(1, self.into)
         return x.reshape(x.shape[0], self.blocks, BLOCK, x.shape[-1])
 
     def unblocked(self, x: Tensor) -> Tensor:
-        """``(t,blocks,BLOCK,d)`` as ``(t,n,d)``."""
+        """Join blocks ``(t,blocks,BLOCK,d)`` to ``(t,n,d)``."""
         x = x.reshape(x.shape[0], self.blocks * BLOCK, x.shape[-1])
         return x if self.back is None else x.index_select(1, self.back)
 
 
 class Group(NamedTuple):
-    """Query blocks that need equally many key blocks: a batch for the kernel."""
+    """Query blocks with equal numbers of key blocks, which are computed as one batch."""
 
     row_blocks: Tensor  # (g,)
     col_blocks: Tensor  # (g,c)
-    rows: Tensor  # (g,BLOCK) query indices, -1 where a block is filled up
-    cols: Tensor  # (g,c*BLOCK) key indices, likewise
-    whole: bool  # every pair is kept: no mask needed
+    rows: Tensor  # (g,BLOCK) query indices, -1 for padding
+    cols: Tensor  # (g,c*BLOCK) key indices, -1 for padding
+    whole: bool  # whether every pair is visible, so that no mask is needed
 
 
 class Pairs(NamedTuple):
-    """The same as a list of (query block, key block), row after row: what the compiled kernel walks along."""
+    """The pairs of query and key blocks of a plan, ordered by query block, for the compiled kernel.
 
-    start: Tensor  # (row blocks + 1,) where each query block's pairs begin
+    Some pairs of blocks are visible in part. They are numbered, and need a mask.
+    """
+
+    start: Tensor  # (row blocks + 1,) the first pair of each query block
     cols: Tensor  # (pairs,) the key block
-    kept: Tensor  # (pairs,) which of the partly kept pairs it is, -1 for one that is kept whole
-    row_index: Tensor  # (partly kept pairs, BLOCK) query indices, -1 where a block is filled up
-    col_index: Tensor  # (partly kept pairs, BLOCK) key indices, likewise
+    kept: Tensor  # (pairs,) the number among the partly visible pairs, -1 for a fully visible pair
+    row_index: Tensor  # (partly visible pairs, BLOCK) query indices, -1 for padding
+    col_index: Tensor  # (partly visible pairs, BLOCK) key indices, -1 for padding
 
 
 class Plan(NamedTuple):
-    """What to compute, and what share of all pairs that is."""
+    """The blocks to compute, as groups for torch and as pairs for C."""
 
     rows: Order
     cols: Order
     groups: list[Group]
     pairs: Pairs
-    empty: Tensor  # query blocks without a key
-    place: Tensor  # (row blocks,) where each stands after the groups, and the empty ones, one after the other
-    density: float
+    empty: Tensor  # the query blocks without a visible key
+    place: Tensor  # (row blocks,) the position of each query block in the concatenation of groups and empty blocks
+    density: float  # the share of pairs of blocks with a visible pair of tokens
 
 
 def worth_planning(mask: Mask, grid: Grid) -> bool:
-    """Whether a mask may leave out enough pairs to pay for a plan; cheap to ask."""
+    """Return whether a mask may hide enough pairs for a plan to save time.
+
+    This test is cheap and does not make a plan.
+    """
     return grid.q * grid.k >= MIN_PAIRS and mask.is_sparse
 
 
 def plan_for(mask: Mask, grid: Grid) -> Plan | None:
-    """The plan for a mask, or None where the plain kernel with a mask is as good."""
+    """Return the cached plan of a mask, or None if the fused kernel with a mask is as fast."""
     if not worth_planning(mask, grid):
         return None
     key = (mask.rule, grid.q, grid.k)
@@ -90,45 +102,46 @@ def plan_for(mask: Mask, grid: Grid) -> Plan | None:
     return plan if plan.groups and plan.density <= MAX_DENSITY else None
 
 
-@torch.inference_mode(False)  # a plan outlives the call that made it
+# Cached plans are used outside inference mode too.
+@torch.inference_mode(False)
 def _make_plan(mask: Mask, grid: Grid) -> Plan:
     pivots = np.array(sorted(set(mask.pivots())), dtype=np.int64)
     rows = Blocking(_pivots_first(grid.q, pivots - grid.shift), BLOCK)
     cols = Blocking(_pivots_first(grid.k, pivots), BLOCK)
-    found = mask.classify(rows, cols, grid)  # (row blocks, col blocks)
-    needed = found != NONE
+    visible = mask.classify(rows, cols, grid)  # (row blocks, col blocks) of NONE, SOME or ALL
+    needed = visible != NONE
     counts = needed.sum(axis=1)
     groups = [
-        _make_group(np.flatnonzero(counts == c), found, rows, cols)
+        _make_group(np.flatnonzero(counts == c), visible, rows, cols)
         for c in sorted(set(counts.tolist()) - {0})
     ]
     empty = torch.from_numpy(np.flatnonzero(counts == 0))
     place = torch.argsort(torch.cat([*(group.row_blocks for group in groups), empty]))
     orders = _order(rows, grid.q), _order(cols, grid.k)
-    return Plan(*orders, groups, _make_pairs(found, rows, cols), empty, place, needed.mean().item())
+    return Plan(*orders, groups, _make_pairs(visible, rows, cols), empty, place, needed.mean().item())
 
 
-def _make_pairs(found: np.ndarray, rows: Blocking, cols: Blocking) -> Pairs:
-    row, col = np.nonzero(found != NONE)
+def _make_pairs(visible: np.ndarray, rows: Blocking, cols: Blocking) -> Pairs:
+    row, col = np.nonzero(visible != NONE)
     start = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(rows)))])
-    partly = (found[row, col] != ALL) | ~rows.real[row].all(axis=1) | ~cols.real[col].all(axis=1)
+    partly = (visible[row, col] != ALL) | ~rows.real[row].all(axis=1) | ~cols.real[col].all(axis=1)
     kept = np.where(partly, np.cumsum(partly) - 1, -1)
     parts = (start, col, kept, rows.index[row[partly]], cols.index[col[partly]])
     return Pairs(*(torch.from_numpy(np.ascontiguousarray(part, dtype=np.int64)) for part in parts))
 
 
-def _make_group(chosen: np.ndarray, found: np.ndarray, rows: Blocking, cols: Blocking) -> Group:
-    columns = np.nonzero(found[chosen] != NONE)[1].reshape(len(chosen), -1)  # (g,c)
+def _make_group(chosen: np.ndarray, visible: np.ndarray, rows: Blocking, cols: Blocking) -> Group:
+    columns = np.nonzero(visible[chosen] != NONE)[1].reshape(len(chosen), -1)  # (g,c)
     index = cols.index[columns].reshape(len(chosen), -1)
     parts = (chosen, columns, rows.index[chosen], index)
-    filled_up = bool((rows.index[chosen] < 0).any() or (index < 0).any())
-    whole = bool((found[chosen[:, None], columns] == ALL).all()) and not filled_up
+    padded = bool((rows.index[chosen] < 0).any() or (index < 0).any())
+    whole = bool((visible[chosen[:, None], columns] == ALL).all()) and not padded
     chosen_blocks, col_blocks, row_index, col_index = (torch.from_numpy(part) for part in parts)
     return Group(chosen_blocks, col_blocks, row_index, col_index, whole)
 
 
 def _pivots_first(n: int, pivots: np.ndarray) -> np.ndarray:
-    """All indices, global tokens in front: their rows and columns are dense and share blocks."""
+    """Return all indices below n with the global tokens first, so that their dense rows and columns share blocks."""
     pivots = pivots[(pivots >= 0) & (pivots < n)]
     rest = np.ones(n, dtype=bool)
     rest[pivots] = False

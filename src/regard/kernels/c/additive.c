@@ -1,22 +1,22 @@
-/* The additive score, v . tanh(a + c), for every pair of a query and a key.
+/* The additive score v . tanh(a + c) of every query and key.
  *
- * tanh(a + c) = 1 - 2 / (1 + e^2a e^2c), so the exponentials are taken once a position and a pair costs one product,
- * one reciprocal and one weighted sum. Nothing of size q x k x m is ever stored. The sum keeps the constant 1: leaving
- * it out would cost digits when v has a mean. The caller sees to it that |a| and |c| are at most 40; for larger
- * numbers there is a plain form.
+ * With tanh(a + c) = 1 - 2 / (1 + e^2a e^2c), the exponentials are computed once for each query and key, and a pair
+ * costs one product, one reciprocal and one multiply-add. Nothing of size q x k x m is stored. The constant 1 stays
+ * inside the sum, because subtracting the sum of v afterwards would lose digits. The caller guarantees |a| and |c| of
+ * at most 40. additive_forward_plain handles larger numbers.
  *
- * Compiled once for `float` and once for `double` by including itself.
+ * The file includes itself, once for `float` and once for `double`.
  */
 #ifndef REAL
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-/* e^x for |x| <= 80, written so that a loop over it becomes vector code; NaN stays NaN */
+/* e^x for |x| <= 80, in a form that compilers vectorise. NaN stays NaN. */
 static inline float exp_f32(float x)
 {
     float n = rintf(x * 1.44269504088896341f);
-    float r = x - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts: no digit is lost */
+    float r = x - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 as a sum of two numbers, for full precision */
     float p = ((((1.9875691500e-4f * r + 1.3981999507e-3f) * r + 8.3334519073e-3f) * r + 4.1665795894e-2f) * r +
                1.6666665459e-1f) * r + 5.0000001201e-1f;
     int32_t power = ((int32_t)n + 127) * (1 << 23);
@@ -45,11 +45,11 @@ static inline float exp_f32(float x)
 #include __FILE__
 #else
 
-#define SLICE 32 /* widths taken at once in the backward pass: what fits in registers */
-#define LANES 16 /* partial sums in the forward pass: two or four vectors */
-#define ROUND 16 /* terms added before a partial sum is put away: keeps rounding errors small */
+#define SLICE 32 /* columns of width m in one step of the backward pass, as many as fit in registers */
+#define LANES 16 /* partial sums in the forward pass, two or four vectors */
+#define ROUND 16 /* terms of one partial sum, few enough for small rounding errors */
 
-static void NAME(exponentials)(const REAL *x, REAL *e, int64_t n) /* may work in place */
+static void NAME(exponentials)(const REAL *x, REAL *e, int64_t n) /* x and e may be the same */
 {
     for (int64_t i = 0; i < n; i++) e[i] = EXP(2 * x[i]);
 }
@@ -65,7 +65,7 @@ static REAL NAME(weighted_tanh)(const REAL *restrict ea, const REAL *restrict ec
     return sum;
 }
 
-/* scores (t,q,k) of a (t,q,m) and c (t,k,m); work holds (t k + threads) m numbers */
+/* Scores (t,q,k) of a (t,q,m) and c (t,k,m). work holds (t k + threads) m numbers. */
 void NAME(additive_forward)(const REAL *restrict a, const REAL *restrict c, const REAL *restrict v,
                             REAL *restrict scores, REAL *restrict work, int64_t T, int64_t Q, int64_t K, int64_t M,
                             int64_t threads)
@@ -84,7 +84,7 @@ void NAME(additive_forward)(const REAL *restrict a, const REAL *restrict c, cons
     }
 }
 
-/* the same for numbers whose exponential would overflow */
+/* The same scores, for numbers whose exponentials would overflow. */
 void NAME(additive_forward_plain)(const REAL *restrict a, const REAL *restrict c, const REAL *restrict v,
                                   REAL *restrict scores, int64_t T, int64_t Q, int64_t K, int64_t M, int64_t threads)
 {
@@ -98,8 +98,8 @@ void NAME(additive_forward_plain)(const REAL *restrict a, const REAL *restrict c
         }
 }
 
-/* One slice of the widths of one batch entry. With p = e^2a e^2c and r = 1 / (1 + p): tanh' = 4 p r^2, which loses no
- * digits at either end; p is held below HUGE_PRODUCT so that p r^2 is never inf x 0. A NaN passes through. */
+/* Gradients of one slice of columns of one batch entry. With p = e^2a e^2c and r = 1 / (1 + p), tanh' = 4 p r^2, which
+ * is precise for small and large p. p is limited to HUGE_PRODUCT so that p r^2 is never inf x 0. NaN stays NaN. */
 static void NAME(backward_slice)(const REAL *restrict a, const REAL *restrict ec, const REAL *restrict v,
                                  const REAL *restrict g, REAL *restrict da, REAL *restrict dc, REAL *restrict dv,
                                  REAL *restrict part, int64_t Q, int64_t K, int64_t M, int64_t width)
@@ -139,9 +139,9 @@ static void NAME(backward_slice)(const REAL *restrict a, const REAL *restrict ec
     for (int x = 0; x < width; x++) dv[x] = total[x];
 }
 
-/* Gradients of a, c and v from that of the scores, g (t,q,k). dc must come zeroed; dv is (t,m), one row a batch entry.
- * work holds 2 x threads x K x SLICE numbers. Slices of the widths are independent, so the result does not depend on
- * the number of threads. */
+/* Gradients of a, c and v from the gradient g (t,q,k) of the scores. The caller sets dc to zero. dv is (t,m), with one
+ * row for each batch entry. work holds 2 x threads x K x SLICE numbers. The slices of columns are independent, so the
+ * result does not depend on the number of threads. */
 void NAME(additive_backward)(const REAL *restrict a, const REAL *restrict c, const REAL *restrict v,
                              const REAL *restrict g, REAL *restrict da, REAL *restrict dc, REAL *restrict dv,
                              REAL *restrict work, int64_t T, int64_t Q, int64_t K, int64_t M, int64_t threads)
@@ -153,7 +153,7 @@ void NAME(additive_backward)(const REAL *restrict a, const REAL *restrict c, con
         for (int64_t task = thread; task < tasks; task += threads) {
             int64_t t = task / slices, m = task % slices * SLICE;
             int64_t width = M - m < SLICE ? M - m : SLICE;
-            for (int64_t j = 0; j < K; j++) /* the slice of all keys, side by side */
+            for (int64_t j = 0; j < K; j++) /* copy the slice of all keys to contiguous memory */
                 for (int x = 0; x < SLICE; x++) keys[j * SLICE + x] = x < width ? c[(t * K + j) * M + m + x] : 0;
             NAME(exponentials)(keys, keys, K * SLICE);
             NAME(backward_slice)(a + t * Q * M + m, keys, v + m, g + t * Q * K, da + t * Q * M + m,

@@ -1,10 +1,10 @@
-/* Attention over the blocks that a mask keeps, forward and backward, in float32.
+/* Block-sparse attention in float32, forward and backward.
  *
- * Queries, keys and values come cut into blocks of 64 (t, blocks, 64, d), with t = batch x head and d a multiple of
- * 16. For query block i the key blocks are cols[start[i] .. start[i+1]); a pair either keeps everything
- * (kept[p] < 0) or has 64 x 64 bytes that say which (block kept[p] of keep). The softmax is taken online, so
- * nothing but one block of scores exists at a time. Scores are kept with the keys down and the queries across: then
- * only the queries are ever transposed, and eight queries go through the softmax side by side.
+ * Queries, keys and values are given in blocks of 64 tokens, (t, blocks, 64, d), with t = batch x head and d a multiple
+ * of 16. Query block i attends to the key blocks cols[start[i]] to cols[start[i+1] - 1]. Pair p of blocks is visible as
+ * a whole if kept[p] < 0. Otherwise block kept[p] of keep has 64 x 64 bytes, 1 for visible pairs of tokens. The softmax
+ * is computed online, so each thread holds one block of scores. Scores are stored as (keys, queries), so that only the
+ * queries are transposed and one vector holds eight queries.
  */
 #include <math.h>
 #include <stdint.h>
@@ -14,20 +14,20 @@
 typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t i8 __attribute__((vector_size(32)));
 
-typedef struct { /* what every function below is told */
+typedef struct { /* the arguments that all functions share */
     const int64_t *start, *cols, *kept;
     const uint8_t *keep; /* (batch or 1, heads or 1, pairs, 64 keys, 64 queries) */
     int64_t batch_step, head_step, heads, T, NQ, NK, D;
     float scale;
 } job;
 
-/* e^x for x <= 0, eight at a time; 0 below the smallest normal number, NaN stays NaN */
+/* e^x for eight numbers x <= 0. Results below the smallest normal number are 0. NaN stays NaN. */
 static inline v8 exp8(v8 x)
 {
     i8 tiny = x < -87.0f;
     v8 y = x * 1.44269504088896341f, n;
     for (int l = 0; l < 8; l++) n[l] = __builtin_rintf(y[l]);
-    v8 r = x - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts: no digit is lost */
+    v8 r = x - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 as a sum of two numbers, for full precision */
     v8 p = r * 1.9875691500e-4f + 1.3981999507e-3f;
     p = p * r + 8.3334519073e-3f;
     p = p * r + 4.1665795894e-2f;
@@ -39,7 +39,7 @@ static inline v8 exp8(v8 x)
     return (v8)((i8)e & ~tiny);
 }
 
-/* C (m,n) += A (m,k) B (k,n): rows of B and C are contiguous, A may have any strides; m % 4 == 0, n % 16 == 0 */
+/* C (m,n) += A (m,k) B (k,n). Rows of B and C are contiguous, A has any strides, m % 4 == 0 and n % 16 == 0. */
 static inline void add_product(float *restrict c, int64_t ldc, const float *restrict a, int64_t row, int64_t col,
                                const float *restrict b, int64_t ldb, int64_t m, int64_t n, int64_t k)
 {
@@ -60,8 +60,8 @@ static inline void add_product(float *restrict c, int64_t ldc, const float *rest
         }
 }
 
-/* y (d,64) = by * x (64,d), turned */
-static void turn(const float *restrict x, float *restrict y, int64_t D, float by)
+/* y (d,64) is the transpose of x (64,d), times `by`. */
+static void transpose(const float *restrict x, float *restrict y, int64_t D, float by)
 {
     for (int64_t d = 0; d < D; d++)
         for (int i = 0; i < B; i++) y[d * B + i] = by * x[i * D + d];
@@ -73,7 +73,7 @@ static const uint8_t *kept_pairs(const job *w, int64_t t, int64_t pair)
     return w->keep + t / w->heads * w->batch_step + t % w->heads * w->head_step + w->kept[pair] * B * B;
 }
 
-/* scores (keys,queries) of a block of keys and turned, scaled queries; -inf where hidden */
+/* Scores (keys,queries) of a block of keys with transposed, scaled queries. Masked pairs get -inf. */
 static void block_scores(const job *w, const float *k, const float *qt, const uint8_t *keep, float *s)
 {
     memset(s, 0, B * B * sizeof(float));
@@ -92,7 +92,7 @@ static inline v8 pick(i8 which, v8 yes, v8 no)
     return (v8)(((i8)yes & which) | ((i8)no & ~which));
 }
 
-/* One block of scores enters the running softmax: top and sum of each query, and the output so far. */
+/* Add one block of scores to the online softmax, updating the maximum and the sum of each query and the output. */
 static void online_step(const job *w, float *s, const float *v, float *top, float *sum, float *out)
 {
     float fade[B] __attribute__((aligned(32)));
@@ -101,9 +101,9 @@ static void online_step(const job *w, float *s, const float *v, float *top, floa
         v8 old = *(v8 *)(top + i), m = old, total = zero;
         for (int j = 0; j < B; j++) {
             v8 x = *(v8 *)(s + j * B + i);
-            m = pick((x > m) | (x != x), x, m); /* NaN wins, and stays */
+            m = pick((x > m) | (x != x), x, m); /* NaN counts as the maximum, so it shows in the result */
         }
-        v8 base = pick(m == nothing, zero, m); /* nothing seen yet: e^-inf is 0 all the same */
+        v8 base = pick(m == nothing, zero, m); /* no visible key yet */
         for (int j = 0; j < B; j++) {
             v8 e = exp8(*(v8 *)(s + j * B + i) - base);
             *(v8 *)(s + j * B + i) = e;
@@ -124,7 +124,7 @@ static void forward_block(const job *w, int64_t t, int64_t i, const float *q, co
 {
     int64_t size = B * w->D;
     float s[B * B] __attribute__((aligned(32))), top[B] __attribute__((aligned(32))), sum[B] __attribute__((aligned(32)));
-    turn(q, qt, w->D, w->scale);
+    transpose(q, qt, w->D, w->scale);
     memset(out, 0, size * sizeof(float));
     for (int r = 0; r < B; r++) top[r] = -INFINITY, sum[r] = 0;
     for (int64_t p = w->start[i]; p < w->start[i + 1]; p++) {
@@ -134,11 +134,11 @@ static void forward_block(const job *w, int64_t t, int64_t i, const float *q, co
     }
     for (int r = 0; r < B; r++) {
         scale_row(out + r * w->D, w->D, sum[r] == 0 ? 0 : 1 / sum[r]);
-        lse[r] = sum[r] == 0 ? 0 : top[r] + logf(sum[r]); /* 0 for a row without keys: e^(-inf - 0) is 0 */
+        lse[r] = sum[r] == 0 ? 0 : top[r] + logf(sum[r]); /* 0 for a row without keys, whose weights e^(-inf - 0) are 0 */
     }
 }
 
-/* work holds threads x 64 x D numbers */
+/* Output and log-sum-exp of all query blocks. work holds threads x 64 x D numbers. */
 void block_sparse_forward_f32(const float *q, const float *k, const float *v, float *out, float *lse, float *work,
                        const int64_t *start, const int64_t *cols, const int64_t *kept, const uint8_t *keep,
                        const float *scale, int64_t batch_step, int64_t head_step, int64_t heads, int64_t T, int64_t NQ,
@@ -148,7 +148,7 @@ void block_sparse_forward_f32(const float *q, const float *k, const float *v, fl
     int64_t next = 0;
 #pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int64_t thread = 0; thread < threads; thread++)
-        for (;;) { /* blocks differ in cost: each thread takes the next */
+        for (;;) { /* query blocks differ in cost, so each thread takes the next free one */
             int64_t task;
 #pragma omp atomic capture
             task = next++;
@@ -158,7 +158,7 @@ void block_sparse_forward_f32(const float *q, const float *k, const float *v, fl
         }
 }
 
-/* p becomes the weights, dp the gradient of the scores; both (keys,queries), exactly 0 where hidden */
+/* Replace the scores p by the weights, and their gradient dp by that of the scores. Both are (keys,queries). */
 static void weights_and_gradient(float *p, float *dp, const float *lse, const float *delta, const uint8_t *keep)
 {
     for (int j = 0; j < B; j++)
@@ -168,11 +168,11 @@ static void weights_and_gradient(float *p, float *dp, const float *lse, const fl
             *(v8 *)pj = weight;
             *(v8 *)dj = weight * (*(v8 *)dj - *(v8 *)(delta + i));
         }
-    if (keep) /* also in a row whose numbers are NaN */
+    if (keep) /* masked pairs are 0 even if the row holds NaN */
         for (int x = 0; x < B * B; x++) p[x] = keep[x] ? p[x] : 0, dp[x] = keep[x] ? dp[x] : 0;
 }
 
-/* dq of one query block; dk and dv of the key blocks it sees are added to. buf holds (3 D + 2 x 64) x 64 numbers. */
+/* Compute dq of one query block, and add its part of dk and dv. buf holds (3 D + 2 x 64) x 64 numbers. */
 static void backward_block(const job *w, int64_t t, int64_t i, const float *q, const float *k, const float *v,
                            const float *g, const float *out, const float *lse, float *dq, float *dk, float *dv,
                            float *buf)
@@ -180,8 +180,8 @@ static void backward_block(const job *w, int64_t t, int64_t i, const float *q, c
     int64_t D = w->D, size = B * D;
     float *qs = buf, *qt = qs + size, *gt = qt + size, *p = gt + size, *dp = p + B * B, delta[B];
     for (int64_t x = 0; x < size; x++) qs[x] = q[x] * w->scale, dq[x] = 0;
-    turn(q, qt, D, w->scale);
-    turn(g, gt, D, 1);
+    transpose(q, qt, D, w->scale);
+    transpose(g, gt, D, 1);
     for (int r = 0; r < B; r++) {
         v8 dot = {0};
         for (int64_t d = 0; d < D; d += 8) dot += *(v8 *)(g + r * D + d) * *(v8 *)(out + r * D + d);
@@ -202,8 +202,8 @@ static void backward_block(const job *w, int64_t t, int64_t i, const float *q, c
     for (int r = 0; r < B; r++) scale_row(dq + r * D, D, w->scale);
 }
 
-/* dk and dv hold `parts` times (t, blocks, 64, d), zeroed: each part of the query blocks adds to its own, so that no
- * two threads meet and the sum does not depend on who was first. */
+/* Gradients of q, k and v. dk and dv hold `parts` times (t, blocks, 64, d) and are zero before the call. Each part of
+ * the query blocks adds to a copy of its own, so threads never write to the same memory and the sum is reproducible. */
 void block_sparse_backward_f32(const float *q, const float *k, const float *v, const float *g, const float *out,
                         const float *lse, float *dq, float *dk, float *dv, float *work, const int64_t *start,
                         const int64_t *cols, const int64_t *kept, const uint8_t *keep, const float *scale,
