@@ -21,8 +21,8 @@ from regard.capture.names import Frame, LayerNumbers
 from regard.capture.stitching import stitched
 from regard.capture.strands import Piece, Strand
 from regard.errors import ArgumentError, CaptureError, DtypeError, FileError
-from regard.maps.absent import Absent
 from regard.maps.record_files import load_records
+from regard.maps.unrecorded import Unrecorded
 from regard.masks import causal, padding, window
 from regard.masks.base import And
 from regard.masks.rules import Causal
@@ -383,14 +383,14 @@ def test_a_matrix_past_the_budget_is_dropped_in_words():
     need = (n + 1) * (n + 1)
     assert isinstance(stitched(strand_of(n + 1), run, room=Budget(need)).mask, StoredMask)
     source = stitched(strand_of(n + 1), run, room=Budget(need - 1))
-    assert isinstance(source, Absent)
+    assert isinstance(source, Unrecorded)
     assert source.grid == (1, 1, n + 1, n + 1)
     with pytest.raises(CaptureError, match=r"layers\.0\.attn was dropped, the steps together need 4\.2 kB"):
         regard.AttentionMap(source).weights()
     biased = [piece(0, Grid(1, 1, n, n), bias=regard.biases.StoredBias(torch.randn(1, 1, n, n)))]
     biased += [piece(1, Grid(1, 1, 1, n + 1))]
     for room, kept in ((5 * need, True), (5 * need - 1, False)):
-        assert isinstance(stitched(strand_of(n + 1), biased, room=Budget(room)), Absent) is not kept
+        assert isinstance(stitched(strand_of(n + 1), biased, room=Budget(room)), Unrecorded) is not kept
 
 
 def test_the_record_of_steps_past_the_budget_says_so():

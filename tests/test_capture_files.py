@@ -14,9 +14,9 @@ import regard
 from regard.capture import Recording
 from regard.errors import ArgumentError, FileError, OutsideError, RegardError, UnknownNameError
 from regard.maps import AttentionMap, Record
-from regard.maps.absent import Absent
+from regard.maps.image_windows import ImageWindows
 from regard.maps.sources import Stored
-from regard.maps.windows import Windows
+from regard.maps.unrecorded import Unrecorded
 from regard.shapes import Grid
 
 B, H, Q, D = 2, 2, 5, 11
@@ -60,14 +60,14 @@ def test_everything_a_record_says_comes_back(tmp_path):
             name="a",
             layer=None,
             kind="self",
-            map=AttentionMap(Windows(inner, (2, 4), 2, 1)),
+            map=AttentionMap(ImageWindows(inner, (2, 4), 2, 1)),
             query_grid=(2, 4),
         ),
         Record(
             name="b",
             layer=7,
             kind="cross",
-            map=AttentionMap(Absent(Grid(1, 2, 3, 5), "the map was dropped")),
+            map=AttentionMap(Unrecorded(Grid(1, 2, 3, 5), "the map was dropped")),
             dropped="too large",
             key_grid=(1, 4),
             key_extra=1,
@@ -105,7 +105,7 @@ def test_windows_of_a_rolled_picture_by_hand():
     """A picture of 4 x 4, windows of 2, rolled by 1: token (0,0) is in the last window, with three corners."""
     weights = torch.zeros(4, 1, 4, 4)
     weights[3, 0, 3] = torch.tensor([0.1, 0.2, 0.3, 0.4])  # of the last window, its last token
-    found = AttentionMap(Windows(Stored(weights), (4, 4), 2, 1)).weights()
+    found = AttentionMap(ImageWindows(Stored(weights), (4, 4), 2, 1)).weights()
     assert found.shape == (1, 1, 16, 16)
     row = found[0, 0, 0].reshape(4, 4)
     assert row[3, 3] == pytest.approx(0.1)

@@ -9,7 +9,7 @@ import torch
 import regard
 from regard.errors import ArgumentError, CaptureError
 from regard.maps import AttentionMap
-from regard.maps.windows import Windows
+from regard.maps.image_windows import ImageWindows
 
 transformers = pytest.importorskip("transformers", reason="needs  pip install 'regard[hf]'")
 
@@ -70,7 +70,7 @@ def in_order(seen, parts):
 def as_called(record):
     """The weights as the model has them: of Swin by window."""
     source = record.map._source
-    return AttentionMap(source.source if isinstance(source, Windows) else source).weights()
+    return AttentionMap(source.source if isinstance(source, ImageWindows) else source).weights()
 
 
 @pytest.mark.parametrize(("name", "how"), EACH)

@@ -105,7 +105,7 @@ def test_a_new_file_has_the_mode_of_any_new_file(tmp_path):
 
 WRITE = """
 import sys
-from regard.files import read_json, write_atomically
+from regard.files import write_atomically
 print("before", flush=sys.argv[2] == "flush")
 write_atomically(sys.argv[1], lambda part: part.write_text("text\\n"))
 print("after")
@@ -146,7 +146,7 @@ def test_a_pipe_with_a_name(tmp_path):
 HANG = """
 import sys, time
 from pathlib import Path
-from regard.files import read_json, temporary_beside
+from regard.files import temporary_beside
 with temporary_beside(Path(sys.argv[1]), folder=sys.argv[2] == "folder") as part:
     if part.is_dir():
         (part / "inside").write_text("half")
@@ -228,7 +228,7 @@ def test_a_folder_that_somebody_has_locked_can_be_written_in(tmp_path):
 
 def test_many_writers_of_one_file_do_not_remove_each_others_work(tmp_path):
     code = (
-        "import sys\nfrom regard.files import read_json, write_atomically\n"
+        "import sys\nfrom regard.files import write_atomically\n"
         "for i in range(60): write_atomically(sys.argv[1], lambda part: part.write_text(sys.argv[2] * 1000))\n"
     )
     words = [sys.executable, "-c", code, tmp_path / "file"]

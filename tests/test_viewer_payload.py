@@ -11,7 +11,7 @@ from viewer_cases import B, D, H, K, Q, hidden_of, read_by_javascript, recompute
 import regard
 from regard.errors import ArgumentError, DtypeError, FileError, ShapeError
 from regard.maps import AttentionMap, Record
-from regard.maps.windows import Windows
+from regard.maps.image_windows import ImageWindows
 from regard.positions import ALiBi, RelativeBias
 from regard.scores import Additive
 from regard.viewer.page import as_inert_json
@@ -120,7 +120,7 @@ def test_windows_of_a_picture():
     torch.manual_seed(4)
     rows, columns, side, shift = 4, 6, 2, 1
     inner = torch.softmax(torch.randn(2 * 6, H, 4, 4), dim=-1)
-    source = Windows(AttentionMap.from_weights(inner)._source, (rows, columns), side, shift)
+    source = ImageWindows(AttentionMap.from_weights(inner)._source, (rows, columns), side, shift)
     map = AttentionMap(source)
     document = embedded([record(map), record(map.select(batch=1))])
     assert [one["source"]["type"] for one in document.values["records"]] == ["windows", "windows"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.maps.absent import Absent
 from regard.maps.records import Record
+from regard.maps.unrecorded import Unrecorded
 
 if TYPE_CHECKING:
     from regard.analysis.heads import Link
@@ -29,7 +29,7 @@ class Analysed(Sequence[Record]):
 
     def _whole(self) -> list[Record]:
         """The records whose maps are there: what was dropped altogether has nothing to count or to draw."""
-        return [record for record in self if not isinstance(record.map._source, Absent)]
+        return [record for record in self if not isinstance(record.map._source, Unrecorded)]
 
     def entropy(self) -> list[np.ndarray]:
         """How wide each query looks, in nats, ``(b,h,q)`` of each record.

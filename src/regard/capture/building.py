@@ -17,11 +17,11 @@ from regard.capture.stitching import Beams, stitched
 from regard.capture.strands import Piece, Strand, grouped
 from regard.capture.vision import patch_grid
 from regard.errors import ArgumentError
-from regard.maps.absent import Absent
 from regard.maps.attention_map import AttentionMap
+from regard.maps.image_windows import ImageWindows
 from regard.maps.records import Record
 from regard.maps.sources import Source
-from regard.maps.windows import Windows
+from regard.maps.unrecorded import Unrecorded
 
 if TYPE_CHECKING:
     from regard.capture.session import Session
@@ -94,7 +94,7 @@ def _nothing_kept(strand: Strand, piece: Piece) -> Record:
     why = f"dropped, {strand.dropped}: raise memory=..., or choose layers=... or heads=..."
     q, k = piece.grid[2:]
     kind = kind_of(strand.cross, is_causal_mask(piece.mask, piece.grid), False, q, k - strand.sinks.total)
-    source = Absent(piece.grid, f"the map of {strand.name} was {why}")
+    source = Unrecorded(piece.grid, f"the map of {strand.name} was {why}")
     about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
     return Record(**about, map=AttentionMap(source), dropped=why)
 
@@ -113,11 +113,11 @@ def _record(
     mixed = strand.reordered or any(piece.step in session.collector.reordered for piece in run[1:])
     if mixed and follows is None:
         grid = run[-1].grid._replace(q=sum(piece.grid.q for piece in run))
-        source: Source = Absent(grid, _BEAMS)
+        source: Source = Unrecorded(grid, _BEAMS)
         dropped = "steps of a beam search: use seen.follow(output)"
     else:
         source = stitched(strand, run, follows, room)
-        if isinstance(source, Absent):
+        if isinstance(source, Unrecorded):
             dropped = source.why
             warnings.warn(f"not recorded: {dropped}", stacklevel=_USER)
         else:
@@ -166,7 +166,7 @@ def _in_search(session: Session, run: list[Piece]) -> bool:
 
 
 def _unrolled(strand: Strand, source: Source) -> Source:
-    return source if strand.windows is None else Windows(source, *strand.windows)
+    return source if strand.windows is None else ImageWindows(source, *strand.windows)
 
 
 def _axes(

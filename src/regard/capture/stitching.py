@@ -10,9 +10,9 @@ from regard.capture.bands import band_of, composed
 from regard.capture.budget import Budget, in_words
 from regard.capture.masks import recognise
 from regard.capture.strands import Piece, Strand
-from regard.maps.absent import Absent
 from regard.maps.attention_map import AttentionMap
 from regard.maps.sources import Recomputed, Source, Stored
+from regard.maps.unrecorded import Unrecorded
 from regard.masks import Mask
 from regard.scores import Prepared
 from regard.shapes import Grid
@@ -48,7 +48,7 @@ def stitched(
     size = _dense_bytes(run, grid, beams, masked=not rule)
     if room is not None and not room.take(size):
         why = f"the steps together need {in_words(size)}, past the memory budget of {in_words(room.limit)}"
-        return Absent(grid, f"the map of {strand.name} was dropped, {why}: raise memory=...")
+        return Unrecorded(grid, f"the map of {strand.name} was dropped, {why}: raise memory=...")
     if stored:
         return Stored(_stored(strand, run, beams))
     k = _keys(strand, run, beams)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import CaptureError
-from regard.maps.absent import Absent
+from regard.maps.unrecorded import Unrecorded
 
 if TYPE_CHECKING:
     from regard.capture.capturing import Capture
@@ -44,7 +44,7 @@ def verify(capture: Capture, args: tuple, kwargs: dict[str, Any]) -> Verified:
         raise CaptureError("the model returned no tensor, so there is nothing to compare")
     differences = [_difference(x, y) for x, y in zip(plain, watched, strict=True)]
     equal = all(_same_bits(x, y) for x, y in zip(plain, watched, strict=True))
-    whole = [record for record in seen if not isinstance(record.map._source, Absent)]
+    whole = [record for record in seen if not isinstance(record.map._source, Unrecorded)]
     maps = [record.map for record in whole]
     # Weights that a model changed after its softmax need not sum to 1.
     row_error = max((_row_error(record.map) for record in whole if record.note is None), default=0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -87,7 +88,8 @@ class AttentionMap:
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name}={n}" for name, n in zip("bhqk", self.shape, strict=True))
-        return f"AttentionMap({sizes}, {type(self._source).__name__.lower()})"
+        kind = re.sub(r"(?<!^)(?=[A-Z])", " ", type(self._source).__name__).lower()
+        return f"AttentionMap({sizes}, {kind})"
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -15,9 +15,9 @@ from regard import positions
 from regard.biases import Bias, StoredBias, SumOfBiases
 from regard.errors import ArgumentError, FileError
 from regard.files import write_atomically
-from regard.maps.absent import Absent
+from regard.maps.image_windows import ImageWindows
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored
-from regard.maps.windows import Windows
+from regard.maps.unrecorded import Unrecorded
 from regard.masks.specs import mask_from_spec, mask_spec
 from regard.masks.stored import check_broadcast
 from regard.scores import Prepared
@@ -80,11 +80,11 @@ def bytes_held(source: Source) -> int:
     """Return the number of bytes of the tensors that a source holds."""
     if isinstance(source, HeadMean | Selected):
         return bytes_held(source.source)
-    if isinstance(source, Windows):
+    if isinstance(source, ImageWindows):
         return bytes_held(source.source)
     if isinstance(source, Stored):
         return source.values.nbytes
-    if isinstance(source, Absent):
+    if isinstance(source, Unrecorded):
         return 0
     assert isinstance(source, Recomputed)
     tensors: dict[str, Tensor] = {}
@@ -117,10 +117,10 @@ def spec_of_source(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]
     if isinstance(source, Selected):
         ends = (source.b.start, source.b.stop, source.h.start, source.h.stop)
         return {"source": "selected", "of": spec_of_source(source.source, tensors), "ends": ends}
-    if isinstance(source, Windows):
+    if isinstance(source, ImageWindows):
         layout = {"image": source.image, "side": source.side, "shift": source.shift}
         return {"source": "windows", "of": spec_of_source(source.source, tensors), **layout}
-    if isinstance(source, Absent):
+    if isinstance(source, Unrecorded):
         return {"source": "absent", "grid": list(source.grid), "why": source.why}
     assert isinstance(source, Recomputed)
     if source.score is not None:
@@ -157,9 +157,9 @@ def _source(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Source:
         return Selected(_source(spec["of"], tensors), slice(b0, b1), slice(h0, h1))
     if kind == "windows":
         image = tuple(int(n) for n in spec["image"])
-        return Windows(_source(spec["of"], tensors), image, int(spec["side"]), int(spec["shift"]))
+        return ImageWindows(_source(spec["of"], tensors), image, int(spec["side"]), int(spec["shift"]))
     if kind == "absent":
-        return Absent(Grid(*(int(n) for n in spec["grid"])), str(spec["why"]))
+        return Unrecorded(Grid(*(int(n) for n in spec["grid"])), str(spec["why"]))
     if kind != "recomputed":
         raise FileError(f"unknown source {kind!r}")
     ready = Prepared(tensors["q"], tensors["k"], float(spec["scale"]), tensors.get("v"))
@@ -170,7 +170,7 @@ def _source(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Source:
 
 def _checked(source: Source) -> Source:
     """Raise ValueError if the sizes of the tensors do not fit together, and return the source otherwise."""
-    if isinstance(source, HeadMean | Selected | Windows):
+    if isinstance(source, HeadMean | Selected | ImageWindows):
         _checked(source.source)
     if isinstance(source, Selected):
         grid = source.source.grid

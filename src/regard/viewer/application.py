@@ -17,8 +17,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from regard.maps import Record
+from regard.maps.image_windows import ImageWindows
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Tile
-from regard.maps.windows import Windows
 from regard.viewer import assets
 from regard.viewer.encoding import without_selections
 from regard.viewer.page import page_of
@@ -268,7 +268,7 @@ def sum_rows(source: Source) -> None:
     """Work out the log-sum-exp of every row, where a source does not have it yet."""
     if isinstance(source, Recomputed):
         _ = source.lse
-    elif isinstance(source, HeadMean | Selected | Windows):
+    elif isinstance(source, HeadMean | Selected | ImageWindows):
         sum_rows(source.source)
 
 

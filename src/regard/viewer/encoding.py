@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from regard.biases import Bias, StoredBias, SumOfBiases, dense_bias
+from regard.maps.image_windows import ImageWindows
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile
-from regard.maps.windows import Windows
 from regard.masks import Mask
 from regard.masks.base import And, Not, Or
 from regard.masks.rules import Blocks, Causal, GlobalTokens, Window
@@ -64,7 +64,7 @@ def encode(
         inner = encode(source.source, blobs, bits, progress=progress)
         spec = {"type": "mean", "heads": source.source.grid.h, "of": inner.spec}
         return inner._replace(spec=spec)
-    if isinstance(source, Windows):
+    if isinstance(source, ImageWindows):
         inner = encode(source.source, blobs, bits, progress=progress)
         spec = {"type": "windows", "image": list(source.image), "side": source.side, "shift": source.shift}
         return inner._replace(spec={**spec, "of": inner.spec, "shape": list(source.source.grid)})
@@ -77,15 +77,15 @@ def without_selections(source: Source) -> Source:
     """The same map with its selections of sequences and heads carried out, where the parts can be cut."""
     if isinstance(source, HeadMean):
         return HeadMean(without_selections(source.source))
-    if isinstance(source, Windows):
-        return Windows(without_selections(source.source), source.image, source.side, source.shift)
+    if isinstance(source, ImageWindows):
+        return ImageWindows(without_selections(source.source), source.image, source.side, source.shift)
     if not isinstance(source, Selected):
         return source
     inner, b, h = without_selections(source.source), source.b, source.h
-    if isinstance(inner, Windows):
+    if isinstance(inner, ImageWindows):
         several = slice(b.start * inner.windows, b.stop * inner.windows)
         cut = without_selections(Selected(inner.source, several, h))
-        return Windows(cut, inner.image, inner.side, inner.shift)
+        return ImageWindows(cut, inner.image, inner.side, inner.shift)
     if isinstance(inner, HeadMean):
         whole = slice(0, inner.source.grid.h)
         return HeadMean(without_selections(Selected(inner.source, b, whole)))

@@ -10,8 +10,8 @@ import numpy as np
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import AttentionMap, Record
-from regard.maps.absent import Absent
 from regard.maps.sources import HeadMean, Recomputed, Source
+from regard.maps.unrecorded import Unrecorded
 from regard.viewer.encoding import encode, without_selections
 from regard.viewer.opening import opening
 from regard.viewer.parts import Blobs
@@ -114,7 +114,7 @@ def checked_records(records: Sequence[Record] | Record) -> list[Record]:
         _check_labels(f"records[{n}].key_tokens", record.key_tokens, b, k, "keys")
         _check_grid(f"records[{n}].query_grid", record.query_grid, record.query_extra, q)
         _check_grid(f"records[{n}].key_grid", record.key_grid, record.key_extra, k)
-    whole = [record for record in found if not isinstance(source_of(record.map), Absent)]
+    whole = [record for record in found if not isinstance(source_of(record.map), Unrecorded)]
     if not whole:
         raise ArgumentError("records", "none of them was kept", found[0].dropped or "")
     return whole

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from regard.maps.image_windows import ImageWindows
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Tile
-from regard.maps.windows import Windows
 
 __all__ = ["HIDDEN", "PENDING", "Overview", "cell_starts", "one_head", "pooled_tile", "visible_weights"]
 
@@ -51,7 +51,7 @@ def _kept(source: Source, tile: Tile) -> Tensor | None:
     if isinstance(source, Selected):
         return _kept(source.source, tile._replace(b=_inside(source.b, tile.b), h=_inside(source.h, tile.h)))
     i, j = _numbers(tile.q, source.grid.q), _numbers(tile.k, source.grid.k)
-    if isinstance(source, Windows):
+    if isinstance(source, ImageWindows):
         return (source.window[i][:, None] == source.window[j][None, :])[None, None]
     if not isinstance(source, Recomputed) or source.mask is None:
         return None

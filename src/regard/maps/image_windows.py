@@ -9,10 +9,10 @@ from regard.errors import ShapeError
 from regard.maps.sources import Source, Tile
 from regard.shapes import Grid, axes
 
-__all__ = ["Windows"]
+__all__ = ["ImageWindows"]
 
 
-class Windows:
+class ImageWindows:
     """A source of window attention ``(b * windows, h, side², side²)`` over the tokens of the whole image.
 
     Its sizes are ``(b, h, rows * columns, rows * columns)``, with ``image = (rows, columns)``. The model rolled

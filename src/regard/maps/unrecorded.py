@@ -8,10 +8,10 @@ from regard.errors import CaptureError, ShapeError
 from regard.maps.sources import Tile
 from regard.shapes import Grid, axes
 
-__all__ = ["Absent"]
+__all__ = ["Unrecorded"]
 
 
-class Absent:
+class Unrecorded:
     """A source with known sizes and no weights.
 
     Reading its weights raises :class:`regard.errors.CaptureError` with the reason ``why``.
