@@ -65,7 +65,7 @@ class Toy:
         self.states.append(ToyState([[] for _ in names], list(names)))
         return self.states[-1]
 
-    def step(self, tokens, state, *, seen=None):
+    def step(self, tokens, state, *, records=None):
         flat = tokens.flatten().tolist()
         if len(flat) != len(state.histories):
             state.reorder(torch.arange(len(tokens)).repeat_interleave(tokens.shape[1]))

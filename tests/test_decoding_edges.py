@@ -13,6 +13,7 @@ from test_models import build
 from regard.decoding import DecodingOptions, Hypothesis, beam_search, decode
 from regard.decoding.selection import top_continuations
 from regard.errors import ArgumentError, RegardError, ShapeError
+from regard.maps import AttentionMap, Record
 
 # ------------------------------------------------------------------- prompts, banned, edges
 
@@ -109,16 +110,20 @@ class Looking(Toy):
         super().__init__(**options)
         self.looks = looks
 
-    def step(self, tokens, state, *, seen=None):
-        if seen is not None:
+    def step(self, tokens, state, *, records=None):
+        if records is not None:
             nowhere = [0.0] * len(self.looks[BOS])  # what is impossible already may go on with any token
             looks = [[self.looks.get(token, nowhere) for token in row] for row in tokens.tolist()]
             weights = torch.tensor(looks)  # (b,w,s)
             two_heads = torch.stack([weights * 2, weights * 0], dim=1).double()
-            seen.append(SimpleNamespace(kind="cross", weights=torch.zeros(1, 1, 1, 1)))  # an earlier layer
-            seen.append(SimpleNamespace(kind="cross", weights=two_heads))
-            seen.append(SimpleNamespace(kind="other", weights=None))
-        return super().step(tokens, state, seen=seen)
+            for kind, weights in (
+                ("cross", torch.zeros(1, 1, 1, 1)),
+                ("cross", two_heads),
+                ("self", two_heads + 1),
+            ):
+                record = Record(name="", layer=None, kind=kind, map=AttentionMap.from_weights(weights))
+                records.append(record)
+        return super().step(tokens, state, records=records)
 
 
 LOOKS = {BOS: [1.0, 0.0, 0.0], 3: [0.5, 0.5, 0.0], 4: [0.0, 0.5, 0.5]}
@@ -167,12 +172,14 @@ def test_coverage_does_not_depend_on_the_batch(name):
     for b, length in enumerate(lengths.tolist()):
         (alone,) = decode(model, model.encode(source[b : b + 1, :length]), [length], options, **KEYS)
         same(together[b], alone)
-        seen: list = []
+        records: list = []
         written = [BOS, *alone[0].tokens]
-        model.decode(model.encode(source[b : b + 1, :length]), torch.tensor([written]), seen=seen)
-        attended = seen[-1].weights.mean(1)[0].sum(0)  # (s,)
+        model.decode(model.encode(source[b : b + 1, :length]), torch.tensor([written]), records=records)
+        attended = records[-1].map.weights().mean(1)[0].sum(0)  # (s,)
         if not alone[0].ended:
-            attended = seen[-1].weights.mean(1)[0, :-1].sum(0)  # the last token was written, not read
+            attended = (
+                records[-1].map.weights().mean(1)[0, :-1].sum(0)
+            )  # the last token was written, not read
         cost = attended.clamp(1e-6, 1).log().sum().item()
         n = len(alone[0].tokens) + alone[0].ended
         assert alone[0].score == pytest.approx(alone[0].log_probability / n + 0.4 * cost)

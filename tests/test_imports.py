@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "analysis": BASE | {"maps", "shapes"},
     "metrics": BASE,
     "models": CORE | {"layers"},
-    "decoding": BASE | {"shapes", "topk"},  # models come to it through a protocol
+    "decoding": BASE | {"shapes", "maps", "topk"},  # models come to it through a protocol
     "training": BASE | {"shapes"},
     "tasks": CORE
     | {"_lazy", "layers", "models", "text", "corpus", "decoding", "training", "metrics", "analysis", "plots"},

@@ -8,16 +8,17 @@ from dataclasses import replace
 import pytest
 import torch
 
+import regard
 import regard.layers._multihead as multihead
 import regard.models.seq2seq as recurrent
 from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.maps import Record
 from regard.models import (
     Classifier,
     ClassifierConfig,
     LanguageModel,
     LanguageModelConfig,
     Memory,
-    Seen,
     Seq2Seq,
     Seq2SeqConfig,
     Transformer,
@@ -111,7 +112,7 @@ def test_what_stands_in_the_padding_does_not_matter(options):
     model, (source, target) = build(options), sentences()
     padded = torch.arange(S) >= LENGTHS[:, None]
     found = [
-        model(source.masked_fill(padded, token), target, LENGTHS, seen=[] if token == 2 else None)
+        model(source.masked_fill(padded, token), target, LENGTHS, records=[] if token == 2 else None)
         for token in (0, 1, 2)
     ]
     assert found[0].isfinite().all()
@@ -239,29 +240,55 @@ def test_gradients_are_the_slopes_of_central_differences(name):
 
 
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
-def test_all_attention_is_seen_under_a_name_of_its_own(options):
+def test_every_attention_is_recorded(options):
     model, (source, target) = build(options), sentences()
-    seen: list[Seen] = []
-    with_weights = model(source, target, LENGTHS, seen=seen)
-    close(with_weights, model(source, target, LENGTHS))
-    names = [one.name for one in seen]
+    records: list[Record] = []
+    with_records = model(source, target, LENGTHS, records=records)
+    close(with_records, model(source, target, LENGTHS))
+    names = [record.name for record in records]
     if isinstance(model, Seq2Seq):
-        assert names == ([] if model.attention is None else ["decoder.0.cross"])
+        assert names == ([] if model.attention is None else ["attention"])
     else:
-        encoder = [f"encoder.{i}.self" for i in range(2)]
-        assert names == encoder + [f"decoder.{i}.{kind}" for i in range(2) for kind in ("causal", "cross")]
-    for one in seen:
-        queries, keys = {"self": (S, S), "causal": (T, T), "cross": (T, S)}[one.kind]
+        encoder = [f"encoder.layers.{i}.self_attention" for i in range(2)]
+        parts = ("self_attention", "cross_attention")
+        assert names == encoder + [f"decoder.layers.{i}.{part}" for i in range(2) for part in parts]
+    for record in records:
+        queries, keys = {"self": (S, S), "causal": (T, T), "cross": (T, S)}[record.kind]
         heads = 1 if isinstance(model, Seq2Seq) else 4
-        assert one.weights.shape == (B, heads, queries, keys)
-        assert one.name == f"{'encoder' if one.kind == 'self' else 'decoder'}.{one.layer}.{one.kind}"
-        close(one.weights.sum(-1), torch.ones(B, heads, queries))
-        if one.kind == "causal":
-            assert (one.weights.triu(1) == 0).all()
+        weights = record.map.weights()
+        assert weights.shape == (B, heads, queries, keys)
+        close(weights.sum(-1), torch.ones(B, heads, queries))
+        if record.kind == "causal":
+            assert (weights.triu(1) == 0).all()
         else:
             hidden = (torch.arange(S) >= LENGTHS[:, None])[:, None, None]
-            assert (one.weights * hidden == 0).all()
-            assert (one.weights.masked_fill(hidden, 1) > 0).all()
+            assert (weights * hidden == 0).all()
+            assert (weights.masked_fill(hidden, 1) > 0).all()
+
+
+OTHERS = {
+    "language model": {"vocabulary_size": V},
+    **{f"classifier, {kind}": {"classes": 3, "pooling": kind} for kind in ("mean", "additive", "multihead")},
+}
+
+
+@pytest.mark.parametrize("options", [*TRANSFORMERS.values(), *OTHERS.values()], ids=[*TRANSFORMERS, *OTHERS])
+@torch.no_grad()
+def test_the_records_are_those_of_capture(options):
+    model, (source, target) = build(options), sentences()
+    records: list[Record] = []
+    inputs = {"tokens": source} if isinstance(model, LanguageModel) else {"lengths": LENGTHS}
+    if isinstance(model, Classifier):
+        inputs["tokens"] = source
+    elif isinstance(model, Transformer):
+        inputs |= {"source": source, "target": target}
+    model(**inputs, records=records)
+    with regard.capture(model) as captured:
+        model(**inputs)
+    assert len(records) == len(captured) > 0
+    for ours, theirs in zip(records, captured, strict=True):
+        assert (ours.name, ours.layer, ours.kind) == (theirs.name, theirs.layer, theirs.kind)
+        close(ours.map.weights(), theirs.map.weights(), 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +310,7 @@ def test_everything_goes_through_attention(name, monkeypatch):
     model(source, target, LENGTHS)
     assert calls == ["attention"] * expected
     calls.clear()
-    model(source, target, LENGTHS, seen=[])
+    model(source, target, LENGTHS, records=[])
     assert calls == ["attention_with_weights"] * expected
 
 

@@ -100,14 +100,14 @@ def test_steps_can_be_differentiated():
 def test_a_step_shows_what_it_attends_to(name):
     model, (source, _) = build(MODELS[name]), sentences()
     tokens = torch.randint(U, (B, W, 2))
-    state, seen = model.start(model.encode(source, LENGTHS)), []
+    state, records = model.start(model.encode(source, LENGTHS)), []
     model.step(tokens[..., 0], state)
-    model.step(tokens[..., 1], state, seen=seen)
+    model.step(tokens[..., 1], state, records=records)
     whole: list = []
-    model.decode(model.encode(source, LENGTHS), tokens[:, 1], seen=whole)
-    assert [one.name for one in seen] == [one.name for one in whole]
-    assert seen[-1].weights.shape == (B, 1 if "gru" in name else 4, W, S)
-    close(seen[-1].weights[:, :, 1], whole[-1].weights[:, :, 1])  # hypothesis 1, token 1
+    model.decode(model.encode(source, LENGTHS), tokens[:, 1], records=whole)
+    assert [one.name for one in records] == [one.name for one in whole]
+    assert records[-1].map.shape == (B, 1 if "gru" in name else 4, W, S)
+    close(records[-1].map[:, :, 1], whole[-1].map[:, :, 1])  # hypothesis 1, token 1
 
 
 def test_the_cache_writes_no_earlier_step_again():

@@ -125,9 +125,9 @@ def test_a_recurrent_step_is_the_oracles(kind, fed):
         context, weights = oracle_attention(model, out.numpy(), memory, hidden)
         everything = torch.cat([out[:, 0], torch.from_numpy(context)[:, 0], x], dim=-1)
         found = torch.tanh(model.find(everything))
-        seen: list = []
-        close(model.step(target[:, t : t + 1], state, seen=seen)[:, 0], found)
-        close(seen[0].weights[:, 0], torch.from_numpy(weights))
+        records: list = []
+        close(model.step(target[:, t : t + 1], state, records=records)[:, 0], found)
+        close(records[0].map[:, 0], torch.from_numpy(weights))
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])

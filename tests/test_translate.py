@@ -13,7 +13,8 @@ from regard.analysis import words_of_tokens
 from regard.corpus import LEFT_OUT, generate
 from regard.decoding import DecodingOptions, Hypothesis
 from regard.errors import ArgumentError, FileError, RegardError
-from regard.models import Seen, Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
+from regard.maps import AttentionMap, Record
+from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
 from regard.tasks.translate import (
     Translation,
     TranslationSettings,
@@ -132,7 +133,7 @@ def test_unknown_words_are_copied_from_the_source_word_looked_at_most(monkeypatc
         weights = torch.zeros(1, 2, len(targets[0]) + 2, len(sources[0]) + 1)
         weights[:, :, 0, 1] = 1.0  # the first word written looks at the unknown one
         weights[:, :, 1, 2] = 1.0
-        return [Seen("decoder.0.cross", "cross", 0, weights)]
+        return [Record(name="attention", layer=None, kind="cross", map=AttentionMap.from_weights(weights))]
 
     monkeypatch.setattr(translator, "forced", looked)
     monkeypatch.setattr(translator, "_decoded", lambda *_: [[Hypothesis(target_ids, -1.0, -1.0, True)]])
@@ -205,7 +206,7 @@ def test_alignment_covers_the_words_of_both_sides(translator):
 def test_both_steps_of_a_reading_are_one_row_apart(translator):
     pair = AlignedPair("A dog.", "Un chien.", ((0, 1), (2, 5), (5, 6)), ((0, 2), (3, 8), (8, 9)))
     seen = translator.attention(translator.source.encode(pair.source), translator.target.encode(pair.target))
-    cross = [one.weights[0, 1] for one in seen if one.kind == "cross"][1]  # layer 1, head 1: (t,s)
+    cross = [one.map[0, 1] for one in seen if one.kind == "cross"][1]  # layer 1, head 1: (t,s)
     for after, first in ((False, 0), (True, 1)):
         found = Reading(1, 1, after).weights(seen, 0, 3, 2)
         np.testing.assert_allclose(found, cross[first : first + 3, :2].numpy(), atol=1e-6)
@@ -235,7 +236,7 @@ def test_perfect_attention_has_no_error(translator, monkeypatch):
         for row, column in itertools.product(range(rows.shape[1]), range(columns.shape[1])):
             words = (int(columns[:, column].argmax()), int(rows[:, row].argmax()))
             weights[0, 0, row, column] = float(words in links)
-        return [Seen("decoder.0.cross", "cross", 0, weights)]
+        return [Record(name="attention", layer=None, kind="cross", map=AttentionMap.from_weights(weights))]
 
     monkeypatch.setattr(translator, "forced", perfect)
     assert error_rates(translator, [pair], [Reading(0)]) == [0.0]

@@ -80,9 +80,9 @@ def test_look_keeps_the_queries_and_keys_of_our_translators(translator):
     kinds = ["self"] * 3 + ["causal", "cross"] * 3
     assert [record.kind for record in records] == kinds
     assert [record.name for record in records][2:5] == [
-        "encoder.2.self",
-        "decoder.0.causal",
-        "decoder.0.cross",
+        "encoder.layers.2.self_attention",
+        "decoder.layers.0.self_attention",
+        "decoder.layers.0.cross_attention",
     ]
     assert all(isinstance(record.map._source, Recomputed) for record in records)
     for record in records:
@@ -98,7 +98,7 @@ def test_look_with_a_recurrent_translator(score, feeding, tmp_path):
     sizes = {"source_size": len(vocabulary), "target_size": len(vocabulary), "width": 16}
     network = Seq2Seq(Seq2SeqConfig(**sizes, attention=score, input_feeding=feeding))
     (record,) = view._seen_by_ours("the cat sat", translator_of(network, vocabulary, tmp_path / "recurrent"))
-    assert (record.name, record.kind) == ("decoder.0.cross", "cross")
+    assert (record.name, record.kind) == ("attention", "cross")
     assert record.key_tokens is not None
     assert "".join(record.key_tokens[0]).replace(" ", "") == "thecatsat</s>"
     viewer.save_html([record], tmp_path / "look.html")

@@ -250,11 +250,10 @@ def _attention_of(
 ) -> list[tuple[Any, AttentionMap]]:
     """Each attention of a translator and its map: with queries and keys where its scores are made of them."""
     import regard
-    from regard.maps import AttentionMap
 
     if translator.model.config.kind != "transformer":
         # A recurrent one looks step by step, and its usual score is no product of queries and keys.
-        return [(one, AttentionMap.from_weights(one.weights)) for one in translator.attention(source, target)]
+        return [(one, one.map) for one in translator.attention(source, target)]
     with regard.capture(translator.model) as seen:
         whole = translator.attention(source, target)
     return [(one, record.map) for one, record in zip(whole, seen, strict=True)]

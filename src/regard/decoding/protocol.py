@@ -6,6 +6,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from regard.maps import Record
+
 __all__ = ["Decodable", "DecodingState"]
 
 
@@ -38,11 +40,11 @@ class Decodable(Protocol):
         """
         ...
 
-    def step(self, tokens: Tensor, state: Any, *, seen: list | None = None) -> Tensor:
+    def step(self, tokens: Tensor, state: Any, *, records: list[Record] | None = None) -> Tensor:
         """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
 
-        The state is updated in place. If ``seen`` is a list, the model appends its attention as objects with a
-        ``kind`` and ``weights``. Those of kind ``"cross"`` hold the attention to the source, ``(b,h,w,s)``.
+        The state is updated in place. If ``records`` is a list, the model appends a record for every attention that it
+        computes. The maps of records of kind ``"cross"`` hold the attention to the source, ``(b,h,w,s)``.
         """
         ...
 

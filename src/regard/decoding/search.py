@@ -23,6 +23,7 @@ from regard.decoding.protocol import Decodable, DecodingState
 from regard.decoding.sampling import sample
 from regard.decoding.selection import Allowed, top_continuations
 from regard.errors import ArgumentError
+from regard.maps import Record
 
 __all__ = ["beam_search", "decode"]
 
@@ -138,10 +139,10 @@ class _Search:
 
     def _next_scores(self, length: int) -> Tensor:
         """Return the log-probabilities of the next token after each hypothesis, ``(n,w,v)``."""
-        seen: list | None = [] if self.options.coverage_penalty else None
-        hidden = self.model.step(self.tokens[:, :, -1], self.state, seen=seen)  # (n,w,m)
-        if seen is not None:
-            attended = _attended(seen)
+        records: list[Record] | None = [] if self.options.coverage_penalty else None
+        hidden = self.model.step(self.tokens[:, :, -1], self.state, records=records)  # (n,w,m)
+        if records is not None:
+            attended = _attended(records)
             self.coverage = attended if self.coverage is None else self.coverage + attended
         return self.allowed.log_probabilities(self.model.output(hidden), length - 1)
 
@@ -228,12 +229,12 @@ class _Search:
         self.open = [True] * len(going)
 
 
-def _attended(seen: list) -> Tensor:
+def _attended(records: list[Record]) -> Tensor:
     """Return the attention to each source token, ``(n,w,s)``, as the head mean of the last cross-attention."""
-    cross = [attention for attention in seen if attention.kind == "cross"]
+    cross = [record for record in records if record.kind == "cross"]
     if not cross:
         raise ArgumentError("coverage_penalty", "this model has no attention to a source", "leave it at 0")
-    return cross[-1].weights.mean(dim=1)
+    return cross[-1].map.weights().mean(dim=1)
 
 
 def _in_place(parents: Tensor, before: int) -> bool:

@@ -20,7 +20,6 @@ from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
 from regard.models.language_model import LanguageModel
 from regard.models.pretrained import load_model
-from regard.models.seen import Seen
 from regard.models.seq2seq import Seq2Seq
 from regard.models.state import Memory
 from regard.models.transformer import Transformer
@@ -37,7 +36,6 @@ __all__ = [
     "LanguageModelConfig",
     "Memory",
     "ModelConfig",
-    "Seen",
     "Seq2Seq",
     "Seq2SeqConfig",
     "Transformer",

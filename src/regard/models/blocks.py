@@ -12,7 +12,7 @@ from regard.masks import Mask
 from regard.models.config import BlockConfig
 from regard.models.dropout import Dropout
 from regard.models.embeddings import TokenEmbedding
-from regard.models.seen import Seen
+from regard.models.records import Record, add_record
 from regard.positions import ALiBi, RelativeBias
 
 __all__ = ["Block", "FeedForward", "Stack", "Step"]
@@ -53,8 +53,8 @@ class Block(nn.Module):
     """A Transformer block of self-attention, optional cross-attention and a feed-forward layer.
 
     Each part has a residual connection and a layer norm, before or after it as set in the config. ``name`` ends in the
-    number of the layer, such as "decoder.0". ``causal`` only sets the recorded kind of the self-attention. The caller
-    passes the mask.
+    number of the layer, such as "decoder.layers.0". ``causal`` only sets the recorded kind of the self-attention. The
+    caller passes the mask.
     """
 
     def __init__(self, config: BlockConfig, name: str, *, causal: bool, cross: bool):
@@ -81,18 +81,18 @@ class Block(nn.Module):
         *,
         bias: Any = None,
         step: Step | None = None,
-        seen: list[Seen] | None = None,
+        records: list[Record] | None = None,
     ) -> Tensor:
         self_cache = None if step is None else step.own
         y = self.self_norm(x) if self.pre else x
-        y = self._attend(self.self_attention, self.kind, y, None, mask, self_cache, bias, seen)
+        y = self._attend("self_attention", self.kind, y, None, mask, self_cache, bias, records)
         x = self._add(x, y, self.self_norm)
         if memory is not None:
             cross_cache = None if step is None else step.cross
             y = self.cross_norm(x) if self.pre else x
             # The hypotheses of a sentence become queries on the same keys, so the keys are not repeated.
             y = y.reshape(memory.shape[0], -1, y.shape[-1])  # (b*w,1,m) -> (b,w,m)
-            y = self._attend(self.cross_attention, "cross", y, memory, memory_mask, cross_cache, None, seen)
+            y = self._attend("cross_attention", "cross", y, memory, memory_mask, cross_cache, None, records)
             x = self._add(x, y.reshape(x.shape), self.cross_norm)
         y = self.feed_forward(self.feed_norm(x) if self.pre else x)
         return self._add(x, y, self.feed_norm)
@@ -103,18 +103,20 @@ class Block(nn.Module):
 
     def _attend(
         self,
-        layer: MultiHeadAttention,
+        part: str,
         kind: str,
         query: Tensor,
         key: Tensor | None,
         mask: Mask | None,
         cache: KeyValueCache | None,
         bias: Any,
-        seen: list[Seen] | None,
+        records: list[Record] | None,
     ) -> Tensor:
-        y, weights = layer(query, key, mask=mask, bias=bias, cache=cache, need_weights=seen is not None)
-        if seen is not None:
-            seen.append(Seen(f"{self.name}.{kind}", kind, self.layer, weights))
+        layer: MultiHeadAttention = getattr(self, part)
+        wanted = records is not None
+        y, weights = layer(query, key, mask=mask, bias=bias, cache=cache, need_weights=wanted)
+        if records is not None and weights is not None:
+            add_record(records, name=f"{self.name}.{part}", kind=kind, layer=self.layer, weights=weights)
         return y
 
 
@@ -140,7 +142,7 @@ class Stack(nn.Module):
         self.embedding = embedding
         prefix = f"{name}." if name else ""
         self.layers = nn.ModuleList(
-            Block(config, f"{prefix}{i}", causal=causal, cross=cross) for i in range(layers)
+            Block(config, f"{prefix}layers.{i}", causal=causal, cross=cross) for i in range(layers)
         )
         self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
         self.bias = None
@@ -157,7 +159,7 @@ class Stack(nn.Module):
         memory_mask: Mask | None = None,
         *,
         steps: list[Step] | None = None,
-        seen: list[Seen] | None = None,
+        records: list[Record] | None = None,
     ) -> Tensor:
         """Return the output ``(b,n,m)`` of all blocks for embedded tokens ``x (b,n,m)``.
 
@@ -166,7 +168,7 @@ class Stack(nn.Module):
         """
         for i, layer in enumerate(self.layers):
             step = None if steps is None else steps[i]
-            x = layer(x, mask, memory, memory_mask, bias=self.bias, step=step, seen=seen)
+            x = layer(x, mask, memory, memory_mask, bias=self.bias, step=step, records=records)
         return self.norm(x)
 
 

@@ -9,7 +9,7 @@ from regard.models.encoder import Encoder
 from regard.models.heads import ClassificationHead, make_pooling
 from regard.models.inputs import check_tokens, read_lengths
 from regard.models.pretrained import Pretrained
-from regard.models.seen import Seen
+from regard.models.records import Record
 
 __all__ = ["Classifier"]
 
@@ -31,19 +31,19 @@ class Classifier(Pretrained, nn.Module):
         self.output = ClassificationHead(config.width, config.classes, dropout=config.dropout)
 
     def forward(
-        self, tokens: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+        self, tokens: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         """Return the logits of the classes, ``(b,classes)``.
 
-        ``tokens (b,n)`` are padding from ``lengths (b,)`` on. If ``seen`` is a list, the attention of every layer and
-        of the pooling is appended to it.
+        ``tokens (b,n)`` are padding from ``lengths (b,)`` on. If ``records`` is a list, the attention of every layer
+        and of the pooling is appended to it.
         """
-        return self.output(self.pooled(tokens, lengths, seen=seen))
+        return self.output(self.pooled(tokens, lengths, records=records))
 
     def pooled(
-        self, tokens: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+        self, tokens: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         """Return one vector for each sequence, ``(b,m)``, which is the input of the output layer."""
         check_tokens("tokens", tokens, self.config.vocabulary_size)
         lengths = read_lengths(lengths, tokens, name="tokens")
-        return self.pooling(self.encoder.encode(tokens, lengths, seen=seen), lengths, seen=seen)
+        return self.pooling(self.encoder.encode(tokens, lengths, records=records), lengths, records=records)

@@ -12,7 +12,7 @@ from regard.models.config import DecoderConfig
 from regard.models.embeddings import TokenEmbedding
 from regard.models.inputs import check_tokens
 from regard.models.pretrained import Pretrained
-from regard.models.seen import Seen
+from regard.models.records import Record
 from regard.models.state import Memory, Spare, StepCache, TransformerState
 
 __all__ = ["Decoder"]
@@ -39,20 +39,20 @@ class Decoder(Pretrained, Stack):
         self.config: DecoderConfig = config
 
     def forward(
-        self, tokens: Tensor, memory: Memory | None = None, *, seen: list[Seen] | None = None
+        self, tokens: Tensor, memory: Memory | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         """Return the hidden states ``(b,t,m)`` after each token of ``tokens (b,t)``, computed in parallel.
 
-        If ``seen`` is a list, the attention of every layer is appended to it.
+        If ``records`` is a list, the attention of every layer is appended to it.
         """
         check_tokens("tokens", tokens, self.config.vocabulary_size)
-        return self.decode(memory, tokens, seen=seen)
+        return self.decode(memory, tokens, records=records)
 
-    def decode(self, memory: Memory | None, tokens: Tensor, *, seen: list[Seen] | None = None) -> Tensor:
+    def decode(self, memory: Memory | None, tokens: Tensor, *, records: list[Record] | None = None) -> Tensor:
         """Return the hidden states as :meth:`forward` does, without a check of the tokens."""
         self._check_memory(memory)
         states, mask = (None, None) if memory is None else (memory.states, memory.padding())
-        return self.run(self.embedding(tokens), causal(), states, mask, seen=seen)
+        return self.run(self.embedding(tokens), causal(), states, mask, records=records)
 
     def start(self, memory: Memory | None = None) -> TransformerState:
         """Return the state before the first decoding step, with empty caches."""
@@ -61,7 +61,7 @@ class Decoder(Pretrained, Stack):
         cross = [KeyValueCache(static=True) for _ in self.layers] if memory is not None else []
         return TransformerState(memory, [StepCache(spare) for _ in self.layers], cross)
 
-    def step(self, tokens: Tensor, state: TransformerState, *, seen: list[Seen] | None = None) -> Tensor:
+    def step(self, tokens: Tensor, state: TransformerState, *, records: list[Record] | None = None) -> Tensor:
         """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
 
         The state is updated in place.
@@ -71,7 +71,7 @@ class Decoder(Pretrained, Stack):
         states, mask = (None, None) if memory is None else (memory.states, memory.padding())
         cross = state.cross or [None] * len(state.own)
         steps = [Step(*caches) for caches in zip(state.own, cross, strict=True)]
-        hidden = self.run(x, None, states, mask, steps=steps, seen=seen)
+        hidden = self.run(x, None, states, mask, steps=steps, records=records)
         state.length += 1
         return hidden.reshape(*tokens.shape, -1)
 

@@ -9,7 +9,7 @@ from regard.models.config import EncoderConfig
 from regard.models.embeddings import TokenEmbedding
 from regard.models.inputs import check_tokens, read_lengths
 from regard.models.pretrained import Pretrained
-from regard.models.seen import Seen
+from regard.models.records import Record
 from regard.models.state import source_padding
 
 __all__ = ["Encoder"]
@@ -33,18 +33,20 @@ class Encoder(Pretrained, Stack):
         self.config: EncoderConfig = config
 
     def forward(
-        self, tokens: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+        self, tokens: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         """Return the states ``(b,n,m)`` of ``tokens (b,n)``, whose positions from ``lengths (b,)`` on are padding.
 
-        The states at padding are finite and have no meaning. If ``seen`` is a list, the attention of every layer is
+        The states at padding are finite and have no meaning. If ``records`` is a list, the attention of every layer is
         appended to it.
         """
         check_tokens("tokens", tokens, self.config.vocabulary_size)
         lengths = read_lengths(lengths, tokens, name="tokens")
-        return self.encode(tokens, lengths, seen=seen)
+        return self.encode(tokens, lengths, records=records)
 
-    def encode(self, tokens: Tensor, lengths: Tensor | None, *, seen: list[Seen] | None = None) -> Tensor:
+    def encode(
+        self, tokens: Tensor, lengths: Tensor | None, *, records: list[Record] | None = None
+    ) -> Tensor:
         """Return the states as :meth:`forward` does, without a check of the arguments."""
         padding = source_padding(lengths, tokens.shape[1])
-        return self.run(self.embedding(tokens), padding, seen=seen)
+        return self.run(self.embedding(tokens), padding, records=records)

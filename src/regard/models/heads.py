@@ -15,7 +15,7 @@ from regard.core import attention, attention_with_weights
 from regard.errors import UnknownNameError
 from regard.layers import MultiHeadAttention
 from regard.models.dropout import Dropout
-from regard.models.seen import Seen
+from regard.models.records import Record, add_record
 from regard.models.state import source_padding
 from regard.scores import Tanh
 
@@ -98,11 +98,11 @@ class SpanHead(nn.Module):
 class Pooling(Protocol):
     """The interface of all poolings.
 
-    ``lengths`` is None if there is no padding. If ``seen`` is a list, a pooling with attention appends its weights.
+    ``lengths`` is None if there is no padding. If ``records`` is a list, a pooling with attention appends its weights.
     """
 
     def __call__(
-        self, states: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+        self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         """Return one vector for each sequence, ``(b,m)``."""
         ...
@@ -118,7 +118,7 @@ class MeanPooling(nn.Module):
     """
 
     def forward(
-        self, states: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+        self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         if lengths is None:
             return states.mean(dim=1)
@@ -135,7 +135,7 @@ class FirstPooling(nn.Module):
     """
 
     def forward(
-        self, states: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+        self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         return states[:, 0]
 
@@ -158,16 +158,16 @@ class AdditivePooling(nn.Module):
         nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
 
     def forward(
-        self, states: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+        self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         query = self.query.expand(len(states), 1, -1)  # (b,1,m)
         options = {"score": Tanh(self.v), "mask": source_padding(lengths, states.shape[1])}
-        if seen is None:
+        if records is None:
             return attention(query, self.W(states), states, **options)[:, 0]
         context, weights = attention_with_weights(
             query, self.W(states), states, **options
         )  # (b,1,m), (b,1,n)
-        seen.append(Seen(self.name, "cross", 0, weights[:, None]))
+        add_record(records, name=self.name, kind="cross", weights=weights[:, None])
         return context[:, 0]
 
 
@@ -186,13 +186,14 @@ class MultiHeadPooling(nn.Module):
         self.attention = MultiHeadAttention(width, heads)
 
     def forward(
-        self, states: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+        self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         query = self.query.expand(len(states), -1, -1)  # (b,1,m)
         mask = source_padding(lengths, states.shape[1])
-        context, weights = self.attention(query, states, mask=mask, need_weights=seen is not None)  # (b,1,m)
-        if seen is not None:
-            seen.append(Seen(f"{self.name}.attention".lstrip("."), "cross", 0, weights))
+        context, weights = self.attention(query, states, mask=mask, need_weights=records is not None)
+        if records is not None and weights is not None:
+            name = f"{self.name}.attention".lstrip(".")
+            add_record(records, name=name, kind="cross", weights=weights)
         return context[:, 0]
 
 

@@ -8,7 +8,7 @@ from regard.models.config import DecoderConfig, LanguageModelConfig
 from regard.models.decoder import Decoder
 from regard.models.heads import LanguageHead
 from regard.models.pretrained import Pretrained
-from regard.models.seen import Seen
+from regard.models.records import Record
 from regard.models.state import Memory, TransformerState
 
 __all__ = ["LanguageModel"]
@@ -36,27 +36,27 @@ class LanguageModel(Pretrained, nn.Module):
         )
 
     def forward(
-        self, tokens: Tensor, memory: Memory | None = None, *, seen: list[Seen] | None = None
+        self, tokens: Tensor, memory: Memory | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         """Return the logits of the next token after each of ``tokens (b,t)``, ``(b,t,vocabulary)``.
 
         Sequences shorter than t are padded at their end. No token sees the padding after it.
         """
-        return self.output(self.hidden(tokens, memory, seen=seen))
+        return self.output(self.hidden(tokens, memory, records=records))
 
     def hidden(
-        self, tokens: Tensor, memory: Memory | None = None, *, seen: list[Seen] | None = None
+        self, tokens: Tensor, memory: Memory | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         """Return the hidden states ``(b,t,m)``, which are the input of the output layer."""
-        return self.decoder(tokens, memory, seen=seen)
+        return self.decoder(tokens, memory, records=records)
 
     def start(self, memory: Memory | None = None) -> TransformerState:
         """Return the state before the first decoding step, with empty caches."""
         return self.decoder.start(memory)
 
-    def step(self, tokens: Tensor, state: TransformerState, *, seen: list[Seen] | None = None) -> Tensor:
+    def step(self, tokens: Tensor, state: TransformerState, *, records: list[Record] | None = None) -> Tensor:
         """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
 
         The state is updated in place.
         """
-        return self.decoder.step(tokens, state, seen=seen)
+        return self.decoder.step(tokens, state, records=records)

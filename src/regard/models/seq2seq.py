@@ -16,7 +16,7 @@ from regard.models.dropout import Dropout
 from regard.models.heads import LanguageHead
 from regard.models.inputs import check_tokens, embedding, read_lengths
 from regard.models.pretrained import Pretrained
-from regard.models.seen import Seen
+from regard.models.records import Record, add_record
 from regard.models.state import Memory, as_rows
 from regard.scores import Tanh
 
@@ -146,13 +146,14 @@ class Seq2Seq(Pretrained, nn.Module):
         target: Tensor,
         lengths: Tensor | None = None,
         *,
-        seen: list[Seen] | None = None,
+        records: list[Record] | None = None,
     ) -> Tensor:
         """Return the logits of the next token, ``(b,t,vocabulary)``, for ``source (b,s)`` and ``target (b,t)``.
 
-        ``lengths (b,)`` are the source lengths without padding. If ``seen`` is a list, the attention is appended to it.
+        ``lengths (b,)`` are the source lengths without padding. If ``records`` is a list, the attention is appended to
+        it.
         """
-        return self.output(self.hidden(source, target, lengths, seen=seen))
+        return self.output(self.hidden(source, target, lengths, records=records))
 
     def hidden(
         self,
@@ -160,10 +161,10 @@ class Seq2Seq(Pretrained, nn.Module):
         target: Tensor,
         lengths: Tensor | None = None,
         *,
-        seen: list[Seen] | None = None,
+        records: list[Record] | None = None,
     ) -> Tensor:
         """Return the hidden states ``(b,t,m)``, which are the input of the output layer."""
-        return self.decode(self.encode(source, lengths), target, seen=seen)
+        return self.decode(self.encode(source, lengths), target, records=records)
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
         """Encode the source ``(b,s)``, whose positions from ``lengths (b,)`` on are padding."""
@@ -175,15 +176,15 @@ class Seq2Seq(Pretrained, nn.Module):
         keys = None if self.attention is None else self.attention.keys(states)
         return Memory(states, lengths, keys, final)
 
-    def decode(self, memory: Memory, target: Tensor, *, seen: list[Seen] | None = None) -> Tensor:
+    def decode(self, memory: Memory, target: Tensor, *, records: list[Record] | None = None) -> Tensor:
         """Return the hidden states ``(b,t,m)`` after each token of ``target (b,t)``."""
         check_tokens("target", target, self.config.target_size)
         x = self.dropout(self.target_embedding(target))  # (b,t,m)
         state = self.start(memory)
         if self.attention is not None and self.config.input_feeding:
-            return self._decode_by_steps(x, state, seen)
+            return self._decode_by_steps(x, state, records)
         states, _ = self.decoder(self._decoder_input(x, state), _rnn_state(state))  # (b,t,m)
-        return self._attentional(states, x, memory, seen)
+        return self._attentional(states, x, memory, records)
 
     def start(self, memory: Memory) -> RecurrentState:
         """Return the state before the first decoding step."""
@@ -194,7 +195,7 @@ class Seq2Seq(Pretrained, nn.Module):
         feeding = self.attention is not None and self.config.input_feeding
         return RecurrentState(memory, layers, cells, torch.zeros_like(memory.final) if feeding else None)
 
-    def step(self, tokens: Tensor, state: RecurrentState, *, seen: list[Seen] | None = None) -> Tensor:
+    def step(self, tokens: Tensor, state: RecurrentState, *, records: list[Record] | None = None) -> Tensor:
         """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
 
         The state is updated in place.
@@ -207,9 +208,9 @@ class Seq2Seq(Pretrained, nn.Module):
             # The first step starts from one hypothesis per sentence.
             state.reorder(torch.arange(b, device=tokens.device).repeat_interleave(width))
         x = self.target_embedding(tokens)  # (b,w,m)
-        return self._one_step(x, state, seen)
+        return self._one_step(x, state, records)
 
-    def _one_step(self, x: Tensor, state: RecurrentState, seen: list[Seen] | None) -> Tensor:
+    def _one_step(self, x: Tensor, state: RecurrentState, records: list[Record] | None) -> Tensor:
         """Run the decoder on one embedded token per hypothesis, ``(b,w,m)``, and update the state.
 
         Returns the hidden states ``(b,w,m)``.
@@ -217,7 +218,7 @@ class Seq2Seq(Pretrained, nn.Module):
         x_in = self._decoder_input(x, state)
         out, last = self.decoder(x_in.reshape(-1, 1, x_in.shape[-1]), _rnn_state(state))  # (b*w,1,m)
         state.layers, state.cells = last if isinstance(last, tuple) else (last, None)
-        hidden = self._attentional(out.reshape(x.shape), x, state.memory, seen)
+        hidden = self._attentional(out.reshape(x.shape), x, state.memory, records)
         if state.found is not None:
             state.found = hidden.reshape(-1, hidden.shape[-1])
         return hidden
@@ -234,16 +235,16 @@ class Seq2Seq(Pretrained, nn.Module):
         assert state.memory.final is not None
         return torch.cat([x, state.memory.final[:, None].expand_as(x)], dim=-1)
 
-    def _decode_by_steps(self, x: Tensor, state: RecurrentState, seen: list[Seen] | None) -> Tensor:
+    def _decode_by_steps(self, x: Tensor, state: RecurrentState, records: list[Record] | None) -> Tensor:
         """Decode token by token, because with input feeding each step needs the result of the one before."""
-        steps: list[Seen] | None = None if seen is None else []
+        steps: list[Record] | None = None if records is None else []
         hidden = [self._one_step(x[:, i : i + 1], state, steps) for i in range(x.shape[1])]
-        if seen is not None and steps:
-            weights = torch.cat([step.weights for step in steps], dim=2)  # (b,1,t,s)
-            seen.append(Seen("decoder.0.cross", "cross", 0, weights))
+        if records is not None and steps:
+            weights = torch.cat([step.map.weights() for step in steps], dim=2)  # (b,1,t,s)
+            add_record(records, name="attention", kind="cross", weights=weights)
         return torch.cat(hidden, dim=1)
 
-    def _attentional(self, states: Tensor, x: Tensor, memory: Memory, seen: list[Seen] | None) -> Tensor:
+    def _attentional(self, states: Tensor, x: Tensor, memory: Memory, records: list[Record] | None) -> Tensor:
         """Combine decoder states ``(b,t,m)``, their context vectors and the token embeddings to hidden states.
 
         The result ``(b,t,m)`` is the input of the output layer (the attentional hidden state of Luong et al. 2015).
@@ -252,9 +253,9 @@ class Seq2Seq(Pretrained, nn.Module):
             assert memory.final is not None
             context = memory.final[:, None].expand_as(states)
         else:
-            context, weights = self.attention(states, memory, memory.padding(), seen is not None)
-            if seen is not None and weights is not None:
-                seen.append(Seen("decoder.0.cross", "cross", 0, weights[:, None]))
+            context, weights = self.attention(states, memory, memory.padding(), records is not None)
+            if records is not None and weights is not None:
+                add_record(records, name="attention", kind="cross", weights=weights[:, None])
         return self.dropout(torch.tanh(self.find(torch.cat([states, context, x], dim=-1))))
 
 

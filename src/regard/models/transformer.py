@@ -13,7 +13,7 @@ from regard.models.encoder import Encoder
 from regard.models.heads import LanguageHead
 from regard.models.inputs import check_tokens, read_lengths
 from regard.models.pretrained import Pretrained
-from regard.models.seen import Seen
+from regard.models.records import Record
 from regard.models.state import Memory, TransformerState
 
 __all__ = ["Transformer"]
@@ -59,14 +59,14 @@ class Transformer(Pretrained, nn.Module):
         target: Tensor,
         lengths: Tensor | None = None,
         *,
-        seen: list[Seen] | None = None,
+        records: list[Record] | None = None,
     ) -> Tensor:
         """Return the logits of the next token, ``(b,t,vocabulary)``, for ``source (b,s)`` and ``target (b,t)``.
 
-        ``lengths (b,)`` are the source lengths without padding. If ``seen`` is a list, the attention of every layer is
-        appended to it.
+        ``lengths (b,)`` are the source lengths without padding. If ``records`` is a list, the attention of every layer
+        is appended to it.
         """
-        return self.output(self.hidden(source, target, lengths, seen=seen))
+        return self.output(self.hidden(source, target, lengths, records=records))
 
     def hidden(
         self,
@@ -74,31 +74,31 @@ class Transformer(Pretrained, nn.Module):
         target: Tensor,
         lengths: Tensor | None = None,
         *,
-        seen: list[Seen] | None = None,
+        records: list[Record] | None = None,
     ) -> Tensor:
         """Return the hidden states ``(b,t,m)``, which are the input of the output layer."""
-        return self.decode(self.encode(source, lengths, seen=seen), target, seen=seen)
+        return self.decode(self.encode(source, lengths, records=records), target, records=records)
 
     def encode(
-        self, source: Tensor, lengths: Tensor | None = None, *, seen: list[Seen] | None = None
+        self, source: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Memory:
         """Encode the source ``(b,s)``, whose positions from ``lengths (b,)`` on are padding."""
         check_tokens("source", source, self.config.source_size)
         lengths = read_lengths(lengths, source)
-        return Memory(self.encoder.encode(source, lengths, seen=seen), lengths)
+        return Memory(self.encoder.encode(source, lengths, records=records), lengths)
 
-    def decode(self, memory: Memory, target: Tensor, *, seen: list[Seen] | None = None) -> Tensor:
+    def decode(self, memory: Memory, target: Tensor, *, records: list[Record] | None = None) -> Tensor:
         """Return the hidden states ``(b,t,m)`` after each token of ``target (b,t)``, computed in parallel."""
         check_tokens("target", target, self.config.target_size)
-        return self.decoder.decode(memory, target, seen=seen)
+        return self.decoder.decode(memory, target, records=records)
 
     def start(self, memory: Memory) -> TransformerState:
         """Return the state before the first decoding step, with empty caches."""
         return self.decoder.start(memory)
 
-    def step(self, tokens: Tensor, state: TransformerState, *, seen: list[Seen] | None = None) -> Tensor:
+    def step(self, tokens: Tensor, state: TransformerState, *, records: list[Record] | None = None) -> Tensor:
         """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
 
         The state is updated in place.
         """
-        return self.decoder.step(tokens, state, seen=seen)
+        return self.decoder.step(tokens, state, records=records)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import ArgumentError
-from regard.models import Seen
+from regard.maps import Record
 from regard.shapes import whole_number
 
 __all__ = ["Reading", "checked_reading", "keep_reading", "reading_of"]
@@ -27,12 +27,12 @@ class Reading:
         head = "all heads" if self.head is None else f"head {self.head}"
         return f"layer {self.layer}, {head}, {'after' if self.after else 'before'} the word is written"
 
-    def weights(self, seen: Sequence[Seen], b: int, rows: int, columns: int) -> np.ndarray:
+    def weights(self, records: Sequence[Record], b: int, rows: int, columns: int) -> np.ndarray:
         """The weights of one sentence, ``(target tokens, source tokens)``; the model's first row is that of bos."""
-        crosses = [one for one in seen if one.kind == "cross"]
+        crosses = [one for one in records if one.kind == "cross"]
         if not crosses:
             raise ArgumentError("model", "it has no attention to the source", "train one with attention")
-        weights = crosses[self.layer].weights[b]  # (h,t,s)
+        weights = crosses[self.layer].map.select(batch=b).weights()[0]  # (h,t,s)
         one = weights.mean(dim=0) if self.head is None else weights[self.head]  # (t,s)
         first = 1 if self.after else 0
         return one[first : first + rows, :columns].double().cpu().numpy()

@@ -15,8 +15,9 @@ import torch
 from regard.decoding import DecodingOptions, Hypothesis, decode
 from regard.errors import ArgumentError
 from regard.files import make_folder
+from regard.maps import Record
 from regard.metrics import is_chinese
-from regard.models import Seen, load_model
+from regard.models import load_model
 from regard.models.pretrained import CONFIG, check_storable, read_json
 from regard.shapes import as_device, whole_number
 from regard.tasks.translate.arguments import checked_texts, options_with
@@ -248,7 +249,7 @@ class Translator:
         places = weights.argmax(axis=1) if spans else []
         return [source[slice(*spans[place])] for place in places] or [UNKNOWN_SIGN] * len(target_ids)
 
-    def attention(self, source_ids: list[int], target_ids: list[int]) -> list[Seen]:
+    def attention(self, source_ids: list[int], target_ids: list[int]) -> list[Record]:
         """All attention of the model while it reads the source and writes the target, for one sentence.
 
         Row i of the decoder is given token i - 1 of the target, or the start, and writes token i, or the end.
@@ -258,7 +259,7 @@ class Translator:
     @torch.no_grad()
     def forced(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]], *, ended: bool = True
-    ) -> list[Seen]:
+    ) -> list[Record]:
         """All attention of the model while it reads these sources and is made to write these targets.
 
         ``ended`` gives it the end of each target too, after which it writes nothing.
@@ -266,11 +267,11 @@ class Translator:
         source, lengths = pad_sequences(sources, end=self.source.eos)
         end = {"end": self.target.eos} if ended else {}
         target, _ = pad_sequences(targets, start=self.target.bos, **end)
-        seen: list[Seen] = []
+        records: list[Record] = []
         self.model.eval()
         inputs = (part.to(self.device) for part in (source, target, lengths))
-        self.model.hidden(*inputs, seen=seen)
-        return seen
+        self.model.hidden(*inputs, records=records)
+        return records
 
     def save(
         self, folder: str | os.PathLike, *, dtype: str = "float32", results: dict[str, Any] | None = None
