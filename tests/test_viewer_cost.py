@@ -1,4 +1,4 @@
-"""What a page costs to make: one pass over the scores, told while it lasts, and exact all the same."""
+"""The one pass over the scores of a page gives exact results, skips hidden tiles and reports its progress."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from viewer_cases import B, H, recomputed, record
 import regard
 from regard.maps.sources import Recomputed
 from regard.scores import Additive
-from regard.viewer import passes, payload, progress
-from regard.viewer.passes import pass_over
+from regard.viewer import payload, progress, score_summary
+from regard.viewer.score_summary import summarize_scores
 from regard.viewer.tiles import Overview
 
 
@@ -40,15 +40,16 @@ MAPS = maps()
 
 
 @pytest.mark.parametrize("name", MAPS)
-@pytest.mark.parametrize("tile", [(256, 1024), (3, 5), (7, 4)])
+@pytest.mark.parametrize("tile", [(512, 2560, 32), (3, 5, 1), (7, 4, 2)])
 def test_one_pass_gives_sums_and_overview(name, tile, monkeypatch):
-    monkeypatch.setattr(passes, "ROWS", tile[0])
-    monkeypatch.setattr(passes, "KEYS", tile[1])
+    monkeypatch.setattr(score_summary, "ROWS", tile[0])
+    monkeypatch.setattr(score_summary, "KEYS", tile[1])
+    monkeypatch.setattr(score_summary, "LANES", tile[2])
     source = MAPS[name]._source
     assert isinstance(source, Recomputed)
     lse = Recomputed(source.ready, source.grid, source.mask, source.bias, None, None).lse
     for side in (None, 4, 13, 1000):
-        found = pass_over(source, side)
+        found = summarize_scores(source, side)
         torch.testing.assert_close(found.lse, lse.float(), rtol=1e-5, atol=1e-5)
         if side is None:
             assert found.overview is None
@@ -59,14 +60,31 @@ def test_one_pass_gives_sums_and_overview(name, tile, monkeypatch):
         np.testing.assert_allclose(found.overview, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_scores_that_rise_by_more_than_float32_holds_do_not_overflow(monkeypatch):
+    for name, size in (("ROWS", 4), ("KEYS", 8), ("LANES", 2)):
+        monkeypatch.setattr(score_summary, name, size)
+    q = torch.tensor([[1.0], [-1.0], [0.0]])
+    k = torch.linspace(0.0, 700.0, 41)[:, None]  # row 0 rises over the tiles, row 1 falls, row 2 is flat
+    source = regard.attention(q, k, k, score="dot", return_map=True)[1]._source
+    summary = summarize_scores(source, 4)
+    torch.testing.assert_close(summary.lse, torch.logsumexp(q @ k.T, dim=-1)[None, None])
+    np.testing.assert_allclose(summary.overview, streamed(source, 4), rtol=1e-4, atol=1e-6)
+
+
 def test_tiles_that_a_mask_hides_whole_are_not_computed(monkeypatch):
-    monkeypatch.setattr(passes, "ROWS", 8)
-    monkeypatch.setattr(passes, "KEYS", 8)
-    asked = []
-    scores = passes._scores
-    monkeypatch.setattr(passes, "_scores", lambda *given: asked.append(given[2]) or scores(*given))
-    pass_over(recomputed(regard.causal(), q=32, k=32)._source, 16)
-    assert len(asked) == 10 * B * H // asked[0].h.stop, "of 16 tiles the 10 on and below the diagonal"
+    monkeypatch.setattr(score_summary, "ROWS", 8)
+    monkeypatch.setattr(score_summary, "KEYS", 8)
+    monkeypatch.setattr(score_summary, "LANES", 4)
+    computed = []
+    tile = score_summary.HeadScores.tile
+
+    def counted(self, rows, n, *, masked):
+        computed.append(self.heads)
+        return tile(self, rows, n, masked=masked)
+
+    monkeypatch.setattr(score_summary.HeadScores, "tile", counted)
+    summarize_scores(recomputed(regard.causal(), q=32, k=32)._source, 16)
+    assert sum(computed) == 10 * B * H, "of 16 tiles the 10 on and below the diagonal"
 
 
 @pytest.mark.parametrize("terminal", [False, True])

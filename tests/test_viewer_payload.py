@@ -14,8 +14,8 @@ from regard.maps import AttentionMap, Record
 from regard.maps.image_windows import ImageWindows
 from regard.positions import ALiBi, RelativeBias
 from regard.scores import Additive
+from regard.viewer.blobs import rounded_to_half
 from regard.viewer.page import as_inert_json
-from regard.viewer.parts import rounded_to_half
 from regard.viewer.payload import embedded, remote
 from regard.viewer.pictures import as_pictures
 from regard.viewer.tiles import Overview, pooled_tile, visible_weights

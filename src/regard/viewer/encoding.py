@@ -25,9 +25,9 @@ from regard.masks.stored import Padding, StoredMask
 from regard.positions import ALiBi, RelativeBias
 from regard.scores import Prepared
 from regard.shapes import Grid
-from regard.viewer.parts import Blobs, rounded_to_half
-from regard.viewer.passes import pass_over
+from regard.viewer.blobs import Blobs, rounded_to_half
 from regard.viewer.progress import PageProgress
+from regard.viewer.score_summary import summarize_scores
 
 __all__ = ["Encoded", "encode", "without_selections"]
 
@@ -144,20 +144,20 @@ def _encode_recomputed(
     mask = None if source.mask is None else source.mask.map_tensors(lambda x: x.cpu())
     ready = Prepared(q.numbers().float(), (k.numbers() + middle).float(), source.ready.scale, v)
     # Rounded rows have sums of their own.
-    passed = pass_over(Recomputed(ready, source.grid, mask, kept_bias, None, None), side, progress)
-    stored = Recomputed(ready, source.grid, mask, kept_bias, passed.lse, None)
+    summary = summarize_scores(Recomputed(ready, source.grid, mask, kept_bias, None, None), side, progress)
+    stored = Recomputed(ready, source.grid, mask, kept_bias, summary.lse, None)
     spec = {
         "type": "recomputed",
         "q": blobs.half(q),
         "k": blobs.half(k),
         "middle": blobs.array(middle),
-        "lse": blobs.array(passed.lse),
+        "lse": blobs.array(summary.lse),
         "scale": float(source.ready.scale),
         "v": None if v is None else blobs.array(v),
         "mask": None if mask is None else _encode_mask(mask, source.grid, blobs),
         "bias": bias,
     }
-    return Encoded(spec, *_largest_difference(source, stored), passed.overview)
+    return Encoded(spec, *_largest_difference(source, stored), summary.overview)
 
 
 def _middle(k: Tensor) -> Tensor:

@@ -12,9 +12,9 @@ from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import AttentionMap, Record
 from regard.maps.sources import HeadMean, Recomputed, Source
 from regard.maps.unrecorded import Unrecorded
+from regard.viewer.blobs import Blobs
 from regard.viewer.encoding import encode, without_selections
 from regard.viewer.opening import opening
-from regard.viewer.parts import Blobs
 from regard.viewer.pictures import as_pictures
 from regard.viewer.progress import PageProgress
 from regard.viewer.tiles import Overview
