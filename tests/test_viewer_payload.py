@@ -18,7 +18,7 @@ from regard.viewer.blobs import rounded_to_half
 from regard.viewer.page import as_inert_json
 from regard.viewer.payload import embedded, remote
 from regard.viewer.pictures import as_pictures
-from regard.viewer.tiles import Overview, pooled_tile, visible_weights
+from regard.viewer.tiles import HIDDEN, Overview, pooled_tile, visible_weights
 
 
 def masks():
@@ -225,7 +225,9 @@ def test_what_layers_share_is_stored_once():
 def test_tiles_and_overviews_are_the_largest_of_their_cells(name, head):
     map = recomputed(MASKS[name])
     weights = map.weights()[1].mean(0) if head < 0 else map.weights()[1, head]
-    shown = np.where(hidden_of(map)[1].all(0) if head < 0 else hidden_of(map)[1, head], -1.0, weights.numpy())
+    shown = np.where(
+        hidden_of(map)[1].all(0) if head < 0 else hidden_of(map)[1, head], HIDDEN, weights.numpy()
+    )
     tile = pooled_tile(map._source, 1, head, slice(1, 5), slice(0, 7), 2)
     for r in range(2):
         for c in range(4):

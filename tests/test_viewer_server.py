@@ -28,6 +28,7 @@ pytest.importorskip("uvicorn", reason="the server needs the extra 'view'")
 
 from regard.viewer import server
 from regard.viewer.application import Overviews, Viewer
+from regard.viewer.tiles import HIDDEN
 
 TOKEN = "secret-token"
 HOST = "127.0.0.1:8765"
@@ -96,7 +97,7 @@ def test_tiles_are_the_weights(viewer, head):
     map = viewer.records[0].map
     hidden = hidden_of(map)[1]
     expected = map.weights()[1].mean(0).numpy() if head < 0 else map.weights()[1, head].numpy()
-    expected = np.where(hidden.all(0) if head < 0 else hidden[head], -1.0, expected)
+    expected = np.where(hidden.all(0) if head < 0 else hidden[head], HIDDEN, expected)
     found = floats(ask(viewer, f"/{TOKEN}/tile", query=f"record=0&b=1&h={head}&pool=1&row=0&col=0"))
     np.testing.assert_allclose(found, expected, atol=1e-6)
     row = floats(ask(viewer, f"/{TOKEN}/row", query=f"record=0&b=1&h={head}&i=3"))
@@ -106,7 +107,7 @@ def test_tiles_are_the_weights(viewer, head):
 @pytest.mark.parametrize("pool", [1, 2, 4])
 def test_tiles_of_a_long_map(viewer, pool):
     map = viewer.records[1].map
-    shown = np.where(hidden_of(map)[0, 0], -1.0, map.weights()[0, 0].numpy())
+    shown = np.where(hidden_of(map)[0, 0], HIDDEN, map.weights()[0, 0].numpy())
     span = 512 * pool
     row, col = (1300 - 1) // span, 0
     found = floats(ask(viewer, f"/{TOKEN}/tile", query=f"record=1&b=0&h=0&pool={pool}&row={row}&col={col}"))
@@ -143,7 +144,7 @@ def test_the_overview_grows_until_it_is_whole(viewer):
         answer = ask(viewer, f"/{TOKEN}/overview", query="record=1&b=0&h=0&side=1024")
     found = floats(answer)
     map = viewer.records[1].map
-    shown = np.where(hidden_of(map)[0, 0], -1.0, map.weights()[0, 0].numpy())
+    shown = np.where(hidden_of(map)[0, 0], HIDDEN, map.weights()[0, 0].numpy())
     assert found.shape == (1024, 1024)
     cells = np.arange(1300) * 1024 // 1300
     for r, c in [(0, 0), (1023, 1023), (1023, 0), (0, 1023), (700, 300)]:
@@ -152,7 +153,7 @@ def test_the_overview_grows_until_it_is_whole(viewer):
 
 def test_a_thumbnail_is_small_and_a_square_is_a_part_of_the_map(viewer):
     map = viewer.records[1].map
-    shown = np.where(hidden_of(map)[0, 0], -1.0, map.weights()[0, 0].numpy())
+    shown = np.where(hidden_of(map)[0, 0], HIDDEN, map.weights()[0, 0].numpy())
     answer = ask(viewer, f"/{TOKEN}/overview", query="record=1&b=0&h=0&side=64")
     assert floats(answer).shape == (64, 64)
     found = floats(ask(viewer, f"/{TOKEN}/square", query="record=1&b=0&h=0&row=3&col=2"))
@@ -539,7 +540,7 @@ from regard.masks import causal
 from regard.maps.sources import Recomputed
 from regard.scores import Prepared
 from regard.shapes import Grid
-from regard.viewer.tiles import Overview, pooled_tile
+from regard.viewer.tiles import HIDDEN, Overview, pooled_tile
 n, d = 100_000, 64
 torch.manual_seed(0)
 q, k = torch.randn(1, 1, n, d), torch.randn(1, 1, n, d)
@@ -547,7 +548,7 @@ lse = torch.full((1, 1, n), 12.0)  # any number will do: rows need not sum to 1 
 source = Recomputed(Prepared(q, k, 0.125), Grid(1, 1, n, n), causal(), None, lse, None)
 tile = pooled_tile(source, 0, 0, slice(99_840, n), slice(99_840, n), 1)
 expected = torch.exp((q[0, 0, -1] @ k[0, 0, -160:].T) * 0.125 - 12.0).numpy()
-assert abs(tile[-1] - expected).max() < 1e-6 and tile[0, -1] == -1, "the last tile"
+assert abs(tile[-1] - expected).max() < 1e-6 and tile[0, -1] == HIDDEN, "the last tile"
 overview = Overview(source, 0, 0, 1024)
 for _ in range(3):
     overview.advance()

@@ -9,6 +9,7 @@ import pytest
 from viewer_cases import STATIC, needs
 
 from regard.viewer import assets
+from regard.viewer.tiles import HIDDEN
 
 FILES = sorted(path.stem for path in STATIC.glob("*.js"))
 
@@ -145,13 +146,14 @@ def test_numbers_are_short_and_true():
         'import { weightText, percent, numberText, shortWeight } from "STATIC/text.js";'
         "console.log(JSON.stringify(given.map((w) => [weightText(w), percent(w), numberText(w), shortWeight(w)])));"
     )
-    found = run_javascript(source, [0.5, 0.01234, 1e-5, 0, 1, -1])
+    found = run_javascript(source, [0.5, 0.01234, 1e-5, 0, 1, HIDDEN, -0.25])
     assert found[0] == ["0.500", "50.0 %", "0.500", ".50"]
     assert found[1] == ["0.0123", "1.23 %", "0.012", ".01"]
     assert found[2] == ["1.0e−5", "<0.01 %", "1.00e−5", "·"]
     assert found[3] == ["0", "0.00 %", "0.000", "0"]
     assert found[4] == ["1.000", "100.0 %", "1.000", "1"]
     assert found[5][0] == "hidden"
+    assert found[6] == ["−0.250", "−25.0 %", "−0.250", "−.25"]
 
 
 # ---- the state in the address

@@ -52,7 +52,7 @@ def needs(program: str) -> str:
 
 
 def read_by_javascript(document) -> list[dict]:
-    """The weights of each record, ``(b,h,q,k)`` with -1 where hidden, as the page computes them."""
+    """The weights of each record, ``(b,h,q,k)`` with HIDDEN where hidden, as the page computes them."""
     import base64
 
     blobs = [base64.b64encode(data).decode("ascii") for data in document.blobs]

@@ -23,7 +23,7 @@ from regard.viewer import assets
 from regard.viewer.encoding import without_selections
 from regard.viewer.page import page_of
 from regard.viewer.payload import checked_records, remote, source_of
-from regard.viewer.tiles import Overview, one_head, pooled_tile, visible_weights
+from regard.viewer.tiles import HIDDEN, Overview, one_head, pooled_tile, visible_weights
 
 __all__ = ["Refused", "Viewer"]
 
@@ -174,7 +174,8 @@ class Viewer:
         )
         weight = float(visible_weights(at, tile))
         known = isinstance(source, Recomputed) and source.score is None and asked["h"] >= 0
-        values = {"hidden": weight < 0, "weight": max(weight, 0.0)}
+        hidden = weight <= HIDDEN
+        values = {"hidden": hidden, "weight": 0.0 if hidden else weight}
         values |= _score_of(source, tile) if known and isinstance(source, Recomputed) else _NO_SCORE
         body = json.dumps({name: _plain(value) for name, value in values.items()}, allow_nan=False)
         return Response(body, media_type="application/json")
@@ -191,9 +192,10 @@ class Viewer:
         total, counted = torch.zeros(k, dtype=torch.float64), 0
         for part in rows.split(max(1, MEAN_AT_ONCE // k)):
             tile = Tile(slice(asked["b"], asked["b"] + 1), slice(head, head + 1), part, slice(0, k))
-            weights = visible_weights(source, tile)[0, 0].clamp(min=0)  # (q,k)
+            weights = visible_weights(source, tile)[0, 0]  # (q,k)
+            weights = weights.masked_fill(weights <= HIDDEN, 0.0)
             total += weights.sum(dim=0, dtype=torch.float64)
-            counted += int((weights > 0).any(dim=1).sum())
+            counted += int((weights != 0).any(dim=1).sum())
         response = _floats((total / max(1, counted)).float()[None].numpy())
         response.headers["X-Regard-Queries"] = str(count)
         return response

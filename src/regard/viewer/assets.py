@@ -14,7 +14,7 @@ STATIC = Path(__file__).parent / "static"
 
 # Each after those it imports; types.js holds comments only.
 MODULES = (
-    "color", "themes", "text", "tokens", "scales", "arrays", "weights", "work", "sources", "remote", "state",
+    "arrays", "color", "themes", "text", "tokens", "scales", "weights", "work", "sources", "remote", "state",
     "paint", "cells", "heat", "links", "flow", "prose", "grid", "steps", "pictures", "image", "save", "panel",
     "controls", "pointers", "furniture", "app",
 )  # fmt: skip

@@ -45,8 +45,7 @@ class Blobs:
         x = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
         if x.dtype == np.bool_:
             return self._held("bits", x.shape, np.packbits(x.reshape(-1), bitorder="little"))
-        kinds = {"float16": "f16", "float32": "f32", "uint8": "u8", "uint16": "u16", "int32": "i32"}
-        return self._held(kinds[x.dtype.name], x.shape, x)
+        return self._held(f"{x.dtype.kind}{8 * x.dtype.itemsize}", x.shape, x)
 
     def half(self, rounded: Rounded) -> dict[str, Any]:
         """Keep numbers in half precision, with the power of two they are counted in."""

@@ -28,6 +28,7 @@ from regard.shapes import Grid
 from regard.viewer.blobs import Blobs, rounded_to_half
 from regard.viewer.progress import PageProgress
 from regard.viewer.score_summary import summarize_scores
+from regard.viewer.tiles import has_negative_weights
 
 __all__ = ["Encoded", "encode", "without_selections"]
 
@@ -263,21 +264,26 @@ def _distances(bias: Bias, grid: Grid) -> Tensor | None:
 
 @torch.no_grad()
 def _encode_weights(source: Source, blobs: Blobs, bits: int) -> Encoded:
+    """Encode each weight as a whole number of steps of its row's largest magnitude.
+
+    The numbers are unsigned, or signed if the map has negative weights.
+    """
     b, h, q, k = source.grid
-    steps = 2**bits - 1
-    codes = np.zeros((b, h, q, k), dtype=np.uint8 if bits == 8 else np.uint16)
+    dtype = np.dtype(f"{'int' if has_negative_weights(source) else 'uint'}{bits}")
+    steps = int(np.iinfo(dtype).max)
+    codes = np.zeros((b, h, q, k), dtype=dtype)
     tops = np.zeros((b, h, q), dtype=np.float32)
-    worst = 0.0
-    for one in range(b):
+    error = 0.0
+    for sequence in range(b):
         for head in range(h):
-            tile = Tile(slice(one, one + 1), slice(head, head + 1), slice(0, q), slice(0, k))
+            tile = Tile(slice(sequence, sequence + 1), slice(head, head + 1), slice(0, q), slice(0, k))
             weights = source.weights(tile)[0, 0].detach().cpu().double().numpy()  # (q,k)
             if not weights.size:
                 continue
-            top = weights.max(axis=1).astype(np.float32)
+            top = np.abs(weights).max(axis=1).astype(np.float32)
             unit = np.where(top > 0, top, 1.0).astype(np.float64)[:, None] / steps
-            codes[one, head] = np.rint(weights / unit).clip(0, steps)
-            tops[one, head] = top
-            worst = max(worst, float(np.abs(codes[one, head] * unit - weights).max()))
+            codes[sequence, head] = np.rint(weights / unit).clip(-steps if dtype.kind == "i" else 0, steps)
+            tops[sequence, head] = top
+            error = max(error, float(np.abs(codes[sequence, head] * unit - weights).max()))
     spec = {"type": "weights", "steps": steps, "codes": blobs.array(codes), "tops": blobs.array(tops)}
-    return Encoded(spec, worst, q)
+    return Encoded(spec, error, q)

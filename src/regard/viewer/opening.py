@@ -19,7 +19,7 @@ import torch
 from regard.maps import Record
 from regard.maps.sources import Tile
 from regard.viewer.encoding import without_selections
-from regard.viewer.tiles import visible_weights
+from regard.viewer.tiles import HIDDEN, visible_weights
 
 __all__ = ["opening"]
 
@@ -73,7 +73,7 @@ def _best_head(record: Record, count: int) -> Figure:
 def _figure(
     weights: np.ndarray, rows: np.ndarray, keys_aside: np.ndarray, queries_aside: np.ndarray, *, beside: bool
 ) -> Figure:
-    """The figure of one head from the weights of some of its queries, ``(rows, k)`` with -1 where hidden.
+    """The figure of one head from the weights of some of its queries, ``(rows, k)`` with HIDDEN where masked.
 
     >>> words = np.array([True, False, False, False])  # the first stands aside
     >>> eye = np.eye(4)[[0, 3, 0, 1]]  # the second and the fourth look at each other
@@ -82,8 +82,9 @@ def _figure(
     """
     keys = np.arange(weights.shape[1])
     shift = weights.shape[1] - len(queries_aside)  # the last query stands at the last key
-    even = 1 / np.maximum(1, (weights >= 0).sum(axis=1, keepdims=True))
-    share = np.where(keys_aside, 0.0, np.maximum(weights - even, 0.0))
+    seen = weights > HIDDEN
+    even = 1 / np.maximum(1, seen.sum(axis=1, keepdims=True))
+    share = np.where(keys_aside, 0.0, np.maximum(np.abs(np.where(seen, weights, 0.0)) - even, 0.0))
     if beside:
         apart = np.abs(keys[None, :] - rows[:, None] - shift)
         share = np.where(apart == 0, 0.0, np.where(apart == 1, share / 10, share))

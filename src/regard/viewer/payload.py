@@ -17,7 +17,7 @@ from regard.viewer.encoding import encode, without_selections
 from regard.viewer.opening import opening
 from regard.viewer.pictures import as_pictures
 from regard.viewer.progress import PageProgress
-from regard.viewer.tiles import Overview
+from regard.viewer.tiles import HIDDEN, Overview, has_negative_weights
 
 __all__ = ["Document", "checked_records", "embedded", "remote", "source_of"]
 
@@ -68,7 +68,7 @@ def embedded(
             if large:
                 cells = found.overview
                 cells = _streamed_overview(source_of(record.map), side, progress) if cells is None else cells
-                entry["overview"] = _overview(cells, blobs)
+                entry["overview"] = _overview(cells, entry["signed"], blobs)
             shown.append(entry)
             if blobs.size > max_bytes:
                 raise _too_large(blobs.size, max_bytes)
@@ -166,6 +166,7 @@ def _described(record: Record, labels: Labels) -> dict[str, Any]:
         "kind": str(record.kind),
         "role": None,
         "shape": list(record.map.shape),
+        "signed": has_negative_weights(source_of(record.map)),
         "heads": None if record.heads is None else list(record.heads),
         "queryTokens": labels.add(queries),
         "keyTokens": labels.add(keys),
@@ -174,6 +175,7 @@ def _described(record: Record, labels: Labels) -> dict[str, Any]:
         "queryExtra": record.query_extra,
         "keyExtra": record.key_extra,
         "dropped": record.dropped,
+        "note": record.note,
     }
 
 
@@ -250,15 +252,18 @@ def _streamed_overview(source: Source, side: int, progress: PageProgress) -> np.
     return cells
 
 
-def _overview(cells: np.ndarray, blobs: Blobs) -> dict[str, Any]:
-    """A map as it looks from afar, so that the page need not begin by computing all of it.
+def _overview(cells: np.ndarray, signed: bool, blobs: Blobs) -> dict[str, Any]:
+    """Encode the overviews of a map ``(b,h,rows,cols)``, so that the page need not compute all of it at the start.
 
-    A byte a cell: 0 is hidden, the others are steps of the square root, so that small weights are told apart too.
+    A cell takes one byte. 0 is hidden. 1 to 255 are steps of the square root, which resolves small weights, from 0 to
+    the largest weight, or from minus to plus the largest magnitude if weights are negative.
     """
-    tops = cells.max(axis=(2, 3))  # (b,h)
-    share = np.sqrt(cells.clip(0) / np.where(tops > 0, tops, 1.0)[..., None, None])
-    codes = np.where(cells < 0, 0, 1 + np.rint(254 * share)).astype(np.uint8)
-    return {"codes": blobs.array(codes), "tops": blobs.array(tops)}
+    hidden = cells <= HIDDEN
+    weights = np.where(hidden, 0.0, cells)
+    tops = np.abs(weights).max(axis=(2, 3)).astype(np.float32)  # (b,h)
+    root = np.sqrt(np.abs(weights) / np.where(tops > 0, tops, 1.0)[..., None, None])
+    codes = 128 + np.rint(127 * root * np.sign(weights)) if signed else 1 + np.rint(254 * root)
+    return {"codes": blobs.array(np.where(hidden, 0, codes).astype(np.uint8)), "tops": blobs.array(tops)}
 
 
 def _too_large(size: int, limit: int) -> ArgumentError:

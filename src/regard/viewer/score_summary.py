@@ -26,12 +26,14 @@ from regard.viewer.tiles import HIDDEN, cell_starts
 
 __all__ = ["ScoreSummary", "summarize_scores"]
 
-ROWS, KEYS = 512, 2560  # of a tile, about
-LANES = 32  # cells side by side, from which on torch takes their maxima with vector instructions
-TILE_SCORES = 2**20  # of all heads of a tile, about
-FAR = (
-    64.0  # powers of two between a row's largest score and its reference, up to which exp2 is safe in float32
-)
+# The size of a tile, about.
+ROWS, KEYS = 512, 2560
+# From this many adjacent cells on, torch takes their maxima with vector instructions.
+LANES = 32
+# The most scores of all heads of a tile, about.
+TILE_SCORES = 2**20
+# The largest distance, in powers of two, between a row's largest score and its reference. Up to it, exp2 is safe.
+FAR = 64.0
 _LOG2_E = math.log2(math.e)
 _LOWEST = -3e38  # stands for a score of minus infinity that no mask hides
 _INFINITY = float("inf")

@@ -1,4 +1,7 @@
-"""Parts of a map as a viewer shows them: any rectangle, pooled or not, with the hidden pairs told apart from zeros."""
+"""Rectangles and overviews of a map for display, in which hidden pairs differ from weights of 0.
+
+Pooling keeps the weight of the largest magnitude. Weights are negative in models that mix heads after the softmax.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,39 @@ import torch
 from torch import Tensor
 
 from regard.maps.image_windows import ImageWindows
-from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Tile
+from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile
 
-__all__ = ["HIDDEN", "PENDING", "Overview", "cell_starts", "one_head", "pooled_tile", "visible_weights"]
+__all__ = [
+    "HIDDEN",
+    "PENDING",
+    "Overview",
+    "cell_starts",
+    "has_negative_weights",
+    "one_head",
+    "pool_columns",
+    "pool_rows",
+    "pooled_tile",
+    "visible_weights",
+]
 
-HIDDEN = -1.0
-"""What stands where a mask hides a key from a query; a weight of 0 is another thing."""
+HIDDEN = -(2.0**100)
+"""The value of a pair that the mask hides. It is outside the range of weights, some of which are negative."""
 
-PENDING = -2.0
-"""What stands in an overview where nothing is computed yet."""
+PENDING = -(2.0**101)
+"""The value of a cell of an overview that is not computed yet. The same two numbers stand in arrays.js."""
 
-_AT_ONCE = 2**22  # weights held while an overview is streamed
+# Weights in memory while an overview is computed.
+_AT_ONCE = 2**22
 
 
 def one_head(source: Source, head: int) -> tuple[Source, int]:
-    """The source and the number of a head in it; -1 asks for the mean of all heads."""
+    """Return the source and the index of a head in it, where the head -1 is the mean of all heads."""
     return (HeadMean(source), 0) if head < 0 else (source, head)
 
 
 @torch.no_grad()
 def visible_weights(source: Source, tile: Tile) -> Tensor:
-    """The weights of a tile, ``(b,h,q,k)`` of it in float32, and :data:`HIDDEN` where a mask hides."""
+    """Return the weights of a tile in float32, ``(b,h,q,k)``, with :data:`HIDDEN` where the mask hides a pair."""
     if isinstance(source, Selected):
         b, h = _inside(source.b, tile.b), _inside(source.h, tile.h)
         return visible_weights(source.source, tile._replace(b=b, h=h))
@@ -44,10 +59,12 @@ def _inside(outer: slice, inner: slice) -> slice:
 
 
 def _kept(source: Source, tile: Tile) -> Tensor | None:
-    """Which pairs a mask keeps, ``(b or 1, h or 1, q, k)``; None where nothing is known to be hidden."""
+    """Return the pairs that the mask keeps, ``(b or 1, h or 1, q, k)``, or None if there is no mask."""
     if isinstance(source, HeadMean):
         inner = _kept(source.source, tile._replace(h=slice(0, source.source.grid.h)))
-        return None if inner is None else inner.any(dim=1, keepdim=True)  # hidden where all heads hide it
+        return (
+            None if inner is None else inner.any(dim=1, keepdim=True)
+        )  # a pair is hidden if all heads hide it
     if isinstance(source, Selected):
         return _kept(source.source, tile._replace(b=_inside(source.b, tile.b), h=_inside(source.h, tile.h)))
     i, j = _numbers(tile.q, source.grid.q), _numbers(tile.k, source.grid.k)
@@ -65,19 +82,61 @@ def _numbers(index: slice | Tensor, n: int) -> Tensor:
     return index.cpu() if isinstance(index, Tensor) else torch.arange(*index.indices(n))
 
 
+def has_negative_weights(source: Source) -> bool:
+    """Return whether a map has negative weights, which only maps that store their weights can have.
+
+    >>> from regard.maps.sources import Stored
+    >>> has_negative_weights(Stored(torch.tensor([[[[1.25, -0.25]]]])))
+    True
+    """
+    if isinstance(source, Selected):
+        part = source.source
+        return (
+            bool((part.values[source.b, source.h] < 0).any())
+            if isinstance(part, Stored)
+            else has_negative_weights(part)
+        )
+    if isinstance(source, HeadMean | ImageWindows):
+        return has_negative_weights(source.source)
+    return isinstance(source, Stored) and bool((source.values < 0).any())
+
+
+def pool_columns(block: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the value of the largest magnitude in each range of columns that begins at ``starts``.
+
+    >>> pool_columns(np.array([[0.1, -0.4, 0.2, HIDDEN]]), np.array([0, 2]))
+    array([[-0.4,  0.2]])
+    """
+    return _pool(block, starts, axis=1)
+
+
+def pool_rows(block: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return the value of the largest magnitude in each range of rows that begins at ``starts``."""
+    return _pool(block, starts, axis=0)
+
+
+def _pool(block: np.ndarray, starts: np.ndarray, axis: int) -> np.ndarray:
+    largest = np.maximum.reduceat(block, starts, axis=axis)
+    negative = (block < 0) & (block > HIDDEN)
+    if not negative.any():
+        return largest
+    lowest = np.minimum.reduceat(np.where(negative, block, 0), starts, axis=axis)
+    return np.where(lowest < -np.abs(np.where(largest > HIDDEN, largest, 0)), lowest, largest)
+
+
 def pooled_tile(source: Source, b: int, head: int, rows: slice, cols: slice, pool: int) -> np.ndarray:
-    """A rectangle of one head; each cell is the largest of ``pool x pool`` weights, fewer at the far edges."""
+    """Return a rectangle of one head, pooled to cells of ``pool x pool`` weights, or fewer at the far edges."""
     source, head = one_head(source, head)
     tile = Tile(slice(b, b + 1), slice(head, head + 1), rows, cols)
     block = visible_weights(source, tile)[0, 0].numpy()  # (q,k)
     if pool == 1:
         return block
-    by_rows = np.maximum.reduceat(block, np.arange(0, block.shape[0], pool), axis=0)
-    return np.maximum.reduceat(by_rows, np.arange(0, block.shape[1], pool), axis=1)
+    by_rows = pool_rows(block, np.arange(0, block.shape[0], pool))
+    return pool_columns(by_rows, np.arange(0, block.shape[1], pool))
 
 
 def cell_starts(n: int, cells: int) -> np.ndarray:
-    """The first of the n keys that each of the cells stands for.
+    """Return the first key of each cell, where n keys are divided into cells.
 
     >>> cell_starts(7, 3)
     array([0, 3, 5])
@@ -86,7 +145,7 @@ def cell_starts(n: int, cells: int) -> np.ndarray:
 
 
 class Overview:
-    """One head seen from afar, filled row by row: it can be looked at while it grows.
+    """A pooled picture of one whole head, which is filled row by row and can be read at any time.
 
     >>> from regard.maps import AttentionMap
     >>> overview = Overview(AttentionMap.from_weights(torch.eye(4))._source, 0, 0, side=2)
@@ -107,11 +166,11 @@ class Overview:
         self._steps = self.stream()
 
     def advance(self) -> None:
-        """Compute some more rows, if any are left."""
+        """Compute the next rows, if any are left."""
         next(self._steps, None)
 
     def stream(self) -> Iterator[float]:
-        """One pass over the weights, a few rows at a time; says how far it is."""
+        """Compute the overview a few rows at a time, and yield the share that is done."""
         rows, cols = self.values.shape
         starts = cell_starts(self.k, cols)
         step = max(1, _AT_ONCE // self.k)
@@ -125,8 +184,10 @@ class Overview:
             )
             block = visible_weights(self.source, tile)[0, 0].numpy()  # (rows of the step, k)
             cells = np.arange(top, bottom) * rows // self.q
-            found, first = np.unique(cells, return_index=True)
-            pooled = np.maximum.reduceat(np.maximum.reduceat(block, starts, axis=1), first, axis=0)
-            self.values[found] = np.maximum(self.values[found], pooled)
+            places, first = np.unique(cells, return_index=True)
+            pooled = pool_rows(pool_columns(block, starts), first)
+            # A row of cells may begin in the block before.
+            both = np.stack([self.values[places], pooled])
+            self.values[places] = pool_rows(both.reshape(2, -1), np.array([0])).reshape(pooled.shape)
             self.done = bottom / self.q
             yield self.done

@@ -335,7 +335,7 @@ export class App {
 
   showNote() {
     const record = this.doc.records[this.state.record];
-    const text = [this.source.problem, record.dropped ? `Left out: ${visible(record.dropped)}.` : "", precision(record)];
+    const text = [this.source.problem, record.dropped ? `Left out: ${visible(record.dropped)}.` : "", record.note ? `Note: ${visible(record.note)}.` : "", precision(record)];
     const note = text.filter(Boolean).join(" ");
     if (this.note && this.note.textContent !== note) this.note.textContent = note;
     this.note?.classList.toggle("problem", Boolean(this.source.problem));
@@ -389,11 +389,11 @@ export class App {
 /** How true the numbers of a record are. @param {import("./types.js").RecordInfo} record */
 export function precision(record) {
   const { source, error, measuredRows } = record;
-  if (source.type === "remote") return "Weights are computed by the server from the record, in full precision.";
-  const apart = error === 0 ? "none was found" : error.toExponential(1).replace("-", "−");
+  if (source.type === "remote") return "The server computes the weights in full precision.";
+  const apart = error === 0 ? "none" : error.toExponential(1).replace("-", "−");
   const inner = source.type === "mean" && source.of ? source.of : source;
   if (inner.type === "weights") {
-    return `Weights are stored in ${inner.steps} steps of each row's largest; largest difference from the originals: ${apart}.`;
+    return `The page stores each weight in ${inner.steps} steps of its row's largest. Largest error: ${apart}.`;
   }
-  return `Weights are computed here from q and k in half precision; largest difference from the originals: ${apart} (measured on ${measuredRows} queries of each head).`;
+  return `The page computes the weights from q and k in half precision. Largest error: ${apart}, measured on ${measuredRows} queries of each head.`;
 }

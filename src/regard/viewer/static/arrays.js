@@ -3,8 +3,25 @@
 
 /** @typedef {import("./types.js").ArrayRef} ArrayRef */
 
-/** What stands in an overview where nothing is computed yet; −1 is hidden by the mask. */
-export const PENDING = -2;
+/** The value of a pair that the mask hides. Weights may be negative, but never this large. tiles.py has the same numbers. */
+export const HIDDEN = -(2 ** 100);
+/** The value of a cell of an overview that is not computed yet. */
+export const PENDING = -(2 ** 101);
+
+/** Whether a value is a weight, and neither hidden nor pending. @param {number} w */
+export function isWeight(w) {
+  return w > HIDDEN;
+}
+
+/** The magnitude of a weight, and 0 for a pair without one. @param {number} w */
+export function magnitude(w) {
+  return w > HIDDEN ? Math.abs(w) : 0;
+}
+
+/** The one of two values that a pooled cell keeps: the weight of the larger magnitude, else a hidden pair. @param {number} a @param {number} b */
+export function stronger(a, b) {
+  return a > HIDDEN && b > HIDDEN ? (Math.abs(b) > Math.abs(a) ? b : a) : Math.max(a, b);
+}
 
 /** @type {Float32Array | null} */
 let halves = null;
@@ -82,18 +99,20 @@ export class Blobs {
     const bytes = this.bytes(ref.blob);
     const at = bytes.byteOffset;
     if (ref.dtype === "u8") return new Uint8Array(bytes.buffer, at + start, count);
+    if (ref.dtype === "i8") return new Int8Array(bytes.buffer, at + start, count);
+    if (ref.dtype === "i16") return new Int16Array(bytes.buffer, at + 2 * start, count);
     if (ref.dtype === "i32") return new Int32Array(bytes.buffer, at + 4 * start, count);
     return new Uint16Array(bytes.buffer, at + 2 * start, count);
   }
 }
 
 /**
- * Where a sequence and a head begin in an array (b or 1, h or 1, …): axes of one are shared.
+ * The index of the first number of a sequence and a head in an array (b or 1, h or 1, …). Axes of size 1 are shared.
  * @param {number[]} shape
  * @param {number} b
  * @param {number} h
  */
-export function beginning(shape, b, h) {
+export function headOffset(shape, b, h) {
   const rest = shape.slice(2).reduce((x, y) => x * y, 1);
   return ((shape[0] > 1 ? b : 0) * shape[1] + (shape[1] > 1 ? h : 0)) * rest;
 }

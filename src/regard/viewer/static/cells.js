@@ -1,6 +1,6 @@
 // @ts-check
 /** Blocks of weights as coloured canvases, and as windows put together from tiles. */
-import { PENDING } from "./arrays.js";
+import { PENDING, isWeight, magnitude, stronger } from "./arrays.js";
 import { colorAt, colorTable, place } from "./color.js";
 import { element2d } from "./paint.js";
 import { topsOf } from "./scales.js";
@@ -27,17 +27,15 @@ export function paintedBlock(block, tops, scene, from = 0, to = 1) {
   if (held && held.key === key) return held.canvas;
   const { canvas, context } = element2d(block.cols, block.rows);
   const pixels = context.createImageData(block.cols, block.rows);
-  const table = colorTable(state.palette, theme.dark);
+  const table = colorTable(tops.signed ? "signed" : state.palette, theme.dark);
   const [hidden, pending] = [hexBytes(theme.hidden), hexBytes(theme.pending)];
   for (let n = 0; n < block.values.length; n++) {
     const w = block.values[n];
     const share = from + ((Math.floor(n / block.cols) + 0.5) / block.rows) * (to - from);
     const top = tops.values[Math.min(tops.rows - 1, Math.floor(share * tops.rows))];
-    const at = 3 * Math.round(255 * place(w, top, state.scale));
-    const empty = w === PENDING ? pending : hidden;
-    pixels.data[4 * n] = w < 0 ? empty[0] : table[at];
-    pixels.data[4 * n + 1] = w < 0 ? empty[1] : table[at + 1];
-    pixels.data[4 * n + 2] = w < 0 ? empty[2] : table[at + 2];
+    const at = 3 * Math.round(255 * place(w, top, state.scale, tops.signed));
+    const [color, first] = isWeight(w) ? [table, at] : [w === PENDING ? pending : hidden, 0];
+    for (let part = 0; part < 3; part++) pixels.data[4 * n + part] = color[first + part];
     pixels.data[4 * n + 3] = 255;
   }
   context.putImageData(pixels, 0, 0);
@@ -49,8 +47,7 @@ export function paintedBlock(block, tops, scene, from = 0, to = 1) {
 const shrunken = new WeakMap();
 
 /**
- * A block of no more cells than pixels: each is the largest of those it stands for. Drawn with fewer pixels than
- * cells, whole columns would be passed over.
+ * A block pooled to at most one cell a pixel. Without pooling, drawing it on fewer pixels would skip whole columns.
  * @param {Block & {done?: number}} block @param {number} high in pixels @param {number} wide
  */
 export function shrunkBlock(block, high, wide) {
@@ -66,7 +63,7 @@ export function shrunkBlock(block, high, wide) {
     const at = Math.floor((i * rows) / block.rows) * cols;
     for (let j = 0; j < block.cols; j++) {
       const cell = at + Math.floor((j * cols) / block.cols);
-      values[cell] = Math.max(values[cell], block.values[i * block.cols + j]);
+      values[cell] = stronger(values[cell], block.values[i * block.cols + j]);
     }
   }
   const made = { rows, cols, values, done };
@@ -86,7 +83,7 @@ export function drawBlock(p, block, scene, record, x, y, w, h) {
 }
 
 /**
- * The colours from nothing to the top, with words for both ends below.
+ * The colour scale, with the values of both ends, and of the middle of a signed scale, below.
  * @param {import("./paint.js").Painter} p @param {Scene} scene @param {string} palette @param {[string, string]} ends
  * @param {number} x @param {number} y @param {number} width
  */
@@ -96,6 +93,7 @@ export function drawColorBar(p, scene, palette, ends, x, y, width) {
   for (let n = 0; n < 60; n++) p.rect(x + (n * width) / 60, y, width / 60 + 0.6, 9, { fill: colorAt(table, n / 59) });
   const style = { fill: theme.soft, size: 11 };
   p.text(ends[0], x, y + 18, style);
+  if (palette === "signed") p.text("0", x + width / 2, y + 18, { ...style, align: "center" });
   p.text(ends[1], x + width, y + 18, { ...style, align: "right" });
 }
 
@@ -133,25 +131,26 @@ export function windowOf(scene, head, r0, r1, c0, c1) {
 }
 
 /**
- * The largest weights of a row, and their keys.
+ * The n weights of a row with the largest magnitudes, and their keys.
  * @param {Float32Array} row @param {number} n
  */
 export function strongest(row, n) {
   /** @type {{key: number, weight: number}[]} */
   const best = [];
   for (let j = 0; j < row.length; j++) {
-    if (row[j] < 0 || (best.length === n && row[j] <= best[n - 1].weight)) continue;
+    const size = Math.abs(row[j]);
+    if (!isWeight(row[j]) || (best.length === n && size <= Math.abs(best[n - 1].weight))) continue;
     let at = best.length;
-    while (at > 0 && best[at - 1].weight < row[j]) at--;
+    while (at > 0 && Math.abs(best[at - 1].weight) < size) at--;
     best.splice(at, 0, { key: j, weight: row[j] });
     if (best.length > n) best.pop();
   }
   return best;
 }
 
-/** How many keys get more than this one, plus one. @param {Float32Array} row @param {number} key */
+/** The rank of a key among all keys of a row by magnitude, from 1. @param {Float32Array} row @param {number} key */
 export function rankOf(row, key) {
   let rank = 1;
-  for (let j = 0; j < row.length; j++) if (row[j] > row[key]) rank++;
+  for (let j = 0; j < row.length; j++) if (magnitude(row[j]) > magnitude(row[key])) rank++;
   return rank;
 }

@@ -38,7 +38,7 @@ function gamma(x) {
   return x <= 0.0031308 ? 12.92 * x : 1.055 * x ** (1 / 2.4) - 0.055;
 }
 
-/** Lightness rises evenly from t = 0 to 1, so equal steps of weight look like equal steps. */
+/** Lightness changes evenly from t = 0 to 1, or from 0.5 to both ends, so equal steps of weight look like equal steps. */
 const SCALES = {
   /** violet, blue, green, yellow @param {number} t @returns {Rgb} */
   bright: (t) => oklch(0.26 + 0.67 * t, 0.1 + 0.08 * t, 305 - 200 * t),
@@ -46,18 +46,23 @@ const SCALES = {
   ink: (t) => oklch(0.99 - 0.69 * t, 0.012 + 0.16 * Math.sin(Math.PI * Math.min(1, t * 1.05) * 0.62), 262 + 14 * t),
   /** from the dark to the light @param {number} t @returns {Rgb} */
   glow: (t) => oklch(0.2 + 0.76 * t, 0.015 + 0.15 * Math.sin(Math.PI * t), 262 - 170 * t),
+  /** blue for negative weights, red for positive weights, the paper for 0 at t = 0.5 @param {number} t @returns {Rgb} */
+  signedLight: (t) => oklch(0.97 - 0.47 * Math.abs(2 * t - 1), 0.2 * Math.abs(2 * t - 1), t < 0.5 ? 258 : 28),
+  /** the same on a dark page @param {number} t @returns {Rgb} */
+  signedDark: (t) => oklch(0.25 + 0.5 * Math.abs(2 * t - 1), 0.2 * Math.abs(2 * t - 1), t < 0.5 ? 250 : 35),
 };
 
 /** @type {Map<string, Uint8Array>} */
 const tables = new Map();
 
 /**
- * 256 colours, three bytes each. "ink" is light on a light page and turns into "glow" on a dark one.
+ * 256 colours of three bytes each. "ink" is light on a light page, and "glow" takes its place on a dark one. "signed"
+ * is for maps with negative weights.
  * @param {string} palette
  * @param {boolean} dark
  */
 export function colorTable(palette, dark) {
-  const name = palette === "ink" ? (dark ? "glow" : "ink") : "bright";
+  const name = palette === "signed" ? (dark ? "signedDark" : "signedLight") : palette === "ink" ? (dark ? "glow" : "ink") : "bright";
   let table = tables.get(name);
   if (!table) {
     table = new Uint8Array(768);
@@ -68,16 +73,16 @@ export function colorTable(palette, dark) {
 }
 
 /**
- * Where a weight stands on the colour scale, 0 to 1.
+ * The position of a weight on the colour scale, 0 to 1. On a signed scale, 0.5 is a weight of 0.
  * @param {number} weight
- * @param {number} max
+ * @param {number} max the magnitude at the end of the scale
  * @param {string} scale
+ * @param {boolean} signed
  */
-export function place(weight, max, scale) {
-  if (!(weight > 0) || !(max > 0)) return 0;
-  const t = Math.min(1, weight / max);
-  if (scale === "root") return Math.sqrt(t);
-  return scale === "log" ? Math.max(0, 1 + Math.log10(t) / 4) : t; // four decades
+export function place(weight, max, scale, signed = false) {
+  const t = max > 0 ? Math.min(1, Math.max(0, signed ? Math.abs(weight) : weight) / max) : 0;
+  const size = scale === "root" ? Math.sqrt(t) : scale === "log" && t > 0 ? Math.max(0, 1 + Math.log10(t) / 4) : t; // four decades
+  return signed ? (1 + (weight < 0 ? -size : size)) / 2 : size;
 }
 
 /** @param {Uint8Array} table @param {number} t */

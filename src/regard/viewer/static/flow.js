@@ -1,5 +1,6 @@
 // @ts-check
 /** Tokens on both sides, lines by weight, heads in colours; what is pointed at, or pinned, stands alone. */
+import { magnitude } from "./arrays.js";
 import { headColor } from "./color.js";
 import { curvePlace, linksOf, strongestOf } from "./links.js";
 import { fittedText, textWidth } from "./paint.js";
@@ -16,6 +17,7 @@ const FLOW_TOP = 30;
 const TOKEN_STEP = 20; // pixels a token, where there are many
 const WIDEST_STEP = 34;
 const NEAR_LINE = 6; // pixels
+const NEGATIVE_DASH = [5, 4]; // pixels drawn and left out
 
 export class FlowView {
   /** @param {Scene} scene */
@@ -75,6 +77,7 @@ export class FlowView {
       alone ? `only those of ${alone.side} ${alone.n} “${this.word(alone.side, alone.n)}”` : "",
       state.aside ? `without ${asideText(doc, this.record, state.batch)}` : "",
       state.pair ? `from sentence ${state.pair[0]} to sentence ${state.pair[1]}` : "",
+      this.record.signed ? "dashed lines are negative weights" : "",
     ];
     return `Shown: ${parts.filter(Boolean).join("; ")}.`;
   }
@@ -174,17 +177,17 @@ export class FlowView {
       return { ...link, y0: this.y(f, link.i - f.q0) + aside, y1: this.y(f, link.j - f.k0) + aside };
     });
     const pointed = this.pointedLine();
-    const top = Math.sqrt(this.drawn[0]?.w ?? 1); // the strongest is drawn fully, however weak it is
+    const top = Math.sqrt(Math.abs(this.drawn[0]?.w ?? 1)); // the strongest line is opaque, however weak it is
     for (const { head, i, j, w, y0, y1 } of this.drawn) {
-      const strong = Math.sqrt(w);
+      const strong = Math.sqrt(Math.abs(w));
       const inSight = j >= f.k0 && j < f.k0 + f.count && i >= f.q0 && i < f.q0 + f.count;
       const far = inSight || alone ? 1 : 0.16; // far ones are a hint
       p.curve(f.left, y0, f.right, y1, {
         stroke: this.color(head), width: 0.8 + (heads.length > 1 ? 2.2 : 3.5) * strong,
-        alpha: pointed ? 0.05 : (0.12 + (0.8 * strong) / top) * far,
+        alpha: pointed ? 0.05 : (0.12 + (0.8 * strong) / top) * far, dash: w < 0 ? NEGATIVE_DASH : undefined,
       });
     }
-    if (pointed) p.curve(f.left, pointed.y0, f.right, pointed.y1, { stroke: this.color(pointed.head), width: 1.5 + 3.5 * Math.sqrt(pointed.w) });
+    if (pointed) p.curve(f.left, pointed.y0, f.right, pointed.y1, { stroke: this.color(pointed.head), width: 1.5 + 3.5 * Math.sqrt(Math.abs(pointed.w)), dash: pointed.w < 0 ? NEGATIVE_DASH : undefined });
   }
 
   /** The line that is pointed at, where it is still drawn. */
@@ -244,7 +247,7 @@ export class FlowView {
       const row = source.row(state.record, state.batch, head, query);
       if (!row) return;
       for (let at = 0; at < f.count && f.k0 + at < k; at++) {
-        const w = row[f.k0 + at];
+        const w = magnitude(row[f.k0 + at]);
         const [x, y] = [f.right + 5 + n * side, this.y(f, at) - 6];
         p.rect(x, y, side, 12, { fill: theme.line, alpha: 0.28 });
         if (w > 0.004) p.rect(x, y, side, 12, { fill: this.color(head), alpha: Math.min(1, Math.sqrt(w)) });

@@ -1,10 +1,11 @@
 // @ts-check
 /** The heat map: from the whole map to single cells with their words and numbers. */
+import { HIDDEN, isWeight } from "./arrays.js";
 import { drawBlock, drawColorBar, paintedBlock, windowOf } from "./cells.js";
 import { colorAt, colorTable, inkOn, place } from "./color.js";
 import { fittedText, textWidth, widest } from "./paint.js";
 import { barEnds, topAt, topsOf } from "./scales.js";
-import { headText, labelOf, recordText, shortWeight } from "./text.js";
+import { headText, labelOf, longWeight, recordText, shortWeight } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
@@ -15,7 +16,7 @@ const LARGEST = 52; // pixels a cell when a small map is shown whole
 const LEGEND = 42;
 const SMALL = 6; // pixels a cell, below which a line over the map would hide what it points at
 /** @type {Tops} */
-const NO_TOPS = { rows: 1, values: Float32Array.of(1), key: "none" };
+const NO_TOPS = { rows: 1, values: Float32Array.of(1), key: "none", signed: false };
 const VECTOR_CELLS = 4096; // that an SVG draws one by one; more become a picture
 
 export class HeatView {
@@ -158,9 +159,9 @@ export class HeatView {
   /** For SVG: a rectangle a cell, sharp at any size. @param {Painter} p @param {Frame} f @param {Tops} tops */
   drawSingly(p, f, tops) {
     const { state, theme } = this.scene;
-    const table = colorTable(state.palette, theme.dark);
+    const table = colorTable(tops.signed ? "signed" : state.palette, theme.dark);
     this.eachCell(f, (w, x, y, i) => {
-      const fill = w < 0 ? theme.hidden : colorAt(table, place(w, topAt(tops, i, this.record.shape[2]), state.scale));
+      const fill = isWeight(w) ? colorAt(table, place(w, topAt(tops, i, this.record.shape[2]), state.scale, tops.signed)) : theme.hidden;
       p.rect(x, y, f.cell + 0.3, f.cell + 0.3, { fill });
     });
     if (f.cell >= 26) this.drawNumbers(p, f, tops);
@@ -182,14 +183,14 @@ export class HeatView {
   /** @param {Painter} p @param {Frame} f @param {Tops} tops */
   drawNumbers(p, f, tops) {
     const { state, theme } = this.scene;
-    const table = colorTable(state.palette, theme.dark);
+    const table = colorTable(tops.signed ? "signed" : state.palette, theme.dark);
     const long = f.cell >= 46;
     const size = Math.max(9, Math.min(15, f.cell * (long ? 0.26 : 0.34)));
     this.eachCell(f, (w, x, y, i) => {
-      if (w < 0) return;
-      const fill = inkOn(table, place(w, topAt(tops, i, this.record.shape[2]), state.scale));
-      const text = long ? (w >= 0.0005 || w === 0 ? w.toFixed(w === 0 ? 0 : 3) : "·") : shortWeight(w);
-      p.text(text, x + f.cell / 2, y + f.cell / 2 + 0.5, { fill, size, align: "center", alpha: w < 0.01 ? 0.55 : 1 });
+      if (!isWeight(w)) return;
+      const fill = inkOn(table, place(w, topAt(tops, i, this.record.shape[2]), state.scale, tops.signed));
+      const text = long ? longWeight(w) : shortWeight(w);
+      p.text(text, x + f.cell / 2, y + f.cell / 2 + 0.5, { fill, size, align: "center", alpha: Math.abs(w) < 0.01 ? 0.55 : 1 });
     });
   }
 
@@ -283,13 +284,14 @@ export class HeatView {
     const width = Math.max(Math.min(180, room * 0.4), Math.min(textWidth(ends.join("   "), style) + 8, room * 0.55));
     ends[1] = fittedText(ends[1], width - 24, style);
     const [x, y] = [Math.max(20, Math.min(f.x, room - width - 150)), f.y + f.h + 16];
-    drawColorBar(p, this.scene, state.palette, ends, x, y, width);
+    drawColorBar(p, this.scene, tops.signed ? "signed" : state.palette, ends, x, y, width);
     const beside = x + width + 31;
     const swatch = (/** @type {string} */ fill, /** @type {string} */ text, /** @type {number} */ at) => {
       p.rect(beside - 15, at, 9, 9, { fill, stroke: theme.line });
       p.text(fittedText(text, room - beside - 4, style), beside, at + 5, style);
     };
-    if (overview?.values.includes(-1)) swatch(theme.hidden, "hidden by the mask", y);
+    if (overview?.values.includes(HIDDEN)) swatch(theme.hidden, "hidden by the mask", y);
+    else if (tops.signed) p.text(fittedText("blue: negative weights", room - beside + 11, style), beside - 15, y + 5, style);
     const done = overview?.done ?? 0;
     if (done < 1) swatch(theme.pending, `not computed yet (${Math.floor(100 * done)} % done)`, y + 14);
     if (done < 1) p.rect(f.x, f.y - 4, Math.max(2, f.w * done), 3, { fill: theme.accent }); // along the upper edge

@@ -1,8 +1,10 @@
 // @ts-check
 /** Attention of one query over the patches of a picture. */
+import { isWeight, magnitude } from "./arrays.js";
 import { drawColorBar } from "./cells.js";
 import { colorTable, place } from "./color.js";
 import { element2d, fittedText } from "./paint.js";
+import { scaleEnds } from "./scales.js";
 import { STILL_ASKING, headNumber, headText, labelOf, recordText, weightText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
@@ -102,19 +104,21 @@ export class ImageView {
     const row = source.row(state.record, state.batch, head, state.row);
     if (!row) return;
     const patches = row.subarray(this.record.keyExtra, this.record.keyExtra + rows * cols);
-    const max = patches.reduce((a, b) => Math.max(a, b), 0);
+    const max = patches.reduce((a, b) => Math.max(a, magnitude(b)), 0);
+    const { signed } = this.record;
     const overlay = element2d(cols, rows); // a pixel a patch: no seams where patches meet
     const pixels = overlay.context.createImageData(cols, rows);
-    const table = colorTable("bright", theme.dark);
+    const table = colorTable(signed ? "signed" : "bright", theme.dark);
     for (let n = 0; n < patches.length; n++) {
-      const t = place(patches[n], max, state.scale);
-      const alpha = picture ? state.opacity * (0.25 + 0.75 * t) : patches[n] < 0 ? 0 : 1;
+      const t = place(patches[n], max, state.scale, signed);
+      const strong = signed ? Math.abs(2 * t - 1) : t;
+      const alpha = picture ? state.opacity * (0.25 + 0.75 * strong) : isWeight(patches[n]) ? 1 : 0;
       pixels.data.set(table.subarray(3 * Math.round(255 * t), 3 * Math.round(255 * t) + 3), 4 * n);
       pixels.data[4 * n + 3] = Math.round(255 * alpha);
     }
     overlay.context.putImageData(pixels, 0, 0);
     p.image(overlay.canvas, box.x, box.y, box.w, box.h);
-    if (large) this.drawLegend(p, box, max, patches.reduce((a, b) => a + Math.max(b, 0), 0));
+    if (large) this.drawLegend(p, box, max, patches.reduce((a, b) => a + (isWeight(b) ? b : 0), 0));
   }
 
   /** @param {Painter} p @param {Box} box @param {number} max @param {number} total */
@@ -122,7 +126,8 @@ export class ImageView {
     const { width } = this.room;
     const bar = Math.min(180, width * 0.4);
     const x = Math.max(12, Math.min(box.x, width - bar - 200));
-    drawColorBar(p, this.scene, "bright", [this.scene.state.scale === "log" ? weightText(max / 1e4) : "0", weightText(max)], x, box.y + box.h + 8, bar);
+    const { signed } = this.record;
+    drawColorBar(p, this.scene, signed ? "signed" : "bright", scaleEnds(max, this.scene.state.scale, signed), x, box.y + box.h + 8, bar);
     const style = { fill: this.scene.theme.soft, size: 11 };
     const text = `all patches together ${weightText(total)}`;
     p.text(fittedText(text, width - x - bar - 20, style), x + bar + 14, box.y + box.h + 13, style);

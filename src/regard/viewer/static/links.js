@@ -1,5 +1,6 @@
 // @ts-check
 /** The lines of a flow: which there are, which are drawn, and where a curve is. */
+import { magnitude } from "./arrays.js";
 import { windowOf } from "./cells.js";
 import { asideOf, filterOf } from "./tokens.js";
 
@@ -35,11 +36,11 @@ export function linksOf(scene, heads, f, alone) {
  */
 export function strongestOf(scene, links, several, alone) {
   const { state } = scene;
-  links.sort((a, b) => b.w - a.w);
+  links.sort((a, b) => Math.abs(b.w) - Math.abs(a.w));
   const most = state.min >= 0 ? MOST_LINES : STRONGEST * (several || alone ? 2 : 1);
   const strongest = links.slice(0, most);
   const more = alone || state.min >= 0 ? [] : links.slice(most).filter(({ i }) => i === state.row).slice(0, OF_CHOSEN);
-  const least = strongest.length ? strongest[strongest.length - 1].w : 0;
+  const least = strongest.length ? Math.abs(strongest[strongest.length - 1].w) : 0;
   return { shown: [...strongest, ...more], counts: { all: links.length, strongest: strongest.length, more: more.length, least } };
 }
 
@@ -50,7 +51,7 @@ function keeps(scene, alone) {
   const of = filterOf(doc, record, state.batch, state.pair);
   const [queries, keys] = /** @type {const} */ (["query", "key"]).map((side) => (state.aside ? asideOf(doc, record, side, state.batch) : null));
   const least = alone ? (state.min < 0 ? FAINT : state.min / 4) : Math.max(0, state.min);
-  return (i, j, w) => w > 0 && w >= least && !queries?.[i] && !keys?.[j] && of.query(i) && of.key(j);
+  return (i, j, w) => magnitude(w) > 0 && magnitude(w) >= least && !queries?.[i] && !keys?.[j] && of.query(i) && of.key(j);
 }
 
 /** All lines of a query, also to keys out of sight. @param {Scene} scene @param {Link[]} links @param {number} head @param {number} i @param {Keep} keep */

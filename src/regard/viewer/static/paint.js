@@ -1,7 +1,7 @@
 // @ts-check
 /** Two painters with the same strokes: one for the screen and PNG, one for SVG. A view draws the same with both. */
 
-/** @typedef {{fill?: string, stroke?: string, width?: number, alpha?: number, radius?: number}} Shape */
+/** @typedef {{fill?: string, stroke?: string, width?: number, alpha?: number, radius?: number, dash?: number[]}} Shape */
 /** @typedef {{fill?: string, size?: number, align?: string, baseline?: string, turn?: number, bold?: boolean, mono?: boolean, alpha?: number}} TextStyle */
 /** @typedef {{alpha?: number, smooth?: boolean, from?: [number, number, number, number]}} ImageStyle */
 /** @typedef {CanvasPainter | SvgPainter} Painter */
@@ -83,6 +83,7 @@ export class CanvasPainter {
     if (shape.stroke) {
       c.strokeStyle = shape.stroke;
       c.lineWidth = shape.width ?? 1;
+      c.setLineDash(shape.dash ?? []);
       c.stroke();
     }
     c.globalAlpha = 1;
@@ -194,7 +195,7 @@ export class SvgPainter {
   strokes(shape) {
     return {
       fill: shape.fill ?? "none", stroke: shape.stroke, opacity: shape.alpha === 1 ? undefined : shape.alpha,
-      "stroke-width": shape.stroke ? shape.width ?? 1 : undefined,
+      "stroke-width": shape.stroke ? shape.width ?? 1 : undefined, "stroke-dasharray": shape.dash?.join(" "),
     };
   }
 

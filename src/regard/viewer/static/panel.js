@@ -1,5 +1,6 @@
 // @ts-check
 /** Beside the drawing: the chosen query and key in words, and where the query looks most. */
+import { isWeight, magnitude } from "./arrays.js";
 import { rankOf, strongest } from "./cells.js";
 import { STILL_ASKING, element, headText, labelOf, percent, weightText } from "./text.js";
 
@@ -83,11 +84,12 @@ export class Panel {
     const record = doc.records[state.record];
     this.caption.textContent = `Where this query looks most (${headText(record, state.head)})`;
     const best = row ? strongest(row, SHOWN) : [];
-    const top = best.length ? best[0].weight : 1;
+    const top = best.length ? magnitude(best[0].weight) : 1;
     this.body.replaceChildren(...best.map(({ key, weight }) => {
       const word = labelOf(doc, record, "key", state.batch, key);
       const bar = element("span", { class: "bar" });
-      bar.style.width = `${(100 * weight) / (top || 1)}%`;
+      bar.style.width = `${(100 * magnitude(weight)) / (top || 1)}%`;
+      bar.classList.toggle("negative", weight < 0);
       const pick = element("button", { type: "button", "aria-label": `key ${key}, ${word}, ${weightText(weight)}` }, word);
       pick.addEventListener("click", () => this.scene.set({ col: key }));
       const line = element("tr", {},
@@ -112,8 +114,9 @@ export class Panel {
 
 /** @param {Float32Array} row @param {number} col */
 function rankText(row, col) {
-  if (row[col] < 0) return "the mask hides this key from this query";
-  return `${percent(row[col])} of this query, rank ${rankOf(row, col)} of ${row.length}`;
+  if (!isWeight(row[col])) return "The mask hides this key from this query.";
+  const sign = row[col] < 0 ? "A negative weight: this value is subtracted. " : "";
+  return `${sign}${percent(row[col])} of this query's weight, rank ${rankOf(row, col)} of ${row.length}`;
 }
 
 /** What the columns are: for screen readers, since the eye sees it. */

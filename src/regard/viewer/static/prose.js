@@ -1,15 +1,18 @@
 // @ts-check
-/** The tokens as running text, coloured by how much the chosen query, or all queries, look at them. */
+/** The tokens as running text, coloured by the weight that the chosen query, or the mean of all queries, gives them. */
+import { HIDDEN, isWeight, magnitude } from "./arrays.js";
 import { colorAt, colorTable, inkOn, place } from "./color.js";
 import { drawColorBar } from "./cells.js";
 import { fittedText, textWidth } from "./paint.js";
+import { scaleEnds } from "./scales.js";
 import { STILL_ASKING, headText, labelOf, recordText, weightText } from "./text.js";
 import { asideOf, asideText, filterOf, runningText, tokensWith, wordsOf } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
 /** @typedef {"query" | "key"} Side */
-/** A token in its place: its line, and where it stands in it. @typedef {{side: Side, n: number, text: string, line: number, x: number, w: number}} Placed */
+/** A token with its line, its position in the line, and whether it belongs to a word of several tokens. @typedef {{side: Side, n: number, text: string, line: number, x: number, w: number, piece: boolean}} Placed */
+/** What the colours stand for. @typedef {{weights: Float32Array | null, kept: (j: number) => boolean, max: number, even: number}} Coloring */
 /** @typedef {{placed: Placed[], lines: number, headings: {line: number, text: string}[]}} Layout */
 
 const PROSE_LINE = 32;
@@ -19,6 +22,7 @@ const PROSE_MARGIN = 16;
 const PROSE_TOP = 10;
 const PROSE_FOOT = 40; // for the bar of colours
 const WORD_SPACE = 4; // between words, besides the padding
+const EVEN = 1.5; // times the mean weight: a row whose largest weight is below this is called nearly even
 
 export class ProseView {
   /** @param {Scene} scene */
@@ -48,13 +52,13 @@ export class ProseView {
     return q === k && this.record.kind !== "cross" && wordsOf(doc, this.record, "query", state.batch) === wordsOf(doc, this.record, "key", state.batch);
   }
 
-  /** @param {Side} side @returns {{text: string, gap: boolean}[]} */
+  /** @param {Side} side @returns {{text: string, gap: boolean, piece: boolean}[]} */
   pieces(side) {
     const { doc, state } = this.scene;
     const words = wordsOf(doc, this.record, side, state.batch);
     if (words) return runningText(words);
     const n = this.record.shape[side === "query" ? 2 : 3];
-    return Array.from({ length: n }, (_, at) => ({ text: labelOf(doc, this.record, side, state.batch, at), gap: true }));
+    return Array.from({ length: n }, (_, at) => ({ text: labelOf(doc, this.record, side, state.batch, at), gap: true, piece: false }));
   }
 
   /** @returns {Layout} */
@@ -74,14 +78,14 @@ export class ProseView {
     const right = this.room.width - PROSE_MARGIN;
     let line = 0;
     for (const side of sides) {
-      if (sides.length > 1) headings.push({ line: line++, text: side === "query" ? "queries (click one)" : "keys" });
+      if (sides.length > 1) headings.push({ line: line++, text: side === "query" ? "Queries (click one)" : "Keys" });
       let x = PROSE_MARGIN;
-      this.pieces(side).forEach(({ text, gap }, n) => {
+      this.pieces(side).forEach(({ text, gap, piece }, n) => {
         const shown = fittedText(text, right - PROSE_MARGIN - 2 * TOKEN_PAD, PROSE_LETTERS);
         const w = textWidth(shown, PROSE_LETTERS) + 2 * TOKEN_PAD;
         if (gap && x > PROSE_MARGIN) x += WORD_SPACE;
         if (x + w > right && x > PROSE_MARGIN) [line, x] = [line + 1, PROSE_MARGIN];
-        placed.push({ side, n, text: shown, line, x, w });
+        placed.push({ side, n, text: shown, line, x, w, piece });
         x += w;
         if (text.endsWith("⏎")) [line, x] = [line + 1, PROSE_MARGIN];
       });
@@ -111,7 +115,7 @@ export class ProseView {
     return line >= first && line < first + count;
   }
 
-  /** The weight of each key, −1 where it is hidden; null until it is there. */
+  /** The weight of each key, or null until it is computed. */
   weights() {
     const { source, state } = this.scene;
     if (state.by === "query") return source.row(state.record, state.batch, state.head, state.row);
@@ -127,7 +131,7 @@ export class ProseView {
     return [left[0] ?? 0, (left[left.length - 1] ?? 0) + 1];
   }
 
-  /** Whether a key is coloured: it is not left out, and in the sentence that is looked at. @returns {(j: number) => boolean} */
+  /** Whether a key may be coloured, because no filter leaves it out. @returns {(j: number) => boolean} */
   coloured() {
     const { doc, state } = this.scene;
     const of = filterOf(doc, this.record, state.batch, state.pair);
@@ -135,13 +139,24 @@ export class ProseView {
     return (j) => of.key(j) && !aside?.[j];
   }
 
+  /** The weights to colour by, and their mean in `even` if they are nearly equal, so that colours would show noise; else 0. @returns {Coloring} */
+  coloring() {
+    const weights = this.weights();
+    const kept = this.coloured();
+    let [max, total, count] = [0, 0, 0];
+    weights?.forEach((w, j) => {
+      if (!kept(j) || !isWeight(w)) return;
+      [max, total, count] = [Math.max(max, magnitude(w)), total + magnitude(w), count + 1];
+    });
+    const mean = total / Math.max(1, count);
+    return { weights, kept, max, even: count > 1 && max < EVEN * mean ? mean : 0 };
+  }
+
   /** @param {Painter} p @param {number} width @param {number} height */
   draw(p, width, height) {
     this.room = { width, height };
-    const { theme, state } = this.scene;
-    const weights = this.weights();
-    const kept = this.coloured();
-    const max = weights ? weights.reduce((most, w, j) => (kept(j) ? Math.max(most, w) : most), 0) : 0;
+    const { theme } = this.scene;
+    const coloring = this.coloring();
     const { first, count } = this.sight();
     const { placed, headings } = this.layout();
     const found = new Set(this.found());
@@ -149,12 +164,25 @@ export class ProseView {
       for (const { line, text } of headings) p.text(text, PROSE_MARGIN, this.y(line - first), { fill: theme.soft, size: 12 });
       for (const token of placed) {
         if (token.line < first || token.line >= first + count) continue;
-        this.drawToken(p, token, this.y(token.line - first), token.side === "key" && kept(token.n) && weights ? weights[token.n] : -1, max, found);
+        this.drawToken(p, token, this.y(token.line - first), coloring, found);
       }
     });
-    const bar = Math.min(180, width * 0.4);
-    drawColorBar(p, this.scene, "ink", [state.scale === "log" ? weightText(max / 1e4) : "0", weightText(max)], PROSE_MARGIN, PROSE_TOP + Math.min(count, this.layout().lines) * PROSE_LINE + 6, bar);
+    this.drawLegend(p, PROSE_TOP + Math.min(count, this.layout().lines) * PROSE_LINE + 6, coloring);
     this.drawScroll(p);
+  }
+
+  /** The colour bar, or the reason why there are no colours. @param {Painter} p @param {number} y @param {Coloring} coloring */
+  drawLegend(p, y, { max, even }) {
+    const { theme, state } = this.scene;
+    const { width } = this.room;
+    const bar = Math.min(180, width * 0.4);
+    const style = { fill: theme.soft, size: 12 };
+    const { signed } = this.record;
+    if (even) return p.text(fittedText(`Not coloured: the weights are nearly even, about ${weightText(even)} each.`, width - 2 * PROSE_MARGIN, style), PROSE_MARGIN, y + 8, style);
+    drawColorBar(p, this.scene, signed ? "signed" : "ink", scaleEnds(max, state.scale, signed), PROSE_MARGIN, y, bar);
+    const note = [signed ? "blue: negative weights" : "", this.layout().placed.some(({ piece }) => piece) ? "underlined: one word in several tokens" : ""];
+    const beside = PROSE_MARGIN + bar + 18;
+    p.text(fittedText(note.filter(Boolean).join("; "), width - beside - PROSE_MARGIN, style), beside, y + 5, style);
   }
 
   /** The middle of a line in sight. @param {number} line */
@@ -162,20 +190,24 @@ export class ProseView {
     return PROSE_TOP + (line + 0.5) * PROSE_LINE;
   }
 
-  /** @param {Painter} p @param {Placed} token @param {number} y @param {number} weight −1 for none @param {number} max @param {Set<string>} found */
-  drawToken(p, token, y, weight, max, found) {
+  /** @param {Painter} p @param {Placed} token @param {number} y @param {Coloring} coloring @param {Set<string>} found */
+  drawToken(p, token, y, { weights, kept, max, even }, found) {
     const { state, theme } = this.scene;
-    const table = colorTable("ink", theme.dark);
-    const t = place(weight, max, state.scale);
+    const { signed } = this.record;
+    const table = colorTable(signed ? "signed" : "ink", theme.dark);
+    const weight = token.side === "key" && kept(token.n) && weights ? weights[token.n] : HIDDEN;
+    const t = even ? 0 : place(weight, max, state.scale, signed);
     const { x, w } = token;
     const [top, high] = [y - PROSE_LINE / 2 + 3, PROSE_LINE - 6];
-    if (weight >= 0) p.rect(x, top, w, high, { fill: colorAt(table, t), radius: 4 });
+    const colored = isWeight(weight) && !even;
+    if (colored) p.rect(x, top, w, high, { fill: colorAt(table, t), radius: 4 });
+    if (token.piece) p.line(x, top + high + 1.5, x + w, top + high + 1.5, { stroke: theme.soft, width: 1.5 });
     const isQuery = this.isQuery(token);
     if (isQuery) p.rect(x, top, w, high, { stroke: theme.accent, width: 2.5, radius: 4 });
     else if (token.side === "key" && token.n === state.col && state.by === "query") p.rect(x + 0.5, top + 0.5, w - 1, high - 1, { stroke: theme.soft, width: 1, radius: 4 });
     if (found.has(`${token.side}${token.n}`)) p.rect(x, top + high - 1, w, 3, { fill: theme.accent });
     const plain = token.side === "query" ? theme.ink : theme.soft;
-    p.text(token.text, x + TOKEN_PAD, y, { ...PROSE_LETTERS, fill: weight >= 0 ? inkOn(table, t) : plain });
+    p.text(token.text, x + TOKEN_PAD, y, { ...PROSE_LETTERS, fill: colored ? inkOn(table, t) : even && isWeight(weight) ? theme.ink : plain });
   }
 
   /** @param {{side: Side, n: number}} token */
@@ -290,11 +322,11 @@ export class ProseView {
 
   hint() {
     const { by, side } = this.scene.state;
-    if (!this.oneText()) return "Click a word of the queries to see where it looks. Point at a key to read its weight.";
-    return `Click a word to choose it as the ${side}. Point at a word to read ${by === "all" ? "how much it is looked at" : "its weight"}.`;
+    if (!this.oneText()) return "Click a query to see which keys it attends to. Point at a key to read its weight.";
+    return `Click a token to choose it as the ${side}. Point at a token to read ${by === "all" ? "its mean weight" : "its weight"}.`;
   }
 
-  /** What the colours show. */
+  /** One sentence about the meaning of the colours. */
   shows() {
     const { doc, state, source } = this.scene;
     const head = headText(this.record, state.head);
@@ -303,11 +335,13 @@ export class ProseView {
     const mean = state.by === "all" ? source.received(state.record, state.batch, state.head, from, to) : null;
     const many = mean && mean.queries < to - from ? `${mean.queries} of ${to - from} queries` : `${to - from} queries`;
     const parts = [
-      state.by === "all" ? `the mean weight that each key gets from ${many}, ${head}` : `where query ${state.row} “${word}” looks, ${head}`,
+      state.by === "all" ? `the mean weight of each key over ${many}, ${head}` : `the weights of query ${state.row} “${word}”, ${head}`,
       state.aside ? `without ${asideText(doc, this.record, state.batch)}` : "",
       state.pair ? `from sentence ${state.pair[0]} to sentence ${state.pair[1]}` : "",
     ];
-    return `Colours: ${parts.filter(Boolean).join("; ")}.`;
+    const shown = parts.filter(Boolean).join("; ");
+    const { even } = this.coloring();
+    return even ? `Not coloured: ${shown}, are nearly even, about ${weightText(even)} for each key.` : `Colours: ${shown}.`;
   }
 
   /** The key that is pointed at, or chosen. */

@@ -1,5 +1,6 @@
 // @ts-check
 /** Weights asked of the server that sent the page, piece by piece. */
+import { magnitude } from "./arrays.js";
 import { mostHeads } from "./sources.js";
 import { Recent } from "./work.js";
 
@@ -69,7 +70,7 @@ export class RemoteSource {
   async keepOverview(held, key, reply) {
     const done = Number(reply.headers.get("X-Regard-Done"));
     const block = await blockOf(reply);
-    const max = block.values.reduce((x, y) => Math.max(x, y), 0);
+    const max = block.values.reduce((x, y) => Math.max(x, magnitude(y)), 0);
     held.set(key, { ...block, max, done });
     if (done < 1) {
       setTimeout(() => {

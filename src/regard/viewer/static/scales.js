@@ -1,5 +1,6 @@
 // @ts-check
 /** What the brightest colour stands for: the largest weight of a map, of each row, or one that few cells exceed. */
+import { isWeight, magnitude } from "./arrays.js";
 import { weightText } from "./text.js";
 import { asideOf, asideText } from "./tokens.js";
 
@@ -7,7 +8,7 @@ import { asideOf, asideText } from "./tokens.js";
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./types.js").RecordInfo} RecordInfo */
 
-/** The brightest weight of each row of a block, or one for all rows. @typedef {{rows: number, values: Float32Array, key: string}} Tops */
+/** The magnitude at the end of the colour scale, for each row of a block or for all rows. @typedef {{rows: number, values: Float32Array, key: string, signed: boolean}} Tops */
 
 export const TOPS_KNOWN = ["auto", "largest", "percentile", "row"];
 const PERCENTILE = 98; // per cent of the cells that are seen lie at or below the top
@@ -38,7 +39,7 @@ export function topsOf(scene, n, block) {
   if (!known.has(key)) {
     if (known.size > 8) known.clear();
     const left = state.aside ? cellsLeft(asideOf(doc, record, "key", b), block.cols) : null;
-    known.set(key, { key, ...topsOfBlock(mode, block, left) });
+    known.set(key, { key, signed: record.signed, ...topsOfBlock(mode, block, left) });
   }
   return known.get(key);
 }
@@ -59,10 +60,10 @@ function topsOfBlock(mode, block, left) {
   /** @type {number[]} */
   const seen = [];
   for (let n = 0; n < values.length; n++) {
-    if (values[n] < 0 || (left && !left[n % cols])) continue;
-    const row = Math.floor(n / cols);
-    if (values[n] > inRows[row]) inRows[row] = values[n];
-    if (mode === "percentile") seen.push(values[n]);
+    if (!isWeight(values[n]) || (left && !left[n % cols])) continue;
+    const [row, size] = [Math.floor(n / cols), magnitude(values[n])];
+    if (size > inRows[row]) inRows[row] = size;
+    if (mode === "percentile") seen.push(size);
   }
   if (mode === "row") return { rows, values: inRows };
   const largest = left ? inRows.reduce((x, y) => Math.max(x, y), 0) : block.max ?? inRows.reduce((x, y) => Math.max(x, y), 0);
@@ -81,7 +82,12 @@ export function topAt(found, i, queries) {
   return found.values[Math.min(found.rows - 1, Math.max(0, Math.floor(((i + 0.5) * found.rows) / queries)))];
 }
 
-/** What the two ends of the bar of colours are. @param {Scene} scene @param {Tops} found @param {RecordInfo} record @returns {[string, string]} */
+/** The two ends of a colour scale that ends at a magnitude. @param {number} most @param {string} scale @param {boolean} signed @returns {[string, string]} */
+export function scaleEnds(most, scale, signed) {
+  return [signed ? weightText(-most) : scale === "log" ? weightText(most / 1e4) : "0", weightText(most)];
+}
+
+/** The texts at the two ends of the colour bar of a map. @param {Scene} scene @param {Tops} found @param {RecordInfo} record @returns {[string, string]} */
 export function barEnds(scene, found, record) {
   const { state, doc } = scene;
   const mode = topMode(record, state.top);
@@ -89,8 +95,9 @@ export function barEnds(scene, found, record) {
   const without = state.aside ? ` without ${asideText(doc, record, state.batch)}` : "";
   if (mode === "row") {
     const several = Math.ceil(record.shape[2] / found.rows);
-    return [state.scale === "log" ? "0.01 %" : "0", `${several > 1 ? `largest of ${several} rows` : "largest of its row"}${without}`];
+    const end = `${several > 1 ? `largest of ${several} rows` : "largest of its row"}${without}`;
+    return [record.signed ? "negative" : state.scale === "log" ? "0.01 %" : "0", end];
   }
-  const ends = /** @type {[string, string]} */ ([state.scale === "log" ? weightText(most / 1e4) : "0", weightText(most)]);
+  const ends = scaleEnds(most, state.scale, record.signed);
   return mode === "percentile" || state.aside ? [ends[0], `${ends[1]} or more${without}`] : ends;
 }

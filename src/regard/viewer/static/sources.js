@@ -1,6 +1,6 @@
 // @ts-check
 /** Where the views get weights from: worked out in the page, or asked of the server that sent it. */
-import { PENDING } from "./arrays.js";
+import { HIDDEN, PENDING, isWeight, magnitude, stronger } from "./arrays.js";
 import { meanRow, readerOf, weightAlone } from "./weights.js";
 import { Recent, Work } from "./work.js";
 
@@ -76,7 +76,7 @@ export class LocalSource {
     const found = this.overviews.get(key);
     if (found) return found;
     const { shape, overview } = this.doc.records[record];
-    if (overview && h >= 0) return this.storedOverview(key, overview, b, h);
+    if (overview && h >= 0) return this.storedOverview(key, record, overview, b, h);
     const rows = overviewSide(shape[2], OVERVIEW_SIDE);
     const cols = overviewSide(shape[3], OVERVIEW_SIDE);
     const made = { rows, cols, values: new Float32Array(rows * cols).fill(PENDING), max: 0, done: 0 };
@@ -87,13 +87,14 @@ export class LocalSource {
     return made;
   }
 
-  /** @param {string} key @param {{codes: import("./types.js").ArrayRef, tops: import("./types.js").ArrayRef}} stored @param {number} b @param {number} h */
-  storedOverview(key, stored, b, h) {
+  /** @param {string} key @param {number} record @param {{codes: import("./types.js").ArrayRef, tops: import("./types.js").ArrayRef}} stored @param {number} b @param {number} h */
+  storedOverview(key, record, stored, b, h) {
     const [, heads, rows, cols] = stored.codes.shape;
     const codes = this.blobs.integers(stored.codes, (b * heads + h) * rows * cols, rows * cols);
     const top = this.blobs.floats(stored.tops, b * heads + h, 1)[0];
-    const values = Float32Array.from(codes, (code) => (code === 0 ? -1 : top * ((code - 1) / 254) ** 2));
-    const made = { rows, cols, values, max: Math.max(0, top), done: 1 };
+    const decode = this.doc.records[record].signed ? signedOverviewWeight : overviewWeight;
+    const values = Float32Array.from(codes, (code) => (code === 0 ? HIDDEN : top * decode(code)));
+    const made = { rows, cols, values, max: top, done: 1 };
     this.overviews.set(key, made);
     return made;
   }
@@ -200,7 +201,7 @@ export class LocalSource {
 function* tileJob(reader, b, h, pool, r0, r1, c0, c1, finished) {
   const rows = Math.ceil((r1 - r0) / pool);
   const cols = Math.ceil((c1 - c0) / pool);
-  const values = new Float32Array(rows * cols).fill(-1);
+  const values = new Float32Array(rows * cols).fill(HIDDEN);
   const line = new Float32Array(c1 - c0);
   let cost = 0;
   for (let i = r0; i < r1; i++) {
@@ -208,7 +209,7 @@ function* tileJob(reader, b, h, pool, r0, r1, c0, c1, finished) {
     const at = Math.floor((i - r0) / pool) * cols;
     for (let j = 0; j < line.length; j++) {
       const cell = at + (pool === 1 ? j : Math.floor(j / pool));
-      if (line[j] > values[cell]) values[cell] = line[j];
+      values[cell] = stronger(values[cell], line[j]);
     }
     cost += line.length * reader.work;
     if (cost > 1e6) {
@@ -217,6 +218,16 @@ function* tileJob(reader, b, h, pool, r0, r1, c0, c1, finished) {
     }
   }
   finished({ rows, cols, values });
+}
+
+/** The share of the largest weight that a code of 1 to 255 stands for; payload.py writes the codes. @param {number} code */
+function overviewWeight(code) {
+  return ((code - 1) / 254) ** 2;
+}
+
+/** The same for maps with negative weights. @param {number} code */
+function signedOverviewWeight(code) {
+  return Math.sign(code - 128) * ((code - 128) / 127) ** 2;
 }
 
 /** At most so many queries, evenly spread. @param {number} from @param {number} to */
@@ -236,8 +247,8 @@ function* receivedJob(reader, b, h, queries, keys, finished) {
   let [counted, cost] = [0, 0];
   for (const i of queries) {
     reader.row(b, h, i, 0, line);
-    if (line.some((w) => w > 0)) counted += 1; // a query that sees nothing is no part of the mean
-    for (let j = 0; j < keys; j++) if (line[j] > 0) total[j] += line[j];
+    if (line.some((w) => magnitude(w) > 0)) counted += 1; // a query that sees no key is no part of the mean
+    for (let j = 0; j < keys; j++) if (isWeight(line[j])) total[j] += line[j];
     cost += keys * reader.work;
     if (cost > 1e6) {
       cost = 0;
@@ -261,8 +272,8 @@ function* overviewJob(reader, shape, b, h, made, progress) {
     const at = Math.floor((i * made.rows) / queries) * made.cols;
     for (let j = 0; j < keys; j++) {
       const cell = at + Math.floor((j * made.cols) / keys);
-      if (line[j] > made.values[cell]) made.values[cell] = line[j];
-      if (line[j] > made.max) made.max = line[j];
+      made.values[cell] = stronger(made.values[cell], line[j]);
+      if (magnitude(line[j]) > made.max) made.max = magnitude(line[j]);
     }
     made.done = (i + 1) / queries;
     cost += keys * reader.work;

@@ -1,5 +1,6 @@
 // @ts-check
 /** One weight, step by step: the numbers of query and key, product, scaling, mask, softmax, share of the output. */
+import { isWeight, magnitude, stronger } from "./arrays.js";
 import { rankOf } from "./cells.js";
 import { signedColor } from "./color.js";
 import { fittedText, textWidth } from "./paint.js";
@@ -150,8 +151,8 @@ export class StepsView {
     const row = source.row(state.record, state.batch, state.head, state.row);
     const bar = y + 20;
     p.rect(MARGIN, bar, room, 16, { fill: theme.line, alpha: 0.5, radius: 3 });
-    p.rect(MARGIN, bar, Math.max(1, room * steps.weight), 16, { fill: theme.accent, radius: 3 });
-    const text = `${percent(steps.weight)} of what “${query}” takes in comes from “${key}”`;
+    p.rect(MARGIN, bar, Math.min(room, Math.max(1, room * Math.abs(steps.weight))), 16, { fill: theme.accent, radius: 3 });
+    const text = steps.weight < 0 ? `the value of “${key}” is subtracted from the output of “${query}”, times ${weightText(-steps.weight)}` : `${percent(steps.weight)} of the output of “${query}” is the value of “${key}”`;
     p.text(fittedText(text, room, { size: 13 }), MARGIN, bar + 32, { fill: theme.ink, size: 13 });
     if (!row) return;
     const rank = `rank ${rankOf(row, state.col)} of ${row.length} keys`;
@@ -165,19 +166,19 @@ export class StepsView {
     const bins = Math.min(row.length, Math.floor(room));
     const whole = room;
     room = Math.min(room, bins * 44);
-    const most = row.reduce((a, b) => Math.max(a, b), 1e-12);
+    const most = row.reduce((a, b) => Math.max(a, magnitude(b)), 1e-12);
     const mine = Math.floor((state.col * bins) / row.length);
     for (let bin = 0; bin < bins; bin++) {
       let w = 0;
-      for (let j = Math.ceil((bin * row.length) / bins); j < ((bin + 1) * row.length) / bins; j++) w = Math.max(w, row[j]);
-      const high = (64 * w) / most;
+      for (let j = Math.ceil((bin * row.length) / bins); j < ((bin + 1) * row.length) / bins; j++) w = stronger(w, isWeight(row[j]) ? row[j] : 0);
+      const high = (64 * Math.abs(w)) / most;
       const x = MARGIN + (bin * room) / bins;
-      p.rect(x, y + 64 - high, Math.max(0.8, room / bins - (bins < room / 3 ? 1 : 0)), high, { fill: bin === mine ? theme.accent : theme.soft, alpha: bin === mine ? 1 : 0.55 });
+      p.rect(x, y + 64 - high, Math.max(0.8, room / bins - (bins < room / 3 ? 1 : 0)), high, { fill: bin === mine ? theme.accent : w < 0 ? signedColor(-0.9, theme.dark) : theme.soft, alpha: bin === mine ? 1 : 0.55 });
     }
     p.line(MARGIN, y + 64.5, MARGIN + room, y + 64.5, { stroke: theme.line });
     const at = MARGIN + ((mine + 0.5) * room) / bins;
     p.line(at, y + 66, at, y + 72, { stroke: theme.accent, width: 2 });
-    const text = `the weights of this query over all keys; the largest is ${weightText(most)}`;
+    const text = `the weights of this query over all keys, of at most ${weightText(most)}${this.record.signed ? "; blue weights are negative" : ""}`;
     p.text(fittedText(text, whole, { size: 11 }), MARGIN, y + 84, { fill: theme.soft, size: 11 });
   }
 

@@ -1,5 +1,6 @@
 // @ts-check
-/** Words and numbers as people read them. */
+/** Tokens, weights and names as text for people. */
+import { isWeight } from "./arrays.js";
 
 /** Marks that are not seen, or that turn the text around them, shown as what they are. */
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
@@ -38,18 +39,26 @@ export function labelOf(doc, record, side, b, n) {
   return patch < 0 ? `extra ${n}` : `r${Math.floor(patch / grid[1])} c${patch % grid[1]}`;
 }
 
-/** A weight with three figures that matter. @param {number} w */
+/** A weight with three significant figures. @param {number} w */
 export function weightText(w) {
-  if (w < 0) return "hidden";
-  if (w === 0) return "0";
-  if (w >= 0.001) return w.toFixed(w >= 0.1 ? 3 : 4);
-  return w.toExponential(1).replace("e", "e").replace("-", "−");
+  if (!isWeight(w)) return "hidden";
+  const size = Math.abs(w);
+  if (size === 0) return "0";
+  const text = size >= 0.001 ? w.toFixed(size >= 0.1 ? 3 : 4) : w.toExponential(1);
+  return text.replaceAll("-", "−");
 }
 
-/** A weight for a small cell: .12, 1, · for next to nothing. @param {number} w */
+/** A weight for a small cell, such as .12 or −.12, and · for almost 0. @param {number} w */
 export function shortWeight(w) {
-  if (w < 0.005) return w > 0 ? "·" : w < 0 ? "" : "0";
-  return w > 0.995 ? "1" : w.toFixed(2).slice(1);
+  const size = Math.abs(w);
+  if (size < 0.005) return size > 0 ? "·" : "0";
+  return (w < 0 ? "−" : "") + (size > 0.995 ? size.toFixed(size > 1.05 ? 1 : 0) : size.toFixed(2).slice(1));
+}
+
+/** A weight for a large cell, with three decimals, and · for almost 0. @param {number} w */
+export function longWeight(w) {
+  const size = Math.abs(w);
+  return size < 0.0005 ? (size > 0 ? "·" : "0") : w.toFixed(3).replace("-", "−");
 }
 
 /** Any number, short. @param {number} x */
@@ -69,8 +78,8 @@ export function cellNumber(x) {
 
 /** A share in per cent. @param {number} w */
 export function percent(w) {
-  const p = 100 * Math.max(w, 0);
-  return `${p >= 10 ? p.toFixed(1) : p >= 0.01 || p === 0 ? p.toFixed(2) : "<0.01"} %`;
+  const p = isWeight(w) ? 100 * Math.abs(w) : 0;
+  return `${w < 0 && p > 0 ? "−" : ""}${p >= 10 ? p.toFixed(1) : p >= 0.01 || p === 0 ? p.toFixed(2) : "<0.01"} %`;
 }
 
 /**

@@ -7,6 +7,7 @@ import { visible } from "./text.js";
 
 const MARK = /^(\[[A-Za-z][^[\]]*\]|<(?!0x)[^<>\s]+>)$/u; // the same rule stands in opening.py
 const CLOSING = /^[.,;:!?%)\]}’”。，、；：！？）」]+$/u; // what stands right after a word
+const LETTERS = /^[\p{L}\p{M}\p{N}'’]+$/u; // a part of a word in a script
 const SEPARATOR = /^(\[SEP\]|<\/s>|<sep>|<\|sep\|>|<eos>)$/iu;
 
 /** @param {DocumentInfo} doc @param {RecordInfo} record @param {"query" | "key"} side @param {number} b @returns {string[] | null} */
@@ -73,18 +74,23 @@ export function hasPair(doc, record, b) {
 }
 
 /**
- * Tokens as pieces of running text: what is written, and whether a space comes before it. Spaces, marks of tokenizers
- * for them (Ġ, ▁) and for the middle of a word (##) become what they mean.
+ * Tokens as running text: the text of each, whether a space precedes it, and whether it is a piece of a word of several
+ * tokens. The tokenizers' marks for spaces (Ġ, ▁) and for the middle of a word (##) are replaced by their meaning.
  * @param {string[]} words
  */
 export function runningText(words) {
   const spaced = words.some((word) => /^[Ġ▁ ]./u.test(word));
-  return words.map((word) => {
-    if (MARK.test(word)) return { text: visible(word), gap: true };
-    if (word.startsWith("##") && word.length > 2) return { text: visible(word.slice(2)), gap: false };
-    if (!spaced) return { text: visible(word), gap: !CLOSING.test(word) };
+  const shown = words.map((word) => {
+    if (MARK.test(word)) return { text: visible(word), gap: true, joined: false };
+    if (word.startsWith("##") && word.length > 2) return { text: visible(word.slice(2)), gap: false, joined: true };
+    if (!spaced) return { text: visible(word), gap: !CLOSING.test(word), joined: false };
     const begins = /^[Ġ▁ ]/u.test(word);
-    return { text: visible((begins ? word.slice(1) : word).replaceAll("Ċ", "\n")), gap: begins };
+    return { text: visible((begins ? word.slice(1) : word).replaceAll("Ċ", "\n")), gap: begins, joined: !begins && LETTERS.test(word) };
+  });
+  return shown.map(({ text, gap, joined }, n) => {
+    const continued = n + 1 < shown.length && shown[n + 1].joined && LETTERS.test(text);
+    const continues = joined && n > 0 && LETTERS.test(shown[n - 1].text);
+    return { text, gap, piece: continued || continues };
   });
 }
 

@@ -33,6 +33,7 @@
  * @property {string} kind
  * @property {string | null} [role] "encoder", "decoder" or "cross" of a model that has all of them
  * @property {number[]} shape b, h, q, k
+ * @property {boolean} signed whether some weights are negative
  * @property {number[] | null} heads what the model calls them; null where they are all
  * @property {number[] | null} queryTokens
  * @property {number[] | null} keyTokens
@@ -41,6 +42,7 @@
  * @property {number} queryExtra
  * @property {number} keyExtra
  * @property {string | null} dropped
+ * @property {string | null} note an unusual property of the weights
  * @property {SourceSpec} source
  * @property {number} error
  * @property {number} [measuredRows]
@@ -54,7 +56,7 @@
  * @property {{type: string, blob: number}[]} pictures
  * @property {{record: number, head: number, row: number, col: number}} [opening] what to begin with
  *
- * A rectangle of weights; −1 stands for a pair that the mask hides, −2 for one that is not computed yet.
+ * A rectangle of weights, with HIDDEN and PENDING of arrays.js for pairs that have none.
  * @typedef {{rows: number, cols: number, values: Float32Array}} Block
  * @typedef {Block & {max: number, done: number}} Overview
  *

@@ -1,6 +1,6 @@
 // @ts-check
-/** Weights worked out row by row: exp(scale · q·k + bias − lse), and −1 where the mask hides a pair. */
-import { beginning } from "./arrays.js";
+/** Weights computed row by row as exp(scale · q·k + bias − lse), with HIDDEN where the mask hides a pair. */
+import { HIDDEN, headOffset, isWeight } from "./arrays.js";
 
 /** @typedef {import("./arrays.js").Blobs} Blobs */
 /** @typedef {import("./types.js").SourceSpec} SourceSpec */
@@ -92,7 +92,7 @@ class RecomputedReader {
     if (!head.allow) return;
     const keep = this.keep.subarray(0, n);
     head.allow(i, c0, keep);
-    for (let j = 0; j < n; j++) if (!keep[j]) out[j] = -1;
+    for (let j = 0; j < n; j++) if (!keep[j]) out[j] = HIDDEN;
   }
 
   /** @param {ReturnType<RecomputedReader["prepare"]>} head @param {number} i @param {number} c0 @param {Float32Array} out */
@@ -126,7 +126,7 @@ class RecomputedReader {
       k: Array.from(head.k.subarray(j * width, (j + 1) * width)),
       v: this.v ? Array.from(this.v) : null,
       product, scale, bias, hasBias: Boolean(head.addBias),
-      hidden: weight[0] < 0, lse: head.lse[i], weight: Math.max(0, weight[0]),
+      hidden: !isWeight(weight[0]), lse: head.lse[i], weight: isWeight(weight[0]) ? weight[0] : 0,
     };
   }
 }
@@ -201,7 +201,7 @@ class WindowsReader {
   row(b, h, i, c0, out) {
     this.inner.row(b * this.windows + this.window[i], h, this.place[i], 0, this.part);
     for (let j = 0; j < out.length; j++) {
-      out[j] = this.window[c0 + j] === this.window[i] ? this.part[this.place[c0 + j]] : -1;
+      out[j] = this.window[c0 + j] === this.window[i] ? this.part[this.place[c0 + j]] : HIDDEN;
     }
   }
 
@@ -218,7 +218,7 @@ export function weightAlone(reader, b, h, i, j) {
   reader.row(b, h, i, j, one);
   return {
     q: null, k: null, v: null, product: NaN, scale: NaN, bias: 0, hasBias: false,
-    hidden: one[0] < 0, lse: NaN, weight: Math.max(0, one[0]),
+    hidden: !isWeight(one[0]), lse: NaN, weight: isWeight(one[0]) ? one[0] : 0,
   };
 }
 
@@ -233,13 +233,13 @@ export function meanRow(reader, heads, b, i, c0, out) {
   for (let h = 0; h < heads; h++) {
     reader.row(b, h, i, c0, part);
     for (let j = 0; j < out.length; j++) {
-      if (part[j] >= 0) {
+      if (isWeight(part[j])) {
         out[j] += part[j] / heads;
         seen[j] = 1;
       }
     }
   }
-  for (let j = 0; j < out.length; j++) if (!seen[j]) out[j] = -1;
+  for (let j = 0; j < out.length; j++) if (!seen[j]) out[j] = HIDDEN;
 }
 
 /**
@@ -333,7 +333,7 @@ function storedMask(keep, blobs, b, h) {
   const { length } = keep.shape; // (q,k) and (b,q,k) stand for (1,1,q,k) and (b,1,q,k)
   const shape = length === 4 ? keep.shape : length === 3 ? [keep.shape[0], 1, keep.shape[1], keep.shape[2]] : [1, 1, ...keep.shape];
   const bits = blobs.bytes(keep.blob);
-  const start = beginning(shape, b, h);
+  const start = headOffset(shape, b, h);
   const [, , rows, cols] = shape;
   return (i, c0, out) => {
     const line = start + (rows > 1 ? i : 0) * cols;
@@ -353,7 +353,7 @@ export function compileBias(spec, shape, blobs, b, h) {
   }
   if (!spec.array) throw new Error(`unknown bias ${spec.kind}`);
   const held = spec.array.shape;
-  const start = beginning(held, b, h);
+  const start = headOffset(held, b, h);
   if (spec.kind === "distance") {
     const table = blobs.floats(spec.array, start, held[2]);
     return (i, c0, out) => {
