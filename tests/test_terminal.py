@@ -66,5 +66,19 @@ def test_long_tokens_are_shortened_and_line_breaks_escaped():
 
 
 def test_sizes_are_checked():
-    with pytest.raises(ShapeError, match=r"columns: 2 tokens given, 3 columns in weights \(3,3\)"):
+    with pytest.raises(ShapeError, match=r"key_tokens: 2 tokens given, 3 columns in weights \(3,3\)"):
         weights_text(WEIGHTS, WORDS, ["a", "b"])
+
+
+def test_negative_weights_have_a_sign_and_a_note():
+    lines = weights_text([[1.5, -0.5]], ["q"], ["a", "b"]).splitlines()
+    assert lines[1].split() == ["q", "1.50", "#", "-0.50", "."]
+    assert lines[-1] == "The marks show the size of a weight without its sign."
+    file = io.StringIO()
+    draw_weights(
+        [[1.5, -0.5]], ["q"], ["a", "b"],
+        console=Console(file=file, force_terminal=True, color_system="truecolor", highlight=False),
+    )  # fmt: skip
+    assert "48;2;178;24;43" in file.getvalue(), "the largest weight is red"
+    assert "48;2;181;204;227" in file.getvalue(), "a third of the way to blue"
+    assert "blue weights are negative" in file.getvalue()

@@ -29,6 +29,10 @@ ASCII = " .:*#"
 SHADES = " ░▒▓█"
 # The longest label in terminal columns. Longer labels are cut and end in "~".
 LONGEST_LABEL = 16
+# The ends of the colour scale of tables with negative weights.
+BLUE, RED = (33, 102, 172), (178, 24, 43)
+COLOUR_NOTE = "Red weights are positive, blue weights are negative."
+SHADE_NOTE = "The marks show the size of a weight without its sign."
 # Nine colours of matplotlib's viridis, from dark to light.
 VIRIDIS = (
     (68, 1, 84),
@@ -45,43 +49,47 @@ VIRIDIS = (
 
 def draw_weights(
     weights: Any,
-    rows: Iterable[Any],
-    columns: Iterable[Any] | None = None,
+    query_tokens: Iterable[Any],
+    key_tokens: Iterable[Any] | None = None,
     *,
     title: str = "",
     console: Console | None = None,
 ) -> None:
-    """Print weights ``(q,k)`` as a table with a row for each query.
+    """Print weights ``(q,k)`` as a table with a row for each query and a column for each key.
 
-    ``rows`` label the queries and ``columns`` the keys. ``columns=None`` uses the row labels for both.
+    ``key_tokens=None`` labels the columns with the query tokens. If there are negative weights, positive ones are
+    coloured red and negative ones blue, and a line below the table says so.
     """
     console = console or Console(highlight=False)
     if title:
         console.print(Text(title, style="bold"), soft_wrap=True)
     colour = console.is_terminal and console.color_system is not None and not console.no_color
     shades = SHADES if console.is_terminal and _can_encode(console, SHADES) else ASCII
-    for line in _lines(weights, rows, columns, console.width, shades, colour):
+    for line in _lines(weights, query_tokens, key_tokens, console.width, shades, colour):
         console.print(line, soft_wrap=True)
 
 
 def weights_text(
-    weights: Any, rows: Iterable[Any], columns: Iterable[Any] | None = None, *, width: int = 100
+    weights: Any, query_tokens: Iterable[Any], key_tokens: Iterable[Any] | None = None, *, width: int = 100
 ) -> str:
     """Return weights ``(q,k)`` as a table in plain text, at most ``width`` columns wide."""
-    return "\n".join(line.plain for line in _lines(weights, rows, columns, width, ASCII, colour=False))
+    return "\n".join(
+        line.plain for line in _lines(weights, query_tokens, key_tokens, width, ASCII, colour=False)
+    )
 
 
 def _lines(
-    weights: Any, rows: Iterable[Any], columns: Iterable[Any] | None, width: int, shades: str, colour: bool
+    weights: Any, queries: Iterable[Any], keys: Iterable[Any] | None, width: int, shades: str, colour: bool
 ) -> list[Text]:
     array = as_weights("weights", weights, "qk")
-    rows = list(rows)
-    columns = rows if columns is None else list(columns)
+    queries = list(queries)
+    keys = queries if keys is None else list(keys)
     q, k = array.shape
-    left = [_cut(label) for label in as_labels("rows", rows, q, f"rows in weights ({q},{k})")]
-    top = [_cut(label) for label in as_labels("columns", columns, k, f"columns in weights ({q},{k})")]
+    left = [_cut(label) for label in as_labels("query_tokens", queries, q, f"rows in weights ({q},{k})")]
+    top = [_cut(label) for label in as_labels("key_tokens", keys, k, f"columns in weights ({q},{k})")]
     margin = max(cell_len(label) for label in left)
-    widths = [max(cell_len(label), len("0.00 #")) for label in top]
+    signed = bool((array < 0).any())
+    widths = [max(cell_len(label), len("-0.00 #" if signed else "0.00 #")) for label in top]
     lines: list[Text] = []
     for start, stop in _column_ranges(widths, width - margin):
         if lines:
@@ -91,12 +99,13 @@ def _lines(
         for i in range(q):
             line = Text(_right(left[i], margin))
             for j in range(start, stop):
-                line.append("  ").append_text(
-                    _cell(array[i, j], _level(array, i, j), widths[j], shades, colour)
-                )
+                level = _level(array, i, j)
+                line.append("  ").append_text(_cell(array[i, j], level, widths[j], shades, colour, signed))
             if not colour:
                 line.rstrip()
             lines.append(line)
+    if signed:
+        lines += [Text(""), Text(COLOUR_NOTE if colour else SHADE_NOTE)]
     return lines
 
 
@@ -112,18 +121,24 @@ def _column_ranges(widths: list[int], room: int) -> list[tuple[int, int]]:
 
 
 def _level(array: np.ndarray, i: int, j: int) -> float:
-    """Return a weight as a fraction of the largest weight of the table, limited to 0..1."""
-    largest = float(array.max())
-    return min(1.0, max(0.0, float(array[i, j]) / largest)) if largest > 0 else 0.0
+    """Return the magnitude of a weight as a fraction of the largest magnitude of the table, 0 to 1."""
+    largest = float(np.abs(array).max())
+    return abs(float(array[i, j])) / largest if largest > 0 else 0.0
 
 
-def _cell(weight: float, level: float, width: int, shades: str, colour: bool) -> Text:
+def _cell(weight: float, level: float, width: int, shades: str, colour: bool, signed: bool) -> Text:
     number = f"{weight:.2f}".replace("-0.00", "0.00")
     if not colour:
         return Text(_right(f"{number} {shades[round(level * (len(shades) - 1))]}", width))
-    red, green, blue = _viridis(level)
+    red, green, blue = _diverging(level, weight < 0) if signed else _viridis(level)
     ink = "white" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 128 else "black"
     return Text(f"{number:^{width}}", style=Style.parse(f"{ink} on rgb({red},{green},{blue})"))
+
+
+def _diverging(level: float, negative: bool) -> tuple[int, int, int]:
+    """Return a colour between white at 0 and blue for negative or red for positive weights."""
+    red, green, blue = (round(255 + (c - 255) * level) for c in (BLUE if negative else RED))
+    return red, green, blue
 
 
 def _viridis(level: float) -> tuple[int, int, int]:

@@ -9,7 +9,7 @@ written atomically. Without a display, no window opens and nothing blocks.
 ['0.90', '0.10', '0.20', '0.80']
 """
 
-from regard.plots.anything import show
+from regard.plots.by_shape import show
 from regard.plots.heads import plot_heads, plot_model
 from regard.plots.images import plot_image_attention
 from regard.plots.lengths import plot_by_length

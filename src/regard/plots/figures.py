@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
+import io
 import os
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_path",
+    "color_scale",
     "families_of",
     "figure_of",
     "finish",
@@ -58,13 +61,29 @@ def new_figure(width: float, height: float, screen: bool) -> Figure:
 
         figure = plt.figure(figsize=(width, height))
     else:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(width, height), dpi=DPI)
-        FigureCanvasAgg(figure)
+        figure = _displayable_figure_class()(figsize=(width, height), dpi=DPI)
     figure.set_layout_engine("none")
     return figure
+
+
+@functools.cache
+def _displayable_figure_class() -> type[Figure]:
+    """Return a class of figures that a notebook displays without pyplot."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    class DisplayableFigure(Figure):
+        def __init__(self, **settings: Any):
+            super().__init__(**settings)
+            FigureCanvasAgg(self)
+
+        def _repr_png_(self) -> bytes:
+            png = io.BytesIO()
+            with _quiet_glyphs():
+                self.savefig(png, format="png", dpi=min(DPI, 2400 / max(self.get_size_inches())))
+            return png.getvalue()
+
+    return DisplayableFigure
 
 
 def place_axes(figure: Figure, x: float, y: float, width: float, height: float) -> Axes:
@@ -96,6 +115,22 @@ def fit(figure: Figure, axes: list[Axes]) -> None:
         x, y = (corner - (drawn.x0, drawn.y0) + PAD) / new
         width, height = size / new
         ax.set_position((x, y, width, height))
+
+
+def color_scale(weights: np.ndarray) -> dict[str, Any]:
+    """Return the colours for ``imshow``, which span 0 to the largest weight.
+
+    If some weights are negative, the colours diverge from white at 0 to blue for negative and red for positive ones.
+
+    >>> color_scale(np.array([0.25, 0.75]))
+    {'cmap': 'viridis', 'vmin': 0.0, 'vmax': 0.75}
+    >>> color_scale(np.array([-0.25, 1.25]))
+    {'cmap': 'RdBu_r', 'vmin': -1.25, 'vmax': 1.25}
+    """
+    largest = float(np.abs(weights).max()) or 1.0
+    if float(weights.min()) < 0:
+        return {"cmap": "RdBu_r", "vmin": -largest, "vmax": largest}
+    return {"cmap": "viridis", "vmin": 0.0, "vmax": largest}
 
 
 def figure_of(ax: Axes) -> Figure:

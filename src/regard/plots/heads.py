@@ -12,6 +12,7 @@ from regard._drawing import as_labels, as_weights
 from regard.errors import ShapeError
 from regard.plots.figures import (
     check_path,
+    color_scale,
     families_of,
     finish,
     fit,
@@ -37,8 +38,8 @@ GAP = 0.28  # inches between the heat maps of heads
 
 def plot_heads(
     weights: Any,
-    tokens: Iterable[Any],
-    other_tokens: Iterable[Any] | None = None,
+    query_tokens: Iterable[Any],
+    key_tokens: Iterable[Any] | None = None,
     *,
     heads: Sequence[int] | None = None,
     columns: int = 4,
@@ -48,9 +49,9 @@ def plot_heads(
 ) -> Figure:
     """Draw one heat map for each head of ``weights`` ``(h,q,k)``, all on the same colour scale.
 
-    ``tokens`` label the keys, and also the queries unless ``other_tokens`` are given. ``heads`` are the head numbers in
-    the titles, by default from 0. ``columns`` is the number of heat maps in a row. ``path`` writes a .png, .svg or .pdf
-    file. ``show`` opens a window, by default if there is a display and no path.
+    ``query_tokens`` label the rows and ``key_tokens`` the columns, by default with the query tokens. ``heads`` are the
+    head numbers in the titles, by default from 0. ``columns`` is the number of heat maps in a row. ``path`` writes a
+    .png, .svg or .pdf file. ``show`` opens a window, by default if there is a display and no path.
 
     >>> figure = plot_heads(np.full((2, 3, 3), 1 / 3), ["a", "b", "c"])
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
@@ -59,15 +60,12 @@ def plot_heads(
     array = _stack("weights", weights)
     h, q, k = array.shape
     numbers = _head_numbers(weights, h) if heads is None else heads
-    keys = as_labels("tokens", tokens, k, f"columns in weights ({h},{q},{k})")
-    queries = keys if other_tokens is None and q == k else other_tokens
-    if queries is None:
-        raise ShapeError(
-            "other_tokens",
-            f"required, since there are {q} queries and {k} keys",
-            "give one token for each query",
-        )
-    rows = as_labels("other_tokens", queries, q, f"rows in weights ({h},{q},{k})")
+    rows = as_labels("query_tokens", query_tokens, q, f"rows in weights ({h},{q},{k})")
+    if key_tokens is None and q != k:
+        problem = f"required, since there are {q} queries and {k} keys"
+        raise ShapeError("key_tokens", problem, "give one token for each key")
+    columns_of_keys = rows if key_tokens is None else key_tokens
+    keys = as_labels("key_tokens", columns_of_keys, k, f"columns in weights ({h},{q},{k})")
     target, screen = check_path(path), wants_screen(show, path)
     cell = cell_side(max(q, k), 0.26)
     side = (max(1.6, k * cell), max(1.6, q * cell))
@@ -78,7 +76,7 @@ def plot_heads(
     for head in range(h):
         down, across = divmod(head, columns)
         ax = place_axes(figure, across * (side[0] + margin[0]), -down * (side[1] + margin[1]), *side)
-        _draw_heat_map(ax, array[head], float(array.max()))
+        _draw_heat_map(ax, array[head], array)
         ax.set_title(f"Head {numbers[head]}", fontsize=9)
         label_columns(ax, keys, side[0] / k, families)
         label_rows(ax, rows, side[1] / q, families)
@@ -93,8 +91,8 @@ def plot_heads(
 
 def plot_model(
     layers: Sequence[Any],
-    tokens: Iterable[Any] | None = None,
-    other_tokens: Iterable[Any] | None = None,
+    query_tokens: Iterable[Any] | None = None,
+    key_tokens: Iterable[Any] | None = None,
     *,
     title: str = "Layers (rows) and heads (columns)",
     path: str | os.PathLike[str] | None = None,
@@ -103,9 +101,10 @@ def plot_model(
     """Draw every head of every layer as a small heat map, with layers as rows and heads as columns.
 
     ``layers`` holds a map, a record or an array ``(h,q,k)`` for each layer. Each heat map has its own colour scale from
-    0 to its largest weight. Long maps are max-pooled, so that large weights stay visible. ``tokens`` label the keys
-    below the lowest row, and also the queries at the left unless ``other_tokens`` are given. Records bring their own
-    labels. More than 36 labels along a side are left out. ``plot_heads`` and ``show(..., layer=, head=)`` draw them.
+    0 to its largest weight, or a diverging scale if it has negative weights. Long maps are pooled to their largest
+    weights. ``query_tokens`` label the rows at the left, and ``key_tokens`` the columns below the lowest row. If there
+    are as many queries as keys, one of the two is enough. Records bring their own labels. More than 36 labels along a
+    side are left out. ``plot_heads`` and ``show(..., layer=, head=)`` draw them.
 
     >>> figure = plot_model([np.full((2, 3, 3), 1 / 3)] * 4)
     >>> len(figure.axes)
@@ -113,9 +112,9 @@ def plot_model(
     """
     if not layers:
         raise ShapeError("layers", "expected at least one layer, got none")
-    tokens, other_tokens = (None if x is None else list(x) for x in (tokens, other_tokens))
+    queries, keys = (None if x is None else list(x) for x in (query_tokens, key_tokens))
     stacks = [_pooled(place, layer) for place, layer in enumerate(layers)]
-    labels = [_readable(_labels_of(place, layer, tokens, other_tokens)) for place, layer in enumerate(layers)]
+    labels = [_readable(_labels_of(place, layer, queries, keys)) for place, layer in enumerate(layers)]
     target, screen = check_path(path), wants_screen(show, path)
     texts = [text for rows, columns in labels for text in (*(rows or ()), *(columns or ()))]
     families = families_of([title, *texts])
@@ -147,7 +146,7 @@ def _row_of_pictures(figure: Figure, stack: np.ndarray, top: float, side: float)
     axes = []
     for head, picture in enumerate(stack):
         ax = place_axes(figure, head * (side + 0.1), top, side, side)
-        _draw_heat_map(ax, picture, float(picture.max()))
+        _draw_heat_map(ax, picture, picture)
         ax.set_xticks([])
         ax.set_yticks([])
         axes.append(ax)
@@ -165,18 +164,19 @@ def _names(layers: Sequence[Any]) -> list[str]:
 
 
 def _labels_of(
-    place: int, layer: Any, tokens: list[Any] | None, others: list[Any] | None
+    place: int, layer: Any, queries: list[Any] | None, keys: list[Any] | None
 ) -> tuple[list[str] | None, list[str] | None]:
     """Return the labels of a layer's queries and keys, from the arguments or else from its record."""
-    if tokens is None and others is None and getattr(layer, "map", None) is not None:
+    if queries is None and keys is None and getattr(layer, "map", None) is not None:
         queries, keys = (x and x[0] for x in (layer.query_tokens, layer.key_tokens))
         return queries, (keys or (queries if layer.kind != "cross" else None))
     q, k = getattr(layer, "map", layer).shape[-2:]
-    keys = None if tokens is None else as_labels("tokens", tokens, k, f"columns in layers[{place}] ({q},{k})")
-    rows = keys if others is None and q == k else others
-    if rows is None or rows is keys:
-        return rows, keys
-    return as_labels("other_tokens", rows, q, f"rows in layers[{place}] ({q},{k})"), keys
+    where = f"layers[{place}] ({q},{k})"
+    rows = None if queries is None else as_labels("query_tokens", queries, q, f"rows in {where}")
+    columns = None if keys is None else as_labels("key_tokens", keys, k, f"columns in {where}")
+    if q == k:
+        return (columns if rows is None else rows), (rows if columns is None else columns)
+    return rows, columns
 
 
 def _readable(labels: tuple[list[str] | None, ...]) -> tuple[list[str] | None, ...]:
@@ -189,8 +189,9 @@ def _head_numbers(layer: Any, count: int) -> Sequence[int]:
     return range(count) if heads is None else heads
 
 
-def _draw_heat_map(ax: Axes, weights: np.ndarray, largest: float) -> None:
-    ax.imshow(weights, cmap="viridis", vmin=0, vmax=largest or 1, aspect="auto", interpolation="nearest")
+def _draw_heat_map(ax: Axes, weights: np.ndarray, scaled_by: np.ndarray) -> None:
+    """Draw a heat map on the colour scale of ``scaled_by``."""
+    ax.imshow(weights, aspect="auto", interpolation="nearest", **color_scale(scaled_by))
 
 
 def _write_title(figure: Figure, axes: list[Axes], title: str, families: list[str] | None) -> None:
@@ -227,10 +228,14 @@ def _stack(argument: str, value: Any) -> np.ndarray:
 
 
 def _pooled(place: int, layer: Any) -> np.ndarray:
-    """Return the weights of a layer as an array ``(h,q,k)``, max-pooled to at most ``MOST_CELLS`` a side."""
+    """Return the weights of a layer as an array ``(h,q,k)``, pooled to at most ``MOST_CELLS`` a side.
+
+    A cell holds the weight of the largest magnitude.
+    """
     value = getattr(layer, "map", layer)
-    # A long map is pooled by the map itself, so its full matrix is never in memory.
-    if hasattr(value, "pooled") and max(value.shape[2:]) > MOST_CELLS:
+    # A long map is pooled by the map itself, so its full matrix is never in memory. Maps with negative weights hold
+    # their matrix, and are pooled below.
+    if hasattr(value, "pooled") and max(value.shape[2:]) > MOST_CELLS and not _stores_weights(value):
         if value.shape[0] != 1:
             problem = f"expected one sequence, got (b,h,q,k) = {tuple(value.shape)}"
             raise ShapeError(f"layers[{place}]", problem, "pick one: .select(batch=0)")
@@ -241,5 +246,16 @@ def _pooled(place: int, layer: Any) -> np.ndarray:
         n = stack.shape[axis]
         if n > MOST_CELLS:
             starts = np.arange(MOST_CELLS) * n // MOST_CELLS
-            stack = np.maximum.reduceat(stack, starts, axis=axis)
+            largest, lowest = (pool.reduceat(stack, starts, axis=axis) for pool in (np.maximum, np.minimum))
+            stack = np.where(-lowest > largest, lowest, largest)
     return stack
+
+
+def _stores_weights(attention_map: Any) -> bool:
+    """Return whether a map stores its weights, instead of computing them from q and k."""
+    from regard.maps.sources import Recomputed
+
+    source = attention_map._source
+    while hasattr(source, "source"):
+        source = source.source
+    return not isinstance(source, Recomputed)

@@ -9,7 +9,7 @@ import numpy as np
 
 from regard._drawing import as_weights
 from regard.errors import ShapeError
-from regard.plots.figures import check_path, families_of, finish, fit, new_axes, wants_screen
+from regard.plots.figures import check_path, color_scale, families_of, finish, fit, new_axes, wants_screen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,12 +48,10 @@ def plot_image_attention(
     figure, ax = new_axes(width * scale, height * scale, screen)
     edges = (-0.5, width - 0.5, height - 0.5, -0.5)
     ax.imshow(picture, cmap="gray", vmin=0, vmax=1, extent=edges)
-    high = float(patches.max())
+    colors = color_scale(patches)
     # The image stays visible where the weights are small.
-    opacity = 0.25 + 0.5 * patches / (high or 1)
-    ax.imshow(
-        patches, cmap="viridis", vmin=0, vmax=high or 1, alpha=opacity, extent=edges, interpolation="nearest"
-    )
+    opacity = 0.25 + 0.5 * np.abs(patches) / colors["vmax"]
+    ax.imshow(patches, alpha=opacity, extent=edges, interpolation="nearest", **colors)
     ax.set_xticks([])
     ax.set_yticks([])
     families = families_of([title])

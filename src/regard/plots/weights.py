@@ -12,6 +12,7 @@ from regard._drawing import as_labels, as_weights
 from regard.errors import ShapeError
 from regard.plots.figures import (
     check_path,
+    color_scale,
     families_of,
     figure_of,
     finish,
@@ -115,7 +116,7 @@ def plot_weights(
     target, screen = check_path(path), wants_screen(show, path)
     cell = cell_side(k, CELL)
     figure, ax = new_axes(max(k * cell, 3.0), 2.6, screen)
-    ax.bar(range(k), heights, color="#31688e")
+    ax.bar(range(k), heights, color=np.where(heights < 0, "#2166ac", "#31688e").tolist())
     ax.set_xlim(-0.6, k - 0.4)
     ax.axhline(0, color="black", linewidth=0.8)
     families = families_of([title, *labels])
@@ -145,15 +146,7 @@ def _heat_map(
         figure = figure_of(ax)
         box = ax.get_window_extent()
         width, height = box.width / figure.dpi / k, box.height / figure.dpi / q
-    low, high = min(0.0, float(weights.min())), float(weights.max())
-    image = ax.imshow(
-        weights,
-        cmap="viridis",
-        vmin=low,
-        vmax=high if high > low else low + 1,
-        aspect="auto",
-        interpolation="nearest",
-    )
+    image = ax.imshow(weights, aspect="auto", interpolation="nearest", **color_scale(weights))
     families = families_of([*names, *rows, *columns])
     name_axes(ax, names, families)
     label_columns(ax, columns, width, families)
@@ -161,7 +154,9 @@ def _heat_map(
     if numbers:
         _write_numbers(ax, image, weights, min(width / 0.5, height / 0.25) * 8)
     bar = figure.add_axes((0, 0, 0.1, 0.1)) if new else None
-    figure.colorbar(image, cax=bar, ax=None if new else ax)
+    scale = figure.colorbar(image, cax=bar, ax=None if new else ax)
+    if float(weights.min()) < 0:
+        scale.set_label("weight (blue: negative)")
     if bar is not None:
         place_beside(figure, ax, bar)
         fit(figure, [ax, bar])

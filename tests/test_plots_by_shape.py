@@ -11,6 +11,7 @@ import regard
 from regard import plot_heads, plot_image_attention, plot_model
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import AttentionMap, Record
+from regard.maps.sources import Stored
 
 pytestmark = pytest.mark.usefixtures("fonts")
 H, Q, K = 3, 5, 7
@@ -33,14 +34,14 @@ def labels(axis):
     return [text.get_text() for text in axis.get_ticklabels()]
 
 
-KEYS, QUERIES = [f"k{i}" for i in range(K)], [f"q{i}" for i in range(Q)]
+QUERIES, KEYS = [f"q{i}" for i in range(Q)], [f"k{i}" for i in range(K)]
 
 
 # ---- heads
 
 
 def test_each_head_with_its_tokens_and_the_same_colours(weights, tmp_path):
-    figure = plot_heads(weights, KEYS, QUERIES, columns=2, path=tmp_path / "x.png")
+    figure = plot_heads(weights, QUERIES, KEYS, columns=2, path=tmp_path / "x.png")
     assert titles(figure) == ["Head 0", "Head 1", "Head 2"]
     np.testing.assert_array_equal(pictures(figure), weights)
     first = figure.axes[0]
@@ -52,7 +53,7 @@ def test_each_head_with_its_tokens_and_the_same_colours(weights, tmp_path):
 def test_nothing_is_cut_off_and_nothing_overlaps(weights):
     names = ["a very long token indeed", *KEYS[1:]]
     with chinese_labels():
-        figure = plot_heads(weights, names, ["猫坐在垫子上", *QUERIES[1:]], columns=2)
+        figure = plot_heads(weights, ["猫坐在垫子上", *QUERIES[1:]], names, columns=2)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+")  # drawing again is matplotlib's, not ours
         figure.canvas.draw()
@@ -113,8 +114,8 @@ def test_bytes_are_brought_to_one():
 )
 def test_the_shape_chooses_the_picture(weights, make):
     given = make(weights)
-    assert titles(regard.show(given, KEYS, QUERIES)) == ["Head 0", "Head 1", "Head 2"]
-    one = regard.show(given, KEYS, QUERIES, head=1)
+    assert titles(regard.show(given, QUERIES, KEYS)) == ["Head 0", "Head 1", "Head 2"]
+    one = regard.show(given, QUERIES, KEYS, head=1)
     np.testing.assert_allclose(pictures(one)[0], weights[1])
     assert len(regard.show(given[0][0], KEYS).axes[0].patches) == K  # bars
 
@@ -122,7 +123,7 @@ def test_the_shape_chooses_the_picture(weights, make):
 def test_layers_as_hugging_face_gives_them(weights):
     layers = tuple(torch.tensor(weights[None] * scale) for scale in (1.0, 0.5))  # (b,h,q,k) each
     assert len(regard.show(layers).axes) == 2 * H
-    one = regard.show(layers, KEYS, QUERIES, layer=1, head=2)
+    one = regard.show(layers, QUERIES, KEYS, layer=1, head=2)
     np.testing.assert_allclose(pictures(one)[0], weights[2] * 0.5)
     assert labels(one.axes[0].yaxis) == QUERIES
 
@@ -149,9 +150,9 @@ def test_without_tokens_the_places_are_the_labels(weights):
         (lambda w: regard.show(w, layer=1), ArgumentError, "a single layer"),
         (lambda w: regard.show([w], head=1), ArgumentError, "got 1 without a layer"),
         (lambda w: regard.show([w], layer=2), ArgumentError, "expected one of 1"),
-        (lambda w: regard.show(w, KEYS, QUERIES, head=3), ArgumentError, "expected one of 3"),
-        (lambda w: regard.show(w, KEYS[1:], QUERIES), ShapeError, "6 tokens given"),
-        (lambda w: plot_heads(w, KEYS), ShapeError, "other_tokens"),
+        (lambda w: regard.show(w, QUERIES, KEYS, head=3), ArgumentError, "expected one of 3"),
+        (lambda w: regard.show(w, QUERIES, KEYS[1:]), ShapeError, "6 tokens given"),
+        (lambda w: plot_heads(w, QUERIES), ShapeError, "key_tokens"),
         (lambda w: plot_heads(w[None].repeat(2, 0), KEYS), ShapeError, "pick one sequence"),
         (lambda w: plot_model([]), ShapeError, "none"),
         (lambda w: plot_image_attention(np.zeros((2, 2, 2)), np.eye(2)), ShapeError, "image"),
@@ -192,7 +193,7 @@ def test_layers_and_heads_go_by_the_numbers_of_the_model():
 
 def test_tokens_of_a_whole_model_are_checked():
     assert len(regard.show(records(), list("abcd")).axes) == 4
-    with pytest.raises(ShapeError, match="tokens: 3 tokens given, 4 columns"):
+    with pytest.raises(ShapeError, match="query_tokens: 3 tokens given, 4 rows"):
         regard.show(records(), list("abc"))
 
 
@@ -260,7 +261,7 @@ def test_a_grid_of_layers_has_its_labels():
     for n, written in ((36, 36), (37, 0), (300, 0)):
         many = regard.show([torch.full((1, 1, n, n), 1 / n)], [str(i) for i in range(n)])
         assert len(labels(many.axes[0].xaxis)) == written  # more could not be read
-    with pytest.raises(ShapeError, match=r"tokens: .*columns in layers\[0\] \(3,3\)"):
+    with pytest.raises(ShapeError, match=r"query_tokens: .*rows in layers\[0\] \(3,3\)"):
         regard.show(layers, ["a", "b"])
 
 
@@ -315,3 +316,34 @@ STEP = (torch.full((1, 2, 3, 3), 1 / 3),) * 2
 def test_what_a_model_may_give_in_place_of_weights(given, part):
     with pytest.raises(ArgumentError, match=f"weights: .*{part}"):
         regard.show(given, ["a", "b", "c"])
+
+
+def test_negative_weights_have_a_diverging_scale():
+    signed = np.array([[[1.5, -0.5], [0.25, 0.75]]])
+    record = Record(name="mixed", layer=0, kind="self", map=AttentionMap(Stored(torch.tensor(signed[None]))))
+    for figure in (regard.show(record, ["a", "b"]), regard.show([record]), plot_heads(signed, ["a", "b"])):
+        image = figure.axes[0].get_images()[0]
+        assert image.get_cmap().name == "RdBu_r"
+        assert image.get_clim() == (-1.5, 1.5)
+    assert regard.show(record, ["a", "b"]).axes[1].get_ylabel() == "weight (blue: negative)"
+    plain = plot_heads(np.abs(signed), ["a", "b"]).axes[0].get_images()[0]
+    assert plain.get_cmap().name == "viridis"
+
+
+def test_pooled_pictures_keep_negative_weights():
+    long = torch.zeros(1, 1, 600, 600)
+    long[0, 0, 300, 300], long[0, 0, 100, 500] = -0.5, 0.25
+    (picture,) = pictures(regard.show([AttentionMap(Stored(long))]))
+    assert picture.shape == (256, 256)
+    assert (picture.min(), picture.max()) == (-0.5, 0.25)
+
+
+def test_a_notebook_displays_the_figure():
+    assert regard.show(np.eye(2), ["a", "b"])._repr_png_().startswith(b"\x89PNG")
+
+
+def test_one_side_of_labels_is_enough_where_both_sides_are_equal():
+    for given in ({"query_tokens": ["a", "b"]}, {"key_tokens": ["a", "b"]}):
+        axes = regard.show(np.eye(2), **given).axes[0]
+        assert labels(axes.xaxis) == labels(axes.yaxis) == ["a", "b"]
+    assert labels(regard.show(np.full((2, 3), 1 / 3), ["a", "b"]).axes[0].yaxis) == ["a", "b"]

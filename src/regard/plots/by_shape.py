@@ -1,4 +1,4 @@
-"""``show``, which plots attention weights of any shape."""
+"""``show``, which chooses a plot by the shape of the attention weights."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["show"]
 
 def show(
     weights: Any,
-    tokens: Iterable[Any] | None = None,
-    other_tokens: Iterable[Any] | None = None,
+    query_tokens: Iterable[Any] | None = None,
+    key_tokens: Iterable[Any] | None = None,
     *,
     layer: int | None = None,
     head: int | None = None,
@@ -35,8 +35,12 @@ def show(
     ``(h,q,k)`` or ``(b,h,q,k)`` as one heat map for each head of the sequence ``batch``. A sequence with one item for
     each layer, such as ``outputs.attentions`` of Hugging Face or a recording of ``regard.capture``, is drawn as a grid
     of layers and heads, from which ``layer`` and ``head`` pick one. A sequence of ``(k,)`` is drawn as the rows of one
-    heat map. ``tokens`` label the keys, and also the queries unless ``other_tokens`` are given. ``path`` writes a .png,
-    .svg or .pdf file.
+    heat map. ``query_tokens`` label the rows and ``key_tokens`` the columns. If there are as many queries as keys, or
+    only one query, one of the two is enough. ``path`` writes a .png, .svg or .pdf file.
+
+    Negative weights, as in models that mix heads after the softmax, are drawn in blue on a diverging colour scale. In
+    an array they are an error, since they are then most likely scores before the softmax. The figure is returned, and
+    a notebook displays it as the result of a cell.
 
     >>> import numpy as np
     >>> figure = show(np.full((1, 2, 3, 3), 1 / 3), ["the", "cat", "sat"])
@@ -56,19 +60,21 @@ def show(
             _no_choice("head", head, "give layer=... too")
             _check_layers(weights)
             layers = [_of_one_sequence(item, batch) for item in weights]
-            return plot_model(layers, tokens, other_tokens, path=path, **_named(title))
+            return plot_model(layers, query_tokens, key_tokens, path=path, **_named(title))
         weights = _layer(weights, layer)
     elif layer is not None:
         raise ArgumentError("layer", "the weights are of a single layer", "leave it out")
-    tokens, other_tokens = _labels(weights, tokens, other_tokens, batch)
+    query_tokens, key_tokens = _labels(weights, query_tokens, key_tokens, batch)
     array = _one_sequence(weights, batch)
-    if bool((array < 0).any()):
-        raise ArgumentError("weights", "found negative numbers", "take the softmax of scores first")
+    if not hasattr(getattr(weights, "map", weights), "pooled") and bool((array < 0).any()):
+        raise ArgumentError(
+            "weights", "found negative numbers", "take the softmax of scores first, or give a map or a record"
+        )
     heads = getattr(weights, "heads", None)
     title = title or _title(layer, head)
     if head is not None:
         array = _pick("head", array, head) if heads is None else array[_place_of("head", head, heads)]
-    return _draw(array, tokens, other_tokens, title, path, heads)
+    return _draw(array, query_tokens, key_tokens, title, path, heads)
 
 
 def _title(layer: int | None, head: int | None) -> str | None:
@@ -77,23 +83,27 @@ def _title(layer: int | None, head: int | None) -> str | None:
     return ", ".join(parts).capitalize() or None
 
 
-def _draw(array: Any, tokens: Any, other_tokens: Any, title: str | None, path: Any, heads: Any) -> Figure:
+def _draw(array: Any, queries: Any, keys: Any, title: str | None, path: Any, heads: Any) -> Figure:
     shape = tuple(array.shape)
     if len(shape) == 3 and shape[0] == 1:
         array, shape = array[0], shape[1:]
     if len(shape) == 1:
-        return plot_weights(array, tokens, path=path, **_named(title or "Attention Weights"))
-    keys = list(tokens) if tokens is not None else [str(i) for i in range(shape[-1])]
+        labels = queries if keys is None else keys
+        return plot_weights(array, labels, path=path, **_named(title or "Attention Weights"))
+    queries, keys = _both_sides(queries, keys, *shape[-2:])
     if len(shape) == 3:
-        queries = other_tokens if other_tokens is not None or shape[-2] == shape[-1] else range(shape[-2])
-        return plot_heads(array, keys, queries, heads=heads, path=path, **_named(title))
-    if other_tokens is None:
-        other_tokens = keys if shape[-2] == shape[-1] else range(shape[-2])
+        return plot_heads(array, queries, keys, heads=heads, path=path, **_named(title))
     numbers = max(shape) <= 20
     axes = ("Key", "Query")
-    return visualize_attention(
-        array, keys, other_tokens, path=path, numbers=numbers, axes=axes, **_named(title)
-    )
+    return visualize_attention(array, keys, queries, path=path, numbers=numbers, axes=axes, **_named(title))
+
+
+def _both_sides(queries: Any, keys: Any, q: int, k: int) -> tuple[list[Any], list[Any]]:
+    """Return labels of the queries and of the keys, taken from the other side if q == k, and else numbers."""
+    queries, keys = (None if labels is None else list(labels) for labels in (queries, keys))
+    if q == k:
+        queries, keys = (keys if queries is None else queries), (queries if keys is None else keys)
+    return (list(range(q)) if queries is None else queries), (list(range(k)) if keys is None else keys)
 
 
 def _check_present(weights: Any) -> None:
@@ -215,13 +225,13 @@ def _one_sequence(weights: Any, batch: int) -> Any:
     return _pick("batch", weights, batch) if len(weights.shape) == 4 else weights
 
 
-def _labels(record: Any, tokens: Any, other_tokens: Any, batch: int) -> tuple[Any, Any]:
-    """Return the labels of the keys and of the queries, from the arguments or else from the record."""
-    if tokens is not None or not hasattr(record, "query_tokens"):
-        return tokens, other_tokens
+def _labels(record: Any, query_tokens: Any, key_tokens: Any, batch: int) -> tuple[Any, Any]:
+    """Return the labels of the queries and of the keys, from the arguments or else from the record."""
+    if query_tokens is not None or key_tokens is not None or not hasattr(record, "query_tokens"):
+        return query_tokens, key_tokens
     queries, keys = record.query_tokens, record.key_tokens
     keys = keys or (queries if record.kind != "cross" else None)
-    return (keys[batch] if keys else None), (queries[batch] if queries else None)
+    return (queries[batch] if queries else None), (keys[batch] if keys else None)
 
 
 def _pick(name: str, values: Any, place: int) -> Any:
