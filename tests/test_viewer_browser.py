@@ -351,7 +351,7 @@ def test_the_server_draws_the_same(opened):
             assert colours(watched) > 5
         kinds = {url.removeprefix(address).split("?")[0] for url in watched.requests}
         assert {"tile", "row", "cell", "overview"} <= kinds
-        assert watched.page.locator("footer").inner_text().startswith("Weights are computed by the server")
+        assert watched.page.locator("footer").inner_text().startswith("The server computes the weights")
 
 
 WIDGET = """async ({ esm, css, values, blobs, late }) => {

@@ -13,6 +13,7 @@ from viewer_cases import pictured, record
 import regard
 from regard.analysis import received
 from regard.maps import AttentionMap
+from regard.maps.sources import Stored
 from regard.viewer.opening import opening
 from regard.viewer.payload import embedded, remote
 from regard.viewer.tiles import HIDDEN, PENDING, Overview
@@ -283,7 +284,7 @@ def test_every_view_says_what_can_be_done(opened, tmp_path):
         told[view] = watched.page.locator(".hint").inner_text()
     expected = {
         "grid": ["Click one"], "heat": ["Point at a cell", "click"], "flow": ["token or a line", "pin"],
-        "text": ["Click a word", "Point at"], "steps": ["Arrow keys"], "image": ["Point at a patch", "click"],
+        "text": ["Click a token", "Point at"], "steps": ["Arrow keys"], "image": ["Point at a patch", "click"],
     }  # fmt: skip
     for view, words in expected.items():
         assert all(word in told[view] for word in words), told[view]
@@ -507,5 +508,46 @@ def test_cross_attention_has_two_texts(opened, tmp_path):
         "cat",
         "the",
     ]
-    assert "queries (click one)" in texts
+    assert "Queries (click one)" in texts
     assert "chat → " in watched.page.locator(".readout").inner_text()
+
+
+def test_a_nearly_even_row_is_not_coloured_and_says_so(opened, tmp_path):
+    words = ["a", "big", "cat", "sat"]
+    even = torch.tensor([[[[0.25, 0.26, 0.24, 0.25], [0.1, 0.7, 0.1, 0.1]]]]).repeat(1, 1, 2, 1)
+    watched = opened(
+        page_of([record(AttentionMap.from_weights(even), query_tokens=[words])], tmp_path)
+        + "#view=text&row=0"
+    )
+    svg = saved(watched, "SVG")
+    assert set(boxes(svg).values()) == {None}
+    assert "Not coloured: the weights are nearly even, about 0.250 each." in texts_of(svg)
+    assert "are nearly even" in watched.page.locator(".shows").inner_text()
+    watched.page.keyboard.press("ArrowRight")
+    svg = saved(watched, "SVG")
+    assert None not in boxes(svg).values()
+    assert "Not coloured" not in watched.page.locator(".shows").inner_text()
+
+
+def test_words_of_several_tokens_are_underlined(opened, tmp_path):
+    words = ["[CLS]", "un", "##believ", "##able", "cat", "##s", "!"]
+    address = page_of([random_record(7, query_tokens=[words])], tmp_path)
+    svg = saved(opened(address + "#view=text"), "SVG").decode()
+    assert svg.count('stroke-width="1.5"') == 5, "un believ able, cat s"
+    assert "underlined: one word" in svg
+
+
+def test_negative_weights_are_blue_and_the_legend_says_so(opened, tmp_path):
+    signed = torch.tensor([[[[1.5, -0.5], [0.25, 0.75]]]])
+    fields = {"query_tokens": [["a", "b"]], "note": "heads are mixed"}
+    address = page_of([record(AttentionMap(Stored(signed)), **fields)], tmp_path)
+    watched = opened(address + "#view=heat&row=0&col=1")
+    svg = saved(watched, "SVG")
+    assert {"−0.500", "1.500", "−1.500", "0", "blue: negative weights"} <= set(texts_of(svg))
+    assert watched.page.locator(".weight").inner_text() == "−0.500"
+    assert "a negative weight, rank 2 of 2 by size" in watched.page.locator(".panel").inner_text()
+    assert watched.page.locator("footer").inner_text().startswith("Note: heads are mixed.")
+    assert not watched.page.get_by_label("Colours").is_visible()
+    watched = opened(address + "#view=flow")
+    assert "dashed lines are negative weights" in watched.page.locator(".shows").inner_text()
+    assert b"stroke-dasharray" in saved(watched, "SVG")

@@ -138,7 +138,7 @@ export class Controls {
     this.strongest.hidden = view !== "flow";
     this.batch.box.hidden = b < 2;
     this.scale.box.hidden = view === "flow" || view === "steps";
-    this.palette.box.hidden = view !== "heat" && view !== "grid";
+    this.palette.box.hidden = (view !== "heat" && view !== "grid") || doc.records[state.record].signed;
     this.zoom.hidden = view !== "heat";
     this.min.box.hidden = view !== "flow";
     this.side.box.hidden = view !== "image" && view !== "text";

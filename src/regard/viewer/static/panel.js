@@ -55,7 +55,7 @@ export class Panel {
     this.queryWord.textContent = labelOf(doc, record, "query", state.batch, state.row);
     this.keyWord.textContent = labelOf(doc, record, "key", state.batch, state.col);
     this.weight.textContent = row ? weightText(row[state.col]) : "…";
-    this.rank.textContent = row ? rankText(row, state.col) : "";
+    this.rank.textContent = row ? rankText(row, state.col, record.signed) : "";
     this.fill(row);
   }
 
@@ -82,7 +82,7 @@ export class Panel {
   fill(row) {
     const { doc, state } = this.scene;
     const record = doc.records[state.record];
-    this.caption.textContent = `Where this query looks most (${headText(record, state.head)})`;
+    this.caption.textContent = `Largest weights of this query (${headText(record, state.head)})`;
     const best = row ? strongest(row, SHOWN) : [];
     const top = best.length ? magnitude(best[0].weight) : 1;
     this.body.replaceChildren(...best.map(({ key, weight }) => {
@@ -107,16 +107,17 @@ export class Panel {
     const row = source.row(state.record, state.batch, state.head, state.row);
     const query = labelOf(doc, record, "query", state.batch, state.row);
     const key = labelOf(doc, record, "key", state.batch, state.col);
-    const weight = row ? `${weightText(row[state.col])}, ${rankText(row, state.col)}` : STILL_ASKING;
+    const weight = row ? `${weightText(row[state.col])}, ${rankText(row, state.col, record.signed)}` : STILL_ASKING;
     return `Query ${state.row} “${query}” to key ${state.col} “${key}”: ${weight}`;
   }
 }
 
-/** @param {Float32Array} row @param {number} col */
-function rankText(row, col) {
+/** A weight beside the other weights of its row. @param {Float32Array} row @param {number} col @param {boolean} signed */
+function rankText(row, col, signed) {
   if (!isWeight(row[col])) return "The mask hides this key from this query.";
-  const sign = row[col] < 0 ? "A negative weight: this value is subtracted. " : "";
-  return `${sign}${percent(row[col])} of this query's weight, rank ${rankOf(row, col)} of ${row.length}`;
+  const rank = `rank ${rankOf(row, col)} of ${row.length}`;
+  if (signed) return `${row[col] < 0 ? "a negative weight, " : ""}${rank} by size`;
+  return `${percent(row[col])} of this query's weight, ${rank}`;
 }
 
 /** What the columns are: for screen readers, since the eye sees it. */

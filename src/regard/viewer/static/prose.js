@@ -17,7 +17,8 @@ import { asideOf, asideText, filterOf, runningText, tokensWith, wordsOf } from "
 
 const PROSE_LINE = 32;
 const PROSE_LETTERS = { size: 16 };
-const TOKEN_PAD = 3; // around a token
+const TOKEN_PAD = 3; // at both sides of a token
+const PIECE_PAD = 1; // at both sides of a piece of a word
 const PROSE_MARGIN = 16;
 const PROSE_TOP = 10;
 const PROSE_FOOT = 40; // for the bar of colours
@@ -82,7 +83,7 @@ export class ProseView {
       let x = PROSE_MARGIN;
       this.pieces(side).forEach(({ text, gap, piece }, n) => {
         const shown = fittedText(text, right - PROSE_MARGIN - 2 * TOKEN_PAD, PROSE_LETTERS);
-        const w = textWidth(shown, PROSE_LETTERS) + 2 * TOKEN_PAD;
+        const w = textWidth(shown, PROSE_LETTERS) + 2 * (piece ? PIECE_PAD : TOKEN_PAD);
         if (gap && x > PROSE_MARGIN) x += WORD_SPACE;
         if (x + w > right && x > PROSE_MARGIN) [line, x] = [line + 1, PROSE_MARGIN];
         placed.push({ side, n, text: shown, line, x, w, piece });
@@ -180,7 +181,7 @@ export class ProseView {
     const { signed } = this.record;
     if (even) return p.text(fittedText(`Not coloured: the weights are nearly even, about ${weightText(even)} each.`, width - 2 * PROSE_MARGIN, style), PROSE_MARGIN, y + 8, style);
     drawColorBar(p, this.scene, signed ? "signed" : "ink", scaleEnds(max, state.scale, signed), PROSE_MARGIN, y, bar);
-    const note = [signed ? "blue: negative weights" : "", this.layout().placed.some(({ piece }) => piece) ? "underlined: one word in several tokens" : ""];
+    const note = [signed ? "blue: negative weights" : "", this.layout().placed.some(({ piece }) => piece) ? "underlined: one word" : ""];
     const beside = PROSE_MARGIN + bar + 18;
     p.text(fittedText(note.filter(Boolean).join("; "), width - beside - PROSE_MARGIN, style), beside, y + 5, style);
   }
@@ -207,7 +208,7 @@ export class ProseView {
     else if (token.side === "key" && token.n === state.col && state.by === "query") p.rect(x + 0.5, top + 0.5, w - 1, high - 1, { stroke: theme.soft, width: 1, radius: 4 });
     if (found.has(`${token.side}${token.n}`)) p.rect(x, top + high - 1, w, 3, { fill: theme.accent });
     const plain = token.side === "query" ? theme.ink : theme.soft;
-    p.text(token.text, x + TOKEN_PAD, y, { ...PROSE_LETTERS, fill: colored ? inkOn(table, t) : even && isWeight(weight) ? theme.ink : plain });
+    p.text(token.text, x + (token.piece ? PIECE_PAD : TOKEN_PAD), y, { ...PROSE_LETTERS, fill: colored ? inkOn(table, t) : even && isWeight(weight) ? theme.ink : plain });
   }
 
   /** @param {{side: Side, n: number}} token */
