@@ -79,6 +79,14 @@ def test_encoder_decoder(tmp_path):
     assert pictures(tmp_path / "pictures") == ["alignment.png"]
 
 
+def test_classifier(tmp_path):
+    printed = run("classifier.py", tmp_path)
+    (accuracy,) = re.findall(r"accuracy on 1000 other sentences: (\d\.\d+)", printed)
+    assert float(accuracy) > 0.9
+    assert re.search(r": 0\.\d\d of the attention is on '\w+'", printed)
+    assert pictures(tmp_path) == []
+
+
 IMDB_PICTURES = ["attention_heatmap.png", "attention_heatmap_unmasked.png"]
 
 
