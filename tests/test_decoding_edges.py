@@ -11,7 +11,7 @@ from test_decoding import BOS, EOS, KEYS, MODELS, Toy, exhaustive, of_model, sam
 from test_models import build
 
 from regard.decoding import DecodingOptions, Hypothesis, beam_search, decode
-from regard.decoding.selection import top_continuations
+from regard.decoding.continuations import top_continuations
 from regard.errors import ArgumentError, RegardError, ShapeError
 from regard.maps import AttentionMap, Record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-__all__ = ["Found", "Hypothesis"]
+__all__ = ["FinishedHypotheses", "Hypothesis"]
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,13 @@ class Hypothesis:
 
 
 @dataclass
-class Found:
+class FinishedHypotheses:
     """The finished hypotheses of one sentence, and the number to return (``wanted``).
 
     Hypotheses that ended rank before those that were cut off, whatever their scores.
 
-    >>> finished = Found(wanted=2, all=[Hypothesis([5], -1.0, -1.0, ended=False), Hypothesis([6], -2.0, -2.0)])
+    >>> cut, ended = Hypothesis([5], -1.0, -1.0, ended=False), Hypothesis([6], -2.0, -2.0)
+    >>> finished = FinishedHypotheses(wanted=2, all=[cut, ended])
     >>> [hypothesis.tokens for hypothesis in finished.best()]
     [[6], [5]]
     """

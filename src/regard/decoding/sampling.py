@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.decoding.beginning import Prompts, begin
+from regard.decoding.continuations import Allowed
 from regard.decoding.hypotheses import Hypothesis
 from regard.decoding.options import DecodingOptions
+from regard.decoding.prompts import Prompts, begin
 from regard.decoding.protocol import Decodable
-from regard.decoding.selection import Allowed
 from regard.errors import ArgumentError
 
 __all__ = ["sample"]

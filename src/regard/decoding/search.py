@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.decoding.beginning import Prompts, begin
-from regard.decoding.hypotheses import Found, Hypothesis
+from regard.decoding.continuations import Allowed, top_continuations
+from regard.decoding.hypotheses import FinishedHypotheses, Hypothesis
 from regard.decoding.options import DecodingOptions
+from regard.decoding.prompts import Prompts, begin
 from regard.decoding.protocol import Decodable, DecodingState
 from regard.decoding.sampling import sample
-from regard.decoding.selection import Allowed, top_continuations
 from regard.errors import ArgumentError
 from regard.maps import Record
 
@@ -85,7 +85,7 @@ def beam_search(
     search = _Search(model, state, first, limits, options, allowed, getattr(memory, "lengths", None))
     while any(search.open):
         search.advance()
-    return [found.best() for found in search.found]
+    return [finished.best() for finished in search.finished]
 
 
 class _Search:
@@ -103,7 +103,7 @@ class _Search:
     ):
         self.model, self.state, self.options, self.allowed = model, state, options, allowed
         self.limits, self.source_lengths = limits, source_lengths
-        self.found = [Found(options.n_best) for _ in limits]
+        self.finished = [FinishedHypotheses(options.n_best) for _ in limits]
         self.sentences = list(range(len(limits)))  # the sentence of each row of the batch
         self.open = [True] * len(limits)  # False for rows that are done
         self.tokens = first[:, None]  # (n,w,1+t), starts as one empty hypothesis
@@ -128,7 +128,7 @@ class _Search:
         ]
         for row in closing:
             self.open[row] = False
-            if best[row] == _NEVER and not self.found[self.sentences[row]].all:
+            if best[row] == _NEVER and not self.finished[self.sentences[row]].all:
                 # No token may follow, so the hypothesis is kept as it is.
                 self._cut_off(row, length - 1)
         self._continue_with(values, parents.gather(1, places), tokens.gather(1, places))
@@ -165,7 +165,7 @@ class _Search:
         for row, *values in zip(
             rows.tolist(), tokens, log_probabilities.tolist(), scores.tolist(), strict=True
         ):
-            self.found[self.sentences[row]].all.append(Hypothesis(*values, ended=ended))
+            self.finished[self.sentences[row]].all.append(Hypothesis(*values, ended=ended))
 
     def _coverage_score(self, rows: Tensor, attended: Tensor) -> Tensor:
         """Return the coverage term of the score, the sum of log(min(attention, 1)) over source tokens, ``(x,)``.
@@ -187,16 +187,16 @@ class _Search:
         """
         if math.isnan(best):
             raise ArgumentError("model", "its scores contain NaN")
-        found, limit = self.found[self.sentences[row]], self.limits[self.sentences[row]]
-        if best == _NEVER or length >= limit or len(found.all) >= self.options.beams:
+        finished, limit = self.finished[self.sentences[row]], self.limits[self.sentences[row]]
+        if best == _NEVER or length >= limit or len(finished.all) >= self.options.beams:
             return True
         # The upper bound assumes that all further tokens have probability 1, the largest length and full coverage.
-        return best / limit**self.options.length_penalty <= found.to_beat()
+        return best / limit**self.options.length_penalty <= finished.to_beat()
 
     def _cut_off(self, row: int, length: int) -> None:
         """Add unfinished hypotheses to the results of a sentence that has too few."""
-        found = self.found[self.sentences[row]]
-        missing = found.wanted - len(found.all)
+        finished = self.finished[self.sentences[row]]
+        missing = finished.wanted - len(finished.all)
         if missing <= 0:
             return
         (hypotheses,) = (self.scores[row, :missing] > _NEVER).nonzero(as_tuple=True)  # best first

@@ -15,7 +15,7 @@ shows in the weights. A query that may see no key gets weights and context of ze
 
 from regard.layers._cache import KeyValueCache
 from regard.layers._multihead import MultiHeadAttention
-from regard.layers._plain import (
+from regard.layers._single_head import (
     AdditiveAttention,
     BasicAttention,
     EncoderDecoderAttention,

@@ -15,14 +15,14 @@ from regard.models.embeddings import TokenEmbedding
 from regard.models.records import Record, add_record
 from regard.positions import ALiBi, RelativeBias
 
-__all__ = ["Block", "FeedForward", "Stack", "Step"]
+__all__ = ["Block", "FeedForward", "LayerCaches", "Stack"]
 
 
-class Step(NamedTuple):
+class LayerCaches(NamedTuple):
     """The key-value caches of one layer during decoding, for self-attention and for cross-attention."""
 
-    own: KeyValueCache
-    cross: KeyValueCache | None
+    self_attention: KeyValueCache
+    cross_attention: KeyValueCache | None
 
 
 class FeedForward(nn.Module):
@@ -80,15 +80,15 @@ class Block(nn.Module):
         memory_mask: Mask | None = None,
         *,
         bias: Any = None,
-        step: Step | None = None,
+        caches: LayerCaches | None = None,
         records: list[Record] | None = None,
     ) -> Tensor:
-        self_cache = None if step is None else step.own
+        self_cache = None if caches is None else caches.self_attention
         y = self.self_norm(x) if self.pre else x
         y = self._attend("self_attention", self.kind, y, None, mask, self_cache, bias, records)
         x = self._add(x, y, self.self_norm)
         if memory is not None:
-            cross_cache = None if step is None else step.cross
+            cross_cache = None if caches is None else caches.cross_attention
             y = self.cross_norm(x) if self.pre else x
             # The hypotheses of a sentence become queries on the same keys, so the keys are not repeated.
             y = y.reshape(memory.shape[0], -1, y.shape[-1])  # (b*w,1,m) -> (b,w,m)
@@ -158,17 +158,24 @@ class Stack(nn.Module):
         memory: Tensor | None = None,
         memory_mask: Mask | None = None,
         *,
-        steps: list[Step] | None = None,
+        caches: list[LayerCaches] | None = None,
         records: list[Record] | None = None,
     ) -> Tensor:
         """Return the output ``(b,n,m)`` of all blocks for embedded tokens ``x (b,n,m)``.
 
-        ``memory (b,s,m)`` are the states that cross-attention reads, and ``steps`` the caches of each layer during
+        ``memory (b,s,m)`` are the states that cross-attention reads, and ``caches`` those of each layer during
         decoding.
         """
         for i, layer in enumerate(self.layers):
-            step = None if steps is None else steps[i]
-            x = layer(x, mask, memory, memory_mask, bias=self.bias, step=step, records=records)
+            x = layer(
+                x,
+                mask,
+                memory,
+                memory_mask,
+                bias=self.bias,
+                caches=None if caches is None else caches[i],
+                records=records,
+            )
         return self.norm(x)
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 from regard.errors import ArgumentError
 from regard.layers import KeyValueCache
 from regard.masks import causal
-from regard.models.blocks import Stack, Step
+from regard.models.blocks import LayerCaches, Stack
 from regard.models.config import DecoderConfig
 from regard.models.embeddings import TokenEmbedding
 from regard.models.inputs import check_tokens
@@ -69,9 +69,9 @@ class Decoder(Pretrained, Stack):
         memory = state.memory
         x = self.embedding(tokens.reshape(-1, 1), state.length)  # (b*w,1,m)
         states, mask = (None, None) if memory is None else (memory.states, memory.padding())
-        cross = state.cross or [None] * len(state.own)
-        steps = [Step(*caches) for caches in zip(state.own, cross, strict=True)]
-        hidden = self.run(x, None, states, mask, steps=steps, records=records)
+        cross = state.cross_caches or [None] * len(state.self_caches)
+        caches = [LayerCaches(*both) for both in zip(state.self_caches, cross, strict=True)]
+        hidden = self.run(x, None, states, mask, caches=caches, records=records)
         state.length += 1
         return hidden.reshape(*tokens.shape, -1)
 

@@ -27,13 +27,13 @@ __all__ = ["Seq2Seq"]
 class RecurrentState:
     """The state of the recurrent decoder between two steps.
 
-    ``found`` is the attentional hidden state of the last step, or None without input feeding.
+    ``attentional`` is the attentional hidden state of the last step, or None without input feeding.
     """
 
     memory: Memory
     layers: Tensor  # (layers,b*w,m)
     cells: Tensor | None  # (layers,b*w,m), of an LSTM
-    found: Tensor | None  # (b*w,m)
+    attentional: Tensor | None  # (b*w,m)
 
     def reorder(self, rows: Tensor) -> None:
         """Replace row ``i`` by the old row ``rows[i]``.
@@ -42,7 +42,7 @@ class RecurrentState:
         """
         self.layers = self.layers[:, rows]
         self.cells = None if self.cells is None else self.cells[:, rows]
-        self.found = None if self.found is None else self.found[rows]
+        self.attentional = None if self.attentional is None else self.attentional[rows]
 
     def keep(self, sentences: Tensor, hypotheses: int) -> None:
         """Keep only the rows of these sentences, each of which has ``hypotheses`` rows."""
@@ -219,8 +219,8 @@ class Seq2Seq(Pretrained, nn.Module):
         out, last = self.decoder(x_in.reshape(-1, 1, x_in.shape[-1]), _rnn_state(state))  # (b*w,1,m)
         state.layers, state.cells = last if isinstance(last, tuple) else (last, None)
         hidden = self._attentional(out.reshape(x.shape), x, state.memory, records)
-        if state.found is not None:
-            state.found = hidden.reshape(-1, hidden.shape[-1])
+        if state.attentional is not None:
+            state.attentional = hidden.reshape(-1, hidden.shape[-1])
         return hidden
 
     def _decoder_input(self, x: Tensor, state: RecurrentState) -> Tensor:
@@ -230,8 +230,8 @@ class Seq2Seq(Pretrained, nn.Module):
         """
         if not self.fed:
             return x
-        if state.found is not None:
-            return torch.cat([x, state.found.reshape(x.shape)], dim=-1)
+        if state.attentional is not None:
+            return torch.cat([x, state.attentional.reshape(x.shape)], dim=-1)
         assert state.memory.final is not None
         return torch.cat([x, state.memory.final[:, None].expand_as(x)], dim=-1)
 

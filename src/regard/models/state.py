@@ -162,13 +162,13 @@ class StepCache(KeyValueCache):
 class TransformerState:
     """The caches of all decoder layers, and the number of tokens so far (``length``).
 
-    ``own`` are the caches of self-attention, with a row for each hypothesis. ``cross`` are those of cross-attention,
-    with a row for each sentence, which its hypotheses share.
+    ``self_caches`` are the caches of self-attention, with a row for each hypothesis. ``cross_caches`` are those of
+    cross-attention, with a row for each sentence, which its hypotheses share.
     """
 
     memory: Memory | None
-    own: list[KeyValueCache] = field(default_factory=list)
-    cross: list[KeyValueCache] = field(default_factory=list)
+    self_caches: list[KeyValueCache] = field(default_factory=list)
+    cross_caches: list[KeyValueCache] = field(default_factory=list)
     length: int = 0
 
     def reorder(self, rows: Tensor) -> None:
@@ -176,13 +176,13 @@ class TransformerState:
 
         The number of rows may change.
         """
-        for cache in self.own:
+        for cache in self.self_caches:
             cache.reorder(rows)
 
     def keep(self, sentences: Tensor, hypotheses: int) -> None:
         """Keep only the rows of these sentences, each of which has ``hypotheses`` rows."""
         self.reorder(as_rows(sentences, hypotheses))
-        for cache in self.cross:
+        for cache in self.cross_caches:
             cache.reorder(sentences)
         if self.memory is not None:
             self.memory = self.memory.keep(sentences)
