@@ -363,7 +363,7 @@ def test_biases_reach_the_scores_and_learn(need_weights):
         (
             lambda: MultiHeadAttention(M, H, rotary=Rotary(6)),
             ShapeError,
-            r"rotary: turns heads of 6, .* is 4",
+            r"rotary: rotates heads of width 6, .* is 4",
         ),
         (
             lambda: MultiHeadAttention(M, H, rotary="yes"),

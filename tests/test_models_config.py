@@ -22,7 +22,7 @@ WRONG = [
     (
         TransformerConfig,
         {"positions": "rotary", "width": 12},
-        "positions: rotary turns pairs of columns, but",
+        "positions: rotary positions rotate pairs of columns, but",
     ),
     (TransformerConfig, {"activation": "geluu"}, "activation: unknown name 'geluu': did you mean 'gelu'?"),
     (

@@ -122,7 +122,7 @@ def test_a_layer_takes_any_of_them():
     ("options", "error", "words"),
     [
         ({"layout": "neox"}, UnknownNameError, "layout: unknown name 'neox'.*gpt-j, llama"),
-        ({"rotary_dim": 18}, ArgumentError, "rotary_dim: 18 columns cannot be turned in heads of 16"),
+        ({"rotary_dim": 18}, ArgumentError, "rotary_dim: 18 columns cannot be rotated in heads of width 16"),
         ({"rotary_dim": 3}, ArgumentError, "rotary_dim: expected an even number, got 3"),
         ({"scaling": "linear"}, DtypeError, "scaling: expected a dict, got str"),
         ({"scaling": {"rope_type": "lineal", "factor": 2}}, UnknownNameError, "did you mean 'linear'"),

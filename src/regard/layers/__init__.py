@@ -1,16 +1,17 @@
-"""The named layers: the ones of the documents, with their parameter names, on one attention function.
+"""Attention layers with the class and parameter names of the tutorial documents.
 
 ===============================  =============================================================
-:class:`AdditiveAttention`       one context a decoder step, ``v . tanh(query + W keys)``
-:class:`SimpleAttention`         scaled dot product, no parameters
+:class:`AdditiveAttention`       additive attention, ``v . tanh(query + W keys)``
+:class:`SimpleAttention`         scaled dot product without parameters
 :class:`BasicAttention`          scaled dot product of projected query, key and value
-:class:`SelfAttention`           the same on one sequence
-:class:`MultiHeadAttention`      several heads; groups, rotary positions, a cache
-:class:`EncoderDecoderAttention` cross attention: the decoder asks, the encoder answers
+:class:`SelfAttention`           :class:`BasicAttention` of one sequence to itself
+:class:`MultiHeadAttention`      several heads, with groups, rotary positions and a cache
+:class:`EncoderDecoderAttention` cross-attention from decoder to encoder
 ===============================  =============================================================
 
-Each returns ``(output, weights)`` as plain differentiable tensors. Dropout acts in training only and never
-shows in the weights. A query that may see no key gets weights and context of zeros.
+All layers call :func:`regard.attention` and return ``(output, weights)`` as differentiable tensors. Dropout is applied
+in training mode only, and the returned weights do not include it. A query whose keys are all masked has weights and a
+context of zeros.
 """
 
 from regard.layers._cache import KeyValueCache

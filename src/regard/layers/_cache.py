@@ -1,4 +1,4 @@
-"""The keys and values that decoding step by step does not compute twice."""
+"""The key-value cache of an attention layer for step-by-step decoding."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["KeyValueCache"]
 
 
 class KeyValueCache:
-    """The keys and values one layer has computed so far, ``(b,h,k,d)``; give it to every step.
+    """The keys and values that one layer has computed in earlier calls, ``(b,h,k,d)``.
 
-    It grows with each call of the layer. With ``static=True`` it is filled by the first call and used as it
-    is from then on: for cross attention, whose keys come from an encoder that has finished.
+    Each call of the layer appends its keys and values. With ``static=True`` the first call fills the cache and later
+    calls only read it. This is for cross-attention, whose keys do not change between steps.
 
     >>> cache = KeyValueCache()
     >>> k, v = cache.append(torch.ones(2, 3, 5, 4), torch.ones(2, 3, 5, 4))
@@ -31,33 +31,33 @@ class KeyValueCache:
 
     @property
     def length(self) -> int:
-        """How many keys are held."""
+        """The number of keys in the cache."""
         return 0 if self.keys is None else self.keys.shape[-2]
 
     @property
     def filled(self) -> bool:
-        """Whether this is a static cache that has its keys: the layer computes no more of them."""
+        """Whether this is a static cache that holds keys, so that the layer computes none."""
         return self.static and self.keys is not None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the keys and values of new positions; give all of them."""
+        """Append the keys and values of new positions, and return all keys and values."""
         if self.keys is None or self.values is None:
             self.keys, self.values = k, v
         else:
             _check_like("k", k, self.keys)
             _check_like("v", v, self.values)
-            # Copied, not written into a buffer: it can be differentiated, and a step reads as much anyway.
+            # A concatenation can be differentiated, unlike writing into a buffer. A step reads all keys anyway.
             self.keys = torch.cat([self.keys, k], dim=-2)
             self.values = torch.cat([self.values, v], dim=-2)
         return self.keys, self.values
 
     def reorder(self, rows: Tensor) -> None:
-        """Keep these rows of the batch, in this order (what a beam search does between steps)."""
+        """Replace row ``i`` of the batch by the old row ``rows[i]``, as beam search does between steps."""
         if self.keys is not None and self.values is not None:
             self.keys, self.values = self.keys[rows], self.values[rows]
 
     def reset(self) -> None:
-        """Forget everything, for the next sequence."""
+        """Empty the cache, for the next sequence."""
         self.keys = self.values = None
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the layers do with their inputs before anything is projected."""
+"""Checks and preparation of the inputs and masks of the layers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["blank_unseen", "check_input", "check_size", "common_batch", "documen
 
 
 def check_size(name: str, value: int) -> int:
-    """A size in a constructor: a whole number of 1 or more."""
+    """Return ``value``, or raise ArgumentError unless it is a whole number of 1 or more."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ArgumentError(name, f"expected a whole number of 1 or more, got {value!r}")
     return value
@@ -29,10 +29,10 @@ def check_input(
     shape: str = "(b,n,m)",
     axis_counts: tuple = (2, 3, 4),
 ) -> None:
-    """Raise unless ``x`` is a tensor of this width that ``layer`` can project.
+    """Raise an error unless ``x`` is a tensor of this width that ``layer`` can project.
 
-    A layer that stands in the place of an ``nn.Linear`` (LoRA, quantization) need not have a weight. The device and
-    the dtype are then that layer's own business.
+    The device and the dtype are compared only if ``layer`` is an ``nn.Linear``. A replacement of it (LoRA,
+    quantization) may have no weight.
     """
     if not isinstance(x, Tensor):
         raise DtypeError(name, f"expected a torch.Tensor, got {type(x).__name__}", "use torch.as_tensor(...)")
@@ -52,9 +52,9 @@ def check_input(
 
 
 def common_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Repeat a batch of one (or none) for the others, as a matrix product would: one learned query for all.
+    """Broadcast the batch axes of all tensors, as a matrix product does.
 
-    What does not broadcast is left to the core, which knows about groups of heads and has the better error.
+    Tensors that do not broadcast are returned unchanged. The attention function then raises the error.
     """
     shapes = [x.shape[:-2] for x in tensors]
     if all(shape == shapes[0] for shape in shapes):
@@ -67,10 +67,10 @@ def common_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
-    """Read a float mask of zeros and ones as keep, as document 002 does with ``mask == 0``.
+    """Convert a float mask of zeros and ones to a boolean mask in which 0 is masked, as in document 002.
 
-    Only the document's three layers read masks so. Other float masks are additive: one that is being trained (as a
-    boolean it would have no gradient), and one without a single 1, such as the mask of a first decoding step.
+    Only the three layers of that document accept such masks. A mask that requires a gradient and a mask without any 1,
+    such as that of the first decoding step, are additive and returned unchanged.
 
     >>> document_mask(torch.tensor([[1.0, 0.0]]))
     tensor([[ True, False]])
@@ -84,7 +84,7 @@ def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
         return mask
     ones = mask == 1
     marks = ((mask == 0) | ones).all() & ones.any()
-    if not readable(mask):  # the same without a branch: a trace cannot look at numbers
+    if not readable(mask):  # the same without a branch, because a trace cannot read values
         return torch.where(marks, torch.zeros_like(mask).masked_fill(mask == 0, float("-inf")), mask)
     return mask.bool() if bool(marks) else mask
 
@@ -92,18 +92,17 @@ def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
 def blank_unseen(
     mask: Mask | Tensor | None, grid: Grid, *inputs: Tensor, finite: bool = False
 ) -> tuple[Tensor, ...]:
-    """Zero the rows of key inputs ``(b,k,m)`` that no query may see; with ``finite`` only their NaN and inf.
+    """Set the rows of key inputs ``(b,k,m)`` that are masked for every query to zero.
 
-    The core ignores such keys already. But a projection's weight gradient is a sum of ``0 * input`` over
-    them, and 0 * NaN is NaN: garbage in the padding would reach the parameters.
+    With ``finite`` only NaN and infinity in these rows are replaced. The attention function ignores masked keys, but
+    the weight gradient of a projection is a sum of ``0 * input`` over them. NaN in the padding would make it NaN.
     """
-    found, _ = split_additive(mask)
-    if found is None or any(
-        x.shape[-2] != grid.k for x in inputs
-    ):  # the core has the error for unequal lengths
+    hiding, _ = split_additive(mask)
+    # The attention function raises the error for unequal lengths.
+    if hiding is None or any(x.shape[-2] != grid.k for x in inputs):
         return inputs
-    found.check(grid)
-    seen = found.seen_keys(grid)  # (b,h,k), sizes of 1 where all agree
+    hiding.check(grid)
+    seen = hiding.seen_keys(grid)  # (b,h,k), with size 1 on an axis where all are equal
     if seen is None:
         return inputs
     x = inputs[0]
@@ -111,5 +110,5 @@ def blank_unseen(
     hidden = hidden[0] if x.ndim == 2 else hidden
     if finite:
         hidden = hidden & ~x.isfinite()
-    blank = torch.where(hidden, 0.0, x)  # a batch of one is repeated where its sequences hide different keys
+    blank = torch.where(hidden, 0.0, x)  # (b,k,m), also if x has a batch of one
     return tuple(blank if other is x else torch.where(hidden, 0.0, other) for other in inputs)

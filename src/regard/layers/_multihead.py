@@ -1,4 +1,4 @@
-"""Attention with several heads."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ __all__ = ["MultiHeadAttention"]
 
 
 class MultiHeadAttention(nn.Module):
-    """Several heads side by side, each on its own ``hidden_dim / num_heads`` columns (document 002).
+    """Multi-head attention, with ``hidden_dim / num_heads`` columns in each head (document 002).
 
-    - ``kv_heads``: fewer heads for keys and values, each shared by a group of query heads (GQA; 1 is MQA);
-    - ``rotary``: True or a :class:`regard.Rotary` turns queries and keys by their position;
-    - ``dropout``: of the weights, in training only; the returned weights are without it;
-    - ``bias=False``: projections without biases; ``key_dim``, ``value_dim``: widths of ``key`` and ``value``;
-    - ``add_bias_kv``: one more key and value, learned; ``add_zero_attn``: one more of zeros. As in torch's layer both
-      stand behind the other keys, every query sees them, and the returned weights have a column for each.
+    - ``kv_heads`` is the number of heads of keys and values, each shared by a group of query heads (GQA, or MQA if 1).
+    - ``rotary`` is True or a :class:`regard.Rotary`, which rotates queries and keys by their positions.
+    - ``dropout`` is the dropout of the weights in training mode. The returned weights do not include it.
+    - ``bias=False`` makes projections without biases.
+    - ``key_dim`` and ``value_dim`` are the widths of ``key`` and ``value``, by default ``hidden_dim``.
+    - ``add_bias_kv`` appends a learned key and value, and ``add_zero_attn`` a key and value of zeros. As in torch's
+      layer no mask hides them, and the returned weights have a column for each.
 
-    ``mask`` may also be document 002's: zeros and ones in any dtype, floats too, where 0 is hidden. A float
-    mask without a single 1 is additive, so that one of nothing but zeros hides nothing. A query that may see no
-    key has a context of zeros, so that its output is the bias of ``W_o``.
+    ``mask`` may also be a tensor of zeros and ones in any dtype, as in document 002, where 0 is masked. A float mask
+    without any 1 is additive, so a mask of zeros masks nothing. A query whose keys are all masked has a context of
+    zeros, so its output is the bias of ``W_o``.
 
     >>> attend = MultiHeadAttention(hidden_dim=12, num_heads=3)
     >>> x = torch.randn(2, 5, 12)
@@ -101,15 +102,15 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool = True,
         cache: KeyValueCache | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Output ``(b,q,m)`` and weights ``(b,h,q,k)``.
+        """Return the output ``(b,q,m)`` and the weights ``(b,h,q,k)``.
 
-        ``key`` defaults to ``query``, ``value`` to ``key``. ``bias`` is added to the scores: a tensor, or a
-        :class:`regard.ALiBi` or :class:`regard.RelativeBias`. ``need_weights=False`` returns None for the
-        weights and takes the fused kernel.
+        ``key`` defaults to ``query``, and ``value`` to ``key``. ``bias`` is added to the scores. It is a tensor, a
+        :class:`regard.ALiBi` or a :class:`regard.RelativeBias`. With ``need_weights=False`` the weights are None and
+        the fused kernel is used.
 
-        ``cache`` continues the keys of earlier calls; the mask then speaks of all keys, earlier ones first,
-        and ``causal()`` is right as it is. With ``KeyValueCache(static=True)`` the keys are computed once,
-        for cross attention; later calls may leave out ``key`` and ``value``.
+        ``cache`` holds the keys of earlier calls. The mask then covers all keys, earlier ones first, and ``causal()``
+        needs no offset. With ``KeyValueCache(static=True)``, for cross-attention, the keys are computed once, and later
+        calls may leave out ``key`` and ``value``.
         """
         check_input("query", query, self.W_q, self.hidden_dim, "(b,q,m)", (2, 3))
         if query.ndim == 2:
@@ -118,7 +119,7 @@ class MultiHeadAttention(nn.Module):
             )
         mask = document_mask(mask)
         k, v = self._keys_and_values(query, key, value, mask, cache)
-        if cache is None and (key is None or key is query):  # padding as a key is padding as a query
+        if cache is None and (key is None or key is query):  # a masked key is also a padded query
             (query,) = blank_unseen(mask, self._grid(query, query), query, finite=True)
         q = self._turn(self.split_heads(self.W_q(query)), k.shape[-2] - query.shape[-2])
         if self.bias_k is not None or self.add_zero_attn:
@@ -134,7 +135,7 @@ class MultiHeadAttention(nn.Module):
     def _with_extra_keys(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | Tensor | None, bias: Any
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """Put the learned key and the key of zeros behind the others, where mask and bias let every query see them."""
+        """Append the learned key and the key of zeros, which no mask hides and no bias changes."""
         grid = Grid(max(len(q), len(k)), self.num_heads, q.shape[-2], k.shape[-2])
         hides, added = split_additive(mask)
         parts = (as_bias(added, grid, q), as_bias(bias, grid, q))
@@ -143,8 +144,8 @@ class MultiHeadAttention(nn.Module):
         extra = bool(learned) + self.add_zero_attn
         if learned:
             k, v = (
-                torch.cat([x, self.split_heads(one).expand(len(x), -1, -1, -1)], dim=-2)
-                for x, one in zip((k, v), learned, strict=True)
+                torch.cat([x, self.split_heads(extra_row).expand(len(x), -1, -1, -1)], dim=-2)
+                for x, extra_row in zip((k, v), learned, strict=True)
             )
         if self.add_zero_attn:
             k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
@@ -159,7 +160,7 @@ class MultiHeadAttention(nn.Module):
         return k, v, keep, total
 
     def split_heads(self, x: Tensor) -> Tensor:
-        """``(b,n,h*d)`` as ``(b,h,n,d)``."""
+        """Reshape ``(b,n,h*d)`` to ``(b,h,n,d)``."""
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
     def _keys_and_values(
@@ -170,9 +171,9 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | Tensor | None,
         cache: KeyValueCache | None,
     ) -> tuple[Tensor, Tensor]:
-        """Projected keys and values, all of them, ``(b,kv_heads,k,d)``."""
+        """Return the projected keys and values ``(b,kv_heads,k,d)``, with those of the cache."""
         if cache is not None and cache.static and self.rotary is not None:
-            # Each step's query would count as the last position: not what the full pass computes.
+            # The query of each step would be at the last key position, unlike in a full pass.
             raise ArgumentError(
                 "cache", "a static cache does not work with rotary", "use rotary=None across sequences"
             )
@@ -183,7 +184,7 @@ class MultiHeadAttention(nn.Module):
         check_input("key", key, self.W_k, self.key_dim, "(b,k,m)", (3,))
         check_input("value", value, self.W_v, self.value_dim, "(b,k,m)", (3,))
         past = 0 if cache is None else cache.length
-        if cache is None:  # in a cache a later query may see what none sees now
+        if cache is None:  # with a cache, a later query may attend to a key that is masked now
             key, value = blank_unseen(mask, self._grid(query, key), key, value)
         k = self._turn(self.split_heads(self.W_k(key)), past)
         v = self.split_heads(self.W_v(value))
@@ -193,7 +194,7 @@ class MultiHeadAttention(nn.Module):
         return Grid(max(len(query), len(key)), self.num_heads, query.shape[1], key.shape[1])
 
     def _turn(self, x: Tensor, first: int) -> Tensor:
-        """Turn ``x (b,h,n,d)`` as the rows from position ``first`` on; without rotary leave it."""
+        """Rotate ``x (b,h,n,d)``, whose rows are at positions from ``first`` on, if the layer has rotary positions."""
         if self.rotary is None:
             return x
         return self.rotary.rotate(x, torch.arange(first, first + x.shape[-2], device=x.device))
@@ -206,16 +207,17 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | Tensor | None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """``(q,m)``, without a batch, as a batch of one."""
+        """Run the layer on inputs ``(q,m)`` without a batch axis."""
         lifted = [None if x is None else x[None] for x in (query, key, value)]
         output, weights = self.forward(*lifted, mask, **options)  # type: ignore[arg-type]  # query is not None
         return output[0], None if weights is None else weights[0]
 
     @classmethod
     def from_torch(cls, module: nn.MultiheadAttention) -> MultiHeadAttention:
-        """A layer with the weights of an ``nn.MultiheadAttention``; its inputs are always ``(b,n,m)``.
+        """Make a layer with the weights of an ``nn.MultiheadAttention``.
 
-        Its ``key_padding_mask`` enters as ``Mask.from_key_padding_mask(...)``: there True means hide.
+        The inputs of the new layer are ``(b,n,m)``. Convert a ``key_padding_mask``, in which True means masked, with
+        ``Mask.from_key_padding_mask(...)``.
 
         >>> ours = MultiHeadAttention.from_torch(nn.MultiheadAttention(12, 3, batch_first=True))
         >>> ours.num_heads
@@ -224,11 +226,11 @@ class MultiHeadAttention(nn.Module):
         return copy_from_torch(cls, module)
 
     def to_torch(self, *, batch_first: bool = True) -> nn.MultiheadAttention:
-        """An ``nn.MultiheadAttention`` with these weights."""
+        """Make an ``nn.MultiheadAttention`` with the weights of this layer."""
         return copy_to_torch(self, batch_first=batch_first)
 
     def extra_repr(self) -> str:
-        """The settings, for ``print(model)``."""
+        """Return the settings as text, for ``print(model)``."""
         groups = "" if self.kv_heads == self.num_heads else f", kv_heads={self.kv_heads}"
         return f"hidden_dim={self.hidden_dim}, num_heads={self.num_heads}{groups}, dropout={self.dropout:g}"
 
@@ -253,7 +255,7 @@ def _as_rotary(rotary: Rotary | bool | None, head_dim: int) -> Rotary | None:
         raise ArgumentError("rotary", f"expected True or a Rotary, got {type(rotary).__name__}")
     if rotary.head_dim != head_dim:
         raise ShapeError(
-            "rotary", f"turns heads of {rotary.head_dim}, but hidden_dim / num_heads is {head_dim}"
+            "rotary", f"rotates heads of width {rotary.head_dim}, but hidden_dim / num_heads is {head_dim}"
         )
     return rotary
 

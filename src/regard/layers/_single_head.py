@@ -1,4 +1,4 @@
-"""The layers with one head."""
+"""The attention layers with one head."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = [
 
 
 class AdditiveAttention(nn.Module):
-    """Additive (Bahdanau) attention: the score of a key is ``v . tanh(query + W key)`` (document 000).
+    """Additive (Bahdanau) attention with the scores ``v . tanh(query + W key)`` (document 000).
 
-    The query enters unprojected, so it has the width of the keys. The keys are the values as well.
+    The query is not projected, so it has the width of the keys. The keys are also the values.
 
     >>> import torch
     >>> attend = AdditiveAttention(hidden_dim=10)
@@ -44,10 +44,10 @@ class AdditiveAttention(nn.Module):
     def forward(
         self, query: Tensor, keys: Tensor, *, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Context ``(b,m)`` and weights ``(b,k)``; of queries ``(b,q,m)``: ``(b,q,m)`` and ``(b,q,k)``.
+        """Return the context ``(b,m)`` and the weights ``(b,k)`` for queries ``(b,m)``.
 
-        ``mask`` is read as ``attention`` reads it; a single query counts as q = 1, so that ``(b,1,k)`` or
-        ``regard.padding(lengths)`` hides padding.
+        For queries ``(b,q,m)`` they are ``(b,q,m)`` and ``(b,q,k)``. ``mask`` is that of :func:`regard.attention`, with
+        q = 1 for a single query, such as ``regard.padding(lengths)``.
         """
         check_input("query", query, self.W, self.hidden_dim, "(b,m) or (b,q,m)")
         check_input("keys", keys, self.W, self.hidden_dim, "(b,k,m)")
@@ -64,18 +64,20 @@ class AdditiveAttention(nn.Module):
         return (context[:, 0], weights[:, 0]) if query.ndim == 2 else (context, weights)
 
     def _vector(self, like: Tensor) -> Tensor:
-        """The vector ``(m,)`` whose product with the hidden numbers is the score."""
+        """Return the vector ``v (m,)`` of the score."""
         if type(self.v) is nn.Linear:
-            # v's bias moves all scores alike, so softmax takes it out again. It stays in the graph, with the zero
-            # gradient it has in the document: training in several processes stumbles over unused parameters.
+            # The bias of v adds the same number to all scores, so it does not change the softmax. It stays in the
+            # graph with a gradient of zero, because training in several processes fails on unused parameters.
             return self.v.weight[0] + 0 * self.v.bias
-        # Another layer in the place of the linear one (LoRA, quantization) is asked for each column.
+        # A replacement of the linear layer (LoRA, quantization) may have no weight, so it is applied to unit vectors.
         one_each = torch.eye(self.hidden_dim, dtype=like.dtype, device=like.device)  # (m,m)
         return (self.v(one_each) - self.v(torch.zeros_like(one_each)))[:, 0]
 
 
 class SimpleAttention(nn.Module):
-    """Scaled dot-product attention without parameters (document 001); divides by the root of ``dim``.
+    """Scaled dot-product attention without parameters (document 001).
+
+    Scores are divided by the square root of ``dim``.
 
     >>> import torch
     >>> x = torch.randn(32, 20, 64)
@@ -91,20 +93,20 @@ class SimpleAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Output ``(...,q,m)`` and weights ``(...,q,k)``."""
+        """Return the output ``(...,q,m)`` and the weights ``(...,q,k)``."""
         query, key, value = common_batch(query, key, value)
         return attention_with_weights(query, key, value, mask=mask, scale=1 / math.sqrt(self.dim))
 
     def extra_repr(self) -> str:
-        """The width, for ``print(model)``."""
+        """Return the width as text, for ``print(model)``."""
         return f"dim={self.dim}"
 
 
 class BasicAttention(nn.Module):
     """Scaled dot-product attention of projected query, key and value (document 002).
 
-    ``mask`` may also be document 002's: zeros and ones in any dtype, floats too, where 0 is hidden. A float mask
-    without a single 1 is additive.
+    ``mask`` may also be a tensor of zeros and ones in any dtype, as in document 002, where 0 is masked. A float mask
+    without any 1 is additive.
 
     >>> import torch
     >>> query, memory = torch.randn(2, 5, 8), torch.randn(2, 7, 8)
@@ -123,7 +125,7 @@ class BasicAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Context ``(b,q,m)`` and weights ``(b,q,k)``."""
+        """Return the context ``(b,q,m)`` and the weights ``(b,q,k)``."""
         for name, x, layer in (
             ("query", query, self.W_q),
             ("key", key, self.W_k),
@@ -133,7 +135,7 @@ class BasicAttention(nn.Module):
         itself = query is key
         query, key, value = common_batch(query, key, value)
         mask = document_mask(mask)
-        if itself and query.ndim == 3:  # what is padding as a key is padding as a query
+        if itself and query.ndim == 3:  # a masked key is also a padded query
             (query,) = blank_unseen(
                 mask, Grid(len(query), 1, query.shape[1], key.shape[1]), query, finite=True
             )
@@ -156,13 +158,13 @@ class SelfAttention(nn.Module):
         self.attention = BasicAttention(hidden_dim)
 
     def forward(self, x: Tensor, mask: Mask | Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Context ``(b,n,m)`` and weights ``(b,n,n)``."""
+        """Return the context ``(b,n,m)`` and the weights ``(b,n,n)``."""
         check_input("x", x, self.attention.W_q, self.attention.hidden_dim)
         return self.attention(x, x, x, mask)
 
 
 class EncoderDecoderAttention(nn.Module):
-    """Cross attention: queries from the decoder, keys and values from the encoder, no biases (document 004).
+    """Cross-attention from decoder states to encoder states, with projections without biases (document 004).
 
     >>> import torch
     >>> output, weights = EncoderDecoderAttention(embed_dim=4)(torch.rand(1, 5, 4), torch.rand(1, 3, 4))
@@ -180,7 +182,7 @@ class EncoderDecoderAttention(nn.Module):
     def forward(
         self, encoder_output: Tensor, decoder_input: Tensor, *, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Output ``(b,q,m)`` and weights ``(b,q,k)``: q tokens of the decoder over k of the encoder."""
+        """Return the output ``(b,q,m)`` and the weights ``(b,q,k)`` of q decoder tokens over k encoder tokens."""
         check_input("encoder_output", encoder_output, self.W_K, self.embed_dim, "(b,k,m)")
         check_input("decoder_input", decoder_input, self.W_Q, self.embed_dim, "(b,q,m)")
         memory, query = common_batch(encoder_output, decoder_input)
@@ -189,7 +191,7 @@ class EncoderDecoderAttention(nn.Module):
 
 
 def _blank(mask: Mask | Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    if query.ndim > 3:  # a mask by head may hide a key from some heads only; the core sees to those
+    if query.ndim > 3:  # a mask with heads may mask a key in some heads only
         return key, value
     batch = query.shape[0] if query.ndim == 3 else 1
     key, value = blank_unseen(mask, Grid(batch, 1, query.shape[-2], key.shape[-2]), key, value)

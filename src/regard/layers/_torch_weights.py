@@ -1,4 +1,4 @@
-"""Weights to and from ``nn.MultiheadAttention``."""
+"""Conversion of weights from and to ``nn.MultiheadAttention``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["copy_from_torch", "copy_to_torch"]
 
 
 def copy_from_torch(layer: type[MultiHeadAttention], module: nn.MultiheadAttention) -> MultiHeadAttention:
-    """See :meth:`MultiHeadAttention.from_torch`."""
+    """Make a layer of this class with the weights of torch's layer."""
     if not isinstance(module, nn.MultiheadAttention):
         raise DtypeError("module", f"expected nn.MultiheadAttention, got {type(module).__name__}")
     ours = layer(
@@ -40,10 +40,10 @@ def copy_from_torch(layer: type[MultiHeadAttention], module: nn.MultiheadAttenti
 
 
 def copy_to_torch(layer: MultiHeadAttention, *, batch_first: bool) -> nn.MultiheadAttention:
-    """See :meth:`MultiHeadAttention.to_torch`."""
+    """Make an ``nn.MultiheadAttention`` with the weights of a layer."""
     if layer.rotary is not None:
         raise ArgumentError(
-            "rotary", "nn.MultiheadAttention cannot turn queries and keys", "keep this layer as it is"
+            "rotary", "nn.MultiheadAttention has no rotary positions", "keep this layer as it is"
         )
     if layer.kv_heads != layer.num_heads:
         problem = f"nn.MultiheadAttention has no groups; here {layer.num_heads} heads share {layer.kv_heads}"
@@ -67,7 +67,7 @@ def copy_to_torch(layer: MultiHeadAttention, *, batch_first: bool) -> nn.Multihe
         device=like.device,
         dtype=like.dtype,
     ).train(layer.training)
-    weights, biases = _projections(module)  # views: what is copied into them is in the module
+    weights, biases = _projections(module)  # views of the module's tensors
     with torch.no_grad():
         for linear, weight, bias in zip((layer.W_q, layer.W_k, layer.W_v), weights, biases, strict=True):
             weight.copy_(linear.weight)
@@ -79,7 +79,10 @@ def copy_to_torch(layer: MultiHeadAttention, *, batch_first: bool) -> nn.Multihe
 
 
 def _projections(module: nn.MultiheadAttention) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
-    """The weights and biases of query, key and value; torch packs them when the widths agree."""
+    """Return the weights and the biases of the query, key and value projections.
+
+    Torch packs the weights in one tensor if their widths are equal.
+    """
     if module.in_proj_weight is not None:
         weights = module.in_proj_weight.chunk(3)
     else:

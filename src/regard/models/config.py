@@ -111,7 +111,7 @@ class BlockConfig(ModelConfig):
         if self.positions == "rotary" and self.width // self.heads % 2:
             raise ArgumentError(
                 "positions",
-                f"rotary turns pairs of columns, but heads are {self.width // self.heads} wide",
+                f"rotary positions rotate pairs of columns, but heads are {self.width // self.heads} wide",
                 "choose width and heads so that width / heads is even",
             )
 

@@ -1,14 +1,12 @@
-"""Positions: what tells attention the order of its tokens.
+"""Positional encodings, rotary positions and position biases.
 
-Three kinds, and where each plugs in:
+- :func:`sinusoidal`, :class:`PositionalEncoding` and :class:`LearnedPositionalEncoding` are added to the input.
+- :class:`Rotary` rotates queries and keys.
+- :class:`ALiBi` and :class:`RelativeBias` are added to the scores with ``attention(..., bias=...)``.
 
-- added to the input: :func:`sinusoidal`, :class:`PositionalEncoding`, :class:`LearnedPositionalEncoding`;
-- turning queries and keys: :class:`Rotary` maps ``(q, k)`` to ``(q, k)``;
-- added to the scores: :class:`ALiBi` and :class:`RelativeBias` go to ``attention(..., bias=...)``.
-
-Where there are fewer queries than keys both sequences END together, as everywhere in Regard: query ``i``
-sits at key position ``i + grid.shift``. Tables are computed in float32 (float64 for float64 input) and cast
-to the input's dtype at the end, so that half precision loses nothing on the way.
+If there are fewer queries than keys, both sequences end at the same position, so query ``i`` is at key position
+``i + grid.shift``. Tables are computed in float32 (float64 for float64 input) and cast to the dtype of the input at the
+end, so that no precision is lost before.
 """
 
 from __future__ import annotations
@@ -42,9 +40,9 @@ def sinusoidal(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """One row a position from ``start`` on, ``(length,width)``: even columns are sines, odd ones cosines.
+    """Return a table ``(length,width)`` of sinusoidal positions from ``start`` on.
 
-    An odd width has one sine more than cosines.
+    Even columns are sines and odd columns cosines. An odd width has one more sine.
 
     >>> sinusoidal(2, 3)
     tensor([[0.0000, 1.0000, 0.0000],
@@ -55,7 +53,7 @@ def sinusoidal(
     _check_count("start", start, least=0)
     wide = wide_dtype(dtype)
     position = torch.arange(start, start + length, device=device).to(wide)[:, None]  # (n,1)
-    # Document 002's order of operations, so that a fresh table has its numbers to the last bit.
+    # The order of operations is that of document 002, so that the table is equal to the last bit.
     even = torch.arange(0, width, 2, device=device).to(wide)
     angle = position * torch.exp(even * (-math.log(10000.0) / width))  # (n, ceil(m/2))
     table = torch.empty(length, width, dtype=wide, device=device)
@@ -65,11 +63,10 @@ def sinusoidal(
 
 
 class PositionalEncoding(nn.Module):
-    """Adds sines and cosines to ``x (b,n,m)`` (document 002).
+    """A layer that adds sinusoidal positions to ``x (b,n,m)`` (document 002).
 
-    The first ``max_len`` positions are stored in the buffer ``pe (1,max_len,m)``, as the document's class
-    stores them; positions beyond are computed when they come. ``start`` is the position of the first token,
-    for decoding step by step.
+    The first ``max_len`` positions are stored in the buffer ``pe (1,max_len,m)``, as in the document. Later positions
+    are computed when needed. ``start`` is the position of the first token, for step-by-step decoding.
 
     >>> encode = PositionalEncoding(d_model=5, max_len=8)
     >>> x = torch.zeros(1, 12, 5)
@@ -86,7 +83,7 @@ class PositionalEncoding(nn.Module):
         self.register_buffer("pe", sinusoidal(max_len, d_model)[None])  # (1,n,m)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """``x`` plus the encoding of positions ``start``, ``start + 1``, …"""
+        """Return ``x`` plus the encoding of positions ``start``, ``start + 1``, …"""
         max_len, width = self.pe.shape[1:]
         stop = _stop_of(x, width, start)
         table = self.pe[0, start:stop]
@@ -97,12 +94,14 @@ class PositionalEncoding(nn.Module):
         return x + table.to(x.dtype)  # (b,n,m) + (n,m)
 
     def extra_repr(self) -> str:
-        """The sizes, for ``print(model)``."""
+        """Return the sizes as text, for ``print(model)``."""
         return f"d_model={self.pe.shape[2]}, max_len={self.pe.shape[1]}"
 
 
 class LearnedPositionalEncoding(nn.Module):
-    """Adds one learned vector a position to ``x (b,n,m)`` (document 002); parameter ``pos_embedding.weight``.
+    """A layer that adds a learned vector for each position to ``x (b,n,m)`` (document 002).
+
+    The vectors are the parameter ``pos_embedding.weight (max_len,m)``.
 
     >>> encode = LearnedPositionalEncoding(d_model=4, max_len=8)
     >>> encode(torch.zeros(2, 9, 4))
@@ -118,7 +117,7 @@ class LearnedPositionalEncoding(nn.Module):
         self.pos_embedding = nn.Embedding(max_len, d_model)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """``x`` plus the vectors of positions ``start``, ``start + 1``, …"""
+        """Return ``x`` plus the vectors of positions ``start``, ``start + 1``, …"""
         max_len, width = self.pos_embedding.weight.shape
         stop = _stop_of(x, width, start)
         if stop > max_len:
@@ -127,7 +126,7 @@ class LearnedPositionalEncoding(nn.Module):
                 f"{stop} positions, but only {max_len} are learned",
                 f"build it with max_len={stop} or more, or use PositionalEncoding, which has no end",
             )
-        # Looked up rather than sliced: an embedding may be sparse, parametrised or hooked.
+        # The embedding is called rather than sliced, because it may be sparse, parametrised or hooked.
         table = self.pos_embedding(torch.arange(start, stop, device=self.pos_embedding.weight.device))
         return x + table.to(x.dtype)  # (b,n,m) + (n,m)
 
@@ -157,7 +156,7 @@ class _SomeHeadsOfTable(NamedTuple):
 
 
 class ALiBi:
-    """A bias that falls in a straight line with the distance, steeper or flatter by head (Press et al. 2021).
+    """A bias that decreases linearly with the distance, with a slope for each head (Press et al. 2021).
 
     >>> ALiBi(heads=2)(Grid(b=1, h=2, q=2, k=3))[0, 0]
     tensor([[-0.0625, -0.0000, -0.0625],
@@ -170,29 +169,29 @@ class ALiBi:
 
     @property
     def slopes(self) -> Tensor:
-        """One a head, ``(h,)``, as published: also where the number of heads is no power of two."""
+        """The published slope of each head, ``(h,)``, for any number of heads."""
         return torch.tensor(_slopes(self.heads), dtype=torch.float32)
 
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
-        """The bias of queries ``i`` and keys ``j``: ``(1, h, *shape of i and j broadcast)``."""
+        """Return the bias of queries ``i`` and keys ``j``, of shape ``(1, h, *shape of i and j broadcast)``."""
         _check_heads(self.heads, grid)
         return _Line(self.slopes).tile(i, j, grid)
 
     def part(self, b: slice, h: slice) -> _Line:
-        """The bias of some heads (and of any batch entries: they share it)."""
+        """Return the bias of some heads. All sequences of a batch have the same bias."""
         return _Line(self.slopes[h])
 
     def __call__(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
-        """The whole bias, ``(1,h,q,k)``."""
+        """Return the whole bias, ``(1,h,q,k)``."""
         return self.tile(*_indices(grid, device), grid)
 
     def spec(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What rebuilds this bias: JSON values, and tensors (none)."""
+        """Return JSON values and (no) tensors from which :meth:`from_spec` rebuilds the bias."""
         return {"kind": "alibi", "heads": self.heads}, {}
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], tensors: dict[str, Tensor]) -> ALiBi:
-        """The bias that ``spec`` came from."""
+        """Rebuild the bias from the result of :meth:`spec`."""
         return cls(spec["heads"])
 
     def __repr__(self) -> str:
@@ -200,10 +199,11 @@ class ALiBi:
 
 
 class RelativeBias(nn.Module):
-    """A learned bias for each head and each bucket of distances (T5); parameter ``table.weight (buckets,h)``.
+    """A learned bias for each head and each bucket of distances (T5).
 
-    Half of the buckets hold one distance each, the rest widen up to ``max_distance``. ``bidirectional`` gives
-    keys before and after the query their own halves; without it all later keys share the bucket of 0.
+    The biases are the parameter ``table.weight (buckets,h)``. Half of the buckets hold one distance each. The others
+    grow up to ``max_distance``. With ``bidirectional`` half of the buckets are for keys before the query and half for
+    keys after it. Without it, all later keys share the bucket of distance 0.
 
     >>> bias = RelativeBias(heads=2, buckets=8, max_distance=16)
     >>> bias.bucket(torch.tensor([-20, -3, -1, 0, 1, 20]))
@@ -223,34 +223,36 @@ class RelativeBias(nn.Module):
         self.heads, self.buckets = heads, buckets
         self.max_distance, self.bidirectional = max_distance, bidirectional
         self.table = nn.Embedding(buckets, heads)
-        nn.init.normal_(self.table.weight, std=0.02)  # the default, 1, would drown the scores
+        nn.init.normal_(
+            self.table.weight, std=0.02
+        )  # the default of 1 would be large compared with the scores
 
     def bucket(self, relative: Tensor) -> Tensor:
-        """The bucket of each ``key position - query position``."""
+        """Return the bucket of each distance ``key position - query position``."""
         buckets = self.buckets // 2 if self.bidirectional else self.buckets
         exact = buckets // 2
         distance = relative.abs() if self.bidirectional else (-relative).clamp(min=0)
-        # In float32 and in this order, as T5 does it: any other rounding moves a distance to the next bucket.
+        # In float32 and in this order, as in T5, because other rounding can move a distance to another bucket.
         growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.max_distance / exact)
         far = (exact + (growth * (buckets - exact)).long()).clamp(max=buckets - 1)
         found = torch.where(distance < exact, distance, far)
         return found + buckets * (relative > 0).long() if self.bidirectional else found
 
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
-        """The bias of queries ``i`` and keys ``j``: ``(1, h, *shape of both)``; differentiable."""
+        """Return the differentiable bias of queries ``i`` and keys ``j``, of shape ``(1, h, *shape of both)``."""
         _check_heads(self.heads, grid)
         return self.part(slice(None), slice(None)).tile(i, j, grid)
 
     def part(self, b: slice, h: slice) -> _SomeHeadsOfTable:
-        """The bias of some heads (and of any batch entries: they share it)."""
+        """Return the bias of some heads. All sequences of a batch have the same bias."""
         return _SomeHeadsOfTable(self, h)
 
     def forward(self, grid: Grid) -> Tensor:
-        """The whole bias, ``(1,h,q,k)``."""
+        """Return the whole bias, ``(1,h,q,k)``."""
         return self.tile(*_indices(grid, self.table.weight.device), grid)
 
     def spec(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What rebuilds this bias as it is now: JSON values, and a copy of its table."""
+        """Return JSON values and a copy of the table, from which :meth:`from_spec` rebuilds the bias."""
         values = {
             "kind": "relative_bias",
             "heads": self.heads,
@@ -262,14 +264,14 @@ class RelativeBias(nn.Module):
 
     @classmethod
     def from_spec(cls, spec: dict[str, Any], tensors: dict[str, Tensor]) -> RelativeBias:
-        """The bias that ``spec`` came from, with its table."""
+        """Rebuild the bias from the results of :meth:`spec`."""
         table = tensors["table.weight"]
         bias = cls(spec["heads"], spec["buckets"], spec["max_distance"], spec["bidirectional"])
         bias.to(device=table.device, dtype=table.dtype).load_state_dict({"table.weight": table})
         return bias
 
     def extra_repr(self) -> str:
-        """The settings, for ``print(model)``."""
+        """Return the settings as text, for ``print(model)``."""
         return f"heads={self.heads}, max_distance={self.max_distance}, bidirectional={self.bidirectional}"
 
 
@@ -277,7 +279,7 @@ _KINDS: dict[str, type[ALiBi] | type[RelativeBias]] = {"alibi": ALiBi, "relative
 
 
 def bias_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> ALiBi | RelativeBias:
-    """The bias whose ``spec()`` this was.
+    """Rebuild a bias from the results of its ``spec()``.
 
     >>> bias_from_spec(*ALiBi(heads=8).spec())
     ALiBi(heads=8)
@@ -289,7 +291,10 @@ def bias_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> ALiBi | 
 
 
 def _slopes(heads: int) -> list[float]:
-    """2^-(8/h), 2^-2(8/h), …; other counts fill up with every second slope of the next power of two."""
+    """Return the slopes 2^-(8/h), 2^-2(8/h), … of h heads.
+
+    If h is not a power of two, every second slope of the next power of two is added to those of the last one.
+    """
     power = 2 ** int(math.log2(heads))
     slopes = [2 ** (-8 * (n + 1) / power) for n in range(power)]
     return slopes if power == heads else slopes + _slopes(2 * power)[0::2][: heads - power]
@@ -310,7 +315,7 @@ def _check_count(name: str, value: int, least: int = 1) -> None:
 
 
 def _stop_of(x: Tensor, width: int, start: int) -> int:
-    """Where the positions of ``x (b,n,m)`` end, after checking that it fits."""
+    """Return the position after the last token of ``x (b,n,m)``, or raise an error if its width is wrong."""
     _check_count("start", start, least=0)
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__

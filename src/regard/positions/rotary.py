@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys are turned by an angle that grows with their position."""
+"""Rotary positions, which rotate queries and keys by an angle that grows with their position."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _LAYOUTS = ("gpt-j", "llama")
 
 
 class Rotary(nn.Module):
-    """Turns pairs of columns of q and k by an angle that grows with the position (RoFormer).
+    """A layer that rotates pairs of columns of q and k by an angle that grows with the position (RoFormer).
 
-    The score of two turned vectors depends on the distance of their positions only. It has no parameters and
-    no greatest length.
+    The score of two rotated vectors depends only on the distance of their positions. The layer has no parameters and no
+    maximum length.
 
     layout
         ``"gpt-j"`` pairs column ``2i`` with ``2i + 1``, as RoFormer and GPT-J do. ``"llama"`` pairs column ``i`` with
         ``i + rotary_dim / 2``, as Llama, GPT-NeoX and most models of Hugging Face do.
     rotary_dim
-        How many columns are turned, counted from the first; by default all of them. The others stay as they are.
+        The number of columns that are rotated, from the first on, by default all. The others are not changed.
     scaling
-        How angles are stretched for long texts, as Hugging Face writes it: a dict whose ``rope_type`` is ``"linear"``,
-        ``"dynamic"`` (NTK), ``"llama3"`` or ``"yarn"``, with the numbers of that kind. Dynamic angles depend on the
-        length in use; keys in a cache keep those of the step in which they came.
+        The scaling of angles for long texts, in the form of Hugging Face. It is a dict whose ``rope_type`` is
+        ``"linear"``, ``"dynamic"`` (NTK), ``"llama3"`` or ``"yarn"``, with the numbers of that kind. Dynamic angles
+        depend on the current length. Keys in a cache keep the angles of the step that added them.
 
     >>> rotary = Rotary(head_dim=4, layout="llama", scaling={"rope_type": "linear", "factor": 2.0})
     >>> q, k = torch.randn(1, 1, 3, 4), torch.randn(1, 1, 3, 4)
     >>> here, later = rotary(q, k), rotary(q, k, offset=0)
-    >>> torch.equal(here[0], later[0])  # as many queries as keys: both start at 0
+    >>> torch.equal(here[0], later[0])  # with as many queries as keys, both start at 0
     True
     """
 
@@ -53,10 +53,12 @@ class Rotary(nn.Module):
         self.head_dim = whole_number("head_dim", head_dim, least=1)
         self.rotary_dim = whole_number("rotary_dim", head_dim if rotary_dim is None else rotary_dim, least=1)
         if self.rotary_dim > head_dim:
-            raise ArgumentError("rotary_dim", f"{rotary_dim} columns cannot be turned in heads of {head_dim}")
+            raise ArgumentError(
+                "rotary_dim", f"{rotary_dim} columns cannot be rotated in heads of width {head_dim}"
+            )
         if self.rotary_dim % 2:
             name = "head_dim" if rotary_dim is None else "rotary_dim"
-            fix = "columns are turned in pairs"
+            fix = "columns are rotated in pairs"
             raise ArgumentError(name, f"expected an even number, got {self.rotary_dim}", fix)
         if not base > 0:
             raise ArgumentError("base", f"expected a number above 0, got {base}")
@@ -67,9 +69,10 @@ class Rotary(nn.Module):
         self.attention_factor = attention_factor(self.scaling)
 
     def forward(self, q: Tensor, k: Tensor, offset: int | Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Turn q and k. Keys sit at 0, 1, …; queries at ``offset``, …, by default so that both end together.
+        """Rotate q and k, with keys at positions 0, 1, … and queries at ``offset``, ``offset + 1``, …
 
-        ``offset`` may be one number for each sequence of the batch, ``(b,)``.
+        By default the last query is at the position of the last key. ``offset`` may be a tensor ``(b,)`` with one
+        number for each sequence.
         """
         q_len, k_len = q.shape[-2], k.shape[-2]
         if offset is None:
@@ -82,7 +85,7 @@ class Rotary(nn.Module):
         return self.rotate(q, i), self.rotate(k, torch.arange(k_len, device=k.device))
 
     def inv_freq(self, length: Tensor | int = 0, like: Tensor | None = None) -> Tensor:
-        """The angle of each pair at position 1, ``(rotary_dim/2,)``, when ``length`` positions are in use.
+        """Return the angle of each pair of columns at position 1, ``(rotary_dim/2,)``, for a sequence of ``length``.
 
         ``like`` gives the device and dtype, float32 on the CPU by default.
         """
@@ -91,9 +94,9 @@ class Rotary(nn.Module):
         return frequencies(self.rotary_dim, self.base, self.scaling, even, length)
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Turn ``x (...,n,d)`` as ``positions`` say: ``(n,)``, or ``(b,n)`` if sequences differ."""
+        """Rotate ``x (...,n,d)``, whose rows are at ``positions (n,)``, or ``(b,n)`` if sequences differ."""
         if x.shape[-1] != self.head_dim:
-            raise ShapeError("x", f"width {x.shape[-1]}, but this Rotary turns heads of {self.head_dim}")
+            raise ShapeError("x", f"width {x.shape[-1]}, but this Rotary is for heads of {self.head_dim}")
         if positions.shape[-1] != x.shape[-2]:
             raise ShapeError(
                 "positions",
@@ -125,7 +128,7 @@ class Rotary(nn.Module):
         return first, second
 
     def extra_repr(self) -> str:
-        """The settings, for ``print(model)``."""
+        """Return the settings as text, for ``print(model)``."""
         parts = [f"head_dim={self.head_dim}", f"base={self.base:g}", f"layout={self.layout!r}"]
         if self.rotary_dim != self.head_dim:
             parts.append(f"rotary_dim={self.rotary_dim}")

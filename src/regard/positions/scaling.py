@@ -1,7 +1,7 @@
-"""Frequencies of rotary positions, and the ways to stretch them over longer texts than a model was trained on.
+"""Frequencies of rotary positions, and their scaling to longer texts than a model was trained on.
 
-A scaling is given as Hugging Face writes it in a config: ``{"rope_type": "linear", "factor": 2.0}``. The formulas are
-those of Transformers, so that ``config.rope_scaling`` of a published model means the same here.
+A scaling is a dict as in the configs of Hugging Face, such as ``{"rope_type": "linear", "factor": 2.0}``. The formulas
+are those of Transformers, so ``config.rope_scaling`` of a published model can be used.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def check_scaling(scaling: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def attention_factor(scaling: dict[str, Any]) -> float:
-    """The factor of sines and cosines; other than 1 for yarn alone.
+    """Return the factor of sines and cosines, which is 1 for all scalings except yarn.
 
     >>> round(attention_factor({"rope_type": "yarn", "factor": 4.0}), 4)
     1.1386
@@ -81,10 +81,10 @@ def attention_factor(scaling: dict[str, Any]) -> float:
 def frequencies(
     width: int, base: float, scaling: dict[str, Any], even: Tensor, length: Tensor | int
 ) -> Tensor:
-    """The angle of each pair of columns at position 1, ``(width/2,)``.
+    """Return the angle of each pair of columns at position 1, ``(width/2,)``.
 
-    ``even`` holds 0, 2, … ``width - 2`` in the dtype to compute in; ``length`` is the number of positions in use,
-    on which dynamic scaling alone depends.
+    ``even`` holds 0, 2, … ``width - 2`` in the dtype of the computation. ``length`` is the current number of positions,
+    which only dynamic scaling uses.
     """
     kind = scaling["rope_type"]
     if kind == "dynamic":
@@ -101,7 +101,7 @@ def frequencies(
 
 
 def _llama3(plain: Tensor, scaling: dict[str, Any]) -> Tensor:
-    """Long waves are stretched, short ones kept, and those between are mixed."""
+    """Divide low frequencies by the factor, keep high ones, and interpolate between the two."""
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
     turns = scaling[_TRAINED] * plain / (2 * math.pi)  # of each pair over the trained length
     share = ((turns - low) / (high - low)).clamp(0, 1)  # 0: stretched, 1: kept
@@ -109,7 +109,7 @@ def _llama3(plain: Tensor, scaling: dict[str, Any]) -> Tensor:
 
 
 def _yarn(plain: Tensor, width: int, base: float, scaling: dict[str, Any]) -> Tensor:
-    """Pairs that turn often over the trained length are kept, the others stretched, with a ramp between."""
+    """Keep the frequencies of the first pairs, divide those of the last by the factor, and interpolate between."""
 
     def pair_of(turns: float) -> float:
         return width * math.log(scaling[_TRAINED] / (turns * 2 * math.pi)) / (2 * math.log(base))
