@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor, peek_interpreter_st
 
 from regard.biases import Bias
 from regard.capture.layouts import Lead
+from regard.capture.replacing import replace
 from regard.capture.wrapped import is_fake
 from regard.errors import CaptureError
 from regard.masks import Mask

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from regard.capture.cropping import cache_given
 from regard.capture.followed import Use
 from regard.capture.masks import MaskReader, Reading
 from regard.capture.names import Frame, LayerNumbers
+from regard.capture.replacing import replace
 from regard.capture.sinks import Sinks, learned_sinks
 from regard.capture.strands import Piece, Strand
 

@@ -106,6 +106,8 @@ def _upper_left(grid: Grid) -> Mask | None:
 
 @torch.no_grad()
 def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
+    if not causal and _is_plainly_causal(mask, grid):
+        return Reading(Causal(), seen=None if grid.q >= grid.k else grid.k)
     values = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)  # (b or 1,h or 1,q or 1,k or 1)
     even = bias = hidden = None
     if causal:
@@ -128,6 +130,21 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
         even = keep.sum(dim=-1).log().masked_fill(~hidden, float("nan"))  # (b or 1,h or 1,q)
         only_past = keep.shape[2] > 1 and not bool((meant & _ahead(grid, mask.device)).any())
     return Reading(recognise(keep, grid), bias, even, seen, only_past)
+
+
+def _is_plainly_causal(mask: Tensor, grid: Grid) -> bool:
+    """Whether a mask hides the future from each query and does nothing else, as that of most decoders."""
+    if not 1 < grid.q <= grid.k or mask.numel() != grid.q * grid.k or mask.shape[-2:] != grid[2:]:
+        return False
+    last = mask[..., 0, -1]  # the most distant future
+    lowest = float(last)
+    if mask.dtype == torch.bool:
+        past = torch.ones(grid[2:], dtype=torch.bool, device=mask.device).tril(grid.shift)
+    elif lowest > HIDING or not mask.is_floating_point():
+        return False
+    else:
+        past = torch.full(grid[2:], lowest, dtype=mask.dtype, device=mask.device).triu(grid.shift + 1)
+    return torch.equal(mask.view(grid[2:]), past)
 
 
 def _ahead(grid: Grid, device: torch.device | str) -> Tensor:

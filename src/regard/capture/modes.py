@@ -17,32 +17,31 @@ from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from regard.capture.shortcuts import UNCHANGED, Duty, duty_of, shortcut, tell
+from regard.capture.shortcuts import DUTIES, UNCHANGED, Duty, duty_of, shortcut, tell
 from regard.capture.wrapped import is_fake, is_wrapper
 
 if TYPE_CHECKING:
     from regard.capture.session import Session
 
+# Looking up an attribute of an enum is slow.
+_READS, _LAYS, _ATTENDS, _UNKNOWN = Duty.READS, Duty.LAYS, Duty.ATTENDS, Duty.UNKNOWN
 _FOLDING = {
-    id(func)
-    for func in (
-        torch.cat,
-        torch.clone,
-        torch.concat,
-        torch.flatten,
-        torch.matmul,
-        torch.reshape,
-        Tensor.__matmul__,
-        Tensor.clone,
-        Tensor.contiguous,
-        Tensor.matmul,
-        Tensor.flatten,
-        Tensor.reshape,
-        Tensor.view,
-    )
+    torch.cat,
+    torch.clone,
+    torch.concat,
+    torch.flatten,
+    torch.matmul,
+    torch.reshape,
+    Tensor.__matmul__,
+    Tensor.clone,
+    Tensor.contiguous,
+    Tensor.matmul,
+    Tensor.flatten,
+    Tensor.reshape,
+    Tensor.view,
 }
 
-__all__ = ["Functions", "Operations", "nothing_followed", "remove_ended_modes", "show_operations"]
+__all__ = ["Functions", "Operations", "idle_session", "remove_ended_modes", "show_operations"]
 
 
 class Functions(TorchFunctionMode):
@@ -67,18 +66,20 @@ class Functions(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
-        duty = duty_of(func)
-        if duty is Duty.READS:
+        try:
+            duty = DUTIES[func]
+        except (KeyError, TypeError):  # met for the first time, or cannot be hashed
+            duty = duty_of(func)
+        if duty is _READS:
             return func(*args, **kwargs)
         session = self.session
-        if duty is Duty.ATTENDS:
-            with session.function_call(args, kwargs):
-                return func(*args, **kwargs)
-        if duty >= Duty.LAYS or session.follows:
+        if duty is _ATTENDS:
+            return session.attention_function(func, args, kwargs)
+        if duty >= _LAYS or session.follows:
             result = self._told(func, duty, args, kwargs)
         else:
             result = func(*args, **kwargs)
-        if id(func) in _FOLDING:
+        if duty is not _UNKNOWN and func in _FOLDING:
             session.folded(func, args, kwargs, result)
         return result
 
@@ -126,12 +127,12 @@ def remove_ended_modes() -> None:
             torch._C._push_on_torch_function_stack(mode)
 
 
-def nothing_followed() -> bool:
-    """Whether the one function mode of this thread is a capture's, and no scores are on their way to a softmax."""
+def idle_session() -> Session | None:
+    """Return the session whose function mode is the only one of this thread, unless it follows scores now."""
     if torch._C._len_torch_function_stack() != 1:
-        return False
+        return None
     mode = torch._C._get_function_stack_at(0)
-    return type(mode) is Functions and not mode.session.follows
+    return mode.session if type(mode) is Functions and not mode.session.follows else None
 
 
 class Operations(TorchDispatchMode):

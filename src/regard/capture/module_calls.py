@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
-from regard.capture.modes import nothing_followed
+from regard.capture.modes import idle_session
 from regard.capture.names import is_simple
 from regard.capture.patches import put_back
 
@@ -97,8 +97,8 @@ def calls_told() -> Iterator[None]:
         sessions = _SESSIONS.get(id(self))
         if sessions is not None:
             return _told(sessions, self, implementation.__get__(self), args, kwargs)
-        simple = is_simple(type(self)) and not kwargs and nothing_followed()
-        if simple and _is_as_it_was_made(self, args):
+        simple = is_simple(type(self)) and not kwargs and _is_as_it_was_made(self, args)
+        if simple and idle_session() is not None:
             with torch._C.DisableTorchFunction():  # there is nothing in it to be told of
                 return implementation(self, *args, **kwargs)
         return implementation(self, *args, **kwargs)
@@ -117,8 +117,13 @@ def _is_as_it_was_made(module: nn.Module, args: tuple) -> bool:
         return False
     if hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
         return False
-    own = module._parameters.values()
-    return all(type(x) is Tensor for x in args) and all(x is None or type(x) is nn.Parameter for x in own)
+    for x in args:  # loops, since all() with a generator takes three times as long
+        if type(x) is not Tensor:
+            return False
+    own = True
+    for x in module._parameters.values():
+        own = own and (x is None or type(x) is nn.Parameter)
+    return own
 
 
 @contextmanager
@@ -143,7 +148,10 @@ def _told(
         with torch._C.DisableTorchFunction():  # else torch shows us each shape that we look at ourselves
             for session in sessions:
                 session.enter(module, args, kwargs)
-        with _operations_shown(sessions) if isinstance(module, torch.jit.ScriptModule) else nullcontext():
+        if isinstance(module, torch.jit.ScriptModule):
+            with _operations_shown(sessions):
+                result = run(*args, **kwargs)
+        else:
             result = run(*args, **kwargs)
     finally:
         with torch._C.DisableTorchFunction():

@@ -23,7 +23,7 @@ _NUMBER = re.compile(
 )
 
 
-@dataclass
+@dataclass(slots=True)
 class Frame:
     """A module that is running now."""
 
@@ -64,12 +64,22 @@ def heads_of(frame: Frame, stack: Sequence[Frame] = ()) -> int | None:
     """How many heads a module says it has, or else one of the two around it."""
     around = stack[: next((n for n, one in enumerate(stack) if one is frame), 0)]
     for one in (frame, *around[:-3:-1]):
-        own, kind = one.module.__dict__, type(one.module)  # asking the module would search all its parts
-        said = (own.get(name, getattr(kind, name, None)) for name in _HEADS)
-        found = next((n for n in said if type(n) is int and n > 0), None)
-        if found is not None:
-            return found
+        own = one.module.__dict__  # asking the module would search all its parts
+        for name in _HEADS:
+            count = own.get(name)
+            if type(count) is int and count > 0:
+                return count
+        for name in _heads_named_by(type(one.module)):
+            count = getattr(type(one.module), name)
+            if type(count) is int and count > 0:
+                return count
     return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _heads_named_by(kind: type[nn.Module]) -> tuple[str, ...]:
+    """The names for a number of heads that a class has itself."""
+    return tuple(name for name in _HEADS if hasattr(kind, name))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -153,6 +163,7 @@ class LayerNumbers:
         for name in kinds:
             self._families.setdefault(_family(name), []).append(name)
         self._counted_with: dict[str, list[str]] = {}
+        self._about: dict[str, tuple[list[str], int | None]] = {}  # the family of a name, and its layer
         self._step = -1
         self._calls: Counter[str] = Counter()  # of each module in this step
 
@@ -161,7 +172,10 @@ class LayerNumbers:
         if step != self._step:
             self._step = step
             self._calls.clear()
-        members = self._members(name)
+        about = self._about.get(name)
+        if about is None:
+            about = self._about[name] = (self._members(name), _place(name, self._counted(name)))
+        members, layer = about
         before = self._calls[name]
         shared = len(members) == 1
         if before and not shared and sum(self._calls[one] for one in members) == before * len(members):
@@ -169,7 +183,6 @@ class LayerNumbers:
             for member in members:
                 self._calls[member] = 0
         self._calls[name] += 1
-        layer = _place(name, self._counted(name))
         return (layer + before if shared and layer is not None else layer), before
 
     def from_end(self, name: str, layer: int) -> int | None:

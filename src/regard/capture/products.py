@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from regard.capture.layouts import moved
+from regard.capture.replacing import replace
 
 __all__ = ["Added", "Product", "Scores"]
 
@@ -65,6 +66,9 @@ class Product:
             k=self.q.mT,
             added=tuple(replace(x, values=x.values.mT) for x in self.added),
         )
+
+
+_IN_ORDER = tuple(range(64))  # a tensor has no more axes
 
 
 @dataclass(frozen=True)
@@ -152,5 +156,7 @@ class Scores:
         """A side of the product, ``(B,m,n)``, with the axes of the scores in front: ``(*lead,m,n)``."""
         outer = self.outer
         x = x.reshape(*(lead[axis] for axis in outer), *x.shape[-2:])
+        if outer == _IN_ORDER[: len(outer)]:
+            return x
         back = sorted(range(len(outer)), key=outer.__getitem__)
         return torch.permute(x, (*back, -2, -1))

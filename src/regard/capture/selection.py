@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +12,7 @@ from regard.capture.calls import Attended
 from regard.capture.layouts import Letters
 from regard.capture.masks import Reading
 from regard.capture.names import Frame
+from regard.capture.replacing import replace
 from regard.errors import ArgumentError
 from regard.masks import Mask
 from regard.masks.stored import StoredMask

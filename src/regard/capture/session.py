@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -42,6 +42,7 @@ from regard.kernels.dispatch import Call
 
 __all__ = ["SESSIONS_OF", "Session"]
 
+_RESHAPING = {Tensor.view, Tensor.reshape}
 SESSIONS_OF: Counter[int] = Counter()
 """How many captures are active in each thread."""
 
@@ -66,6 +67,8 @@ class Session:
         self.guessed: dict[str, tuple[int, ...]] = {}  # modules whose axes may be meant in another way
         self.unseen = Unseen()
         self.in_torchs_own = False  # whether F.multi_head_attention_forward runs, which folds heads as (b*h)
+        # Whether calls of an eager attention function of Hugging Face are recorded as a whole, or are followed.
+        self.eager_functions: dict[Any, bool] = {}
         self._thread = threading.get_ident()
         self._stack: list[Frame] = []
         self._exponentials = 0  # taken so far, of more than two axes
@@ -103,7 +106,8 @@ class Session:
         while frame.module is not module:  # those inside it that never got to say so
             frame = self._stack.pop()
         self.collector.patches = vision.patches_after(module, result, self.collector.patches)
-        if self._noticed == frame.noticed and result is not None:
+        computed = self._tracer.products > frame.products or self._exponentials > frame.exponentials
+        if computed and self._noticed == frame.noticed and result is not None:
             self._check_silent(frame)
         attended = len(self.collector.pieces) > frame.first
         if self._tracer.holds or self._uses.follows:
@@ -121,12 +125,10 @@ class Session:
             self.collector.pieces.clear()
 
     def _check_silent(self, frame: Frame) -> None:
-        """Take note of a module that is called attention, and took no softmax of its products or exponentials."""
-        products = range(frame.products + 1, self._tracer.products + 1)
-        computed = bool(products) or self._exponentials > frame.exponentials
-        if computed and not _repeats() and is_attention(frame.module, frame.name):
+        """Take note of a module with products or exponentials that is called attention and took no softmax."""
+        if not _repeats() and is_attention(frame.module, frame.name):
             self._noticed += 1
-            self.unseen.without_softmax[frame.name] = products
+            self.unseen.without_softmax[frame.name] = range(frame.products + 1, self._tracer.products + 1)
 
     def _tell(self, pieces: list[Piece], frame: Frame) -> None:
         """Which token ids the module around some pieces was given, if any."""
@@ -212,35 +214,40 @@ class Session:
         finally:
             show_operations(self, False)
 
-    @contextmanager
-    def function_call(self, args: tuple, kwargs: dict[str, Any]) -> Iterator[None]:
-        """Around a call of ``F.scaled_dot_product_attention``."""
-        call, watched = None, self._own is None and self.watching
-        if watched and args and is_wrapper(args[0]) and not (args[0].is_nested or is_fake(args[0])):
+    def attention_function(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Call ``F.scaled_dot_product_attention`` and record the call."""
+        if self._own is not None or not self.watching:
+            return func(*args, **kwargs)
+        if args and is_wrapper(args[0]) and not (args[0].is_nested or is_fake(args[0])):
             with self._function_of_wrappers():
-                yield
-            return
-        if watched:
-            try:
-                call = read_function(*args, **kwargs, **self._given_axes(*args, **kwargs))
-            except CaptureError:
-                raise
-            except (TypeError, RuntimeError, AttributeError, IndexError):
-                call = None  # arguments that torch refuses: its own error is the one to see
+                return func(*args, **kwargs)
+        call = self._read_function(args, kwargs)
         if call is None:
-            yield
-            if watched:  # it did not refuse them
-                self._noticed += 1
-                self.unseen.functions.add(self._attention().name)
-            return
+            result = func(*args, **kwargs)  # raises torch's own error, if torch refuses the arguments too
+            self._noticed += 1
+            self.unseen.functions.add(self._attention().name)
+            return result
         before, self._pending = self._pending, [call]
         try:
-            with nullcontext() if call.is_small else self.shown():
-                yield
+            if call.is_small:
+                result = func(*args, **kwargs)
+            else:
+                with self.shown():
+                    result = func(*args, **kwargs)
             seen = self._pending[-1]
         finally:
             self._pending = before
         self.record(seen)
+        return result
+
+    def _read_function(self, args: tuple, kwargs: dict[str, Any]) -> Attended | None:
+        """Return the call with these arguments; None where they cannot be read."""
+        try:
+            return read_function(*args, **kwargs, **self._given_axes(*args, **kwargs))
+        except CaptureError:
+            raise
+        except (TypeError, RuntimeError, AttributeError, IndexError):
+            return None
 
     @contextmanager
     def _function_of_wrappers(self) -> Iterator[None]:
@@ -297,8 +304,11 @@ class Session:
 
     def folded(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of axes that were joined, as heads that are folded into the batch, or multiplied."""
-        if self._stack and type(result) is Tensor and result.ndim > 2:
-            self._tracer.folds.saw(func, args, kwargs, result)
+        if not self._stack or type(result) is not Tensor or result.ndim < 3:
+            return
+        if func in _RESHAPING and args[0].shape[:2] == result.shape[:2]:
+            return  # heads that are split or joined behind the sequence, as in most models
+        self._tracer.folds.saw(func, args, kwargs, result)
 
     def fake_operation(self, func: Any) -> None:
         """An operation on fake tensors: those of the model, or those with which a DTensor works out a shape."""
@@ -358,6 +368,12 @@ class Session:
             self.guessed.setdefault(frame.name, shape)
         return {} if lead is None else {"lead": lead}
 
+    def attends_now(self, module: nn.Module) -> bool:
+        """Whether a module is the innermost that is running, and is an attention."""
+        if self._own is not None or self._pending is not None or not self.watching:
+            return False
+        return self._stack[-1].module is module and self._attends(self._stack[-1])
+
     def _attends(self, frame: Frame) -> bool:
         """Whether a module is an attention, or the part of one that computes it, as x-transformers' ``Attend`` is."""
         if is_attention(frame.module, frame.name):
@@ -381,10 +397,13 @@ class Session:
 
     def _is_cross(self, frame: Frame) -> bool | None:
         """Whether an attention looks at another sequence; a part of one may not know, but the module around it."""
-        cross, around = is_cross(frame.module, frame.name, frame.arguments), self._around(frame)
-        if cross is None and around is not None and is_attention(around.module, around.name):
-            return is_cross(around.module, around.name, around.arguments)
-        return cross
+        cross = is_cross(frame.module, frame.name, frame.arguments)
+        if cross is not None:
+            return cross
+        around = self._around(frame)
+        if around is None or not is_attention(around.module, around.name):
+            return None
+        return is_cross(around.module, around.name, around.arguments)
 
 
 def _repeats() -> bool:

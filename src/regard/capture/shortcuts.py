@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch._C._functorch import peek_interpreter_stack
 
 __all__ = [
+    "DUTIES",
     "UNCHANGED",
     "Duty",
     "Operation",
@@ -120,7 +121,7 @@ def _functions(name: str) -> list[Any]:
     ]  # has its arguments in another order
 
 
-_DUTIES: dict[Any, Duty] = {
+DUTIES: dict[Any, Duty] = {
     **{func: Duty.READS for name in _READING for func in _functions(name)},
     **{func: Duty.VIEWS for name in _VIEWING for func in _functions(name)},
     **{func: Duty.STEPS for name in _OPERATIONS for func in _functions(name)},
@@ -132,6 +133,7 @@ _DUTIES: dict[Any, Duty] = {
     F.linear: Duty.LAYS,
     F.scaled_dot_product_attention: Duty.ATTENDS,
 }
+"""The duties of functions that were met so far; :func:`duty_of` adds others."""
 _OPERATION_OF = {func: op for name, op in _OPERATIONS.items() for func in _functions(name)}
 _DROPPING = set(_functions("dropout"))
 
@@ -139,11 +141,11 @@ _DROPPING = set(_functions("dropout"))
 def duty_of(func: Any) -> Duty:
     """What a function may do to scores; torch's own say it by their names, of others nobody knows."""
     try:
-        known = _DUTIES.get(func)
+        known = DUTIES.get(func)
     except TypeError:  # cannot be hashed: it is not torch's
         return Duty.UNKNOWN
     if known is None:
-        known = _DUTIES[func] = _by_name(func)
+        known = DUTIES[func] = _by_name(func)
     return known
 
 

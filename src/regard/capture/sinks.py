@@ -8,7 +8,6 @@ they stand where the model has them.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -16,7 +15,9 @@ from torch import Tensor, nn
 
 from regard.biases import Bias, StoredBias, dense_bias
 from regard.capture.calls import Attended
+from regard.capture.kinds import attribute
 from regard.capture.masks import Reading, recognise
+from regard.capture.replacing import replace
 from regard.maps.sources import Recomputed, Source, Stored
 from regard.masks import Mask
 from regard.scores import Prepared
@@ -36,6 +37,8 @@ class Sinks(NamedTuple):
     @classmethod
     def of(cls, columns: tuple[int, ...], keys: int) -> Sinks:
         """From the columns that are sinks; those in between stay as they are."""
+        if not columns:
+            return _NONE
         there = set(columns)
         before = next((n for n in range(keys) if n not in there), keys)
         behind = next((n for n in range(keys - before) if keys - 1 - n not in there), 0)
@@ -125,6 +128,9 @@ class Sinks(NamedTuple):
         )
 
 
+_NONE = Sinks()
+
+
 def _with_columns(x: Tensor, at: int, count: int) -> Tensor:
     """With so many columns of zeros in one place."""
     zeros = x.new_zeros(*x.shape[:-1], count)
@@ -156,7 +162,7 @@ def learned_sinks(module: nn.Module, call: Attended) -> tuple[int, ...]:
     if k is None or not k.numel() or k.shape[2] != call.grid.k:
         return ()
     found: list[int] = []
-    zeros = getattr(module, "add_zero_attn", False) is True
+    zeros = attribute(module, "add_zero_attn") is True
     rows = _own_rows(module, k.shape[1], k.shape[3])
     if not zeros and not rows:
         return ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from regard.capture.masks import HIDING
 from regard.capture.products import Added, Product, Scores
+from regard.capture.replacing import replace
 
 __all__ = ["STEPS", "Step", "Tracing"]
 

@@ -33,7 +33,7 @@ class Ids:
     values: Tensor  # (b,n) on the CPU
 
 
-@dataclass
+@dataclass(slots=True)
 class Piece:
     """One call: its queries and what belongs to them. The keys are its strand's."""
 
@@ -113,7 +113,7 @@ class Strand:
         if (
             self.cross is not True
             and 0 < old <= self.count
-            and self._holds(call.k[:, :, :old], self.count - old)
+            and self._holds(call.k.narrow(2, 0, old), self.count - old)
         ):
             return "grows"
         if k == self.count and self._holds(call.k, 0):
@@ -137,8 +137,10 @@ class Strand:
         return call.v is None or self.v is None or torch.equal(call.v.to(self.v.device), self.v)
 
     def _holds(self, k: Tensor, start: int) -> bool:
-        keys = self.keys
-        return keys is not None and torch.equal(keys[:, :, start : start + k.shape[2]], k.to(keys.device))
+        if self._keys is None:
+            return False
+        held = self._keys.narrow(2, start, k.shape[2])
+        return torch.equal(held, k if k.device == held.device else k.to(held.device))
 
     def _rows_moved(self, k: Tensor) -> bool:
         """Whether each sequence goes on from some sequence of the strand, if not from its own: beams."""
@@ -252,8 +254,8 @@ class Strand:
         if how == "reordered":
             self._split(k, device)
         start = self.count
-        new = k[:, :, k.shape[2] - piece.grid.q :]
-        self._append(_copy(new, device))
+        new = k.narrow(2, k.shape[2] - piece.grid.q, piece.grid.q)
+        self._append(new)
         piece.first = self.count - piece.grid.k
         piece.added = (start, self.count)
         if self.reordered:
@@ -278,7 +280,7 @@ class Strand:
             room = self._keys.new_empty(b, g, _with_room(need), d)
             room[:, :, : self.count] = self._keys[:, :, : self.count]
             self._keys = room
-        self._keys[:, :, self.count : need] = new
+        self._keys.narrow(2, self.count, new.shape[2]).copy_(new)
         self.count = need
 
 

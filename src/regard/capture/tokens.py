@@ -45,6 +45,7 @@ _MARKS = {
 _NOT_TOKENS = re.compile(r"mask|position|type|label|segment|length|cache|size|index|bbox", re.IGNORECASE)
 _NOT_WORDS = re.compile(r"pixel|image|img|picture|video|input_features|input_values", re.IGNORECASE)
 _CHANNELS = 3  # of a picture
+_IDS = (torch.int64, torch.int32)
 _SOURCE = re.compile(r"encoder|src|source", re.IGNORECASE)
 _TARGET = re.compile(r"decoder|tgt|target", re.IGNORECASE)
 
@@ -118,6 +119,16 @@ def as_numbers(ids: list[int]) -> list[str]:
     return [str(n) for n in ids]
 
 
+@functools.lru_cache(maxsize=8192)
+def _names_no_tokens(name: str) -> bool:
+    return _NOT_TOKENS.search(name) is not None
+
+
+@functools.lru_cache(maxsize=8192)
+def _names_no_words(name: str) -> bool:
+    return _NOT_WORDS.search(name) is not None
+
+
 def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
     """The token ids among what a module was given, in a dictionary too: integers, ``(b,n)``."""
     from regard.capture.strands import Ids
@@ -125,7 +136,7 @@ def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
     found = {
         name: value
         for name, value in _tensors(arguments)
-        if value.dtype in (torch.int64, torch.int32) and value.ndim == 2 and not _NOT_TOKENS.search(name)
+        if value.dtype in _IDS and value.ndim == 2 and not _names_no_tokens(name)
     }
     if not found:
         return []
@@ -140,8 +151,8 @@ def without_words(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
 
     Four axes alone make no picture: rotary angles and biases have four as well.
     """
-    given = [(name, x) for name, x in _tensors(arguments) if not _NOT_TOKENS.search(name)]
-    if any(_NOT_WORDS.search(name) for name, _ in given):
+    given = [(name, x) for name, x in _tensors(arguments) if not _names_no_tokens(name)]
+    if any(_names_no_words(name) for name, _ in given):
         return True
     shapes = [x.shape for _, x in given if x.ndim == 4 and x.is_floating_point()]
     return any(shape[1] == _CHANNELS for shape in shapes) or (bool(shapes) and _convolves(module))

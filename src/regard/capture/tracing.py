@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
@@ -20,11 +19,22 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from regard.capture.calls import Attended
 from regard.capture.layouts import Folds, Lead, Letters, moved, query_axis, read_lead
 from regard.capture.products import Product, Scores
+from regard.capture.replacing import replace
 from regard.capture.steps import STEPS
 from regard.capture.wrapped import storages_of
 from regard.shapes import wide_dtype
 
-__all__ = ["LOG_SOFTMAXES", "PRODUCTS", "SOFTMAXES", "Place", "Tracer", "storages_written"]
+__all__ = [
+    "LOG_SOFTMAXES",
+    "PRODUCTS",
+    "SOFTMAXES",
+    "Place",
+    "Tracer",
+    "agrees",
+    "checked_rows",
+    "folded_product",
+    "storages_written",
+]
 
 aten = torch.ops.aten
 SOFTMAXES = {aten._softmax.default, aten._softmax.out, aten._safe_softmax.default, aten.softmax.int_out}
@@ -270,7 +280,7 @@ class Tracer:
             return whole
         whole = replace(whole, k=_keys(scores, lead), sinks=scores.product.sinks)
         call = _as_call(scores, lead, whole) if scores.product.exact else None
-        return call if call is not None and _agrees(call, whole) else whole
+        return call if call is not None and agrees(call, arranged) else whole
 
     def attends(self, x: Tensor, axis: int, heads: int | None) -> Product | None:
         """The product behind scores of a softmax over an axis; None where it is not to be seen that they are scores."""
@@ -340,23 +350,36 @@ def _keys(scores: Scores, lead: Lead) -> Tensor:
     return lead.arrange(scores.in_product_order(scores.product.k, scores.lead).mT)
 
 
+def checked_rows(count: int) -> slice:
+    """Return two or three rows of so many, with the last."""
+    step = max(count // 2, 1)
+    return slice((count - 1) % step, None, step)
+
+
+def folded_product(x: Tensor, y: Tensor) -> Tensor:
+    """Multiply ``(b,h,m,n)`` by ``(b,g,n,p)``, each of whose heads belongs to ``h / g`` heads of the first."""
+    b, h, m, n = x.shape
+    if y.shape[1] == h:
+        return x @ y
+    return (x.reshape(b, y.shape[1], -1, n) @ y).view(b, h, m, y.shape[-1])
+
+
 @torch.no_grad()
-def _agrees(call: Attended, whole: Attended) -> bool:
-    """Whether a few rows computed from the parts are those of the model: what was followed may have been wrong."""
+def agrees(call: Attended, weights: Tensor) -> bool:
+    """Whether a few rows computed from q, k and the mask of a call are those of the model's weights ``(b,h,q,k)``."""
     assert call.q is not None
     assert call.k is not None
-    assert whole.weights is not None
     if 0 in call.grid:
         return False
-    step = max(call.grid.q // 2, 1)
-    rows = slice((call.grid.q - 1) % step, None, step)  # two or three, with the last
+    rows = checked_rows(call.grid.q)
     wide = wide_dtype(call.q.dtype)
-    scores = (call.q[:, :, rows].to(wide) @ call.k.to(wide).mT).mul_(call.scale)  # (b,h,rows,k)
+    q = call.q[:, :, rows].to(wide) * call.scale
+    scores = folded_product(q, call.k.to(wide).mT)  # (b,h,rows,k)
     if call.attn_mask is not None:
         mask = call.attn_mask
         scores = scores + (mask if mask.ndim < 2 or mask.shape[-2] == 1 else mask[..., rows, :])
-    found, expected = torch.softmax(scores, dim=-1), whole.weights[:, :, rows]
-    close = 1e-5 if whole.weights.dtype in (torch.float32, torch.float64) else 1e-2
+    found, expected = torch.softmax(scores, dim=-1), weights[:, :, rows]
+    close = 1e-5 if weights.dtype in (torch.float32, torch.float64) else 1e-2
     if float((found - expected).abs_().max()) <= close:
         return True
     expected = expected.to(wide).nan_to_num()  # a row without keys is NaN, or zeros

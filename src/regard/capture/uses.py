@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -22,6 +21,7 @@ from regard.capture.followed import Use, Weights
 from regard.capture.layouts import moved
 from regard.capture.places import places_after
 from regard.capture.places import storage_of as _home
+from regard.capture.replacing import replace
 from regard.capture.tracing import PRODUCTS, storages_written
 
 __all__ = ["Keeper", "Uses"]
