@@ -17,6 +17,7 @@ from regard import core
 from regard.capture.budget import Budget
 from regard.capture.building import Naming
 from regard.capture.cropping import crops_told
+from regard.capture.hf_eager import eager_functions_shown
 from regard.capture.modes import Functions, remove_ended_modes
 from regard.capture.module_calls import calls_told, watched
 from regard.capture.names import may_attend, named_modules
@@ -166,6 +167,7 @@ class Capture:
 def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextlib.ExitStack) -> None:
     switched_on.enter_context(_FOR_ALL_THREADS)
     switched_on.enter_context(watched(modules, session))
+    switched_on.enter_context(eager_functions_shown(modules))
     switched_on.enter_context(_observing(session))
     switched_on.enter_context(Functions(session))
     switched_on.callback(session.finish)
