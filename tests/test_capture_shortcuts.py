@@ -165,6 +165,8 @@ def test_a_product_with_a_weight_of_another_model_is_seen():
         (torch.Tensor.mT.__get__, Duty.VIEWS),
         (torch.Tensor.copy_, Duty.WRITES),
         (torch.Tensor.__setitem__, Duty.WRITES),
+        (torch.Tensor.__ior__, Duty.WRITES),
+        (torch.Tensor.__invert__, Duty.QUIET),
         (F.layer_norm, Duty.QUIET),
         (torch.einsum, Duty.UNKNOWN),
         (F.multi_head_attention_forward, Duty.UNKNOWN),

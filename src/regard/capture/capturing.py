@@ -89,24 +89,32 @@ def capture(
     ('self', AttentionMap(b=3, h=2, q=5, k=5, recomputed))
     """
     check_model(model)
+    names = named_modules(_unwrapped(model))
     options = {
         "layers": as_layers(layers),
         "heads": None if heads is None else as_numbers("heads", heads),
-        "modules": as_modules(named_modules(_unwrapped(model)), modules),
+        "modules": as_modules(names, modules),
         "device": None if device is None else as_device(device),
     }
     naming = Naming(as_speller(tokenizer), as_labels("tokens", tokens), as_labels("key_tokens", key_tokens))
     if memory is not None:
         Budget(memory)  # a wrong number is refused here
-    return Capture(model, options, naming, memory)
+    return Capture(model, names, options, naming, memory)
 
 
 class Capture:
     """A context manager; entering it gives the :class:`Recording`. It can be entered again when it is over."""
 
-    def __init__(self, model: nn.Module, options: dict[str, Any], naming: Naming, memory: int | None):
+    def __init__(
+        self,
+        model: nn.Module,
+        names: dict[nn.Module, str],
+        options: dict[str, Any],
+        naming: Naming,
+        memory: int | None,
+    ):
         self.model, self._options, self._naming, self._memory = model, options, naming, memory
-        self._modules = named_modules(_unwrapped(model))
+        self._modules = names
         self._active: tuple[contextlib.ExitStack, Session, Recording] | None = None
 
     def __enter__(self) -> Recording:

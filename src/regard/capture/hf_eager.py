@@ -20,6 +20,7 @@ from torch._C._functorch import peek_interpreter_stack
 
 from regard.capture.calls import Attended
 from regard.capture.modes import idle_session
+from regard.capture.patches import put_back
 from regard.capture.session import Session
 from regard.capture.tracing import agrees, checked_rows, folded_product
 from regard.shapes import Grid
@@ -41,13 +42,14 @@ def eager_functions_shown(modules: Iterable[nn.Module]) -> Iterator[None]:
         file: vars(sys.modules[file]).get(_NAME) for file in files if file.startswith("transformers.models.")
     }
     changed = {file: forward for file, forward in own.items() if forward and not hasattr(forward, "is_shown")}
-    for file, forward in changed.items():
-        setattr(sys.modules[file], _NAME, _shown(forward))
+    replacements = {file: _shown(forward) for file, forward in changed.items()}
+    for file, replacement in replacements.items():
+        setattr(sys.modules[file], _NAME, replacement)
     try:
         yield
     finally:
         for file, forward in changed.items():
-            setattr(sys.modules[file], _NAME, forward)
+            put_back(sys.modules[file], _NAME, replacements[file], forward)
 
 
 def _shown(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -83,6 +85,8 @@ def _may_be_whole(
     if module.training and kwargs.get("dropout", 0.0) != 0.0:
         return False
     if torch._C._is_any_autocast_enabled() or torch._C._len_torch_dispatch_stack():
+        return False
+    if torch._C._is_torch_function_all_disabled():  # another function around this one is recorded
         return False
     return peek_interpreter_stack() is None
 

@@ -109,6 +109,8 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
     if not causal and _is_plainly_causal(mask, grid):
         return Reading(Causal(), seen=None if grid.q >= grid.k else grid.k)
     values = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)  # (b or 1,h or 1,q or 1,k or 1)
+    if not causal and _hides_nothing(values):
+        return Reading(None, StoredBias(values.clone()), seen=None if grid.q >= grid.k else grid.k)
     even = bias = hidden = None
     if causal:
         i, j = torch.arange(grid.q, device=mask.device), torch.arange(grid.k, device=mask.device)
@@ -145,6 +147,13 @@ def _is_plainly_causal(mask: Tensor, grid: Grid) -> bool:
     else:
         past = torch.full(grid[2:], lowest, dtype=mask.dtype, device=mask.device).triu(grid.shift + 1)
     return torch.equal(mask.view(grid[2:]), past)
+
+
+def _hides_nothing(values: Tensor) -> bool:
+    """Whether numbers added to the scores of all sequences are a bias and no mask, as those of DeBERTa and T5."""
+    if values.shape[0] != 1 or not values.is_floating_point() or not values.numel():
+        return False
+    return float(values.amin()) > HIDING and bool(values.any())
 
 
 def _ahead(grid: Grid, device: torch.device | str) -> Tensor:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from regard.capture.session import Session
 
 # Looking up an attribute of an enum is slow.
-_READS, _LAYS, _ATTENDS, _UNKNOWN = Duty.READS, Duty.LAYS, Duty.ATTENDS, Duty.UNKNOWN
+_READS, _VIEWS, _LAYS = Duty.READS, Duty.VIEWS, Duty.LAYS
+_ATTENDS, _UNKNOWN = Duty.ATTENDS, Duty.UNKNOWN
 _FOLDING = {
     torch.cat,
     torch.clone,
@@ -75,7 +76,7 @@ class Functions(TorchFunctionMode):
         session = self.session
         if duty is _ATTENDS:
             return session.attention_function(func, args, kwargs)
-        if duty >= _LAYS or session.follows:
+        if duty >= _LAYS or (duty is not _VIEWS and session.follows):
             result = self._told(func, duty, args, kwargs)
         else:
             result = func(*args, **kwargs)

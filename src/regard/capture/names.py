@@ -104,6 +104,7 @@ def _by_name(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> dict[str
     return found
 
 
+_FEED_FORWARD = ("Intermediate", "MLP", "Output")  # ends of the names of classes
 _SIMPLE = {nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding, nn.Dropout}
 _SIMPLE |= {nn.GELU, nn.ReLU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Identity}
 
@@ -125,9 +126,17 @@ def is_simple(kind: type[nn.Module]) -> bool:
     )
 
 
+def _is_feed_forward(kind: type[nn.Module]) -> bool:
+    return kind.__module__.startswith("transformers.models.") and kind.__name__.endswith(_FEED_FORWARD)
+
+
 def may_attend(module: nn.Module) -> bool:
-    """Whether a module is worth watching: not one of torch's own that has no others inside, such as a Linear."""
-    if is_simple(type(module)):
+    """Whether a module is worth watching.
+
+    A layer of torch that has no others inside is not, and neither is a feed-forward part of a Hugging Face model. What
+    happens in a module that is not watched counts as done by the module around it.
+    """
+    if is_simple(type(module)) or _is_feed_forward(type(module)):
         return False
     own = not type(module).__module__.startswith("torch.nn.modules")
     return own or bool(module._modules) or isinstance(module, nn.Conv2d | nn.MultiheadAttention)

@@ -1,4 +1,4 @@
-"""Methods of torch and Transformers that are replaced while a capture is active."""
+"""Functions and methods of torch and Transformers that are replaced while a capture is active."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 __all__ = ["put_back"]
 
 
-def put_back(owner: type, name: str, replacement: Callable[..., Any], before: Callable[..., Any]) -> None:
-    """Put a method back in place of its replacement, unless another patch was made over it in the meantime.
+def put_back(owner: object, name: str, replacement: Callable[..., Any], before: Callable[..., Any]) -> None:
+    """Put a function or method back in place of its replacement, unless another patch was made over it in the meantime.
 
     The other patch stays, and may go on calling the replacement. The replacement has to pass its calls on from then on.
     """

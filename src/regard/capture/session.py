@@ -164,7 +164,7 @@ class Session:
 
     def passed(self, result: Any) -> None:
         """What a function returned has nothing to do with scores, wherever it stands."""
-        for x in tensors_in((result,)):
+        for x in (result,) if isinstance(result, Tensor) else tensors_in((result,)):
             if is_plain(x):
                 self._tracer.lose(x)
 

@@ -106,6 +106,7 @@ _OPERATIONS: dict[str, Any] = {
     "masked_fill": aten.masked_fill.Scalar,
     "masked_fill_": aten.masked_fill_.Scalar,
     "where": aten.where.self,
+    "gather": aten.gather.default,
     **dict.fromkeys(("to", "type", "type_as", "float", "double", "half", "bfloat16"), aten._to_copy.default),
     **dict.fromkeys(("clone", "contiguous"), aten.clone.default),
 }
@@ -160,6 +161,8 @@ def _by_name(func: Any) -> Duty:
         return Duty.VIEWS if attribute in ("T", "mT", "H", "mH", "data") else Duty.READS
     if _TELLING.search(name):
         return Duty.UNKNOWN
+    if name in ("__invert__", "__int__", "__index__"):
+        return Duty.QUIET
     changes = (name.endswith("_") and not name.endswith("__")) or name.startswith(("__i", "__set"))
     return Duty.WRITES if changes else Duty.QUIET
 
@@ -205,13 +208,13 @@ def shortcut(
         if _is_layer(session, func, (*args, *kwargs.values())):
             if not session.follows:
                 return UNCHANGED  # nothing can be mistaken for scores
-            return None if session.concerns(args, kwargs) else OTHER
+            return None if session.concerns(*args, *kwargs.values()) else OTHER
         return None if duty is Duty.LAYS else _known(session, func, duty, args, kwargs)
     if duty is Duty.NORMALISES or func in _IN_PLACE:
         return _known(session, func, duty, args, kwargs)
     if _writes(args, kwargs):
         return None
-    if not session.concerns(args, kwargs):
+    if not session.concerns(*args, *kwargs.values()):
         return OTHER
     return None if duty is Duty.QUIET else _known(session, func, duty, args, kwargs)
 
@@ -288,6 +291,9 @@ def _step(func: Any, args: tuple, kwargs: dict[str, Any]) -> Operation | None:
     if operation in _COPIES:
         fits = is_plain(args[0]) and "memory_format" not in kwargs
         return Operation(operation, (args[0].detach(),)) if fits else None
+    if operation is aten.gather.default and kwargs.keys() <= {"dim", "index"}:
+        args = (*args, *(kwargs[name] for name in ("dim", "index") if name in kwargs))
+        kwargs = {}
     if kwargs or len(args) != (3 if operation in _OF_THREE else 2):
         return None
     if any(isinstance(x, Tensor) and not is_plain(x) for x in args):
@@ -302,7 +308,7 @@ OTHER = Operation(None, ())
 _IN_PLACE = {func for func, op in _OPERATION_OF.items() if op._schema.is_mutable}
 _SOFTMAX_OPTIONS = {"dim", "dtype", "_stacklevel"}
 _COPIES = (aten._to_copy.default, aten.clone.default)
-_OF_THREE = (aten.where.self, aten.masked_fill.Scalar, aten.masked_fill_.Scalar)
+_OF_THREE = (aten.where.self, aten.masked_fill.Scalar, aten.masked_fill_.Scalar, aten.gather.default)
 
 
 def tensors_in(values: Iterable[Any]) -> list[Tensor]:
