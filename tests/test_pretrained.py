@@ -299,6 +299,11 @@ def test_a_broken_folder_says_which_file_and_why(name, change, text, tmp_path):
 
 HUGE = 1_000_000_000
 TOO_LARGE = [
+    (
+        {"classes": 3, "token_types": 2},
+        {"token_types": HUGE},
+        "token_types is 1000000000, but encoder.embedding.types.weight in the file",
+    ),
     ({}, {"encoder_layers": HUGE}, "encoder_layers is 1000000000, but the file of weights has 2"),
     ({}, {"decoder_layers": HUGE}, "decoder_layers is 1000000000, but the file of weights has 2"),
     ({}, {"source_size": HUGE}, "source_size is 1000000000, but encoder.embedding.tokens.weight in the"),
@@ -351,6 +356,7 @@ ABSENT = [
     (MODELS["gru dot fed 2"], {"source_size": HUGE}, "source_embedding.weight"),
     ({"classes": 3}, {"vocabulary_size": HUGE}, "encoder.embedding.tokens.weight"),
     ({"classes": 3}, {"classes": HUGE}, "output.linear.weight"),
+    ({"classes": 3, "token_types": 2}, {"token_types": HUGE}, "encoder.embedding.types.weight"),
     ({"vocabulary_size": U}, {"vocabulary_size": HUGE}, "decoder.embedding.tokens.weight"),
 ]
 

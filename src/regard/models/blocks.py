@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from regard.layers import KeyValueCache, MultiHeadAttention
@@ -12,8 +11,9 @@ from regard.masks import Mask
 from regard.models.config import BlockConfig
 from regard.models.dropout import Dropout
 from regard.models.embeddings import TokenEmbedding
+from regard.models.norms import make_norm
 from regard.models.records import Record, add_record
-from regard.positions import ALiBi, RelativeBias
+from regard.positions import ALiBi, RelativeBias, Rotary
 
 __all__ = ["Block", "FeedForward", "LayerCaches", "Stack"]
 
@@ -35,8 +35,8 @@ class FeedForward(nn.Module):
         super().__init__()
         self.gated = config.activation == "swiglu"
         self.activation = nn.GELU() if config.activation == "gelu" else nn.SiLU() if self.gated else nn.ReLU()
-        self.widen = nn.Linear(config.width, config.feed_forward * (2 if self.gated else 1))
-        self.narrow = nn.Linear(config.feed_forward, config.width)
+        self.widen = nn.Linear(config.width, config.feed_forward * (2 if self.gated else 1), bias=config.bias)
+        self.narrow = nn.Linear(config.feed_forward, config.width, bias=config.bias)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:  # (...,m) -> (...,m)
@@ -52,7 +52,7 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """A Transformer block of self-attention, optional cross-attention and a feed-forward layer.
 
-    Each part has a residual connection and a layer norm, before or after it as set in the config. ``name`` ends in the
+    Each part has a residual connection and a norm, before or after it as set in the config. ``name`` ends in the
     number of the layer, such as "decoder.layers.0". ``causal`` only sets the recorded kind of the self-attention. The
     caller passes the mask.
     """
@@ -63,13 +63,13 @@ class Block(nn.Module):
         self.kind = "causal" if causal else "self"
         self.pre = config.norm == "pre"
         self.self_attention = _attention(config, rotary=config.positions == "rotary")
-        self.self_norm = nn.LayerNorm(config.width)
+        self.self_norm = make_norm(config)
         if cross:
             # Positions of the source and of the target are not comparable, so there is no rotary encoding.
             self.cross_attention = _attention(config, rotary=False)
-            self.cross_norm = nn.LayerNorm(config.width)
+            self.cross_norm = make_norm(config)
         self.feed_forward = FeedForward(config)
-        self.feed_norm = nn.LayerNorm(config.width)
+        self.feed_norm = make_norm(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(
@@ -97,7 +97,7 @@ class Block(nn.Module):
         y = self.feed_forward(self.feed_norm(x) if self.pre else x)
         return self._add(x, y, self.feed_norm)
 
-    def _add(self, x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
+    def _add(self, x: Tensor, y: Tensor, norm: nn.Module) -> Tensor:
         x = x + self.dropout(y)
         return x if self.pre else norm(x)
 
@@ -144,7 +144,7 @@ class Stack(nn.Module):
         self.layers = nn.ModuleList(
             Block(config, f"{prefix}layers.{i}", causal=causal, cross=cross) for i in range(layers)
         )
-        self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
+        self.norm = make_norm(config) if config.norm == "pre" else nn.Identity()
         self.bias = None
         if config.positions == "alibi":
             self.bias = ALiBi(config.heads)
@@ -180,14 +180,17 @@ class Stack(nn.Module):
 
 
 def _attention(config: BlockConfig, *, rotary: bool) -> MultiHeadAttention:
+    head_width = config.width // config.heads
     layer = MultiHeadAttention(
         config.width,
         config.heads,
         kv_heads=config.kv_heads,
-        rotary=rotary,
+        rotary=Rotary(head_width, config.rotary_base, layout=config.rotary_layout) if rotary else None,
+        bias=config.bias,
         dropout=config.attention_dropout,
     )
     for part in (layer.W_q, layer.W_k, layer.W_v, layer.W_o):
         nn.init.xavier_uniform_(part.weight)
-        torch.nn.init.zeros_(part.bias)
+        if config.bias:
+            nn.init.zeros_(part.bias)
     return layer

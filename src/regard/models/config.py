@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -22,6 +23,8 @@ __all__ = [
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "relative", "none")
 ACTIVATIONS = ("gelu", "relu", "swiglu")
 NORMS = ("pre", "post")
+NORM_TYPES = ("layer", "rms")
+ROTARY_LAYOUTS = ("gpt-j", "llama")
 CELLS = ("gru", "lstm")
 SCORES = ("dot", "scaled_dot", "additive", "bilinear")
 POOLINGS = ("mean", "first", "additive", "multihead")
@@ -86,7 +89,12 @@ class BlockConfig(ModelConfig):
     """The settings of Transformer blocks and of the positions of their tokens.
 
     - ``kv_heads`` is the number of heads of keys and values, each shared by a group of query heads.
-    - ``norm`` places the layer norms before ("pre") or after ("post") each part of a block.
+    - ``bias=False`` leaves out the biases of all projections.
+    - ``norm`` places the norms before ("pre") or after ("post") each part of a block.
+    - ``norm_type`` is "layer" (layer norm) or "rms" (RMS norm), with ``norm_epsilon`` added to the variance.
+    - ``embedding_norm`` adds a norm after the embedding.
+    - ``scaled_embeddings`` multiplies token vectors by the square root of the width.
+    - ``rotary_layout`` and ``rotary_base`` are those of :class:`regard.Rotary`.
     - ``max_length`` is the largest number of learned positions. Other positions have no limit.
     """
 
@@ -94,8 +102,15 @@ class BlockConfig(ModelConfig):
     kv_heads: int | None = None
     feed_forward: int = 1024
     activation: str = "gelu"
+    bias: bool = True
     norm: str = "pre"
+    norm_type: str = "layer"
+    norm_epsilon: float = 1e-5
+    embedding_norm: bool = False
+    scaled_embeddings: bool = True
     positions: str = "sinusoidal"
+    rotary_layout: str = "gpt-j"
+    rotary_base: float = 10000.0
     attention_dropout: float = 0.0
     max_length: int = 1024
 
@@ -107,7 +122,13 @@ class BlockConfig(ModelConfig):
         check_share("attention_dropout", self.attention_dropout)
         check_name("activation", self.activation, ACTIVATIONS)
         check_name("norm", self.norm, NORMS)
+        check_name("norm_type", self.norm_type, NORM_TYPES)
         check_name("positions", self.positions, POSITIONS)
+        check_name("rotary_layout", self.rotary_layout, ROTARY_LAYOUTS)
+        for name in ("norm_epsilon", "rotary_base"):
+            check_positive(name, getattr(self, name))
+        for name in ("bias", "embedding_norm", "scaled_embeddings"):
+            check_flag(name, getattr(self, name))
         if self.positions == "rotary" and self.width // self.heads % 2:
             raise ArgumentError(
                 "positions",
@@ -129,17 +150,20 @@ class BlockConfig(ModelConfig):
 class EncoderConfig(BlockConfig):
     """The settings of an :class:`Encoder`.
 
-    With ``layers=0`` it has embeddings and no blocks.
+    With ``layers=0`` it has embeddings and no blocks. ``token_types`` is the number of types of tokens, such as 2 for
+    the two sentences of a pair. Each type has a learned vector. With 0 there are no types.
     """
 
     kind: ClassVar[str] = "encoder"
     vocabulary_size: int
     layers: int = 3
+    token_types: int = 0
 
     def __post_init__(self):
         super().__post_init__()
         whole_number("vocabulary_size", self.vocabulary_size, least=1)
         whole_number("layers", self.layers, least=0)
+        whole_number("token_types", self.token_types, least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,15 +207,17 @@ class DecoderConfig(BlockConfig):
 class LanguageModelConfig(DecoderConfig):
     """The settings of a :class:`LanguageModel`.
 
-    With ``tied_output`` the output layer uses the embedding table.
+    With ``tied_output`` the output layer uses the embedding table. ``output_bias`` gives it a bias.
     """
 
     kind: ClassVar[str] = "language_model"
     tied_output: bool = True
+    output_bias: bool = True
 
     def __post_init__(self):
         super().__post_init__()
-        check_flag("tied_output", self.tied_output)
+        for name in ("tied_output", "output_bias"):
+            check_flag(name, getattr(self, name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,6 +318,12 @@ def check_share(argument: str, value: float) -> None:
     """Raise ArgumentError unless ``value`` is a number from 0 to below 1."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
         raise ArgumentError(argument, f"expected a share from 0 to below 1, got {value!r}")
+
+
+def check_positive(argument: str, value: float) -> None:
+    """Raise ArgumentError unless ``value`` is a finite number above 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise ArgumentError(argument, f"expected a number above 0, got {value!r}")
 
 
 def check_flag(argument: str, value: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from regard.errors import ArgumentError, ShapeError
 from regard.models.blocks import Stack
 from regard.models.config import EncoderConfig
 from regard.models.embeddings import TokenEmbedding
@@ -11,6 +12,7 @@ from regard.models.inputs import check_tokens, read_lengths
 from regard.models.pretrained import Pretrained
 from regard.models.records import Record
 from regard.models.state import source_padding
+from regard.shapes import axes
 
 __all__ = ["Encoder"]
 
@@ -28,25 +30,45 @@ class Encoder(Pretrained, Stack):
     """
 
     def __init__(self, config: EncoderConfig, *, name: str = ""):
-        embedding = TokenEmbedding(config, config.vocabulary_size)
+        embedding = TokenEmbedding(config, config.vocabulary_size, token_types=config.token_types)
         super().__init__(config, embedding, layers=config.layers, causal=False, cross=False, name=name)
         self.config: EncoderConfig = config
 
     def forward(
-        self, tokens: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        types: Tensor | None = None,
+        records: list[Record] | None = None,
     ) -> Tensor:
         """Return the states ``(b,n,m)`` of ``tokens (b,n)``, whose positions from ``lengths (b,)`` on are padding.
 
-        The states at padding are finite and have no meaning. If ``records`` is a list, the attention of every layer is
+        ``types (b,n)`` are the types of the tokens, if the config has ``token_types``. The default is type 0. The
+        states at padding are finite and have no meaning. If ``records`` is a list, the attention of every layer is
         appended to it.
         """
         check_tokens("tokens", tokens, self.config.vocabulary_size)
+        if types is not None:
+            self._check_types(types, tokens)
         lengths = read_lengths(lengths, tokens, name="tokens")
-        return self.encode(tokens, lengths, records=records)
+        return self.encode(tokens, lengths, types=types, records=records)
 
     def encode(
-        self, tokens: Tensor, lengths: Tensor | None, *, records: list[Record] | None = None
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None,
+        *,
+        types: Tensor | None = None,
+        records: list[Record] | None = None,
     ) -> Tensor:
         """Return the states as :meth:`forward` does, without a check of the arguments."""
         padding = source_padding(lengths, tokens.shape[1])
-        return self.run(self.embedding(tokens), padding, records=records)
+        return self.run(self.embedding(tokens, types=types), padding, records=records)
+
+    def _check_types(self, types: Tensor, tokens: Tensor) -> None:
+        if not self.config.token_types:
+            raise ArgumentError("types", "this encoder has no token types", "set token_types in its config")
+        check_tokens("types", types, self.config.token_types)
+        if types.shape != tokens.shape:
+            raise ShapeError("types", f"expected {axes(tokens.shape)} as tokens, got {axes(types.shape)}")

@@ -45,10 +45,17 @@ class LanguageHead(nn.Linear):
     """
 
     def __init__(
-        self, width: int, size: int, *, tied_to: nn.Embedding | None = None, std: float | None = None
+        self,
+        width: int,
+        size: int,
+        *,
+        tied_to: nn.Embedding | None = None,
+        std: float | None = None,
+        bias: bool = True,
     ):
-        super().__init__(width, size)
-        nn.init.zeros_(self.bias)
+        super().__init__(width, size, bias=bias)
+        if bias:
+            nn.init.zeros_(self.bias)
         if std is not None:
             nn.init.normal_(self.weight, std=std)
         if tied_to is not None:

@@ -32,7 +32,11 @@ class LanguageModel(Pretrained, nn.Module):
         self.decoder = Decoder(config.part(DecoderConfig), name="decoder")
         table = self.decoder.embedding.tokens if config.tied_output else None
         self.output = LanguageHead(
-            config.width, config.vocabulary_size, tied_to=table, std=config.width**-0.5
+            config.width,
+            config.vocabulary_size,
+            tied_to=table,
+            std=config.width**-0.5,
+            bias=config.output_bias,
         )
 
     def forward(

@@ -46,6 +46,7 @@ _PLACES: dict[str, list[tuple[str, int]]] = {
         ("decoder.layers.0.feed_forward.narrow.weight", 1),
     ],
     "classes": [("output.linear.weight", 0)],
+    "token_types": [("embedding.types.weight", 0), ("encoder.embedding.types.weight", 0)],
 }
 # The names of tensors in layer number (\d+), for each setting that counts layers.
 _LAYERS = {
