@@ -94,7 +94,7 @@ def test_weights_are_those_of_the_eager_mode(name, how):
 
 @pytest.mark.parametrize("name", FUSED)
 def test_attn_implementation_regard(name):
-    from regard.capture import hf
+    from regard.integrations import huggingface as hf
 
     hf.register()
     inputs = ARCHITECTURES[name].inputs()
@@ -109,7 +109,7 @@ def test_attn_implementation_regard(name):
 
 
 def test_attn_implementation_regard_keeps_padding_and_gives_weights():
-    from regard.capture import hf  # registers the name
+    from regard.integrations import huggingface as hf  # registers the name
 
     model = make("llama", "regard")
     inputs = padded_left()

@@ -12,7 +12,8 @@ transformers = pytest.importorskip("transformers", reason="needs  pip install 'r
 
 import hf_architectures as zoo  # noqa: E402
 
-from regard.capture import hf, hf_architectures  # noqa: E402
+from regard.integrations import huggingface as hf  # noqa: E402
+from regard.integrations import huggingface_architectures as hf_architectures  # noqa: E402
 
 ROUTED = {
     "bert": set(),
@@ -193,3 +194,10 @@ def test_registering_twice_checks_once():
     chosen = transformers.PreTrainedModel.get_correct_attn_implementation
     hf.register()
     assert transformers.PreTrainedModel.get_correct_attn_implementation is chosen
+
+
+def test_the_former_place_of_the_integration_raises_an_error_that_names_the_new_one():
+    with pytest.raises(
+        ImportError, match="regard.capture.hf has moved: use .import regard.integrations.huggingface"
+    ):
+        importlib.import_module("regard.capture.hf")

@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "core": CORE,
     "layers": CORE,
     "capture": CORE | {"viewer", "analysis"},  # a recording shows and counts what was seen
+    "integrations": CORE,
     "_drawing": BASE,
     "_fonts": BASE,
     "plots": BASE | {"_drawing", "_fonts", "maps"},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from regard import corpus as corpus
     from regard import decoding as decoding
     from regard import errors as errors
+    from regard import integrations as integrations
     from regard import kernels as kernels
     from regard import layers as layers
     from regard import learn as learn
@@ -117,6 +118,7 @@ _SUBMODULES = [
     "corpus",
     "decoding",
     "errors",
+    "integrations",
     "kernels",
     "layers",
     "learn",
@@ -170,6 +172,7 @@ __all__ = [
     "explain",
     "get_linear_schedule_with_warmup",
     "global_tokens",
+    "integrations",
     "kernels",
     "layers",
     "learn",
