@@ -5,9 +5,9 @@ import torch
 
 import regard
 from regard.biases import StoredBias
-from regard.capture.cropping import without_last_rows
-from regard.capture.masks import recognise
-from regard.capture.strands import Piece
+from regard.capture.joining.call_chains import Piece
+from regard.capture.joining.rejected_tokens import without_last_rows
+from regard.capture.reading.masks import recognise
 from regard.masks import causal, padding, window
 from regard.masks.stored import StoredMask
 from regard.shapes import Grid

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import regard
-from regard.capture import hf_eager
+from regard.capture.watching import eager_functions as hf_eager
 
 transformers = pytest.importorskip("transformers")
 llama = pytest.importorskip("transformers.models.llama.modeling_llama")

@@ -11,15 +11,15 @@ from torch import nn
 
 import regard
 from regard.capture import Recording
-from regard.capture import stitching as stitching_module
-from regard.capture.bands import band_of, composed
-from regard.capture.budget import Budget
-from regard.capture.calls import Attended
-from regard.capture.kinds import is_cross
-from regard.capture.masks import MaskReader, Reading, is_causal_mask, recognise
-from regard.capture.names import Frame, LayerNumbers
-from regard.capture.stitching import stitched
-from regard.capture.strands import Piece, Strand
+from regard.capture.joining import stitching as stitching_module
+from regard.capture.joining.call_chains import Piece, Strand
+from regard.capture.joining.key_intervals import band_of, composed
+from regard.capture.joining.memory_budget import Budget
+from regard.capture.joining.stitching import stitched
+from regard.capture.reading.attention_calls import Attended
+from regard.capture.reading.kinds import is_cross
+from regard.capture.reading.masks import MaskReader, Reading, is_causal_mask, recognise
+from regard.capture.reading.running_modules import Frame, LayerNumbers
 from regard.errors import ArgumentError, CaptureError, DtypeError, FileError
 from regard.maps.record_files import load_records
 from regard.maps.unrecorded import Unrecorded
@@ -501,7 +501,7 @@ def test_a_module_that_attends_in_another_way_later_is_seen():
 
 
 def test_only_what_may_attend_is_shown_operation_by_operation(monkeypatch):
-    from regard.capture.modes import Operations
+    from regard.capture.watching.modes import Operations
 
     shown, real = [], Operations.__torch_dispatch__
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.biases import dense_bias
-from regard.capture.masks import MaskReader, is_causal_mask, recognise
-from regard.capture.names import LayerNumbers
-from regard.capture.selection import distinct_heads
-from regard.capture.tracing import Place, Tracer
+from regard.capture.reading.call_parts import distinct_heads
+from regard.capture.reading.masks import MaskReader, is_causal_mask, recognise
+from regard.capture.reading.running_modules import LayerNumbers
+from regard.capture.watching.score_tracing import Place, Tracer
 from regard.masks import blocks, causal, padding, window
 from regard.masks.base import And
 from regard.masks.rules import Causal, Window

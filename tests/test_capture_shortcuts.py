@@ -6,8 +6,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import regard
-from regard.capture import calls, modes
-from regard.capture.shortcuts import Duty, duty_of
+from regard.capture.reading import attention_calls as calls
+from regard.capture.watching import modes
+from regard.capture.watching.shortcuts import Duty, duty_of
 
 B, H, N, D = 2, 3, 7, 5
 

@@ -12,9 +12,9 @@ from torch import nn
 
 import regard
 from regard.capture import Recording
-from regard.capture.budget import Budget, _left_by_cgroups
-from regard.capture.kinds import is_cross
-from regard.capture.masks import MaskReader, is_causal_mask
+from regard.capture.joining.memory_budget import Budget, _left_by_cgroups
+from regard.capture.reading.kinds import is_cross
+from regard.capture.reading.masks import MaskReader, is_causal_mask
 from regard.errors import ArgumentError, CaptureError
 from regard.masks import causal
 from regard.masks.base import And
@@ -457,7 +457,7 @@ def test_dropped_records_are_left_out_of_tables():
 
 
 def test_pieces_of_bytes_are_read_as_text():
-    from regard.capture.tokens import as_speller, as_text
+    from regard.capture.reading.labels import as_speller, as_text
 
     byte_letters = {"你": "ä½ł", "好": "å¥½"}
     pieces = [byte_letters["你"], "Ġ" + byte_letters["好"], "<|end|>", "Ġmat", "Ċ"]
@@ -472,7 +472,7 @@ def test_pieces_of_bytes_are_read_as_text():
 
 def test_a_real_byte_level_tokenizer():
     tokenizers = pytest.importorskip("tokenizers")
-    from regard.capture.tokens import as_speller
+    from regard.capture.reading.labels import as_speller
 
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -18,9 +18,9 @@ import sys
 import types
 from typing import Any
 
-from regard.capture.capturing import Capture, capture
+from regard.capture.context_manager import Capture, capture
 from regard.capture.recording import Recording
-from regard.capture.verifying import Verified
+from regard.capture.verification import Verified
 
 __all__ = ["Capture", "Recording", "Verified", "capture"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import nn
 
-from regard.capture.kinds import is_attention
-from regard.capture.layouts import Letters
-from regard.capture.selection import Wanted
+from regard.capture.reading.axes import Letters
+from regard.capture.reading.call_parts import Wanted
+from regard.capture.reading.kinds import is_attention
 from regard.errors import ArgumentError, DtypeError, UnknownNameError, did_you_mean
 from regard.shapes import whole_number
 

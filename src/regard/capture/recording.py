@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 from torch import Tensor
 
-from regard.capture.analysed import Analysed
-from regard.capture.building import Naming, build
-from regard.capture.stitching import Beams
-from regard.capture.tokens import as_labels
+from regard.capture.joining.records import Naming, build
+from regard.capture.joining.stitching import Beams
+from regard.capture.reading.labels import as_labels
+from regard.capture.record_statistics import Analysed
 from regard.errors import ArgumentError, DtypeError, OutsideError, UnknownNameError
 from regard.maps import AttentionMap
 from regard.maps.record_files import load_records, save_records
@@ -19,9 +19,9 @@ from regard.maps.records import Record
 from regard.shapes import axes
 
 if TYPE_CHECKING:
-    from regard.capture.capturing import Capture
-    from regard.capture.session import Session
-    from regard.capture.verifying import Verified
+    from regard.capture.context_manager import Capture
+    from regard.capture.verification import Verified
+    from regard.capture.watching.session import Session
 
 __all__ = ["Recording"]
 
@@ -257,7 +257,7 @@ class Recording(Analysed):
         The inputs are the model's own; ``verify(inputs)`` calls ``model(inputs)``. The result says by how much the
         outputs differ (0 where nothing does), and how far the rows of the maps are from a sum of 1.
         """
-        from regard.capture.verifying import verify
+        from regard.capture.verification import verify
 
         if self._capture is None:
             raise ArgumentError("verify", "these records have no model", "verify on what capture() gave")

@@ -1,0 +1,198 @@
+"""From the strands of a session to the records that a user sees."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from regard.capture.joining.call_chains import Piece, Strand, grouped
+from regard.capture.joining.memory_budget import Budget
+from regard.capture.joining.stitching import Beams, stitched
+from regard.capture.reading import labels as tokens
+from regard.capture.reading.image_patches import patch_grid
+from regard.capture.reading.kinds import kind_of
+from regard.capture.reading.masks import is_causal_mask
+from regard.capture.reading.sinks import with_names
+from regard.errors import ArgumentError
+from regard.maps.attention_map import AttentionMap
+from regard.maps.image_windows import ImageWindows
+from regard.maps.records import Record
+from regard.maps.sources import Source
+from regard.maps.unrecorded import Unrecorded
+
+if TYPE_CHECKING:
+    from regard.capture.watching.session import Session
+
+__all__ = ["Naming", "build"]
+
+_USER = 5  # from here up to the line that asked for the records
+_BEAMS = (
+    "a beam search changed the order of its hypotheses, so that the steps do not make one map: "
+    "use seen.follow(output), with output = model.generate(..., return_dict_in_generate=True)"
+)
+_CHANGED = "changed after the softmax: these weights multiply the values"
+_DOUBTFUL = "not seen to multiply the values: the model may have changed these weights after the softmax"
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Where labels come from."""
+
+    spell: tokens.Speller = tokens.as_numbers
+    tokens: tokens.Labels | None = None
+    key_tokens: tokens.Labels | None = None
+
+    @property
+    def by_hand(self) -> bool:
+        return self.tokens is not None or self.key_tokens is not None
+
+    def check(self, records: list[Record]) -> None:
+        """Refuse labels by hand that fit no map: nobody would see them."""
+        shapes = [(record.kind, record.map.shape, len(record.sinks)) for record in records]
+        sides = [(b, n) for _, (b, _, q, k), sinks in shapes for n in (q, k, k - sinks)]
+        keys = [(b, n) for kind, (b, _, _, k), sinks in shapes if kind == "cross" for n in (k, k - sinks)]
+        for name, labels, axes in (("tokens", self.tokens, sides), ("key_tokens", self.key_tokens, keys)):
+            if labels is not None and all(tokens.fitting(labels, *axis) is None for axis in axes):
+                counts = sorted({n for _, n in axes})
+                told = f"no {'cross attention' if axes is keys else 'map'} has {len(labels[0])} tokens"
+                many = f" in {len(labels)} sequences" if len(labels) > 1 else ""
+                raise ArgumentError(name, told + many, f"the maps have {counts}")
+
+    def relabel(self, record: Record) -> Record:
+        """A record with the labels that were given by hand, where they fit."""
+        b, _, q, k = record.map.shape
+        queries = tokens.fitting(self.tokens, b, q)
+        by_hand = self.key_tokens if record.kind == "cross" and self.key_tokens else self.tokens
+        keys = tokens.fitting(by_hand, b, k)
+        if keys is None and record.sinks:
+            keys = with_names(tokens.fitting(by_hand, b, k - len(record.sinks)), record.sinks)
+        if queries is None and keys is None:
+            return record
+        return replace(
+            record,
+            query_tokens=record.query_tokens if queries is None else queries,
+            key_tokens=record.key_tokens if keys is None else keys,
+        )
+
+
+def build(session: Session, naming: Naming, beams: Beams | None) -> list[Record]:
+    """The records of a session, in the order of the calls."""
+    found: list[tuple[int, Record]] = []
+    room = session.collector.budget.rest()  # for what is made here, and again if it is built again
+    for strand in session.collector.strands:
+        for run in grouped(strand, session.collector.continued):
+            found.append((run[0].order, _record(session, strand, run, naming, beams, room)))
+        if not strand.pieces and strand.refused is not None:
+            found.append((strand.refused.order, _nothing_kept(strand, strand.refused)))
+    return [record for _, record in sorted(found, key=lambda pair: pair[0])]
+
+
+def _nothing_kept(strand: Strand, piece: Piece) -> Record:
+    why = f"dropped, {strand.dropped}: raise memory=..., or choose layers=... or heads=..."
+    q, k = piece.grid[2:]
+    kind = kind_of(strand.cross, is_causal_mask(piece.mask, piece.grid), False, q, k - strand.sinks.total)
+    source = Unrecorded(piece.grid, f"the map of {strand.name} was {why}")
+    about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
+    return Record(**about, map=AttentionMap(source), dropped=why)
+
+
+def _record(
+    session: Session, strand: Strand, run: list[Piece], naming: Naming, beams: Beams | None, room: Budget
+) -> Record:
+    grows = any(piece.grew for piece in run)
+    sinks = strand.sinks.total
+    causal = any(_is_causal(piece, sinks) for piece in run) or _says_causal(strand)
+    kind = kind_of(strand.cross, causal, grows, run[0].grid.q, run[0].grid.k - sinks)
+    dropped = None
+    if strand.lost and run[-1] is strand.pieces[-1]:
+        dropped = f"the last {strand.lost} rows were dropped, {strand.dropped}"
+    follows = beams if beams is not None and _in_search(session, run) else None
+    mixed = strand.reordered or any(piece.step in session.collector.reordered for piece in run[1:])
+    if mixed and follows is None:
+        grid = run[-1].grid._replace(q=sum(piece.grid.q for piece in run))
+        source: Source = Unrecorded(grid, _BEAMS)
+        dropped = "steps of a beam search: use seen.follow(output)"
+    else:
+        source = stitched(strand, run, follows, room)
+        if isinstance(source, Unrecorded):
+            dropped = source.why
+            warnings.warn(f"not recorded: {dropped}", stacklevel=_USER)
+        else:
+            source = _unrolled(strand, strand.sinks.as_in_model(source))
+    about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
+    about["sinks"] = strand.sinks.columns(source.grid.k)
+    about["note"] = _note(run)
+    record = Record(**about, map=AttentionMap(source), dropped=dropped)
+    return naming.relabel(replace(record, **_axes(session, strand, run, record, naming, follows)))
+
+
+def _note(run: list[Piece]) -> str | None:
+    """What is to be known of the weights of a record."""
+    if any(piece.doubtful for piece in run):
+        return _DOUBTFUL
+    return _CHANGED if any(piece.changed for piece in run) else None
+
+
+def _is_causal(piece: Piece, sinks: int) -> bool:
+    """Whether no query looks ahead: by the mask, or by the weights where only they were kept."""
+    _, _, q, k = piece.grid
+    if piece.weights is not None and 1 < q == k - sinks:
+        return _looks_back(piece.weights[..., sinks:])
+    return piece.causal or is_causal_mask(piece.mask, piece.grid)
+
+
+def _looks_back(weights: Tensor) -> bool:
+    """Whether weights ``(b,h,n,n)`` are 0 ahead of each query, but for those of padding.
+
+    Such a query looks at all keys alike, or nothing looks at its own key.
+    """
+    ahead = weights.triu(1) != 0
+    even = (weights == weights[..., :1]).all(dim=-1, keepdim=True)  # (b,h,n,1)
+    padding = even | (weights == 0).all(dim=-2)[..., None]
+    return not bool((ahead & ~padding).any()) and not bool(padding.all())
+
+
+def _says_causal(strand: Strand) -> bool:
+    """Whether a module calls itself causal, as those of Hugging Face do: one token alone does not show it."""
+    return strand.cross is False and getattr(strand.module, "is_causal", False) is True
+
+
+def _in_search(session: Session, run: list[Piece]) -> bool:
+    """Whether a run is part of the search: it went on for several steps, or began in one that others go on from."""
+    return len(run) > 1 or run[0].step + 1 in session.collector.continued
+
+
+def _unrolled(strand: Strand, source: Source) -> Source:
+    return source if strand.windows is None else ImageWindows(source, *strand.windows)
+
+
+def _axes(
+    session: Session, strand: Strand, run: list[Piece], record: Record, naming: Naming, beams: Beams | None
+) -> dict[str, Any]:
+    """Words and patches of the rows and columns."""
+    if strand.windows is not None:
+        return {"query_grid": strand.windows[0], "key_grid": strand.windows[0]}
+    words = _words(session, strand, run, record, naming, beams)
+    found: dict[str, Any] = {"query_tokens": words[0], "key_tokens": words[1]}
+    for axis, count in (("query", record.map.shape[2]), ("key", record.map.shape[3])):
+        patches = patch_grid(count, run[0].patches) if found[f"{axis}_tokens"] is None else None
+        if patches is not None:
+            found[f"{axis}_grid"], found[f"{axis}_extra"] = patches
+    return found
+
+
+def _words(
+    session: Session, strand: Strand, run: list[Piece], record: Record, naming: Naming, beams: Beams | None
+) -> tuple[tokens.Labels | None, tokens.Labels | None]:
+    decoder = "decoder" in strand.name or record.kind != "self"
+    queries = tokens.query_ids(run, decoder, beams)
+    count = record.map.shape[3] - len(record.sinks)
+    if record.kind == "cross":
+        keys = tokens.key_ids(run, session.ids, count, beams)
+    else:
+        keys = queries if queries is not None and queries.shape[1] == count else None
+    named = with_names(tokens.spelled(keys, naming.spell), record.sinks)
+    return tokens.spelled(queries, naming.spell), named

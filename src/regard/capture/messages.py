@@ -1,0 +1,178 @@
+"""What to say when nothing can be seen, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from regard.capture.joining.memory_budget import in_words
+from regard.capture.reading.attention_calls import without_numbers
+from regard.errors import ArgumentError, CaptureError, DtypeError
+from regard.shapes import axes
+
+if TYPE_CHECKING:
+    from regard.capture.joining.call_chains import Strand
+    from regard.capture.watching.session import Session
+    from regard.capture.watching.unseen_attention import Unseen
+
+__all__ = [
+    "check_layers",
+    "check_model",
+    "doubted",
+    "dropped",
+    "ended_elsewhere",
+    "guessed_axes",
+    "nothing_found",
+    "partly_found",
+    "ran_elsewhere",
+]
+
+_UNSEEN = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
+_NAMED = 12  # modules that a warning names
+
+
+def check_model(model: object) -> None:
+    """Refuse what cannot be watched, before anything runs."""
+    if not isinstance(model, nn.Module):
+        inner = next((a for a in ("model", "module") if isinstance(getattr(model, a, None), nn.Module)), None)
+        hint = f"pass its .{inner}" if inner else "pass the module whose forward is called"
+        raise DtypeError("model", f"expected an nn.Module, got {type(model).__name__}", hint)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise CaptureError(
+            "model: a scripted or traced model runs outside of Python and cannot be watched: "
+            "capture the nn.Module that it was made from"
+        )
+
+
+def ran_elsewhere() -> CaptureError:
+    """The error for a model that ran in a thread in which nothing can be seen."""
+    return CaptureError(
+        "the model ran in another thread than the one that entered capture(), where its attention cannot be seen: "
+        "put `with regard.capture(model)` into the function that the thread runs"
+    )
+
+
+def ended_elsewhere() -> CaptureError:
+    """The error for a capture that ends in another thread than the one in which it began."""
+    return CaptureError(
+        "the capture ended in another thread than the one that entered it. It is switched off, and its records may "
+        "not be whole: enter and leave capture() in one thread"
+    )
+
+
+def nothing_found(model: nn.Module, session: Session) -> CaptureError:
+    """The error for a capture without a record."""
+    if session.unseen.numberless:
+        return without_numbers(session.unseen.numberless)
+    return CaptureError(f"no attention was found in {type(model).__name__}: {_reason(model, session)}")
+
+
+def check_layers(session: Session) -> None:
+    """Refuse layers that the model, which has run, does not have."""
+    wanted = session.collector.layers if isinstance(session.collector.layers, set) else set()
+    missing = sorted(wanted - session.collector.layers_seen - session.collector.layers_from_end)
+    if missing and session.collector.calls:
+        seen = sorted(session.collector.layers_seen) or "attentions without a number in their name"
+        raise ArgumentError("layers", f"layer {missing[0]} was asked for, but seen were {seen}")
+
+
+def partly_found(unseen: Unseen) -> str:
+    """The warning for a capture that has records, but not of all that looks like attention."""
+    told = []
+    if unseen.softmaxes:
+        told.append(
+            f"a softmax in {_listed(unseen.softmaxes)}; "
+            f"if that is attention, use capture(model, modules={list(unseen.softmaxes)})"
+        )
+    if unseen.without_softmax:
+        told.append(_without_softmax(unseen))
+    if unseen.functions:
+        told.append(
+            f"a call of F.scaled_dot_product_attention in {_listed(sorted(unseen.functions))}, "
+            "of tensors in an unusual form"
+        )
+    return f"not recorded: {'; '.join(told)}"
+
+
+def guessed_axes(session: Session) -> str:
+    """The warning for maps whose axes may be meant in another way than they were read."""
+    told = ", ".join(f"{name!r} {axes(shape)}" for name, shape in session.guessed.items())
+    name, shape = next(iter(session.guessed.items()))
+    folded = len(shape) == 3
+    letters = "(bh)qk" if folded else "b" * (len(shape) - 3) + "hqk"
+    other = ", or '(hb)qk' where the heads come first" if folded else ""
+    return (
+        f"the axes of the scores of {told} are a guess: nothing shows which are sequences, heads and queries; "
+        f"give a letter for each, as in capture(model, modules={{{name!r}: {letters!r}}}){other}"
+    )
+
+
+def doubted(names: Iterable[str]) -> str:
+    """The warning for softmaxes that are not seen to multiply the values."""
+    return (
+        f"the weights of {_listed(names)} are recorded as the softmax gives them, but are not seen to multiply the "
+        "values: the model may change them first; record.note marks them"
+    )
+
+
+def dropped(strands: Iterable[Strand], limit: int) -> str | None:
+    """The warning for records that are not whole for want of memory, if there are any."""
+    names = list(dict.fromkeys(strand.name for strand in strands if strand.dropped))
+    if not names:
+        return None
+    return (
+        f"not recorded, or not to the end: {_listed(names)}, past the memory budget of {in_words(limit)}: "
+        "raise memory=..., or choose layers=... or heads=...; seen.dropped has the details"
+    )
+
+
+def _without_softmax(unseen: Unseen) -> str:
+    several = len(unseen.without_softmax) > 1
+    are, their = ("are", "their") if several else ("is", "its")
+    return (
+        f"{_listed(unseen.without_softmax)}, which {are} called attention but {'take' if several else 'takes'} no "
+        f"softmax of torch's: {their} weights cannot be read, only shown with Recording.from_weights if you have them"
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names in quotes, as many as a reader takes in."""
+    quoted = [repr(name) for name in names]
+    if len(quoted) > _NAMED:
+        quoted[_NAMED:] = [f"{len(quoted) - _NAMED} more (seen.unseen has all)"]
+    return ", ".join(quoted)
+
+
+def _reason(model: nn.Module, session: Session) -> str:
+    unseen = session.unseen
+    if not session.collector.steps:
+        return (
+            "it was not called inside the with block (call the model itself, or one of its modules, in there)"
+        )
+    if session.collector.calls:
+        return (
+            f"it has {session.collector.calls} attention calls, but none in the layers that were asked for "
+            f"(seen were {sorted(session.collector.layers_seen)}): leave out layers=..., or choose of these"
+        )
+    implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    if implementation in _UNSEEN:
+        return f"{implementation} cannot be watched: load the model with attn_implementation='sdpa'"
+    if unseen.softmaxes:
+        shapes = ", ".join(f"{name!r} {axes(shape)}" for name, shape in unseen.softmaxes.items())
+        return (
+            f"but there is a softmax in {shapes}: "
+            f"if that is attention, use capture(model, modules={list(unseen.softmaxes)})"
+        )
+    if unseen.without_softmax:
+        return f"but there is {_without_softmax(unseen)}"
+    scripted = [n for n, m in model.named_modules() if isinstance(m, torch.jit.ScriptModule)]
+    if scripted:
+        return f"{scripted[0]!r} is scripted, and only its operations are seen: use the nn.Module it was made from"
+    return (
+        "the model may have none. Seen are F.scaled_dot_product_attention, nn.MultiheadAttention, nn.Transformer, "
+        "Regard's layers, and a softmax of a product inside a module that is called an attention or that you name: "
+        "capture(model, modules=['name of the module'])"
+    )

@@ -1,0 +1,55 @@
+"""Pictures: which tokens are patches, and which windows they were attended in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from regard.capture.reading.running_modules import Frame
+from regard.shapes import Grid
+
+__all__ = ["patch_grid", "patches_after", "windows_of"]
+
+_MOST_EXTRA = 8  # class, distillation and register tokens in front of the patches
+_REMEMBERED = 4
+
+Picture = tuple[tuple[int, int], int, int]  # the sides in tokens, the side of a window, the shift
+
+
+def patches_after(module: nn.Module, result: object, seen: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The grids of patches known after a module has run: a convolution that steps over the picture makes one."""
+    if not isinstance(module, nn.Conv2d) or not isinstance(result, Tensor) or result.ndim != 4:
+        return seen
+    if max(module.stride) < 2:
+        return seen
+    return [(result.shape[2], result.shape[3]), *seen][:_REMEMBERED]
+
+
+def patch_grid(count: int, grids: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], int] | None:
+    """The (rows, columns) of so many tokens, and how many stand in front of the first patch.
+
+    >>> patch_grid(5 * 7 + 1, [(5, 7)]), patch_grid(50, [(5, 7)])
+    (((5, 7), 1), None)
+    """
+    for rows, columns in grids:
+        extra = count - rows * columns
+        if 0 <= extra <= _MOST_EXTRA:
+            return (rows, columns), extra
+    return None
+
+
+def windows_of(stack: Sequence[Frame], grid: Grid) -> Picture | None:
+    """How an attention inside windows, as Swin's, lies in its picture; None for any other attention."""
+    if grid.q != grid.k:
+        return None
+    for frame in reversed(stack):
+        held = vars(frame.module)  # as its class has neither, asking the module would search all its parts
+        side, shift = held.get("window_size"), held.get("shift_size")
+        if side is None or shift is None or (sides := frame.arguments.get("input_dimensions")) is None:
+            continue
+        side, shift = int(side), int(shift)
+        rows, columns = (-(-int(n) // side) * side for n in sides)  # filled up to whole windows
+        if grid.q == side * side and grid.b % ((rows // side) * (columns // side)) == 0:
+            return (rows, columns), side, shift
+    return None

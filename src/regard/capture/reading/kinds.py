@@ -1,0 +1,215 @@
+"""Whether an attention looks at its own sequence, at its own past, or at another sequence."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.capture.reading.tensor_subclasses import is_wrapper
+
+__all__ = [
+    "attribute",
+    "has_another_duty",
+    "is_attention",
+    "is_called_attention",
+    "is_cross",
+    "kind_of",
+    "sequences_in",
+]
+
+# CrossFormer is the name of a model that looks at itself; cross-covariance is between channels.
+_OTHER = re.compile(
+    r"cross(?!_?former|_?cov)|encoder_attn|enc_?dec|encoder_?decoder|multihead_attn|src_attn", re.IGNORECASE
+)
+_OWN = re.compile(r"self_?attn|self_?attention|^self$", re.IGNORECASE)
+_ATTENTION = re.compile(r"attention|attn|attend(?!ance)", re.IGNORECASE)
+_OTHER_DUTY = re.compile(r"router|gate|gating|expert|moe|mlp|ffn|feed_?forward|classif|quanti", re.IGNORECASE)
+_NO_SEQUENCE = re.compile(
+    r"mask|bias|pos|rotary|cos|sin|freq|rope|cache|past|(?<!hidden_)state|prev|scale", re.IGNORECASE
+)
+_NO_QUERIES = re.compile(r"weight|bias|proj|pos|table|scale|gamma|gate|mix|mem|sink", re.IGNORECASE)
+# Arguments by which an attention is given another sequence.
+_FOREIGN = (
+    "key_value_states",
+    "encoder_hidden_states",
+    "cross_hidden_states",
+    "cross_attention_states",
+    "encoder_output",
+    "memory",
+    "context",
+)
+
+
+def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool | None:
+    """Whether an attention looks at another sequence, from what it is and what it was given; None if unknown.
+
+    What it was given says more than what it is called: one sequence given twice is one sequence.
+
+    >>> import torch
+    >>> attend, x, y = nn.MultiheadAttention(4, 2), torch.ones(5, 1, 4), torch.zeros(7, 1, 4)
+    >>> is_cross(attend, "layer", {"query": x, "key": x}), is_cross(attend, "layer", {"query": x, "key": y})
+    (False, True)
+    """
+    if attribute(module, "is_cross_attention") is True:
+        return True
+    query, key = arguments.get("query"), arguments.get("key")
+    if isinstance(query, Tensor) and isinstance(key, Tensor) and (_same(key, query) or _pooled(query, key)):
+        return False
+    if _another(arguments):
+        return True
+    said = _by_its_name(name, type(module).__name__)
+    if said is not None:
+        return said
+    if isinstance(query, Tensor):
+        return key is not None
+    return False if _given_one_sequence(module, arguments) else None
+
+
+def attribute(module: nn.Module, name: str) -> object:
+    """Return an attribute that is neither a tensor nor a module, or None if there is none.
+
+    It is faster than ``getattr``, for which ``nn.Module`` searches all its parts.
+
+    >>> attribute(nn.Linear(2, 3), "in_features"), attribute(nn.Linear(2, 3), "num_heads")
+    (2, None)
+    """
+    own = module.__dict__
+    if name in own:
+        return own[name]
+    if hasattr(type(module), name) or isinstance(module, torch.jit.ScriptModule):
+        return getattr(module, name, None)
+    return None
+
+
+def _given_one_sequence(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
+    """Whether an attention has nothing to look at but the one sequence that it was given."""
+    if "hidden_states" in arguments:
+        return True
+    given = list(sequences_in(arguments))
+    if len(given) != 1 or given[0] in _FOREIGN:
+        return False
+    own = (at for at, x in module._parameters.items() if x is not None and x.ndim > 1)
+    return all(_NO_QUERIES.search(at) for at in own)  # learned queries look at another sequence
+
+
+def sequences_in(arguments: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The arguments that may be sequences of vectors, by their names: no masks and no biases."""
+    return {
+        at: x
+        for at, x in arguments.items()
+        if isinstance(x, Tensor) and x.is_floating_point() and x.ndim > 2 and not _names_no_sequence(at)
+    }
+
+
+@functools.lru_cache(maxsize=8192)
+def _names_no_sequence(name: str) -> bool:
+    return _NO_SEQUENCE.search(name) is not None
+
+
+def _pooled(one: Tensor, other: Tensor) -> bool:
+    """Whether one sequence is a shorter form of the other: each of its vectors lies between those around its place."""
+    differing = [
+        n for n, sizes in enumerate(zip(one.shape, other.shape, strict=False)) if sizes[0] != sizes[1]
+    ]
+    if is_wrapper(one) or is_wrapper(other) or one.ndim != other.ndim or len(differing) != 1 or one.ndim < 3:
+        return False
+    axis = differing[0]
+    short, long = sorted((one.detach(), other.detach()), key=lambda x: x.shape[axis])
+    count, ratio = short.shape[axis], long.shape[axis] / max(short.shape[axis], 1)
+    if axis == one.ndim - 1 or not short.numel() or short.dtype != long.dtype:
+        return False
+    reach = 1 + math.ceil(ratio)
+    for n in sorted({0, count // 2, count - 1}):
+        first, last = max(0, int(n * ratio) - reach), min(long.shape[axis], int((n + 1) * ratio) + reach)
+        near, vector = long.narrow(axis, first, last - first), short.select(axis, n)
+        slack = 1e-5 * near.abs().amax()
+        if bool(((vector < near.amin(axis) - slack) | (vector > near.amax(axis) + slack)).any()):
+            return False
+    return True
+
+
+@functools.lru_cache(maxsize=8192)
+def _by_its_name(name: str, kind: str) -> bool | None:
+    tail = name.split(".")[-3:]
+    if any(_OTHER.search(part) for part in (*tail, kind)):
+        return True
+    if any(_OWN.search(part) for part in tail[-2:]):
+        return False  # even where queries and keys differ: by their positions, or a part of them
+    return None
+
+
+def _another(arguments: Mapping[str, Any]) -> bool:
+    """Whether there is a second sequence among the arguments, under a name that is used for it."""
+    if not any(isinstance(arguments.get(name), Tensor) for name in _FOREIGN):
+        return False
+    given = {at: x for at, x in arguments.items() if isinstance(x, Tensor) and x.is_floating_point()}
+    own = next((x for at, x in given.items() if at not in _FOREIGN), None)
+    others = [x for at, x in given.items() if at in _FOREIGN]
+    return own is not None and any(x.ndim == own.ndim and not _same(x, own) for x in others)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two arguments are one sequence; a model may have normalised it once for each."""
+    if one is other:
+        return True
+    if is_wrapper(one) or is_wrapper(other):  # comparing them may mean to talk to other processes
+        return False
+    both = isinstance(one, Tensor) and isinstance(other, Tensor)
+    return both and one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
+
+
+def kind_of(cross: bool | None, causal: bool, grows: bool, q: int, k: int) -> str:
+    """``"self"``, ``"causal"`` or ``"cross"``.
+
+    >>> kind_of(None, False, False, 5, 7), kind_of(None, True, False, 5, 5), kind_of(False, False, False, 5, 5)
+    ('cross', 'causal', 'self')
+    """
+    if cross:
+        return "cross"
+    if causal or grows:
+        return "causal"
+    return "cross" if cross is None and q != k else "self"
+
+
+def is_attention(module: nn.Module, name: str) -> bool:
+    """Whether a module calls itself an attention: a softmax of a product inside it is one.
+
+    >>> is_attention(nn.MultiheadAttention(4, 2), "mixer"), is_attention(nn.Linear(2, 2), "head")
+    (True, False)
+    """
+    if isinstance(module, nn.MultiheadAttention):
+        return True
+    return is_called_attention(name, _class_name(module))
+
+
+@functools.lru_cache(maxsize=8192)
+def is_called_attention(name: str, kind: str) -> bool:
+    """Whether the name of a module, or of its class, speaks of attention.
+
+    >>> is_called_attention("layers.0.attn", "Mixer"), is_called_attention("layers.0.mixer", "Mixer")
+    (True, False)
+    """
+    return _speaks(_ATTENTION, name, kind)
+
+
+def has_another_duty(module: nn.Module, name: str) -> bool:
+    """Whether a module inside an attention is called something else that takes a softmax, such as a router.
+
+    >>> has_another_duty(nn.Identity(), "attention.router"), has_another_duty(nn.Identity(), "attention.core")
+    (True, False)
+    """
+    return _speaks(_OTHER_DUTY, name, _class_name(module))
+
+
+def _class_name(module: nn.Module) -> str:
+    return module.original_name if isinstance(module, torch.jit.ScriptModule) else type(module).__name__
+
+
+def _speaks(words: re.Pattern[str], name: str, kind: str) -> bool:
+    return bool(words.search(kind) or words.search(name.rpartition(".")[2]))

@@ -1,0 +1,1 @@
+"""Watching a model run: which modules, functions and operations it calls, and which of them are attention."""

@@ -1,0 +1,129 @@
+"""The eager attention functions of Hugging Face, whose calls are recorded as a whole.
+
+Most models of Hugging Face compute eager attention in ``eager_attention_forward(module, query, key, value, mask, ...)``
+of their own source file. Its arguments say all that a record needs, so that the ten functions of torch inside need not
+be followed. A few rows of the weights that it returns are compared with those that the arguments give, and its first
+output with the product of weights and values. Where they differ, the call is made again and followed.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._C._functorch import peek_interpreter_stack
+
+from regard.capture.reading.attention_calls import Attended
+from regard.capture.watching.modes import idle_session
+from regard.capture.watching.patches import put_back
+from regard.capture.watching.score_tracing import agrees, checked_rows, folded_product
+from regard.capture.watching.session import Session
+from regard.shapes import Grid
+
+__all__ = ["eager_functions_shown"]
+
+_NAME = "eager_attention_forward"
+
+
+@contextmanager
+def eager_functions_shown(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Have the eager attention functions in the source files of some modules shown to the sessions.
+
+    Where another capture has done so already, nothing is changed. If that capture ends first, the functions are
+    followed again as those of any other model.
+    """
+    files = {type(module).__module__ for module in modules}
+    own = {
+        file: vars(sys.modules[file]).get(_NAME) for file in files if file.startswith("transformers.models.")
+    }
+    changed = {file: forward for file, forward in own.items() if forward and not hasattr(forward, "is_shown")}
+    replacements = {file: _shown(forward) for file, forward in changed.items()}
+    for file, replacement in replacements.items():
+        setattr(sys.modules[file], _NAME, replacement)
+    try:
+        yield
+    finally:
+        for file, forward in changed.items():
+            put_back(sys.modules[file], _NAME, replacements[file], forward)
+
+
+def _shown(forward: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(forward)
+    def shown(
+        module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        given = (query, key, value, attention_mask)
+        session = None if args else idle_session()
+        if session is not None and _may_be_whole(session, forward, module, given, kwargs):
+            with torch._C.DisableTorchFunction():
+                result = forward(module, *given, **kwargs)
+                call = _read(session, forward, given, kwargs, result)
+            if call is not None:
+                session.record(call)
+                return result
+            session.eager_functions[forward] = False
+        return forward(module, *given, *args, **kwargs)
+
+    shown.is_shown = True  # type: ignore[attr-defined]
+    return shown
+
+
+def _may_be_whole(
+    session: Session, forward: Callable[..., Any], module: Any, given: tuple[Any, ...], kwargs: dict[str, Any]
+) -> bool:
+    """Whether a call is the running module's own, on plain tensors, with nothing around it that changes them."""
+    for x in given:
+        if type(x) is not Tensor and x is not None:
+            return False
+    if session.modules or session.eager_functions.get(forward) is False or not session.attends_now(module):
+        return False
+    if module.training and kwargs.get("dropout", 0.0) != 0.0:
+        return False
+    if torch._C._is_any_autocast_enabled() or torch._C._len_torch_dispatch_stack():
+        return False
+    if torch._C._is_torch_function_all_disabled():  # another function around this one is recorded
+        return False
+    return peek_interpreter_stack() is None
+
+
+def _read(
+    session: Session, forward: Callable[..., Any], given: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> Attended | None:
+    """Return the call that a function has made; None where its result is not what its arguments give."""
+    q, k, v, mask = given
+    output, weights = result if isinstance(result, tuple) and len(result) == 2 else (None, None)
+    if type(weights) is not Tensor or type(output) is not Tensor or q.ndim != 4 or k.ndim != 4 or q.is_meta:
+        return None
+    (b, h, queries, width), keys = q.shape, k.shape[2]
+    if weights.shape != (b, h, queries, keys) or h % k.shape[1] or not weights.numel():
+        return None
+    if mask is not None:
+        if mask.ndim != 4 or not mask.is_floating_point():
+            return None
+        mask = mask.detach()[..., :keys]
+    scale = kwargs.get("scaling")
+    scale = width**-0.5 if scale is None else float(scale)
+    call = Attended(Grid(b, h, queries, keys), q=q.detach(), k=k.detach(), scale=scale, attn_mask=mask)
+    weights = weights.detach()
+    if not agrees(call, weights):
+        return None
+    if forward not in session.eager_functions:
+        session.eager_functions[forward] = _multiplies(weights, v.detach(), output.detach())
+    return call if session.eager_functions[forward] else None
+
+
+@torch.no_grad()
+def _multiplies(weights: Tensor, v: Tensor, output: Tensor) -> bool:
+    """Whether a few rows of an output ``(b,q,h,d)`` are the product of the weights and the values."""
+    b, h, queries, _ = weights.shape
+    if output.shape != (b, queries, h, v.shape[-1]) or v.ndim != 4 or h % v.shape[1]:
+        return False
+    rows = checked_rows(queries)
+    expected = folded_product(weights[:, :, rows], v).transpose(1, 2)  # (b,rows,h,d)
+    slack = 1e-4 if output.dtype in (torch.float32, torch.float64) else 1e-1
+    return bool(torch.allclose(output[:, rows], expected, rtol=slack, atol=slack, equal_nan=True))

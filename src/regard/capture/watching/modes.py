@@ -1,0 +1,202 @@
+"""The two modes by which torch tells what it is asked to do, and what it does.
+
+Neither is enough. The function mode sees ``F.scaled_dot_product_attention`` with its mask and flags as they were
+given, but not the one inside ``nn.MultiheadAttention``; the dispatch mode sees every kernel, its log-sum-exp, and
+products and softmaxes written by hand, but masks only after they were converted.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._ops import HigherOrderOperator
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from regard.capture.reading.tensor_subclasses import is_fake, is_wrapper
+from regard.capture.watching.shortcuts import DUTIES, UNCHANGED, Duty, duty_of, shortcut, tell
+
+if TYPE_CHECKING:
+    from regard.capture.watching.session import Session
+
+# Looking up an attribute of an enum is slow.
+_READS, _VIEWS, _LAYS = Duty.READS, Duty.VIEWS, Duty.LAYS
+_ATTENDS, _UNKNOWN = Duty.ATTENDS, Duty.UNKNOWN
+_FOLDING = {
+    torch.cat,
+    torch.clone,
+    torch.concat,
+    torch.flatten,
+    torch.matmul,
+    torch.reshape,
+    Tensor.__matmul__,
+    Tensor.clone,
+    Tensor.contiguous,
+    Tensor.matmul,
+    Tensor.flatten,
+    Tensor.reshape,
+    Tensor.view,
+}
+
+__all__ = ["Functions", "Operations", "idle_session", "remove_ended_modes", "show_operations"]
+
+
+class Functions(TorchFunctionMode):
+    """Shows each call of ``F.scaled_dot_product_attention`` to a session, and has the operations of others shown."""
+
+    def __init__(self, session: Session):
+        super().__init__()
+        self.session = session
+
+    def __enter__(self) -> Functions:
+        remove_ended_modes()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the stack of modes from wherever this mode stands on it: captures may end in any order.
+
+        On the stack of another thread the mode stays, without effect, until that thread captures again.
+        """
+        self.__class__ = _EndedFunctions  # type: ignore[assignment]
+        remove_ended_modes()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
+        kwargs = kwargs or {}
+        try:
+            duty = DUTIES[func]
+        except (KeyError, TypeError):  # met for the first time, or cannot be hashed
+            duty = duty_of(func)
+        if duty is _READS:
+            return func(*args, **kwargs)
+        session = self.session
+        if duty is _ATTENDS:
+            return session.attention_function(func, args, kwargs)
+        if duty >= _LAYS or (duty is not _VIEWS and session.follows):
+            result = self._told(func, duty, args, kwargs)
+        else:
+            result = func(*args, **kwargs)
+        if duty is not _UNKNOWN and func in _FOLDING:
+            session.folded(func, args, kwargs, result)
+        return result
+
+    def _told(self, func: Any, duty: Duty, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Call a function that may concern scores, and tell the session what it did."""
+        session = self.session
+        known = None
+        # Inside a traced module operations are shown already, and a shortcut would tell them a second time.
+        if session not in _HERE.operations.sessions:
+            with torch._C.DisableTorchFunction():  # what is looked at here is no work of the model's
+                known = shortcut(session, func, duty, args, kwargs)
+        if known is None:
+            session.in_torchs_own = func is F.multi_head_attention_forward
+            show_operations(session, True)
+            try:
+                return func(*args, **kwargs)
+            finally:
+                show_operations(session, False)
+                session.in_torchs_own = False
+        result = func(*args, **kwargs)
+        if known is not UNCHANGED:
+            with torch._C.DisableTorchFunction():
+                tell(session, known, result)
+        return result
+
+
+class _EndedFunctions(Functions):
+    """The mode of a capture that is over, which passes every call on."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def remove_ended_modes() -> None:
+    """Take the modes of captures that are over from the stack of this thread; other modes keep their order."""
+    count = torch._C._len_torch_function_stack()
+    stack = [torch._C._get_function_stack_at(n) for n in range(count)]
+    first = next((n for n, mode in enumerate(stack) if type(mode) is _EndedFunctions), None)
+    if first is None:
+        return
+    for _ in stack[first:]:
+        torch._C._pop_torch_function_stack()
+    for mode in stack[first:]:
+        if type(mode) is not _EndedFunctions:
+            torch._C._push_on_torch_function_stack(mode)
+
+
+def idle_session() -> Session | None:
+    """Return the session whose function mode is the only one of this thread, unless it follows scores now."""
+    if torch._C._len_torch_function_stack() != 1:
+        return None
+    mode = torch._C._get_function_stack_at(0)
+    return mode.session if type(mode) is Functions and not mode.session.follows else None
+
+
+class Operations(TorchDispatchMode):
+    """Shows each operation, after it ran, to the sessions that want to see them.
+
+    There is one for each thread, and it is on only while some session wants it: it costs more than all the rest.
+    """
+
+    supports_higher_order_operators = True  # else torch refuses to run them at all
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sessions: list[Session] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled while a capture is active; torch need not load its compiler to make sure of it."""
+        return False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None) -> Any:
+        kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):
+            for session in self.sessions:
+                session.whole_graph(func)
+            return func(*args, **kwargs)
+        if types and any(kind is not Tensor for kind in types):
+            return self._of_a_subclass(func, args, kwargs)
+        if torch.is_inference_mode_enabled():
+            with self:  # elsewhere torch has taken its operators apart before it comes here
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        result = func(*args, **kwargs)
+        if not is_wrapper(result):
+            for session in self.sessions:
+                session.operation(func, args, kwargs, result)
+        return result
+
+    def _of_a_subclass(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Leave an operation to the class of its tensors: what that does with plain tensors comes here next."""
+        if not any(map(is_fake, args)):
+            return NotImplemented
+        for session in self.sessions:
+            session.fake_operation(func)
+        return func(*args, **kwargs)
+
+
+class _OfThisThread(threading.local):
+    def __init__(self) -> None:
+        self.operations = Operations()
+
+
+_HERE = _OfThisThread()
+
+
+def show_operations(session: Session, wanted: bool) -> None:
+    """From now on show operations to a session, or no longer."""
+    operations = _HERE.operations
+    if wanted:
+        operations.sessions.append(session)
+        if len(operations.sessions) == 1:
+            operations.__enter__()
+    else:
+        operations.sessions.remove(session)
+        if not operations.sessions:
+            operations.__exit__(None, None, None)

@@ -1,0 +1,203 @@
+"""Arithmetic on scores that can be followed: scaling, numbers added or filled in, casts, further columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from regard.capture.reading.fast_replace import replace
+from regard.capture.reading.masks import HIDING
+from regard.capture.watching.products import Added, Product, Scores
+
+__all__ = ["STEPS", "Step", "Tracing"]
+
+aten = torch.ops.aten
+
+
+class Tracing(Protocol):
+    """Knows which tensors are scores."""
+
+    def of(self, x: object) -> Scores | None: ...
+
+
+Step = Callable[[Tracing, tuple, dict[str, Any]], tuple[Scores, Product] | None]
+
+
+def _scaled(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+    if tracer.of(args[0]) is None and len(args) == 2:  # a number times scores
+        args = args[::-1]
+    return _times(tracer, args, lambda factor: factor)
+
+
+def _divided(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+    return _times(tracer, args, lambda factor: 1 / factor)
+
+
+def _times(tracer: Tracing, args: tuple, turn: Callable[[float], float]) -> tuple[Scores, Product] | None:
+    known, factor = tracer.of(args[0]), _number(args[1])
+    if known is None or not factor:
+        return None
+    by, product = turn(factor), known.product
+    added = tuple(replace(x, values=x.values * by) for x in product.added)
+    return known, replace(product, scale=product.scale * by, added=added)
+
+
+def _added(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+    scores, other = args[0], args[1]
+    factor = kwargs.get("alpha", 1)
+    known = tracer.of(scores)
+    if known is None and factor == 1:
+        scores, other = other, scores
+        known = tracer.of(scores)
+    if known is None:
+        return None
+    return _with(tracer, known, other, factor)
+
+
+def _subtracted(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+    known, other = tracer.of(args[0]), args[1]
+    if known is None:
+        return None
+    if isinstance(other, Tensor) and other.ndim == len(known.shape) and other.shape[known.columns] == 1:
+        return (
+            known,
+            known.product,
+        )  # as the largest score of each row: what all keys share changes no softmax
+    return _with(tracer, known, other, -kwargs.get("alpha", 1))
+
+
+def _with(tracer: Tracing, known: Scores, other: object, factor: float) -> tuple[Scores, Product] | None:
+    """Scores to which a tensor was added so many times."""
+    product = known.product
+    if isinstance(other, int | float):  # what all keys share changes no softmax
+        return known, product
+    if not isinstance(other, Tensor) or not other.is_floating_point() or tracer.of(other) is not None:
+        return None
+    if torch.broadcast_shapes(known.shape, other.shape) != known.shape:
+        return None
+    part = known.part(other)
+    if factor != 1:
+        part = replace(part, values=part.values * factor)
+    return known, replace(product, added=(*product.added, part))
+
+
+def _filled(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+    return _hidden(tracer, args[0], args[1], args[2])
+
+
+def _chosen(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+    keep, scores, other = args
+    known = _hidden(tracer, scores, ~keep, other)
+    return known if known is not None else _hidden(tracer, other, keep, scores)
+
+
+def _hidden(tracer: Tracing, scores: object, hidden: Tensor, value: object) -> tuple[Scores, Product] | None:
+    """Scores replaced by one very negative number: as a number added, it drowns them all the same."""
+    known, number = tracer.of(scores), _number(value)
+    if known is None or number is None or number > HIDING:
+        return None
+    assert isinstance(scores, Tensor)
+    if torch.broadcast_shapes(known.shape, hidden.shape) != known.shape:
+        return None
+    lowest = number if number == float("-inf") else torch.finfo(scores.dtype).min
+    fill = torch.zeros((), dtype=scores.dtype, device=scores.device).masked_fill(hidden, lowest)
+    away = known.part(hidden)
+    # What was added before is 0 there: lowest + lowest would be -inf.
+    added = tuple(_without(x, away, known) for x in known.product.added)
+    return known, replace(known.product, added=(*added, known.part(fill)))
+
+
+def _without(part: Added, away: Added, scores: Scores) -> Added:
+    return Added(torch.where(away.values, 0.0, part.on(scores)), scores.lead, scores.outer)
+
+
+def _number(value: object) -> float | None:
+    """A number, or a tensor of one; None for anything else."""
+    if isinstance(value, Tensor):
+        return float(value.detach()) if value.numel() == 1 else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _kept(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+    known = tracer.of(args[0])
+    return None if known is None else (known, known.product)
+
+
+def _joined(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+    """Columns put beside the scores: sinks, which take a part of each row and have no token."""
+    parts, axis = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
+    at = [n for n, part in enumerate(parts) if tracer.of(part) is not None]
+    known = tracer.of(parts[at[0]]) if len(at) == 1 else None  # two products are keys in two parts
+    if known is None or axis % len(known.shape) != known.columns:
+        return None
+    product = known.product
+    for before, others in ((True, parts[: at[0]][::-1]), (False, parts[at[0] + 1 :])):
+        for values in others:
+            product = _with_sinks(known, product, values.detach(), before)
+    return known, product
+
+
+def _padded(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+    """The same with a number: ``F.pad(scores, (1, 0))``."""
+    scores, pad, *rest = args
+    known, value = tracer.of(scores), rest[0] if rest else 0.0
+    if known is None or len(pad) != 2 or min(pad) < 0 or known.columns != len(known.shape) - 1:
+        return None
+    product = known.product
+    for before, count in zip((True, False), pad, strict=True):
+        if count:
+            values = scores.new_full((1,) * (len(known.shape) - 1) + (count,), float(value or 0.0))
+            product = _with_sinks(known, product, values, before)
+    return known, product
+
+
+def _with_sinks(scores: Scores, product: Product, values: Tensor, before: bool) -> Product:
+    """A sink is a key of zeros whose score is added."""
+    for axis, step in enumerate(values.stride()):  # expanded from one number for each head, mostly
+        if step == 0:
+            values = values.narrow(axis, 0, 1)
+    count = values.shape[scores.columns]
+    keys = product.k.shape[-1]
+    room = (count, 0) if before else (0, count)
+    own = torch.nn.functional.pad(scores.part(values).values, (0, keys) if before else (keys, 0))
+    added = tuple(
+        Added(torch.nn.functional.pad(_wide(x.on(scores), keys), room), scores.lead, scores.outer)
+        for x in product.added
+    )
+    sinks = range(count) if before else range(keys, keys + count)
+    return replace(
+        product,
+        k=torch.nn.functional.pad(product.k, room),
+        added=(*added, Added(own, scores.lead, scores.outer)),
+        sinks=(*sinks, *(n + room[0] for n in product.sinks)),
+    )
+
+
+def _wide(values: Tensor, keys: int) -> Tensor:
+    return values.expand(*values.shape[:-1], keys)
+
+
+_FOLLOWED: dict[Any, Step] = {
+    **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar, aten.mul_.Tensor, aten.mul_.Scalar), _scaled),
+    **dict.fromkeys((aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar), _divided),
+    **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), _added),
+    **dict.fromkeys((aten.sub.Tensor, aten.sub_.Tensor), _subtracted),
+    **dict.fromkeys(
+        (
+            aten.masked_fill.Scalar,
+            aten.masked_fill.Tensor,
+            aten.masked_fill_.Scalar,
+            aten.masked_fill_.Tensor,
+        ),
+        _filled,
+    ),
+    aten.where.self: _chosen,
+    aten.cat.default: _joined,
+    aten.constant_pad_nd.default: _padded,
+    **dict.fromkeys((aten._to_copy.default, aten.clone.default), _kept),
+}
+STEPS = {id(op): step for op, step in _FOLLOWED.items()}
+"""What can be followed, by the identity of the operation: operators are there once, and slow to hash."""
