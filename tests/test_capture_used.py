@@ -8,6 +8,8 @@ import torch
 from test_capture import B, D, H, Q, seen_of
 from torch import nn
 
+from regard.errors import CaptureError
+
 CHANGED = "changed after the softmax: these weights multiply the values"
 GATES = torch.tensor([0.3, 0.5, 0.8], dtype=torch.float64)[:, None, None]  # (h,1,1)
 SOME = torch.tensor([0, 2, 4])
@@ -343,6 +345,112 @@ def test_weights_that_are_the_output_are_not_warned_of():
         seen, weights = seen_of(OwnAttention(lambda q, k, v: {"weights": softmax(q, k)}), q, k, v)
     assert seen[0].note is None
     assert torch.allclose(seen[0].map.weights(), weights["weights"], atol=1e-6)
+
+
+def matrix_by_matrix(q, k, v):
+    return softmax(q, k) @ softmax(k, q) @ v
+
+
+def inside_vmap(q, k, v):
+    return torch.vmap(lambda weights, v: (2 * weights) @ v)(softmax(q, k), v)
+
+
+@pytest.mark.parametrize("attend", [matrix_by_matrix, inside_vmap], ids=lambda f: f.__name__)
+def test_weights_that_meet_the_values_by_way_of_others_are_warned_of(attend):
+    with torch.no_grad(), pytest.warns(UserWarning, match="not seen to multiply the values"):
+        seen, _ = seen_of(OwnAttention(attend), *inputs())
+    assert all("not seen to multiply the values" in str(record.note) for record in seen)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # of torch.func.jvp
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda q, k, v: torch.vmap(lambda q, k, v: softmax(q, k) @ v)(q, k, v),
+        lambda q, k, v: torch.func.jvp(lambda q: softmax(q, k) @ v, (q,), (q,))[0],
+        lambda q, k, v: torch.vmap(nn.functional.scaled_dot_product_attention)(q, k, v),
+    ],
+    ids=["vmap", "jvp", "sdpa"],
+)
+def test_a_transform_inside_a_module_is_refused(attend):
+    with pytest.raises(CaptureError, match=r"torch.vmap or torch.func cannot be recorded"):
+        seen_of(OwnAttention(attend), *inputs())
+
+
+def test_a_transform_that_makes_a_mask_is_no_attention():
+    def masked(q, k, v):
+        scores = q @ k.mT * D**-0.5
+        past = torch.vmap(lambda n: torch.arange(Q) <= n)(torch.arange(Q))
+        weights = scores.masked_fill(~past, float("-inf")).softmax(-1)
+        return weights @ v, weights
+
+    seen, (_, weights) = seen_of(OwnAttention(masked), *inputs())
+    assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
+
+
+# ---- dropout before a change
+
+
+def gated_behind_dropout(weights, v):
+    return (GATES * weights) @ v
+
+
+def gated_in_place(weights, v):
+    weights *= GATES
+    return weights @ v
+
+
+def a_slice_gated_in_place(weights, v):
+    weights[:, 1:] *= GATES[1:]
+    weights[:, :1].mul_(GATES[0])
+    return weights @ v
+
+
+def gated_head_by_head(weights, v):
+    return torch.stack([(weights[:, n] * GATES[n]) @ v[:, n] for n in range(H)], 1)
+
+
+def gated_by_index(weights, v):
+    order = torch.arange(Q).flip(0)
+    return (weights.index_select(-1, order) * GATES) @ v[:, :, order]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [gated_behind_dropout, gated_in_place, a_slice_gated_in_place, gated_head_by_head, gated_by_index],
+    ids=lambda f: f.__name__,
+)
+def test_changed_weights_are_recorded_without_their_dropout(change):
+    q, k, v = inputs()
+    attend = OwnAttention(lambda q, k, v: change(nn.functional.dropout(softmax(q, k), 0.4, True), v))
+    with torch.no_grad():
+        seen, _ = seen_of(attend, q, k, v)
+    assert torch.allclose(seen[0].map.weights(), softmax(q, k) * GATES, atol=1e-6)
+    assert seen[0].note == CHANGED
+
+
+# ---- axes
+
+
+def test_scores_of_one_query():
+    def one_query(q, k, v):
+        weights = (torch.einsum("bhd,bhkd->bhk", q[:, :, 0], k) * D**-0.5).softmax(-1)
+        return torch.einsum("bhk,bhkd->bhd", weights, v)
+
+    q, k, v = inputs()
+    seen, _ = seen_of(OwnAttention(one_query), q, k, v)
+    assert torch.allclose(seen[0].map.weights(), softmax(q[:, :, :1], k), atol=1e-6)
+
+
+def test_scores_whose_heads_are_mixed_by_a_tensor_of_the_users():
+    mix = torch.randn(H, H, dtype=torch.float64)
+
+    def mixed(q, k):
+        return torch.einsum("bhqk,hg->bgqk", q @ k.mT * D**-0.5, mix).softmax(-1)
+
+    q, k, v = inputs()
+    seen, _ = seen_of(OwnAttention(lambda q, k, v: mixed(q, k) @ v), q, k, v)
+    assert torch.allclose(seen[0].map.weights(), mixed(q, k), atol=1e-6)
 
 
 # ---- as many sequences as heads

@@ -219,3 +219,69 @@ def largest_three(layer: StyledAttention, q: Tensor, k: Tensor) -> Tensor:
 @style(largest_three)
 def top_k(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return largest_three(layer, q, k) @ v
+
+
+# ---- weights that meet the values in another way than by one product
+
+
+def gathered(v: Tensor, keys: Tensor) -> Tensor:
+    """The values ``(b,h,q,n,d)`` of keys ``(b,h,q,n)``."""
+    values = v[:, :, None].expand(-1, -1, TOKENS, -1, -1)  # (b,h,q,k,d)
+    return values.gather(3, keys[..., None].expand(*keys.shape, v.shape[-1]))
+
+
+@style(largest_three)
+def top_k_with_gathered_values(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    products, keys = scores(layer, q, k).topk(3, dim=-1)  # (b,h,q,3)
+    return (products.softmax(dim=-1)[..., None, :] @ gathered(v, keys)).squeeze(-2)
+
+
+def largest_three_weights(layer: StyledAttention, q: Tensor, k: Tensor) -> Tensor:
+    weights = plain(layer, q, k)
+    return weights.masked_fill(weights < weights.topk(3, dim=-1).values[..., -1:], 0.0)
+
+
+@style(largest_three_weights)
+def top_k_of_the_weights(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights, keys = plain(layer, q, k).topk(3, dim=-1)  # (b,h,q,3)
+    return (weights[..., None] * gathered(v, keys)).sum(dim=-2)
+
+
+@style(plain)
+def elementwise_product(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (plain(layer, q, k).unsqueeze(-1) * v.unsqueeze(-3)).sum(dim=-2)
+
+
+@style(gated)
+def gated_elementwise_product(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return (gated(layer, q, k).unsqueeze(-1) * v.unsqueeze(-3)).sum(dim=-2)
+
+
+@style(gated)
+def gated_head_by_head(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights, gates = plain(layer, q, k), layer.sinks.sigmoid()
+    return torch.stack([(weights[:, n] * gates[n]) @ v[:, n] for n in range(layer.num_heads)], dim=1)
+
+
+def without_the_first(layer: StyledAttention, q: Tensor, k: Tensor) -> Tensor:
+    weights = plain(layer, q, k)[..., 1:]
+    return F.pad(weights / weights.sum(dim=-1, keepdim=True), (1, 0))
+
+
+@style(without_the_first)
+def first_key_left_out(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights = plain(layer, q, k)[..., 1:]
+    return weights / weights.sum(dim=-1, keepdim=True) @ v[:, :, 1:]
+
+
+@style(gated)
+def gated_behind_dropout(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.dropout(plain(layer, q, k), 0.4, training=True) * layer.sinks.sigmoid()[:, None, None] @ v
+
+
+@style(mixed)
+def mean_of_heads_mixed(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights = plain(layer, q, k)
+    mix = layer.mix.softmax(dim=0)  # (h,g)
+    parts = [(weights * mix[:, n, None, None]).sum(dim=1) @ v[:, n] for n in range(layer.num_heads)]
+    return torch.stack(parts, dim=1)

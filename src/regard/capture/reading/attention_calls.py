@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._C._functorch import is_functorch_wrapped_tensor, peek_interpreter_stack
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor, peek_interpreter_stack
 
 from regard.biases import Bias
 from regard.capture.reading.axes import Lead
@@ -21,7 +21,7 @@ from regard.masks import Mask
 from regard.masks.rules import Causal
 from regard.shapes import Grid
 
-__all__ = ["Attended", "read_function", "read_operation", "refuse_transforms", "without_numbers"]
+__all__ = ["Attended", "read_function", "read_operation", "refuse_transforms", "unwrapped", "without_numbers"]
 
 
 SMALL_WORK = 262_144
@@ -125,6 +125,13 @@ def refuse_transforms(*tensors: object) -> None:
             "what runs inside torch.vmap or torch.func cannot be recorded: "
             "capture the model on a batch, or on one example at a time"
         )
+
+
+def unwrapped(x: Tensor) -> Tensor:
+    """The tensor that transforms of torch.func have wrapped."""
+    while is_functorch_wrapped_tensor(x):
+        x = get_unwrapped(x)
+    return x
 
 
 def read_operation(func: Any, args: tuple, kwargs: dict[str, Any]) -> Attended:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from regard.capture.joining.call_chains import Piece, Strand
 from regard.capture.reading.attention_calls import Attended
 from regard.capture.reading.axes import moved
-from regard.capture.watching.weight_indices import all_places, places_of_view
+from regard.capture.watching.weight_indices import all_places, places_of_view, storage_of
 
 __all__ = ["Use", "Weights"]
 
@@ -81,13 +82,14 @@ class Use:
     def rebuilt(self) -> Tensor | None:
         """The weights that multiply the values, ``(b,h,q,k)``, out of pieces; None where none of them was changed."""
         lead, axes = self.call.lead, self.call.axes
-        if self._changed is None or lead is None or axes is None:
+        if self._changed is None or lead is None:
             return None
         for held, operand in self._plain:
             places = held.places_of(operand)
             if places is not None:
                 self._write(places, held.without_dropout(operand))
-        return lead.arrange(moved(self._changed[:-1].view(self.shape), *axes))
+        weights = self._changed[:-1].view(self.shape)
+        return lead.arrange(weights.unsqueeze(-2) if axes is None else moved(weights, *axes))
 
 
 @dataclass(frozen=True)
@@ -158,3 +160,13 @@ class Weights:
             return view
         offset = self.clean.storage_offset() + view.storage_offset() - self.tensor.storage_offset()
         return self.clean.as_strided(view.shape, view.stride(), int(offset))
+
+    def arguments_without_dropout(self, args: tuple) -> list[Any]:
+        """Arguments of an operation, with the weights without dropout in place of those with it."""
+        home = storage_of(self.tensor)
+        return [
+            self.without_dropout(x)
+            if isinstance(x, Tensor) and x.layout is torch.strided and storage_of(x) == home
+            else x
+            for x in args
+        ]

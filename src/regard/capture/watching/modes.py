@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._C._functorch import peek_interpreter_stack
 from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -87,6 +88,9 @@ class Functions(TorchFunctionMode):
     def _told(self, func: Any, duty: Duty, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Call a function that may concern scores, and tell the session what it did."""
         session = self.session
+        if peek_interpreter_stack() is not None:
+            session.inside_transform(func, args)
+            return func(*args, **kwargs)
         known = None
         # Inside a traced module operations are shown already, and a shortcut would tell them a second time.
         if session not in _HERE.operations.sessions:

@@ -9,6 +9,7 @@ cannot be followed is no loss: the weights themselves are kept then.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple, TypeGuard
 
@@ -240,6 +241,9 @@ class Tracer:
             if self.holds:
                 self._descends(args[:2], result)
             return
+        if self._known and (self._is_mixed(q) or self._is_mixed(k.mT)):
+            self._descends(args[:2], result)
+            return
         self.products += 1
         scores = Scores.of(result, Product(q, k, alpha, born=self.products))
         if beside is not None and beta:
@@ -247,6 +251,14 @@ class Tracer:
             scores = replace(scores, product=replace(scores.product, added=(part,)))
         self._known[result.data_ptr()] = scores
         self.follows = True
+
+    def _is_mixed(self, x: Tensor) -> bool:
+        """Whether a side of a product, ``(B,n,p)``, holds scores of which p is neither queries nor keys, but heads."""
+        home, step = x.untyped_storage().data_ptr(), x.stride(-1)
+        known = next((y for y in self._known.values() if y.home == home and not y.is_freed), None)
+        if known is None or x.shape[-1] == 1 or x.numel() != math.prod(known.shape):
+            return False
+        return all(known.strides[n] != step or known.shape[n] == 1 for n in (known.rows, known.columns))
 
     def softmax(self, args: tuple, weights: Tensor, place: Place) -> Attended:
         """The call that this softmax belongs to."""
@@ -257,6 +269,8 @@ class Tracer:
                 weights[:, None],
                 key + (key > 0),
             )  # (b,k): one query for each sequence
+        elif self._is_of_one_query(x, key, place):
+            x, weights, key = x.unsqueeze(-2), weights.unsqueeze(-2), 3  # (b,h,k)
         picked = self.picked(x, x.shape)
         if picked is not None and picked.axis == key:
             weights = picked.spread(weights.detach())
@@ -281,6 +295,13 @@ class Tracer:
         whole = replace(whole, k=_keys(scores, lead), sinks=scores.product.sinks)
         call = _as_call(scores, lead, whole) if scores.product.exact else None
         return call if call is not None and agrees(call, arranged) else whole
+
+    def _is_of_one_query(self, x: Tensor, key: int, place: Place) -> bool:
+        """Whether scores ``(b,h,k)`` are those of one query: the product had one row, and the module has h heads."""
+        if x.ndim != 3 or key != 2 or place.letters is not None or x.shape[1] != place.heads:
+            return False
+        product = self.related(x)
+        return product is not None and product.sides[0] == 1
 
     def attends(self, x: Tensor, axis: int, heads: int | None) -> Product | None:
         """The product behind scores of a softmax over an axis; None where it is not to be seen that they are scores."""

@@ -21,6 +21,7 @@ from regard.capture.reading.attention_calls import (
     read_function,
     read_operation,
     refuse_transforms,
+    unwrapped,
 )
 from regard.capture.reading.axes import Lead, Letters
 from regard.capture.reading.axes_of_calls import lead_of_function, place_of_scores
@@ -243,6 +244,7 @@ class Session:
 
     def _read_function(self, args: tuple, kwargs: dict[str, Any]) -> Attended | None:
         """Return the call with these arguments; None where they cannot be read."""
+        refuse_transforms(*args, *kwargs.values())
         try:
             return read_function(*args, **kwargs, **self._given_axes(*args, **kwargs))
         except CaptureError:
@@ -315,6 +317,16 @@ class Session:
         """An operation on fake tensors: those of the model, or those with which a DTensor works out a shape."""
         if id(func) in ROLES and self.watching:
             self.unseen.numberless = "a model of fake tensors"
+
+    def inside_transform(self, func: Any, args: tuple) -> None:
+        """A function inside a transform of torch.func, on tensors that cannot be looked at; a softmax is refused."""
+        if not self.watching:
+            return
+        if "softmax" in getattr(func, "__name__", ""):
+            refuse_transforms(*args)
+        for x in map(unwrapped, tensors_in(args)):
+            if is_plain(x):
+                self._uses.lose_at(x.untyped_storage().data_ptr())
 
     def whole_graph(self, func: Any) -> None:
         """An operation that is a graph of its own, with a function of the user's inside."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["all_places", "places_after", "places_of_view", "storage_of"]
+__all__ = ["all_places", "places_after", "places_of_view", "reorders", "same_without_dropout", "storage_of"]
 
 aten = torch.ops.aten
 # Operations that choose numbers, and whose other arguments say which.
@@ -19,6 +19,11 @@ _CHOOSING = {id(op) for op in (aten.gather.default, aten.index_select.default, a
 _PADDING = id(aten.constant_pad_nd.default)
 _RANKING = {id(aten.topk.default): 2, id(aten.sort.default): 1, id(aten.sort.stable): 3}
 """Operations that return numbers in another order and their indices, with the position of the argument ``dim``."""
+
+
+def reorders(func: Any) -> bool:
+    """Whether an operation may return numbers in another order."""
+    return id(func) in _CHOOSING or id(func) in _RANKING
 
 
 def storage_of(x: Tensor) -> int:
@@ -52,11 +57,24 @@ def places_after(
     """The places of an operation's result, whose first argument had these; None where they are not known."""
     first = result[0] if isinstance(result, tuple | list) else result
     if id(func) in _RANKING:
-        at = _RANKING[id(func)]
-        axis = kwargs.get("dim", args[at] if len(args) > at else -1)
-        return places.gather(axis, result[1])
+        return places.gather(_ranked_axis(func, args, kwargs), result[1])
     if id(func) in _CHOOSING:
         return func(places, *args[1:], **kwargs)
     if id(func) == _PADDING:
         return func(places, args[1], -1)
     return places if first.shape == places.shape else None
+
+
+def same_without_dropout(
+    func: Any, args: tuple, kwargs: dict[str, Any], result: Any, undropped: list[Any]
+) -> Tensor:
+    """The result of an operation on weights, had it been given the weights without dropout, ``undropped``."""
+    if id(func) in _RANKING:
+        return undropped[0].gather(_ranked_axis(func, args, kwargs), result[1])
+    again = func(*undropped, **kwargs)
+    return again[0] if isinstance(again, tuple | list) else again
+
+
+def _ranked_axis(func: Any, args: tuple, kwargs: dict[str, Any]) -> int:
+    at = _RANKING[id(func)]
+    return kwargs.get("dim", args[at] if len(args) > at else -1)

@@ -21,7 +21,7 @@ from regard.capture.reading.axes import moved
 from regard.capture.reading.fast_replace import replace
 from regard.capture.watching.followed_softmax import Use, Weights
 from regard.capture.watching.score_tracing import PRODUCTS, storages_written
-from regard.capture.watching.weight_indices import places_after
+from regard.capture.watching.weight_indices import places_after, reorders, same_without_dropout
 from regard.capture.watching.weight_indices import storage_of as _home
 
 __all__ = ["Keeper", "Uses"]
@@ -62,13 +62,20 @@ class Uses:
         """Whether weights, or the noise of their dropout, stand in a storage."""
         return home in self._weights or home in self._noise
 
+    def lose_at(self, home: int) -> None:
+        """Take note that weights in a storage are used where nothing can be seen."""
+        if home in self._weights:
+            _lose(self._weights[home])
+
     def begin(self, use: Use, result: Tensor, key: int) -> None:
         """Follow the result of a softmax over an axis."""
         key, picked, shape = key % result.ndim, use.call.picked, list(result.shape)
         places = None
         if picked is not None:
             shape[key] = use.call.grid.k
-        use.shape, use.size = tuple(shape), result.numel()
+        if use.call.axes is not None or key == result.ndim - 1:
+            use.shape = tuple(shape)
+        use.size = result.numel()
         if picked is not None:
             places = use.places(result.device).gather(key, picked)
         self._weights[_home(result)] = Weights(use, result, result, key, places=places)
@@ -134,7 +141,7 @@ class Uses:
         source = homes[_home(held[0].tensor)]
         if func._schema.is_mutable:
             if not dropped:
-                self._written(storages_written(func, args, kwargs), held[0], first)
+                self._written(func, args, kwargs, held[0], first)
             return None
         if _home(first) == _home(source):  # a view
             return None
@@ -143,11 +150,17 @@ class Uses:
             return None
         return self._made(func, args, kwargs, result, _together(held), source, dropped)
 
-    def _written(self, storages: set[int], held: Weights, target: Tensor) -> None:
+    def _written(self, func: Any, args: tuple, kwargs: dict[str, Any], held: Weights, target: Tensor) -> None:
         """Weights were written to, or into another tensor."""
-        if _home(held.tensor) in storages:
-            final = held.tensor if held.aligned and held.clean is held.tensor else None
-            self._weights[_home(held.tensor)] = replace(held, changed=True, final=final, joined=False)
+        if _home(held.tensor) in storages_written(func, args, kwargs):
+            clean = held.tensor
+            if held.clean is not held.tensor:  # the same is done to a copy of the weights without dropout
+                held = replace(held, clean=held.clean.clone(memory_format=torch.preserve_format))
+                clean = held.clean
+                func(*held.arguments_without_dropout(args), **kwargs)
+            final = held.tensor if held.aligned and clean is held.tensor else None
+            changed = replace(held, clean=clean, changed=True, final=final, joined=False)
+            self._weights[_home(held.tensor)] = changed
         elif (room := target.untyped_storage()).nbytes() == math.prod(held.use.shape) * target.itemsize:
             whole = target.as_strided(held.use.shape, torch.empty(held.use.shape, device="meta").stride(), 0)
             key = held.use.call.axes[1] if held.use.call.axes is not None else -1
@@ -213,8 +226,8 @@ class Uses:
         clean = result
         if kept and dropped and result.stride() == source.stride():
             clean = held.without_dropout(source)
-        elif kept and held.clean is not held.tensor:
-            clean = func(held.without_dropout(source), *args[1:], **kwargs)
+        elif held.clean is not held.tensor and (same or places is not None):
+            clean = same_without_dropout(func, args, kwargs, results, held.arguments_without_dropout(args))
         aligned = whole and held.aligned and held.is_seen_whole(source) and places is None
         self._weights[_home(result)] = replace(
             held,
@@ -282,6 +295,9 @@ class Uses:
         left, right = sides
         held = [self._weights.get(_home(x)) for x in sides]
         if held[0] is not None and held[1] is not None:  # weights by weights, as in Nystrom's method
+            for use in (*held[0].uses, *held[1].uses):
+                if use.size:
+                    self._keeper.doubt(use)
             self._drop(held[0].use, held[1].use)
             return None
         for found, operand, other in ((held[0], left, right), (held[1], right.mT, left)):
@@ -343,9 +359,8 @@ def _places_after(
     func: Any, args: tuple, kwargs: dict[str, Any], results: Any, held: Weights, source: Tensor
 ) -> Tensor | None:
     """The places of a result that was made of a view of weights; None if they are the softmax's own, or unknown."""
-    ranked = isinstance(results, tuple | list) and func is not aten.native_dropout.default
     result = results[0] if isinstance(results, tuple | list) else results
-    if held.places is None and not ranked:
+    if held.places is None and not reorders(func):
         if held.is_seen_whole(source) and source.shape == result.shape:
             return None
         if func is _PAD and tuple(result.shape) == held.use.shape:
