@@ -10,8 +10,10 @@ regard.errors.ShapeError: mask: cannot broadcast (2,5,6) to (b,h,q,k) = (2,8,5,7
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 __all__ = [
     "ArgumentError",
@@ -27,6 +29,8 @@ __all__ = [
     "UnknownArgumentError",
     "UnknownNameError",
     "did_you_mean",
+    "option",
+    "renamed",
 ]
 
 
@@ -36,8 +40,72 @@ _MOST_NAMES = 24
 _EXAMPLES = 5
 
 
+# Unicode reserves these code points for use inside a program: no text contains them.
+_NAME, _VALUE, _END = "\ufdd0", "\ufdd1", "\ufdd2"
+_MENTION = re.compile(f"{_NAME}([^{_VALUE}]*){_VALUE}([^{_END}]*){_END}")
+
+
+def option(name: str, value: object = None) -> str:
+    """Mention an option in an error message.
+
+    Python shows it as ``name=value``. The command line shows it as ``--name value``, or as the flag that the command
+    has for it.
+
+    >>> str(ArgumentError("valid", f"the same as {option('data', 'x.tsv')}"))
+    'valid: the same as data=x.tsv'
+    """
+    return f"{_NAME}{name}{_VALUE}{'' if value is None else value}{_END}"
+
+
+def _in_python(name: str, value: str) -> str:
+    return f"{name}={value}"
+
+
 class RegardError(Exception):
-    """The base class of all exceptions of this package."""
+    """The base class of all exceptions of this package.
+
+    ``argument`` is the name of the argument or option that the error is about, or None.
+    """
+
+    def __init__(self, message: str = "", *, argument: str | None = None):
+        self.argument = argument
+        self._message = message
+        super().__init__(self._told())
+
+    def in_words(self, spell: Callable[[str, str], str] = _in_python) -> str:
+        """Return the message without the name of the argument.
+
+        ``spell`` takes the name and the value of each option that the message mentions, and returns its spelling.
+        """
+        return _MENTION.sub(lambda match: spell(match[1], match[2]), self._message)
+
+    def rename(self, argument: str) -> None:
+        """Change the name of the argument that the error is about."""
+        self.argument = argument
+        self.args = (self._told(),)
+
+    def _told(self) -> str:
+        return self.in_words() if self.argument is None else f"{self.argument}: {self.in_words()}"
+
+
+@contextlib.contextmanager
+def renamed(**names: str) -> Iterator[None]:
+    """Give errors that are raised in this block the names of the caller's own arguments.
+
+    A function reports its own arguments. Its caller may know them by other names.
+
+    >>> with renamed(path="out"):
+    ...     raise FileError("no file x", argument="path")
+    Traceback (most recent call last):
+        ...
+    regard.errors.FileError: out: no file x
+    """
+    try:
+        yield
+    except RegardError as error:
+        if error.argument in names:
+            error.rename(names[error.argument])
+        raise
 
 
 class ArgumentError(RegardError, ValueError):
@@ -46,9 +114,10 @@ class ArgumentError(RegardError, ValueError):
     ``argument`` is the name of the argument.
     """
 
+    argument: str
+
     def __init__(self, argument: str, problem: str, fix: str = ""):
-        self.argument = argument
-        super().__init__(f"{argument}: {problem}" + (f": {fix}" if fix else ""))
+        super().__init__(problem + (f": {fix}" if fix else ""), argument=argument)
 
 
 class ShapeError(ArgumentError):

@@ -73,7 +73,7 @@ def temporary_beside(target: Path, *, folder: bool = False) -> Iterator[Path]:
         try:
             made = make(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         except OSError as error:
-            raise FileError(f"path: cannot write in {target.parent}: {error.strerror}") from error
+            raise FileError(f"cannot write in {target.parent}: {error.strerror}", argument="path") from error
         temporary = Path(made if isinstance(made, str) else made[1])
         if not isinstance(made, str):
             os.close(made[0])
@@ -94,31 +94,31 @@ def _full_disks_explained(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
             raise
-        problem = f"cannot write {path}: {error.strerror}"
-        raise FileError(f"path: {problem}: make room, or write elsewhere; nothing was replaced") from error
+        problem = f"cannot write {path}: {error.strerror}: make room, or write elsewhere; nothing was replaced"
+        raise FileError(problem, argument="path") from error
 
 
 def check_writable(path: str | os.PathLike) -> None:
     """Raise FileError if ``path`` cannot be written, before the work of computing its content."""
     name, path = os.fspath(path), Path(path)
     if not name:
-        raise FileError("path: expected the name of a file, got an empty one")
+        raise FileError("expected the name of a file, got an empty one", argument="path")
     if path.is_dir():
-        raise FileError(f"path: {path} is a folder: give the name of a file")
+        raise FileError(f"{path} is a folder: give the name of a file", argument="path")
     if _is_stream(path):
         if not path.exists():
-            raise FileError(f"path: {path} is not open")
+            raise FileError(f"{path} is not open", argument="path")
         if not os.access(path, os.W_OK):
-            raise FileError(f"path: cannot write to {path}: no right to")
+            raise FileError(f"cannot write to {path}: no right to", argument="path")
         return
     target = _resolved(path)
     if not target.parent.is_dir():
         leads = f", which {path} leads to," if path.is_symlink() else ""
         raise FileError(
-            f"path: the folder of {target if leads else path}{leads} does not exist: make it first"
+            f"the folder of {target if leads else path}{leads} does not exist: make it first", argument="path"
         )
     if not os.access(target.parent, os.W_OK):
-        raise FileError(f"path: cannot write in {target.parent}: no right to")
+        raise FileError(f"cannot write in {target.parent}: no right to", argument="path")
 
 
 def read_json(path: str | os.PathLike, hint: str = "") -> dict[str, Any]:
@@ -172,7 +172,7 @@ def _resolved(path: Path) -> Path:
         os.stat(path)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise FileError(f"path: {path} is a symbolic link to itself") from None
+            raise FileError(f"{path} is a symbolic link to itself", argument="path") from None
     return Path(os.path.realpath(path))
 
 

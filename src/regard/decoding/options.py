@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from regard.errors import ArgumentError, DtypeError
+from regard.errors import ArgumentError, DtypeError, option
 from regard.shapes import whole_number
 
 __all__ = ["DecodingOptions"]
@@ -55,10 +55,10 @@ class DecodingOptions:
         if self.max_length is not None:
             whole_number("max_length", self.max_length, least=1)
             if self.max_length < self.min_length:
-                raise ArgumentError("min_length", f"{self.min_length} is above max_length={self.max_length}")
+                raise ArgumentError("min_length", f"{self.min_length} is above {option('max_length', self.max_length)}")
         if not self.sample and self.n_best > self.beams:
             raise ArgumentError(
-                "n_best", f"{self.n_best} of {self.beams} beams cannot be given", "raise beams="
+                "n_best", f"{self.n_best} of {self.beams} beams cannot be given", f"raise {option('beams')}"
             )
         if not 0 < self.top_p <= 1:
             raise ArgumentError("top_p", f"expected a share above 0 and up to 1, got {self.top_p}")

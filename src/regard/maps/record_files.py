@@ -56,12 +56,13 @@ def load_records(path: str | os.PathLike) -> list[Record]:
     has_digest = header["format"] == FORMAT or "digest" in header
     if has_digest and header.get("digest") != _digest(header, tensors):
         raise FileError(
-            f"path: {path} was modified after it was written: its digest does not match its content"
+            f"{path} was modified after it was written: its digest does not match its content",
+            argument="path",
         )
     try:
         return [_record(spec, tensors) for spec in json.loads(header["records"])["records"]]
     except MISFITS as error:
-        raise FileError(f"path: the header of {path} does not fit its tensors: {error}") from error
+        raise FileError(f"the header of {path} does not fit its tensors: {error}", argument="path") from error
 
 
 def _digest(header: dict[str, str], tensors: dict[str, Tensor]) -> str:

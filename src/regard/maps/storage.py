@@ -45,7 +45,7 @@ def load(path: str | os.PathLike) -> Source:
     try:
         return source_from_spec(json.loads(header["map"]), tensors)
     except MISFITS as error:
-        raise FileError(f"path: the header of {path} does not fit its tensors: {error}") from error
+        raise FileError(f"the header of {path} does not fit its tensors: {error}", argument="path") from error
 
 
 # The exceptions that reading a modified header can raise.
@@ -60,18 +60,19 @@ def read_file(
     The format must be ``expected`` or ``older``. ``what`` describes the expected content in the error message.
     """
     if os.path.isdir(path):
-        raise FileError(f"path: {path} is a folder: give the name of a file")
+        raise FileError(f"{path} is a folder: give the name of a file", argument="path")
     try:
         with safe_open(os.fspath(path), framework="pt") as file:
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
     except FileNotFoundError as error:
-        raise FileError(f"path: no file {path}") from error
+        raise FileError(f"no file {path}", argument="path") from error
     except (SafetensorError, OSError, ValueError) as error:
-        raise FileError(f"path: {path} is not a readable map: {error}") from error
+        raise FileError(f"{path} is not a readable map: {error}", argument="path") from error
     if header.get("format") not in (expected, older or expected):
         raise FileError(
-            f"path: {path} is not {what}: expected format {expected!r}, got {header.get('format')!r}"
+            f"{path} is not {what}: expected format {expected!r}, got {header.get('format')!r}",
+            argument="path",
         )
     return header, tensors
 

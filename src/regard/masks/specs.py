@@ -60,7 +60,7 @@ def mask_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Mask:
     """Rebuild a mask from the description and the tensors of :func:`mask_spec`."""
     kind = _KINDS.get(spec.get("kind", ""))
     if kind is None:
-        raise FileError(f"mask: unknown kind {spec.get('kind')!r}")
+        raise FileError(f"unknown kind {spec.get('kind')!r}", argument="mask")
     values = {}
     for field in fields(kind):  # type: ignore[arg-type]
         value = spec[field.name]

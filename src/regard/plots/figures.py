@@ -213,9 +213,9 @@ def check_path(path: str | os.PathLike[str] | None) -> Path | None:
             "path", f"unknown ending {target.suffix!r} in '{target}'", f"use one of {', '.join(ENDINGS)}"
         )
     if not target.parent.is_dir():
-        raise FileError(f"path: the folder '{target.parent}' of '{target}' does not exist: create it first")
+        raise FileError(f"the folder '{target.parent}' of '{target}' does not exist: create it first", argument="path")
     if target.is_dir():
-        raise FileError(f"path: '{target}' is a folder: give the name of a file")
+        raise FileError(f"'{target}' is a folder: give the name of a file", argument="path")
     return target
 
 
@@ -233,4 +233,4 @@ def save(figure: Figure, path: Path, tight: bool = False) -> None:
     except FileError:
         raise
     except OSError as error:
-        raise FileError(f"path: cannot write '{path}': {error.strerror or error}") from error
+        raise FileError(f"cannot write '{path}': {error.strerror or error}", argument="path") from error

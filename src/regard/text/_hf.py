@@ -61,7 +61,7 @@ def _explained(name: str, split: str) -> Iterator[None]:
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         part = f", split {split!r}" if split else ""
-        raise FileError(f"source: cannot load hf:{name}{part}: {lines[0]}") from error
+        raise FileError(f"cannot load hf:{name}{part}: {lines[0]}", argument="source") from error
 
 
 def _loaded(datasets: Any, name: str, split: str, config: str | None) -> Any:

@@ -44,11 +44,11 @@ def check_readable(argument: str, path: str | os.PathLike) -> None:
     if path == "-":
         return
     if os.path.isdir(path):
-        raise FileError(f"{argument}: {path} is a folder: name a file in it")
+        raise FileError(f"{path} is a folder: name a file in it", argument=argument)
     if not os.path.exists(path):
-        raise FileError(f"{argument}: no file {path}")
+        raise FileError(f"no file {path}", argument=argument)
     if not os.access(path, os.R_OK):  # not by opening it: a named pipe can be opened only once
-        raise FileError(f"{argument}: no permission to read {path}")
+        raise FileError(f"no permission to read {path}", argument=argument)
 
 
 def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
@@ -150,12 +150,12 @@ def _explained(argument: str, path: str | os.PathLike) -> Iterator[None]:
     except FileError:
         raise
     except FileNotFoundError as error:
-        raise FileError(f"{argument}: no file {path}") from error
+        raise FileError(f"no file {path}", argument=argument) from error
     except PermissionError as error:
-        raise FileError(f"{argument}: no permission to read {path}") from error
+        raise FileError(f"no permission to read {path}", argument=argument) from error
     except gzip.BadGzipFile as error:
-        raise FileError(f"{argument}: {path} is not a gzip file, or is damaged: {error}") from error
+        raise FileError(f"{path} is not a gzip file, or is damaged: {error}", argument=argument) from error
     except (EOFError, zlib.error) as error:
-        raise FileError(f"{argument}: {path} is cut short or damaged: {error}") from error
+        raise FileError(f"{path} is cut short or damaged: {error}", argument=argument) from error
     except OSError as error:
-        raise FileError(f"{argument}: cannot read {path}: {error.strerror or error}") from error
+        raise FileError(f"cannot read {path}: {error.strerror or error}", argument=argument) from error

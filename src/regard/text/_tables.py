@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from regard.errors import FileError, MissingExtraError
+from regard.errors import FileError, MissingExtraError, option
 from regard.text._lines import LONGEST, Line, name_of
 
 __all__ = [
@@ -117,7 +117,7 @@ def csv_cells(
         if max(places) >= len(cells):
             raise FileError(
                 f"{place}: there is no column {max(places)}: the row has {len(cells)} of them, counted from 0: "
-                "check columns=, or the row"
+                f"check {option('columns')}, or the row"
             )
         yield place, cells[places[0]], cells[places[1]]
 
@@ -145,7 +145,7 @@ def parquet_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, Any]]
                     number += 1
                     yield f"{name_of(path)}, row {number}", row
     except (pyarrow.ArrowException, OSError) as error:
-        raise FileError(f"source: {name_of(path)} is not a Parquet file, or is damaged: {error}") from error
+        raise FileError(f"{name_of(path)} is not a Parquet file, or is damaged: {error}", argument="source") from error
 
 
 def field_paths(value: Any, above: str = "") -> Iterator[str]:

@@ -142,7 +142,7 @@ class PairData:
         """
         stores, manifest = open_stores(folder, verify=verify)
         if set(stores) != {"source", "target"}:
-            raise FileError(f"folder: {folder} does not hold pairs, but {', '.join(stores)}")
+            raise FileError(f"{folder} does not hold pairs, but {', '.join(stores)}", argument="folder")
         return cls(stores["source"], stores["target"], manifest)
 
     @classmethod

@@ -152,7 +152,7 @@ def write_stores(
     """
     folder = Path(folder)
     if not folder.parent.is_dir():
-        raise FileError(f"folder: the folder of {folder} does not exist: make it first")
+        raise FileError(f"the folder of {folder} does not exist: make it first", argument="folder")
     _check_ours(folder)
     with temporary_beside(folder, folder=True) as part:
         writers = {name: StoreWriter(part, name, size) for name, size in sizes.items()}
@@ -190,7 +190,7 @@ def fingerprint_of(*values: object, files: Iterable[str | os.PathLike] = ()) -> 
             with open(path, "rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as error:
-            raise FileError(f"files: cannot read {path}: {error.strerror}") from error
+            raise FileError(f"cannot read {path}: {error.strerror}", argument="files") from error
     return digest.hexdigest()
 
 
@@ -202,18 +202,18 @@ def _mapped(path: Path, dtype: np.dtype, count: int, digest: str | None) -> np.n
     try:
         size = path.stat().st_size
         if size != count * dtype.itemsize:
-            raise FileError(f"folder: {path} is cut short: {size} bytes, expected {count * dtype.itemsize}")
+            raise FileError(f"{path} is cut short: {size} bytes, expected {count * dtype.itemsize}", argument="folder")
         # There is no map of an empty file.
         mapped = np.memmap(path, dtype, "r", shape=(count,)) if count else np.empty(0, dtype)
     except FileNotFoundError as error:
-        raise FileError(f"folder: {path} is missing") from error
+        raise FileError(f"{path} is missing", argument="folder") from error
     except (OSError, ValueError) as error:
         if isinstance(error, FileError):
             raise
-        raise FileError(f"folder: cannot read {path}: {error}") from error
+        raise FileError(f"cannot read {path}: {error}", argument="folder") from error
     # What is checked is what is mapped: meanwhile the file of that name may be another.
     if digest is not None and hashlib.blake2b(mapped.data, digest_size=16).hexdigest() != digest:
-        raise FileError(f"folder: {path} was altered: delete the folder to build it again")
+        raise FileError(f"{path} was altered: delete the folder to build it again", argument="folder")
     return mapped
 
 
@@ -227,13 +227,13 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise FileError(f"folder: there is no cache of tokens in {folder}") from error
+        raise FileError(f"there is no cache of tokens in {folder}", argument="folder") from error
     except (OSError, ValueError) as error:
-        raise FileError(f"folder: {path} cannot be read: {error}") from error
+        raise FileError(f"{path} cannot be read: {error}", argument="folder") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise FileError(f"folder: {path} is not the manifest of a cache of tokens ({FORMAT})")
+        raise FileError(f"{path} is not the manifest of a cache of tokens ({FORMAT})", argument="folder")
     if manifest.pop("hash", None) != fingerprint_of(manifest):
-        raise FileError(f"folder: {path} was altered: delete the folder to build it again")
+        raise FileError(f"{path} was altered: delete the folder to build it again", argument="folder")
     return manifest
 
 
@@ -244,10 +244,10 @@ def _check_ours(folder: Path) -> None:
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        raise FileError(f"folder: {folder} is a file: name a folder") from None
+        raise FileError(f"{folder} is a file: name a folder", argument="folder") from None
     strange = [name for name in names if name != _MANIFEST and not name.endswith((".ids", ".offsets"))]
     if strange:
-        raise FileError(f"folder: {folder} holds other files ({strange[0]}): name a new folder")
+        raise FileError(f"{folder} holds other files ({strange[0]}): name a new folder", argument="folder")
 
 
 @contextmanager
@@ -258,7 +258,7 @@ def _writing(path: Path) -> Iterator[None]:
     except FileError:
         raise
     except OSError as error:
-        raise FileError(f"folder: cannot write {path}: {error.strerror or error}") from error
+        raise FileError(f"cannot write {path}: {error.strerror or error}", argument="folder") from error
 
 
 def _swap(part: Path, folder: Path) -> None:
@@ -277,4 +277,4 @@ def _swap(part: Path, folder: Path) -> None:
                 return  # another process has built the same
         with temporary_beside(folder, folder=True) as old, suppress(FileNotFoundError):
             os.rename(folder, old / "cache")  # unless another process was quicker
-    raise FileError(f"folder: other processes keep replacing {folder}: use a folder for each")
+    raise FileError(f"other processes keep replacing {folder}: use a folder for each", argument="folder")

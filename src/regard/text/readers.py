@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from regard.errors import ArgumentError, FileError, UnknownNameError
+from regard.errors import ArgumentError, FileError, UnknownNameError, option
 from regard.text._hashes import Hashes, hash_of
 from regard.text._hf import rows_of
 from regard.text._lines import LONGEST, Line, check_readable, lines_of, name_of
@@ -184,7 +184,7 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
         format = format or "hf"
     if target is not None:
         if format not in (None, "lines"):
-            raise ArgumentError("target", f"not used with the format {format}", "name the two with columns=")
+            raise ArgumentError("target", f"not used with the format {format}", f"name the two with {option('columns')}")
         if name == os.fspath(target) == "-":
             raise ArgumentError("target", "source and target cannot both be standard input")
         return "lines"
@@ -201,7 +201,7 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
         raise ArgumentError(
             "format",
             f"cannot be told from the name {name}",
-            "say it with format=, one of tsv, csv, jsonl and parquet, or name the file of the other side too",
+            f"say it with {option('format')}, one of tsv, csv, jsonl and parquet, or name the file of the other side too",
         )
     return _FORMATS[suffix]
 
@@ -231,8 +231,9 @@ def _aligned(source: str | os.PathLike, target: str | os.PathLike) -> Iterator[R
         counts = f"{name_of(source)} has {count + more[0]:,} lines, {name_of(target)} has {count + more[1]:,}"
         longer = name_of(source if more[0] else target)
         raise FileError(
-            f"target: {counts}: line {count + 1} of {longer} is the first without a partner, "
-            "but one may be missing earlier: make the files from the same pairs again"
+            f"{counts}: line {count + 1} of {longer} is the first without a partner, "
+            "but one may be missing earlier: make the files from the same pairs again",
+            argument="target",
         )
 
 
@@ -252,7 +253,7 @@ def _cells(lines: Iterator[Line], columns: tuple[int, int] | tuple[str, str]) ->
         if max(places) >= len(cells) and line.text.strip():
             raise FileError(
                 f"{line.place}: there is no column {max(places)}: the line has {len(cells)} of them, counted from 0 "
-                "and separated by tabs: check columns=, or the line"
+                f"and separated by tabs: check {option('columns')}, or the line"
             )
         left, right = (cells[place] if place < len(cells) else "" for place in places)
         yield line.place, left, right
@@ -337,9 +338,9 @@ def _filtered(
             kept += 1
             yield left, right
     if not read:
-        raise FileError(f"source: {name} is empty: expected pairs of texts")
+        raise FileError(f"{name} is empty: expected pairs of texts", argument="source")
     if not kept:
-        raise FileError(f"source: there is no pair to use in {name}: {skipped}")
+        raise FileError(f"there is no pair to use in {name}: {skipped}", argument="source")
 
 
 def _kept_lines(

@@ -64,18 +64,18 @@ def load_vocabulary(path: str | os.PathLike) -> Vocabulary:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise FileError(f"path: no file {path}") from error
+        raise FileError(f"no file {path}", argument="path") from error
     except OSError as error:
-        raise FileError(f"path: cannot read {path}: {error.strerror}") from error
+        raise FileError(f"cannot read {path}: {error.strerror}", argument="path") from error
     except ValueError as error:  # not UTF-8, or not JSON
-        raise FileError(f"path: {path} is not a vocabulary, or is cut short: {error}") from error
+        raise FileError(f"{path} is not a vocabulary, or is cut short: {error}", argument="path") from error
     file_format = content.get("format") if isinstance(content, dict) else None
     if file_format != FORMAT:
-        raise FileError(f"path: {path} is not a vocabulary: expected format {FORMAT!r}, got {file_format!r}")
+        raise FileError(f"{path} is not a vocabulary: expected format {FORMAT!r}, got {file_format!r}", argument="path")
     kind = content.get("kind")
     if kind not in _KINDS:
-        raise FileError(f"path: {path} is of the unknown kind {kind!r}: known are {', '.join(_KINDS)}")
+        raise FileError(f"{path} is of the unknown kind {kind!r}: known are {', '.join(_KINDS)}", argument="path")
     try:
         return _KINDS[kind].from_json(content)
     except ArgumentError as error:
-        raise FileError(f"path: {path} does not hold a complete vocabulary: {error}") from error
+        raise FileError(f"{path} does not hold a complete vocabulary: {error}", argument="path") from error

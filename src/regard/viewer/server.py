@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.errors import ArgumentError, MissingExtraError
+from regard.errors import ArgumentError, MissingExtraError, option
 from regard.maps import Record
 from regard.maps.record_files import load_records
 from regard.shapes import whole_number
@@ -93,7 +93,7 @@ def _check_host(host: str, allow_network: bool) -> None:
         raise ArgumentError(
             "host",
             f"{host!r} can be reached from other machines",
-            "use 127.0.0.1, or say allow_network=True if that is what you want",
+            f"use 127.0.0.1, or say {option('allow_network', True)} if that is what you want",
         )
 
 
