@@ -6,9 +6,9 @@ import types
 import pytest
 import torch
 
-from regard.cli import view
 from regard.cli.main import main
 from regard.errors import ArgumentError
+from regard.tasks import hf_reader
 
 transformers = pytest.importorskip("transformers", reason="needs  pip install 'regard[hf]'")
 
@@ -48,7 +48,7 @@ def test_look_with_a_model_that_writes(kind, tmp_path):
     torch.manual_seed(0)
     transformers.AutoModelForSeq2SeqLM.from_config(config).save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
-    records = view._seen_by_hugging_face("the cat sat", tmp_path)
+    records = hf_reader.recorded_by_hugging_face("the cat sat", tmp_path)
     assert {record.kind for record in records} == {"self", "causal", "cross"}
     assert all(record.dropped is None for record in records)
     cross = next(record for record in records if record.kind == "cross")
@@ -76,7 +76,7 @@ def test_only_models_that_read_text_are_found(tmp_path, monkeypatch):
     found = types.SimpleNamespace(submodule_search_locations=[str(package)])
     for spec, expected in ((found, [bert, package / "model"]), (None, [bert])):
         monkeypatch.setattr("importlib.util.find_spec", lambda name, spec=spec: spec)
-        assert view._cached_models() == expected
+        assert hf_reader.cached_models() == expected
 
 
 # ---- texts that are longer than the model reads
@@ -100,11 +100,11 @@ def reader(kind, place):
 @pytest.mark.parametrize("kind", READERS)
 def test_a_text_longer_than_the_model_reads(kind, tmp_path):
     place = reader(kind, tmp_path)
-    assert view._seen_by_hugging_face("cat " * 16, place)[0].map.shape[2:] == (16, 16)
+    assert hf_reader.recorded_by_hugging_face("cat " * 16, place)[0].map.shape[2:] == (16, 16)
     with pytest.raises(
         ArgumentError, match="^text: the text has 17 tokens, the model reads 16: give a shorter one"
     ):
-        view._seen_by_hugging_face("cat " * 17, place)
+        hf_reader.recorded_by_hugging_face("cat " * 17, place)
 
 
 def test_the_command_names_the_text_that_is_too_long(tmp_path, capsys):
@@ -125,5 +125,5 @@ def test_a_translation_ends_where_the_positions_do(tmp_path):
     torch.manual_seed(0)
     transformers.AutoModelForSeq2SeqLM.from_config(config).save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
-    records = view._seen_by_hugging_face("the cat sat", tmp_path)
+    records = hf_reader.recorded_by_hugging_face("the cat sat", tmp_path)
     assert max(record.map.shape[2] for record in records) == 11  # what is written last is not read

@@ -400,8 +400,11 @@ def test_training_on_standard_input_and_going_on(pair_files):
     ("words", "code", "part"),
     [
         (["--epochs", "0"], 2, "--epochs: expected a number above 0, got 0"),
-        (["--target-language", "de"], 2, "--target-language: the embedded corpus has en, fr, zh, not 'de'"),
-        (["--attention", "none"], 2, "--attention: of no use for --model transformer"),
+        (["--to", "de"], 2, "--to: the embedded corpus has en, fr, zh, not 'de'"),
+        (["--score", "none"], 2, "--score: of no use for --architecture transformer"),
+        (["--attention", "none"], 2, "--attention is called --score now"),
+        (["--model", "seq2seq"], 2, "--model is called --architecture now"),
+        (["--source-language=en"], 2, "--source-language is called --from now"),
         (["--vocabulary", "words"], 2, "--vocabulary: unknown name 'words'"),
         (["--embedded", "-5"], 2, "--embedded: nothing to train on: got -5"),
         (["--resume"], 1, "there is no run to resume here"),

@@ -18,6 +18,7 @@ PARTS = BASE | {"modes", "shapes", "scores", "masks", "positions", "biases"}
 CORE = PARTS | {"kernels", "maps", "core"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "settings": BASE,
     "reference": set(),  # the oracle stands alone
     "files": {"errors"},
     "modes": BASE,
@@ -45,9 +46,10 @@ ALLOWED: dict[str, set[str]] = {
     "metrics": BASE,
     "models": CORE | {"layers"},
     "decoding": BASE | {"shapes", "maps", "topk"},  # models come to it through a protocol
-    "training": BASE | {"shapes"},
+    "training": BASE | {"_lazy", "settings", "shapes"},
     "tasks": CORE
-    | {"_lazy", "layers", "models", "text", "corpus", "decoding", "training", "metrics", "analysis", "plots"},
+    | {"_lazy", "settings", "layers", "models", "text", "corpus", "decoding", "training", "metrics", "analysis"}
+    | {"plots", "capture"},  # predictors record their attention, `look` that of any model
     "learn": CORE | {"layers", "training", "reference", "plots", "terminal", "_drawing"},
     "cli": CORE
     | {
@@ -58,6 +60,7 @@ ALLOWED: dict[str, set[str]] = {
         "terminal",
         "_fonts",
         "learn",
+        "settings",
         "tasks",
         "text",
         "decoding",

@@ -69,7 +69,7 @@ def test_names_that_cannot_be():
         UnknownNameError, match="precision: unknown name 'bf16'.*known are auto, float32, bfloat16"
     ):
         TrainingOptions(steps=1, precision="bf16")
-    with pytest.raises(UnknownArgumentError, match="warmpu: not a training option: did you mean 'warmup'"):
+    with pytest.raises(UnknownArgumentError, match="warmpu: not a known setting: did you mean 'warmup'"):
         TrainingOptions.from_json({"steps": 1, "warmpu": 3})
 
 

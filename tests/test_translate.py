@@ -29,13 +29,16 @@ from regard.tasks.translate import (
     with_defaults,
 )
 from regard.tasks.translate import data as data_module
-from regard.tasks.translate.alignment import AlignedPair, all_readings, choose_reading, error_rates
-from regard.tasks.translate.card import everyday_sentences, training_command
+from regard.tasks.translate.alignment import AlignedPair, all_alignment_heads, choose_alignment_head, error_rates
+from regard.tasks import find_task, pack
+from regard.tasks import vocabularies as vocabularies_module
+from regard.tasks.card import training_command
+from regard.tasks.sampling import reservoir
 from regard.tasks.translate.data import prepare, training_pairs
 from regard.tasks.translate.evaluation import group_references
 from regard.tasks.translate.gold import diagonal_error_rate, embedded_aligned, read_aligned
-from regard.tasks.translate.packing import pack
-from regard.tasks.translate.reading import Reading
+from regard.tasks.translate.alignment_head import AlignmentHead
+from regard.tasks.translate.task import everyday_sentences
 from regard.text import WordVocabulary, train_vocabulary
 
 TINY = {
@@ -50,7 +53,8 @@ TINY = {
     "validate_sentences": 10,
     "steps": 3,
 }
-RECURRENT = {"model": "seq2seq", "heads": 4, "feed_forward": 1024}  # the two as if they were not given
+TASK = find_task("translate")
+RECURRENT = {"architecture": "seq2seq", "heads": 4, "feed_forward": 1024}  # the two as if they were not given
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +123,7 @@ def test_a_folder_that_is_no_translator(translator, tmp_path):
     with pytest.raises(FileError, match="is neither a folder with a model nor a name"):
         Translator.load(tmp_path)
     translator.model.save_pretrained(tmp_path / "bare")
-    with pytest.raises(ArgumentError, match="is not a translator"):
+    with pytest.raises(ArgumentError, match="is not the model of a task, not for translate"):
         Translator.load(tmp_path / "bare")
 
 
@@ -205,19 +209,20 @@ def test_alignment_covers_the_words_of_both_sides(translator):
 
 def test_both_steps_of_a_reading_are_one_row_apart(translator):
     pair = AlignedPair("A dog.", "Un chien.", ((0, 1), (2, 5), (5, 6)), ((0, 2), (3, 8), (8, 9)))
-    seen = translator.attention(translator.source.encode(pair.source), translator.target.encode(pair.target))
+    sources, targets = [translator.source.encode(pair.source)], [translator.target.encode(pair.target)]
+    seen = translator.forced(sources, targets, ended=False)
     cross = [one.map[0, 1] for one in seen if one.kind == "cross"][1]  # layer 1, head 1: (t,s)
     for after, first in ((False, 0), (True, 1)):
-        found = Reading(1, 1, after).weights(seen, 0, 3, 2)
+        found = AlignmentHead(1, 1, after).weights(seen, 0, 3, 2)
         np.testing.assert_allclose(found, cross[first : first + 3, :2].numpy(), atol=1e-6)
 
 
 def test_the_reading_with_the_lowest_error_is_chosen(translator):
     pairs = embedded_aligned(translator, "valid", 30)
-    readings = all_readings(translator)
+    readings = all_alignment_heads(translator)
     assert len(readings) == 2 * 3 * 2  # layers, heads and their mean, both steps
     rates = error_rates(translator, pairs, readings)
-    chosen, rate = choose_reading(translator, pairs)
+    chosen, rate = choose_alignment_head(translator, pairs)
     assert rate == min(rates)
     assert chosen == readings[rates.index(rate)]
 
@@ -239,7 +244,7 @@ def test_perfect_attention_has_no_error(translator, monkeypatch):
         return [Record(name="attention", layer=None, kind="cross", map=AttentionMap.from_weights(weights))]
 
     monkeypatch.setattr(translator, "forced", perfect)
-    assert error_rates(translator, [pair], [Reading(0)]) == [0.0]
+    assert error_rates(translator, [pair], [AlignmentHead(0)]) == [0.0]
     assert diagonal_error_rate([pair]) > 0
 
 
@@ -341,12 +346,12 @@ def test_a_new_run_learns_its_own_vocabulary(tmp_path):
     assert prepare(other, tmp_path).source.lowercase
 
 
-def test_a_vocabulary_is_learnt_from_all_parts_of_the_data(monkeypatch):
-    monkeypatch.setattr(data_module, "VOCABULARY_PAIRS", 50)
-    kept = data_module._some([(str(i), "") for i in range(1000)], 0)
+def test_a_vocabulary_is_learnt_from_all_parts_of_the_data():
+    assert vocabularies_module.VOCABULARY_ROWS == 400_000
+    kept = reservoir([(str(i), "") for i in range(1000)], 50, 0)
     assert len(kept) == len(set(kept)) == 50
     assert sum(int(source) >= 500 for source, _ in kept) > 10
-    assert data_module._some([("a", "b")], 0) == [("a", "b")]
+    assert reservoir([("a", "b")], 50, 0) == [("a", "b")]
 
 
 def test_a_data_set_is_validated_on_its_validation_part(tmp_path):
@@ -396,19 +401,29 @@ def test_without_data_the_embedded_corpus_is_used():
     assert not {pair[0] for pair in pairs} & set(LEFT_OUT)
 
 
-def test_data_without_validation_is_refused(tmp_path):
+def test_without_validation_data_a_share_is_held_out_by_hash(tmp_path):
     path = tmp_path / "pairs.tsv"
-    path.write_text("a dog\tun chien\n", encoding="utf-8")
-    with pytest.raises(ArgumentError, match="valid: not given"):
-        prepare(TranslationSettings(data=str(path), steps=1), tmp_path / "run")
+    lines = [f"a dog {i}\tun chien {i}\n" for i in range(100)]
+    path.write_text("".join(lines + lines[:50]), encoding="utf-8")
+    settings = TranslationSettings(data=str(path), steps=1, vocabulary_size=300)
+    data = prepare(settings, tmp_path / "run", learn=True)
+    held = {source for source, _ in data.valid}
+    assert len(held) == 15  # a tenth of 150 rows
+    assert (len(data.train), data.train.skipped.held_out) == (85, len(data.valid))
+    assert not held & {source for source, _ in training_pairs(settings)}
+    path.write_text("".join(reversed(lines + lines[:50])), encoding="utf-8")
+    again = prepare(settings, tmp_path / "again", learn=True)
+    assert {source for source, _ in again.valid} == held  # whatever the order of the file
+    few = TranslationSettings(data=str(path), steps=1, validate_sentences=3)
+    assert len({source for source, _ in data_module.validation_pairs(few)}) == 3
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {},
-        {**RECURRENT, "attention": "additive"},
-        {**RECURRENT, "attention": "none"},
+        {**RECURRENT, "score": "additive"},
+        {**RECURRENT, "score": "none"},
         {"vocabulary": "word", "shared_vocabulary": False, "target_language": "zh"},
     ],
     ids=["transformer", "additive", "fixed vector", "words, Chinese"],
@@ -441,7 +456,7 @@ def test_a_resumed_run_keeps_what_defines_it(tmp_path):
     assert settings_of_run(tmp_path, {"steps": 5}).steps == 5
     with pytest.raises(ArgumentError, match="width: the run was started with 16, not 32"):
         settings_of_run(tmp_path, {"width": 32})
-    outcome = train_translator(settings_of_run(tmp_path, {"steps": 5}), tmp_path, resume=True, show=False)
+    outcome = resume_translator(tmp_path, {"steps": 5}, show=False)
     assert outcome.step == 5
     with pytest.raises(FileError, match="there is no run to resume here"):
         settings_of_run(tmp_path / "elsewhere")
@@ -450,7 +465,7 @@ def test_a_resumed_run_keeps_what_defines_it(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"model": "transfromer"}, "model: unknown name 'transfromer': did you mean 'transformer'"),
+        ({"architecture": "transfromer"}, "architecture: unknown name 'transfromer': did you mean 'transformer'"),
         ({"target_language": "en"}, "target_language: the same as source_language"),
         ({"label_smoothing": 1.0}, "label_smoothing: expected a share"),
         ({"batch_tokens": 8}, "batch_tokens: 8 tokens hold no sentence of max_tokens=128"),
@@ -473,10 +488,10 @@ def test_a_resumed_run_keeps_what_defines_it(tmp_path):
         ({"vocabulary": "words"}, "vocabulary: unknown name 'words': did you mean 'word'"),
         ({"vocabulary_size": 100}, "vocabulary_size: expected 260 or more for bpe, got 100"),
         (
-            {"attention": "none"},
-            "attention: of no use for model=transformer: leave it out, or say model=seq2seq",
+            {"score": "none"},
+            "score: of no use for architecture=transformer: leave it out, or say architecture=seq2seq",
         ),
-        ({"model": "seq2seq", "norm": "post"}, "norm: of no use for model=seq2seq"),
+        ({"architecture": "seq2seq", "norm": "post"}, "norm: of no use for architecture=seq2seq"),
     ],
 )
 def test_bad_settings(options, message):
@@ -488,10 +503,10 @@ def test_bad_settings(options, message):
     ("given", "message"),
     [
         (
-            {"attention": "additive"},
-            "attention: of no use for model=transformer",
+            {"score": "additive"},
+            "score: of no use for architecture=transformer",
         ),  # even if it is the default
-        ({"model": "seq2seq", "heads": 4}, "heads: of no use for model=seq2seq"),
+        ({"architecture": "seq2seq", "heads": 4}, "heads: of no use for architecture=seq2seq"),
     ],
 )
 def test_options_of_the_other_kind_of_model_are_refused(given, message):
@@ -501,7 +516,7 @@ def test_options_of_the_other_kind_of_model_are_refused(given, message):
 
 def test_what_is_given_to_say_how_long_is_not_replaced():
     assert "steps" not in with_defaults({"epochs": 0.0})
-    assert TranslationSettings(**with_defaults({"model": "seq2seq"})).steps == 1200
+    assert TranslationSettings(**with_defaults({"architecture": "seq2seq"})).steps == 1200
 
 
 # ---- cards and packing
@@ -521,7 +536,7 @@ def test_weights_that_do_not_fit_leave_the_folder_as_it_was(tmp_path, vocabulary
 def test_a_folder_that_was_being_written_is_no_model(tmp_path, vocabulary, monkeypatch):
     translator = translator_with(vocabulary)
     translator.save(tmp_path)
-    monkeypatch.setattr(type(translator.model), "save_pretrained", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("regard.tasks.bundle.write_atomically", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         translator.save(tmp_path)
     with pytest.raises(FileError, match="is neither a folder with a model nor a name"):
@@ -537,14 +552,14 @@ def test_the_training_command_says_all_that_is_not_default():
         shared_vocabulary=False,
         steps=7,
     )
-    assert training_command(settings) == (
-        "regard train translate --data train.tsv --valid v.tsv --no-shared-vocabulary --lowercase --width 64 --steps 7"
+    assert training_command(TASK, settings) == (
+        "regard train translate --data train.tsv --valid v.tsv --lowercase --no-shared-vocabulary --width 64 --steps 7"
     )
     assert "--data hf:org/set" in training_command(
-        TranslationSettings(data="hf:org/set", valid="v.tsv", steps=7)
+        TASK, TranslationSettings(data="hf:org/set", valid="v.tsv", steps=7)
     )
     plain = TranslationSettings(**with_defaults({"steps": 7, "dropout": 0.1, "width": 256}))
-    assert training_command(plain) == "regard train translate --width 256 --dropout 0.1 --steps 7"
+    assert training_command(TASK, plain) == "regard train translate --width 256 --dropout 0.1 --steps 7"
 
 
 def test_packing_halves_the_weights_and_keeps_the_reading(tmp_path):

@@ -15,10 +15,10 @@ from test_cli import assert_one_line, run_here
 from regard.corpus import generate
 from regard.errors import ArgumentError, FileError
 from regard.models import Transformer, TransformerConfig
+from regard.tasks import pack
 from regard.tasks.translate import Translator, align, find_translator, installed_models
-from regard.tasks.translate.evaluation import sample
-from regard.tasks.translate.installed import SHIPPED
-from regard.tasks.translate.packing import pack
+from regard.tasks.registry import SHIPPED
+from regard.tasks.sampling import sample
 from regard.text import train_vocabulary
 
 
@@ -165,7 +165,7 @@ def test_a_model_whose_settings_are_of_a_wrong_kind_is_not_listed(models, folder
 
 
 def test_packing_over_a_model_has_to_be_asked_for(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("regard.tasks.translate.packing.CHOOSING", 5)
+    monkeypatch.setattr("regard.tasks.translate.task.CHOOSING", 5)
     (tmp_path / "run").mkdir()
     best = folder.rename(tmp_path / "run" / "best")
     before = {path: path.read_bytes() for path in best.iterdir()}

@@ -9,9 +9,10 @@ import pytest
 from training_cases import checkpoints
 
 from regard.errors import ArgumentError, FileError
+from regard.tasks import find_task
+from regard.tasks.card import training_command
 from regard.tasks.translate import TranslationSettings, resume_translator, settings_of_run, train_translator
 from regard.tasks.translate import data as data_module
-from regard.tasks.translate.card import training_command
 from regard.tasks.translate.data import prepare, training_pairs
 from regard.training import progress
 from regard.training.lock import lock_run
@@ -28,6 +29,7 @@ TINY = {
     "steps": 2,
 }
 TRAIN = "a dog\tun chien\na dog\tun chien\na cat\tun chat\na cow\tune vache\n\tvide\n"
+TASK = find_task("translate")
 VALID = "a cat\tun chat\na pig\tun cochon\na hen\tune poule\n"
 
 
@@ -84,8 +86,8 @@ def test_preparing_says_how_far_it_is(place, capsys, monkeypatch):
         TranslationSettings(data="train.tsv", valid="valid.tsv", **TINY), place / "run", learn=True, show=True
     )
     said = capsys.readouterr().err.splitlines()
-    assert "pairs read for the vocabulary: 3 in 0:00" in said
-    assert "pairs encoded: 3 in 0:00" in said
+    assert "rows read for the vocabulary: 3 in 0:00" in said
+    assert "rows encoded: 3 in 0:00" in said
     prepare(TranslationSettings(data="train.tsv", valid="valid.tsv", **TINY), place / "run2", learn=True)
     assert capsys.readouterr().err == ""
 
@@ -101,7 +103,7 @@ def test_a_run_is_locked_while_it_prepares(place):
         raise Locked
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("regard.tasks.translate.training.prepare", told)
+        patch.setattr("regard.tasks.translate.task.prepare", told)
         with pytest.raises(Locked):
             begin()
     assert seen == [True]
@@ -117,14 +119,14 @@ def test_a_run_goes_on_from_another_folder(place, monkeypatch):
     monkeypatch.chdir(place / "other")
     outcome = resume_translator(place / "data" / "run", {"steps": 3}, show=False)
     assert outcome.step == 3
-    assert "train.tsv" in training_command(settings_of_run(place / "data" / "run"))
-    assert str(place) not in training_command(settings_of_run(place / "data" / "run"))
+    assert "train.tsv" in training_command(TASK, settings_of_run(place / "data" / "run"))
+    assert str(place) not in training_command(TASK, settings_of_run(place / "data" / "run"))
 
 
 def test_a_run_goes_on_with_data_that_was_moved(place, monkeypatch):
     begin()
     os.rename("train.tsv", place / "other" / "moved.tsv")
-    with pytest.raises(FileError, match="data: no file .*train.tsv.*: say where it is, with --data"):
+    with pytest.raises(FileError, match="data: no file .*train.tsv.*: say where it is, with data="):
         resume_translator("run", {"steps": 3}, show=False)
     monkeypatch.chdir(place / "other")
     run = place / "data" / "run"
@@ -208,19 +210,17 @@ def test_the_validation_part_is_used_where_none_is_named(data_set, tmp_path):
     moved = data_set.rename(tmp_path / "elsewhere")  # known by its contents
     changes = {"data": f"hf:{moved}", "steps": 3}
     assert resume_translator(tmp_path / "run", changes, show=False).step == 3
-    assert str(tmp_path) not in training_command(settings_of_run(tmp_path / "run"))
+    assert str(tmp_path) not in training_command(TASK, settings_of_run(tmp_path / "run"))
 
 
 def test_a_data_set_without_such_a_part(data_set):
     (data_set / "validation.jsonl").unlink()
     settings = TranslationSettings(data=f"hf:{data_set}", **TINY)
-    with pytest.raises(
-        ArgumentError, match="valid: not given, and hf:.*set has no part 'validation', but train"
-    ):
-        list(data_module.validation_pairs(settings))
-    one_file = TranslationSettings(data=f"hf:{data_set}/train.jsonl", **TINY)
-    with pytest.raises(ArgumentError, match="has no part 'validation', but none"):
-        list(data_module.validation_pairs(one_file))
+    assert len(data_module.validation_pairs(settings)) == 1  # held out of the training part
+    assert len(list(training_pairs(settings))) == 3
+    named = TranslationSettings(data=f"hf:{data_set}", valid_split="dev", **TINY)
+    with pytest.raises(ArgumentError, match="valid_split: hf:.*set has no part 'dev', but train"):
+        data_module.validation_pairs(named)
 
 
 # ---- settings

@@ -7,7 +7,7 @@ import pytest
 
 from regard.decoding import DecodingOptions
 from regard.tasks.translate import Translator, align, find_translator
-from regard.tasks.translate.plain import LONGEST_WORD, spaced, split_at_endless_words
+from regard.tasks.translate.long_texts import LONGEST_WORD, spaced, split_at_endless_words
 
 GREEDY = DecodingOptions(beams=1)
 WORD = "abcdefghij" * 100_000  # a million characters without a space

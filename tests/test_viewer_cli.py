@@ -138,7 +138,7 @@ def test_a_folder_with_a_broken_config(tmp_path):
 
 def test_the_default_is_a_model_that_is_here(translator, tmp_path, monkeypatch):
     out = tmp_path / "look.html"
-    monkeypatch.setattr("regard.cli.view._cached_models", list)
+    monkeypatch.setattr("regard.tasks.look.cached_models", list)
     result = run_here("look", "the cat", "--out", str(out), "--no-open", REGARD_MODELS=str(translator.parent))
     assert result.returncode == 0, result.stderr
     assert document_of(out)["title"] == "the cat"

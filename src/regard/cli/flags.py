@@ -1,19 +1,16 @@
-"""Messages in the words of the command line: Regard's errors name arguments, a command has flags for them."""
+"""Errors with the flags of a command in place of the names of Python arguments."""
 
 from __future__ import annotations
 
-import itertools
-import re
 from typing import Any
 
-__all__ = ["flag_of", "in_flags", "with_flag_of_value"]
+from regard.errors import RegardError
 
-_SETTING = re.compile(r"(?<![\w./-])(?P<name>[a-z][a-z_]*)=(?P<value>'[^']*'|[\w./:@%+-]*\w)?")
-_LONG_NAME = re.compile(r"(?<![\w./-])[a-z]+(?:_[a-z]+)+(?![\w./(-])")
+__all__ = ["flag_of", "in_flags"]
 
 
 def flag_of(argument: str, command: Any) -> str:
-    """The flag, or the name in capitals, that a command has for an argument; empty if it has none."""
+    """Return the flag of an argument, or its name in capitals if it has no flag, or "" if there is no such argument."""
     if argument == "options":
         return "--options"
     for parameter in command.params:
@@ -23,38 +20,23 @@ def flag_of(argument: str, command: Any) -> str:
     return ""
 
 
-def in_flags(message: str, command: Any) -> str:
-    """The message with ``name=value`` and ``long_name`` as the command's own flags, where it has such a flag."""
+def in_flags(error: RegardError, command: Any) -> str:
+    """Return the message of an error, with a flag for its argument and for each option that it mentions."""
     parameters = {parameter.name: parameter for parameter in command.params}
 
-    def setting(match: re.Match[str]) -> str:
-        name, value = match["name"], (match["value"] or "").strip("'")
+    def spell(name: str, value: str) -> str:
         flag = flag_of(name, command)
         if not flag:
-            return match[0]
+            return f"{name}={value}"
         if value == "False" and parameters[name].secondary_opts:
             return parameters[name].secondary_opts[0]
         if value == "True" and parameters[name].is_flag:
             return flag
-        return f"{flag} {value}" if value else flag
+        return f"{flag} {value}".rstrip()
 
-    def long_name(match: re.Match[str]) -> str:
-        return flag_of(match[0], command) or match[0]
-
-    return _LONG_NAME.sub(long_name, _SETTING.sub(setting, message))
-
-
-def with_flag_of_value(message: str, words: list[str]) -> str:
-    """The message with the option whose value it speaks of, instead of the argument at its start."""
-    argument, sign, rest = message.partition(": ")
-    if not sign or not argument.isidentifier():
-        return message
-    split = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
-    pairs = itertools.pairwise(split)
-    option = next((one for one, value in pairs if one.startswith("--") and _names(value, rest)), None)
-    return f"{option}: {rest}" if option else rest
-
-
-def _names(value: str, text: str) -> bool:
-    """Whether a text speaks of a value as a whole: "fr" is not in "from.txt"."""
-    return re.search(rf"(?<![\w/.-]){re.escape(value)}(?![\w/-])", text) is not None
+    message = error.in_words(spell)
+    flag = flag_of(error.argument, command) if error.argument else ""
+    if flag:
+        return f"{flag}: {message}"
+    # The path that a function was given is in the message. The name of its argument means nothing to the user.
+    return message if error.argument in (None, "path", "folder") else f"{error.argument}: {message}"

@@ -1,4 +1,4 @@
-"""The command line itself: its commands, its exit codes and how it speaks of errors.
+"""The command line itself, with its commands, exit codes and error messages.
 
 0 is success, 1 a failure, 2 a wrong call, 130 an interruption (Ctrl-C), 143 a request to end (SIGTERM). An error is
 one line on standard error; ``--debug`` adds the traceback.
@@ -10,15 +10,15 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from regard import __version__
-from regard.cli import doctor, evaluate, tour, train, translate, view
-from regard.cli.flags import flag_of, in_flags, with_flag_of_value
-from regard.cli.option_files import command_of, refuse_empty_values, with_option_files
-from regard.cli.streams import plain_warnings, prepare_streams, read_arguments, say, undecoded
+from regard.cli import doctor, evaluate, models, tour, train, translate, view
+from regard.cli.environment import plain_warnings, prepare_streams, read_arguments, say, undecoded
+from regard.cli.flags import flag_of, in_flags
+from regard.cli.option_files import check_flags, command_of, with_option_files
 
 __all__ = ["app", "main"]
 
@@ -34,8 +34,8 @@ app.add_typer(train.train, name="train")
 app.add_typer(evaluate.evaluate, name="evaluate")
 app.command("look")(view.look)
 app.command("view")(view.view)
-app.command("pack")(translate.pack)
-app.command("models")(translate.models)
+app.command("pack")(models.pack)
+app.command("models")(models.models)
 app.command("doctor")(doctor.doctor)
 
 
@@ -73,10 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(words: list[str], debug: bool) -> int:
-    """Run a command and return its exit code; what goes wrong is said in one line."""
+    """Run a command and return its exit code. An error is printed as one line."""
     try:
         words = with_option_files(typer.main.get_command(app), words)
-        refuse_empty_values(typer.main.get_command(app), words)
+        check_flags(typer.main.get_command(app), words)
         code = app(words, prog_name="regard", standalone_mode=False)
         sys.stdout.flush()
         if code == 130:  # newer typers answer an interruption themselves, and silently
@@ -98,7 +98,7 @@ def _run(words: list[str], debug: bool) -> int:
 
 
 def _end(code: int) -> NoReturn:
-    """Leave; at once, where threads of torch's would go on while Python ends (see has_met_others)."""
+    """End the process, at once if threads of torch would go on while Python ends (see has_met_others)."""
     distributed = sys.modules.get("regard.training.distributed")
     if distributed is not None and distributed.has_met_others():
         sys.stdout.flush()
@@ -108,7 +108,7 @@ def _end(code: int) -> NoReturn:
 
 
 def _in_words(error: Exception, words: list[str], debug: bool) -> tuple[str, int]:
-    """The line that an error is worth, and the exit code: plain words for what a user did wrong."""
+    """Return the message of an error and the exit code."""
     from regard.errors import ArgumentError, Interrupted, RegardError
 
     if isinstance(error, typer.Exit):
@@ -117,15 +117,24 @@ def _in_words(error: Exception, words: list[str], debug: bool) -> tuple[str, int
     if usage is not None:
         command = getattr(getattr(error, "ctx", None), "command_path", "regard")
         return f"{usage()} (see {command} --help)", getattr(error, "exit_code", 2)
-    command, _ = command_of(typer.main.get_command(app), words)
-    if isinstance(error, ArgumentError) and (flag := flag_of(error.argument, command)):
-        rest = str(error).removeprefix(error.argument)
-        return flag + in_flags(rest, command), 2
+    command = _command(words)
     if isinstance(error, Interrupted):
         return str(error), 128 + error.signal
     if isinstance(error, RegardError):
-        return in_flags(with_flag_of_value(str(error), words), command), 1
+        named = isinstance(error, ArgumentError) and (flag_of(error.argument, command) or error.argument == "task")
+        return in_flags(error, command), 2 if named else 1
     if isinstance(error, UnicodeEncodeError) and (word := undecoded(words)):
         return f"not UTF-8: {word}: write it in UTF-8, or put it into a file", 2
     hint = "" if debug else " (--debug shows where)"
     return f"{type(error).__name__}: {error}{hint}", 1
+
+
+def _command(words: list[str]) -> Any:
+    """Return the command that words call, or the whole command line if its task cannot be imported."""
+    from regard.errors import RegardError
+
+    group = typer.main.get_command(app)
+    try:
+        return command_of(group, words)[0]
+    except RegardError:
+        return group

@@ -12,22 +12,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import typer
+
+from regard.cli.task_commands import FORMER_FLAGS
 from regard.errors import ArgumentError, FileError, MissingExtraError, did_you_mean
 
-__all__ = ["command_of", "refuse_empty_values", "with_option_files"]
+__all__ = ["check_flags", "command_of", "with_option_files"]
 
 
 def command_of(group: Any, words: list[str]) -> tuple[Any, int]:
-    """The command that words call, and how many of them name it."""
+    """Return the command that words call, and how many of them name it."""
     count = 0
-    while count < len(words) and words[count] in getattr(group, "commands", {}):
-        group = group.commands[words[count]]
+    while count < len(words) and hasattr(group, "get_command") and not words[count].startswith("-"):
+        found = group.get_command(None, words[count])
+        if found is None:
+            break
+        group = found
         count += 1
     return group, count
 
 
-def refuse_empty_values(group: Any, words: list[str]) -> None:
-    """Refuse options that are given an empty text, unless that is their default.
+def check_flags(group: Any, words: list[str]) -> None:
+    """Raise ArgumentError for flags of earlier versions, and for options with an empty text that is not the default.
 
     An empty path would be the current folder.
     """
@@ -37,8 +43,24 @@ def refuse_empty_values(group: Any, words: list[str]) -> None:
     for word, following in itertools.zip_longest(words[:end], words[1:end]):
         flag, sign, rest = word.partition("=")
         one = named.get(flag)
+        if one is None and (now := _present_flag(flag, command)):
+            raise WrongFlag(f"{flag} is called {now} now")
         if one is not None and not one.is_flag and one.default != "" and (rest if sign else following) == "":
             raise ArgumentError(one.name, "expected a value, got an empty text", "give one, or leave it out")
+
+
+class WrongFlag(typer.BadParameter):
+    """Raised for a flag of an earlier version."""
+
+    def format_message(self) -> str:
+        """Return the message alone."""
+        return self.message
+
+
+def _present_flag(flag: str, command: Any) -> str:
+    """Return the name that a flag of an earlier version has now, or "" if the command has no such flag."""
+    now = FORMER_FLAGS.get(flag, "")
+    return now if any(now in one.opts for one in command.params) else ""
 
 
 def with_option_files(group: Any, words: list[str]) -> list[str]:
@@ -76,6 +98,8 @@ def _words(command: Any, path: Path) -> Iterator[str]:
     known |= {one.name.replace("_", "-"): one for one in known.values()}  # as in Python
     for name, value in _parsed(path).items():
         plain = str(name).replace("_", "-")
+        if plain not in known and (now := _present_flag(f"--{plain}", command)):
+            raise ArgumentError("options", f"{path}: {name} is called {now[2:]} now")
         if plain not in known:
             told = f"{path}: {name} is not an option of this command"
             raise ArgumentError("options", told, did_you_mean(plain, known).strip())

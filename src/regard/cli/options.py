@@ -1,7 +1,4 @@
-"""Commands whose options are the fields of a dataclass.
-
-A setting is written down once, with its default and its line of help; the command line and Python both read it there.
-"""
+"""Commands whose options are the fields of a settings dataclass."""
 
 from __future__ import annotations
 
@@ -14,24 +11,26 @@ from typing import Any
 
 import typer
 
+from regard.settings import Settings, flag_of_field
+
 __all__ = ["with_settings"]
 
 
-def with_settings(settings: type, command: Callable[..., None]) -> Callable[..., None]:
-    """``command(settings: dict, ...)`` as a command with an option for each field of ``settings``.
+def with_settings(settings: type[Settings], command: Callable[..., None]) -> Callable[..., None]:
+    """Return ``command(settings: dict, ...)`` as a command with an option for each field of ``settings``.
 
-    Only options that were given are in the dict: what the others are depends on these.
+    The dict has only the options that were given, because the defaults of the others depend on them.
     """
-    written = typing.get_type_hints(command)  # as types: their names are known in the command's module only
+    hints = typing.get_type_hints(command)  # as types, since their names are known in the command's module only
     parameters = inspect.signature(command).parameters.values()
-    own = [p.replace(annotation=written[p.name]) for p in parameters if p.name != "settings"]
-    hints = typing.get_type_hints(settings)
+    own = [p.replace(annotation=hints[p.name]) for p in parameters if p.name != "settings"]
+    field_hints = typing.get_type_hints(settings)
     added = [
         inspect.Parameter(
             one.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=_option(one, hints[one.name]),
-            annotation=_optional(hints[one.name]),
+            default=_option(one, field_hints[one.name], _title(settings, one.name)),
+            annotation=_optional(field_hints[one.name]),
         )
         for one in dataclasses.fields(settings)
     ]
@@ -47,21 +46,29 @@ def with_settings(settings: type, command: Callable[..., None]) -> Callable[...,
     return run
 
 
+def _title(settings: type[Settings], name: str) -> str:
+    """Return the title of the group that a field belongs to."""
+    home = next(kind for kind in settings.__mro__ if name in kind.__dict__.get("__annotations__", {}))
+    return getattr(home, "title", Settings.title)
+
+
 def _kinds(hint: Any) -> tuple[type, ...]:
     return typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
 
 
 def _optional(hint: Any) -> Any:
-    """The type with None: an option that is not given is None, whatever its default."""
+    """Return the type with None, which is the value of an option that is not given."""
     return hint if type(None) in _kinds(hint) else hint | None
 
 
-def _option(one: dataclasses.Field, hint: Any) -> Any:
-    flag = "--" + one.name.replace("_", "-")
+def _option(one: dataclasses.Field, hint: Any, title: str) -> Any:
+    flag = flag_of_field(one)
     if bool in _kinds(hint):
-        flag = f"{flag}/--no-{one.name.replace('_', '-')}"
-    shown = "none" if one.default is None else str(one.default).lower() if hint is bool else str(one.default)
-    return typer.Option(None, flag, help=one.metadata["help"], show_default=shown)
+        flag = f"{flag}/--no-{flag.removeprefix('--')}"
+    shown: str | bool = str(one.default).lower() if hint is bool else str(one.default)
+    if one.default is None:
+        shown = False
+    return typer.Option(None, flag, help=one.metadata["help"], show_default=shown, rich_help_panel=title)
 
 
 def _keyword(parameter: inspect.Parameter) -> inspect.Parameter:

@@ -1,117 +1,202 @@
-"""The surroundings of a command: closed streams, the locale, the terminal's width, warnings of libraries."""
+"""Lines in and predictions out, for every command that predicts.
+
+Texts come from the command line, from a file or from a pipe. They are answered in order, some lines at a time.
+"""
 
 from __future__ import annotations
 
-import io
-import logging
-import os
+import json
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NoReturn
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from typing import Any
 
-from regard.errors import FileError
+import typer
 
-__all__ = ["ClosedStream", "plain_warnings", "prepare_streams", "read_arguments", "say", "undecoded"]
+from regard.cli.environment import ClosedStream, say
+from regard.errors import ArgumentError, renamed
 
+__all__ = ["DEVICE", "Output", "check_out", "input_chunks", "predict_stream"]
 
-def say(message: str) -> None:
-    """One line on standard error."""
-    print("regard: " + " ".join(message.split()), file=sys.stderr)
-
-
-def read_arguments() -> list[str]:
-    """The words of the command line; where the locale cannot read them, the process is started again in UTF-8."""
-    words = sys.argv[1:]
-    if not sys.flags.utf8_mode and any(_is_undecoded(word) for word in words):
-        os.environ["PYTHONUTF8"] = "1"
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
-    return words
+LINES_OF_A_STREAM = 64  # at a time: enough for batches, few enough to see the first answers soon
+LINES_OF_A_FILE = 1024  # at a time: nobody waits for the first of these
+PICTURES = (".png", ".svg", ".pdf", ".html")
+DEVICE = typer.Option(None, "--device", help="cpu, cuda, …", show_default="a GPU where there is one")
 
 
-def undecoded(words: list[str]) -> str | None:
-    """The first word that is not UTF-8, as it can be printed."""
-    return next(
-        (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words if _is_undecoded(word)), None
-    )
+def input_chunks(
+    texts: list[str] | None, file: Path | None, *, verb: str, batch_size: int | None = None
+) -> Iterable[list[str]]:
+    """Return the texts of the line, or the lines of a file or of standard input, in lists.
+
+    ``verb`` is the name of the command, for messages.
+    """
+    from regard.text import read_lines
+
+    if texts and file:
+        raise ArgumentError("file", "given besides sentences", "give one of them")
+    if texts:
+        for text in texts:
+            if _is_file(text):
+                say(f"{text} is read as a text: to {verb} the lines of the file, say --file {text}")
+        return [texts]
+    if file is None and (isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty()):
+        fix = f'say it on the line: regard {verb} "Good morning."'
+        raise ArgumentError("text", f"nothing to {verb}", fix)
+    from_stream = file is None or str(file) == "-"
+    with renamed(path="file"):
+        lines = read_lines("-" if from_stream else str(file))
+    return _chunks(lines, max(LINES_OF_A_STREAM if from_stream else LINES_OF_A_FILE, batch_size or 0))
 
 
-def _is_undecoded(word: str) -> bool:
-    return any("\udc80" <= character <= "\udcff" for character in word)
-
-
-def prepare_streams(words: list[str]) -> None:
-    """Put a stream in the place of each that is closed, and drop a width of the terminal that is none."""
-    # Files that are opened later must not get the numbers of the closed streams, which libraries write to.
-    closed = {
-        name: os.open(os.devnull, os.O_RDWR)
-        for name in ("stdin", "stdout", "stderr")
-        if getattr(sys, name) is None
-    }
-    if "stdin" in closed:
-        sys.stdin = ClosedStream("standard input", "name a file, or pipe text in")
-    if "stdout" in closed:
-        fix = "write to a file with --out where the command has it, or to a pipe"
-        sys.stdout = ClosedStream("standard output", fix)
-        # A training writes its model into a folder, and does not fail after hours for want of its last line.
-        if words[:1] == ["train"]:
-            sys.stdout = os.fdopen(closed["stdout"], "w", encoding="utf-8")
-    if "stderr" in closed:
-        sys.stderr = os.fdopen(closed["stderr"], "w", encoding="utf-8")
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot write 猫 gets an escape, not a crash.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    for name in ("COLUMNS", "LINES"):
-        if name in os.environ and not os.environ[name].strip("0").isdigit():
-            del os.environ[name]
-
-
-class ClosedStream(io.TextIOBase):
-    """Stands for a closed stream: whoever reads or writes is told so."""
-
-    def __init__(self, name: str, fix: str):
-        self.message = f"{name} is closed: {fix}"
-
-    def _refuse(self, *_: Any) -> NoReturn:
-        raise FileError(self.message)
-
-    read = readline = write = fileno = __next__ = _refuse
-
-    @property
-    def buffer(self) -> NoReturn:
-        """Refused like everything else."""
-        raise FileError(self.message)
-
-    def isatty(self) -> bool:
-        """It is no terminal."""
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a name, or with a null character
         return False
 
 
-@contextmanager
-def plain_warnings() -> Iterator[None]:
-    """Show each Python warning, and each logged one, as one plain line on standard error."""
+def check_out(out: Path | None, read: Path | None, verb: str) -> None:
+    """Raise an error if the output file cannot be written, or is the file that is read."""
+    from regard.files import check_writable
 
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(str(message))
+    if out is None:
+        return
+    if read is not None and out.is_file() and read.is_file() and out.samefile(read):
+        raise ArgumentError("out", f"{out} is the file to {verb}", "name another file")
+    with renamed(path="out"):
+        check_writable(out)
 
-    shown, warnings.showwarning = warnings.showwarning, show
-    handler = _PlainLines(logging.WARNING)
-    logging.getLogger().addHandler(handler)
-    # Matplotlib logs that a folder or a font is missing; what a user has to know of it is said by Regard.
-    matplotlib = logging.getLogger("matplotlib")
-    level = matplotlib.level
-    matplotlib.setLevel(logging.ERROR)
+
+@dataclass
+class Output:
+    """How predictions are shown: as text or JSON, with attention in the terminal, in pictures or in the viewer."""
+
+    as_json: bool = False
+    scores: bool = False
+    attention: bool = False
+    picture: Path | None = None
+    look: bool = False
+    title: str = "Attention"
+    drawn: int = field(default=0, init=False)  # the number of pictures so far
+
+    def __post_init__(self):
+        from regard.files import check_writable
+
+        if self.picture is None:
+            return
+        if self.picture.suffix.lower() not in PICTURES:
+            told = f"expected a .png, .svg, .pdf or .html file, got {self.picture.name}"
+            raise ArgumentError("save_attention", told)
+        with renamed(path="save_attention"):
+            check_writable(self.picture)
+
+    def check(self, predictor: Any) -> None:
+        """Raise ArgumentError if attention is asked for and the model has none."""
+        asked = {"attention": self.attention, "save_attention": self.picture, "look": self.look}
+        for name, value in asked.items():
+            if value and not predictor.attends:
+                raise ArgumentError(name, "this model has none: it was trained without attention")
+
+    def lines(self, predictor: Any, prediction: Any) -> Iterator[str]:
+        """Yield the lines of one prediction, then draw its attention."""
+        wanted = self.attention or self.picture is not None
+        weights = predictor.word_weights(prediction) if wanted else []
+        if self.as_json:
+            yield json.dumps(prediction.to_json(weights if self.attention else None), ensure_ascii=False)
+        else:
+            yield from prediction.lines(scores=self.scores)
+        for words in weights:
+            self._draw(words)
+        if self.look:
+            from regard.cli.view import show_page
+
+            show_page(predictor.attention(prediction), title=self.title)
+
+    def _draw(self, words: Any) -> None:
+        if self.attention and not self.as_json:
+            from regard.terminal import draw_weights
+
+            draw_weights(words.weights, words.row_words, words.column_words)
+        if self.picture is not None:
+            from regard.tasks.word_pages import save_word_weights
+
+            self.drawn += 1
+            number = "" if self.drawn == 1 else f"-{self.drawn}"
+            path = self.picture.with_stem(self.picture.stem + number)
+            save_word_weights(words, path, title=self.title)
+            if number:
+                print(f"the picture of another sentence is in {path}", file=sys.stderr)
+
+
+def predict_stream(
+    predictor: Any,
+    chunks: Iterable[list[str]],
+    predict: Callable[[list[str], int], list[Any]],
+    output: Output,
+    out: Path | None,
+) -> None:
+    """Write the predictions for all texts to a file or to standard output.
+
+    ``predict`` takes some texts and the number of those before them.
+    """
+    output.check(predictor)
+    if out is None:
+        _write(predictor, chunks, predict, output, sys.stdout)
+        return
+    from regard.files import write_atomically
+
+    def write(path: Path) -> None:
+        with open(path, "w", encoding="utf-8") as stream:
+            _write(predictor, chunks, predict, output, stream)
+
+    with renamed(path="out"):
+        write_atomically(out, write)
+
+
+def _write(
+    predictor: Any, chunks: Iterable[list[str]], predict: Callable, output: Output, stream: Any
+) -> None:
+    began, count = time.perf_counter(), 0
+    with renamed(path="file"):
+        for texts in chunks:
+            for prediction in predict(texts, count):
+                for line in output.lines(predictor, prediction):
+                    print(line, file=stream)
+            stream.flush()
+            count += len(texts)
+    seconds = time.perf_counter() - began
+    if count > 1:
+        print(f"{count} sentences in {seconds:.1f} s: {count / seconds:.1f} a second", file=sys.stderr)
+
+
+def _chunks(lines: Iterable[str], most: int) -> Iterator[list[str]]:
+    """Yield the lines that have come so far, so that slow ones are answered at once and fast ones together."""
+    queue: Queue[str | Exception | None] = Queue(maxsize=4 * most)
+    Thread(target=_fill, args=(queue, lines), daemon=True).start()
+    ended = False
+    while not ended:
+        some = [queue.get()]
+        while some[-1] is not None and len(some) < most and not queue.empty():
+            some.append(queue.get())
+        ended = some[-1] is None
+        ready = [line for line in some if isinstance(line, str)]
+        if ready:  # the lines before an error are answered before it is raised
+            yield ready
+        for one in some:
+            if isinstance(one, Exception):
+                raise one
+
+
+def _fill(queue: Queue[str | Exception | None], lines: Iterable[str]) -> None:
+    """Read ahead, and put an error into the queue like a line."""
     try:
-        yield
-    finally:
-        warnings.showwarning = shown
-        logging.getLogger().removeHandler(handler)
-        matplotlib.setLevel(level)
-
-
-class _PlainLines(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
-        say(record.getMessage())
+        for line in lines:
+            queue.put(line)
+    except Exception as error:
+        queue.put(error)
+    queue.put(None)

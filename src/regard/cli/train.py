@@ -1,65 +1,88 @@
-"""``regard train …``."""
+"""``regard train TASK``."""
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from regard.cli.options import with_settings
+from regard.cli.task_commands import TaskGroup
 from regard.errors import Interrupted
+from regard.tasks.registry import TASKS, settings_of
 
 __all__ = ["train"]
 
-train = typer.Typer(
-    help="Train a model on your files, or on the corpus that comes with Regard.", no_args_is_help=True
-)
+HELP = """
+
+The best model is in the folder's best/. The same command under torchrun trains with many processes. A file with
+options is named with --options FILE.
+"""
 
 
-def translate(
-    settings: dict[str, Any],
-    out: Path = typer.Option(Path("runs/translate"), "--out", help="The folder of the run."),
-    resume: bool = typer.Option(False, "--resume", help="Go on from the newest checkpoint of the folder."),
-) -> None:
-    """Train a translator; without data, on the embedded corpus.
+def _command(task: str) -> Callable[..., None]:
+    """Return the command that trains a task."""
 
-    The best model is in the folder's best/; use it with `regard translate --model FOLDER`. The same command under
-    torchrun trains with many processes. A file with options is named with --options FILE.
-    """
-    from regard.tasks.translate import (
-        TranslationSettings,
-        resume_translator,
-        train_translator,
-        with_defaults,
-    )
+    def train_task(
+        settings: dict[str, Any],
+        out: Path = typer.Option(None, "--out", help="The folder of the run.", show_default=_folder(task)),
+        resume: bool = typer.Option(False, "--resume", help="Continue from the newest checkpoint of the folder."),
+    ) -> None:
+        from regard import tasks
 
-    if resume:
-        outcome = resume_translator(out, settings)
-    else:
-        outcome = train_translator(TranslationSettings(**with_defaults(settings)), out)
-    if os.environ.get("RANK", "0") != "0":  # one of several processes: the first one speaks
-        return
+        folder = out or Path(_folder(task))
+        if resume:
+            outcome = tasks.resume(folder, settings, task=task)
+        else:
+            outcome = tasks.train(task, settings, folder)
+        if os.environ.get("RANK", "0") == "0":  # of several processes, the first one reports
+            _report(task, folder, outcome, resume)
+
+    train_task.__doc__ = (TASKS[task].trains if task in TASKS else f"Train {task}.") + HELP
+    return with_settings(settings_of(task), train_task)
+
+
+def _folder(task: str) -> str:
+    return f"runs/{task.rpartition(':')[2].lower()}"
+
+
+def _report(task: str, folder: Path, outcome: Any, resumed: bool) -> None:
     numbers = ", ".join(f"{name} {value:.2f}" for name, value in outcome.best.items())
     if outcome.stopped == "interrupted" and outcome.step == 0:
         told = "interrupted before the first step: there is nothing to save yet"
         raise Interrupted(told, outcome.signal)
     if outcome.stopped == "interrupted":
-        command = f"regard train translate --resume --out {shlex.quote(str(out))}"
+        command = f"regard train {task} --resume --out {shlex.quote(str(folder))}"
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             command = f"torchrun … -m {command}"
         told = f"interrupted at step {outcome.step} and saved: go on with  {command}"
         raise Interrupted(told, outcome.signal)
-    typer.echo(f"{outcome.stopped} after {outcome.step} steps, {outcome.seconds / 60:.1f} minutes: {numbers}")
-    typer.echo(f"the best model is in {out / 'best'}")
+    if resumed and outcome.first_step == outcome.step:
+        typer.echo(f"nothing was trained: the run had ended at step {outcome.step} ({outcome.stopped}): {numbers}")
+        typer.echo("to train further, give more --steps or --epochs")
+    else:
+        minutes = outcome.seconds / 60
+        typer.echo(f"{outcome.stopped} after {outcome.step} steps, {minutes:.1f} minutes: {numbers}")
+    typer.echo(f"the best model is in {folder / 'best'}")
 
 
-def _register() -> None:
-    from regard.tasks.translate.settings import TranslationSettings
+class TrainGroup(TaskGroup):
+    """The commands that train."""
 
-    train.command("translate")(with_settings(TranslationSettings, translate))
+    make = staticmethod(_command)
 
 
-_register()
+train = typer.Typer(
+    cls=TrainGroup,
+    help="Train a model on your files, or on the corpus that comes with Regard. TASK may be module:Class.",
+    no_args_is_help=True,
+)
+
+
+@train.callback()
+def _train() -> None:
+    """Make the group a group although no command is registered yet."""

@@ -20,7 +20,7 @@ from regard.files import write_atomically
 from regard.models.sizes import check_settings, check_shapes, without_memory
 from regard.positions import sinusoidal
 
-__all__ = ["CONFIG", "WEIGHTS", "Pretrained", "load_model", "read_json"]
+__all__ = ["CONFIG", "WEIGHTS", "Pretrained", "load_model", "load_weights", "read_json"]
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -150,6 +150,11 @@ def load_model(folder: str | os.PathLike) -> Any:
     check_shapes(config, expected, shapes, str(settings_file), str(weights_file))
     _fill(model, model_class.with_new_names(_read_weights(weights_file)), str(weights_file))
     return model.eval()
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Load the weights in a file into a model of the same shape."""
+    _fill(model, _read_weights(path), str(path))
 
 
 def _fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None:

@@ -1,1 +1,90 @@
-"""Tasks: data, a model and a measure of success, each a whole application."""
+"""Tasks: data, a model and a measure together, all trained, resumed, saved and evaluated in the same way.
+
+The names are imported on first use, so importing this package loads no torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regard._lazy import lazily
+
+if TYPE_CHECKING:
+    from regard.tasks.base import Prediction, Predictor, Report, Task
+    from regard.tasks.bundle import Bundle, BundledPredictor, load_bundle, save_bundle
+    from regard.tasks.card import Card, CardFacts
+    from regard.tasks.look import look
+    from regard.tasks.objective import BatchedObjective
+    from regard.tasks.packing import pack
+    from regard.tasks.pairs import PairSource
+    from regard.tasks.registry import TASKS, find_model, find_task, installed_models
+    from regard.tasks.run import evaluate, load, resume, settings_of_run, train
+    from regard.tasks.settings import (
+        BatchSettings,
+        DataSettings,
+        EmbeddedSettings,
+        EvaluationSettings,
+        TaskSettings,
+        TransformerSettings,
+        VocabularySettings,
+    )
+
+_HOMES: dict[str, list[str]] = {
+    "base": ["Prediction", "Predictor", "Report", "Task"],
+    "bundle": ["Bundle", "BundledPredictor", "load_bundle", "save_bundle"],
+    "card": ["Card", "CardFacts"],
+    "look": ["look"],
+    "objective": ["BatchedObjective"],
+    "packing": ["pack"],
+    "pairs": ["PairSource"],
+    "registry": ["TASKS", "find_model", "find_task", "installed_models"],
+    "run": ["evaluate", "load", "resume", "settings_of_run", "train"],
+    "settings": [
+        "BatchSettings",
+        "DataSettings",
+        "EmbeddedSettings",
+        "EvaluationSettings",
+        "TaskSettings",
+        "TransformerSettings",
+        "VocabularySettings",
+    ],
+}
+
+__all__ = [
+    "TASKS",
+    "BatchSettings",
+    "BatchedObjective",
+    "Bundle",
+    "BundledPredictor",
+    "Card",
+    "CardFacts",
+    "DataSettings",
+    "EmbeddedSettings",
+    "EvaluationSettings",
+    "PairSource",
+    "Prediction",
+    "Predictor",
+    "Report",
+    "Task",
+    "TaskSettings",
+    "TransformerSettings",
+    "VocabularySettings",
+    "evaluate",
+    "find_model",
+    "find_task",
+    "installed_models",
+    "load",
+    "load_bundle",
+    "look",
+    "pack",
+    "resume",
+    "save_bundle",
+    "settings_of_run",
+    "train",
+]
+
+__getattr__ = lazily(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -26,29 +26,49 @@ except ImportError:  # a system without locks, such as Windows
 __all__ = ["LOCK", "lock_run"]
 
 LOCK = ".lock"
-_held: dict[Path, int] = {}  # folders that this process has locked, and the thread that did
+_held: dict[Path, tuple[int, int]] = {}  # by lock file: the thread that has locked it, and the open file
+
+
+def _forget_in_child() -> None:
+    """Close the locks of the parent in a forked process, which would keep them when the parent ends."""
+    for _, handle in _held.values():
+        os.close(handle)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 @contextlib.contextmanager
 def lock_run(folder: Path, *, make: bool = True) -> Iterator[None]:
     """Hold the lock of a run's folder within this block, or raise an error that names the process which holds it.
 
-    The system gives the lock back when a process ends, however it ends: nothing has to be cleared up by hand. Within
-    one thread the block may be entered again. With ``make`` a folder that is missing is made.
+    The system releases the lock when the process ends, however it ends. A forked process does not keep it. Within one
+    thread the block may be entered again. With ``make`` a missing folder is made, and removed if it is empty at the
+    end.
     """
     place, thread = folder.resolve() / LOCK, threading.get_ident()
-    if fcntl is None or _held.get(place) == thread or not (make or folder.is_dir()):
+    if fcntl is None or _holder_of(place) == thread or not (make or folder.is_dir()):
         yield
         return
+    missing = [path for path in (place.parent, *place.parent.parents) if not path.exists()]
     handle = _taken(place, folder)
-    _held[place] = thread
+    _held[place] = (thread, handle)
     try:
         yield
     finally:
-        del _held[place]
-        with contextlib.suppress(OSError):
-            place.unlink()  # while it is held: nobody removes the lock of another
-        os.close(handle)
+        if _held.pop(place, None) is not None:  # else this is a forked process
+            with contextlib.suppress(OSError):
+                place.unlink()  # while it is held: nobody removes the lock of another
+            os.close(handle)
+            with contextlib.suppress(OSError):
+                for made in missing:
+                    made.rmdir()  # fails unless it is empty
+
+
+def _holder_of(place: Path) -> int | None:
+    return _held[place][0] if place in _held else None
 
 
 def _taken(place: Path, folder: Path) -> int:

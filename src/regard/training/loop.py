@@ -32,6 +32,7 @@ from regard.training.task import Loss, TrainingTask
 __all__ = ["Outcome", "Trainer", "TrainingError", "train"]
 
 _REPORT_EVERY = 50  # steps between two lines of metrics.jsonl
+_STEPS_BETWEEN_VALIDATIONS = 50  # at least, in a run of 250 steps or more that validates after epochs
 
 
 class TrainingError(RegardError):
@@ -47,6 +48,7 @@ class Outcome:
     best: dict[str, float]
     seconds: float
     signal: int | None = None  # the one that interrupted it, if this process got one
+    first_step: int = 0  # the step that the run was resumed from
 
 
 def train(
@@ -118,6 +120,7 @@ class Trainer:
         seed_everything(self.options.seed, 0, self.processes.rank)
         self.folder.begin(self.state, self.processes, resume=resume)
         steps, p = self._steps(), self.state.progress
+        first = p.step
         self.bar = ProgressBar(self.total, p.step, wanted=self.show and self.processes.first)
         try:
             with self.stop.watched():
@@ -125,7 +128,7 @@ class Trainer:
                     self._report(*next(steps))
         finally:
             self.bar.close()
-        return Outcome(p.step, stopped, p.best, p.seconds, self.stop.signal)
+        return Outcome(p.step, stopped, p.best, p.seconds, self.stop.signal, first)
 
     def _same_data(self) -> str:
         """What the data is known by, once it is certain that all processes have the same."""
@@ -264,8 +267,13 @@ class Trainer:
         p, every = self.state.progress, self.options.validate_every
         if p.step == 0 or p.validated == p.step:
             return False
-        ends_interval = p.step % every == 0 if every else p.batch >= self.batches_per_epoch
-        return ends_interval or p.step >= self.total
+        if p.step >= self.total:
+            return True
+        if every:
+            return p.step % every == 0
+        # An epoch of a few steps is too short to be worth a validation.
+        least = min(_STEPS_BETWEEN_VALIDATIONS, math.ceil(self.total / 5))
+        return p.batch >= self.batches_per_epoch and p.step - p.validated >= least
 
     def _validate(self) -> None:
         """Measure the weights that would be kept, and keep them if they are the best so far."""

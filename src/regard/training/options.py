@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, UnknownNameError, did_you_mean
+from regard.errors import ArgumentError, DtypeError, UnknownNameError, option
 from regard.shapes import whole_number
 from regard.training.schedules import SCHEDULES
+from regard.training.settings import TrainingSettings
 
 __all__ = ["TrainingOptions"]
 
@@ -16,34 +17,19 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """How long, how fast and with what care a model is trained.
+class TrainingOptions(TrainingSettings):
+    """The settings of one run of the training loop, checked.
 
     >>> TrainingOptions(epochs=3, schedule="cosine").schedule
     'cosine'
     """
 
-    steps: int | None = None  # updates; or
-    epochs: float | None = None  # passes over the data
-    learning_rate: float = 1e-3  # the peak
-    warmup: int = 500  # steps until the peak
-    schedule: str = "cosine"  # from the peak on: linear, cosine, inverse_sqrt or constant
-    weight_decay: float = 0.01
-    betas: tuple[float, float] = (0.9, 0.98)
-    clip: float = 1.0  # the largest norm of the gradients; 0 for none
-    accumulate: int = 1  # batches an update
-    average: float = 0.999  # exponential averaging of the weights, which are then the ones used; 0 for none
-    precision: str = "float32"  # "auto": bfloat16 where the machine computes in it
-    compile: bool = False
-    validate_every: int = 0  # steps; 0 for the end of each epoch
-    patience: int = 0  # validations without a better result until training stops; 0 for never
-    save_every: int = 500  # steps
-    keep: int = 2  # checkpoints
-    seed: int = 0
+    betas: tuple[float, float] = (0.9, 0.98)  # of AdamW
 
     def __post_init__(self):
         if (self.steps is None) == (self.epochs is None):
-            raise ArgumentError("steps", "expected either steps= or epochs=", "say how long to train")
+            expected = f"expected either {option('steps')} or {option('epochs')}"
+            raise ArgumentError("steps", expected, "say how long to train")
         self._take_whole_numbers()
         self._take_numbers()
         if self.schedule not in SCHEDULES:
@@ -75,17 +61,8 @@ class TrainingOptions:
         object.__setattr__(self, "betas", betas)  # JSON knows only lists
 
     def to_json(self) -> dict[str, Any]:
-        """The values by name."""
+        """Return the values by name, as JSON has them."""
         return {**asdict(self), "betas": list(self.betas)}
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
-        """The options that :meth:`to_json` wrote."""
-        known = [field.name for field in fields(cls)]
-        for name in values:
-            if name not in known:
-                raise UnknownArgumentError(name, "not a training option", did_you_mean(name, known).strip())
-        return cls(**values)
 
 
 def _number(name: str, value: object) -> float:

@@ -1,6 +1,6 @@
 """Translation: from text in one language to text in another.
 
-The names are imported when they are first used: the command line lists its options without loading torch.
+The names are imported on first use, so the command line lists its options without torch.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from regard._lazy import lazily
 
 if TYPE_CHECKING:
+    from regard.tasks.registry import installed_models
+    from regard.tasks.run import settings_of_run
     from regard.tasks.translate.alignment import WordAlignment, align
     from regard.tasks.translate.evaluation import Evaluation, evaluate
-    from regard.tasks.translate.installed import find_translator, installed_models
+    from regard.tasks.translate.names import find_translator, resume_translator, train_translator
     from regard.tasks.translate.settings import DEFAULTS, TranslationSettings, with_defaults
-    from regard.tasks.translate.training import resume_translator, settings_of_run, train_translator
     from regard.tasks.translate.translator import Translation, Translator
 
 __all__ = [
@@ -39,9 +40,14 @@ __getattr__ = lazily(
     {
         "alignment": ["WordAlignment", "align"],
         "evaluation": ["Evaluation", "evaluate"],
-        "installed": ["find_translator", "installed_models"],
+        "names": [
+            "find_translator",
+            "installed_models",
+            "resume_translator",
+            "settings_of_run",
+            "train_translator",
+        ],
         "settings": ["DEFAULTS", "TranslationSettings", "with_defaults"],
-        "training": ["resume_translator", "settings_of_run", "train_translator"],
         "translator": ["Translation", "Translator"],
     },
 )

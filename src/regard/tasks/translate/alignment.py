@@ -1,8 +1,7 @@
-"""Which source word each target word came from, read out of the model's attention.
+"""Alignment of the words of a translation with those of its source, by the attention of the model.
 
-A Transformer has many heads over the source, and few of them align. Which layer and head to read, and whether at the
-step that writes a word or at the step that has just read it (Chen et al. 2020), is chosen on sentences whose true
-links are known, and kept with the model.
+A Transformer has many heads over the source, and few of them align words. The layer, the head and the step (Chen et
+al. 2020) are chosen on sentences whose links are known, and saved with the model.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import numpy as np
 from regard.analysis import alignment_links, merge_tokens, word_spans, words_of_tokens
 from regard.errors import ArgumentError
 from regard.metrics import alignment_error_rate
-from regard.tasks.translate.plain import is_endless, spaced
-from regard.tasks.translate.reading import Reading, reading_of
+from regard.tasks.translate.alignment_head import AlignmentHead, alignment_head_of
+from regard.tasks.translate.long_texts import is_endless, spaced
 from regard.tasks.translate.translator import Translation, Translator
 
-__all__ = ["AlignedPair", "WordAlignment", "align", "choose_reading", "error_rates"]
+__all__ = ["AlignedPair", "WordAlignment", "align", "choose_alignment_head", "error_rates"]
 
 Span = tuple[int, int]
 LABEL = 30  # characters that are shown of a word without end
@@ -46,6 +45,21 @@ class WordAlignment:
     target_words: list[str]
     weights: np.ndarray  # (target words, source words)
 
+    @property
+    def row_words(self) -> list[str]:
+        """The words of the translation."""
+        return self.target_words
+
+    @property
+    def column_words(self) -> list[str]:
+        """The words of the source."""
+        return self.source_words
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the words and the weights as a JSON object."""
+        rows = [[round(float(weight), 4) for weight in row] for row in self.weights]
+        return {"source_words": self.source_words, "target_words": self.target_words, "attention": rows}
+
 
 def align(translator: Translator, translation: Translation) -> WordAlignment:
     """Return the attention of each word of a translation to the words of its source.
@@ -59,7 +73,7 @@ def align(translator: Translator, translation: Translation) -> WordAlignment:
         return WordAlignment([f"{source[:LABEL]}…"], [f"{target[:LABEL]}…"], np.ones((1, 1)))
     pair = AlignedPair(source, target, tuple(word_spans(source)), tuple(word_spans(target)))
     if translation.target_ids:
-        ((weights,),) = _word_weights(translator, [pair], [reading_of(translator)], translation)
+        ((weights,),) = _word_weights(translator, [pair], [alignment_head_of(translator)], translation)
     else:  # nothing was written
         weights = np.zeros((len(pair.target_words), len(pair.source_words)))
     return WordAlignment(
@@ -80,37 +94,39 @@ def _joined(parts: Sequence[WordAlignment]) -> WordAlignment:
     return WordAlignment(source_words, target_words, weights)
 
 
-def choose_reading(translator: Translator, pairs: Sequence[AlignedPair]) -> tuple[Reading, float]:
-    """The reading with the lowest alignment error rate on ``pairs``, and that rate."""
-    readings = all_readings(translator)
-    rates = error_rates(translator, pairs, readings)
-    best = min(range(len(readings)), key=rates.__getitem__)
-    return readings[best], rates[best]
+def choose_alignment_head(
+    translator: Translator, pairs: Sequence[AlignedPair]
+) -> tuple[AlignmentHead, float]:
+    """Return the head with the lowest alignment error rate on ``pairs``, and that rate."""
+    heads = all_alignment_heads(translator)
+    rates = error_rates(translator, pairs, heads)
+    best = min(range(len(heads)), key=rates.__getitem__)
+    return heads[best], rates[best]
 
 
 def error_rates(
-    translator: Translator, pairs: Sequence[AlignedPair], readings: Sequence[Reading]
+    translator: Translator, pairs: Sequence[AlignedPair], heads: Sequence[AlignmentHead]
 ) -> list[float]:
-    """The alignment error rate of each reading; the model is made to write the targets given."""
+    """Return the alignment error rate of each head, where the model is forced to write the given targets."""
     if not pairs:
         raise ArgumentError("pairs", "there are no sentences to align")
-    found: list[list[set[tuple[int, int]]]] = [[] for _ in readings]
+    found: list[list[set[tuple[int, int]]]] = [[] for _ in heads]
     for start in range(0, len(pairs), 50):
-        for weights in _word_weights(translator, pairs[start : start + 50], readings):
-            for place, one in enumerate(weights):
-                found[place].append(alignment_links(one))
+        for weights in _word_weights(translator, pairs[start : start + 50], heads):
+            for place, matrix in enumerate(weights):
+                found[place].append(alignment_links(matrix))
     sure, possible = [pair.sure for pair in pairs], [pair.possible for pair in pairs]
     return [alignment_error_rate(links, sure, possible) for links in found]
 
 
-def all_readings(translator: Translator) -> list[Reading]:
-    """Every layer, every head and their mean, at both steps."""
+def all_alignment_heads(translator: Translator) -> list[AlignmentHead]:
+    """Return every layer with every head and their mean, before and after the word is written."""
     config: Any = translator.model.config
     if config.kind != "transformer":
-        return [Reading(0, None, after) for after in (False, True)]
+        return [AlignmentHead(0, None, after) for after in (False, True)]
     heads = [None, *range(config.heads)]
     return [
-        Reading(layer, head, after)
+        AlignmentHead(layer, head, after)
         for layer in range(config.decoder_layers)
         for head in heads
         for after in (False, True)
@@ -120,10 +136,13 @@ def all_readings(translator: Translator) -> list[Reading]:
 def _word_weights(
     translator: Translator,
     pairs: Sequence[AlignedPair],
-    readings: Sequence[Reading],
+    heads: Sequence[AlignmentHead],
     written: Translation | None = None,
 ) -> Iterator[list[np.ndarray]]:
-    """For each pair, the weights between its words under each reading; ``written`` is what the model itself wrote."""
+    """Yield, for each pair, the weights between its words in each head.
+
+    ``written`` is the translation of the only pair, if the model has written it itself.
+    """
     sources = translator.source.encode_batch([pair.source for pair in pairs])
     targets = [written.target_ids] if written else translator.target.encode_batch([p.target for p in pairs])
     seen = translator.forced(sources, targets)
@@ -132,4 +151,4 @@ def _word_weights(
         spans = translator.target_spans(written) if written else translator.target.spans(pair.target)
         rows = words_of_tokens(spans, pair.target_words)
         sizes = (rows.shape[1], columns.shape[1])
-        yield [merge_tokens(reading.weights(seen, b, *sizes), rows, columns) for reading in readings]
+        yield [merge_tokens(head.weights(seen, b, *sizes), rows, columns) for head in heads]

@@ -1,23 +1,34 @@
-"""How good a translator is, with everything that is needed to compare it with another."""
+"""Measuring translators: BLEU, chrF, BLEU by length, and the alignment error rate."""
 
 from __future__ import annotations
 
-import hashlib
-import heapq
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
 from regard.decoding import DecodingOptions
-from regard.errors import ArgumentError
+from regard.errors import ArgumentError, option, renamed
+from regard.files import check_writable, write_atomically
 from regard.metrics import Score, bleu, by_length, chrf
+from regard.tasks.pairs import parsed_columns
+from regard.tasks.sampling import sample
+from regard.tasks.translate.alignment import choose_alignment_head, error_rates
+from regard.tasks.translate.alignment_head import alignment_head_of
+from regard.tasks.translate.data import embedded_pairs
+from regard.tasks.translate.gold import diagonal_error_rate, embedded_aligned, read_aligned
+from regard.tasks.translate.settings import (
+    TranslationEvaluationSettings,
+    TranslationSettings,
+    check_embedded_languages,
+)
 from regard.tasks.translate.translator import Translation, Translator
-from regard.text import count_words
+from regard.text import Skipped, count_words, read_pairs
 
-__all__ = ["Evaluation", "evaluate", "group_references", "sample"]
+__all__ = ["Evaluation", "TranslationReport", "evaluate", "evaluate_translators", "group_references"]
 
-_Item = TypeVar("_Item")
+EMBEDDED = 1000  # sentences of the embedded corpus that are measured on, if no limit is given
 LIMITS = (5, 10, 15, 20, 25, 30, 40, 50)
 
 
@@ -33,7 +44,7 @@ class Evaluation:
     translations: list[Translation] = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers, without the translations."""
+        """Return the numbers as a JSON object, without the translations."""
         return {
             "sentences": self.sentences,
             "bleu": {"score": self.bleu.score, "signature": self.bleu.signature},
@@ -53,9 +64,10 @@ def evaluate(
     *,
     lowercase: bool | None = None,
 ) -> Evaluation:
-    """Translate the source of each pair and compare; pairs of one source are references of one sentence.
+    """Translate the source of each pair, and compare the translations with the targets.
 
-    ``lowercase`` compares without regard to case: by default where the model knows no capital letters.
+    Pairs with the same source are references of one sentence. ``lowercase`` compares without regard to case, by
+    default if the vocabulary of the model has no capital letters.
     """
     sources, references = group_references(pairs)
     lowercase = translator.target.lowercase if lowercase is None else lowercase
@@ -75,40 +87,10 @@ def evaluate(
     )
 
 
-def sample(items: Iterable[_Item], limit: int, seed: int, key: Callable[[_Item], str] = str) -> list[_Item]:
-    """Take the items of ``limit`` keys, with all items of each key, in their order.
-
-    Which keys are taken depends on the seed and on the keys alone. Files are often sorted, so that their first part
-    is not like the rest. A limit of 0 takes every key. Only the items taken are held in memory.
-
-    >>> sample(range(100), 3, seed=0), sample(range(100), 3, seed=1)
-    ([14, 15, 20], [5, 30, 47])
-    """
-    if not limit:
-        return list(items)
-    taken: dict[str, list[tuple[int, _Item]]] = {}
-    largest: list[tuple[int, str]] = []  # a heap of the keys taken, the one with the largest hash first
-    for place, item in enumerate(items):
-        name = key(item)
-        if name not in taken:
-            digest = hashlib.blake2b(f"{seed} {name}".encode(errors="surrogatepass"), digest_size=8).digest()
-            entry = (-int.from_bytes(digest, "big"), name)
-            if len(largest) == limit:
-                dropped = heapq.heappushpop(largest, entry)[1]
-                if dropped == name:
-                    continue
-                del taken[dropped]
-            else:
-                heapq.heappush(largest, entry)
-            taken[name] = []
-        taken[name].append((place, item))
-    return [
-        item for _, item in sorted((one for several in taken.values() for one in several), key=lambda x: x[0])
-    ]
-
-
 def group_references(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[Sequence[str | None]]]:
-    """Sources without repetition, and their references as sacrebleu takes them: first ones, second ones, …
+    """Return the sources without repetition, and their references in the form of sacrebleu.
+
+    The first list has the first reference of each source, the second list the second one or None, and so on.
 
     >>> group_references([("a", "x"), ("b", "y"), ("a", "z")])
     (['a', 'b'], [['x', 'y'], ['z', None]])
@@ -123,3 +105,160 @@ def group_references(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[
         [several[i] if i < len(several) else None for several in found.values()] for i in range(most)
     ]
     return list(found), sides
+
+
+@dataclass(frozen=True)
+class TranslationReport:
+    """The scores of one translator, or of several on the same sentences."""
+
+    measured_on: str
+    scores: dict[str, Evaluation] = field(default_factory=dict)  # by model
+    alignment: dict[str, Any] | None = None
+    left_out: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers of the first model, with those of the others under ``compared``."""
+        values: dict[str, Any] = {"measured_on": self.measured_on}
+        if self.scores:
+            (name, first), *others = self.scores.items()
+            values |= {"model": name, **first.to_json()}
+            if others:
+                values["compared"] = {name: one.to_json() for name, one in others}
+            values["left_out"] = self.left_out
+        return values if self.alignment is None else {**values, "alignment": self.alignment}
+
+    def __str__(self) -> str:
+        lines = [f"measured on {self.measured_on}"]
+        first = next(iter(self.scores.values()), None)
+        for name, one in self.scores.items():
+            lines += [f"{name}:"] if len(self.scores) > 1 else []
+            lines += _score_lines(one, None if one is first else first)
+        if self.alignment is not None:
+            rate, a = self.alignment["error_rate"], self.alignment
+            shown = "the model has no attention"
+            if rate is not None:
+                shown = f"{100 * rate:6.2f} %  ({a['sentences']} sentences; {a['reading']})"
+            lines += [f"AER   {shown}", f"      {100 * a['diagonal']:6.2f} %  by the diagonal"]
+        return "\n".join(lines)
+
+
+def _score_lines(found: Evaluation, minus: Evaluation | None) -> list[str]:
+    """Return the scores of a model as text, with the difference to another model for each length."""
+    lines = [f"{found.sentences} sentences, {found.sentences / found.seconds:.1f} a second"]
+    for title, score in (("BLEU", found.bleu), ("chrF", found.chrf)):
+        lines.append(f"{title:5} {score.score:6.2f}  {score.signature}")
+    lines.append("BLEU by words of the source:")
+    for place, (words, sentences, score) in enumerate(found.by_length):
+        line = f"  {words:>6} {score:6.2f}  ({sentences} sentences)"
+        lines.append(line if minus is None else f"{line}  {score - minus.by_length[place][2]:+.2f}")
+    return lines
+
+
+def evaluate_translators(
+    translators: Mapping[str, Translator], options: TranslationEvaluationSettings
+) -> TranslationReport:
+    """Measure translators by name on the same pairs, and the alignments of the first one."""
+    for name in ("out", "save_lengths"):
+        if getattr(options, name) is not None:
+            with renamed(path=name):
+                check_writable(getattr(options, name))
+    first = next(iter(translators.values()))
+    _check_same_languages(translators)
+    scores, skipped, where = {}, Skipped(), options.links or ""
+    if options.links is None or options.data is not None:
+        pairs, where = _pairs(first, options, skipped)
+        if skipped.total and options.out is not None:
+            told = f"its lines would not be those of the data, of which cannot be measured: {skipped}"
+            raise ArgumentError("out", told, "take these pairs out first")
+        search = ("beams", "length_penalty", "coverage_penalty")
+        given = {name: getattr(options, name) for name in search if getattr(options, name) is not None}
+        decoding = DecodingOptions(**{"beams": 5, **given})
+        for name, one in translators.items():
+            scores[name] = evaluate(one, pairs, decoding, lowercase=options.lowercase)
+        _write_results(scores, pairs, options)
+    alignment = None
+    if options.links is not None or options.data is None:
+        alignment = _alignment(first, options)
+    notes = [f"not measured: {skipped}"] if skipped.total else []
+    return TranslationReport(where, scores, alignment, skipped.total, notes)
+
+
+def _check_same_languages(translators: Mapping[str, Translator]) -> None:
+    first, *others = ((name, one.source_language, one.target_language) for name, one in translators.items())
+    for name, source, target in others:
+        if (source, target) != first[1:]:
+            told = f"{name} translates {source} to {target}, {first[0]} translates {first[1]} to {first[2]}"
+            raise ArgumentError("compare", told)
+
+
+def _pairs(
+    translator: Translator, options: TranslationEvaluationSettings, skipped: Skipped
+) -> tuple[list[tuple[str, str]], str]:
+    """Return the pairs to measure on, with all references of a sentence, and a description of them."""
+    languages = (translator.source_language, translator.target_language)
+    if options.data is None:
+        check_embedded_languages(list(languages), "data", "name pairs to measure on")
+        settings = TranslationSettings(source_language=languages[0], target_language=languages[1])
+        rows = embedded_pairs(settings, "test", max(options.limit, EMBEDDED))
+        where = "the test part of the embedded corpus"
+    else:
+        if "-" in (options.target_data,):
+            told = f"only {option('data')} can be read from standard input"
+            raise ArgumentError("target_data", told, "name a file")
+        reading = options.reader_settings()
+        target, config = reading.pop("target_data", None), reading.pop("dataset_config", None)
+        columns = parsed_columns(reading.pop("columns", "0,1"))
+        with renamed(source="data", target="target_data"):
+            rows = read_pairs(
+                options.data,
+                target,
+                columns=columns,
+                config=config,
+                languages=(languages[0] or "source", languages[1] or "target"),
+                max_words=None,  # long texts are translated in pieces
+                skipped=skipped,
+                **reading,
+            )
+            rows = list(rows)
+        where = options.data
+    kept = sample(rows, options.limit, options.seed or 0, key=lambda pair: pair[0])
+    return kept, f"{len(kept):,} pairs of {where}"
+
+
+def _write_results(
+    scores: Mapping[str, Evaluation], pairs: list[tuple[str, str]], options: TranslationEvaluationSettings
+) -> None:
+    if options.out is not None:
+        first = next(iter(scores.values()))
+        texts = {one.source: one.text.replace("\n", " ") for one in first.translations}
+        text = "".join(texts[source] + "\n" for source, _ in pairs)
+        write_atomically(options.out, lambda part: part.write_text(text, encoding="utf-8"))
+    if options.save_lengths is not None:
+        from regard.plots import plot_by_length
+
+        short = [Path(name).name for name in scores]  # the name of a folder, if that is unambiguous
+        names = short if len(set(short)) == len(short) else list(scores)
+        rows = [one.by_length for one in scores.values()]
+        plot_by_length(dict(zip(names, rows, strict=True)), path=options.save_lengths)
+
+
+def _alignment(translator: Translator, options: TranslationEvaluationSettings) -> dict[str, Any]:
+    """Return the alignment error rate beside that of the diagonal."""
+    with renamed(path="links"):
+        gold = (
+            read_aligned(Path(options.links))
+            if options.links
+            else embedded_aligned(translator, "test", max(options.limit, EMBEDDED))
+        )
+    gold = [gold[place] for place in sample(range(len(gold)), options.limit, options.seed or 0)]
+    values: dict[str, Any] = {"diagonal": diagonal_error_rate(gold), "sentences": len(gold)}
+    values["error_rate"] = None
+    if not translator.attends:
+        return values
+    head = alignment_head_of(translator)
+    if options.choose_links:
+        with renamed(path="choose_links"):
+            head = choose_alignment_head(translator, read_aligned(Path(options.choose_links)))[0]
+    (rate,) = error_rates(translator, gold, [head])
+    return {**values, "error_rate": rate, "reading": str(head)}

@@ -1,76 +1,159 @@
-"""Translation as the training loop sees it."""
+"""Translation as a task: the objective of its training, its model and its commands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from regard.decoding import DecodingOptions
-from regard.files import write_atomically
+from regard.errors import ArgumentError
 from regard.metrics import bleu
-from regard.tasks.translate.card import CardFacts, write_card
-from regard.tasks.translate.data import TranslationData
-from regard.tasks.translate.evaluation import group_references
-from regard.tasks.translate.settings import TranslationSettings
+from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
+from regard.models.pretrained import CONFIG, read_json
+from regard.settings import part_of
+from regard.tasks.base import Task
+from regard.tasks.card import Card, CardFacts, training_command
+from regard.tasks.objective import BatchedObjective
+from regard.tasks.registry import find_model
+from regard.tasks.translate.alignment import choose_alignment_head
+from regard.tasks.translate.alignment_head import keep_alignment_head
+from regard.tasks.translate.data import TranslationData, prepare, vocabulary_files
+from regard.tasks.translate.evaluation import TranslationReport, evaluate_translators, group_references
+from regard.tasks.translate.gold import embedded_aligned
+from regard.tasks.translate.settings import (
+    EMBEDDED_LANGUAGES,
+    TranslationEvaluationSettings,
+    TranslationSettings,
+)
 from regard.tasks.translate.translator import Translator
 from regard.text import Batch, BucketedBatches, PairData
 from regard.training import output_cross_entropy
 
-__all__ = ["TranslationTask", "sentence_loss"]
+__all__ = ["TranslateTask", "TranslationObjective", "everyday_sentences", "sentence_loss"]
+
+CHOOSING = 500  # sentences of the embedded corpus's validation part, to choose the attention that aligns
+_NAMES = {"en": "English", "fr": "French", "zh": "Chinese (simplified)", "de": "German"}
 
 
-class TranslationTask:
-    """Pairs of sentences, cross entropy with label smoothing, and BLEU of greedy translations to validate."""
+class TranslateTask(Task):
+    """From text in one language to text in another."""
+
+    name: ClassVar[str] = "translate"
+    settings: ClassVar[type[TranslationSettings]] = TranslationSettings
+    evaluation: ClassVar[type[TranslationEvaluationSettings]] = TranslationEvaluationSettings
+
+    def check(self, settings: TranslationSettings) -> None:
+        """Raise an error if the settings make no model, or if BLEU cannot be computed."""
+        model_config(settings, source_size=10, target_size=10)
+        bleu(["a"], [["a"]])
+
+    def prepare(
+        self, settings: TranslationSettings, folder: Path, *, learn: bool, show: bool = False
+    ) -> TranslationData:
+        """Read and encode the pairs."""
+        return prepare(settings, folder, learn=learn, show=show)
+
+    def shared_files(self, settings: TranslationSettings, folder: Path) -> list[Path]:
+        """Return the files of the vocabularies."""
+        return vocabulary_files(settings, folder)
+
+    def describe(self, settings: TranslationSettings, data: TranslationData) -> list[str]:
+        """Return the numbers of pairs and tokens as text."""
+        skipped = data.train.skipped
+        read = len(data.train) + skipped.total
+        lines = [f"data: {read:,} pairs read, {len(data.train):,} of them to train on"]
+        if skipped.total:
+            lines.append(f"left out of the data: {skipped}")
+        lines.append(f"validation: {len(data.valid):,} pairs held out")
+        sizes = [f"{len(data.source):,} tokens"]
+        if data.source is not data.target:
+            sizes = [f"{len(data.source):,} tokens of {settings.source_language}"]
+            sizes += [f"{len(data.target):,} of {settings.target_language}"]
+        return [*lines, f"vocabulary: {settings.vocabulary}, {', '.join(sizes)}"]
+
+    def build(self, settings: TranslationSettings, data: TranslationData) -> nn.Module:
+        """Return a new model with random weights."""
+        config = model_config(settings, source_size=len(data.source), target_size=len(data.target))
+        return Transformer(config) if isinstance(config, TransformerConfig) else Seq2Seq(config)
+
+    def objective(self, settings: TranslationSettings, data: TranslationData) -> TranslationObjective:
+        """Return the loss and the validation."""
+        return TranslationObjective(self, settings, data)
+
+    def load(self, folder: Path, device: str | None = None) -> Translator:
+        """Return the translator in a folder."""
+        return Translator.load(folder, device=device)
+
+    def find(self, model: str | None, options: Mapping[str, Any]) -> Path:
+        """Return the folder of a model, by its name or by its languages."""
+        source, target = options.get("source_language"), options.get("target_language")
+        folder = find_model(self.name, model, languages=(source or "en", target or "fr"))
+        if model is not None:
+            _check_languages(model, folder, {"source_language": source, "target_language": target})
+        return folder
+
+    def evaluate(
+        self, predictors: Mapping[str, Translator], options: TranslationEvaluationSettings
+    ) -> TranslationReport:
+        """Measure BLEU, chrF and the alignment error rate."""
+        return evaluate_translators(predictors, options)
+
+    def card(
+        self, predictor: Translator, settings: TranslationSettings | None, facts: CardFacts
+    ) -> Card:
+        """Return the card of a translator."""
+        start, end = (_name(one) for one in (predictor.source_language, predictor.target_language))
+        command = "" if settings is None else training_command(self, settings)
+        use = "Use it with `regard translate`."
+        return Card(f"{start} to {end}", predictor.model, command, use, (start, end), facts)
+
+    def finish(self, predictor: Translator) -> list[tuple[str, str]]:
+        """Choose the attention that aligns words, on the validation part of the embedded corpus if that fits."""
+        languages = {predictor.source_language, predictor.target_language}
+        if not predictor.attends or not languages <= set(EMBEDDED_LANGUAGES):
+            return []
+        pairs = embedded_aligned(predictor, "valid", CHOOSING)
+        chosen, rate = choose_alignment_head(predictor, pairs)
+        keep_alignment_head(predictor, chosen)
+        return [("alignments are read from", f"{chosen}: AER {100 * rate:.1f} % where it was chosen")]
+
+    def samples(self, predictor: Translator, texts: list[str] | None) -> tuple[tuple[str, str], ...]:
+        """Return sentences and their translations, by default fifty everyday English sentences."""
+        if texts is None:
+            texts = everyday_sentences() if predictor.source_language == "en" else []
+        return tuple((one.source, one.text) for one in predictor.translate(texts))
+
+
+class TranslationObjective(BatchedObjective):
+    """Cross entropy with label smoothing, and BLEU of greedy translations to validate."""
 
     metric = "bleu"
-    higher_is_better = True
-    floor = 5.0  # BLEU of a few hundred sentences: below it, which of two models is better is chance
+    floor = 5.0  # below this BLEU, a few hundred sentences do not tell which of two models is better
     below_floor = "perplexity"
 
-    def __init__(self, settings: TranslationSettings, data: TranslationData):
-        self.settings, self.data = settings, data
-        self.fingerprint = data.train.manifest.get("fingerprint", "")
+    def __init__(self, task: Task, settings: TranslationSettings, data: TranslationData):
+        super().__init__(task, settings, data.train)
+        self.data = data
         chosen = {source for source, _ in data.valid[: settings.validate_sentences]}
         self.valid = [pair for pair in data.valid if pair[0] in chosen]  # with all references of a sentence
         self.valid_data = PairData.in_memory(self.valid, data.source, data.target, deduplicate=False)
 
-    def batches_per_epoch(self, world: int) -> int:
-        """Batches of one pass over the data."""
-        return len(self._bucketed(0, world))
-
-    def batches(self, epoch: int, start: int, rank: int, world: int) -> Iterator[Batch]:
-        """This process's share of the batches of an epoch."""
-        return self._bucketed(rank, world).epoch(epoch, start)
-
-    def _bucketed(self, rank: int, world: int) -> BucketedBatches:
-        s = self.settings
-        return BucketedBatches(self.data.train, tokens=s.batch_tokens, seed=s.seed, rank=rank, world=world)
-
-    def count(self, batch: Batch) -> int:
-        """The target tokens of a batch."""
-        return batch.tokens
-
-    def to_device(self, batch: Batch, device: torch.device) -> Batch:
-        """The batch where the model is."""
-        return batch if device.type == "cpu" else batch.to(device)
-
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Cross entropy of the target, summed over its tokens."""
+        """Return the cross entropy of the target, summed over its tokens."""
         return sentence_loss(model, batch, self.settings.label_smoothing)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """BLEU of greedy translations, and perplexity, on sentences that are not trained on."""
+        """Return BLEU of greedy translations, and perplexity, on the validation pairs."""
         translator = Translator(model, self.data.source, self.data.target)
         sources, references = group_references(self.valid)
         found = translator.translate(sources, DecodingOptions(beams=1))
         s = self.settings
-        score = bleu(
-            [one.text for one in found], references, lowercase=s.lowercase, language=s.target_language
-        )
+        texts = [one.text for one in found]
+        score = bleu(texts, references, lowercase=s.lowercase, language=s.target_language)
         return {"bleu": score.score, "perplexity": self._perplexity(model)}
 
     def _perplexity(self, model: nn.Module) -> float:
@@ -81,10 +164,10 @@ class TranslationTask:
             tokens += batch.tokens
         return float(torch.tensor(loss / tokens).exp())
 
-    def save(self, model: nn.Module, folder: Path, results: dict[str, Any]) -> None:
-        """Write the translator, ready for use."""
+    def predictor(self, model: nn.Module) -> Translator:
+        """Return the model as a translator."""
         s = self.settings
-        translator = Translator(
+        return Translator(
             model,
             self.data.source,
             self.data.target,
@@ -92,16 +175,43 @@ class TranslationTask:
             target_language=s.target_language,
             extra={"max_tokens": s.max_tokens},
         )
-        translator.save(folder, results=results)
-        numbers = tuple((name, f"{value:.4g}") for name, value in results.items())
-        facts = CardFacts(results=(("validation", ", ".join(" ".join(pair) for pair in numbers)),))
-        write_atomically(folder / "README.md", lambda part: write_card(translator, part, s, facts))
 
 
 def sentence_loss(model: Any, batch: Batch, smoothing: float) -> Tensor:
-    """Cross entropy summed over the tokens of the target; padding never reaches the output layer."""
+    """Return the cross entropy summed over the tokens of the target, without its padding."""
     hidden = model.hidden(batch.source, batch.target_input, batch.source_lengths)  # (b,t,m)
     real = batch.target_output != 0  # (b,t); 0 is padding in every vocabulary
     return output_cross_entropy(
         hidden[real], model.output.weight, model.output.bias, batch.target_output[real], smoothing=smoothing
     )
+
+
+def model_config(
+    settings: TranslationSettings, *, source_size: int, target_size: int
+) -> TransformerConfig | Seq2SeqConfig:
+    """Return the config of the model for vocabularies of these sizes."""
+    common: dict[str, Any] = {"source_size": source_size, "target_size": target_size}
+    common["shared_embeddings"] = settings.shared_vocabulary
+    if settings.architecture == "transformer":
+        return TransformerConfig(**part_of(settings, TransformerConfig), **common)
+    attention = None if settings.score == "none" else settings.score
+    return Seq2SeqConfig(**part_of(settings, Seq2SeqConfig), attention=attention, **common)
+
+
+def everyday_sentences() -> list[str]:
+    """Return fifty English sentences that are not in any training data."""
+    return (Path(__file__).parent / "everyday.txt").read_text(encoding="utf-8").splitlines()
+
+
+def _check_languages(model: str, folder: Path, wanted: dict[str, str | None]) -> None:
+    """Raise ArgumentError if a model that is named translates between other languages than those asked for."""
+    settings = read_json(folder / CONFIG)
+    for name, language in wanted.items():
+        has = settings.get(name, "")
+        if language is not None and isinstance(has, str) and language.lower() != has.lower():
+            told = f"the model {model} has {has!r} there, not {language!r}"
+            raise ArgumentError(name, told, "leave it out")
+
+
+def _name(language: str) -> str:
+    return _NAMES.get(language, language or "?")

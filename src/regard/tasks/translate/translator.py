@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import re
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 
 from regard.decoding import DecodingOptions, Hypothesis, decode
 from regard.errors import ArgumentError
-from regard.files import make_folder
 from regard.maps import Record
 from regard.metrics import is_chinese
-from regard.models import load_model
-from regard.models.pretrained import CONFIG, check_storable, read_json
-from regard.shapes import as_device, whole_number
-from regard.tasks.translate.arguments import checked_texts, options_with
-from regard.tasks.translate.checking import check_translator
-from regard.tasks.translate.installed import find_translator
-from regard.tasks.translate.plain import is_endless, spaced, split_at_endless_words
-from regard.tasks.translate.reading import reading_of
-from regard.text import UNKNOWN_SIGN, Vocabulary, load_vocabulary, pad_sequences
+from regard.shapes import whole_number
+from regard.tasks.bundle import Bundle, BundledPredictor
+from regard.tasks.inputs import checked_texts
+from regard.tasks.translate.alignment_head import alignment_head_of, checked_alignment_head
+from regard.tasks.translate.decoding_options import options_with
+from regard.tasks.translate.long_texts import cut_text, is_endless, spaced
+from regard.text import UNKNOWN_SIGN, Vocabulary, pad_sequences
+
+if TYPE_CHECKING:
+    from regard.capture import Recording
+    from regard.tasks.translate.alignment import WordAlignment
 
 __all__ = ["Translation", "Translator"]
 
 BATCH_TOKENS = 3000  # source tokens translated together: sentences times the longest
-LONGEST = 128  # tokens translated in one piece, where the model does not say what it was trained on
+LONGEST = 128  # tokens translated in one piece, where the model does not say how many it was trained on
 Span = tuple[int, int]
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
 
 
 @dataclass(frozen=True)
@@ -53,13 +49,42 @@ class Translation:
     parts: tuple[Translation, ...] = ()  # of a long text, which is translated piece by piece
     cut_off: bool = False  # at the greatest length, before the model ended the sentence
 
+    @property
+    def written_parts(self) -> tuple[Translation, ...]:
+        """The parts of a long text that are not empty, or the translation itself."""
+        parts = self.parts or (self,)
+        return tuple(part for part in parts if part.text.strip() and part.source.strip())
 
-class Translator:
+    def lines(self, *, scores: bool = False) -> list[str]:
+        """Return the text and its alternatives, with their scores if asked."""
+        texts = [(self.text, self.score), *self.alternatives]
+        return [f"{text}\t{score:.3f}" if scores else text for text, score in texts]
+
+    def to_json(self, attention: Sequence[WordAlignment] | None = None) -> dict[str, Any]:
+        """Return the translation as a JSON object, with the attention of its written parts if given."""
+        values: dict[str, Any] = {"source": self.source, "translation": self.text}
+        values |= {"score": round(self.score, 4), "cut_off": self.cut_off}
+        if self.alternatives:
+            others = [{"translation": text, "score": round(score, 4)} for text, score in self.alternatives]
+            values["alternatives"] = others
+        if attention is not None and self.parts:
+            pairs = zip(self.written_parts, attention, strict=True)
+            values["parts"] = [
+                {"source": part.source, "translation": part.text, **words.to_json()} for part, words in pairs
+            ]
+        elif attention:
+            values |= attention[0].to_json()
+        return values
+
+
+class Translator(BundledPredictor):
     """A model with its two vocabularies, which translates texts.
 
     ``Translator.load("en-fr")`` loads an installed model or a folder, ``translate(texts)`` returns the translations in
     order, and :func:`regard.tasks.translate.align` returns the attention between the words of one of them.
     """
+
+    task: ClassVar[str] = "translate"
 
     def __init__(
         self,
@@ -132,48 +157,13 @@ class Translator:
         return decode(self.model, memory, lengths.tolist(), options, numbers=numbers, **special)
 
     @property
-    def device(self) -> torch.device:
-        """Where the model computes."""
-        return next(self.model.parameters()).device
-
-    @property
     def longest(self) -> int:
-        """Tokens translated in one piece: as many as the model was trained on, since it knows nothing longer."""
+        """The number of tokens that are translated in one piece, which is that of the longest training sentence."""
         return int(self.extra.get("max_tokens", LONGEST))
 
     def _pieces(self, text: str) -> list[str]:
-        """Cut a long text into pieces, with each word without end as a piece of its own."""
-        return [piece for part in split_at_endless_words(text) for piece in self._pieces_of_words(part)]
-
-    def _pieces_of_words(self, text: str) -> list[str]:
-        """The text; a long one in pieces, cut between sentences where that is enough."""
-        if is_endless(text):
-            return [text]
-        # No vocabulary makes more tokens than there are bytes: most texts need not be encoded to know.
-        if len(text.encode()) <= self.longest or len(self.source.spans(text)) <= self.longest:
-            return [text]
-        pieces, piece = [], ""
-        space = "" if is_chinese(self.source_language) else " "
-        for sentence in _SENTENCE_END.split(text):
-            for part in self._cut(sentence):
-                longer = f"{piece}{space}{part}".strip()
-                if piece and len(self.source.spans(longer)) > self.longest:
-                    pieces.append(piece)
-                    longer = part
-                piece = longer
-        return [*pieces, piece]
-
-    def _cut(self, sentence: str) -> list[str]:
-        """A sentence that is too long by itself, in stretches of whole words."""
-        starts = [start for start, _ in self.source.spans(sentence)]
-        pieces, begin, token = [], 0, 0
-        while len(starts) - token > self.longest:
-            cut = starts[token + self.longest]
-            space = sentence.rfind(" ", begin, cut)
-            cut = space if space > begin else cut
-            pieces.append(sentence[begin:cut].strip())
-            begin, token = cut, max(token + 1, bisect_left(starts, cut))
-        return [*pieces, sentence[begin:].strip()]
+        """Cut a long text into pieces that are translated one by one."""
+        return cut_text(text, self.source, self.longest, "" if is_chinese(self.source_language) else " ")
 
     def _joined(self, text: str, parts: list[Translation]) -> Translation:
         """One translation of all pieces; its alternatives are those of the pieces, rank by rank."""
@@ -244,17 +234,27 @@ class Translator:
     def _looked_at(self, source: str, source_ids: list[int], target_ids: list[int]) -> list[str]:
         """For each target token the source token that was looked at most."""
         spans = self.source.spans(source)
-        seen = self.attention(source_ids, target_ids)
-        weights = reading_of(self).weights(seen, 0, len(target_ids), len(spans))  # (t,s)
+        records = self.forced([source_ids], [target_ids], ended=False)
+        weights = alignment_head_of(self).weights(records, 0, len(target_ids), len(spans))  # (t,s)
         places = weights.argmax(axis=1) if spans else []
         return [source[slice(*spans[place])] for place in places] or [UNKNOWN_SIGN] * len(target_ids)
 
-    def attention(self, source_ids: list[int], target_ids: list[int]) -> list[Record]:
-        """All attention of the model while it reads the source and writes the target, for one sentence.
+    __call__ = translate
 
-        Row i of the decoder is given token i - 1 of the target, or the start, and writes token i, or the end.
+    def attention(self, prediction: Translation) -> Recording:
+        """Return all attention of the model for one translation, as :func:`regard.capture` records it.
+
+        Row i of the decoder reads token i - 1 of the target, or the start, and writes token i, or the end.
         """
-        return self.forced([source_ids], [target_ids], ended=False)
+        from regard.tasks.translate.recording import recorded
+
+        return recorded(self, prediction)
+
+    def word_weights(self, prediction: Translation) -> list[WordAlignment]:
+        """Return the attention between the words of a translation and of its source, for each part of a long text."""
+        from regard.tasks.translate.alignment import align
+
+        return [align(self, part) for part in prediction.written_parts]
 
     @torch.no_grad()
     def forced(
@@ -273,55 +273,43 @@ class Translator:
         self.model.hidden(*inputs, records=records)
         return records
 
-    def save(
-        self, folder: str | os.PathLike, *, dtype: str = "float32", results: dict[str, Any] | None = None
-    ) -> None:
-        """Write model, vocabularies and settings into ``folder``."""
-        folder = Path(folder)
-        check_storable(self.model, dtype)  # before anything that is there is touched
-        make_folder(folder)
-        (folder / CONFIG).unlink(missing_ok=True)  # written last: without it, half a model is no model
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """Return the vocabularies to save, one for both languages or one for each."""
         shared = self.source is self.target
-        held = (
-            {"tokenizer.json": self.source}
-            if shared
-            else {"source.json": self.source, "target.json": self.target}
-        )
-        for name, vocabulary in held.items():
-            vocabulary.save(folder / name)
-        for name in {"tokenizer.json", "source.json", "target.json"} - held.keys():
-            (folder / name).unlink(missing_ok=True)  # of a model that was here before
-        extra = {
-            **self.extra,
-            "task": "translate",
-            "source_language": self.source_language,
-            "target_language": self.target_language,
-            **({"results": results} if results else {}),
-        }
-        self.model.save_pretrained(folder, dtype=dtype, extra=extra)
+        return {"tokenizer": self.source} if shared else {"source": self.source, "target": self.target}
+
+    def saved_settings(self) -> dict[str, Any]:
+        """Return the languages and what else was saved with the model."""
+        languages = {"source_language": self.source_language, "target_language": self.target_language}
+        return {**self.extra, **languages}
 
     @classmethod
-    def load(cls, model: str | os.PathLike, *, device: str | None = None) -> Translator:
-        """Load a translator by the name of an installed model, or from the folder of a model or of a run.
-
-        ``device`` is by default a GPU where there is one.
-        """
-        folder = find_translator(model)
-        settings = read_json(folder / CONFIG)
-        if settings.get("task") != "translate":
-            raise ArgumentError("model", f"{folder} is not a translator", "choose one of `regard models`")
-        if (folder / "tokenizer.json").is_file():
-            source = target = load_vocabulary(folder / "tokenizer.json")
+    def from_bundle(cls, bundle: Bundle) -> Self:
+        """Make a translator from a saved model, or raise FileError if its settings do not fit together."""
+        settings = bundle.settings
+        if bundle.has_vocabulary("tokenizer"):
+            source = target = bundle.vocabulary("tokenizer")
         else:
-            source, target = load_vocabulary(folder / "source.json"), load_vocabulary(folder / "target.json")
-        languages = {name: settings.get(name, "") for name in ("source_language", "target_language")}
-        network = load_model(folder).to(as_device(device or _fastest()))
-        check_translator(folder, settings, network.config, source, target)
+            source, target = bundle.vocabulary("source"), bundle.vocabulary("target")
+        network = bundle.model()
+        try:
+            languages = {name: _language(settings, name) for name in ("source_language", "target_language")}
+            whole_number("max_tokens", settings.get("max_tokens", 1), least=1)
+            checked_alignment_head(settings.get("alignment"), network.config)
+        except ArgumentError as error:
+            raise bundle.reject(str(error)) from None
+        for name, vocabulary in (("source_size", source), ("target_size", target)):
+            size = getattr(network.config, name)
+            if len(vocabulary) != size:
+                told = f"{name} is {size}, but the vocabulary beside it has {len(vocabulary)} tokens"
+                raise bundle.reject(told)
         return cls(network, source, target, **languages, extra=settings)
 
 
-def _fastest() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def _language(settings: dict[str, Any], name: str) -> str:
+    if not isinstance(settings.get(name, ""), str):
+        raise ArgumentError(name, f"expected the name of a language, got {settings[name]!r}")
+    return settings.get(name, "")
 
 
 def _spelled(pieces: list[str]) -> tuple[str, list[Span]]:

@@ -1,4 +1,4 @@
-"""Pictures of what the words of a translation looked at."""
+"""Pictures and pages of attention weights between words."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import html
 from pathlib import Path
 
 from regard.files import write_atomically
-from regard.tasks.translate.alignment import WordAlignment
+from regard.tasks.base import WordWeights
 
-__all__ = ["alignment_page", "save_alignment"]
+__all__ = ["save_word_weights", "word_weights_page"]
 
 _STYLE = (
     "body{font:16px system-ui,sans-serif;margin:2em;color:#222;background:#fff}"
@@ -19,46 +19,41 @@ _STYLE = (
 )
 
 
-def save_alignment(alignment: WordAlignment, path: Path) -> None:
-    """Write a heat map to a .png, .svg or .pdf file, or a page of its own to .html."""
+def save_word_weights(found: WordWeights, path: Path, *, title: str) -> None:
+    """Write a heat map to a .png, .svg or .pdf file, or a page without scripts to .html."""
     if path.suffix.lower() == ".html":
-        write_atomically(path, lambda part: part.write_text(alignment_page(alignment), encoding="utf-8"))
+        page = word_weights_page(found, title)
+        write_atomically(path, lambda part: part.write_text(page, encoding="utf-8"))
         return
     from regard.plots import visualize_attention
 
-    visualize_attention(
-        alignment.weights,
-        alignment.source_words,
-        alignment.target_words,
-        path=path,
-        title="What each word looked at (cross attention)",
-    )
+    visualize_attention(found.weights, found.column_words, found.row_words, path=path, title=title)
 
 
-def alignment_page(alignment: WordAlignment) -> str:
-    """A page that needs no script and asks for nothing from elsewhere.
+def word_weights_page(found: WordWeights, title: str) -> str:
+    """Return a self-contained page with a table of weights, without scripts or network.
 
-    >>> import numpy as np
-    >>> page = alignment_page(WordAlignment(["<b>"], ["chat"], np.array([[0.5]])))
+    >>> from types import SimpleNamespace
+    >>> page = word_weights_page(SimpleNamespace(column_words=["<b>"], row_words=["chat"], weights=[[0.5]]), "")
     >>> "<b>" in page, "&lt;b&gt;" in page
     (False, True)
     """
-    columns = "".join(f'<th scope="col">{html.escape(word)}</th>' for word in alignment.source_words)
+    columns = "".join(f'<th scope="col">{html.escape(word)}</th>' for word in found.column_words)
     rows = "\n".join(
         f'<tr><th scope="row">{html.escape(word)}</th>{"".join(_cell(float(w)) for w in row)}</tr>'
-        for word, row in zip(alignment.target_words, alignment.weights, strict=True)
+        for word, row in zip(found.row_words, found.weights, strict=True)
     )
-    caption = "What each word of the translation (rows) looked at in the source (columns): cross attention"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f'<meta name="viewport" content="width=device-width"><title>Attention</title><style>{_STYLE}</style></head>\n'
-        f"<body><table><caption>{caption}</caption>\n<tr><td></td>{columns}</tr>\n{rows}\n</table></body></html>\n"
+        f"<body><table><caption>{html.escape(title)}</caption>\n"
+        f"<tr><td></td>{columns}</tr>\n{rows}\n</table></body></html>\n"
     )
 
 
 def _cell(weight: float) -> str:
-    """Darker for more, with the number in a colour that can be read on it."""
+    """Return a cell that is darker for a larger weight, with its number in a colour that contrasts."""
     share = min(1.0, max(0.0, weight))
     red, green, blue = (round(255 + (end - 255) * share) for end in (8, 48, 107))
     ink = "#fff" if share > 0.5 else "#222"

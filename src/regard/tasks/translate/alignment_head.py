@@ -1,4 +1,4 @@
-"""Where alignments are read in a model's attention."""
+"""The layer, the head and the step whose attention aligns words."""
 
 from __future__ import annotations
 
@@ -12,23 +12,30 @@ from regard.errors import ArgumentError
 from regard.maps import Record
 from regard.shapes import whole_number
 
-__all__ = ["Reading", "checked_reading", "keep_reading", "reading_of"]
+__all__ = ["AlignmentHead", "alignment_head_of", "checked_alignment_head", "keep_alignment_head"]
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A layer of the cross attention, one head or the mean of all, and at which step."""
+class AlignmentHead:
+    """A layer of the cross attention, one head or the mean of all heads, and a step.
+
+    With ``after`` the attention is that of the step after a word is written, else of the step that writes it (Chen et
+    al. 2020).
+    """
 
     layer: int
     head: int | None = None
-    after: bool = False  # at the step that has read the word, instead of the one that writes it
+    after: bool = False
 
     def __str__(self) -> str:
         head = "all heads" if self.head is None else f"head {self.head}"
         return f"layer {self.layer}, {head}, {'after' if self.after else 'before'} the word is written"
 
     def weights(self, records: Sequence[Record], b: int, rows: int, columns: int) -> np.ndarray:
-        """The weights of one sentence, ``(target tokens, source tokens)``; the model's first row is that of bos."""
+        """Return the weights of sentence ``b``, ``(target tokens, source tokens)``.
+
+        The first row of the model belongs to the token that starts a sentence.
+        """
         crosses = [one for one in records if one.kind == "cross"]
         if not crosses:
             raise ArgumentError("model", "it has no attention to the source", "train one with attention")
@@ -38,17 +45,17 @@ class Reading:
         return one[first : first + rows, :columns].double().cpu().numpy()
 
 
-def reading_of(translator: Any) -> Reading:
-    """The reading kept with the model; without one, the mean of the last layer but one."""
+def alignment_head_of(translator: Any) -> AlignmentHead:
+    """Return the one that is saved with the model, or the mean of the last layer but one."""
     config = translator.model.config
-    kept = checked_reading(translator.extra.get("alignment"), config)
+    kept = checked_alignment_head(translator.extra.get("alignment"), config)
     if kept is not None:
         return kept
-    return Reading(max(0, config.decoder_layers - 2) if config.kind == "transformer" else 0)
+    return AlignmentHead(max(0, config.decoder_layers - 2) if config.kind == "transformer" else 0)
 
 
-def checked_reading(kept: Any, config: Any) -> Reading | None:
-    """The reading of alignments that a model keeps, if it is one that the model can be read by."""
+def checked_alignment_head(kept: Any, config: Any) -> AlignmentHead | None:
+    """Return the saved value, or raise ArgumentError if the model has no such layer or head."""
     if kept is None:
         return None
     if not isinstance(kept, dict) or "layer" not in kept or not kept.keys() <= {"layer", "head", "after"}:
@@ -63,9 +70,9 @@ def checked_reading(kept: Any, config: Any) -> Reading | None:
             raise ArgumentError(f"alignment.{name}", f"expected a number below {most}, got {value}")
     if not isinstance(kept.get("after", False), bool):
         raise ArgumentError("alignment.after", f"expected true or false, got {kept['after']!r}")
-    return Reading(**kept)
+    return AlignmentHead(**kept)
 
 
-def keep_reading(translator: Any, reading: Reading) -> None:
-    """Let the translator remember its reading; it is saved with the model."""
-    translator.extra = {**translator.extra, "alignment": asdict(reading)}
+def keep_alignment_head(translator: Any, head: AlignmentHead) -> None:
+    """Set the attention that the translator aligns words with, which is saved with the model."""
+    translator.extra = {**translator.extra, "alignment": asdict(head)}

@@ -1,29 +1,14 @@
-"""The arguments of ``Translator.translate``, checked."""
+"""The decoding options of a translation, with its defaults."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from typing import Any
 
 from regard.decoding import DecodingOptions
-from regard.errors import DtypeError, UnknownArgumentError, did_you_mean
+from regard.errors import UnknownArgumentError, did_you_mean
 
-__all__ = ["checked_texts", "options_with"]
-
-
-def checked_texts(texts: Iterable[str]) -> list[str]:
-    """Return the texts as a list, or raise if some are no texts."""
-    if isinstance(texts, str):
-        raise DtypeError("texts", "expected a list of texts, got one string", "put it in a list")
-    if not isinstance(texts, Iterable):
-        raise DtypeError("texts", f"expected a list of texts, got {texts!r}", "put them in a list")
-    texts = list(texts)
-    for place, text in enumerate(texts):
-        if not isinstance(text, str):
-            told = f"expected texts, got {text!r} at place {place}"
-            raise DtypeError("texts", told, "leave it out, or give an empty text")
-    return texts
+__all__ = ["options_with"]
 
 
 def options_with(options: DecodingOptions | None, settings: dict[str, Any]) -> DecodingOptions:

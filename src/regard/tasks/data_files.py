@@ -1,0 +1,100 @@
+"""Paths and contents of a run's data, so that a run can go on from any folder and with data that was moved."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from regard.errors import FileError, option
+from regard.tasks.settings import TaskSettings
+
+__all__ = ["absolute", "check_contents", "content_hash", "contents_of", "found_again", "known_by", "local_path"]
+
+_Settings = TypeVar("_Settings", bound=TaskSettings)
+
+
+def local_path(value: str | None) -> Path | None:
+    """Return the file or folder that a setting names, or None for standard input and data sets that are not local."""
+    if value is None or value == "-":
+        return None
+    if not value.startswith("hf:"):
+        return Path(value)
+    path = Path(value[3:]).expanduser()
+    return path if path.exists() else None
+
+
+def absolute(settings: _Settings) -> _Settings:
+    """Return the settings with paths that do not depend on the current folder."""
+    return replace(settings, **{name: _absolute(getattr(settings, name)) for name in settings.locations})
+
+
+def _absolute(value: str | None) -> str | None:
+    path = local_path(value)
+    if value is None or path is None:
+        return value
+    return f"{'hf:' if value.startswith('hf:') else ''}{os.path.abspath(path)}"
+
+
+def found_again(value: str | None, folder: Path) -> str | None:
+    """Return the path of a data file, or of the file with its name in the folder of the run if the path is gone.
+
+    A run keeps a copy of standard input in its folder. A run that was moved finds it there.
+    """
+    if value is None or value.startswith("hf:") or Path(value).exists():
+        return value
+    beside = folder / Path(value).name
+    return str(beside) if beside.exists() else value
+
+
+def contents_of(settings: TaskSettings) -> dict[str, str]:
+    """Return a hash of the contents of each file or folder that the settings name."""
+    paths = {name: local_path(getattr(settings, name)) for name in settings.locations}
+    there = {name: path for name, path in paths.items() if path and (path.is_file() or path.is_dir())}
+    return {name: content_hash(path) for name, path in there.items()}
+
+
+def check_contents(settings: TaskSettings, contents: Mapping[str, str]) -> None:
+    """Raise FileError if files are missing, or have other contents than when the run was started."""
+    now = contents_of(settings)
+    for name in settings.locations:
+        value = getattr(settings, name)
+        if value is None or value == "-" or (value.startswith("hf:") and name not in contents):
+            continue
+        if name not in now:
+            told = f"no file {value}, which the run was started with"
+            raise FileError(f"{told}: say where it is, with {option(name)}", argument=name)
+        if name in contents and now[name] != contents[name]:
+            what = "validation" if "valid" in name else "training"
+            raise FileError(
+                f"{value}: the {what} data is not what the run was started with, so it cannot go on as if "
+                f"uninterrupted: bring the data back, say where it is with {option(name)}, or start a run in another "
+                "folder",
+                argument=name,
+            )
+
+
+def known_by(name: str) -> str:
+    """Return the name of a data set, or a hash of its contents if it is on this machine."""
+    path = local_path(name)
+    return name if path is None else f"hf:{content_hash(path)}"
+
+
+def content_hash(path: Path) -> str:
+    """Return the SHA-256 of a file, or of the names and contents of all files in a folder."""
+    try:
+        if path.is_file():
+            return _file_hash(path)
+        names = sorted(one.relative_to(path).as_posix() for one in path.rglob("*") if one.is_file())
+        parts = [f"{name} {_file_hash(path / name)}" for name in names]
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}", argument="data") from error
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _file_hash(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

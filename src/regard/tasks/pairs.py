@@ -1,0 +1,162 @@
+"""Rows of a source and a target, such as two languages or a text and its label, for training and validation."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from regard.errors import ArgumentError, FileError, renamed
+from regard.tasks.data_files import known_by
+from regard.tasks.sampling import held_out_keys
+from regard.text import Skipped, read_lines, read_pairs
+from regard.text._hf import splits_of
+
+__all__ = ["PairSource", "parsed_columns"]
+
+LONGEST_WORDS = 1000  # of a text that is trained on
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class PairSource:
+    """The rows that a run trains on and validates on.
+
+    ``settings`` are :class:`~regard.tasks.settings.DataSettings`. ``embedded(split, count)`` generates rows for a task
+    that can be trained without data, and ``embedded_count`` is the number of them to train on. ``most_valid`` is the
+    number of rows to validate on where no validation data is named. ``reading`` are further arguments of
+    :func:`regard.text.read_pairs`.
+    """
+
+    settings: Any
+    most_valid: int
+    embedded: Callable[[str, int], Iterator[Pair]] | None = None
+    embedded_count: int = 0
+    reading: dict[str, Any] = field(default_factory=dict)
+
+    def training(self, skipped: Skipped | None = None) -> Iterator[Pair]:
+        """Yield the rows to train on, those of the data and then the embedded ones, without any that is held out."""
+        skipped = skipped if skipped is not None else Skipped()
+        for source, target in self._all(skipped):
+            if source in self.held_out:
+                skipped.count("held_out", repr(source))
+            else:
+                yield source, target
+
+    def validation(self) -> list[Pair]:
+        """Return the rows to validate on.
+
+        They are those of the validation data, or of the validation part of a data set, or rows that are held out of
+        the data by a hash of their source, or embedded rows.
+        """
+        s = self.settings
+        if self.valid_source:
+            rows = list(self.read("valid", split=s.valid_split))
+        elif s.data:
+            rows = [row for row in self.read("data") if row[0] in self.chosen_keys]
+        elif self.embedded is not None:
+            return list(self.embedded("valid", self.most_valid))
+        else:
+            raise ArgumentError("data", "not given", "name a file to train on")
+        # Files are often sorted, and only a part of the rows may be used.
+        random.Random(s.seed).shuffle(rows)
+        if not rows:
+            raise FileError(f"no row of {self.valid_source or s.data} can be used", argument="valid")
+        return rows
+
+    @cached_property
+    def valid_source(self) -> str | None:
+        """The place of the validation data, or None if rows are held out of the training data.
+
+        A Hugging Face data set may have a part to validate on.
+        """
+        s = self.settings
+        if s.valid is not None or s.data is None or not s.data.startswith("hf:"):
+            return s.valid
+        parts = splits_of(s.data[3:], config=s.dataset_config)
+        if s.valid_split in parts:
+            return s.data
+        if s.valid_split != type(s).valid_split:
+            told = f"{s.data} has no part {s.valid_split!r}, but {', '.join(parts) or 'none'}"
+            raise ArgumentError("valid_split", told)
+        return None
+
+    @cached_property
+    def chosen_keys(self) -> set[str]:
+        """The sources that are held out of the training data by their hash."""
+        s = self.settings
+        sources = (source for source, _ in self.read("data"))
+        return held_out_keys(sources, share=s.hold_out, most=self.most_valid, seed=s.seed)
+
+    @cached_property
+    def held_out(self) -> set[str]:
+        """The sources of the validation rows, and of the data to exclude."""
+        s = self.settings
+        held: set[str] = set()
+        if self.valid_source:
+            held.update(source for source, _ in self.read("valid", split=s.valid_split))
+        elif s.data:
+            held |= self.chosen_keys
+        if s.exclude and getattr(s, "target_data", None):  # like the data, one text in each line
+            with renamed(path="exclude"):
+                held.update(read_lines(s.exclude))
+        elif s.exclude:
+            held.update(source for source, _ in self.read("exclude", split="test"))
+        return held
+
+    def read(self, name: str, skipped: Skipped | None = None, *, split: str | None = None) -> Iterator[Pair]:
+        """Yield the rows of the data that the setting ``name`` names."""
+        s = self.settings
+        place = self.valid_source if name == "valid" else getattr(s, name)
+        target = f"target_{name}"
+        with renamed(source=name, target=target):
+            yield from read_pairs(
+                place,
+                getattr(s, target, None),
+                columns=parsed_columns(s.columns),
+                format=s.format,
+                split=split or s.split,
+                config=s.dataset_config,
+                skipped=skipped,
+                **{"max_words": LONGEST_WORDS, **self.reading},
+            )
+
+    def _all(self, skipped: Skipped) -> Iterator[Pair]:
+        if self.settings.data:
+            yield from self.read("data", skipped)
+        if self.embedded_count and self.embedded is not None:
+            yield from self.embedded("train", self.embedded_count)
+
+    # How the rows are identified
+
+    def files(self) -> list[str]:
+        """Return the files that the training rows depend on."""
+        return [path for path in self._places() if Path(path).is_file()]
+
+    def identity(self) -> list[object]:
+        """Return values that identify the training rows together with the contents of their files."""
+        s = self.settings
+        hub = [known_by(name) for name in self._places() if name.startswith("hf:")]
+        held = [s.hold_out, self.most_valid, s.seed] if s.data and not self.valid_source else []
+        parts = [hub, s.split, s.valid_split, s.dataset_config, s.columns, s.format]
+        return [*parts, self.embedded_count, getattr(s, "embedded_seed", 0), *held]
+
+    def _places(self) -> list[str]:
+        s = self.settings
+        named = (s.data, getattr(s, "target_data", None), self.valid_source, s.exclude)
+        return [path for path in named if path]
+
+
+def parsed_columns(text: str) -> Sequence[Any]:
+    """Return the two columns that a setting names, as numbers or as names.
+
+    >>> parsed_columns("0,1"), parsed_columns("text, label")
+    ((0, 1), ('text', 'label'))
+    """
+    columns = [int(name) if name.strip().isdigit() else name.strip() for name in text.split(",")]
+    if len(columns) != 2:
+        raise ArgumentError("columns", f"expected two, such as 0,1 or en,fr: got {text!r}")
+    return tuple(columns)

@@ -1,0 +1,244 @@
+"""Tasks by name, and the models that are installed.
+
+``REGARD_MODELS`` names folders that hold models or training runs, separated as in ``PATH``. If two models have the
+same name, the one in the folder that is named first is used, and before a shipped one. A warning says so when it is
+used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import ArgumentError, FileError, UnknownNameError, option
+
+if TYPE_CHECKING:
+    from regard.settings import Settings
+    from regard.tasks.base import Task
+    from regard.tasks.settings import TaskSettings
+
+__all__ = [
+    "TASKS",
+    "Installed",
+    "RegisteredTask",
+    "evaluation_of",
+    "find_model",
+    "find_task",
+    "installed_models",
+    "settings_of",
+]
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+SHIPPED = Path(__file__).parents[1] / "weights"
+
+
+@dataclass(frozen=True)
+class RegisteredTask:
+    """Where the parts of a task are, as ``module:name``. The settings are imported without torch."""
+
+    task: str
+    settings: str
+    evaluation: str
+    trains: str  # the first line of the help of its commands
+    measures: str
+
+
+TASKS: dict[str, RegisteredTask] = {
+    "translate": RegisteredTask(
+        task="regard.tasks.translate.task:TranslateTask",
+        settings="regard.tasks.translate.settings:TranslationSettings",
+        evaluation="regard.tasks.translate.settings:TranslationEvaluationSettings",
+        trains="Train a translator; without data, on the embedded corpus.",
+        measures="BLEU, chrF and the alignment error rate of a translator.",
+    ),
+}
+
+
+def find_task(task: str | Task) -> Task:
+    """Return a task by its name, or as ``module:Class`` for one of your own.
+
+    >>> find_task("tranlsate")
+    Traceback (most recent call last):
+        ...
+    regard.errors.UnknownNameError: task: unknown name 'tranlsate': did you mean 'translate'? known are ...
+    """
+    if not isinstance(task, str):
+        return task() if isinstance(task, type) else task
+    if task not in TASKS and ":" not in task:
+        raise UnknownNameError("task", task, TASKS)
+    return _imported(TASKS[task].task if task in TASKS else task)()
+
+
+def settings_of(task: str) -> type[TaskSettings]:
+    """Return the class of the settings of a task, without torch for a task of Regard."""
+    return _imported(TASKS[task].settings) if task in TASKS else type(find_task(task)).settings
+
+
+def evaluation_of(task: str) -> type[Settings]:
+    """Return the class of the evaluation settings of a task, without torch for a task of Regard."""
+    return _imported(TASKS[task].evaluation) if task in TASKS else type(find_task(task)).evaluation
+
+
+def _imported(reference: str) -> Any:
+    """Import ``module:name``. A module may also be a file of the current folder."""
+    module, _, name = reference.partition(":")
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        told = f"{reference} cannot be imported: {error}"
+        raise ArgumentError("task", told, "expected module:Class, such as my_tasks:Tagger") from error
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A model that can be used by its name."""
+
+    name: str
+    folder: Path
+    settings: dict[str, Any]
+    instead_of: tuple[Path, ...] = ()  # folders of the same name that are not used
+
+    @property
+    def others(self) -> str:
+        """The models of the same name that are not used, as text."""
+        return ", ".join(
+            "the shipped one" if SHIPPED in path.parents else str(path) for path in self.instead_of
+        )
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether a model of this name is shipped with the package."""
+        return any(SHIPPED in folder.parents for folder in (self.folder, *self.instead_of))
+
+    @property
+    def task(self) -> str:
+        """The name of its task."""
+        return self.settings["task"]
+
+    @property
+    def kind(self) -> str:
+        """The kind of its network, such as transformer."""
+        return self.settings["model"].get("kind", "")
+
+    @property
+    def bytes(self) -> int:
+        """The size of its weights."""
+        return (self.folder / WEIGHTS).stat().st_size
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source and the target language, empty for other tasks."""
+        return self.settings.get("source_language", ""), self.settings.get("target_language", "")
+
+
+def installed_models() -> list[Installed]:
+    """Return the shipped models, and the models and runs in the folders that ``REGARD_MODELS`` names.
+
+    A missing folder gives a warning.
+    """
+    found: dict[str, Installed] = {}
+    for root in [*_own_folders(), SHIPPED]:
+        for folder in sorted(path for path in root.glob("*") if path.is_dir()):
+            one = _read(folder)
+            if one is None:
+                continue
+            first = found.setdefault(one.name, one)
+            if one.folder.resolve() not in [place.resolve() for place in (first.folder, *first.instead_of)]:
+                found[one.name] = replace(first, instead_of=(*first.instead_of, one.folder))
+    return sorted(found.values(), key=lambda one: not one.is_shipped)
+
+
+def _own_folders() -> list[Path]:
+    """Return the folders that ``REGARD_MODELS`` names."""
+    named = [
+        Path(part).expanduser() for part in os.environ.get("REGARD_MODELS", "").split(os.pathsep) if part
+    ]
+    for folder in named:
+        if not folder.is_dir():
+            told = "no such folder" if not folder.exists() else "not a folder"
+            warnings.warn(f"REGARD_MODELS: {folder}: {told}: its models are not found", stacklevel=3)
+    return named
+
+
+def _read(folder: Path) -> Installed | None:
+    """Read the settings of the model in a folder or in a run, or return None if they are damaged."""
+    place = _model_in(folder)
+    if place is None:
+        return None
+    try:
+        settings = json.loads((place / CONFIG).read_text(encoding="utf-8"))
+        one = Installed(folder.name, place, settings)
+        _ = one.bytes
+        named = [one.task, one.kind, *one.languages]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return one if all(isinstance(text, str) for text in named) else None
+
+
+def _model_in(folder: Path) -> Path | None:
+    """Return the folder of the best model of a run, or the folder itself if it holds a model."""
+    return next((place for place in (folder / "best", folder) if (place / CONFIG).is_file()), None)
+
+
+def find_model(
+    task: str, model: str | os.PathLike | None = None, *, languages: tuple[str, str] | None = None
+) -> Path:
+    """Return the folder of a model, by its name, by its path, or by its task and languages.
+
+    >>> find_model("translate", languages=("en", "tlh"))
+    Traceback (most recent call last):
+        ...
+    regard.errors.ArgumentError: target_language: there is no model for English to 'tlh': there are ...
+    """
+    if model is not None:
+        return _by_name(model)
+    models = [one for one in installed_models() if one.task == task]
+    if languages is None:
+        if models:
+            return _used(models[0])
+        fix = f"train one with `regard train {task}`, and name its folder with {option('model')}"
+        raise ArgumentError("model", f"no model for {task} is installed", fix)
+    wanted = tuple(language.lower() for language in languages)
+    for one in models:
+        if tuple(language.lower() for language in one.languages) == wanted:
+            return _used(one)
+    there = ", ".join("{} to {}".format(*one.languages) for one in models) or "none"
+    start = "English" if wanted[0] == "en" else repr(wanted[0])
+    known = any(one.languages[0].lower() == wanted[0] for one in models)
+    raise ArgumentError(
+        "target_language" if known else "source_language",
+        f"there is no model for {start} to {wanted[1]!r}: there are {there}",
+        f"train one with `regard train {task}`, and name its folder with {option('model')}",
+    )
+
+
+def _by_name(model: str | os.PathLike) -> Path:
+    place = _model_in(Path(model))
+    if place is not None:
+        return place
+    models = installed_models()
+    for one in models:
+        if one.name == str(model):
+            return _used(one)
+    names = ", ".join(one.name for one in models) or "none"
+    told = f"{model} is neither a folder with a model nor a name; installed are {names}"
+    raise FileError(told, argument="model")
+
+
+def _used(one: Installed) -> Path:
+    """Return the folder of a model, and warn if others have the same name."""
+    if one.instead_of:
+        warnings.warn(f"model: {one.name} is the one in {one.folder}, not {one.others}", stacklevel=4)
+    return one.folder

@@ -1,0 +1,301 @@
+"""Training, resuming, loading and evaluating any task.
+
+These functions are the Python form of the commands ``regard train`` and ``regard evaluate``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard.errors import ArgumentError, FileError, option
+from regard.files import make_folder, write_atomically
+from regard.models.pretrained import CONFIG, read_json
+from regard.settings import part_of
+from regard.tasks.base import Report, Task
+from regard.tasks.data_files import absolute, check_contents, contents_of, found_again
+from regard.tasks.registry import TASKS, find_model, find_task
+from regard.tasks.settings import TaskSettings
+from regard.training import Outcome, TrainingOptions
+from regard.training import train as run_loop
+from regard.training.distributed import Processes
+from regard.training.folder import refuse_a_run
+from regard.training.lock import lock_run
+
+__all__ = ["evaluate", "load", "resume", "settings_of_run", "train"]
+
+SETTINGS = "settings.json"
+TASK, CONTENTS = "task", "contents"  # in that file: the name of the task, and a hash of each data file
+
+
+def train(
+    task: str | Task,
+    settings: TaskSettings | Mapping[str, Any],
+    folder: str | os.PathLike,
+    *,
+    show: bool = True,
+) -> Outcome:
+    """Train a model for a task. The best model is in ``best/`` of ``folder``.
+
+    ``task`` is a name such as ``"translate"``, a ``"module:Class"``, or a task. Settings that are given as a dict are
+    completed with the defaults of the command line. ``show`` reports progress on standard error.
+
+    >>> import tempfile
+    >>> small = {"embedded": 60, "vocabulary_size": 300, "width": 16, "heads": 2, "feed_forward": 16, "steps": 2}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     outcome = train("translate", {**small, "validate_sentences": 2}, folder, show=False)
+    >>> outcome.step, outcome.stopped
+    (2, 'finished')
+    """
+    task = find_task(task)
+    if isinstance(settings, Mapping):
+        settings = task.settings(**task.settings.complete(dict(settings)))
+    processes = Processes.join()
+    try:
+        return _Run(task, settings, Path(folder), processes, show=show, resumed=False).train()
+    finally:
+        processes.leave()
+
+
+def resume(
+    folder: str | os.PathLike,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    task: str | Task | None = None,
+    show: bool = True,
+) -> Outcome:
+    """Continue the run in ``folder`` from its newest checkpoint, as if it had not been interrupted.
+
+    ``changes`` are settings that do not change the model or the data, such as ``steps``. ``task`` has to be given for
+    a task of your own.
+
+    >>> import tempfile
+    >>> small = {"embedded": 60, "vocabulary_size": 300, "width": 16, "heads": 2, "feed_forward": 16, "steps": 1}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = train("translate", {**small, "validate_sentences": 2}, folder, show=False)
+    ...     outcome = resume(folder, {"steps": 3}, show=False)
+    >>> outcome.first_step, outcome.step
+    (1, 3)
+    """
+    folder = Path(folder)
+    processes = Processes.join()
+    try:
+        # Only the first process sees the folder. The others get the settings from it.
+        held = processes.on_first(lambda: _task_and_settings(folder, changes, task))
+        text = json.dumps([held[0], asdict(held[1])]) if held else ""
+        name, values = json.loads(processes.same_text(text))
+        found = find_task(task if task is not None else name)
+        settings = found.settings.from_json(values)
+        return _Run(found, settings, folder, processes, show=show, resumed=True).train()
+    finally:
+        processes.leave()
+
+
+def load(model: str | os.PathLike, *, task: str | Task | None = None, device: str | None = None) -> Any:
+    """Load the predictor of a trained model, by its installed name or its folder.
+
+    ``task`` has to be given for a model of a task of your own. ``device`` is by default a GPU where there is one.
+
+    >>> load("en-fr")(["The cat sleeps."])[0].text
+    'Le chat dort.'
+    """
+    if task is not None:
+        found = find_task(task)
+        return found.load(find_model(found.name, model), device)
+    folder = find_model("", model)
+    name = read_json(folder / CONFIG).get("task")
+    if name not in list(TASKS):
+        told = f"{folder} is a model for {name!r}, which is not a task of Regard"
+        raise ArgumentError("model", told, f"name its task with {option('task', 'module:Class')}")
+    return find_task(name).load(folder, device)
+
+
+def evaluate(
+    task: str | Task,
+    model: Any = None,
+    options: Any = None,
+    *,
+    compare: Sequence[Any] = (),
+    device: str | None = None,
+) -> Report:
+    """Measure a model on data that it was not trained on.
+
+    ``model`` is a name, a folder or a predictor, by default an installed model. ``options`` are the evaluation
+    settings of the task, or a dict of them. The models in ``compare`` are measured on the same data.
+
+    >>> report = evaluate("translate", "en-fr", {"limit": 20, "beams": 1})
+    >>> report.to_json()["sentences"]
+    20
+    """
+    task = find_task(task)
+    if options is None or isinstance(options, Mapping):
+        options = task.evaluation(**(options or {}))
+    named: dict[str, Any] = {}
+    for number, one in enumerate([model, *compare]):
+        name, predictor = _named(task, one, options if number == 0 else None, device)
+        if name in named:
+            raise ArgumentError("compare", f"{name} is named twice")
+        named[name] = predictor
+    return task.evaluate(named, options)
+
+
+def _named(task: Task, model: Any, options: Any, device: str | None) -> tuple[str, Any]:
+    """Return the name of a model in a report, and its predictor."""
+    if model is not None and not isinstance(model, str | os.PathLike):
+        return type(model).__name__, model
+    given = {} if options is None else {one.name: getattr(options, one.name) for one in fields(options)}
+    folder = task.find(None if model is None else os.fspath(model), given)
+    return (folder.name if model is None else os.fspath(model)), task.load(folder, device)
+
+
+def settings_of_run(
+    folder: str | os.PathLike, changes: Mapping[str, Any] | None = None, *, task: str | Task | None = None
+) -> Any:
+    """Return the settings that a run was started with, with ``changes`` that leave model and data as they are."""
+    return _task_and_settings(Path(folder), changes, task)[1]
+
+
+def _task_and_settings(
+    folder: Path, changes: Mapping[str, Any] | None, task: str | Task | None
+) -> tuple[str, TaskSettings]:
+    path = folder / SETTINGS
+    if not path.is_file():
+        raise FileError(f"{folder}: there is no run to resume here ({SETTINGS} is missing)")
+    kept = read_json(path)
+    kept.pop(CONTENTS, None)
+    name = kept.pop(TASK, "translate")  # earlier versions had one task
+    if task is None and name not in list(TASKS):
+        told = f"{folder} is a run of {name!r}, which is not a task of Regard"
+        raise ArgumentError("task", told, "name it as module:Class")
+    found = find_task(name if task is None else task)
+    if found.name != name:
+        raise ArgumentError("task", f"{folder} is a run of {name}, not of {found.name}")
+    return name, _changed(found, kept, folder, dict(changes or {}))
+
+
+def _changed(task: Task, kept: dict[str, Any], folder: Path, changes: dict[str, Any]) -> TaskSettings:
+    """Return the settings of a run with changes, or raise if they would change the model or the data."""
+    kind = task.settings
+    kept = {kind.former_names.get(name, name): value for name, value in kept.items()}
+    kept |= {name: found_again(kept.get(name), folder) for name in kind.locations}
+    if "steps" in changes or "epochs" in changes:  # each replaces the other
+        kept = {**kept, "steps": None, "epochs": None}
+    for name, value in changes.items():
+        if name not in (*kind.changeable, *kind.locations) and kept.get(name) != value:
+            may = ", ".join(option(other) for other in kind.changeable)
+            told = f"the run was started with {kept.get(name)!r}, not {value!r}"
+            raise ArgumentError(name, told, f"a resumed run may change {may}")
+    return kind.from_json({**kept, **changes})
+
+
+class _Run:
+    """One training run, from its folder to the training loop."""
+
+    def __init__(
+        self,
+        task: Task,
+        settings: TaskSettings,
+        folder: Path,
+        processes: Processes,
+        *,
+        show: bool,
+        resumed: bool,
+    ):
+        self.task, self.settings, self.folder, self.processes = task, settings, folder, processes
+        self.show, self.resumed = show and processes.first, resumed
+
+    def train(self) -> Outcome:
+        """Check, prepare, build and train."""
+        options = TrainingOptions(**part_of(self.settings, TrainingOptions))
+        self.task.check(self.settings)
+        with contextlib.ExitStack() as held:
+            lock = lock_run(self.folder, make=not self.resumed)
+            self.processes.on_first(lambda: held.enter_context(lock))
+            self.settings = self._without_stdin()
+            if self.show and sys.stderr.isatty():  # the bar comes with the first step
+                print("reading the data …", file=sys.stderr)
+            data = self._prepared()
+            torch.manual_seed(self.settings.seed)  # type: ignore[attr-defined]
+            model = self.task.build(self.settings, data)
+            if self.show:
+                print("\n".join(self._described(data, model)), file=sys.stderr)
+            objective = self.task.objective(self.settings, data)
+            return run_loop(model, objective, options, self.folder, resume=self.resumed, show=self.show)
+
+    def _prepared(self) -> Any:
+        """Prepare the data once in each process, in the first one before the others."""
+        data = self.processes.on_first(self._begin)
+        self._share_files()
+        if self.processes.first:
+            return data
+        make_folder(self.folder)
+        return self.task.prepare(self.settings, self.folder, learn=False)
+
+    def _begin(self) -> Any:
+        """Prepare the data in the folder of the run, and write down the settings."""
+        if self.resumed:
+            contents = _kept_contents(self.folder)
+            check_contents(self.settings, contents)
+        else:
+            refuse_a_run(self.folder)  # before its vocabularies and settings are replaced
+            contents = contents_of(self.settings)
+        make_folder(self.folder)
+        data = self.task.prepare(self.settings, self.folder, learn=not self.resumed, show=self.show)
+        values = {TASK: self.task.name, **asdict(absolute(self.settings)), CONTENTS: contents}
+        text = json.dumps(values, indent=2) + "\n"
+        write_atomically(self.folder / SETTINGS, lambda part: part.write_text(text, encoding="utf-8"))
+        return data
+
+    def _share_files(self) -> None:
+        """Give all processes the files of the first one. On another machine they are missing, or old."""
+        if self.processes.world == 1:
+            return
+        make_folder(self.folder)
+        for path in self.task.shared_files(self.settings, self.folder):
+            text = self.processes.same_text(path.read_text(encoding="utf-8") if self.processes.first else "")
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                write_atomically(path, lambda part, text=text: part.write_text(text, encoding="utf-8"))
+
+    def _without_stdin(self) -> TaskSettings:
+        """Copy standard input into a file of the run, since it is read more than once, and again on resuming."""
+        settings: Any = self.settings
+        if getattr(settings, "data", None) != "-":
+            return settings
+        path = self.folder / f"stdin.{settings.format or 'tsv'}"
+
+        def keep() -> None:
+            refuse_a_run(self.folder)
+            make_folder(self.folder)
+            write_atomically(path, _copy_stdin)
+
+        self.processes.on_first(keep)
+        return replace(settings, data=os.path.abspath(path))
+
+    def _described(self, data: Any, model: torch.nn.Module) -> list[str]:
+        """Describe the data and the model for the user."""
+        count = sum(p.numel() for p in model.parameters())
+        kind = getattr(getattr(model, "config", None), "kind", type(model).__name__)
+        return [*self.task.describe(self.settings, data), f"model: {kind}, {count:,} parameters"]
+
+
+def _copy_stdin(path: Path) -> None:
+    with open(path, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+
+
+def _kept_contents(folder: Path) -> dict[str, str]:
+    """Read the hashes of the data that a run was started with, which earlier versions did not write."""
+    path = folder / SETTINGS
+    contents = read_json(path).get(CONTENTS, {}) if path.is_file() else {}
+    if not isinstance(contents, dict):
+        raise FileError(f"{path}: {CONTENTS}: expected names and hashes, got {contents!r}")
+    return contents

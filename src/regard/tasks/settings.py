@@ -1,0 +1,216 @@
+"""Groups of settings that tasks share, without torch.
+
+The settings of a task inherit the groups that apply to it. The groups are listed from the last to the first, because
+the fields of a dataclass come in the reverse order of its bases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from regard.errors import ArgumentError, UnknownNameError, option
+from regard.settings import Settings, setting
+from regard.training.settings import TrainingSettings
+
+__all__ = [
+    "BatchSettings",
+    "DataSettings",
+    "EmbeddedSettings",
+    "EvaluationSettings",
+    "TaskSettings",
+    "TransformerSettings",
+    "VocabularySettings",
+    "reject_unused",
+]
+
+VOCABULARIES = ("bpe", "word", "character", "byte")
+# 256 bytes and the special tokens.
+SMALLEST_VOCABULARY = {"bpe": 260, "byte": 260}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings(Settings):
+    """The base class of the settings of a task."""
+
+    # Settings that say where data is. The contents of the data define a run, its place does not.
+    locations: ClassVar[tuple[str, ...]] = ()
+    # Settings that a resumed run may change.
+    changeable: ClassVar[tuple[str, ...]] = (
+        *("steps", "epochs", "patience", "validate_every", "save_every", "keep"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(TaskSettings):
+    """Files to train and validate on."""
+
+    title: ClassVar[str] = "Data"
+    locations: ClassVar[tuple[str, ...]] = ("data", "valid", "exclude")
+
+    data: str | None = setting(None, "Training data: TSV, CSV, JSONL, Parquet, hf:NAME, or '-'.")
+    valid: str | None = setting(
+        None, "Validation data, in the form of the training data. Without it, some of the data is held out."
+    )
+    hold_out: float = setting(0.1, "Largest share of the data that is held out to validate on.")
+    columns: str = setting("0,1", "Columns (numbers) or fields (names) to read; names may be guessed.")
+    format: str | None = setting(None, "tsv, csv, jsonl or parquet, where the file's name does not say it.")
+    split: str = setting("train", "Of a Hugging Face data set: the part to train on.")
+    valid_split: str = setting("validation", "Of a Hugging Face data set: the part to validate on.")
+    dataset_config: str | None = setting(
+        None, "Of a Hugging Face data set: its configuration, if it has several."
+    )
+    exclude: str | None = setting(None, "Data whose texts are never trained on, such as a test set.")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0 < self.hold_out < 1:
+            raise ArgumentError("hold_out", f"expected a share between 0 and 1, got {self.hold_out}")
+        for name in self.locations:
+            if name != "data" and getattr(self, name) == "-":
+                told = f"only {option('data')} can be read from standard input"
+                raise ArgumentError(name, told, "name a file")
+        self._check_valid()
+
+    def _check_valid(self) -> None:
+        """Reject validation data that is the training data."""
+        hub = (self.data or "").startswith("hf:") and self.split != self.valid_split
+        if self.data and self.data == self.valid and not hub:
+            told = f"the same as {option('data', self.data)}"
+            raise ArgumentError("valid", told, "name data that is not trained on, or leave it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedSettings(TaskSettings):
+    """Sentences of the embedded corpus."""
+
+    title: ClassVar[str] = "Data"
+
+    embedded: int | None = setting(
+        None, "Sentences of the embedded corpus to add to the data, or to train on where there is none."
+    )
+    embedded_seed: int = setting(0, "Which sentences of the embedded corpus.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularySettings(TaskSettings):
+    """Tokens of texts."""
+
+    title: ClassVar[str] = "Vocabulary"
+
+    vocabulary: str = setting("bpe", "bpe, word, character or byte.")
+    vocabulary_size: int = setting(8000, "Entries of the vocabulary, at most.")
+    lowercase: bool = setting(False, "Convert everything to lower case.")
+    max_tokens: int = setting(128, "Longer texts are left out of the training.")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.vocabulary not in VOCABULARIES:
+            raise UnknownNameError("vocabulary", self.vocabulary, VOCABULARIES)
+        least = SMALLEST_VOCABULARY.get(self.vocabulary, 5)
+        if self.vocabulary_size < least:
+            told = f"expected {least} or more for {self.vocabulary}, got {self.vocabulary_size}"
+            raise ArgumentError("vocabulary_size", told)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerSettings(TaskSettings):
+    """Sizes of a model, and the parts of a Transformer."""
+
+    title: ClassVar[str] = "Model"
+
+    width: int = setting(256, "Numbers that represent a token.")
+    dropout: float = setting(0.1, "Share of the activations dropped in training.")
+    heads: int = setting(4, "Attention heads.")
+    kv_heads: int | None = setting(None, "Transformer: heads of keys and values, if fewer.")
+    feed_forward: int = setting(1024, "Transformer: width of the feed-forward layers.")
+    activation: str = setting("gelu", "Transformer: gelu, relu or swiglu.")
+    norm: str = setting("pre", "Transformer: pre or post.")
+    positions: str = setting(
+        "sinusoidal", "Transformer: sinusoidal, learned, rotary, alibi, relative or none."
+    )
+    attention_dropout: float = setting(
+        0.0, "Transformer: share of the attention weights dropped in training."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSettings(TrainingSettings, TaskSettings):
+    """Batches of texts of similar length, and how long and how fast to train."""
+
+    title: ClassVar[str] = "Training"
+
+    batch_tokens: int = setting(4096, "Tokens of a batch, padding included (the mean where there are two sides).")
+    label_smoothing: float = setting(0.1, "Probability that is spread evenly over all classes or tokens.")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not 0 <= self.label_smoothing < 1:
+            raise ArgumentError(
+                "label_smoothing", f"expected a share from 0 to below 1, got {self.label_smoothing}"
+            )
+        longest = getattr(self, "max_tokens", 1)
+        if self.batch_tokens < longest:
+            told = f"{self.batch_tokens} tokens hold no sentence of {option('max_tokens', longest)}"
+            raise ArgumentError("batch_tokens", told)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings(Settings):
+    """The data that a model is measured on."""
+
+    title: ClassVar[str] = "Data"
+
+    data: str | None = setting(None, "Data to measure on, in the form of the training data.")
+    columns: str | None = setting(None, "Columns (numbers) or fields (names) to read.")
+    format: str | None = setting(None, "tsv, csv, jsonl or parquet, where the file's name does not say it.")
+    split: str | None = setting(None, "Of a Hugging Face data set: the part to measure on; by default test.")
+    dataset_config: str | None = setting(
+        None, "Of a Hugging Face data set: its configuration, if it has several."
+    )
+    limit: int = setting(0, "A sample of so many; 0 for all.")
+    seed: int | None = setting(None, "Which ones the sample takes; by default 0.")
+    out: str | None = setting(None, "Write the predictions to a file, one for each row.")
+
+    reading: ClassVar[tuple[str, ...]] = ("columns", "format", "split", "dataset_config")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.limit < 0:
+            raise ArgumentError("limit", f"expected 0 or more, got {self.limit}")
+        for name in () if self.data else self.reading:
+            if getattr(self, name) is not None:
+                told = f"given without {option('data')}"
+                raise ArgumentError(name, told, f"name the data with {option('data')}")
+        if self.seed is not None and not self.limit:
+            raise ArgumentError("seed", "of no use without a sample", f"add {option('limit')}")
+        if self.limit and self.data and self.out is not None:
+            told = "its lines would be those of a sample, not of the data"
+            raise ArgumentError("out", told, f"leave out {option('limit')}")
+
+    def reader_settings(self) -> dict[str, str]:
+        """Return the settings of the reader that are given, for data that is tested."""
+        given = {name: getattr(self, name) for name in self.reading if getattr(self, name) is not None}
+        return {"split": "test", **given}
+
+
+def changed(settings: Settings) -> list[str]:
+    """Return the names of the settings that are not at their defaults."""
+    return [one.name for one in fields(settings) if getattr(settings, one.name) != one.default]
+
+
+def reject_unused(architecture: str, only: dict[str, tuple[str, ...]], given: Iterable[str]) -> None:
+    """Reject settings that the architecture does not use.
+
+    ``only`` names, for each architecture, the settings that not all architectures use.
+    """
+    if architecture not in only:
+        raise UnknownNameError("architecture", architecture, only)
+    used = only[architecture]
+    for name in given:
+        users = [kind for kind, names in only.items() if name in names]
+        if users and name not in used:
+            problem = f"of no use for {option('architecture', architecture)}"
+            fix = f"leave it out, or say {option('architecture', users[0])}"
+            raise ArgumentError(name, problem, fix)
