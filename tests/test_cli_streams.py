@@ -202,7 +202,7 @@ def test_every_setting_has_a_flag():
             2,
             ("--format: cannot be told from the name x.abc", "say it with --format, one of tsv"),
         ),
-        ("evaluate translate --data x.tsv --format hf", 1, ("expected hf:x.tsv",)),
+        ("evaluate translate --data x.tsv --format hf", 2, ("--data: expected hf:x.tsv",)),
         ("evaluate translate --data - --target-data -", 2, ("--target-data: only --data can be read",)),
         ("evaluate translate --columns 0,1", 2, ("--columns: given without --data",)),
         ("translate x --beams 2 --n-best 3", 2, ("--n-best: 3 of 2 beams cannot be given: raise --beams",)),

@@ -48,7 +48,18 @@ ALLOWED: dict[str, set[str]] = {
     "decoding": BASE | {"shapes", "maps", "topk"},  # models come to it through a protocol
     "training": BASE | {"_lazy", "settings", "shapes"},
     "tasks": CORE
-    | {"_lazy", "settings", "layers", "models", "text", "corpus", "decoding", "training", "metrics", "analysis"}
+    | {
+        "_lazy",
+        "settings",
+        "layers",
+        "models",
+        "text",
+        "corpus",
+        "decoding",
+        "training",
+        "metrics",
+        "analysis",
+    }
     | {"plots", "capture"},  # predictors record their attention, `look` that of any model
     "learn": CORE | {"layers", "training", "reference", "plots", "terminal", "_drawing"},
     "cli": CORE

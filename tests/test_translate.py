@@ -15,6 +15,10 @@ from regard.decoding import DecodingOptions, Hypothesis
 from regard.errors import ArgumentError, FileError, RegardError
 from regard.maps import AttentionMap, Record
 from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
+from regard.tasks import find_task, pack
+from regard.tasks import vocabularies as vocabularies_module
+from regard.tasks.card import training_command
+from regard.tasks.sampling import reservoir
 from regard.tasks.translate import (
     Translation,
     TranslationSettings,
@@ -29,15 +33,16 @@ from regard.tasks.translate import (
     with_defaults,
 )
 from regard.tasks.translate import data as data_module
-from regard.tasks.translate.alignment import AlignedPair, all_alignment_heads, choose_alignment_head, error_rates
-from regard.tasks import find_task, pack
-from regard.tasks import vocabularies as vocabularies_module
-from regard.tasks.card import training_command
-from regard.tasks.sampling import reservoir
+from regard.tasks.translate.alignment import (
+    AlignedPair,
+    all_alignment_heads,
+    choose_alignment_head,
+    error_rates,
+)
+from regard.tasks.translate.alignment_head import AlignmentHead
 from regard.tasks.translate.data import prepare, training_pairs
 from regard.tasks.translate.evaluation import group_references
 from regard.tasks.translate.gold import diagonal_error_rate, embedded_aligned, read_aligned
-from regard.tasks.translate.alignment_head import AlignmentHead
 from regard.tasks.translate.task import everyday_sentences
 from regard.text import WordVocabulary, train_vocabulary
 
@@ -465,7 +470,10 @@ def test_a_resumed_run_keeps_what_defines_it(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"architecture": "transfromer"}, "architecture: unknown name 'transfromer': did you mean 'transformer'"),
+        (
+            {"architecture": "transfromer"},
+            "architecture: unknown name 'transfromer': did you mean 'transformer'",
+        ),
         ({"target_language": "en"}, "target_language: the same as source_language"),
         ({"label_smoothing": 1.0}, "label_smoothing: expected a share"),
         ({"batch_tokens": 8}, "batch_tokens: 8 tokens hold no sentence of max_tokens=128"),

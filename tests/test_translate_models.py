@@ -16,9 +16,9 @@ from regard.corpus import generate
 from regard.errors import ArgumentError, FileError
 from regard.models import Transformer, TransformerConfig
 from regard.tasks import pack
-from regard.tasks.translate import Translator, align, find_translator, installed_models
 from regard.tasks.registry import SHIPPED
 from regard.tasks.sampling import sample
+from regard.tasks.translate import Translator, align, find_translator, installed_models
 from regard.text import train_vocabulary
 
 

@@ -121,7 +121,9 @@ def _in_words(error: Exception, words: list[str], debug: bool) -> tuple[str, int
     if isinstance(error, Interrupted):
         return str(error), 128 + error.signal
     if isinstance(error, RegardError):
-        named = isinstance(error, ArgumentError) and (flag_of(error.argument, command) or error.argument == "task")
+        named = isinstance(error, ArgumentError) and (
+            flag_of(error.argument, command) or error.argument == "task"
+        )
         return in_flags(error, command), 2 if named else 1
     if isinstance(error, UnicodeEncodeError) and (word := undecoded(words)):
         return f"not UTF-8: {word}: write it in UTF-8, or put it into a file", 2

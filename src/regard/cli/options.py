@@ -21,7 +21,9 @@ def with_settings(settings: type[Settings], command: Callable[..., None]) -> Cal
 
     The dict has only the options that were given, because the defaults of the others depend on them.
     """
-    hints = typing.get_type_hints(command)  # as types, since their names are known in the command's module only
+    hints = typing.get_type_hints(
+        command
+    )  # as types, since their names are known in the command's module only
     parameters = inspect.signature(command).parameters.values()
     own = [p.replace(annotation=hints[p.name]) for p in parameters if p.name != "settings"]
     field_hints = typing.get_type_hints(settings)
@@ -48,7 +50,7 @@ def with_settings(settings: type[Settings], command: Callable[..., None]) -> Cal
 
 def _title(settings: type[Settings], name: str) -> str:
     """Return the title of the group that a field belongs to."""
-    home = next(kind for kind in settings.__mro__ if name in kind.__dict__.get("__annotations__", {}))
+    home = next(kind for kind in settings.__mro__ if name in inspect.get_annotations(kind))
     return getattr(home, "title", Settings.title)
 
 

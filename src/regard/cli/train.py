@@ -26,15 +26,18 @@ options is named with --options FILE.
 
 def _command(task: str) -> Callable[..., None]:
     """Return the command that trains a task."""
+    default = f"runs/{task.rpartition(':')[2].lower()}"
 
     def train_task(
         settings: dict[str, Any],
-        out: Path = typer.Option(None, "--out", help="The folder of the run.", show_default=_folder(task)),
-        resume: bool = typer.Option(False, "--resume", help="Continue from the newest checkpoint of the folder."),
+        out: Path = typer.Option(None, "--out", help="The folder of the run.", show_default=default),
+        resume: bool = typer.Option(
+            False, "--resume", help="Continue from the newest checkpoint of the folder."
+        ),
     ) -> None:
         from regard import tasks
 
-        folder = out or Path(_folder(task))
+        folder = out or Path(default)
         if resume:
             outcome = tasks.resume(folder, settings, task=task)
         else:
@@ -44,10 +47,6 @@ def _command(task: str) -> Callable[..., None]:
 
     train_task.__doc__ = (TASKS[task].trains if task in TASKS else f"Train {task}.") + HELP
     return with_settings(settings_of(task), train_task)
-
-
-def _folder(task: str) -> str:
-    return f"runs/{task.rpartition(':')[2].lower()}"
 
 
 def _report(task: str, folder: Path, outcome: Any, resumed: bool) -> None:
@@ -62,7 +61,9 @@ def _report(task: str, folder: Path, outcome: Any, resumed: bool) -> None:
         told = f"interrupted at step {outcome.step} and saved: go on with  {command}"
         raise Interrupted(told, outcome.signal)
     if resumed and outcome.first_step == outcome.step:
-        typer.echo(f"nothing was trained: the run had ended at step {outcome.step} ({outcome.stopped}): {numbers}")
+        typer.echo(
+            f"nothing was trained: the run had ended at step {outcome.step} ({outcome.stopped}): {numbers}"
+        )
         typer.echo("to train further, give more --steps or --epochs")
     else:
         minutes = outcome.seconds / 60

@@ -15,6 +15,7 @@ from regard.files import check_writable
 
 __all__ = ["look", "show_page", "view"]
 
+
 def view(
     record: Path = typer.Argument(..., help="A file of records, as `seen.save(...)` writes it."),
     host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on."),
@@ -38,7 +39,9 @@ def view(
 
 def look(
     text: str = typer.Argument(..., help="The text that the model reads."),
-    model: str = typer.Option(None, "--model", help="The folder of a model, or the name of an installed one."),
+    model: str = typer.Option(
+        None, "--model", help="The folder of a model, or the name of an installed one."
+    ),
     out: Path = typer.Option(None, "--out", help="Where to write the page; by default a temporary file."),
     open_browser: bool = typer.Option(True, "--open/--no-open", help="Open the page in the browser."),
 ) -> None:

@@ -55,7 +55,9 @@ class DecodingOptions:
         if self.max_length is not None:
             whole_number("max_length", self.max_length, least=1)
             if self.max_length < self.min_length:
-                raise ArgumentError("min_length", f"{self.min_length} is above {option('max_length', self.max_length)}")
+                raise ArgumentError(
+                    "min_length", f"{self.min_length} is above {option('max_length', self.max_length)}"
+                )
         if not self.sample and self.n_best > self.beams:
             raise ArgumentError(
                 "n_best", f"{self.n_best} of {self.beams} beams cannot be given", f"raise {option('beams')}"

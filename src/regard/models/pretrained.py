@@ -154,7 +154,12 @@ def load_model(folder: str | os.PathLike) -> Any:
 
 def load_weights(model: nn.Module, path: Path) -> None:
     """Load the weights in a file into a model of the same shape."""
-    _fill(model, _read_weights(path), str(path))
+    tensors = _read_weights(path)
+    try:
+        _fill(model, tensors, str(path))
+    except RuntimeError as error:
+        problem = " ".join(str(error).split())
+        raise FileError(f"{path}: the weights belong to another model: {problem}") from None
 
 
 def _fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None:

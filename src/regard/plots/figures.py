@@ -213,7 +213,9 @@ def check_path(path: str | os.PathLike[str] | None) -> Path | None:
             "path", f"unknown ending {target.suffix!r} in '{target}'", f"use one of {', '.join(ENDINGS)}"
         )
     if not target.parent.is_dir():
-        raise FileError(f"the folder '{target.parent}' of '{target}' does not exist: create it first", argument="path")
+        raise FileError(
+            f"the folder '{target.parent}' of '{target}' does not exist: create it first", argument="path"
+        )
     if target.is_dir():
         raise FileError(f"'{target}' is a folder: give the name of a file", argument="path")
     return target

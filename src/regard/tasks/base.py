@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from regard.settings import Settings
-from regard.tasks.settings import EvaluationSettings, TaskSettings
+from regard.tasks.settings import EvaluationSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +86,10 @@ class Predictor(Protocol):
 class Report(Protocol):
     """The result of an evaluation, which ``str()`` formats as text."""
 
-    notes: list[str]  # remarks for the user, such as the number of rows that were left out
+    @property
+    def notes(self) -> list[str]:
+        """Remarks for the user, such as the number of rows that were left out."""
+        ...
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers as a JSON object."""
@@ -102,8 +104,8 @@ class Task(Protocol):
     """
 
     name: ClassVar[str]
-    settings: ClassVar[type[TaskSettings]]
-    evaluation: ClassVar[type[Settings]] = EvaluationSettings
+    settings: ClassVar[Any]  # a subclass of TaskSettings
+    evaluation: ClassVar[Any] = EvaluationSettings  # a subclass of Settings
 
     def check(self, settings: Any) -> None:
         """Raise an error if the settings cannot work, before anything that takes long."""

@@ -87,7 +87,9 @@ def load_bundle(folder: str | os.PathLike, task: str) -> Bundle:
     made_for = settings.get("task")
     if made_for != task:
         found = f"a model for {made_for}" if isinstance(made_for, str) else "not the model of a task"
-        raise ArgumentError("model", f"{folder} is {found}, not for {task}", "`regard models` lists the others")
+        raise ArgumentError(
+            "model", f"{folder} is {found}, not for {task}", "`regard models` lists the others"
+        )
     return Bundle(folder, settings)
 
 

@@ -12,7 +12,15 @@ from typing import TypeVar
 from regard.errors import FileError, option
 from regard.tasks.settings import TaskSettings
 
-__all__ = ["absolute", "check_contents", "content_hash", "contents_of", "found_again", "known_by", "local_path"]
+__all__ = [
+    "absolute",
+    "check_contents",
+    "content_hash",
+    "contents_of",
+    "found_again",
+    "known_by",
+    "local_path",
+]
 
 _Settings = TypeVar("_Settings", bound=TaskSettings)
 

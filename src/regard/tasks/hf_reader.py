@@ -96,14 +96,18 @@ def _loaded_from(folder: Path, two_sides: bool) -> tuple[Any, Any]:
             loaded.append(kind.from_pretrained(folder, local_files_only=True))
         except (OSError, ValueError, KeyError, ImportError) as error:
             why = " ".join(str(error).split())
-            raise FileError(f"{folder} cannot be loaded as a Hugging Face model: {why}", argument="model") from error
+            raise FileError(
+                f"{folder} cannot be loaded as a Hugging Face model: {why}", argument="model"
+            ) from error
     return loaded[0], loaded[1]
 
 
 def _check_length(tokens: int, most: int | None) -> None:
     if most is not None and tokens > most:
         told = f"the text has {tokens} tokens, the model reads {most}"
-        raise ArgumentError("text", told, f"give a shorter one, or a model that reads more with {option('model')}")
+        raise ArgumentError(
+            "text", told, f"give a shorter one, or a model that reads more with {option('model')}"
+        )
 
 
 def _most_tokens(model: Any) -> int | None:

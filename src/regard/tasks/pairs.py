@@ -110,7 +110,7 @@ class PairSource:
     def read(self, name: str, skipped: Skipped | None = None, *, split: str | None = None) -> Iterator[Pair]:
         """Yield the rows of the data that the setting ``name`` names."""
         s = self.settings
-        place = self.valid_source if name == "valid" else getattr(s, name)
+        place: Any = self.valid_source if name == "valid" else getattr(s, name)
         target = f"target_{name}"
         with renamed(source=name, target=target):
             yield from read_pairs(

@@ -100,7 +100,6 @@ def _imported(reference: str) -> Any:
             sys.path.remove(here)
 
 
-
 @dataclass(frozen=True)
 class Installed:
     """A model that can be used by its name."""

@@ -57,11 +57,12 @@ def train(
     (2, 'finished')
     """
     task = find_task(task)
-    if isinstance(settings, Mapping):
-        settings = task.settings(**task.settings.complete(dict(settings)))
+    complete: TaskSettings = (
+        task.settings(**task.settings.complete(dict(settings))) if isinstance(settings, Mapping) else settings
+    )
     processes = Processes.join()
     try:
-        return _Run(task, settings, Path(folder), processes, show=show, resumed=False).train()
+        return _Run(task, complete, Path(folder), processes, show=show, resumed=False).train()
     finally:
         processes.leave()
 

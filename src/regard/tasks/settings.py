@@ -141,7 +141,9 @@ class BatchSettings(TrainingSettings, TaskSettings):
 
     title: ClassVar[str] = "Training"
 
-    batch_tokens: int = setting(4096, "Tokens of a batch, padding included (the mean where there are two sides).")
+    batch_tokens: int = setting(
+        4096, "Tokens of a batch, padding included (the mean where there are two sides)."
+    )
     label_smoothing: float = setting(0.1, "Probability that is spread evenly over all classes or tokens.")
 
     def __post_init__(self):

@@ -145,7 +145,9 @@ def parquet_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, Any]]
                     number += 1
                     yield f"{name_of(path)}, row {number}", row
     except (pyarrow.ArrowException, OSError) as error:
-        raise FileError(f"{name_of(path)} is not a Parquet file, or is damaged: {error}", argument="source") from error
+        raise FileError(
+            f"{name_of(path)} is not a Parquet file, or is damaged: {error}", argument="source"
+        ) from error
 
 
 def field_paths(value: Any, above: str = "") -> Iterator[str]:

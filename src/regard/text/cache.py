@@ -202,7 +202,9 @@ def _mapped(path: Path, dtype: np.dtype, count: int, digest: str | None) -> np.n
     try:
         size = path.stat().st_size
         if size != count * dtype.itemsize:
-            raise FileError(f"{path} is cut short: {size} bytes, expected {count * dtype.itemsize}", argument="folder")
+            raise FileError(
+                f"{path} is cut short: {size} bytes, expected {count * dtype.itemsize}", argument="folder"
+            )
         # There is no map of an empty file.
         mapped = np.memmap(path, dtype, "r", shape=(count,)) if count else np.empty(0, dtype)
     except FileNotFoundError as error:

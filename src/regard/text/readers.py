@@ -184,7 +184,9 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
         format = format or "hf"
     if target is not None:
         if format not in (None, "lines"):
-            raise ArgumentError("target", f"not used with the format {format}", f"name the two with {option('columns')}")
+            raise ArgumentError(
+                "target", f"not used with the format {format}", f"name the two with {option('columns')}"
+            )
         if name == os.fspath(target) == "-":
             raise ArgumentError("target", "source and target cannot both be standard input")
         return "lines"
@@ -201,7 +203,7 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
         raise ArgumentError(
             "format",
             f"cannot be told from the name {name}",
-            f"say it with {option('format')}, one of tsv, csv, jsonl and parquet, or name the file of the other side too",
+            f"say it with {option('format')}, one of tsv, csv, jsonl and parquet, or name the other side's file too",
         )
     return _FORMATS[suffix]
 

@@ -71,10 +71,14 @@ def load_vocabulary(path: str | os.PathLike) -> Vocabulary:
         raise FileError(f"{path} is not a vocabulary, or is cut short: {error}", argument="path") from error
     file_format = content.get("format") if isinstance(content, dict) else None
     if file_format != FORMAT:
-        raise FileError(f"{path} is not a vocabulary: expected format {FORMAT!r}, got {file_format!r}", argument="path")
+        raise FileError(
+            f"{path} is not a vocabulary: expected format {FORMAT!r}, got {file_format!r}", argument="path"
+        )
     kind = content.get("kind")
     if kind not in _KINDS:
-        raise FileError(f"{path} is of the unknown kind {kind!r}: known are {', '.join(_KINDS)}", argument="path")
+        raise FileError(
+            f"{path} is of the unknown kind {kind!r}: known are {', '.join(_KINDS)}", argument="path"
+        )
     try:
         return _KINDS[kind].from_json(content)
     except ArgumentError as error:

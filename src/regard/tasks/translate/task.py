@@ -43,8 +43,8 @@ class TranslateTask(Task):
     """From text in one language to text in another."""
 
     name: ClassVar[str] = "translate"
-    settings: ClassVar[type[TranslationSettings]] = TranslationSettings
-    evaluation: ClassVar[type[TranslationEvaluationSettings]] = TranslationEvaluationSettings
+    settings: ClassVar[Any] = TranslationSettings
+    evaluation: ClassVar[Any] = TranslationEvaluationSettings
 
     def check(self, settings: TranslationSettings) -> None:
         """Raise an error if the settings make no model, or if BLEU cannot be computed."""
@@ -102,9 +102,7 @@ class TranslateTask(Task):
         """Measure BLEU, chrF and the alignment error rate."""
         return evaluate_translators(predictors, options)
 
-    def card(
-        self, predictor: Translator, settings: TranslationSettings | None, facts: CardFacts
-    ) -> Card:
+    def card(self, predictor: Translator, settings: TranslationSettings | None, facts: CardFacts) -> Card:
         """Return the card of a translator."""
         start, end = (_name(one) for one in (predictor.source_language, predictor.target_language))
         command = "" if settings is None else training_command(self, settings)
