@@ -7,9 +7,9 @@ import torch
 from test_cli import assert_one_line, run_here
 
 from regard import viewer
-from regard.cli import view
 from regard.maps import Recomputed
 from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
+from regard.tasks import look
 from regard.tasks.translate import Translator
 from regard.text import train_vocabulary
 
@@ -76,7 +76,7 @@ def translator_of(network, vocabulary, folder):
 
 
 def test_look_keeps_the_queries_and_keys_of_our_translators(translator):
-    records = view._seen_by_ours("the cat sat", translator)
+    records = look("the cat sat", translator)
     kinds = ["self"] * 3 + ["causal", "cross"] * 3
     assert [record.kind for record in records] == kinds
     assert [record.name for record in records][2:5] == [
@@ -97,7 +97,7 @@ def test_look_with_a_recurrent_translator(score, feeding, tmp_path):
     torch.manual_seed(0)
     sizes = {"source_size": len(vocabulary), "target_size": len(vocabulary), "width": 16}
     network = Seq2Seq(Seq2SeqConfig(**sizes, attention=score, input_feeding=feeding))
-    (record,) = view._seen_by_ours("the cat sat", translator_of(network, vocabulary, tmp_path / "recurrent"))
+    (record,) = look("the cat sat", translator_of(network, vocabulary, tmp_path / "recurrent"))
     assert (record.name, record.kind) == ("attention", "cross")
     assert record.key_tokens is not None
     assert "".join(record.key_tokens[0]).replace(" ", "") == "thecatsat</s>"
@@ -138,7 +138,7 @@ def test_a_folder_with_a_broken_config(tmp_path):
 
 def test_the_default_is_a_model_that_is_here(translator, tmp_path, monkeypatch):
     out = tmp_path / "look.html"
-    monkeypatch.setattr("regard.tasks.look.cached_models", list)
+    monkeypatch.setattr("regard.tasks.model_attention.cached_models", list)
     result = run_here("look", "the cat", "--out", str(out), "--no-open", REGARD_MODELS=str(translator.parent))
     assert result.returncode == 0, result.stderr
     assert document_of(out)["title"] == "the cat"

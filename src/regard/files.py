@@ -94,7 +94,9 @@ def _full_disks_explained(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
             raise
-        problem = f"cannot write {path}: {error.strerror}: make room, or write elsewhere; nothing was replaced"
+        problem = (
+            f"cannot write {path}: {error.strerror}: make room, or write elsewhere; nothing was replaced"
+        )
         raise FileError(problem, argument="path") from error
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.tasks.base import Prediction, Predictor, Report, Task
     from regard.tasks.bundle import Bundle, BundledPredictor, load_bundle, save_bundle
     from regard.tasks.card import Card, CardFacts
-    from regard.tasks.look import look
+    from regard.tasks.model_attention import look
     from regard.tasks.objective import BatchedObjective
     from regard.tasks.packing import pack
     from regard.tasks.pairs import PairSource
@@ -33,7 +33,7 @@ _HOMES: dict[str, list[str]] = {
     "base": ["Prediction", "Predictor", "Report", "Task"],
     "bundle": ["Bundle", "BundledPredictor", "load_bundle", "save_bundle"],
     "card": ["Card", "CardFacts"],
-    "look": ["look"],
+    "model_attention": ["look"],
     "objective": ["BatchedObjective"],
     "packing": ["pack"],
     "pairs": ["PairSource"],

@@ -52,7 +52,7 @@ def lock_run(folder: Path, *, make: bool = True) -> Iterator[None]:
     if fcntl is None or _holder_of(place) == thread or not (make or folder.is_dir()):
         yield
         return
-    missing = [path for path in (place.parent, *place.parent.parents) if not path.exists()]
+    missing = [path for path in (place.parent, *place.parent.parents) if not os.path.exists(path)]
     handle = _taken(place, folder)
     _held[place] = (thread, handle)
     try:
