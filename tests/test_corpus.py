@@ -11,12 +11,11 @@ from random import Random
 import pytest
 
 from regard.corpus import LEFT_OUT, SPLITS, Triple, generate, split_of
+from regard.corpus.clauses import pronoun_for
 from regard.corpus.conjugation import conjugate, imperative, participle
 from regard.corpus.french import spell, starts_with_vowel
-from regard.corpus.grammar import echo
-from regard.corpus.lexicon.nouns import NOUNS
-from regard.corpus.lexicon.qualities import ADJECTIVES, DEGREES
-from regard.corpus.lexicon.settings import (
+from regard.corpus.lexicon.adjectives import ADJECTIVES, DEGREES
+from regard.corpus.lexicon.function_words import (
     ALSO,
     CONNECTIVES,
     FREQUENCIES,
@@ -28,6 +27,7 @@ from regard.corpus.lexicon.settings import (
     TIMES,
     TOWARDS,
 )
+from regard.corpus.lexicon.nouns import NOUNS
 from regard.corpus.lexicon.verbs import BE, MODALS, VERBS, WEATHER
 from regard.corpus.meaning import (
     Clause,
@@ -490,7 +490,7 @@ def test_elision_and_contraction_by_hand():
     ],
 )
 def test_a_subject_is_taken_up_by_its_pronoun(phrase, pronoun):
-    assert echo(phrase) == pronoun
+    assert pronoun_for(phrase) == pronoun
 
 
 # Guarantees over many sentences

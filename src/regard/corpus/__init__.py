@@ -1,6 +1,6 @@
 """A generator of English, French and Chinese sentences with gold word alignments.
 
-A sentence starts as a meaning tree, which ``statements``, ``grammar`` and ``phrases`` build at random from the words of
+A sentence starts as a meaning tree, which ``statements``, ``clauses`` and ``phrases`` build at random from the words of
 ``lexicon``. The modules ``english``, ``french`` and ``chinese`` turn the tree into text. The English text determines
 the French and the Chinese one, so a translation model can learn this language completely.
 

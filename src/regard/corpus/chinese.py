@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from regard.corpus.lexicon.settings import MEASURES, PRONOUNS
+from regard.corpus.lexicon.function_words import NUMERALS, PRONOUNS
 from regard.corpus.meaning import (
     Clause,
     Compound,
@@ -24,6 +24,19 @@ Word = tuple[str, int, int]  # text, sure units, possible units
 
 _MARKS = {".": "。", "?": "？", "!": "！"}
 _DEFINITE = frozenset(("the", "owner"))
+# Determiners that take no measure word, by English determiner and plural.
+_WITHOUT_MEASURE = {
+    ("many", False): "很多",
+    ("many", True): "很多",
+    ("some", False): "一些",
+    ("some", True): "一些",
+    ("this", True): "这些",
+    ("that", True): "那些",
+}
+# Determiners before a measure word.
+_BEFORE_MEASURE = {"this": "这", "that": "那", "a": "一", "every": "每"} | {
+    name: numeral.zh for name, numeral in NUMERALS.items()
+}
 
 
 def chinese(statement: Statement) -> list[Word]:
@@ -108,28 +121,14 @@ def _determiner(out: list[Word], thing: Thing, negative: bool) -> bool:
     if name in PRONOUNS:
         out += [(PRONOUNS[name].zh, unit, 0), ("的", 0, unit)]
         return True
-    if name == "many":
-        out.append(("很多", unit, 0))
+    alone = _WITHOUT_MEASURE.get((name, thing.plural))
+    if alone is not None:
+        out.append((alone, unit, 0))
         return True
-    if name == "some":
-        out.append(("一些", unit, 0))
-        return True
-    if name in ("this", "that"):
-        sign = "这" if name == "this" else "那"
-        if thing.plural:
-            out.append((sign + "些", unit, 0))
-            return True
-    elif name == "a":
-        if negative or thing.plural:
-            return False
-        sign = "一"
-    elif name == "every":
-        sign = "每"
-    elif name in MEASURES:
-        sign = MEASURES[name].zh
-    else:
+    word = _BEFORE_MEASURE.get(name)
+    if word is None or (name == "a" and (negative or thing.plural)):
         return False
-    out += [(sign, unit, 0), (thing.noun.measure, 0, either)]
+    out += [(word, unit, 0), (thing.noun.measure, 0, either)]
     return True
 
 
@@ -187,8 +186,8 @@ def _clause(out: list[Word], clause: Clause) -> None:
         _phrase(out, clause.subject)
     if time is not None:
         _when(out, time)
-    if clause.ask in ("why", "when"):
-        out.append(("为什么" if clause.ask == "why" else "什么时候", clause.ask_unit, 0))
+    if clause.ask in _ASKED_BEFORE_VERB:
+        out.append((_ASKED_BEFORE_VERB[clause.ask], clause.ask_unit, 0))
     subject = clause.subject
     if isinstance(subject, Thing) and subject.determiner == "every":
         out.append(("都", 0, subject.unit_determiner))
@@ -198,6 +197,8 @@ def _clause(out: list[Word], clause: Clause) -> None:
         _predicate(out, clause)
 
 
+_ASKED_BEFORE_VERB = {"why": "为什么", "when": "什么时候"}
+_ASKED_AS_OBJECT = {"what": "什么", "whom": "谁"}
 _THIS = {"this": "这", "that": "那", "these": "这些", "those": "那些"}
 
 
@@ -386,10 +387,8 @@ def _objects(out: list[Word], clause: Clause) -> None:
         _phrase(out, clause.receiver)
     if clause.object is not None and (verb.frame == "d" or not verb.zh_link):
         _phrase(out, clause.object, negative)
-    if clause.ask == "what":
-        out.append(("什么", clause.ask_unit, 0))
-    elif clause.ask == "whom":
-        out.append(("谁", clause.ask_unit, 0))
+    if clause.ask in _ASKED_AS_OBJECT:
+        out.append((_ASKED_AS_OBJECT[clause.ask], clause.ask_unit, 0))
     elif clause.ask == "where" and verb.frame == "g":
         out.append(("哪里", clause.ask_unit, 0))
     if clause.goal is not None:

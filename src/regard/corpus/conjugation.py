@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from regard.errors import ArgumentError
@@ -57,26 +58,26 @@ _IRREGULAR = {
 _IMPERATIVE = {"être": "sois", "avoir": "aie", "aller": "va", "savoir": "sache"}
 
 
+# The spelling changes of -er verbs: pattern of the stem, stem before a silent ending, before -ons, and in the future.
+_ER_STEMS = (
+    (r"(.*[ou])y", r"\1i", r"\1y", r"\1ier"),  # nettoie, nettoyons, nettoierai
+    (r"(ach|l|prom)e([tvn])", r"\1è\2", r"\1e\2", r"\1è\2er"),  # achète, achetons, achèterai
+    (r"(appe|je)([lt])", r"\1\2\2", r"\1\2", r"\1\2\2er"),  # appelle, appelons, appellerai
+    (r"(.*)ég", r"\1èg", r"\1ége", r"\1éger"),  # protège, protégeons, protégerai
+    (r"(.*)é(.)", r"\1è\2", r"\1é\2", r"\1é\2er"),  # préfère, préférons, préférerai
+    (r"(.*)g", r"\1g", r"\1ge", r"\1ger"),  # mange, mangeons, mangerai
+    (r"(.*)c", r"\1c", r"\1ç", r"\1cer"),  # lance, lançons, lancerai
+    (r"(.*)", r"\1", r"\1", r"\1er"),  # aime, aimons, aimerai
+)
+
+
 def _er_stems(stem: str) -> tuple[str, str, str]:
     """Return the stems of an -er verb before a silent ending, before -ons, and in the future."""
-    if stem.endswith(("oy", "uy")):
-        weak = stem[:-1] + "i"
-        return weak, stem, weak + "er"
-    if stem in ("achet", "lev", "promen"):  # e → è
-        weak = stem[:-2] + "è" + stem[-1]
-        return weak, stem, weak + "er"
-    if stem in ("appel", "jet"):
-        weak = stem + stem[-1]
-        return weak, stem, weak + "er"
-    if stem.endswith("ég"):
-        return stem[:-2] + "èg", stem + "e", stem + "er"
-    if stem[-2:-1] == "é":  # préférer: je préfère, je préférerai
-        return stem[:-2] + "è" + stem[-1], stem, stem + "er"
-    if stem.endswith("g"):
-        return stem, stem + "e", stem + "er"
-    if stem.endswith("c"):
-        return stem, stem[:-1] + "ç", stem + "er"
-    return stem, stem, stem + "er"
+    match, forms = next(
+        (match, forms) for pattern, *forms in _ER_STEMS if (match := re.fullmatch(pattern, stem))
+    )
+    weak, strong, future = (match.expand(form) for form in forms)
+    return weak, strong, future
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from regard.corpus.lexemes import Verb
-from regard.corpus.lexicon.settings import PRONOUNS
+from regard.corpus.lexicon.function_words import PRONOUNS
 from regard.corpus.meaning import (
     Clause,
     Compound,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from regard.corpus.french_verbs import agreement, verb_group
 from regard.corpus.lexemes import french_plural
-from regard.corpus.lexicon.settings import MEASURES, PRONOUNS
+from regard.corpus.lexicon.function_words import NUMERALS, PRONOUNS
 from regard.corpus.meaning import (
     Clause,
     Compound,
@@ -38,6 +38,12 @@ _ELIDED = {
     "me": "m'",
     "te": "t'",
     "se": "s'",
+}
+# The forms of `ce` for a masculine, a feminine and a plural noun.
+_THIS = ("ce", "cette", "ces")
+# Determiners without agreement, as words with whether their alignment is sure.
+_INVARIABLE = {"many": (("beaucoup", True), ("de", False)), "every": (("chaque", True),)} | {
+    name: ((numeral.fr, True),) for name, numeral in NUMERALS.items()
 }
 _CONTRACTED = {("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux"}
 
@@ -166,22 +172,20 @@ def _determiner(thing: Thing, following: str, article: str, adjective: bool) -> 
     """
     name, unit = thing.determiner, thing.unit_determiner
     feminine, plural = thing.noun.gender == "f", thing.plural
+    number = 2 if plural else int(feminine)
     if name == "the":
         return [(_article(thing), unit, 0)]
     if name == "a":
         return [("de" if article == "de" else "une" if feminine else "un", unit, 0)]
     if name in PRONOUNS:
-        forms = PRONOUNS[name].fr_owner
-        return [(forms[2 if plural else int(feminine and not starts_with_vowel(following))], unit, 0)]
+        # Before a vowel, the masculine form is used (mon amie).
+        masculine = number == 1 and starts_with_vowel(following)
+        return [(PRONOUNS[name].fr_owner[0 if masculine else number], unit, 0)]
     if name in ("this", "that"):
-        masculine = "cet" if starts_with_vowel(following) else "ce"
-        return [("ces" if plural else "cette" if feminine else masculine, unit, 0)]
-    if name == "many":
-        return [("beaucoup", unit, 0), ("de", 0, unit)]
-    if name == "every":
-        return [("chaque", unit, 0)]
-    if name in MEASURES:
-        return [(MEASURES[name].fr, unit, 0)]
+        vowel = number == 0 and starts_with_vowel(following)
+        return [("cet" if vowel else _THIS[number], unit, 0)]
+    if name in _INVARIABLE:
+        return [(word, unit if sure else 0, 0 if sure else unit) for word, sure in _INVARIABLE[name]]
     if name == "some":
         if plural:
             return [("quelques", unit, 0)]

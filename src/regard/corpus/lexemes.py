@@ -13,9 +13,9 @@ __all__ = [
     "Adjective",
     "Adverb",
     "Fragment",
-    "Measure",
     "Modal",
     "Noun",
+    "Numeral",
     "Preposition",
     "Pronoun",
     "Spot",
@@ -167,7 +167,7 @@ class Adverb:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measure:
+class Numeral:
     """A numeral in the three languages."""
 
     en: str

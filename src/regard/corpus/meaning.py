@@ -2,7 +2,7 @@
 
 Every part that becomes a word holds a *unit*, an integer with one bit set. The modules ``english``, ``french`` and
 ``chinese`` mark each word with the units it expresses. Words of two languages that share a unit are aligned. The trees
-are built by ``grammar``.
+are built by ``clauses``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from regard.corpus.lexemes import Adjective, Adverb, Modal, Noun, Preposition, Pronoun, Spot, Time, Verb
-from regard.corpus.lexicon.settings import Connective
+from regard.corpus.lexicon.function_words import Connective
 
 __all__ = [
     "Clause",

@@ -8,9 +8,9 @@ from random import Random
 from typing import TypeVar
 
 from regard.corpus.lexemes import Adjective, Noun, Preposition
+from regard.corpus.lexicon.adjectives import BESIDE, DEGREES, PREDICATE
+from regard.corpus.lexicon.function_words import BY_TENSE, PREPOSITIONS, PRONOUNS, SPOTS, TOWARDS
 from regard.corpus.lexicon.nouns import BY_CLASS, NOUNS
-from regard.corpus.lexicon.qualities import BESIDE, DEGREES, PREDICATE
-from regard.corpus.lexicon.settings import BY_TENSE, PREPOSITIONS, PRONOUNS, SPOTS, TOWARDS
 from regard.corpus.meaning import Pair, Person, Phrase, Place, Quality, Thing, Units, When
 
 __all__ = ["HUMAN", "PhraseMaker", "qualities_of", "weighted"]

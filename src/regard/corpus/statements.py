@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from regard.corpus.grammar import ClauseMaker, classes_of, echo
+from collections.abc import Callable
+
+from regard.corpus.clauses import ClauseMaker, classes_of, pronoun_for
 from regard.corpus.lexemes import Adjective, Verb
+from regard.corpus.lexicon.adjectives import WEATHER_QUALITIES
+from regard.corpus.lexicon.function_words import BY_TENSE, CONNECTIVES, PRONOUNS
 from regard.corpus.lexicon.nouns import BY_CLASS
-from regard.corpus.lexicon.qualities import WEATHER_QUALITIES
-from regard.corpus.lexicon.settings import BY_TENSE, CONNECTIVES, PRONOUNS
 from regard.corpus.lexicon.verbs import BE, BY_FRAME, CALLS, WEATHER
 from regard.corpus.meaning import Clause, Compound, Person, Phrase, Place, Statement, Thing, Units, When
 from regard.corpus.phrases import HUMAN, weighted
@@ -60,31 +62,11 @@ class StatementMaker(ClauseMaker):
         self.joining = False
         mark = self.units.take()
         kind = self.pick(_KINDS)
-        sign = "."
-        if kind == "simple":
-            body = self.clause(alone=True)
-        elif kind == "rich":
-            body = self.rich()
-        elif kind == "joined":
-            body = self.joined(2)
-        elif kind == "long":
-            body = self.joined(5, 0.85)
-        elif kind == "said":
-            body = self.said()
-        elif kind == "weather":
-            body = self.weather()
-        elif kind == "there":
-            body = self.there()
-        elif kind == "this":
-            body = self.this()
-        elif kind == "command":
-            body = self.command()
-            sign = "!" if self.chance(0.2) else "."
-        else:
-            body = self.question() if kind == "question" else self.ask()
+        body = _MAKERS[kind](self)
+        if kind in _QUESTIONS and isinstance(body, Clause):
             body.mark = mark
-            sign = "?"
-        return Statement(body, sign, mark)
+        exclamation = kind == "command" and self.chance(0.2)
+        return Statement(body, "?" if kind in _QUESTIONS else "!" if exclamation else ".", mark)
 
     def rich(self) -> Clause:
         """Generate a clause whose subject has a relative clause."""
@@ -120,20 +102,18 @@ class StatementMaker(ClauseMaker):
             if clause.quality is not None:
                 clause.quality.than = None
             return self._bare_question(clause)
-        if name == "why":
-            clause = self._bare_question(self.clause())
-            clause.time = None
-        elif name == "what":
-            clause = self._event(self.pick(_WHAT), _ANSWERED)
-            clause.object = None
-        elif name == "whom":
-            clause = self._event(self.pick(_WHOM), _ANSWERED)
-            clause.object = None
-        elif name == "where":
-            clause = self._where()
-        else:
-            clause = self._event(self.pick(_WHEN), ("future",))
+        clause = _ASKERS[name](self)
         clause.ask = name
+        return clause
+
+    def _why(self) -> Clause:
+        clause = self._bare_question(self.clause())
+        clause.time = None
+        return clause
+
+    def _without_object(self, verbs: tuple[Verb, ...]) -> Clause:
+        clause = self._event(self.pick(verbs), _ANSWERED)
+        clause.object = None
         return clause
 
     def _event(self, verb: Verb, tenses: tuple[str, ...]) -> Clause:
@@ -229,13 +209,13 @@ class StatementMaker(ClauseMaker):
         """Generate a clause after another one, with probability ``share`` about the same subject as a pronoun."""
         before = _last(early)
         if before.subject is not None and before.kind == "" and self.chance(share):
-            subject = self.person(echo(before.subject))
+            subject = self.person(pronoun_for(before.subject))
             classes = before.stands_for or classes_of(before.subject)
             clause = self.clause(subject=subject, classes=classes, tenses=tenses)
             clause.stands_for = classes
             return clause
         clause = self.clause(late=True, tenses=tenses)
-        taken_up = PRONOUNS[echo(before.subject)] if before.subject is not None else None
+        taken_up = PRONOUNS[pronoun_for(before.subject)] if before.subject is not None else None
         if isinstance(clause.subject, Person) and clause.subject.pronoun is taken_up:
             # The English pronoun is ambiguous, so its antecedent is the subject before.
             clause.stands_for = before.stands_for or (before.subject and classes_of(before.subject))
@@ -302,8 +282,33 @@ class StatementMaker(ClauseMaker):
 
     def _reported(self, subject: Phrase) -> Clause:
         """Generate the clause of reported speech about a past state, which is in the imparfait in French."""
-        late = self.person(echo(subject)) if self.chance(0.5) else self.speaker(late=True)
+        late = self.person(pronoun_for(subject)) if self.chance(0.5) else self.speaker(late=True)
         return self.be_quality(late, classes_of(late), ("past",))
+
+
+# The method that generates each kind of sentence.
+_MAKERS: dict[str, Callable[[StatementMaker], Clause | Compound]] = {
+    "simple": lambda maker: maker.clause(alone=True),
+    "rich": StatementMaker.rich,
+    "question": StatementMaker.question,
+    "ask": StatementMaker.ask,
+    "command": StatementMaker.command,
+    "weather": lambda maker: maker.weather(),
+    "there": StatementMaker.there,
+    "this": StatementMaker.this,
+    "joined": lambda maker: maker.joined(2),
+    "said": StatementMaker.said,
+    "long": lambda maker: maker.joined(5, 0.85),
+}
+_QUESTIONS = ("question", "ask")
+# The method that generates the question of each question word. `who` asks for the subject and is made by `ask`.
+_ASKERS: dict[str, Callable[[StatementMaker], Clause]] = {
+    "why": StatementMaker._why,
+    "what": lambda maker: maker._without_object(_WHAT),
+    "whom": lambda maker: maker._without_object(_WHOM),
+    "where": StatementMaker._where,
+    "when": lambda maker: maker._event(maker.pick(_WHEN), ("future",)),
+}
 
 
 def _spacious(place: Place) -> bool:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from functools import cache
 
 from regard.corpus.lexemes import Adverb, Noun, Verb
+from regard.corpus.lexicon.adjectives import ADJECTIVES
+from regard.corpus.lexicon.function_words import ALSO, FREQUENCIES, MANNERS, NEVER, PREPOSITIONS, PRONOUNS
 from regard.corpus.lexicon.nouns import BY_CLASS
-from regard.corpus.lexicon.qualities import ADJECTIVES
-from regard.corpus.lexicon.settings import ALSO, FREQUENCIES, MANNERS, NEVER, PREPOSITIONS, PRONOUNS
 from regard.corpus.lexicon.verbs import BE, BY_FRAME, MODALS
 from regard.corpus.meaning import Clause, Pair, Person, Phrase, Thing
 from regard.corpus.phrases import HUMAN, PhraseMaker, qualities_of, weighted
 
-__all__ = ["ClauseMaker", "echo"]
+__all__ = ["ClauseMaker", "pronoun_for"]
 
 _EVENT_TENSES = weighted(present=24, past=30, future=14, now=16, then=6, perfect=4)
 _STATE_TENSES = weighted(present=60, past=25, future=15)
@@ -52,7 +52,7 @@ def _manners(verb: Verb) -> tuple[Adverb, ...]:
     return tuple(adverb for adverb in MANNERS if verb.en in adverb.verbs and not verb.particle)
 
 
-def echo(phrase: Phrase) -> str:
+def pronoun_for(phrase: Phrase) -> str:
     """Return the key of the pronoun that refers back to a subject.
 
     Its French and Chinese forms depend on the antecedent (il or elle, 他 or 它), which a model has to learn.
@@ -197,7 +197,7 @@ class ClauseMaker(PhraseMaker):
         plain_verb = not verb.fr_link and not verb.zh_link and not verb.flags & {"bare", "generic", "steady"}
         if alone and plain_verb and isinstance(subject, Person) and self.chance(0.06):
             return self.person("it")
-        owner = echo(subject).split()[0] if subject is not None else "you"
+        owner = pronoun_for(subject).split()[0] if subject is not None else "you"
         noun = self.pick(nouns)
         role = "place" if "place" in noun.classes else "not" if clause.negative else "object"
         thing = self.thing(noun, role, owner="" if owner in ("it", "who") else owner)

@@ -5,7 +5,7 @@ The numbers in times and places align their words (see :func:`~regard.corpus.lex
 
 from __future__ import annotations
 
-from regard.corpus.lexemes import Adverb, Measure, Preposition, Pronoun, Spot, Time, fragment
+from regard.corpus.lexemes import Adverb, Numeral, Preposition, Pronoun, Spot, Time, fragment
 
 __all__ = [
     "ALSO",
@@ -13,8 +13,8 @@ __all__ = [
     "CONNECTIVES",
     "FREQUENCIES",
     "MANNERS",
-    "MEASURES",
     "NEVER",
+    "NUMERALS",
     "PREPOSITIONS",
     "PRONOUNS",
     "SPOTS",
@@ -77,13 +77,13 @@ PRONOUNS = {
     ),
 }
 
-MEASURES = {
-    "two": Measure("two", "deux", "两"),
-    "three": Measure("three", "trois", "三"),
-    "four": Measure("four", "quatre", "四"),
-    "five": Measure("five", "cinq", "五"),
-    "six": Measure("six", "six", "六"),
-    "ten": Measure("ten", "dix", "十"),
+NUMERALS = {
+    "two": Numeral("two", "deux", "两"),
+    "three": Numeral("three", "trois", "三"),
+    "four": Numeral("four", "quatre", "四"),
+    "five": Numeral("five", "cinq", "五"),
+    "six": Numeral("six", "six", "六"),
+    "ten": Numeral("ten", "dix", "十"),
 }
 
 PREPOSITIONS = (
