@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from regard import positions as positions
     from regard import reference as reference
     from regard import scores as scores
+    from regard import settings as settings
     from regard import shapes as shapes
     from regard import tasks as tasks
     from regard import terminal as terminal
@@ -130,6 +131,7 @@ _SUBMODULES = [
     "positions",
     "reference",
     "scores",
+    "settings",
     "shapes",
     "tasks",
     "terminal",
@@ -191,6 +193,7 @@ __all__ = [
     "positions",
     "reference",
     "scores",
+    "settings",
     "shapes",
     "show",
     "tasks",
