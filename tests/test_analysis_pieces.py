@@ -93,7 +93,7 @@ def test_arrays_that_run_backwards():
 def test_a_page_with_pictures(tmp_path):
     picture = np.zeros((4, 4, 3))
     seen = Recording.from_weights(np.full((1, 2, 4, 4), 0.25), list("abcd"))
-    with pytest.raises(ArgumentError, match="images: no record knows the patches"):
+    with pytest.raises(ArgumentError, match="images: no record has the patches"):
         seen.save_html(tmp_path / "page.html", images=[picture])
     patched = Recording([replace(seen[0], query_grid=(2, 2), key_grid=(2, 2))])
     with pytest.raises(ArgumentError, match="images: 2 pictures for a batch of 1"):

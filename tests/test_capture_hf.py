@@ -285,7 +285,7 @@ def test_beams_follow_the_hypothesis_that_won(name, tmp_path):
         with pytest.raises(ArgumentError, match="return_dict_in_generate=True"):
             seen.follow(tokens)
     if name == "gpt2":
-        with pytest.raises(ArgumentError, match=r"none of them was kept: .*use seen.follow\(output\)"):
+        with pytest.raises(ArgumentError, match=r"none of the records was kept: .*use seen.follow\(output\)"):
             seen.save_html(tmp_path / "x.html")
 
 

@@ -279,7 +279,7 @@ def test_light_and_dark(opened, small):
     dark = opened(small, color_scheme="dark")
     light = opened(small, color_scheme="light")
     assert dark.page.evaluate(background) != light.page.evaluate(background)
-    light.page.get_by_role("button", name="Light or dark").click()
+    light.page.get_by_role("button", name="Switch between light and dark").click()
     assert light.page.evaluate(background) == dark.page.evaluate(background)
     assert light.hash()["theme"] == "dark"
 

@@ -250,12 +250,12 @@ def test_records_are_checked():
     map = recomputed()
     good = record(map)
     for given, error, part in [
-        ([], ArgumentError, "records: there is none"),
+        ([], ArgumentError, "expected at least one record, got none"),
         ([good, "a"], DtypeError, r"records\[1\]: expected a regard.maps.Record"),
         ([record(map, query_tokens=[["a"] * Q])], ShapeError, "labels of 1 sequences, but the map has 2"),
         ([record(map, key_tokens=[["a"] * Q] * B)], ShapeError, f"{Q} labels for {K} keys"),
         ([record(map, key_grid=(3, 3))], ShapeError, "key_grid"),
-        ([record(AttentionMap.from_weights(torch.zeros(1, 0, 2, 2)))], ShapeError, "nothing to see"),
+        ([record(AttentionMap.from_weights(torch.zeros(1, 0, 2, 2)))], ShapeError, "expected a map that is not empty"),
     ]:
         with pytest.raises(error, match=part):
             embedded(given)

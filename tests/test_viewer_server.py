@@ -219,7 +219,7 @@ def test_row_sums_are_worked_out_once_whoever_asks_first(monkeypatch, at_once):
         return plain(*given, **named)
 
     monkeypatch.setattr(torch, "logsumexp", slowly)
-    monkeypatch.setattr(application, "SUMMED_AT_ONCE", at_once)
+    monkeypatch.setattr(application, "LSE_AT_START", at_once)
     made = Viewer([record(map)], token=TOKEN, hosts=frozenset({HOST}))
     assert isinstance(made.sources[0], Recomputed)
     assert bool(calls) == bool(at_once)

@@ -1,4 +1,4 @@
-"""Finding fonts for what the default font cannot write, such as Chinese.
+"""Search for fonts with characters that the default font lacks, such as Chinese.
 
 Only ``plots`` and ``regard doctor`` use this; matplotlib must be installed.
 """
@@ -37,9 +37,9 @@ _FAVOURITES = (
 
 
 def families_for(texts: Iterable[str]) -> list[str] | None:
-    """The font families that together write the texts, or None where the default font alone does.
+    """Return font families that together have all characters of the texts, or None if the default font has them.
 
-    When some characters are in no installed font, one warning says so and names what to install.
+    If no installed font has some characters, one warning names the package to install.
     """
     needed = {ord(c) for text in texts for c in text if not c.isspace()}
     missing = needed - _default_glyphs()
@@ -53,7 +53,7 @@ def families_for(texts: Iterable[str]) -> list[str] | None:
 
 @functools.lru_cache(maxsize=64)
 def missing_from(codes: frozenset[int]) -> tuple[list[str], frozenset[int]]:
-    """The families found for these characters, in order, and the characters that no font has."""
+    """Return font families for these characters in order of preference, and the characters that no font has."""
     families, missing = _cover(codes, _known_fonts())
     # Searching the machine takes longest, so it comes last.
     for search in (_packaged_fonts, font_manager.findSystemFonts):
@@ -75,7 +75,7 @@ def _cover(codes: frozenset[int], fonts: list[tuple[str, str]]) -> tuple[list[st
 
 
 def _rank(font: tuple[str, str]) -> tuple[int, str, str]:
-    """Favourites first; "regular" before "bold" of the same family, as their files are named."""
+    """Return a sort key that puts favourites first, and within a family "bold" after "regular" by file name."""
     name, path = font
     return (_FAVOURITES.index(name) if name in _FAVOURITES else len(_FAVOURITES), name, path)
 
@@ -85,7 +85,7 @@ def _known_fonts() -> list[tuple[str, str]]:
 
 
 def _packaged_fonts() -> list[str]:
-    """The font file of the extra ``chinese``, found without importing its package, which would change rcParams."""
+    """Return the font file of the extra ``chinese``, without importing its package, which would change rcParams."""
     package = importlib.util.find_spec("zhplot")
     folders = [] if package is None else list(package.submodule_search_locations or [])
     paths = [Path(folder) / "fonts" / "NotoSansSC-Regular.ttf" for folder in folders]
@@ -93,21 +93,21 @@ def _packaged_fonts() -> list[str]:
 
 
 def _add_fonts(paths: Iterable[str]) -> bool:
-    """Add font files that matplotlib's list does not have, and tell whether there were any."""
+    """Add font files that matplotlib does not know yet, and return whether there were any."""
     manager = font_manager.fontManager
     known = {font.fname for font in manager.ttflist}
     new = [path for path in paths if path not in known]
     for path in new:
         try:
             manager.addfont(path)
-        except Exception:  # a broken font file on someone's machine is no reason to fail
+        except Exception:  # a broken font file is skipped
             continue
     return bool(new)
 
 
 @functools.lru_cache(maxsize=512)
 def _glyphs(path: str) -> frozenset[int]:
-    if "LastResort" in path:  # matplotlib's own: it has a box for every character, and writes none
+    if "LastResort" in path:  # a font of matplotlib that draws a box for every character
         return frozenset()
     try:
         return frozenset(FT2Font(path).get_charmap())
@@ -123,7 +123,7 @@ def _default_families() -> list[str]:
 
 def _default_glyphs() -> frozenset[int]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a default font that is not installed is matplotlib's to report
+        warnings.simplefilter("ignore")  # matplotlib itself reports a missing default font
         return _glyphs(str(font_manager.findfont(font_manager.FontProperties())))
 
 
@@ -138,7 +138,7 @@ def _warn(missing: frozenset[int]) -> None:
 
 
 def _callers_level() -> int:
-    """How far up the line of code is that called Regard, so that the warning points at it."""
+    """Return the stack level of the code that called Regard, for the position of the warning."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("regard."):
         level, frame = level + 1, frame.f_back

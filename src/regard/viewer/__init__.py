@@ -1,6 +1,6 @@
-"""Looking at attention: a page that needs nothing, a widget for notebooks, and a server for maps too large to embed.
+"""Interactive views of attention as a self-contained page, a notebook widget, or a local server for large maps.
 
-All three draw with the same plain JavaScript (``static/``) and ask nothing of the network.
+All three draw with the same plain JavaScript (``static/``). None of them uses the network.
 
 >>> import torch
 >>> from regard.maps import AttentionMap, Record
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["html", "save_html", "serve", "widget"]
 
-# The modules are not called html.py and widget.py: a module takes the place of a function of its name.
+# The modules are not called html.py and widget.py, since a submodule would replace the function of the same name.
 __getattr__ = lazily(
     "regard.viewer", {"page": ["html", "save_html"], "notebook": ["widget"], "server": ["serve"]}
 )

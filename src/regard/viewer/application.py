@@ -1,4 +1,7 @@
-"""What the server answers: the page, and pieces of the maps; everything else with a refusal that says no more."""
+"""The web application of the viewer's server, which sends the page and pieces of the maps.
+
+Any other request gets a status code and a short text that reveals nothing about the maps.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +31,18 @@ from regard.viewer.tiles import HIDDEN, Overview, one_head, pooled_tile, visible
 __all__ = ["Refused", "Viewer"]
 
 TILE_SIDE = 512
-POOLS = (1, 2, 4)  # weights to a side of a cell; what is coarser is in the overview
+POOLS = (1, 2, 4)  # weights along a side of a cell; the overview is coarser
 SQUARE_SIDE = 64  # a small tile, for a few single weights of many heads
 OVERVIEW_SIDE = 1024
 THUMBNAIL_SIDE = 64
-MEAN_QUERIES = 1024  # of which a mean is taken, evenly spread; the page's number stands in sources.js
+MEAN_QUERIES = 1024  # evenly spread, of which a mean is taken; sources.js has the same number
 MEAN_AT_ONCE = 2**22  # weights
-SUMMED_AT_ONCE = 2**28  # scores; the row sums of larger maps are worked out when they are first needed
+LSE_AT_START = 2**28  # scores; the log-sum-exp of larger maps is computed at the first request
 LONGEST_NUMBER = 9  # digits
 
 
 class Refused(Exception):
-    """A request that gets a status code and a short line instead of an answer."""
+    """The reason to refuse a request, with its HTTP status code."""
 
     def __init__(self, status: int, why: str):
         super().__init__(why)
@@ -47,7 +50,7 @@ class Refused(Exception):
 
 
 class Viewer:
-    """The application of one server: its records, its token, and the names it goes by."""
+    """The ASGI application of one server, with its records, its secret token and its accepted host names."""
 
     def __init__(
         self,
@@ -67,20 +70,20 @@ class Viewer:
         self.overviews = Overviews()
         self._summing = threading.Lock()
         for source in self.sources:
-            if math.prod(source.grid) <= SUMMED_AT_ONCE:
+            if math.prod(source.grid) <= LSE_AT_START:
                 sum_rows(source)
 
     def close(self) -> None:
-        """Stop what is still being computed."""
+        """Stop all computations in the background."""
         self.overviews.stop()
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The application as a server calls it."""
+        """Answer one ASGI request."""
         response = await self._answer(Request(scope, receive))
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        """Every request comes through here, whatever its path and method."""
+        """Return the response to a request of any path and method."""
         try:
             name = self._checked(request)
             if name == "":
@@ -95,15 +98,18 @@ class Viewer:
         return response
 
     def _checked(self, request: Request) -> str:
-        """Who asks, and for what; a wrong token is told the same as a wrong path."""
+        """Return the name of the requested piece, or raise Refused.
+
+        A wrong token and a wrong path get the same response.
+        """
         names = self.hosts | _arrived_at(request.scope)
         if request.headers.get("host", "").lower() not in names or len(request.headers.getlist("host")) != 1:
-            raise Refused(421, "this server does not go by that name")
+            raise Refused(421, "unknown host name")
         origins = request.headers.getlist("origin")
         if any(origin.lower().removeprefix("http://") not in names for origin in origins):
-            raise Refused(403, "asked for by another page")
+            raise Refused(403, "requests from other pages are refused")
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise Refused(403, "asked for by another page")
+            raise Refused(403, "requests from other pages are refused")
         parts = request.scope["path"].split("/")
         if len(parts) != 3 or parts[0]:
             raise Refused(404, "not found")
@@ -111,7 +117,7 @@ class Viewer:
         if not known or parts[2] not in ("", *ANSWERS):
             raise Refused(404, "not found")
         if request.method not in ("GET", "HEAD"):
-            raise Refused(405, "only GET")
+            raise Refused(405, "only GET and HEAD are allowed")
         return parts[2]
 
     def _headers(self) -> dict[str, str]:
@@ -129,20 +135,20 @@ class Viewer:
     # ---- pieces of maps
 
     def _piece(self, name: str, asked: dict[str, int]) -> Response:
-        """A piece of a map whose row sums are there: several threads ask, one of them works them out."""
+        """Return a piece of a map, after one thread has computed the log-sum-exp of its rows."""
         self._shape(asked)
         with self._summing:
             sum_rows(self.sources[asked["record"]])
         return ANSWERS[name](self, asked)
 
     def tile(self, asked: dict[str, int]) -> Response:
-        """A tile of 512 x 512 cells; its cost depends on the tile, not on the map."""
+        """Return a tile of 512 x 512 cells. Its cost does not depend on the size of the map."""
         if asked["pool"] not in POOLS:
             raise Refused(400, f"pool: expected one of {POOLS}")
         return self._part(asked, TILE_SIDE, asked["pool"])
 
     def square(self, asked: dict[str, int]) -> Response:
-        """A tile of 64 x 64 weights."""
+        """Return a tile of 64 x 64 weights."""
         return self._part(asked, SQUARE_SIDE, 1)
 
     def _part(self, asked: dict[str, int], side: int, pool: int) -> Response:
@@ -156,7 +162,7 @@ class Viewer:
         return _floats(pooled_tile(self.sources[record], asked["b"], asked["h"], rows, cols, pool))
 
     def row(self, asked: dict[str, int]) -> Response:
-        """All weights of one query."""
+        """Return all weights of one query."""
         _, _, q, k = self._shape(asked)
         i = _below("i", asked["i"], q)
         source, head = one_head(self.sources[asked["record"]], asked["h"])
@@ -164,7 +170,7 @@ class Viewer:
         return _floats(visible_weights(source, tile)[0, 0].numpy())
 
     def cell(self, asked: dict[str, int]) -> Response:
-        """How one weight comes about."""
+        """Return the numbers from which one weight is computed."""
         _, _, q, k = self._shape(asked)
         i, j = _below("i", asked["i"], q), _below("j", asked["j"], k)
         source = self.sources[asked["record"]]
@@ -177,11 +183,11 @@ class Viewer:
         hidden = weight <= HIDDEN
         values = {"hidden": hidden, "weight": 0.0 if hidden else weight}
         values |= _score_of(source, tile) if known and isinstance(source, Recomputed) else _NO_SCORE
-        body = json.dumps({name: _plain(value) for name, value in values.items()}, allow_nan=False)
+        body = json.dumps({name: _without_infinities(value) for name, value in values.items()}, allow_nan=False)
         return Response(body, media_type="application/json")
 
     def received(self, asked: dict[str, int]) -> Response:
-        """The mean weight that each key gets from some queries, or from as many of them as are worth the wait."""
+        """Return the mean weight of each key over a range of queries, of which at most MEAN_QUERIES are computed."""
         _, _, q, k = self._shape(asked)
         first, end = _below("from", asked["from"], q), asked["to"]
         if not first < end <= q:
@@ -201,7 +207,7 @@ class Viewer:
         return response
 
     def overview(self, asked: dict[str, int]) -> Response:
-        """One head from afar, as far as it is computed; asked for again it has grown."""
+        """Return the overview of one head as far as it is computed. Later requests return more of it."""
         if asked["side"] not in (THUMBNAIL_SIDE, OVERVIEW_SIDE):
             raise Refused(400, f"side: expected {THUMBNAIL_SIDE} or {OVERVIEW_SIDE}")
         key = (asked["record"], asked["b"], asked["h"], asked["side"])
@@ -213,7 +219,7 @@ class Viewer:
         return response
 
     def _shape(self, asked: dict[str, int]) -> tuple[int, int, int, int]:
-        """The sizes of the map that is asked for, after checking that there is such a map, sequence and head."""
+        """Return the sizes of the requested map, or raise Refused if there is no such map, sequence or head."""
         record = _below("record", asked["record"], len(self.records))
         b, h, q, k = self.records[record].map.shape
         _below("b", asked["b"], b)
@@ -251,7 +257,7 @@ _NO_SCORE = {
 
 
 def named(host: str, port: int) -> frozenset[str]:
-    """What a browser calls a host at a port: without the port where that is the usual one.
+    """Return the Host headers that a browser may send for a host and a port, of which port 80 may be left out.
 
     >>> sorted(named("::1", 8765)), sorted(named("Here", 80))
     (['[::1]:8765'], ['here', 'here:80'])
@@ -261,13 +267,13 @@ def named(host: str, port: int) -> frozenset[str]:
 
 
 def _arrived_at(scope: Scope) -> frozenset[str]:
-    """The address that the connection came in on: no page elsewhere has it for a name."""
+    """Return the Host headers for the address of the connection itself, which no foreign page can have as its name."""
     host, port = scope.get("server") or ("", None)
     return named(host.removeprefix("::ffff:"), port) if host and port else frozenset()
 
 
 def sum_rows(source: Source) -> None:
-    """Work out the log-sum-exp of every row, where a source does not have it yet."""
+    """Compute the log-sum-exp of every row of a source, if it is not known yet."""
     if isinstance(source, Recomputed):
         _ = source.lse
     elif isinstance(source, HeadMean | Selected | ImageWindows):
@@ -275,7 +281,10 @@ def sum_rows(source: Source) -> None:
 
 
 def _numbers(request: Request, name: str) -> dict[str, int]:
-    """The numbers of a request: exactly those wanted, each once, each small; only h may be -1."""
+    """Return the parameters of a request, or raise Refused unless each required one is given once.
+
+    All are whole numbers of at most nine digits. Only h may be -1.
+    """
     given = request.query_params.multi_items()
     if sorted(key for key, _ in given) != sorted(WANTED[name]):
         raise Refused(400, f"expected {', '.join(WANTED[name])}, each once")
@@ -295,7 +304,7 @@ def _below(name: str, value: int, n: int) -> int:
 
 
 def _floats(values: np.ndarray) -> Response:
-    """Numbers as little-endian float32, and how many rows they are."""
+    """Return a response of little-endian float32 numbers, with the number of rows in a header."""
     body = np.ascontiguousarray(values, dtype="<f4").tobytes()
     headers = {"X-Regard-Rows": str(values.shape[0])}
     return Response(body, media_type="application/octet-stream", headers=headers)
@@ -303,7 +312,7 @@ def _floats(values: np.ndarray) -> Response:
 
 @torch.no_grad()
 def _score_of(source: Recomputed, tile: Tile) -> dict[str, Any]:
-    """The numbers behind the one pair of a tile."""
+    """Return the query, the key and the terms of the score of the one pair of a tile."""
     q, k, scale, v = source.ready
     head = tile.h.start // (source.grid.h // k.shape[1])
     query = q[tile.b, tile.h, tile.q][0, 0, 0].double().cpu()
@@ -322,17 +331,17 @@ def _score_of(source: Recomputed, tile: Tile) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no infinities and no NaN: they become null."""
+def _without_infinities(value: Any) -> Any:
+    """Replace infinities and NaN by None, since JSON has neither."""
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_without_infinities(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Overviews:
-    """Overviews that grow in the background, one at a time; what was looked at last is computed first."""
+    """Overviews that one thread computes in the background, the most recently requested first."""
 
-    LIMIT = 2**28  # bytes of those held
+    LIMIT = 2**28  # bytes of all overviews in memory
 
     def __init__(self) -> None:
         self._held: dict[tuple[int, int, int, int], Overview] = {}
@@ -342,7 +351,7 @@ class Overviews:
         self._stopped = False
 
     def get(self, key: tuple[int, int, int, int], source: Source) -> Overview:
-        """The overview of (record, sequence, head, side); it is begun when first asked for."""
+        """Return the overview of (record, sequence, head, side), and start to compute it at the first call."""
         with self._lock:
             found = self._held.pop(key, None)
             if found is None:
@@ -359,14 +368,14 @@ class Overviews:
         return found
 
     def _drop_oldest(self) -> None:
-        """Of those that are finished: one dropped half way would be begun again, and again."""
+        """Drop the oldest finished overviews. Unfinished ones stay, or they would be started again and again."""
         size = sum(one.values.nbytes for one in self._held.values())
         for key, one in [*self._held.items()][:-1]:
             if size > self.LIMIT and one not in self._waiting:
                 size -= self._held.pop(key).values.nbytes
 
     def stop(self) -> None:
-        """Give up what is not finished, and wait for the thread."""
+        """Stop the computation, and wait for the thread to end."""
         with self._lock:
             self._stopped = True
             thread = self._thread
@@ -383,7 +392,7 @@ class Overviews:
                 current = self._waiting[-1]
             try:
                 current.advance()
-            except Exception as error:  # told to whoever asks for this overview; the others go on
+            except Exception as error:  # sent to the next request of this overview; the others continue
                 current.error = error
                 with self._lock:
                     self._waiting.remove(current)

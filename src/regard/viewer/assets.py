@@ -1,4 +1,4 @@
-"""The viewer's own files, joined into one module: what a page or a notebook is given, with no build step."""
+"""The viewer's JavaScript and style sheet, joined into one module without a build step."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["MODULES", "page_script", "security_policy", "sha256_source", "style"
 
 STATIC = Path(__file__).parent / "static"
 
-# Each after those it imports; types.js holds comments only.
+# Each module stands after the modules it imports. types.js holds comments only.
 MODULES = (
     "arrays", "color", "themes", "text", "tokens", "scales", "weights", "work", "sources", "remote", "state",
-    "paint", "cells", "heat", "links", "flow", "prose", "grid", "steps", "pictures", "image", "save", "panel",
-    "controls", "pointers", "furniture", "app",
+    "paint", "cells", "heat", "links", "flow", "text_view", "grid", "steps", "pictures", "image", "save", "panel",
+    "controls", "pointers", "toolbar", "app",
 )  # fmt: skip
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)
@@ -25,26 +25,26 @@ _COMMENT = re.compile(r"^ *(?:// @ts-check\n|/\*\*(?:(?!\*/).)*\*/\n)", re.MULTI
 
 
 def page_script() -> str:
-    """The module of a page that stands alone."""
+    """Return the JavaScript module of a page."""
     return _joined((*MODULES, "page"))
 
 
 def widget_script() -> str:
-    """The module that a notebook loads; its default export is the widget."""
+    """Return the JavaScript module of a notebook widget, whose default export is the widget."""
     return _joined((*MODULES, "widget"))
 
 
 @functools.cache
 def style() -> str:
-    """The style sheet."""
+    """Return the style sheet."""
     return _read("viewer.css")
 
 
 @functools.cache
 def _joined(modules: tuple[str, ...]) -> str:
-    """Files in one scope: their imports are gone, their names are simply there.
+    """Join modules into one scope, without their imports and exports.
 
-    Comments that stand on lines of their own are left out: every saved page carries this text.
+    Comments on lines of their own are left out, since every saved page contains this text.
     """
     parts = []
     for name in modules:
@@ -61,7 +61,7 @@ def _read(name: str) -> str:
 
 
 def sha256_source(text: str) -> str:
-    """The name a security policy knows an inline script or style by.
+    """Return the hash by which a content security policy allows an inline script or style.
 
     >>> sha256_source("")
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
@@ -71,7 +71,10 @@ def sha256_source(text: str) -> str:
 
 
 def security_policy(script: str, *, connect: str = "'none'") -> str:
-    """What the page may do: run this script and style, show its own pictures, and nothing else."""
+    """Return the content security policy, which allows only this script, this style and embedded pictures.
+
+    ``connect`` is the source that the page may fetch from.
+    """
     return (
         f"default-src 'none'; script-src {sha256_source(script)}; style-src {sha256_source(style())}; "
         f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'; "

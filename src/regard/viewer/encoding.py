@@ -1,9 +1,9 @@
-"""Maps as the page stores them: what they are made of, rounded, and how far that is from the truth.
+"""Encoding of maps for a page, with the error that rounding causes.
 
-A map that is recomputed keeps q and k in half precision, each row's log-sum-exp in float32, its mask as a rule or as
-bits, and its bias as a table of distances where it depends on the distance alone. The browser then takes
-``exp(scale * q . k + bias - lse)`` for the cells it shows. A map that holds weights keeps these, as whole numbers
-between 0 and each row's largest.
+A map that is computed from q and k is stored as q and k in half precision, the log-sum-exp of each row in float32, the
+mask as a rule or as bits, and the bias as a table of distances if it depends on the distance alone. The browser
+computes ``exp(scale * q . k + bias - lse)`` for the cells it shows. A map of given weights is stored as integers, in
+steps of each row's largest weight.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from regard.viewer.tiles import has_negative_weights
 __all__ = ["Encoded", "encode", "without_selections"]
 
 KNOWN_MASKS = (And, Or, Not, Causal, Window, GlobalTokens, Blocks, Padding, StoredMask)
-MEASURED_ROWS = 64  # of each head, evenly spread; all of them where there are no more
+MEASURED_ROWS = 64  # at most, of each head, evenly spread
 MEASURED_AT_ONCE = 2**21  # weights
 _LARGEST_HALF = 60_000.0
 
 
 class Encoded(NamedTuple):
-    """A map in the page: its description, and the largest error that was found in its weights."""
+    """The description of an encoded map, and the largest error of its weights."""
 
     spec: dict[str, Any]
     error: float
-    rows: int  # that were compared, of each head
-    overview: np.ndarray | None = None  # (b,h,rows,cols), where it came with the rest
+    rows: int  # of each head, on which the error was measured
+    overview: np.ndarray | None = None  # (b,h,rows,cols), if it was computed along with the encoding
 
 
 def encode(
@@ -55,10 +55,10 @@ def encode(
     side: int | None = None,
     progress: PageProgress | None = None,
 ) -> Encoded:
-    """A source as JSON and blobs; ``bits`` (8 or 16) is what one stored weight takes.
+    """Encode a source as JSON and blobs.
 
-    ``side`` asks for an overview of at most so many cells to a side, where that costs no second pass; ``progress``
-    is told of the weights that were gone through.
+    ``bits`` (8 or 16) is the size of a stored weight. ``side`` requests an overview of at most so many cells a side,
+    which is computed if it needs no second pass over the scores. ``progress`` counts the computed weights.
     """
     source = without_selections(source)
     if isinstance(source, HeadMean):
@@ -75,7 +75,7 @@ def encode(
 
 
 def without_selections(source: Source) -> Source:
-    """The same map with its selections of sequences and heads carried out, where the parts can be cut."""
+    """Return the same map with its selections of sequences and heads applied to its tensors, where possible."""
     if isinstance(source, HeadMean):
         return HeadMean(without_selections(source.source))
     if isinstance(source, ImageWindows):
@@ -110,7 +110,7 @@ def _cut(source: Recomputed, b: slice, h: slice) -> Recomputed:
 
 
 def _cut_bias(bias: Bias, grid: Grid, b: slice, h: slice) -> Bias:
-    """Some sequences and heads of a bias; a rule about distances stays one."""
+    """Return some sequences and heads of a bias, where a table of distances stays one."""
     if isinstance(bias, SumOfBiases):
         return SumOfBiases(_cut_bias(bias.left, grid, b, h), _cut_bias(bias.right, grid, b, h))
     if isinstance(bias, StoredBias):
@@ -122,7 +122,7 @@ def _cut_bias(bias: Bias, grid: Grid, b: slice, h: slice) -> Bias:
 
 
 class _ByDistance(NamedTuple):
-    """A bias that depends on key minus query alone, written out as a table."""
+    """A bias that depends on the distance of key and query alone, as a table."""
 
     table: Tensor  # (1, h, q + k - 1)
     q: int
@@ -144,7 +144,7 @@ def _encode_recomputed(
     bias, kept_bias = _encode_bias(source.bias, source.grid, blobs)
     mask = None if source.mask is None else source.mask.map_tensors(lambda x: x.cpu())
     ready = Prepared(q.numbers().float(), (k.numbers() + middle).float(), source.ready.scale, v)
-    # Rounded rows have sums of their own.
+    # The log-sum-exp is computed from the rounded numbers, so that the rows of the page sum to 1.
     summary = summarize_scores(Recomputed(ready, source.grid, mask, kept_bias, None, None), side, progress)
     stored = Recomputed(ready, source.grid, mask, kept_bias, summary.lse, None)
     spec = {
@@ -162,10 +162,10 @@ def _encode_recomputed(
 
 
 def _middle(k: Tensor) -> Tensor:
-    """The mean key of each head, ``(b,g,1,d)``: stored exactly, so that rounding meets only what differs between keys.
+    """Return the mean key of each head, ``(b,g,1,d)``, which is stored exactly, apart from the rounded differences.
 
-    What all keys share moves all scores of a query alike, which softmax does not see; but it can be far larger than
-    the differences, and rounding it would drown them.
+    The mean adds the same number to all scores of a query, which does not change the softmax. But it can be far larger
+    than the differences between keys, so rounding the sum of both would lose the differences.
     """
     known = k.detach().cpu().double()
     finite = torch.isfinite(known)
@@ -173,27 +173,27 @@ def _middle(k: Tensor) -> Tensor:
 
 
 def _spread(n: int, count: int) -> Tensor:
-    """Some of n indices, evenly spread, the first and the last among them."""
+    """Return at most ``count`` of n indices, evenly spread, including the first and the last."""
     return torch.linspace(0, max(n - 1, 0), min(n, count)).round().long().unique()
 
 
 @torch.no_grad()
 def _largest_difference(exact: Source, stored: Source) -> tuple[float, int]:
-    """How far the weights of the page are from those of the map, and on how many rows that was seen."""
+    """Return the largest difference between the weights of page and map, and the number of compared rows."""
     b, h, q, k = exact.grid
     rows = _spread(q, MEASURED_ROWS)
     at_once = max(1, MEASURED_AT_ONCE // max(1, len(rows) * k))  # heads
     worst = 0.0
-    for one in range(b):
+    for sequence in range(b):
         for head in range(0, h, at_once):
-            tile = Tile(slice(one, one + 1), slice(head, min(h, head + at_once)), rows, slice(0, k))
+            tile = Tile(slice(sequence, sequence + 1), slice(head, min(h, head + at_once)), rows, slice(0, k))
             apart = (exact.weights(tile).cpu().double() - stored.weights(tile).double()).abs()
             worst = max(worst, float(apart.nan_to_num(nan=0.0).max()) if apart.numel() else 0.0)
     return worst, len(rows)
 
 
 def _encode_mask(mask: Mask, grid: Grid, blobs: Blobs) -> dict[str, Any]:
-    if not _is_known(mask):  # a mask of the user's own making: what it says of every pair
+    if not _is_known(mask):  # a mask class of the user, which is evaluated on every pair
         mask = StoredMask(mask.dense(grid))
     tensors: dict[str, Tensor] = {}
     return _with_arrays(mask_spec(mask, tensors), tensors, blobs)
@@ -206,7 +206,7 @@ def _is_known(mask: Mask) -> bool:
 
 
 def _with_arrays(spec: dict[str, Any], tensors: dict[str, Tensor], blobs: Blobs) -> dict[str, Any]:
-    """The description of a mask with arrays of the page in place of the names of tensors."""
+    """Return the description of a mask with blobs instead of names of tensors."""
     found: dict[str, Any] = {}
     for field, value in spec.items():
         if isinstance(value, dict) and "tensor" in value:
@@ -219,7 +219,7 @@ def _with_arrays(spec: dict[str, Any], tensors: dict[str, Tensor], blobs: Blobs)
 
 
 def _encode_bias(bias: Bias | None, grid: Grid, blobs: Blobs) -> tuple[dict[str, Any] | None, Bias | None]:
-    """A bias as the page stores it, and as it is after rounding."""
+    """Return the description of a bias, and the bias after rounding."""
     if bias is None:
         return None, None
     if isinstance(bias, SumOfBiases):
@@ -233,7 +233,7 @@ def _encode_bias(bias: Bias | None, grid: Grid, blobs: Blobs) -> tuple[dict[str,
         table = by_distance.float()
         return {"kind": "distance", "array": blobs.array(table)}, _ByDistance(table, grid.q)
     values = dense_bias(bias, grid, torch.device("cpu")).detach().cpu()
-    if bool((values.abs() > _LARGEST_HALF).any()):  # such as the -3e38 that some models hide pairs with
+    if bool((values.abs() > _LARGEST_HALF).any()):  # such as -3e38, with which some models mask pairs
         kept = values.float()
         return {"kind": "dense", "array": blobs.array(kept)}, StoredBias(kept)
     rounded = rounded_to_half(values)
@@ -242,7 +242,7 @@ def _encode_bias(bias: Bias | None, grid: Grid, blobs: Blobs) -> tuple[dict[str,
 
 @torch.no_grad()
 def _distances(bias: Bias, grid: Grid) -> Tensor | None:
-    """``(b or 1, h or 1, q + k - 1)``, one number a distance, where a bias depends on nothing else; else None."""
+    """Return one number for each distance, ``(b or 1, h or 1, q + k - 1)``, or None if the bias depends on more."""
     if grid.q < 1 or grid.k < 1:
         return None
     if isinstance(bias, _ByDistance):

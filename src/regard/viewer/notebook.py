@@ -1,4 +1,4 @@
-"""The viewer in a notebook, through anywidget: Jupyter, VS Code, Colab and marimo show it."""
+"""The viewer as an anywidget, for Jupyter, VS Code, Colab and marimo."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["widget"]
 
-MAX_BYTES = (
-    64 * 2**20
-)  # that go through the notebook's channel, and into the file if it is saved with its widgets
+# The most bytes that are sent to the notebook, which stores them in its file if it is saved with its widgets.
+MAX_BYTES = 64 * 2**20
 _made: type | None = None
 
 
 def widget(
     records: Sequence[Record], *, title: str | None = None, images: object = None, height: int = 640
 ) -> AnyWidget:
-    """Records as a widget: the last expression of a cell shows it.
+    """Return records as a widget, which a notebook displays as the result of a cell.
 
-    Elsewhere its ``repr`` is one line. ``height`` is in pixels.
+    Outside a notebook, nothing is displayed, and the ``repr`` of the widget is one line. ``height`` is in pixels.
     """
     kind = _widget_class()
     document = embedded(records, title=title, images=images, max_bytes=MAX_BYTES)
@@ -40,7 +39,7 @@ def widget(
 
 
 def _widget_class() -> Any:
-    """The class of the widgets; made when first needed, since its base is not ours."""
+    """Return the widget class, which is created at the first call, since anywidget is an optional dependency."""
     global _made
     if _made is None:
         try:

@@ -1,4 +1,4 @@
-"""A page that needs nothing: the viewer, the maps and their words in one HTML file that opens from disk, offline."""
+"""The viewer and its maps as one self-contained HTML file, which opens from disk without a network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAGE = """<!doctype html>
 <style>{style}</style>
 </head>
 <body>
-<div id="regard"><noscript>This page draws with JavaScript, which is switched off here.</noscript></div>
+<div id="regard"><noscript>This page needs JavaScript, which is switched off in this browser.</noscript></div>
 <script type="application/json" id="regard-document">{document}</script>
 {blobs}<script type="module">{script}</script>
 </body>
@@ -38,10 +38,10 @@ _PAGE = """<!doctype html>
 
 
 def html(records: Sequence[Record], *, title: str | None = None, images: object = None) -> str:
-    """Records as the text of a page that stands alone.
+    """Return records as the text of a self-contained HTML page.
 
-    ``images`` lays attention over pictures where a record knows its patches: one for each sequence of the batch, as
-    files, bytes, PIL images, or arrays of numbers between 0 and 1.
+    ``images`` are drawn below the attention of records whose keys are patches. There is one for each sequence of the
+    batch, as a file, bytes, a PIL image, or an array of numbers between 0 and 1.
 
     >>> import torch
     >>> from regard.maps import AttentionMap
@@ -55,7 +55,10 @@ def html(records: Sequence[Record], *, title: str | None = None, images: object 
 def save_html(
     records: Sequence[Record], path: str | os.PathLike, *, title: str | None = None, images: object = None
 ) -> None:
-    """Write records as a page that opens from disk, offline, in any browser of today."""
+    """Write records to a self-contained HTML page, which opens in any current browser without a network.
+
+    ``images`` are as for :func:`html`. Pages of long maps report their progress on the error stream.
+    """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ArgumentError("path", f"expected a name that ends in .html, got {Path(path).name!r}")
     page = html(records, title=title, images=images)
@@ -63,7 +66,7 @@ def save_html(
 
 
 def page_of(document: Document, *, connect: str = "'none'") -> str:
-    """The text of the page; ``connect`` is what it may fetch from, for the server."""
+    """Return the text of a page, which may fetch from ``connect`` alone."""
     script = assets.page_script()
     blobs = "".join(
         f'<script type="text/plain" id="regard-blob-{n}">{base64.b64encode(data).decode("ascii")}</script>\n'
@@ -80,7 +83,7 @@ def page_of(document: Document, *, connect: str = "'none'") -> str:
 
 
 def as_inert_json(values: object) -> str:
-    """JSON in which no text can end the element it stands in: plain ASCII without ``<``, ``>`` and ``&``.
+    """Return JSON that is safe inside an HTML element, as ASCII without ``<``, ``>`` and ``&``.
 
     >>> as_inert_json(["</script>", "a & b", "猫"])
     '["\\\\u003c/script\\\\u003e", "a \\\\u0026 b", "\\\\u732b"]'
@@ -92,6 +95,6 @@ def as_inert_json(values: object) -> str:
 
 
 def _as_title(title: str) -> str:
-    """A title as the text of an element: marks that are not characters are left out."""
+    """Return a title as the text of an HTML element, without control characters."""
     shown = "".join(sign for sign in title if sign.isprintable())
     return entities.escape(shown.encode("utf-8", "replace").decode("utf-8") + " · Regard", quote=True)

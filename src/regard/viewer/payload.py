@@ -1,4 +1,4 @@
-"""Records as a document: JSON that names everything, and the bytes it points to."""
+"""The document of a page, which is JSON that describes the records, with binary blobs."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from regard.viewer.tiles import HIDDEN, Overview, has_negative_weights
 __all__ = ["Document", "checked_records", "embedded", "remote", "source_of"]
 
 FORMAT = "regard.viewer/1"
-MAX_BYTES = 400 * 2**20  # of all blobs in a page; browsers hold no much longer text
-EIGHT_BITS_BEYOND = 2**23  # stored weights; up to there each takes 16 bits
-OVERVIEW_SIDES = (64, 256)  # of a thumbnail in a page of many heads, and of few
+MAX_BYTES = 400 * 2**20  # of all blobs in a page; browsers cannot load much more text
+EIGHT_BITS_BEYOND = 2**23  # stored weights, which take 16 bits each up to this number
+OVERVIEW_SIDES = (64, 256)  # cells along a side, in pages of many heads and of few
 MANY_HEADS = 32
-LONG = 8_000  # tokens, from where on a server serves better than a page
+LONG = 8_000  # tokens, from which on a server is recommended instead of a page
 HINT = (
     "A page of maps of {:,} tokens is being written. For maps of this size, save the recording with "
-    "seen.save('FILE.safetensors') and open it with `regard view FILE.safetensors`, which computes only what is "
-    "looked at."
+    "seen.save('FILE.safetensors') and open it with `regard view FILE.safetensors`, which computes only the parts "
+    "that are shown."
 )
 
 
 class Document(NamedTuple):
-    """What a page shows: JSON values, and the bytes they point to."""
+    """The JSON values of a page, and the blobs that they refer to by number."""
 
     values: dict[str, Any]
     blobs: list[bytes]
@@ -44,7 +44,7 @@ class Document(NamedTuple):
 def embedded(
     records: Sequence[Record], *, title: str | None = None, images: object = None, max_bytes: int = MAX_BYTES
 ) -> Document:
-    """A document that holds the maps themselves."""
+    """Return a document that contains the maps."""
     records = checked_records(records)
     blobs = Blobs()
     heads = sum(record.map.shape[0] * record.map.shape[1] for record in records)
@@ -55,7 +55,7 @@ def embedded(
         raise _too_large(stored * bits // 8, max_bytes)
     shown, labels = [], Labels()
     longest = max(max(record.map.shape[2:]) for record in records)
-    total = sum(_passes(record.map, side) for record in records)
+    total = sum(_weights_computed(record.map, side) for record in records)
     hint = HINT.format(longest) if longest >= LONG else ""
     with PageProgress(total, hint, at_once=bool(hint)) as progress:
         for record in records:
@@ -75,8 +75,8 @@ def embedded(
     return _document(records, shown, labels, title, images, blobs)
 
 
-def _passes(map: AttentionMap, side: int) -> int:
-    """How many weights are gone through for a map in a page."""
+def _weights_computed(map: AttentionMap, side: int) -> int:
+    """Return the number of weights that are computed to encode a map, for the progress."""
     source = without_selections(source_of(map))
     once = isinstance(source, Recomputed) and source.score is None
     again = isinstance(source, HeadMean) or max(map.shape[2:]) > side
@@ -85,7 +85,7 @@ def _passes(map: AttentionMap, side: int) -> int:
 
 
 def remote(records: Sequence[Record], *, title: str | None = None, images: object = None) -> Document:
-    """A document whose weights are asked of a server, piece by piece."""
+    """Return a document whose weights the page requests from a server."""
     records = checked_records(records)
     blobs, labels = Blobs(), Labels()
     shown = [_described(record, labels) | {"source": {"type": "remote"}, "error": 0.0} for record in records]
@@ -93,21 +93,28 @@ def remote(records: Sequence[Record], *, title: str | None = None, images: objec
 
 
 def source_of(map: AttentionMap) -> Source:
-    """Where the weights of a map come from: a page stores that, not the weights."""
+    """Return the source of the weights of a map."""
     return map._source
 
 
 def checked_records(records: Sequence[Record] | Record) -> list[Record]:
-    """The records as a list; anything else, or labels that do not fit, is an error that says where."""
+    """Return the records as a list without those that were not kept.
+
+    Raises an error that names the record for anything else than records, and for labels that do not fit the map.
+    """
     found = [records] if isinstance(records, Record) else list(records)
     if not found:
-        raise ArgumentError("records", "there is none", "capture a call of the model first")
+        raise ArgumentError(
+            "records", "expected at least one record, got none", "capture a call of the model first"
+        )
     for n, record in enumerate(found):
         if not (isinstance(record, Record) and isinstance(record.map, AttentionMap)):
             raise DtypeError(f"records[{n}]", f"expected a regard.maps.Record, got {type(record).__name__}")
         b, h, q, k = record.map.shape
         if 0 in (b, h, q, k):
-            raise ShapeError(f"records[{n}].map", f"nothing to see in a map of (b,h,q,k) = {(b, h, q, k)}")
+            raise ShapeError(
+                f"records[{n}].map", f"expected a map that is not empty, got (b,h,q,k) = {(b, h, q, k)}"
+            )
         if record.heads is not None and len(record.heads) != h:
             raise ShapeError(f"records[{n}].heads", f"{len(record.heads)} numbers for {h} heads")
         _check_labels(f"records[{n}].query_tokens", record.query_tokens, b, q, "queries")
@@ -116,7 +123,7 @@ def checked_records(records: Sequence[Record] | Record) -> list[Record]:
         _check_grid(f"records[{n}].key_grid", record.key_grid, record.key_extra, k)
     whole = [record for record in found if not isinstance(source_of(record.map), Unrecorded)]
     if not whole:
-        raise ArgumentError("records", "none of them was kept", found[0].dropped or "")
+        raise ArgumentError("records", "none of the records was kept", found[0].dropped or "")
     return whole
 
 
@@ -125,9 +132,9 @@ def _check_labels(name: str, labels: list[list[str]] | None, b: int, n: int, wha
         return
     if len(labels) != b:
         raise ShapeError(name, f"labels of {len(labels)} sequences, but the map has {b}")
-    for one, words in enumerate(labels):
+    for sequence, words in enumerate(labels):
         if len(words) != n:
-            raise ShapeError(f"{name}[{one}]", f"{len(words)} labels for {n} {what}")
+            raise ShapeError(f"{name}[{sequence}]", f"{len(words)} labels for {n} {what}")
 
 
 def _check_grid(name: str, grid: tuple[int, int] | None, extra: int, n: int) -> None:
@@ -136,14 +143,14 @@ def _check_grid(name: str, grid: tuple[int, int] | None, extra: int, n: int) -> 
 
 
 class Labels:
-    """Lists of labels, each kept once: the layers of a model share them."""
+    """The lists of labels of a document, in which equal lists are stored once."""
 
     def __init__(self) -> None:
         self.lists: list[list[str]] = []
         self._places: dict[tuple[str, ...], int] = {}
 
     def add(self, labels: list[list[str]] | None) -> list[int] | None:
-        """The number of each sequence's list."""
+        """Store the labels of each sequence, and return the numbers of their lists."""
         if labels is None:
             return None
         found = []
@@ -159,7 +166,7 @@ class Labels:
 def _described(record: Record, labels: Labels) -> dict[str, Any]:
     queries, keys = record.query_tokens, record.key_tokens
     if keys is None and record.kind != "cross" and record.map.shape[2] == record.map.shape[3]:
-        keys = queries  # a self-attention: both sides are the same words
+        keys = queries  # in self-attention both sides have the same tokens
     return {
         "name": str(record.name),
         "layer": record.layer,
@@ -202,7 +209,7 @@ def _document(
 
 
 def _give_roles(shown: list[dict[str, Any]]) -> None:
-    """Say encoder, decoder and cross of the records of a model that has cross-attention and more."""
+    """Set the roles encoder, decoder and cross, if a model has cross-attention and another kind."""
     kinds = {entry["kind"] for entry in shown}
     if "cross" not in kinds or len(kinds) == 1:
         return
@@ -217,18 +224,18 @@ def _give_roles(shown: list[dict[str, Any]]) -> None:
 
 
 def _check_pictures(count: int, records: list[dict[str, Any]]) -> None:
-    """A picture for each sequence of the records that know their patches; none where no record does."""
+    """Raise ArgumentError unless there is one picture for each sequence of the records with patches."""
     batches = {entry["shape"][0] for entry in records if entry["queryGrid"] or entry["keyGrid"]}
     if count and not batches:
         fix = "give each Record its query_grid or key_grid"
-        raise ArgumentError("images", "no record knows the patches of a picture", fix)
+        raise ArgumentError("images", "no record has the patches of an image as tokens", fix)
     if count and batches != {count}:
         expected = " or ".join(map(str, sorted(batches)))
         raise ArgumentError("images", f"{count} pictures for a batch of {expected}", "one for each sequence")
 
 
 def _stored_weights(source: Source) -> int:
-    """How many weights the page has to store one by one, for want of anything smaller."""
+    """Return the number of weights that the page stores, which is 0 if it computes them from q and k."""
     source = without_selections(source)
     if isinstance(source, HeadMean):
         return _stored_weights(source.source)
@@ -238,17 +245,17 @@ def _stored_weights(source: Source) -> int:
 
 
 def _streamed_overview(source: Source, side: int, progress: PageProgress) -> np.ndarray:
-    """The overviews of a map whose weights come one block of rows at a time, ``(b,h,rows,cols)``."""
+    """Compute the overviews of a map in blocks of rows, ``(b,h,rows,cols)``."""
     b, h, q, k = source.grid
     cells = np.zeros((b, h, min(q, side), min(k, side)), dtype=np.float32)
-    for one in range(b):
+    for sequence in range(b):
         for head in range(h):
-            overview = Overview(source, one, head, side)
+            overview = Overview(source, sequence, head, side)
             before = 0.0
             for done in overview.stream():
                 progress.add(round((done - before) * q * k))
                 before = done
-            cells[one, head] = overview.values
+            cells[sequence, head] = overview.values
     return cells
 
 
@@ -270,5 +277,5 @@ def _too_large(size: int, limit: int) -> ArgumentError:
     return ArgumentError(
         "records",
         f"a page of these maps would hold more than {size / 2**20:,.0f} MB, the limit is {limit / 2**20:,.0f} MB",
-        "show fewer layers, or save them and use `regard view`, which serves what is looked at",
+        "show fewer layers, or save the records and open them with `regard view`",
     )

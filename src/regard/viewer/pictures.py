@@ -1,4 +1,4 @@
-"""Pictures to lay attention over: files, bytes, arrays and PIL images as PNG, JPEG, WebP or GIF bytes."""
+"""Conversion of images (files, bytes, arrays, PIL images) to PNG, JPEG, WebP or GIF bytes for the page."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from regard.errors import ArgumentError, FileError
 
 __all__ = ["as_pictures"]
 
-_BEGINNINGS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 
 
 def as_pictures(images: object) -> list[tuple[str, bytes]]:
-    """Each picture as (media type, bytes); one picture alone is a list of one."""
+    """Return each image as (media type, bytes), where a single image is a list of one."""
     if images is None:
         return []
     several = isinstance(images, Sequence) and not isinstance(images, str | bytes | bytearray)
@@ -47,8 +47,8 @@ def _as_picture(image: Any, name: str) -> tuple[str, bytes]:
 
 
 def _media_type(data: bytes, name: str) -> str:
-    for beginning, kind in _BEGINNINGS.items():
-        if data.startswith(beginning):
+    for signature, kind in _SIGNATURES.items():
+        if data.startswith(signature):
             return kind
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
@@ -56,7 +56,7 @@ def _media_type(data: bytes, name: str) -> str:
 
 
 def _pixels(image: Any, name: str) -> np.ndarray:
-    """Bytes ``(rows, columns, 3)`` from ``(rows, columns)``, ``(rows, columns, 3)`` or ``(3, rows, columns)``."""
+    """Convert ``(rows, columns)``, ``(rows, columns, 3)`` or ``(3, rows, columns)`` to bytes ``(rows, columns, 3)``."""
     x = np.asarray(image.detach().cpu() if hasattr(image, "detach") else image)
     if x.ndim == 3 and x.shape[0] in (1, 3) and x.shape[2] not in (1, 3):
         x = np.moveaxis(x, 0, -1)
@@ -79,7 +79,7 @@ def _pixels(image: Any, name: str) -> np.ndarray:
 
 
 def _png(pixels: np.ndarray) -> bytes:
-    """A PNG file of ``(rows, columns, 3)`` bytes: three chunks and the compression of the standard library."""
+    """Return a PNG file of ``(rows, columns, 3)`` bytes, written with the standard library alone."""
     rows, cols, _ = pixels.shape
     lines = np.concatenate([np.zeros((rows, 1), np.uint8), pixels.reshape(rows, -1)], axis=1)  # filter 0
     header = struct.pack(">IIBBBBB", cols, rows, 8, 2, 0, 0, 0)

@@ -1,4 +1,7 @@
-"""How far a page is: a bar on a terminal, a line now and then elsewhere, nothing where it takes a moment only."""
+"""Progress of the computation of a page, as a bar on a terminal and as lines of text elsewhere.
+
+Nothing is written if the computation takes less than two seconds.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from typing import Any
 
 __all__ = ["PageProgress"]
 
-PATIENCE = 2.0  # seconds of work before anything is said
-LINE_EVERY = 10.0  # seconds, where the error stream is no terminal
+PATIENCE = 2.0  # seconds before the first report
+LINE_EVERY = 10.0  # seconds between lines if the error stream is no terminal
 
 
 class PageProgress:
-    """Counts weights that were gone through, of so many in all, and says so on the error stream.
+    """Reports on the error stream how many of ``total`` weights are computed.
 
-    ``hint`` is a line that is printed once, with the first word of progress; ``at_once`` does not wait for that.
+    ``hint`` is a line that is written once before the first report. ``at_once`` writes the first report without delay.
     """
 
     def __init__(self, total: int, hint: str = "", *, at_once: bool = False):
@@ -25,7 +28,7 @@ class PageProgress:
         self.began = time.monotonic()
         self._next = self.began + (0.0 if at_once else PATIENCE)
         self._bar: Any = None
-        self._spoke = False
+        self._reported = False
 
     def __enter__(self) -> PageProgress:
         return self
@@ -35,17 +38,17 @@ class PageProgress:
             self._bar.stop()
 
     def add(self, weights: int) -> None:
-        """So many more weights are done."""
+        """Count weights as computed."""
         self.done += weights
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
         elif time.monotonic() >= self._next and self.done < self.total and sys.stderr is not None:
-            self._speak()
+            self._report()
 
-    def _speak(self) -> None:
-        if self.hint and not self._spoke:
+    def _report(self) -> None:
+        if self.hint and not self._reported:
             print(self.hint, file=sys.stderr, flush=True)
-        self._spoke = True
+        self._reported = True
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             self._open_bar()
             return

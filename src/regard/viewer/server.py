@@ -1,8 +1,7 @@
-"""A server on this machine for maps too large to embed: it sends the page, then only what is looked at.
+"""A local server for maps that are too large to embed, which sends only the parts that the page shows.
 
-It listens on the loopback address, its address holds a random token, and it answers nobody who does not know that
-token or who comes from another page. Every answer is computed from the record; nothing else on the disk can be asked
-for.
+It listens on the loopback address. Its URL contains a random token, and requests without the token or from other pages
+are refused. Responses are computed from the records alone, so no file on the disk can be requested.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ __all__ = ["free_socket", "serve"]
 PORT = 8765
 PORTS_TRIED = 20
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-# Hosts that mean every address: one that is far away, to find which of ours faces it, and the one that is always there.
+# For each host that stands for all addresses: its family, a remote address that finds the local address on the route to
+# it, and the loopback address.
 EVERYWHERE = {
     "0.0.0.0": (socket.AF_INET, "192.0.2.1", "127.0.0.1"),
     "::": (socket.AF_INET6, "2001:db8::1", "::1"),
@@ -48,10 +48,11 @@ def serve(
     allow_network: bool = False,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Serve a file of records, or records, until Ctrl-C; ``say`` gets the address to open.
+    """Serve records, or a file of records, until Ctrl-C.
 
-    A port that is taken is passed over for the next free one; 0 asks for any. Another ``host`` than this machine's
-    own needs ``allow_network=True``: whoever knows the address then sees the maps.
+    ``say`` is called with the URL, and by default prints it. If ``port`` is in use, the next free one is taken, and 0
+    takes any. A ``host`` that other machines can reach needs ``allow_network=True``. Everyone who knows the URL can
+    then see the maps.
     """
     _check_host(host, allow_network)
     if not 0 <= whole_number("port", port) <= 65535:
@@ -93,14 +94,14 @@ def _check_host(host: str, allow_network: bool) -> None:
         raise ArgumentError(
             "host",
             f"{host!r} can be reached from other machines",
-            f"use 127.0.0.1, or say {option('allow_network', True)} if that is what you want",
+            f"use 127.0.0.1, or give {option('allow_network', True)} to allow that",
         )
 
 
 def _names(host: str, port: int) -> frozenset[str]:
-    """What a browser may call this server; any other name is a page elsewhere that points here.
+    """Return the Host headers that the server accepts.
 
-    The address that a connection arrives on is known to the application itself.
+    Any other name may belong to a foreign page. The application adds the address of each connection itself.
     """
     from regard.viewer.application import named
 
@@ -111,35 +112,35 @@ def _names(host: str, port: int) -> frozenset[str]:
 
 
 def _reached_at(host: str) -> str:
-    """An address to open: where the server listens everywhere, the one that faces the network."""
+    """Return the address for the URL, which is the one on the network if the server listens on all addresses."""
     if host not in EVERYWHERE:
         return host
     family, elsewhere, own = EVERYWHERE[host]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((elsewhere, 9))  # nothing is sent: it only asks which way it would go
+            probe.connect((elsewhere, 9))  # sends nothing, but chooses the local address
             return str(probe.getsockname()[0])
         except OSError:  # no network
             return own
 
 
 def _limited(viewer: Viewer) -> uvicorn.Config:
-    """How the application is run: quietly, with a bound on connections, on the length of a request and on stopping."""
+    """Return the settings of uvicorn, which limit connections, the length of requests and the time to stop."""
     return _uvicorn().Config(
         viewer.app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=2,
         lifespan="off", ws="none", interface="asgi3", proxy_headers=False, limit_concurrency=64,
-        http="h11", h11_max_incomplete_event_size=16_384,  # the other parser knows no bound
+        http="h11", h11_max_incomplete_event_size=16_384,  # the other parser has no limit
     )  # fmt: skip
 
 
 def free_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens on this port, or on the first of those after it that is free."""
+    """Return a socket that listens on this port, or on the first free port after it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     last: OSError | None = None
     for candidate in [port, *range(port + 1, min(port + PORTS_TRIED, 65536)), 0] if port else [0]:
         made = socket.socket(family, socket.SOCK_STREAM)
         try:
-            if sys.platform != "win32":  # a port that was left a moment ago may be taken again
+            if sys.platform != "win32":  # a port that was closed a moment ago may be reused
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((host, candidate))
             made.listen(128)

@@ -1,7 +1,7 @@
 // @ts-check
-/** The viewer as a whole: its parts on the page, what a person does to them, and the state they share. */
+/** The application, which owns the views, the controls and the state that they share. */
 import { Controls } from "./controls.js";
-import { makeActions, makeHelp, makeTabs } from "./furniture.js";
+import { makeActions, makeHelp, makeTabs } from "./toolbar.js";
 import { FlowView } from "./flow.js";
 import { GridView } from "./grid.js";
 import { HeatView } from "./heat.js";
@@ -11,7 +11,7 @@ import { Panel } from "./panel.js";
 import { Pointers } from "./pointers.js";
 import { asPng, asSvg, download, fileName } from "./save.js";
 import { fitted, formatState, initialState, parseState, viewsOf } from "./state.js";
-import { ProseView } from "./prose.js";
+import { TextView } from "./text_view.js";
 import { StepsView } from "./steps.js";
 import { STILL_ASKING, element, headText, labelOf, visible, weightText } from "./text.js";
 import { tokensWith } from "./tokens.js";
@@ -20,8 +20,8 @@ import { darkAround, putTheme, watchTheme } from "./themes.js";
 /** @typedef {import("./types.js").State} State */
 /** @typedef {import("./types.js").View} View */
 
-const NARROW = 720; // pixels, up to which there is one column; the class narrow in viewer.css
-let apps = 0; // in this page, so that each has element ids of its own
+const NARROW = 720; // pixels; up to this width there is one column, with the class narrow in viewer.css
+let apps = 0; // viewers in this page so far, for unique element ids
 
 export class App {
   /**
@@ -29,7 +29,7 @@ export class App {
    * @param {import("./types.js").DocumentInfo} doc
    * @param {import("./types.js").Source} source
    * @param {import("./pictures.js").Pictures} pictures
-   * @param {{address: boolean}} options whether the state is kept in the address
+   * @param {{address: boolean}} options whether the state is stored in the URL
    */
   constructor(host, doc, source, pictures, options) {
     this.host = host;
@@ -45,13 +45,13 @@ export class App {
     this.queued = false;
     this.written = "";
     this.begun = false;
-    /** @type {boolean | null} whether the view or only the cell is to be told, once its numbers are there */
+    /** @type {boolean | null} whether to announce the view or only the cell once its numbers arrive; null for neither */
     this.unheard = null;
     this.ends = new AbortController();
     this.set = this.set.bind(this);
     this.redraw = this.redraw.bind(this);
     /** @type {Record<string, View>} */
-    this.views = { grid: new GridView(this), heat: new HeatView(this), flow: new FlowView(this), text: new ProseView(this), steps: new StepsView(this), image: new ImageView(this) };
+    this.views = { grid: new GridView(this), heat: new HeatView(this), flow: new FlowView(this), text: new TextView(this), steps: new StepsView(this), image: new ImageView(this) };
     this.build();
     this.listen();
     source.changed = pictures.changed = () => this.redraw();
@@ -84,13 +84,13 @@ export class App {
     );
     this.drawing.append(element("div", { class: "words" }, this.readout, this.hint), this.stage);
     this.host.classList.add("regard");
-    this.host.setAttribute("data-lm-suppress-shortcuts", "true"); // or a notebook would take our keys
+    this.host.setAttribute("data-lm-suppress-shortcuts", "true"); // else a notebook would handle our keys
   }
 
   listen() {
     new Pointers(/** @type {HTMLCanvasElement} */ (this.canvas), () => this.view, this.redraw);
     const { signal } = this.ends;
-    const heard = this.options.address ? document : this.host; // a page of our own: wherever the focus is
+    const heard = this.options.address ? document : this.host; // in a page of its own, the focus does not matter
     heard.addEventListener("keydown", (event) => this.pressed(/** @type {KeyboardEvent} */ (event)), { signal });
     this.controls?.zoom.addEventListener("click", (event) => {
       const key = /** @type {HTMLElement} */ (event.target).dataset.key;
@@ -113,14 +113,14 @@ export class App {
     this.update();
   }
 
-  /** By its own width, not the window's: a notebook may give it half a screen. */
+  /** Adapt to the width of the viewer, which in a notebook is not that of the window. */
   resized() {
-    this.checkTheme(); // the first time it has a size, it has been put into the page
+    this.checkTheme(); // a first size means that the viewer was attached to the page
     this.host.classList.toggle("narrow", this.host.clientWidth <= NARROW);
     this.redraw();
   }
 
-  /** Let go of the page: a notebook shows a cell again and again. */
+  /** Remove the viewer and its listeners. A notebook does this whenever it renders a cell again. */
   destroy() {
     this.ends.abort();
     this.sizes?.disconnect();
@@ -140,7 +140,7 @@ export class App {
     event.stopPropagation();
   }
 
-  /** Keys that mean the same in every view. @param {string} key */
+  /** Handle a key with the same meaning in every view. @param {string} key */
   pressedAnywhere(key) {
     const { state } = this;
     const [, h] = this.doc.records[state.record].shape;
@@ -174,10 +174,10 @@ export class App {
     return Object.keys(before).some(changed);
   }
 
-  /** Whether a view that scrolls by itself has the chosen query in sight. */
+  /** Whether the chosen query is visible in a view that scrolls. */
   queryInSight() {
     const { row, view } = this.state;
-    if (view === "text") return /** @type {ProseView} */ (this.views.text).hasInSight(row);
+    if (view === "text") return /** @type {TextView} */ (this.views.text).hasInSight(row);
     return view !== "flow" || /** @type {FlowView} */ (this.views.flow).hasInSight(row);
   }
 
@@ -215,7 +215,7 @@ export class App {
     this.redraw();
   }
 
-  /** Put the state behind the #, a moment after the last change. */
+  /** Write the state to the URL, shortly after the last change. */
   remember() {
     if (!this.options.address) return;
     clearTimeout(this.timer);
@@ -224,18 +224,18 @@ export class App {
       try {
         history.replaceState(null, "", this.written);
       } catch {
-        this.written = ""; // a page inside a closed frame has no address of its own
+        this.written = ""; // a page in a sandboxed frame cannot change its URL
       }
     }, 150);
   }
 
-  /** Say what was chosen, a moment after the last change. @param {boolean} whole */
+  /** Announce the choice to screen readers, shortly after the last change. @param {boolean} whole whether to describe the whole view */
   tell(whole) {
     clearTimeout(this.telling);
     this.telling = setTimeout(() => {
       const text = whole || this.state.view === "grid" ? this.view.label() : this.panel?.sentence() ?? "";
       const asking = text.includes(STILL_ASKING);
-      if (!asking || this.unheard === null) this.say(text); // that it is asking is said once
+      if (!asking || this.unheard === null) this.say(text); // announced once while the answer is awaited
       this.unheard = asking ? whole : null;
     }, 120);
   }
@@ -285,25 +285,25 @@ export class App {
     if (this.hint && this.hint.textContent !== this.view.hint()) this.hint.textContent = this.view.hint();
     this.showReadout();
     this.showNote();
-    if (this.unheard !== null) this.tell(this.unheard); // what was asked for may be there now
+    if (this.unheard !== null) this.tell(this.unheard); // the awaited numbers may have arrived
     if (!this.begun && this.state.view === "grid") /** @type {GridView} */ (this.view).revealChosen();
     this.begun = true;
   }
 
-  /** What of the drawing is in sight. */
+  /** The visible part of the drawing. */
   band() {
     const stage = /** @type {HTMLElement} */ (this.stage);
     return { top: stage.scrollTop, bottom: stage.scrollTop + stage.clientHeight };
   }
 
-  /** Scroll as little as brings a part of the drawing into sight. @param {{x: number, y: number, w: number, h: number}} box */
+  /** Scroll a part of the drawing into view. @param {{x: number, y: number, w: number, h: number}} box */
   reveal(box) {
     const stage = /** @type {HTMLElement} */ (this.stage);
     stage.scrollTop = Math.min(box.y, Math.max(stage.scrollTop, box.y + box.h - stage.clientHeight));
     stage.scrollLeft = Math.min(box.x, Math.max(stage.scrollLeft, box.x + box.w - stage.clientWidth));
   }
 
-  /** What the pointer is over, or what is chosen, in one line. */
+  /** Show the weight under the pointer, or the chosen one, in one line. */
   showReadout() {
     if (!this.readout) return;
     const { state, doc } = this;
@@ -315,7 +315,7 @@ export class App {
     }
     const reading = state.view === "heat" ? this.readCell(under ?? state) : this.shownReading();
     if (!reading) return void (this.readout.textContent = "");
-    const { query, key, weight } = reading; // each word by itself: one written from right to left would turn the arrow
+    const { query, key, weight } = reading; // isolated, since a right-to-left word would reverse the arrow
     this.readout.replaceChildren(element("bdi", {}, query), " → ", element("bdi", {}, key), `   ${weight}`);
   }
 
@@ -355,13 +355,13 @@ export class App {
     this.redraw();
   }
 
-  /** In a notebook as the notebook is, elsewhere as the system is. */
+  /** Whether the notebook around the viewer, or else the system, is dark. */
   prefersDark() {
     const around = this.options.address || !this.host.isConnected ? null : darkAround(this.host);
     return around ?? matchMedia("(prefers-color-scheme: dark)").matches;
   }
 
-  /** The theme may have changed, or the viewer was put into the page. */
+  /** Apply the theme again, after it may have changed or the viewer was attached. */
   checkTheme() {
     if (this.state.theme === "auto" && this.host.isConnected && this.prefersDark() !== this.theme.dark) this.retheme();
   }
@@ -369,24 +369,24 @@ export class App {
   /** @param {"png" | "svg"} kind */
   async save(kind) {
     const under = /** @type {any} */ (this.view).under;
-    this.view.leave(); // what happens to be under the pointer is no part of the picture
+    this.view.leave(); // the element under the pointer is not highlighted in the file
     try {
       const draw = async () => (kind === "png" ? asPng(this, this.view, this.size()) : asSvg(this, this.view, this.size()));
       let blob = await draw();
       for (let n = 0; n < 100 && !this.source.idle(); n++) {
-        await new Promise((done) => setTimeout(done, 100)); // a file may need other tiles than the screen: wait for them
+        await new Promise((done) => setTimeout(done, 100)); // wait for tiles that the screen did not need
         blob = await draw();
       }
       download(blob, fileName(this, kind));
       this.say(`Saved as ${kind.toUpperCase()}`);
     } catch (error) {
-      this.say(`Could not be saved: ${error instanceof Error ? error.message : error}`);
+      this.say(`The view could not be saved: ${error instanceof Error ? error.message : error}`);
     }
     if (under) this.redraw();
   }
 }
 
-/** How true the numbers of a record are. @param {import("./types.js").RecordInfo} record */
+/** A sentence about the precision of the weights of a record. @param {import("./types.js").RecordInfo} record */
 export function precision(record) {
   const { source, error, measuredRows } = record;
   if (source.type === "remote") return "The server computes the weights in full precision.";

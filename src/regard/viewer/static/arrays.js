@@ -1,5 +1,5 @@
 // @ts-check
-/** The page's bytes as arrays of numbers. */
+/** The binary data of a document as arrays of numbers. */
 
 /** @typedef {import("./types.js").ArrayRef} ArrayRef */
 
@@ -26,7 +26,7 @@ export function stronger(a, b) {
 /** @type {Float32Array | null} */
 let halves = null;
 
-/** All 65,536 half-precision numbers; looking one up is faster than working it out. */
+/** A table of all 65,536 half-precision numbers. */
 function halfTable() {
   if (halves) return halves;
   halves = new Float32Array(65536);
@@ -63,14 +63,14 @@ export class Blobs {
     let found = this.held.get(blob);
     if (!found) {
       found = this.read(blob);
-      if (found.byteOffset % 4) found = found.slice(); // typed arrays want their numbers aligned
+      if (found.byteOffset % 4) found = found.slice(); // typed arrays must be aligned
       this.held.set(blob, found);
     }
     return found;
   }
 
   /**
-   * Some of the numbers of an array, in the order they are stored.
+   * A range of the numbers of an array.
    * @param {ArrayRef} ref
    * @param {number} start
    * @param {number} count
@@ -90,7 +90,7 @@ export class Blobs {
   }
 
   /**
-   * Whole numbers as they are stored; of half-precision numbers, their bits.
+   * The stored integers, or the bits of half-precision numbers.
    * @param {ArrayRef} ref
    * @param {number} start
    * @param {number} count

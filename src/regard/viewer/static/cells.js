@@ -1,5 +1,5 @@
 // @ts-check
-/** Blocks of weights as coloured canvases, and as windows put together from tiles. */
+/** Colouring of blocks of weights, and assembly of blocks from tiles. */
 import { PENDING, isWeight, magnitude, stronger } from "./arrays.js";
 import { colorAt, colorTable, place } from "./color.js";
 import { element2d } from "./paint.js";
@@ -13,12 +13,12 @@ import { topsOf } from "./scales.js";
 const painted = new WeakMap();
 
 /**
- * A block with one pixel a cell.
+ * A canvas with one pixel for each cell of a block.
  * @param {Block & {done?: number}} block
  * @param {Tops} tops of the whole map
  * @param {Scene} scene
- * @param {number} from where the block begins, as a share of all queries
- * @param {number} to where it ends
+ * @param {number} from the start of the block, as a share of all queries
+ * @param {number} to the end of the block
  */
 export function paintedBlock(block, tops, scene, from = 0, to = 1) {
   const { state, theme } = scene;
@@ -72,14 +72,14 @@ export function shrunkBlock(block, high, wide) {
 }
 
 /**
- * A whole map in a rectangle.
+ * Draw a whole map into a rectangle.
  * @param {import("./paint.js").Painter} p @param {import("./types.js").Overview} block @param {Scene} scene @param {number} record
  * @param {number} x @param {number} y @param {number} w @param {number} h
  */
 export function drawBlock(p, block, scene, record, x, y, w, h) {
   const small = shrunkBlock(block, h * p.ratio, w * p.ratio);
   const tops = topsOf(scene, record, block);
-  p.image(paintedBlock(small, tops.rows > 1 ? topsOf(scene, record, small) : tops, scene), x, y, w, h); // rows that were joined have a top of their own
+  p.image(paintedBlock(small, tops.rows > 1 ? topsOf(scene, record, small) : tops, scene), x, y, w, h); // pooled rows have their own largest weights
 }
 
 /**
@@ -103,7 +103,7 @@ function hexBytes(color) {
 }
 
 /**
- * The weights of queries r0…r1 over keys c0…c1, or null until the squares under them are there.
+ * The weights of queries r0…r1 and keys c0…c1, or null until their tiles are computed.
  * @param {Scene} scene @param {number} head @param {number} r0 @param {number} r1 @param {number} c0 @param {number} c1
  * @returns {Block | null}
  */

@@ -1,10 +1,10 @@
 // @ts-check
-/** Colours: perceptually uniform scales worked out in OKLab, and as many head colours as are needed. */
+/** Perceptually uniform colour scales, computed in OKLab, and colours for any number of heads. */
 
 /** @typedef {[number, number, number]} Rgb */
 
 /**
- * A colour of OKLCH as bytes of sRGB; a chroma that no screen can show is lowered until it can.
+ * An OKLCH colour as sRGB bytes. The chroma is lowered if the colour is outside sRGB.
  * @param {number} light 0 to 1
  * @param {number} chroma
  * @param {number} hue in degrees
@@ -91,7 +91,7 @@ export function colorAt(table, t) {
   return `rgb(${table[n]},${table[n + 1]},${table[n + 2]})`;
 }
 
-/** Black or white, whichever is read more easily on this colour. @param {Uint8Array} table @param {number} t */
+/** Black or white, whichever has more contrast to this colour. @param {Uint8Array} table @param {number} t */
 export function inkOn(table, t) {
   const n = 3 * Math.round(255 * Math.min(1, Math.max(0, t)));
   const [r, g, b] = [table[n], table[n + 1], table[n + 2]].map((x) => (x / 255) ** 2.2);
@@ -99,7 +99,7 @@ export function inkOn(table, t) {
 }
 
 /**
- * A colour for one of several heads: hues spread evenly, lightness in two steps so that neighbours differ.
+ * The colour of one of several heads. Hues are spread evenly, and neighbours also differ in lightness.
  * @param {number} head
  * @param {number} heads
  * @param {boolean} dark
@@ -115,13 +115,13 @@ function headRgb(head, heads, dark) {
   return oklch((dark ? 0.78 : 0.58) + (head % 2 ? -0.07 : 0.03), 0.16, hue);
 }
 
-/** Black or white on a head's colour: the better of the two has a contrast of 4.58 at least. @param {number} head @param {number} heads @param {boolean} dark */
+/** Black or white on a head's colour, with a contrast of at least 4.58. @param {number} head @param {number} heads @param {boolean} dark */
 export function headInk(head, heads, dark) {
   const [r, g, b] = headRgb(head, heads, dark).map((x) => (x > 10 ? ((x / 255 + 0.055) / 1.055) ** 2.4 : x / 3294.6));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.1791 ? "#000000" : "#ffffff";
 }
 
-/** Blue for what lowers a score, red for what raises it. @param {number} t −1 to 1 @param {boolean} dark */
+/** Blue for negative numbers, red for positive ones. @param {number} t −1 to 1 @param {boolean} dark */
 export function signedColor(t, dark) {
   const size = Math.min(1, Math.abs(t));
   const light = dark ? 0.27 + 0.45 * size : 0.97 - 0.37 * size;

@@ -1,5 +1,5 @@
 // @ts-check
-/** The bar of choices above the drawing. */
+/** The controls above the drawing. */
 import { headColor, headInk } from "./color.js";
 import { TOPS_KNOWN, topMode } from "./scales.js";
 import { PAIRS, PALETTES, SCALES_KNOWN } from "./state.js";
@@ -9,7 +9,7 @@ import { asideText, hasPair } from "./tokens.js";
 /** @typedef {import("./types.js").Scene} Scene */
 
 const SCALE_NAMES = { linear: "linear", root: "square root", log: "logarithm" };
-const TOP_NAMES = { largest: "largest weight", percentile: "all but the top 2 %", row: "largest of each row" };
+const TOP_NAMES = { largest: "largest weight", percentile: "98th percentile", row: "largest of each row" };
 const PALETTE_NAMES = { bright: "violet to yellow", ink: "paper to ink" };
 
 export class Controls {
@@ -22,13 +22,13 @@ export class Controls {
     this.batch = this.select("Sequence", [], (value) => scene.set({ batch: Number(value) }));
     this.scale = this.select("Scale", SCALES_KNOWN.map((name) => [name, SCALE_NAMES[/** @type {keyof typeof SCALE_NAMES} */ (name)]]), (scale) => scene.set({ scale }));
     this.palette = this.select("Colours", PALETTES.map((name) => [name, PALETTE_NAMES[/** @type {keyof typeof PALETTE_NAMES} */ (name)]]), (palette) => scene.set({ palette }));
-    this.top = this.select("Brightest", [], (top) => scene.set({ top }));
+    this.top = this.select("Scale end", [], (top) => scene.set({ top }));
     this.by = this.select("Coloured by", [["query", "the chosen query"], ["all", "all queries"]], (by) => scene.set({ by }));
     this.pair = this.select("Sentences", PAIRS.map((pair) => [pair, pair ? `${pair[0]} → ${pair[1]}` : "all"]), (pair) => scene.set({ pair }));
     this.aside = this.checkbox((on) => scene.set({ aside: on ? 1 : 0 }));
-    this.strongest = element("button", { type: "button", title: "Draw the strongest lines only" }, "strongest");
+    this.strongest = element("button", { type: "button", title: "Draw only the strongest lines" }, "strongest");
     this.strongest.addEventListener("click", () => scene.set({ min: -1 }));
-    this.min = this.slider("Lines from", (min) => scene.set({ min }));
+    this.min = this.slider("Lines from weight", (min) => scene.set({ min }));
     this.opacity = this.slider("Overlay", (opacity) => scene.set({ opacity }));
     this.side = this.select("Choose", [["query", "query"], ["key", "key"]], (side) => scene.set({ side }));
     this.chips = element("div", { class: "chips", role: "group", "aria-label": "Heads in the flow" });
@@ -78,7 +78,7 @@ export class Controls {
     return element("div", { class: "buttons", role: "group", "aria-label": "Zoom" }, button("-", "−", "Zoom out"), button("0", "whole", "Whole map"), button("+", "+", "Zoom in"));
   }
 
-  /** Bring the bar up to the state. */
+  /** Update the controls to the state. */
   update() {
     const { doc, state } = this.scene;
     const record = doc.records[state.record];
@@ -109,7 +109,7 @@ export class Controls {
     this.paintChips();
   }
 
-  /** What is said in words that depend on the record. @param {import("./types.js").RecordInfo} record */
+  /** Update texts that depend on the record. @param {import("./types.js").RecordInfo} record */
   updateWords(record) {
     const { doc, state } = this.scene;
     const name = (/** @type {string} */ top) => TOP_NAMES[/** @type {keyof typeof TOP_NAMES} */ (top)];
@@ -161,7 +161,7 @@ export class Controls {
     this.chips.replaceChildren(all, mean, ...chips);
   }
 
-  /** A click on a head adds it or takes it away; of all heads it leaves that one alone. @param {number} head @param {boolean} alone */
+  /** Add or remove a head. If all heads are shown, or with Shift, show this head alone. @param {number} head @param {boolean} alone */
   toggle(head, alone) {
     const { state } = this.scene;
     if (alone || state.heads === "all" || state.head < 0) return this.scene.set({ heads: null, head });

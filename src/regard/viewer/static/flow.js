@@ -1,5 +1,5 @@
 // @ts-check
-/** Tokens on both sides, lines by weight, heads in colours; what is pointed at, or pinned, stands alone. */
+/** The Flow view, with queries on the left, keys on the right, and a line for each weight in the colour of its head. */
 import { magnitude } from "./arrays.js";
 import { headColor } from "./color.js";
 import { curvePlace, linksOf, strongestOf } from "./links.js";
@@ -25,7 +25,7 @@ export class FlowView {
     this.scene = scene;
     /** @type {{side: "query" | "key", n: number} | null} */
     this.under = null;
-    /** @type {DrawnLink | null} the line that is pointed at */
+    /** @type {DrawnLink | null} the line under the pointer */
     this.line = null;
     /** @type {DrawnLink[]} */
     this.drawn = [];
@@ -42,7 +42,7 @@ export class FlowView {
     return { width, height };
   }
 
-  /** The heads that are drawn: the chosen one or the mean, or those ticked. */
+  /** The heads that are drawn, which are the chosen head, the mean, or a selection. */
   heads() {
     const { state } = this.scene;
     if (state.heads === null) return [state.head];
@@ -61,10 +61,10 @@ export class FlowView {
   }
 
   hint() {
-    return "Point at a token or a line to see it alone. Click a token to pin it, click it again to let it go.";
+    return "Point at a token or a line to isolate it. Click a token to pin it, and again to unpin it.";
   }
 
-  /** What of all lines is drawn. */
+  /** One sentence about the lines that are drawn. */
   shows() {
     const { state, doc } = this.scene;
     const heads = this.heads().map((head) => headText(this.record, head));
@@ -74,7 +74,7 @@ export class FlowView {
     const alone = this.isolated();
     const parts = [
       `${heads.length > 4 ? `${heads.length} heads` : heads.join(", ")}: ${drawn}, of ${weightText(least)} or more${more ? `, and ${more} more of the chosen query` : ""}`,
-      alone ? `only those of ${alone.side} ${alone.n} “${this.word(alone.side, alone.n)}”` : "",
+      alone ? `only the lines of ${alone.side} ${alone.n} “${this.word(alone.side, alone.n)}”` : "",
       state.aside ? `without ${asideText(doc, this.record, state.batch)}` : "",
       state.pair ? `from sentence ${state.pair[0]} to sentence ${state.pair[1]}` : "",
       this.record.signed ? "dashed lines are negative weights" : "",
@@ -82,7 +82,7 @@ export class FlowView {
     return `Shown: ${parts.filter(Boolean).join("; ")}.`;
   }
 
-  /** The line that is pointed at. */
+  /** The weight of the line under the pointer. */
   reading() {
     const line = this.pointedLine();
     if (!line) return null;
@@ -119,7 +119,7 @@ export class FlowView {
     };
   }
 
-  /** How far down the tokens are, 0 to 1; until somebody scrolls, the chosen query is in the middle. @param {number} count */
+  /** The scroll position, 0 to 1. Before any scrolling, the chosen query is in the middle. @param {number} count */
   scroll(count) {
     const { scroll, row } = this.scene.state;
     const beyond = this.record.shape[2] - count;
@@ -134,12 +134,12 @@ export class FlowView {
     return i >= q0 && i < q0 + count;
   }
 
-  /** Room beside the keys for a square a head. */
+  /** The width of the squares beside the keys, one for each head. */
   stripWidth() {
     return Math.min(this.heads().length * 7, 96, this.room.width * 0.12) + 6;
   }
 
-  /** What is looked at alone: what is pointed at, else what is pinned. */
+  /** The token that is shown alone, which is the one under the pointer or the pinned one. */
   isolated() {
     return this.under ?? pinned(this.scene.state);
   }
@@ -168,7 +168,7 @@ export class FlowView {
   drawLinks(p, f) {
     const heads = this.heads();
     const alone = this.isolated();
-    const apart = heads.length > 1 ? Math.min(2.4, (0.6 * f.step) / heads.length) : 0; // so that heads do not cover each other
+    const apart = heads.length > 1 ? Math.min(2.4, (0.6 * f.step) / heads.length) : 0; // lines of different heads lie beside each other
     const links = linksOf(this.scene, heads, f, alone);
     const { shown, counts } = strongestOf(this.scene, links, heads.length > 1, alone !== null);
     this.counts = counts;
@@ -181,7 +181,7 @@ export class FlowView {
     for (const { head, i, j, w, y0, y1 } of this.drawn) {
       const strong = Math.sqrt(Math.abs(w));
       const inSight = j >= f.k0 && j < f.k0 + f.count && i >= f.q0 && i < f.q0 + f.count;
-      const far = inSight || alone ? 1 : 0.16; // far ones are a hint
+      const far = inSight || alone ? 1 : 0.16; // lines to tokens out of view are faint
       p.curve(f.left, y0, f.right, y1, {
         stroke: this.color(head), width: 0.8 + (heads.length > 1 ? 2.2 : 3.5) * strong,
         alpha: pointed ? 0.05 : (0.12 + (0.8 * strong) / top) * far, dash: w < 0 ? NEGATIVE_DASH : undefined,
@@ -190,7 +190,7 @@ export class FlowView {
     if (pointed) p.curve(f.left, pointed.y0, f.right, pointed.y1, { stroke: this.color(pointed.head), width: 1.5 + 3.5 * Math.sqrt(Math.abs(pointed.w)), dash: pointed.w < 0 ? NEGATIVE_DASH : undefined });
   }
 
-  /** The line that is pointed at, where it is still drawn. */
+  /** The line under the pointer, if it is still drawn. */
   pointedLine() {
     const { line } = this;
     return line && (this.drawn.find(({ head, i, j }) => head === line.head && i === line.i && j === line.j) ?? null);
@@ -226,7 +226,7 @@ export class FlowView {
     this.drawSquares(p, f);
   }
 
-  /** The tokens that stand out, as q3 or k5. */
+  /** The highlighted tokens, such as q3 or k5. */
   marks() {
     const line = this.pointedLine();
     if (line) return new Set([`q${line.i}`, `k${line.j}`]);
@@ -234,7 +234,7 @@ export class FlowView {
     return new Set([`${side[0]}${n}`]);
   }
 
-  /** Beside each key, what the query that stands out gives it, a square a head. @param {Painter} p @param {Frame} f */
+  /** Draw the weight of each key from the highlighted query, as one square for each head. @param {Painter} p @param {Frame} f */
   drawSquares(p, f) {
     const { state, source, theme } = this.scene;
     const alone = this.isolated();
@@ -267,7 +267,7 @@ export class FlowView {
     p.rect(this.room.width - 5, FLOW_TOP + this.scroll(f.count) * (track - bar), 4, bar, { fill: theme.soft, radius: 2 });
   }
 
-  // ---- what a person does
+  // ---- input
 
   /** @param {number} x @param {number} y @returns {{side: "query" | "key", n: number} | null} */
   tokenAt(x, y) {
@@ -297,7 +297,7 @@ export class FlowView {
     const share = (x - f.left) / (f.right - f.left);
     if (!(share > 0 && share < 1)) return null;
     const t = curvePlace(share);
-    const height = 3 * t ** 2 - 2 * t ** 3; // how much of its way down a curve has gone
+    const height = 3 * t ** 2 - 2 * t ** 3; // the vertical share of the curve at this point
     let [best, nearest] = [/** @type {DrawnLink | null} */ (null), NEAR_LINE];
     for (const link of this.drawn) {
       const apart = Math.abs(link.y0 + (link.y1 - link.y0) * height - y);
@@ -312,10 +312,10 @@ export class FlowView {
     if (!found) return void this.scene.set({ pin: "" });
     this.scene.set({ side: found.side, ...(found.side === "key" ? { col: found.n } : { row: found.n }) });
     this.togglePin();
-    if (!this.scene.state.pin) this.under = null; // unpinned: all lines, although the pointer is still there
+    if (!this.scene.state.pin) this.under = null; // show all lines after unpinning, although the pointer is still on the token
   }
 
-  /** Let the chosen token stand alone, or no longer. */
+  /** Pin or unpin the chosen token. */
   togglePin() {
     const { side, n } = this.chosen();
     const pin = `${side[0]}${n}`;
@@ -332,7 +332,7 @@ export class FlowView {
     return this.scrollBy(dy / this.frame().step);
   }
 
-  /** Where all tokens are in sight, a finger scrolls the page. */
+  /** The browser scrolls the page by touch if all tokens are visible. */
   touch() {
     const [, , q, k] = this.record.shape;
     return this.room.height && Math.max(q, k) > this.frame().count ? "none" : "auto";
@@ -362,7 +362,7 @@ export class FlowView {
     return true;
   }
 
-  /** Choose a token so many further down, and bring it into sight; a pin goes with it. @param {number} by */
+  /** Choose another token, scroll to it, and move the pin to it. @param {number} by */
   step(by) {
     const { state } = this.scene;
     const f = this.frame();

@@ -1,5 +1,5 @@
 // @ts-check
-/** The whole model: a thumbnail for each layer and head. */
+/** The Model view, with a thumbnail for each layer and head. */
 import { drawBlock } from "./cells.js";
 import { fittedText, textWidth } from "./paint.js";
 import { mostHeads } from "./sources.js";
@@ -10,7 +10,7 @@ import { headNumber, headText, recordText, visible } from "./text.js";
 
 const GRID_TOP = 26;
 const THUMB_GAP = 5;
-const SMALLEST = 56; // pixels a map; more layers than fit then are scrolled to
+const SMALLEST = 56; // pixels along a side of a thumbnail; layers beyond the window are scrolled to
 
 export class GridView {
   /** @param {Scene} scene */
@@ -26,7 +26,7 @@ export class GridView {
     return mostHeads(this.scene.doc);
   }
 
-  /** What the head of a column is called, where all rows hold the same heads. @param {number} head */
+  /** The title of a column, if all rows have the same heads. @param {number} head */
   column(head) {
     const [first, ...rest] = this.scene.doc.records;
     const same = rest.every((record) => String(record.heads) === String(first.heads));
@@ -40,7 +40,7 @@ export class GridView {
     return record.role ? `${record.role} ${record.layer}` : `${record.layer} ${visible(record.kind)}`;
   }
 
-  /** Small enough that all layers are in sight, where the maps do not become too small. @param {number} width @param {number} height */
+  /** The size of the drawing, whose thumbnails are as small as needed to show all layers, but not below SMALLEST. @param {number} width @param {number} height */
   size(width, height) {
     const { records } = this.scene.doc;
     const widest = Math.max(...records.map((_, n) => textWidth(this.rowLabel(n), { size: 12 })));
@@ -88,7 +88,7 @@ export class GridView {
     const [b, , q, k] = doc.records[n].shape;
     const { x, y } = this.corner(n, head);
     const { top, bottom } = this.scene.band();
-    if (p.screen && (y + this.side < top || y > bottom)) return; // a server need not compute what is out of sight
+    if (p.screen && (y + this.side < top || y > bottom)) return; // the server need not compute thumbnails out of sight
     const long = Math.max(q, k);
     const [w, h] = [Math.max(4, (this.side * k) / long), Math.max(4, (this.side * q) / long)];
     const [left, above] = [x + (this.side - w) / 2, y + (this.side - h) / 2];

@@ -1,5 +1,5 @@
 // @ts-check
-/** The heat map: from the whole map to single cells with their words and numbers. */
+/** The Heat map view, from the whole map to single cells with tokens and numbers. */
 import { HIDDEN, isWeight } from "./arrays.js";
 import { drawBlock, drawColorBar, paintedBlock, windowOf } from "./cells.js";
 import { colorAt, colorTable, inkOn, place } from "./color.js";
@@ -12,12 +12,12 @@ import { headText, labelOf, longWeight, recordText, shortWeight } from "./text.j
 /** @typedef {import("./scales.js").Tops} Tops */
 /** @typedef {{x: number, y: number, w: number, h: number, cell: number, left: number, top: number, fit: number, margin: number}} Frame */
 
-const LARGEST = 52; // pixels a cell when a small map is shown whole
+const LARGEST = 52; // pixels along a side of a cell, when a small map is shown whole
 const LEGEND = 42;
-const SMALL = 6; // pixels a cell, below which a line over the map would hide what it points at
+const SMALL = 6; // pixels along a side of a cell, below which lines over the map would hide cells
 /** @type {Tops} */
 const NO_TOPS = { rows: 1, values: Float32Array.of(1), key: "none", signed: false };
-const VECTOR_CELLS = 4096; // that an SVG draws one by one; more become a picture
+const VECTOR_CELLS = 4096; // that an SVG draws as rectangles; more cells become an image
 
 export class HeatView {
   /** @param {Scene} scene */
@@ -34,7 +34,7 @@ export class HeatView {
     return this.scene.doc.records[this.scene.state.record];
   }
 
-  /** No higher than the map needs: on a phone the words follow right below it. @param {number} width @param {number} height */
+  /** The size of the drawing, which is not higher than the map needs. @param {number} width @param {number} height */
   size(width, height) {
     this.room = { width, height };
     const f = this.frame();
@@ -51,7 +51,7 @@ export class HeatView {
     return labelOf(this.scene.doc, this.record, "key", this.scene.state.batch, n);
   }
 
-  /** Where the cells are. @returns {Frame} */
+  /** The position and size of the map in the drawing. @returns {Frame} */
   frame() {
     const { width, height } = this.room;
     const [, , q, k] = this.record.shape;
@@ -69,7 +69,7 @@ export class HeatView {
     };
   }
 
-  /** Room for labels: what the longest take, up to a limit, or up to all that the cells leave. */
+  /** The space for labels, which is that of the longest, up to a limit or to the space that the cells leave. */
   gutterSizes() {
     const { width, height } = this.room;
     const [, , q, k] = this.record.shape;
@@ -81,7 +81,7 @@ export class HeatView {
     return { top, left: Math.round(22 + Math.min(across, Math.max(least, width - 36 - k * byHeight))) };
   }
 
-  /** What the longest label of a side takes. @param {"query" | "key"} side @param {number} n */
+  /** The width of the longest label of a side. @param {"query" | "key"} side @param {number} n */
   gutter(side, n) {
     const key = [this.scene.state.record, this.scene.state.batch, side].join("/");
     let found = this.gutters.get(key);
@@ -104,7 +104,7 @@ export class HeatView {
       this.drawCells(p, f, overview, tops);
       this.drawLines(p, f);
     });
-    p.rect(f.x - 0.5, f.y - 0.5, f.w + 1, f.h + 1, { stroke: this.scene.theme.line }); // around the cells, not over them
+    p.rect(f.x - 0.5, f.y - 0.5, f.w + 1, f.h + 1, { stroke: this.scene.theme.line }); // around the cells
     this.drawLabels(p, f);
     this.drawChosen(p, f);
     this.drawLegend(p, f, tops, overview);
@@ -122,7 +122,7 @@ export class HeatView {
     const { source, state } = this.scene;
     if (p.vector && (f.w / f.cell) * (f.h / f.cell) <= VECTOR_CELLS) return this.drawSingly(p, f, tops);
     let pool = 1;
-    while (pool * f.cell * p.ratio < 1) pool *= 2; // at least a pixel each: what has none is not seen
+    while (pool * f.cell * p.ratio < 1) pool *= 2; // at least one pixel for each cell
     const exact = overview && overview.rows === q && overview.cols === k;
     if (overview) drawBlock(p, overview, this.scene, state.record, f.x - f.left * f.cell, f.y - f.top * f.cell, k * f.cell, q * f.cell);
     if (!exact && pool <= source.maxPool) this.drawTiles(p, f, pool, tops);
@@ -147,7 +147,7 @@ export class HeatView {
     }
   }
 
-  /** The cells in sight: first and last row and column. @param {Frame} f */
+  /** The first and last visible row and column. @param {Frame} f */
   sight(f) {
     const [, , q, k] = this.record.shape;
     return {
@@ -156,7 +156,7 @@ export class HeatView {
     };
   }
 
-  /** For SVG: a rectangle a cell, sharp at any size. @param {Painter} p @param {Frame} f @param {Tops} tops */
+  /** Draw one rectangle for each cell, for SVG. @param {Painter} p @param {Frame} f @param {Tops} tops */
   drawSingly(p, f, tops) {
     const { state, theme } = this.scene;
     const table = colorTable(tops.signed ? "signed" : state.palette, theme.dark);
@@ -194,7 +194,7 @@ export class HeatView {
     });
   }
 
-  /** Thin lines between cells that are large enough. @param {Painter} p @param {Frame} f */
+  /** Draw thin lines between large cells. @param {Painter} p @param {Frame} f */
   drawLines(p, f) {
     if (f.cell < 12) return;
     const { r0, r1, c0, c1 } = this.sight(f);
@@ -209,7 +209,7 @@ export class HeatView {
     }
   }
 
-  /** The row and the column that are pointed at, or chosen. */
+  /** The cell under the pointer, or else the chosen cell. */
   marked() {
     const { row, col } = this.scene.state;
     return this.under ?? { row, col };
@@ -243,7 +243,7 @@ export class HeatView {
     p.text("← queries", f.margin + 9, f.y, { ...soft, turn: -90, align: "right" });
   }
 
-  /** Whether every key in sight has room for its word above its column. @param {Frame} f @param {number} c0 @param {number} c1 @param {number} size */
+  /** Whether the label of every visible key fits horizontally above its column. @param {Frame} f @param {number} c0 @param {number} c1 @param {number} size */
   labelsLieFlat(f, c0, c1, size) {
     if (f.cell < 18) return false;
     for (let j = c0; j < c1; j++) if (textWidth(this.keyLabel(j), { size, bold: true }) > f.cell - 3) return false;
@@ -267,7 +267,7 @@ export class HeatView {
     });
   }
 
-  /** Marks outside the map. @param {Painter} p @param {Frame} f @param {number} row @param {number} col */
+  /** Mark a row and a column outside the map. @param {Painter} p @param {Frame} f @param {number} row @param {number} col */
   drawTicks(p, f, row, col) {
     const [x, y] = [f.x + (col + 0.5 - f.left) * f.cell, f.y + (row + 0.5 - f.top) * f.cell];
     const line = { stroke: this.scene.theme.accent, width: Math.max(2, f.cell) };
@@ -294,10 +294,10 @@ export class HeatView {
     else if (tops.signed) p.text(fittedText("blue: negative weights", room - beside + 11, style), beside - 15, y + 5, style);
     const done = overview?.done ?? 0;
     if (done < 1) swatch(theme.pending, `not computed yet (${Math.floor(100 * done)} % done)`, y + 14);
-    if (done < 1) p.rect(f.x, f.y - 4, Math.max(2, f.w * done), 3, { fill: theme.accent }); // along the upper edge
+    if (done < 1) p.rect(f.x, f.y - 4, Math.max(2, f.w * done), 3, { fill: theme.accent }); // progress along the upper edge
   }
 
-  /** The whole map in a corner away from the marked cell, with what is in sight. @param {Painter} p @param {Frame} f @param {import("./types.js").Overview} overview */
+  /** Draw the whole map with a frame around its visible part, in a corner away from the marked cell. @param {Painter} p @param {Frame} f @param {import("./types.js").Overview} overview */
   drawInset(p, f, overview) {
     const [, , q, k] = this.record.shape;
     const side = Math.min(110, f.w * 0.3, f.h * 0.3);
@@ -312,7 +312,7 @@ export class HeatView {
     });
   }
 
-  // ---- what a person does
+  // ---- input
 
   /** @param {number} x @param {number} y */
   cellAt(x, y) {
@@ -346,11 +346,11 @@ export class HeatView {
   /** @param {number} dx @param {number} dy */
   pan(dx, dy) {
     const f = this.frame();
-    if (f.cell <= f.fit) return; // all of it is in sight
+    if (f.cell <= f.fit) return; // the whole map is visible
     this.place(f.cell, f.left - dx / f.cell, f.top - dy / f.cell);
   }
 
-  /** No further than the edges of the map, in the address too. @param {number} zoom @param {number} x @param {number} y */
+  /** Set zoom and position, limited to the edges of the map. @param {number} zoom @param {number} x @param {number} y */
   place(zoom, x, y) {
     const changed = this.scene.set({ zoom, x, y });
     const { left, top } = this.frame();
@@ -358,12 +358,12 @@ export class HeatView {
     return changed;
   }
 
-  /** About a point, which stays where it is. @param {number} factor @param {number} x @param {number} y */
+  /** Zoom about a fixed point. @param {number} factor @param {number} x @param {number} y */
   zoom(factor, x, y) {
     const f = this.frame();
     const cell = Math.min(96, f.cell * factor);
     if (cell <= f.fit * 1.001) return this.scene.set({ zoom: 0, x: 0, y: 0 });
-    if (cell === f.cell) return false; // as large as it gets
+    if (cell === f.cell) return false; // the largest zoom
     const [col, row] = [f.left + (x - f.x) / f.cell, f.top + (y - f.y) / f.cell];
     return this.place(cell, col - (x - f.x) / cell, row - (y - f.y) / cell);
   }
@@ -373,7 +373,7 @@ export class HeatView {
     return this.zoom(Math.exp(-dy / 400), x, y);
   }
 
-  /** A whole map needs no panning: a finger on it scrolls the page. */
+  /** The browser scrolls the page by touch if the whole map is visible. */
   touch() {
     return this.scene.state.zoom > 0 ? "none" : "pan-y";
   }
@@ -396,7 +396,7 @@ export class HeatView {
     return true;
   }
 
-  /** The chosen cell where it is in sight, else the middle. @param {Frame} f @returns {[number, number]} */
+  /** The position of the chosen cell if it is visible, else the middle. @param {Frame} f @returns {[number, number]} */
   middle(f) {
     const { row, col } = this.scene.state;
     const [x, y] = [f.x + (col + 0.5 - f.left) * f.cell, f.y + (row + 0.5 - f.top) * f.cell];
@@ -404,7 +404,7 @@ export class HeatView {
     return inside ? [x, y] : [f.x + f.w / 2, f.y + f.h / 2];
   }
 
-  /** Choose a cell, and bring it into sight. @param {number} row @param {number} col */
+  /** Choose a cell and scroll to it. @param {number} row @param {number} col */
   go(row, col) {
     const [, , q, k] = this.record.shape;
     row = Math.min(q - 1, Math.max(0, row));
@@ -417,7 +417,7 @@ export class HeatView {
   }
 
   hint() {
-    return "Point at a cell to read its weight, click to choose it. The wheel or two fingers zoom, dragging moves.";
+    return "Point at a cell to read its weight, click to choose it. Zoom with the wheel or two fingers, drag to move.";
   }
 
   label() {
@@ -427,7 +427,7 @@ export class HeatView {
   }
 }
 
-/** Every step-th number of a range, and the marked one in place of those it would cover. @param {number} from @param {number} to @param {number} step @param {number} marked */
+/** Every step-th number of a range, and the marked number instead of its close neighbours. @param {number} from @param {number} to @param {number} step @param {number} marked */
 function* thinned(from, to, step, marked) {
   const start = Math.ceil(from / step) * step;
   for (let n = start; n < to; n += step) if (n === marked || Math.abs(n - marked) >= step || marked < from || marked >= to) yield n;

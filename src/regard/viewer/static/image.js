@@ -1,5 +1,5 @@
 // @ts-check
-/** Attention of one query over the patches of a picture. */
+/** The Picture view, which draws the weights of one query over the patches of an image. */
 import { isWeight, magnitude } from "./arrays.js";
 import { drawColorBar } from "./cells.js";
 import { colorTable, place } from "./color.js";
@@ -12,14 +12,14 @@ import { STILL_ASKING, headNumber, headText, labelOf, recordText, weightText } f
 /** @typedef {{x: number, y: number, w: number, h: number}} Box */
 
 const IMAGE_TOP = 34;
-const BAR_ROOM = 48; // below the picture, for the bar of colours and a line
+const BAR_ROOM = 48; // below the picture, for the colour bar
 const HEAD_GAP = 6;
 
 export class ImageView {
   /** @param {Scene} scene */
   constructor(scene) {
     this.scene = scene;
-    /** @type {number | null} the patch that is pointed at */
+    /** @type {number | null} the patch under the pointer */
     this.under = null;
     this.room = { width: 0, height: 0 };
   }
@@ -38,7 +38,7 @@ export class ImageView {
     return this.scene.pictures.get(this.scene.state.batch);
   }
 
-  /** Where the picture is drawn. @returns {Box} */
+  /** The position of the picture. @returns {Box} */
   box() {
     const [rows, cols] = this.record.keyGrid ?? [1, 1];
     const picture = this.picture();
@@ -68,12 +68,12 @@ export class ImageView {
   /** @param {Painter} p */
   drawTitle(p) {
     const { theme } = this.scene;
-    const text = `${this.name("query", this.scene.state.row)} looks at …`;
+    const text = `Weights of ${this.name("query", this.scene.state.row)}`;
     const style = { fill: theme.ink, size: 14, bold: true, align: "center" };
     p.text(fittedText(text, this.room.width - 20, style), this.room.width / 2, 16, style);
   }
 
-  /** The key whose weight is read out: the patch that is pointed at, else the chosen one. */
+  /** The key whose weight is shown, which is the patch under the pointer or the chosen key. */
   keyRead() {
     return this.under === null ? this.scene.state.col : this.record.keyExtra + this.under;
   }
@@ -94,7 +94,7 @@ export class ImageView {
     return `the patch in row ${Math.floor((n - extra) / grid[1])}, column ${(n - extra) % grid[1]}`;
   }
 
-  /** The picture with weights over it. @param {Painter} p @param {Box} box @param {number} head @param {boolean} large */
+  /** Draw the picture with the weights over it. @param {Painter} p @param {Box} box @param {number} head @param {boolean} large */
   drawOver(p, box, head, large) {
     const { theme, state, source } = this.scene;
     const [rows, cols] = /** @type {number[]} */ (this.record.keyGrid);
@@ -106,7 +106,7 @@ export class ImageView {
     const patches = row.subarray(this.record.keyExtra, this.record.keyExtra + rows * cols);
     const max = patches.reduce((a, b) => Math.max(a, magnitude(b)), 0);
     const { signed } = this.record;
-    const overlay = element2d(cols, rows); // a pixel a patch: no seams where patches meet
+    const overlay = element2d(cols, rows); // one pixel for each patch, so that patches have no seams
     const pixels = overlay.context.createImageData(cols, rows);
     const table = colorTable(signed ? "signed" : "bright", theme.dark);
     for (let n = 0; n < patches.length; n++) {
@@ -129,11 +129,11 @@ export class ImageView {
     const { signed } = this.record;
     drawColorBar(p, this.scene, signed ? "signed" : "bright", scaleEnds(max, this.scene.state.scale, signed), x, box.y + box.h + 8, bar);
     const style = { fill: this.scene.theme.soft, size: 11 };
-    const text = `all patches together ${weightText(total)}`;
+    const text = `sum over all patches: ${weightText(total)}`;
     p.text(fittedText(text, width - x - bar - 20, style), x + bar + 14, box.y + box.h + 13, style);
   }
 
-  /** The patch that asks, and a thinner frame around the key that is read out. @param {Painter} p @param {Box} box */
+  /** Frame the patch of the query, and the key whose weight is shown with a thinner line. @param {Painter} p @param {Box} box */
   drawMarks(p, box) {
     const { queryExtra, keyExtra } = this.record;
     this.drawMark(p, box, this.keyRead() - keyExtra, "#ffffff", 2);
@@ -150,15 +150,15 @@ export class ImageView {
     p.rect(box.x + (n % cols) * w, box.y + Math.floor(n / cols) * h, w, h, { stroke, width });
   }
 
-  /** How large the heads below the picture are, and how many lines they take. @param {number} width */
+  /** The size of the pictures of heads below the main picture, and their number of lines. @param {number} width */
   headSizes(width) {
     const heads = this.record.shape[1];
-    const side = Math.max(44, Math.min(72, (width - 24) / heads - HEAD_GAP)); // a finger can tell them apart
+    const side = Math.max(44, Math.min(72, (width - 24) / heads - HEAD_GAP)); // large enough for a finger
     const perLine = Math.max(1, Math.min(heads, Math.floor((width - 24 + HEAD_GAP) / (side + HEAD_GAP))));
     return { side, perLine, lines: Math.ceil(heads / perLine) };
   }
 
-  /** Boxes of the heads below the picture. */
+  /** The positions of the pictures of heads. */
   headBoxes() {
     const { side, perLine, lines } = this.headSizes(this.room.width);
     const left = (this.room.width - perLine * (side + HEAD_GAP) + HEAD_GAP) / 2;
@@ -225,7 +225,7 @@ export class ImageView {
     return true;
   }
 
-  /** What is pointed at, or chosen, as query, key and weight. */
+  /** The query, the key and the weight under the pointer, or the chosen ones. */
   reading() {
     const { state, source } = this.scene;
     const row = source.row(state.record, state.batch, state.head, state.row);
@@ -241,6 +241,6 @@ export class ImageView {
     const { state } = this.scene;
     if (!this.record.keyGrid) return "The keys of this layer are not patches of a picture.";
     const { query, key, weight } = this.reading();
-    return `Picture: where ${query} looks, ${recordText(this.record, state.record)}, ${headText(this.record, state.head)}. At ${key}: ${weight}. Arrow keys choose another ${state.side}, s switches between query and key.`;
+    return `Picture with the weights of ${query}, ${recordText(this.record, state.record)}, ${headText(this.record, state.head)}. At ${key}: ${weight}. Arrow keys choose another ${state.side}, s switches between query and key.`;
   }
 }

@@ -1,21 +1,21 @@
 // @ts-check
-/** The lines of a flow: which there are, which are drawn, and where a curve is. */
+/** The selection of lines in the Flow view, and the geometry of its curves. */
 import { magnitude } from "./arrays.js";
 import { windowOf } from "./cells.js";
 import { asideOf, filterOf } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {{head: number, i: number, j: number, w: number}} Link */
-/** @typedef {{q0: number, k0: number, count: number}} Sight the first query and key in sight, and how many are */
+/** @typedef {{q0: number, k0: number, count: number}} Sight the first visible query and key, and the number of visible tokens */
 /** @typedef {{side: "query" | "key", n: number} | null} Alone */
 /** @typedef {(i: number, j: number, w: number) => boolean} Keep */
 
 const MOST_LINES = 6000;
-const STRONGEST = 30; // lines that are drawn at first, twice as many of several heads
-const OF_CHOSEN = 3; // lines of the chosen query that are drawn in any case
-const FAINT = 0.02; // the least weight that is drawn of a token that stands alone
+const STRONGEST = 30; // lines that are drawn by default; twice as many for several heads
+const OF_CHOSEN = 3; // lines of the chosen query that are always drawn
+const FAINT = 0.02; // the smallest weight that is drawn for an isolated token
 
-/** All lines there are: of the token that stands alone, or of all in sight. @param {Scene} scene @param {number[]} heads @param {Sight} f @param {Alone} alone */
+/** All lines of the isolated token, or else of all visible tokens. @param {Scene} scene @param {number[]} heads @param {Sight} f @param {Alone} alone */
 export function linksOf(scene, heads, f, alone) {
   const { doc, state, source } = scene;
   const q1 = Math.min(doc.records[state.record].shape[2], f.q0 + f.count);
@@ -31,7 +31,7 @@ export function linksOf(scene, heads, f, alone) {
 }
 
 /**
- * The lines that are drawn of all there are: those from a weight on, or the strongest and those of the chosen query.
+ * The lines to draw, which are those above a weight, or the strongest lines and some of the chosen query.
  * @param {Scene} scene @param {Link[]} links @param {boolean} several heads @param {boolean} alone
  */
 export function strongestOf(scene, links, several, alone) {
@@ -44,7 +44,7 @@ export function strongestOf(scene, links, several, alone) {
   return { shown: [...strongest, ...more], counts: { all: links.length, strongest: strongest.length, more: more.length, least } };
 }
 
-/** Whether a line may be drawn: its weight, its sentences, and whether it touches what stands aside. @param {Scene} scene @param {boolean} alone @returns {Keep} */
+/** A function that says whether the filters of weight, sentence and special tokens keep a line. @param {Scene} scene @param {boolean} alone @returns {Keep} */
 function keeps(scene, alone) {
   const { state, doc } = scene;
   const record = doc.records[state.record];
@@ -54,7 +54,7 @@ function keeps(scene, alone) {
   return (i, j, w) => magnitude(w) > 0 && magnitude(w) >= least && !queries?.[i] && !keys?.[j] && of.query(i) && of.key(j);
 }
 
-/** All lines of a query, also to keys out of sight. @param {Scene} scene @param {Link[]} links @param {number} head @param {number} i @param {Keep} keep */
+/** Add all lines of a query, also those to keys that are not visible. @param {Scene} scene @param {Link[]} links @param {number} head @param {number} i @param {Keep} keep */
 function addRow(scene, links, head, i, keep) {
   const { state, source } = scene;
   source.row(state.record, state.batch, head, i)?.forEach((w, j) => {
@@ -62,7 +62,7 @@ function addRow(scene, links, head, i, keep) {
   });
 }
 
-/** The lines between tokens in sight; of one key only, if it stands alone. @param {Scene} scene @param {Link[]} links @param {Sight} f @param {number} head @param {number} key −1 for all @param {Keep} keep */
+/** Add the lines between visible tokens, or those of one isolated key. @param {Scene} scene @param {Link[]} links @param {Sight} f @param {number} head @param {number} key −1 for all @param {Keep} keep */
 function addWindow(scene, links, f, head, key, keep) {
   const { state, doc } = scene;
   const [, , q, k] = doc.records[state.record].shape;
@@ -72,10 +72,10 @@ function addWindow(scene, links, f, head, key, keep) {
     const [i, j] = [f.q0 + Math.floor(n / block.cols), f.k0 + (n % block.cols)];
     if ((key < 0 ? i !== state.row : key === j) && keep(i, j, w)) links.push({ head, i, j, w });
   });
-  if (key < 0) addRow(scene, links, head, state.row, keep); // the chosen query, however far it looks
+  if (key < 0) addRow(scene, links, head, state.row, keep); // all lines of the chosen query
 }
 
-/** Where on a curve (see paint.js) this share of the way across is; both are 0 to 1. @param {number} share */
+/** The parameter of a curve of paint.js at a horizontal share of its width; both are 0 to 1. @param {number} share */
 export function curvePlace(share) {
   let [low, high] = [0, 1];
   for (let n = 0; n < 24; n++) {

@@ -1,5 +1,5 @@
 // @ts-check
-/** The viewer in a page of its own: a file, or what the server sends. */
+/** The viewer in a page, from a file or from the server. */
 import { App } from "./app.js";
 import { Blobs, bytesOf } from "./arrays.js";
 import { Pictures } from "./pictures.js";
@@ -9,11 +9,11 @@ import { LocalSource } from "./sources.js";
 /** @param {string} id */
 function textIn(id) {
   const found = document.getElementById(id);
-  if (!found) throw new Error(`the page has no ${id}: it was cut short`);
+  if (!found) throw new Error(`the element ${id} is missing, so the file is incomplete`);
   return found.textContent ?? "";
 }
 
-/** Start on what the page holds. */
+/** Start the viewer with the data of the page. */
 export function startPage() {
   const host = /** @type {HTMLElement} */ (document.getElementById("regard"));
   try {

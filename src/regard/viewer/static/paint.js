@@ -1,5 +1,5 @@
 // @ts-check
-/** Two painters with the same strokes: one for the screen and PNG, one for SVG. A view draws the same with both. */
+/** Two painters with the same methods, one for canvas (screen and PNG) and one for SVG. */
 
 /** @typedef {{fill?: string, stroke?: string, width?: number, alpha?: number, radius?: number, dash?: number[]}} Shape */
 /** @typedef {{fill?: string, size?: number, align?: string, baseline?: string, turn?: number, bold?: boolean, mono?: boolean, alpha?: number}} TextStyle */
@@ -19,7 +19,7 @@ let ruler = null;
 /** @type {Map<string, number>} */
 const widths = new Map();
 
-/** How wide a text is. @param {string} text @param {TextStyle} style */
+/** The width of a text in pixels. @param {string} text @param {TextStyle} style */
 export function textWidth(text, style = {}) {
   const key = `${font(style)}\n${text}`;
   let found = widths.get(key);
@@ -33,15 +33,15 @@ export function textWidth(text, style = {}) {
   return found;
 }
 
-/** The width of the widest of many texts; only those with the most letters are measured. @param {(n: number) => string} text @param {number} count @param {TextStyle} style */
+/** The width of the widest of many texts. Only the 200 texts with the most letters are measured. @param {(n: number) => string} text @param {number} count @param {TextStyle} style */
 export function widest(text, count, style) {
-  const letters = (/** @type {string} */ word) => word.length + (word.match(/[\u1100-\uffff]/g) ?? []).length; // those are wide
+  const letters = (/** @type {string} */ word) => word.length + (word.match(/[\u1100-\uffff]/g) ?? []).length; // East Asian letters count twice
   const texts = Array.from({ length: count }, (_, n) => text(n));
   const longest = [...new Set(texts)].map((word) => ({ word, size: letters(word) })).sort((a, b) => b.size - a.size).slice(0, 200);
   return longest.reduce((most, { word }) => Math.max(most, textWidth(word, style)), 0);
 }
 
-/** A text cut with … to a width. @param {string} text @param {number} width @param {TextStyle} style */
+/** A text, shortened with … to fit a width. @param {string} text @param {number} width @param {TextStyle} style */
 export function fittedText(text, width, style = {}) {
   if (textWidth(text, style) <= width) return text;
   const letters = Array.from(text);
@@ -55,12 +55,12 @@ export function fittedText(text, width, style = {}) {
 }
 
 export class CanvasPainter {
-  /** @param {CanvasRenderingContext2D} context @param {boolean} screen whether it is seen, not saved */
+  /** @param {CanvasRenderingContext2D} context @param {boolean} screen whether the canvas is on the screen, not for a file */
   constructor(context, screen = false) {
     this.context = context;
     this.screen = screen;
     this.vector = false;
-    this.ratio = context.getTransform().a; // pixels to a unit of length
+    this.ratio = context.getTransform().a; // device pixels for each CSS pixel
   }
 
   /** @param {number} x @param {number} y @param {number} w @param {number} h @param {Shape} shape */
@@ -99,7 +99,7 @@ export class CanvasPainter {
     this.finish(shape);
   }
 
-  /** From left to right, level at both ends. @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {Shape} shape */
+  /** Draw a curve that is horizontal at both ends. @param {number} x0 @param {number} y0 @param {number} x1 @param {number} y1 @param {Shape} shape */
   curve(x0, y0, x1, y1, shape) {
     const c = this.context;
     const bend = (x1 - x0) * 0.42;
@@ -149,7 +149,7 @@ export class CanvasPainter {
     c.restore();
   }
 
-  /** Everything drawn inside, lower by y. @param {number} y @param {() => void} draw */
+  /** Draw with everything shifted down by y. @param {number} y @param {() => void} draw */
   lower(y, draw) {
     this.context.save();
     this.context.translate(0, y);
@@ -178,7 +178,7 @@ export class SvgPainter {
     for (const [name, value] of Object.entries(attributes)) {
       if (value === undefined) continue;
       const plain = typeof value === "number" ? Number(value.toFixed(3)) : value;
-      if (name === "xmlns") continue; // the serialiser writes it
+      if (name === "xmlns") continue; // the serialiser adds it
       node.setAttribute(name, String(plain));
     }
     return node;
@@ -270,7 +270,7 @@ export class SvgPainter {
   }
 }
 
-/** A canvas of its own. @param {number} width @param {number} height */
+/** A new canvas and its context. @param {number} width @param {number} height */
 export function element2d(width, height) {
   const canvas = document.createElement("canvas");
   canvas.width = width;

@@ -1,5 +1,5 @@
 // @ts-check
-/** Beside the drawing: the chosen query and key in words, and where the query looks most. */
+/** The panel beside the drawing, with the chosen query and key and the largest weights of the query. */
 import { isWeight, magnitude } from "./arrays.js";
 import { rankOf, strongest } from "./cells.js";
 import { STILL_ASKING, element, headText, labelOf, percent, weightText } from "./text.js";
@@ -36,7 +36,7 @@ export class Panel {
     this.shown = "";
   }
 
-  /** Bring the panel up to what is chosen. @param {string} shows what the view shows of all there is */
+  /** Update the panel to the state. @param {string} shows a sentence of the view about what it shows */
   update(shows) {
     if (this.shows.textContent !== shows) this.shows.textContent = shows;
     this.shows.hidden = !shows;
@@ -59,7 +59,7 @@ export class Panel {
     this.fill(row);
   }
 
-  /** A field for a text to look for; Enter goes to the next token that holds it. */
+  /** The search field, in which Enter goes to the next match. */
   search() {
     const { scene } = this;
     const input = element("input", { type: "search", placeholder: "a token", "aria-label": "Find a token" });
@@ -100,7 +100,7 @@ export class Panel {
     }));
   }
 
-  /** The chosen cell in one sentence, for screen readers. */
+  /** One sentence about the chosen cell, for screen readers. */
   sentence() {
     const { doc, state, source } = this.scene;
     const record = doc.records[state.record];
@@ -120,7 +120,7 @@ function rankText(row, col, signed) {
   return `${percent(row[col])} of this query's weight, ${rank}`;
 }
 
-/** What the columns are: for screen readers, since the eye sees it. */
+/** The headings of the table, for screen readers only. */
 function headings() {
   const names = ["number", "key", "share", "weight"].map((name) => element("th", { scope: "col" }, element("span", { class: "unseen" }, name)));
   return element("thead", {}, element("tr", {}, ...names));

@@ -1,5 +1,5 @@
 // @ts-check
-/** Pictures that came with the document, ready to be drawn. */
+/** The pictures of a document, decoded for drawing. */
 
 export class Pictures {
   /**
@@ -20,13 +20,13 @@ export class Pictures {
   get(n) {
     if (n < this.infos.length && !this.asked.has(n)) {
       this.asked.add(n);
-      const bytes = new Uint8Array(this.read(this.infos[n].blob)); // a copy: a Blob wants bytes of its own
+      const bytes = new Uint8Array(this.read(this.infos[n].blob)); // a copy, since a Blob needs its own buffer
       createImageBitmap(new Blob([bytes], { type: this.infos[n].type })).then(
         (picture) => {
           this.ready[n] = picture;
           this.changed();
         },
-        () => {}, // a picture that cannot be read is left out; the patches are drawn without it
+        () => {}, // if decoding fails, the patches are drawn without the picture
       );
     }
     return this.ready[n] ?? null;

@@ -1,9 +1,9 @@
 // @ts-check
-/** Mouse, pen and fingers, as what they mean: pointing, choosing, panning, zooming. */
+/** Translation of mouse, pen and touch events to hover, click, pan and zoom. */
 
 /** @typedef {import("./types.js").View} View */
 
-const STILL = 5; // pixels that a click may tremble
+const STILL = 5; // pixels that the pointer may move during a click
 
 export class Pointers {
   /**
@@ -63,7 +63,7 @@ export class Pointers {
     this.done();
   }
 
-  /** Two fingers: the distance zooms, the middle pans. @param {{x: number, y: number}} before @param {{x: number, y: number}} here @param {{x: number, y: number}} other */
+  /** Zoom by the distance of two fingers, and pan by their middle. @param {{x: number, y: number}} before @param {{x: number, y: number}} here @param {{x: number, y: number}} other */
   pinched(before, here, other) {
     const apart = (/** @type {{x: number, y: number}} */ p) => Math.max(10, Math.hypot(p.x - other.x, p.y - other.y));
     this.moved += STILL;

@@ -1,5 +1,5 @@
 // @ts-check
-/** Weights asked of the server that sent the page, piece by piece. */
+/** A source that requests weights from the server. */
 import { magnitude } from "./arrays.js";
 import { mostHeads } from "./sources.js";
 import { Recent } from "./work.js";
@@ -10,10 +10,10 @@ import { Recent } from "./work.js";
 /** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
 
 const AT_A_TIME = 4;
-const MOST_WAITING = 256; // questions; more are of things that were panned past
+const MOST_WAITING = 256; // requests; older ones are dropped, since the view has moved on
 const OVERVIEW_CELLS = 1024; // a side
 const THUMBNAIL_CELLS = 64;
-const ASK_AGAIN = 600; // milliseconds between looks at an overview that is not finished
+const ASK_AGAIN = 600; // milliseconds between requests of an unfinished overview
 
 export class RemoteSource {
   /** @param {DocumentInfo} doc */
@@ -25,7 +25,7 @@ export class RemoteSource {
     this.near = false;
     this.problem = "";
     this.changed = () => {};
-    // Each holds more than one drawing needs: with less, a drawing would ask for ever for what was just dropped.
+    // Each cache holds more than one drawing needs. Otherwise a drawing would request dropped entries forever.
     const heads = mostHeads(doc);
     /** @type {Recent<Block>} */
     this.tiles = new Recent(96);
@@ -66,7 +66,7 @@ export class RemoteSource {
     return found ?? null;
   }
 
-  /** Whether it is to be asked for again, later. @param {Recent<Overview>} held @param {string} key @param {Response} reply */
+  /** Store an overview, and return whether to request it again later. @param {Recent<Overview>} held @param {string} key @param {Response} reply */
   async keepOverview(held, key, reply) {
     const done = Number(reply.headers.get("X-Regard-Done"));
     const block = await blockOf(reply);
@@ -99,7 +99,7 @@ export class RemoteSource {
     return null;
   }
 
-  /** Whether nothing that a drawing asked for is still to come. */
+  /** Whether no request is pending. */
   idle() {
     return this.active === 0 && this.queue.length === 0;
   }
@@ -135,7 +135,7 @@ export class RemoteSource {
   }
 
   /**
-   * Ask once; the newest questions first, and only the newest few: what was panned past is not worth an answer.
+   * Queue a request once. The newest requests are sent first, and the oldest are dropped.
    * @param {string} key
    * @param {(reply: Response) => Promise<boolean | void>} keep
    */
@@ -168,10 +168,10 @@ export class RemoteSource {
       const reply = await fetch(key, { cache: "no-store", credentials: "omit", redirect: "error" });
       if (!reply.ok) return this.failed(key, `The server answered ${reply.status}: ${await reply.text()}`);
       const later = await keep(reply);
-      if (!later) this.pending.delete(key); // not before it is kept: a drawing in between would ask again
+      if (!later) this.pending.delete(key); // after the reply is stored, or a drawing in between would request it again
       this.problem = "";
     } catch (error) {
-      this.failed(key, `No answer from the server (${error instanceof Error ? error.message : error}). Is it still running?`);
+      this.failed(key, `The server does not answer (${error instanceof Error ? error.message : error}). Is it still running?`);
     }
   }
 
@@ -179,7 +179,7 @@ export class RemoteSource {
   failed(key, problem) {
     this.problem = problem;
     setTimeout(() => {
-      this.pending.delete(key); // asked for again with the next drawing
+      this.pending.delete(key); // the next drawing requests it again
       this.changed();
     }, 5000);
   }
@@ -192,7 +192,7 @@ async function blockOf(reply) {
   return { rows, cols: values.length / rows, values };
 }
 
-/** JSON has no infinities: they come as null. @param {any} steps @returns {Steps} */
+/** Replace null by minus infinity, which JSON does not have. @param {any} steps @returns {Steps} */
 function withNumbers(steps) {
   const number = (/** @type {number | null} */ x) => (x === null ? -Infinity : x);
   return { ...steps, lse: number(steps.lse), product: number(steps.product), bias: number(steps.bias) };

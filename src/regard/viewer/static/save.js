@@ -1,5 +1,5 @@
 // @ts-check
-/** What is seen, as a PNG or an SVG file. */
+/** Saving of a view as a PNG or an SVG file. */
 import { CanvasPainter, SvgPainter, element2d, fittedText } from "./paint.js";
 import { headText, recordText, visible } from "./text.js";
 
@@ -36,7 +36,7 @@ export function asSvg(scene, view, size) {
   return new Blob([painter.toString()], { type: "image/svg+xml" });
 }
 
-/** A name that any file system takes. @param {Scene} scene @param {string} ending */
+/** A file name that is valid on any file system. @param {Scene} scene @param {string} ending */
 export function fileName(scene, ending) {
   const { state, doc } = scene;
   const record = state.view === "grid" ? "all" : doc.records[state.record].name;

@@ -1,5 +1,5 @@
 // @ts-check
-/** What the brightest colour stands for: the largest weight of a map, of each row, or one that few cells exceed. */
+/** The weight at the end of the colour scale, which is the largest of the map or of each row, or a percentile. */
 import { isWeight, magnitude } from "./arrays.js";
 import { weightText } from "./text.js";
 import { asideOf, asideText } from "./tokens.js";
@@ -11,11 +11,11 @@ import { asideOf, asideText } from "./tokens.js";
 /** The magnitude at the end of the colour scale, for each row of a block or for all rows. @typedef {{rows: number, values: Float32Array, key: string, signed: boolean}} Tops */
 
 export const TOPS_KNOWN = ["auto", "largest", "percentile", "row"];
-const PERCENTILE = 98; // per cent of the cells that are seen lie at or below the top
-const LEAST_SHARE = 0.01; // of the middle one of the rows' largest weights: a top below that would make noise bright
-const SHORT = 48; // tokens, up to where the largest weight of a causal map is a fair top
+const PERCENTILE = 98; // per cent of the visible cells lie at or below the end of the scale
+const LEAST_SHARE = 0.01; // of the median of the rows' largest weights, below which noise would look bright
+const SHORT = 48; // tokens; up to this length, the scale of a causal map ends at its largest weight
 
-/** What "auto" means for a record: the first rows of a long causal map have few keys, and so the largest weights. @param {RecordInfo} record @param {string} top */
+/** The mode that "auto" chooses. The first rows of a long causal map have few keys, and so the largest weights. @param {RecordInfo} record @param {string} top */
 export function topMode(record, top) {
   if (top !== "auto") return top;
   return record.kind === "causal" && Math.max(record.shape[2], record.shape[3]) > SHORT ? "percentile" : "largest";
@@ -25,7 +25,7 @@ export function topMode(record, top) {
 const knownTops = new WeakMap();
 
 /**
- * The tops of a whole map, seen as a block of cells.
+ * The ends of the colour scale for a whole map, given as a block of cells.
  * @param {Scene} scene @param {number} n the record @param {Block & {max?: number, done?: number}} block @returns {Tops}
  */
 export function topsOf(scene, n, block) {
@@ -44,7 +44,7 @@ export function topsOf(scene, n, block) {
   return known.get(key);
 }
 
-/** Cells that hold no key that stands aside; null where none would be left. @param {Uint8Array} aside @param {number} cols */
+/** The columns of cells without special tokens, or null if there are none. @param {Uint8Array} aside @param {number} cols */
 function cellsLeft(aside, cols) {
   const left = new Uint8Array(cols).fill(1);
   aside.forEach((out, j) => {
@@ -71,13 +71,13 @@ function topsOfBlock(mode, block, left) {
   return { rows: 1, values: Float32Array.of(few > 0 ? few : largest) };
 }
 
-/** The number that so many per cent of some numbers do not exceed. @param {number[]} numbers @param {number} percent */
+/** A percentile of some numbers. @param {number[]} numbers @param {number} percent */
 function rankedAt(numbers, percent) {
   numbers.sort((x, y) => x - y);
   return numbers[Math.floor(((numbers.length - 1) * percent) / 100)] ?? 0;
 }
 
-/** The top of a query, of so many. @param {Tops} found @param {number} i @param {number} queries */
+/** The end of the colour scale for one of several queries. @param {Tops} found @param {number} i @param {number} queries */
 export function topAt(found, i, queries) {
   return found.values[Math.min(found.rows - 1, Math.max(0, Math.floor(((i + 0.5) * found.rows) / queries)))];
 }

@@ -1,5 +1,5 @@
 // @ts-check
-/** Where the views get weights from: worked out in the page, or asked of the server that sent it. */
+/** The source that computes weights in the page. */
 import { HIDDEN, PENDING, isWeight, magnitude, stronger } from "./arrays.js";
 import { meanRow, readerOf, weightAlone } from "./weights.js";
 import { Recent, Work } from "./work.js";
@@ -12,8 +12,8 @@ import { Recent, Work } from "./work.js";
 /** @typedef {import("./weights.js").Reader} Reader */
 
 const OVERVIEW_SIDE = 128;
-const MOST_QUERIES = 1024; // of which a mean is taken; the server's number stands in application.py
-const AT_ONCE = 3e6; // products that may be taken without giving way
+const MOST_QUERIES = 1024; // of which a mean is taken; application.py has the same number
+const AT_ONCE = 3e6; // products that are computed without a pause
 
 /** @param {number} n @param {number} most */
 export function overviewSide(n, most) {
@@ -25,7 +25,7 @@ export function mostHeads(doc) {
   return Math.max(...doc.records.map((record) => record.shape[1]));
 }
 
-/** Weights worked out from what the page holds. */
+/** A source that computes weights from the data of the page. */
 export class LocalSource {
   /** @param {DocumentInfo} doc @param {import("./arrays.js").Blobs} blobs */
   constructor(doc, blobs) {
@@ -40,9 +40,9 @@ export class LocalSource {
     /** @type {Map<number, Reader>} */
     this.readers = new Map();
     /** @type {Recent<Block>} */
-    this.tiles = new Recent(320); // more than a large screen shows at once
+    this.tiles = new Recent(320); // more than a large screen shows
     /** @type {Recent<Float32Array>} */
-    this.rows = new Recent(1024 + 64 * mostHeads(doc)); // more than a flow shows at once
+    this.rows = new Recent(1024 + 64 * mostHeads(doc)); // more than the Flow view shows
     /** @type {Recent<Received>} */
     this.means = new Recent(64);
     /** @type {Map<string, Overview>} */
@@ -51,7 +51,7 @@ export class LocalSource {
     this.pending = new Set();
   }
 
-  /** A record's map, one row at a time; head −1 is the mean. @param {number} record @param {number} h @returns {Reader} */
+  /** The reader of a record, where head −1 is the mean of all heads. @param {number} record @param {number} h @returns {Reader} */
   reader(record, h) {
     let reader = this.readers.get(record);
     const { source, shape } = this.doc.records[record];
@@ -131,7 +131,7 @@ export class LocalSource {
     return this.overview(record, b, h);
   }
 
-  /** Whether nothing that a drawing asked for is still to come. */
+  /** Whether no computation for a drawing is pending. */
   idle() {
     return this.work.wanted.length === 0;
   }
@@ -171,7 +171,7 @@ export class LocalSource {
     return this.means.get(key) ?? null;
   }
 
-  /** Small work is done at once, so that nothing flickers. @param {Iterator<void>} job @param {number} cost @param {boolean} urgent @param {() => void} dropped */
+  /** Run a small job at once, so that nothing flickers, and queue a large one. @param {Iterator<void>} job @param {number} cost @param {boolean} urgent @param {() => void} dropped */
   begin(job, cost, urgent, dropped) {
     if (cost > AT_ONCE) {
       this.work.add(job, urgent, dropped);
@@ -180,7 +180,7 @@ export class LocalSource {
     while (!job.next().done);
   }
 
-  /** Tells the views of progress, but not of every row. */
+  /** A function that reports progress to the views, at most every 120 milliseconds. */
   changedSometimes() {
     let last = 0;
     return (/** @type {boolean} */ final) => {

@@ -1,5 +1,5 @@
 // @ts-check
-/** What is looked at, as a line that fits behind the # of an address. */
+/** The state of the viewer, and its form in the URL. */
 
 /** @typedef {import("./types.js").State} State */
 /** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
@@ -16,7 +16,7 @@ const BY = ["query", "all"];
 const CELL = /** @type {const} */ (["record", "head", "row", "col"]);
 export const PAIRS = ["", "AA", "AB", "BA", "BB"];
 
-/** The views there are: a picture only where keys are patches of one. @param {DocumentInfo} doc */
+/** The available views. Picture is available if the keys are patches. @param {DocumentInfo} doc */
 export function viewsOf(doc) {
   return VIEWS.filter((view) => view !== "image" || doc.records.some((record) => record.keyGrid));
 }
@@ -25,7 +25,7 @@ export function viewsOf(doc) {
 export function initialState(doc) {
   const pictured = doc.records.findIndex((record) => record.keyGrid);
   const place = Math.max(0, doc.pictures.length ? pictured : 0);
-  const last = doc.records[place].kind === "causal" ? doc.records[place].shape[2] - 1 : 0; // its first word sees only itself
+  const last = doc.records[place].kind === "causal" ? doc.records[place].shape[2] - 1 : 0; // the first query sees only itself
   const opening = doc.opening ?? { record: place, head: 0, row: last, col: 0 };
   const long = Math.max(...doc.records[opening.record].shape.slice(2)) > 48;
   const many = doc.records.length > 1 || doc.records[0].shape[1] > 1;
@@ -39,7 +39,7 @@ export function initialState(doc) {
 }
 
 /**
- * The state that a line describes; what it does not say, or says wrongly, is as at the beginning.
+ * Read a state from a URL. Missing and invalid values are those of the initial state.
  * @param {DocumentInfo} doc
  * @param {string} hash
  */
@@ -75,7 +75,7 @@ export function parseState(doc, hash) {
   return fitted(doc, state);
 }
 
-/** The state with every number inside what there is. @param {DocumentInfo} doc @param {State} state */
+/** Limit every value of a state to its valid range. @param {DocumentInfo} doc @param {State} state */
 export function fitted(doc, state) {
   const within = (/** @type {number} */ x, /** @type {number} */ low, /** @type {number} */ high) =>
     Math.min(high, Math.max(low, x));
@@ -103,7 +103,7 @@ export function fitted(doc, state) {
   return state;
 }
 
-/** No filter where there is no pair; and a query of the sentence that is asked for. @param {DocumentInfo} doc @param {State} state */
+/** Remove the sentence filter if there is no pair, and choose a query of the filtered sentence. @param {DocumentInfo} doc @param {State} state */
 function fitPair(doc, state) {
   const record = doc.records[state.record];
   if (state.pair && !hasPair(doc, record, state.batch)) state.pair = "";
@@ -114,14 +114,14 @@ function fitPair(doc, state) {
   state.row = Math.max(0, first);
 }
 
-/** The token that is pinned, if there is one. @param {State} state @returns {{side: "query" | "key", n: number} | null} */
+/** The pinned token, or null. @param {State} state @returns {{side: "query" | "key", n: number} | null} */
 export function pinned(state) {
   const found = /^([qk])(\d+)$/.exec(state.pin);
   return found && { side: found[1] === "k" ? "key" : "query", n: Number(found[2]) };
 }
 
 /**
- * What differs from the beginning is said, and with it always which cell is looked at.
+ * Write a state as a URL fragment. It holds the values that differ from the initial state, and always the chosen cell.
  * @param {DocumentInfo} doc @param {State} state
  */
 export function formatState(doc, state) {

@@ -1,5 +1,5 @@
 // @ts-check
-/** One weight, step by step: the numbers of query and key, product, scaling, mask, softmax, share of the output. */
+/** The Steps view, which shows how one weight is computed, from query and key to the share of the output. */
 import { isWeight, magnitude, stronger } from "./arrays.js";
 import { rankOf } from "./cells.js";
 import { signedColor } from "./color.js";
@@ -35,12 +35,12 @@ export class StepsView {
     return source.cell(state.record, state.batch, state.head, state.row, state.col);
   }
 
-  /** Squares of the strips: as many in a line as leave room for their numbers, and no more than sixteen. @param {number} width @param {number} count */
+  /** The layout of the vectors, with at most sixteen squares in a line. @param {number} width @param {number} count */
   strip(width, count) {
     const room = Math.min(width, 980) - 2 * MARGIN - 44;
     const most = Math.max(1, Math.min(count, 16, Math.floor(room / 36)));
     const lines = Math.ceil(count / most);
-    const perLine = Math.ceil(count / Math.max(1, lines)); // lines of like length
+    const perLine = Math.ceil(count / Math.max(1, lines)); // lines of equal length
     return { perLine, lines, cell: Math.min(46, room / Math.max(1, perLine)) };
   }
 
@@ -58,7 +58,7 @@ export class StepsView {
     const { query, key } = this.words();
     const room = Math.min(width, 980) - 2 * MARGIN;
     const title = { fill: theme.ink, size: 18, bold: true };
-    p.text(fittedText(`“${query}” looks at “${key}”`, room, title), MARGIN, 24, title);
+    p.text(fittedText(`“${query}” attends to “${key}”`, room, title), MARGIN, 24, title);
     const where = `query ${state.row}, key ${state.col}, ${headText(this.record, state.head)}`;
     p.text(where, MARGIN, 47, { fill: theme.soft, size: 12 });
     if (!steps) return void p.text(`${STILL_ASKING} …`, MARGIN, 90, { fill: theme.soft });
@@ -72,19 +72,19 @@ export class StepsView {
   /** @param {Painter} p @param {number} y @param {number} room */
   drawNothingKnown(p, y, room) {
     const { theme, state } = this.scene;
-    const why = state.head < 0 ? "The mean of heads has no query and key of its own: choose one head." : "This map holds weights only: the query and the key were not recorded.";
+    const why = state.head < 0 ? "The mean of heads has no query and key. Choose one head." : "This map holds weights only. Its queries and keys were not recorded.";
     p.text(fittedText(why, room, { size: 13 }), MARGIN, y + 4, { fill: theme.soft, size: 13 });
     return y + 34;
   }
 
-  /** q, k, and what each dimension adds. @param {Painter} p @param {Steps} steps @param {number} width @param {number} y */
+  /** Draw q, k, and the contribution of each dimension. @param {Painter} p @param {Steps} steps @param {number} width @param {number} y */
   drawVectors(p, steps, width, y) {
     const { theme } = this.scene;
     const [q, k] = [/** @type {number[]} */ (steps.q), /** @type {number[]} */ (steps.k)];
     const parts = contributions(steps);
     const { perLine, lines, cell } = this.strip(width, q.length);
     const sum = steps.v ? "v · tanh(q + k)" : "q × k";
-    const long = `The query, the key, and what each dimension adds: ${sum}`;
+    const long = `Query, key, and the contribution of each dimension, ${sum}`;
     const narrow = textWidth(long, { size: 13 }) > width - 2 * MARGIN - 30;
     this.heading(p, "1", narrow ? `Query, key, and ${sum}` : long, y);
     y += 26;
@@ -114,7 +114,7 @@ export class StepsView {
   square(p, x, y, cell, value, t) {
     const { theme } = this.scene;
     p.rect(x + 0.5, y, Math.max(1, cell - 1), 21, { fill: signedColor(t, theme.dark), radius: 2 });
-    const fill = theme.dark && Math.abs(t) > 0.72 ? theme.page : theme.ink; // these squares are bright in the dark
+    const fill = theme.dark && Math.abs(t) > 0.72 ? theme.page : theme.ink; // such squares are bright in the dark theme
     p.text(cellNumber(value), x + cell / 2, y + 11, { fill, size: 9.5, align: "center" });
   }
 
@@ -126,7 +126,7 @@ export class StepsView {
     p.text(text, MARGIN + 27, y, { fill: theme.ink, size: 13 });
   }
 
-  /** Product, scale, bias, mask, softmax: a line each. @param {Painter} p @param {Steps} steps @param {number} y @param {number} room */
+  /** Draw one line for each of product, scale, bias, mask and softmax. @param {Painter} p @param {Steps} steps @param {number} y @param {number} room */
   drawSums(p, steps, y, room) {
     const { theme } = this.scene;
     for (const [n, [name, sum, value]] of sums(steps).entries()) {
@@ -143,7 +143,7 @@ export class StepsView {
     return y + 16;
   }
 
-  /** The row with this key in it, and what share of the output that is. @param {Painter} p @param {Steps} steps @param {number} y @param {number} room */
+  /** Draw the share of the output that this key contributes, and the whole row. @param {Painter} p @param {Steps} steps @param {number} y @param {number} room */
   drawShare(p, steps, y, room) {
     const { theme, state, source } = this.scene;
     const { query, key } = this.words();
@@ -160,7 +160,7 @@ export class StepsView {
     this.drawRow(p, row, bar + 66, room);
   }
 
-  /** All keys of the row as bars; where there are more than pixels, the largest of each pixel. @param {Painter} p @param {Float32Array} row @param {number} y @param {number} room */
+  /** Draw the weights of the row as bars, pooled if there are more keys than pixels. @param {Painter} p @param {Float32Array} row @param {number} y @param {number} room */
   drawRow(p, row, y, room) {
     const { theme, state } = this.scene;
     const bins = Math.min(row.length, Math.floor(room));
@@ -204,7 +204,7 @@ export class StepsView {
   }
 
   hint() {
-    return "How one weight comes about. Arrow keys, or the numbers beside, choose another query and key.";
+    return "How one weight is computed. Arrow keys, or the numbers in the panel, choose another query and key.";
   }
 
   label() {
@@ -212,34 +212,34 @@ export class StepsView {
     const { query, key } = this.words();
     if (!steps) return `Steps: ${STILL_ASKING}`;
     const lines = sums(steps).map(([name, sum, value]) => `${name}: ${sum} ${value}`);
-    return `How “${query}” comes to look at “${key}”. ${lines.join(". ")}. Share of the output ${percent(steps.weight)}.`;
+    return `The weight of “${query}” for “${key}”. ${lines.join(". ")}. Share of the output ${percent(steps.weight)}.`;
   }
 
   numbers() {
     const steps = this.steps();
     if (!steps?.q || !steps.k) return "";
-    return `q: ${listed(steps.q)}. k: ${listed(steps.k)}. What each dimension adds: ${listed(contributions(steps))}.`;
+    return `q: ${listed(steps.q)}. k: ${listed(steps.k)}. Contribution of each dimension: ${listed(contributions(steps))}.`;
   }
 }
 
-/** Numbers one after the other. @param {number[]} values */
+/** Numbers, separated by commas. @param {number[]} values */
 function listed(values) {
   return values.map(cellNumber).join(", ");
 }
 
-/** What each dimension adds to the score. @param {Steps} steps */
+/** The contribution of each dimension to the score. @param {Steps} steps */
 function contributions(steps) {
   const { q, k, v } = steps;
   if (!q || !k) return [];
   return v ? v.map((x, n) => x * Math.tanh(q[n] + k[n])) : q.map((x, n) => x * k[n]);
 }
 
-/** The number of the first sum: before it come the query and the key, where they are known. @param {Steps} steps */
+/** The number of the first line, which is 2 if query and key are drawn before it. @param {Steps} steps */
 function firstSum(steps) {
   return steps.q && steps.k ? 2 : 1;
 }
 
-/** The sums behind a weight: what it is called, how it is got, what it gives. @param {Steps} steps @returns {[string, string, string][]} */
+/** The steps of the computation of a weight, each as its name, its formula and its result. @param {Steps} steps @returns {[string, string, string][]} */
 export function sums(steps) {
   if (!steps.q) {
     return steps.hidden ? [["Mask", "this key is hidden from this query", "hidden"]] : [["Weight", "", weightText(steps.weight)]];

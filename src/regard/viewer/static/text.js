@@ -2,14 +2,14 @@
 /** Tokens, weights and names as text for people. */
 import { isWeight } from "./arrays.js";
 
-/** Marks that are not seen, or that turn the text around them, shown as what they are. */
+/** Characters that are invisible or change the direction of the text around them. */
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 const PICTURES = new Map([[" ", "␣"], ["\n", "⏎"], ["\t", "⇥"], ["", "∅"]]);
 
-/** What stands where a number is still to come. */
-export const STILL_ASKING = "asking the server";
+/** The text in place of a number that the server has not sent yet. */
+export const STILL_ASKING = "waiting for the server";
 
-/** A token as it can be drawn: nothing in it is invisible. @param {string} token */
+/** A token with visible signs for spaces, line breaks and invisible characters. @param {string} token */
 export function visible(token) {
   const whole = PICTURES.get(token);
   if (whole) return whole;
@@ -22,7 +22,7 @@ export function visible(token) {
 }
 
 /**
- * The label of a query or key: its word; where nobody knows one, its place in the picture, or its number.
+ * The label of a query or key, which is its token, its position in the picture, or its number.
  * @param {import("./types.js").DocumentInfo} doc
  * @param {import("./types.js").RecordInfo} record
  * @param {"query" | "key"} side
@@ -61,7 +61,7 @@ export function longWeight(w) {
   return size < 0.0005 ? (size > 0 ? "·" : "0") : w.toFixed(3).replace("-", "−");
 }
 
-/** Any number, short. @param {number} x */
+/** A short text for any number. @param {number} x */
 export function numberText(x) {
   if (!Number.isFinite(x)) return x > 0 ? "∞" : x < 0 ? "−∞" : "–";
   const size = Math.abs(x);
@@ -69,7 +69,7 @@ export function numberText(x) {
   return text.replaceAll("-", "−");
 }
 
-/** Any number, in the six signs that a small square has room for. @param {number} x */
+/** A text of at most six characters for any number. @param {number} x */
 export function cellNumber(x) {
   const size = Math.abs(x);
   if (!(size < 9999.5)) return Number.isFinite(x) ? x.toExponential(0).replaceAll("-", "−").replace("+", "") : numberText(x);
@@ -83,7 +83,7 @@ export function percent(w) {
 }
 
 /**
- * A record's name for a list: its layer, and what it is.
+ * The name of a record in a list, with its layer and its kind.
  * @param {import("./types.js").RecordInfo} record
  * @param {number} n
  */
@@ -93,7 +93,7 @@ export function recordText(record, n) {
 }
 
 /**
- * What the model calls a head: a record may hold some of them only.
+ * The number of a head in the model, which differs from its index if a record holds only some heads.
  * @param {import("./types.js").RecordInfo} record
  * @param {number} head
  */
@@ -107,7 +107,7 @@ export function headText(record, head) {
 }
 
 /**
- * An element with attributes, and children that are elements or plain text; text never becomes markup.
+ * A new element with attributes and children. Text is never parsed as markup.
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
  * @param {Record<string, string>} [attributes]

@@ -1,5 +1,5 @@
 // @ts-check
-/** The colours of page and drawing, light and dark, and which of the two a notebook around the viewer has. */
+/** The light and the dark theme, and the detection of a notebook's theme. */
 
 /** @typedef {import("./types.js").Theme} Theme */
 
@@ -13,8 +13,8 @@ const DARK = {
 };
 
 /**
- * The colours, given to an element's style sheet as variables. They are written here and not read from the style
- * sheet: an element that a notebook has not put into its page yet has no style.
+ * Set the colours of a theme as CSS variables of an element, and return them. They are defined here and not in the style
+ * sheet, since an element that a notebook has not attached yet has no computed style.
  * @param {HTMLElement} host @param {boolean} dark @returns {Theme}
  */
 export function putTheme(host, dark) {
@@ -24,7 +24,7 @@ export function putTheme(host, dark) {
   return { dark, ...colors };
 }
 
-/** Whether what is around an element is dark; null where nothing says so. @param {HTMLElement} host @returns {boolean | null} */
+/** Whether the surroundings of an element are dark, or null if that is unknown. @param {HTMLElement} host @returns {boolean | null} */
 export function darkAround(host) {
   const { body } = document;
   if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false"; // JupyterLab and Notebook 7
@@ -37,7 +37,7 @@ export function darkAround(host) {
   return null;
 }
 
-/** Calls back when a notebook changes its theme, until the signal ends it. @param {() => void} changed @param {AbortSignal} signal */
+/** Call a function when the notebook changes its theme, until the signal is aborted. @param {() => void} changed @param {AbortSignal} signal */
 export function watchTheme(changed, signal) {
   const observer = new MutationObserver(changed);
   for (const node of [document.documentElement, document.body]) observer.observe(node, { attributes: true });

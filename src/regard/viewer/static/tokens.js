@@ -1,12 +1,12 @@
 // @ts-check
-/** What tokens are: words, pieces of words, marks such as [CLS], sentences of a pair. */
+/** Properties of tokens: special tokens such as [CLS], sentences of a pair, pieces of words. */
 import { visible } from "./text.js";
 
 /** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
 /** @typedef {import("./types.js").RecordInfo} RecordInfo */
 
-const MARK = /^(\[[A-Za-z][^[\]]*\]|<(?!0x)[^<>\s]+>)$/u; // the same rule stands in opening.py
-const CLOSING = /^[.,;:!?%)\]}’”。，、；：！？）」]+$/u; // what stands right after a word
+const MARK = /^(\[[A-Za-z][^[\]]*\]|<(?!0x)[^<>\s]+>)$/u; // opening.py has the same rule
+const CLOSING = /^[.,;:!?%)\]}’”。，、；：！？）」]+$/u; // punctuation without a space before it
 const LETTERS = /^[\p{L}\p{M}\p{N}'’]+$/u; // a part of a word in a script
 const SEPARATOR = /^(\[SEP\]|<\/s>|<sep>|<\|sep\|>|<eos>)$/iu;
 
@@ -17,7 +17,7 @@ export function wordsOf(doc, record, side, b) {
 }
 
 /**
- * Which tokens stand aside: marks, and the first token of a text or what comes before the patches of a picture.
+ * 1 for special tokens, for the first token of a text and for tokens before the patches of a picture, else 0.
  * @param {DocumentInfo} doc @param {RecordInfo} record @param {"query" | "key"} side @param {number} b
  */
 export function asideOf(doc, record, side, b) {
@@ -28,7 +28,7 @@ export function asideOf(doc, record, side, b) {
   return Uint8Array.from({ length: n }, (_, at) => (at < first || (words && MARK.test(words[at])) ? 1 : 0));
 }
 
-/** What stands aside, in words. @param {DocumentInfo} doc @param {RecordInfo} record @param {number} b */
+/** A text that lists the special tokens. @param {DocumentInfo} doc @param {RecordInfo} record @param {number} b */
 export function asideText(doc, record, b) {
   const words = [...(wordsOf(doc, record, "query", b) ?? []), ...(wordsOf(doc, record, "key", b) ?? [])];
   const marks = [...new Set(words.filter((word) => MARK.test(word)))].sort().map(visible);
@@ -37,8 +37,8 @@ export function asideText(doc, record, b) {
 }
 
 /**
- * The sentence of each token of a pair, 1 or 2; 0 for none. Null where there is no pair: a pair has a separator after
- * each sentence.
+ * The sentence of each token, 1 or 2, and 0 for tokens after the pair. Null if the tokens are not a pair of sentences,
+ * each followed by a separator.
  * @param {string[] | null} words @returns {Uint8Array | null}
  */
 export function sentencesOf(words) {
@@ -55,7 +55,8 @@ export function sentencesOf(words) {
 }
 
 /**
- * Which queries and keys a filter of sentences leaves: "AB" leaves queries of the first and keys of the second.
+ * Functions that say which queries and keys a sentence filter keeps. "AB" keeps queries of the first sentence and keys
+ * of the second.
  * @param {DocumentInfo} doc @param {RecordInfo} record @param {number} b @param {string} pair
  * @returns {{query: (n: number) => boolean, key: (n: number) => boolean}}
  */
@@ -94,7 +95,7 @@ export function runningText(words) {
   });
 }
 
-/** The tokens that hold a text, in any case. @param {string[]} labels @param {string} text */
+/** The tokens that contain a text, regardless of case. @param {string[]} labels @param {string} text */
 export function tokensWith(labels, text) {
   const wanted = text.trim().toLocaleLowerCase();
   if (!wanted) return [];

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The shapes of the data that the viewer reads; see payload.py and encoding.py, which write it.
+ * The types of the viewer's data, which payload.py and encoding.py write.
  *
  * @typedef {{dtype: string, shape: number[], blob: number, unit?: number}} ArrayRef
  *
@@ -11,13 +11,13 @@
  * @property {string} type "recomputed", "weights", "mean" or "remote"
  * @property {ArrayRef} [q]
  * @property {ArrayRef} [k]
- * @property {ArrayRef} [middle] what all keys of a head share; k holds what each adds to it
+ * @property {ArrayRef} [middle] the mean key of each head; k holds the differences from it
  * @property {ArrayRef} [lse]
  * @property {number} [scale]
  * @property {ArrayRef | null} [v] of the additive score v·tanh(q + k)
  * @property {MaskSpec | null} [mask]
  * @property {BiasSpec | null} [bias]
- * @property {ArrayRef} [codes] stored weights, counted in steps of each row's largest
+ * @property {ArrayRef} [codes] stored weights, in steps of each row's largest
  * @property {ArrayRef} [tops]
  * @property {number} [steps]
  * @property {number} [heads] of which this is the mean
@@ -34,7 +34,7 @@
  * @property {string | null} [role] "encoder", "decoder" or "cross" of a model that has all of them
  * @property {number[]} shape b, h, q, k
  * @property {boolean} signed whether some weights are negative
- * @property {number[] | null} heads what the model calls them; null where they are all
+ * @property {number[] | null} heads the numbers of the heads in the model; null for all heads
  * @property {number[] | null} queryTokens
  * @property {number[] | null} keyTokens
  * @property {number[] | null} queryGrid
@@ -54,18 +54,18 @@
  * @property {RecordInfo[]} records
  * @property {string[][]} labels
  * @property {{type: string, blob: number}[]} pictures
- * @property {{record: number, head: number, row: number, col: number}} [opening] what to begin with
+ * @property {{record: number, head: number, row: number, col: number}} [opening] the first choice
  *
  * A rectangle of weights, with HIDDEN and PENDING of arrays.js for pairs that have none.
  * @typedef {{rows: number, cols: number, values: Float32Array}} Block
  * @typedef {Block & {max: number, done: number}} Overview
  *
- * The mean weight that each key gets from some queries: all from…to, or as many as are worth the wait.
+ * The mean weight of each key over some queries, and the number of queries that were computed for it.
  * @typedef {{values: Float32Array, queries: number}} Received
  *
- * How one weight comes about.
+ * The numbers from which one weight is computed.
  * @typedef {object} Steps
- * @property {number[] | null} q null where only weights are known
+ * @property {number[] | null} q null if only weights are known
  * @property {number[] | null} k
  * @property {number[] | null} v
  * @property {number} product
@@ -76,23 +76,23 @@
  * @property {number} lse
  * @property {number} weight
  *
- * Where weights come from: computed here, or asked of a server. A method gives null for what is not there yet, and
- * calls `changed` when it is.
+ * A source of weights, in the page or on a server. Its methods return null for data that is not computed yet, and
+ * `changed` is called when it is.
  * @typedef {object} Source
  * @property {number} side of a tile
  * @property {number} squareSide of a square: a small tile, for a few single weights
- * @property {number} maxPool the coarsest tiles it makes; beyond that there is the overview
- * @property {boolean} near whether rows are computed here, at once
+ * @property {number} maxPool the coarsest pooling of tiles; the overview is coarser
+ * @property {boolean} near whether rows are computed in the page, without delay
  * @property {() => void} changed
  * @property {(record: number, b: number, h: number) => Overview | null} overview
  * @property {(record: number, b: number, h: number, pool: number, tr: number, tc: number) => Block | null} tile
  * @property {(record: number, b: number, h: number, tr: number, tc: number) => Block | null} square
  * @property {(record: number, b: number, h: number) => Overview | null} thumbnail an overview in few cells
- * @property {() => boolean} idle whether nothing that a drawing asked for is still to come
+ * @property {() => boolean} idle whether no data is pending
  * @property {(record: number, b: number, h: number, i: number) => Float32Array | null} row
  * @property {(record: number, b: number, h: number, i: number, j: number) => Steps | null} cell
  * @property {(record: number, b: number, h: number, from: number, to: number) => Received | null} received
- * @property {string} problem what went wrong, in words; "" where nothing did
+ * @property {string} problem a description of the last failure, or ""
  *
  * @typedef {object} State
  * @property {string} view
@@ -107,16 +107,16 @@
  * @property {string} scale
  * @property {string} palette
  * @property {string} theme
- * @property {string} top what the brightest colour stands for
- * @property {number} aside 1 leaves out marks and the first token: of the scale, of the flow and of the text
+ * @property {string} top the weight at the end of the colour scale
+ * @property {number} aside 1 leaves special tokens and the first token out of the scale, the flow and the text
  * @property {number[] | "all" | null} heads shown in the flow; null is the chosen head alone
  * @property {number} min the least weight that is drawn as a line; −1 draws the strongest lines
  * @property {number} scroll of flow and text, 0 to 1; −1 keeps the chosen query in sight
- * @property {string} by what colours the text: the chosen "query", or "all"
- * @property {string} pair sentences of queries and keys that are left, such as AB; "" for all
- * @property {string} find a text that is looked for in the tokens
+ * @property {string} by "query" colours the text by the chosen query, "all" by the mean of all queries
+ * @property {string} pair the sentences of queries and keys that are kept, such as AB; "" for all
+ * @property {string} find the searched text
  * @property {string} side "query" or "key": which of the two a click or an arrow key chooses
- * @property {string} pin the token that stands alone in the flow, q3 or k5; "" for none
+ * @property {string} pin the isolated token of the flow, such as q3 or k5; "" for none
  * @property {number} opacity of attention over a picture
  *
  * @typedef {object} Theme
@@ -131,7 +131,7 @@
  * @property {string} hidden where a mask hides a pair
  * @property {string} pending where nothing is computed yet
  *
- * What all views know.
+ * The data that all views share.
  * @typedef {object} Scene
  * @property {DocumentInfo} doc
  * @property {Source} source
@@ -140,14 +140,14 @@
  * @property {import("./pictures.js").Pictures} pictures
  * @property {(changes: Partial<State>) => boolean} set whether anything changed
  * @property {(box: {x: number, y: number, w: number, h: number}) => void} reveal scrolls a part of the drawing into sight
- * @property {() => {top: number, bottom: number}} band of the drawing that is in sight
+ * @property {() => {top: number, bottom: number}} band the visible part of the drawing
  * @property {(text: string) => void} say for screen readers
- * @property {() => number[]} tokensFound of the side that is chosen, that hold the text that is looked for
- * @property {(step: number) => void} findNext chooses the next of them
+ * @property {() => number[]} tokensFound the tokens of the chosen side that contain the searched text
+ * @property {(step: number) => void} findNext chooses the next match
  * @property {() => void} redraw
  *
  * @typedef {object} View
- * @property {(width: number, height: number) => {width: number, height: number}} size what it needs of the room it has
+ * @property {(width: number, height: number) => {width: number, height: number}} size the size it needs of the available one
  * @property {(p: import("./paint.js").Painter, width: number, height: number) => void} draw
  * @property {(x: number, y: number) => void} hover
  * @property {() => void} leave
@@ -155,14 +155,14 @@
  * @property {(x: number, y: number) => void} [open] a double click
  * @property {(dx: number, dy: number) => void} [pan]
  * @property {(factor: number, x: number, y: number) => boolean} [zoom]
- * @property {() => string} [touch] which gestures of fingers are the browser's, as CSS names them
+ * @property {() => string} [touch] the touch gestures that the browser handles, as a value of CSS touch-action
  * @property {(dx: number, dy: number, x: number, y: number) => boolean} [wheel]
- * @property {(key: string, shift: boolean) => boolean} key whether it was used
+ * @property {(key: string, shift: boolean) => boolean} key whether the key was used
  * @property {() => string} label for screen readers
- * @property {() => string} hint what can be clicked, pointed at and pinned
- * @property {() => string} [shows] what of all there is, in one sentence
- * @property {() => {query: string, key: string, weight: string} | null} [reading] what is pointed at, or chosen
- * @property {() => string} [numbers] what more there is to read, at length
+ * @property {() => string} hint a sentence about clicks, pointing and pinning
+ * @property {() => string} [shows] one sentence about the shown data
+ * @property {() => {query: string, key: string, weight: string} | null} [reading] the weight under the pointer, or the chosen one
+ * @property {() => string} [numbers] further numbers, for screen readers
  */
 
 export {};

@@ -8,12 +8,12 @@ import { HIDDEN, headOffset, isWeight } from "./arrays.js";
 /** @typedef {import("./types.js").BiasSpec} BiasSpec */
 /** @typedef {import("./types.js").Steps} Steps */
 
-/** Marks with 1 the keys c0, c0 + 1, … that query i may see. @typedef {(i: number, c0: number, out: Uint8Array) => void} Allow */
-/** Adds to the scores of query i and the keys c0, c0 + 1, … @typedef {(i: number, c0: number, out: Float32Array) => void} AddBias */
+/** Sets out[j] to 1 if query i may attend to key c0 + j, else to 0. @typedef {(i: number, c0: number, out: Uint8Array) => void} Allow */
+/** Adds the bias of query i and key c0 + j to out[j]. @typedef {(i: number, c0: number, out: Float32Array) => void} AddBias */
 
-/** What a map gives its views.
+/** Access to the weights of a map.
  * @typedef {object} Reader
- * @property {number} work products that one weight costs
+ * @property {number} work the number of products for one weight
  * @property {(b: number, h: number, i: number, c0: number, out: Float32Array) => void} row
  * @property {(b: number, h: number, i: number, j: number) => Steps} cell
  */
@@ -50,7 +50,7 @@ class RecomputedReader {
     this.keep = new Uint8Array(shape[3]);
   }
 
-  /** The numbers of one head of one sequence, decoded. @param {number} b @param {number} h */
+  /** Decode the numbers of one head of one sequence. @param {number} b @param {number} h */
   prepare(b, h) {
     const [, heads, queries, keys] = this.shape;
     const { q, k, lse, middle } = this.refs;
@@ -178,7 +178,7 @@ class MeanReader {
   }
 }
 
-/** Attention inside the windows of a picture, in the picture's own coordinates; other windows are hidden. */
+/** Attention inside windows of a picture, in the coordinates of the picture. Pairs in different windows are hidden. */
 class WindowsReader {
   /** @param {SourceSpec} spec @param {number[]} shape @param {Blobs} blobs */
   constructor(spec, shape, blobs) {
@@ -188,7 +188,7 @@ class WindowsReader {
     this.window = new Int32Array(shape[3]);
     this.place = new Int32Array(shape[3]);
     for (let n = 0; n < shape[3]; n++) {
-      const y = (Math.floor(n / image[1]) - shift + image[0]) % image[0]; // where a token stands after the roll
+      const y = (Math.floor(n / image[1]) - shift + image[0]) % image[0]; // the row after the roll
       const x = ((n % image[1]) - shift + image[1]) % image[1];
       this.window[n] = Math.floor(y / side) * (image[1] / side) + Math.floor(x / side);
       this.place[n] = (y % side) * side + (x % side);
@@ -212,7 +212,7 @@ class WindowsReader {
   }
 }
 
-/** Where only the weight itself is known. @param {{row: Reader["row"]}} reader @param {number} b @param {number} h @param {number} i @param {number} j @returns {Steps} */
+/** A cell of which only the weight is known. @param {{row: Reader["row"]}} reader @param {number} b @param {number} h @param {number} i @param {number} j @returns {Steps} */
 export function weightAlone(reader, b, h, i, j) {
   const one = new Float32Array(1);
   reader.row(b, h, i, j, one);
@@ -223,7 +223,7 @@ export function weightAlone(reader, b, h, i, j) {
 }
 
 /**
- * The mean over heads; hidden only where every head hides.
+ * The mean over heads. A pair is hidden if every head hides it.
  * @param {Reader} reader @param {number} heads @param {number} b @param {number} i @param {number} c0 @param {Float32Array} out
  */
 export function meanRow(reader, heads, b, i, c0, out) {
@@ -243,7 +243,7 @@ export function meanRow(reader, heads, b, i, c0, out) {
 }
 
 /**
- * A mask for one sequence and one head.
+ * Compile a mask for one sequence and one head.
  * @param {MaskSpec} spec @param {number[]} shape @param {Blobs} blobs @param {number} b @param {number} h
  * @returns {Allow}
  */
@@ -299,7 +299,7 @@ function between(first, last) {
 
 /** @param {Uint8Array} bytes @param {number} n */
 function bit(bytes, n) {
-  return (bytes[Math.floor(n / 8)] >> (n & 7)) & 1; // n may be beyond 2^31, where >> would turn it around
+  return (bytes[Math.floor(n / 8)] >> (n & 7)) & 1; // n may exceed 2^31, where >> would overflow
 }
 
 /** @param {MaskSpec} spec @param {Blobs} blobs @param {number} h @returns {Allow} */
@@ -330,7 +330,7 @@ function paddingMask(keep, blobs, b) {
 
 /** @param {import("./types.js").ArrayRef} keep @param {Blobs} blobs @param {number} b @param {number} h @returns {Allow} */
 function storedMask(keep, blobs, b, h) {
-  const { length } = keep.shape; // (q,k) and (b,q,k) stand for (1,1,q,k) and (b,1,q,k)
+  const { length } = keep.shape; // (q,k) means (1,1,q,k), and (b,q,k) means (b,1,q,k)
   const shape = length === 4 ? keep.shape : length === 3 ? [keep.shape[0], 1, keep.shape[1], keep.shape[2]] : [1, 1, ...keep.shape];
   const bits = blobs.bytes(keep.blob);
   const start = headOffset(shape, b, h);
@@ -342,7 +342,7 @@ function storedMask(keep, blobs, b, h) {
 }
 
 /**
- * A bias for one sequence and one head.
+ * Compile a bias for one sequence and one head.
  * @param {BiasSpec} spec @param {number[]} shape @param {Blobs} blobs @param {number} b @param {number} h
  * @returns {AddBias}
  */

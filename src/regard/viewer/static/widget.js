@@ -1,11 +1,11 @@
 // @ts-check
-/** The viewer in a notebook: the document and its bytes come through the notebook's own channel. */
+/** The viewer as a notebook widget, which gets the document from the widget model. */
 import { App } from "./app.js";
 import { Blobs } from "./arrays.js";
 import { Pictures } from "./pictures.js";
 import { LocalSource } from "./sources.js";
 
-/** What is returned is called when the notebook takes the cell away. @param {{model: {get: (name: string) => any}, el: HTMLElement}} context */
+/** Render the widget, and return a function that the notebook calls to remove it. @param {{model: {get: (name: string) => any}, el: HTMLElement}} context */
 export function render({ model, el }) {
   const doc = JSON.parse(model.get("document"));
   /** @type {DataView[]} */

@@ -1,9 +1,9 @@
 // @ts-check
-/** Long work in short slices, and results that are kept while they are used. */
+/** A scheduler that runs long jobs in short slices, and a cache of the most recently used values. */
 
-const SLICE = 10; // milliseconds before the browser may draw again
+const SLICE = 10; // milliseconds until the browser may draw
 
-/** Jobs that give way: the newest wanted first, background work when nothing else is asked for. */
+/** A scheduler that runs the newest urgent job first, and background jobs when there is none. */
 export class Work {
   constructor() {
     /** @type {{job: Iterator<void>, dropped: () => void}[]} */
@@ -16,7 +16,7 @@ export class Work {
   /**
    * @param {Iterator<void>} job
    * @param {boolean} urgent
-   * @param {() => void} dropped called where the job is given up because newer ones crowd it out
+   * @param {() => void} dropped called if the job is dropped in favour of newer ones
    */
   add(job, urgent, dropped) {
     (urgent ? this.wanted : this.background).push({ job, dropped });
@@ -41,7 +41,7 @@ export class Work {
   }
 }
 
-/** The things used last. @template T */
+/** A cache that keeps the most recently used values. @template T */
 export class Recent {
   /** @param {number} limit */
   constructor(limit) {

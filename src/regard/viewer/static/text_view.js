@@ -15,17 +15,17 @@ import { asideOf, asideText, filterOf, runningText, tokensWith, wordsOf } from "
 /** What the colours stand for. @typedef {{weights: Float32Array | null, kept: (j: number) => boolean, max: number, even: number}} Coloring */
 /** @typedef {{placed: Placed[], lines: number, headings: {line: number, text: string}[]}} Layout */
 
-const PROSE_LINE = 32;
-const PROSE_LETTERS = { size: 16 };
+const TEXT_LINE = 32;
+const TEXT_LETTERS = { size: 16 };
 const TOKEN_PAD = 3; // at both sides of a token
 const PIECE_PAD = 1; // at both sides of a piece of a word
-const PROSE_MARGIN = 16;
-const PROSE_TOP = 10;
-const PROSE_FOOT = 40; // for the bar of colours
+const TEXT_MARGIN = 16;
+const TEXT_TOP = 10;
+const TEXT_FOOT = 40; // for the colour bar
 const WORD_SPACE = 4; // between words, besides the padding
 const EVEN = 1.5; // times the mean weight: a row whose largest weight is below this is called nearly even
 
-export class ProseView {
+export class TextView {
   /** @param {Scene} scene */
   constructor(scene) {
     this.scene = scene;
@@ -40,10 +40,10 @@ export class ProseView {
     return this.scene.doc.records[this.scene.state.record];
   }
 
-  /** No higher than the text needs. @param {number} width @param {number} height */
+  /** The size of the drawing, which is not higher than the text needs. @param {number} width @param {number} height */
   size(width, height) {
     this.room = { width, height };
-    return { width, height: Math.min(height, PROSE_TOP + this.layout().lines * PROSE_LINE + PROSE_FOOT) };
+    return { width, height: Math.min(height, TEXT_TOP + this.layout().lines * TEXT_LINE + TEXT_FOOT) };
   }
 
   /** Whether queries and keys are the same text. */
@@ -76,30 +76,30 @@ export class ProseView {
     /** @type {Placed[]} */
     const placed = [];
     const headings = [];
-    const right = this.room.width - PROSE_MARGIN;
+    const right = this.room.width - TEXT_MARGIN;
     let line = 0;
     for (const side of sides) {
       if (sides.length > 1) headings.push({ line: line++, text: side === "query" ? "Queries (click one)" : "Keys" });
-      let x = PROSE_MARGIN;
+      let x = TEXT_MARGIN;
       this.pieces(side).forEach(({ text, gap, piece }, n) => {
-        const shown = fittedText(text, right - PROSE_MARGIN - 2 * TOKEN_PAD, PROSE_LETTERS);
-        const w = textWidth(shown, PROSE_LETTERS) + 2 * (piece ? PIECE_PAD : TOKEN_PAD);
-        if (gap && x > PROSE_MARGIN) x += WORD_SPACE;
-        if (x + w > right && x > PROSE_MARGIN) [line, x] = [line + 1, PROSE_MARGIN];
+        const shown = fittedText(text, right - TEXT_MARGIN - 2 * TOKEN_PAD, TEXT_LETTERS);
+        const w = textWidth(shown, TEXT_LETTERS) + 2 * (piece ? PIECE_PAD : TOKEN_PAD);
+        if (gap && x > TEXT_MARGIN) x += WORD_SPACE;
+        if (x + w > right && x > TEXT_MARGIN) [line, x] = [line + 1, TEXT_MARGIN];
         placed.push({ side, n, text: shown, line, x, w, piece });
         x += w;
-        if (text.endsWith("⏎")) [line, x] = [line + 1, PROSE_MARGIN];
+        if (text.endsWith("⏎")) [line, x] = [line + 1, TEXT_MARGIN];
       });
       line += 1;
     }
     return { placed, lines: line, headings };
   }
 
-  /** The lines in sight, and the first of them. */
+  /** The first visible line, the number of visible lines, and the number of lines beyond them. */
   sight() {
     const { lines, placed } = this.layout();
     const { scroll, row } = this.scene.state;
-    const count = Math.max(1, Math.floor((this.room.height - PROSE_TOP - PROSE_FOOT) / PROSE_LINE));
+    const count = Math.max(1, Math.floor((this.room.height - TEXT_TOP - TEXT_FOOT) / TEXT_LINE));
     const beyond = Math.max(0, lines - count);
     const own = this.oneText() ? "key" : "query";
     const at = scroll >= 0 ? 0 : placed.find(({ side, n }) => side === own && n === row)?.line ?? 0;
@@ -124,7 +124,7 @@ export class ProseView {
     return source.received(state.record, state.batch, state.head, from, to)?.values ?? null;
   }
 
-  /** The queries that a filter leaves, from…to. @returns {[number, number]} */
+  /** The range of queries that the sentence filter keeps. @returns {[number, number]} */
   queryRange() {
     const { doc, state } = this.scene;
     const of = filterOf(doc, this.record, state.batch, state.pair);
@@ -161,14 +161,14 @@ export class ProseView {
     const { first, count } = this.sight();
     const { placed, headings } = this.layout();
     const found = new Set(this.found());
-    p.clip(0, 0, width, PROSE_TOP + count * PROSE_LINE, () => {
-      for (const { line, text } of headings) p.text(text, PROSE_MARGIN, this.y(line - first), { fill: theme.soft, size: 12 });
+    p.clip(0, 0, width, TEXT_TOP + count * TEXT_LINE, () => {
+      for (const { line, text } of headings) p.text(text, TEXT_MARGIN, this.y(line - first), { fill: theme.soft, size: 12 });
       for (const token of placed) {
         if (token.line < first || token.line >= first + count) continue;
         this.drawToken(p, token, this.y(token.line - first), coloring, found);
       }
     });
-    this.drawLegend(p, PROSE_TOP + Math.min(count, this.layout().lines) * PROSE_LINE + 6, coloring);
+    this.drawLegend(p, TEXT_TOP + Math.min(count, this.layout().lines) * TEXT_LINE + 6, coloring);
     this.drawScroll(p);
   }
 
@@ -179,16 +179,16 @@ export class ProseView {
     const bar = Math.min(180, width * 0.4);
     const style = { fill: theme.soft, size: 12 };
     const { signed } = this.record;
-    if (even) return p.text(fittedText(`Not coloured: the weights are nearly even, about ${weightText(even)} each.`, width - 2 * PROSE_MARGIN, style), PROSE_MARGIN, y + 8, style);
-    drawColorBar(p, this.scene, signed ? "signed" : "ink", scaleEnds(max, state.scale, signed), PROSE_MARGIN, y, bar);
+    if (even) return p.text(fittedText(`Not coloured: the weights are nearly even, about ${weightText(even)} each.`, width - 2 * TEXT_MARGIN, style), TEXT_MARGIN, y + 8, style);
+    drawColorBar(p, this.scene, signed ? "signed" : "ink", scaleEnds(max, state.scale, signed), TEXT_MARGIN, y, bar);
     const note = [signed ? "blue: negative weights" : "", this.layout().placed.some(({ piece }) => piece) ? "underlined: one word" : ""];
-    const beside = PROSE_MARGIN + bar + 18;
-    p.text(fittedText(note.filter(Boolean).join("; "), width - beside - PROSE_MARGIN, style), beside, y + 5, style);
+    const beside = TEXT_MARGIN + bar + 18;
+    p.text(fittedText(note.filter(Boolean).join("; "), width - beside - TEXT_MARGIN, style), beside, y + 5, style);
   }
 
-  /** The middle of a line in sight. @param {number} line */
+  /** The vertical middle of a visible line. @param {number} line */
   y(line) {
-    return PROSE_TOP + (line + 0.5) * PROSE_LINE;
+    return TEXT_TOP + (line + 0.5) * TEXT_LINE;
   }
 
   /** @param {Painter} p @param {Placed} token @param {number} y @param {Coloring} coloring @param {Set<string>} found */
@@ -199,7 +199,7 @@ export class ProseView {
     const weight = token.side === "key" && kept(token.n) && weights ? weights[token.n] : HIDDEN;
     const t = even ? 0 : place(weight, max, state.scale, signed);
     const { x, w } = token;
-    const [top, high] = [y - PROSE_LINE / 2 + 3, PROSE_LINE - 6];
+    const [top, high] = [y - TEXT_LINE / 2 + 3, TEXT_LINE - 6];
     const colored = isWeight(weight) && !even;
     if (colored) p.rect(x, top, w, high, { fill: colorAt(table, t), radius: 4 });
     if (token.piece) p.line(x, top + high + 1.5, x + w, top + high + 1.5, { stroke: theme.soft, width: 1.5 });
@@ -208,7 +208,7 @@ export class ProseView {
     else if (token.side === "key" && token.n === state.col && state.by === "query") p.rect(x + 0.5, top + 0.5, w - 1, high - 1, { stroke: theme.soft, width: 1, radius: 4 });
     if (found.has(`${token.side}${token.n}`)) p.rect(x, top + high - 1, w, 3, { fill: theme.accent });
     const plain = token.side === "query" ? theme.ink : theme.soft;
-    p.text(token.text, x + (token.piece ? PIECE_PAD : TOKEN_PAD), y, { ...PROSE_LETTERS, fill: colored ? inkOn(table, t) : even && isWeight(weight) ? theme.ink : plain });
+    p.text(token.text, x + (token.piece ? PIECE_PAD : TOKEN_PAD), y, { ...TEXT_LETTERS, fill: colored ? inkOn(table, t) : even && isWeight(weight) ? theme.ink : plain });
   }
 
   /** @param {{side: Side, n: number}} token */
@@ -223,15 +223,15 @@ export class ProseView {
     const { first, count, beyond } = this.sight();
     if (!beyond) return;
     const { theme } = this.scene;
-    const track = count * PROSE_LINE;
+    const track = count * TEXT_LINE;
     const bar = Math.max(24, (track * count) / (beyond + count));
-    p.rect(this.room.width - 5, PROSE_TOP, 4, track, { fill: theme.line, radius: 2, alpha: 0.5 });
-    p.rect(this.room.width - 5, PROSE_TOP + (first / beyond) * (track - bar), 4, bar, { fill: theme.soft, radius: 2 });
+    p.rect(this.room.width - 5, TEXT_TOP, 4, track, { fill: theme.line, radius: 2, alpha: 0.5 });
+    p.rect(this.room.width - 5, TEXT_TOP + (first / beyond) * (track - bar), 4, bar, { fill: theme.soft, radius: 2 });
   }
 
-  // ---- what is looked for
+  // ---- search
 
-  /** The tokens that hold the text that is looked for, as query3 or key5. */
+  /** The tokens that contain the searched text, such as query3 or key5. */
   found() {
     const { doc, state } = this.scene;
     const sides = /** @type {Side[]} */ (this.oneText() ? ["key"] : ["query", "key"]);
@@ -242,12 +242,12 @@ export class ProseView {
     });
   }
 
-  // ---- what a person does
+  // ---- input
 
   /** @param {number} x @param {number} y */
   tokenAt(x, y) {
     const { first, count } = this.sight();
-    const line = first + Math.floor((y - PROSE_TOP) / PROSE_LINE);
+    const line = first + Math.floor((y - TEXT_TOP) / TEXT_LINE);
     if (line >= first + count) return null;
     const found = this.layout().placed.find((token) => token.line === line && x >= token.x && x < token.x + token.w);
     return found ? { side: found.side, n: found.n } : null;
@@ -272,18 +272,18 @@ export class ProseView {
   choose(side, n) {
     const { doc, state } = this.scene;
     const asKey = this.oneText() ? state.side === "key" : side === "key";
-    if (!asKey && !filterOf(doc, this.record, state.batch, state.pair).query(n)) return; // of the other sentence
+    if (!asKey && !filterOf(doc, this.record, state.batch, state.pair).query(n)) return; // a query of the other sentence
     this.scene.set(asKey ? { col: n } : { row: n, by: "query" });
   }
 
   /** @param {number} _dx @param {number} dy */
   pan(_dx, dy) {
-    this.scrollBy(-dy / PROSE_LINE);
+    this.scrollBy(-dy / TEXT_LINE);
   }
 
   /** @param {number} _dx @param {number} dy */
   wheel(_dx, dy) {
-    return this.scrollBy(dy / PROSE_LINE);
+    return this.scrollBy(dy / TEXT_LINE);
   }
 
   touch() {
@@ -319,7 +319,7 @@ export class ProseView {
     return true;
   }
 
-  // ---- words
+  // ---- texts
 
   hint() {
     const { by, side } = this.scene.state;
@@ -345,7 +345,7 @@ export class ProseView {
     return even ? `Not coloured: ${shown}, are nearly even, about ${weightText(even)} for each key.` : `Colours: ${shown}.`;
   }
 
-  /** The key that is pointed at, or chosen. */
+  /** The weight of the key under the pointer, or of the chosen key. */
   reading() {
     const { doc, state, source } = this.scene;
     const weights = this.weights();

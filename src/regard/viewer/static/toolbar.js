@@ -1,21 +1,21 @@
 // @ts-check
-/** What stands around the views: tabs, buttons, and the list of keys. */
+/** The tabs, the buttons at the top, and the list of keyboard shortcuts. */
 import { element } from "./text.js";
 
 /** @typedef {import("./types.js").State} State */
 
 const NAMES = { grid: "Model", heat: "Heat map", flow: "Flow", text: "Text", steps: "Steps", image: "Picture" };
 const HELP = [
-  ["arrow keys", "choose another query or key (Shift: ten at a time)"],
-  ["+  −  0", "zoom in, zoom out, whole map; also the wheel and two fingers"],
-  ["[  ]", "layer before, layer after"],
-  [",  .", "head before, head after"],
+  ["arrow keys", "choose another query or key (with Shift, ten further)"],
+  ["+  −  0", "zoom in, zoom out, show the whole map (also with the wheel or two fingers)"],
+  ["[  ]", "previous layer, next layer"],
+  [",  .", "previous head, next head"],
   ["m", "mean of all heads"],
-  ["s", "arrow keys and clicks choose queries, or keys (flow, text and picture)"],
-  ["f", "find a token; Enter goes to the next, Shift and Enter to the one before"],
-  ["Enter", "open: from the model to a heat map, from there to the steps; in the flow: pin a token"],
-  ["t", "light or dark"],
-  ["?", "this list"],
+  ["s", "switch whether clicks and arrow keys choose the query or the key (Flow, Text and Picture)"],
+  ["f", "find a token (Enter goes to the next match, Shift+Enter to the previous one)"],
+  ["Enter", "open the heat map (in Model), open the steps (in Heat map and Text), pin a token (in Flow)"],
+  ["t", "switch between light and dark"],
+  ["?", "show this list"],
 ];
 
 /** @param {string} view */
@@ -53,19 +53,19 @@ export function makeActions(app) {
   };
   return element(
     "div", { class: "actions" },
-    button("PNG", "Save what is seen as PNG", () => app.save("png")),
-    button("SVG", "Save what is seen as SVG", () => app.save("svg")),
-    button("◐", "Light or dark", () => app.switchTheme()),
-    button("?", "Keys", () => app.help?.showModal()),
+    button("PNG", "Save this view as PNG", () => app.save("png")),
+    button("SVG", "Save this view as SVG", () => app.save("svg")),
+    button("◐", "Switch between light and dark", () => app.switchTheme()),
+    button("?", "Keyboard shortcuts", () => app.help?.showModal()),
   );
 }
 
-/** The list of keys. @param {string[]} shown the views there are */
+/** The dialog with the keyboard shortcuts. @param {string[]} shown the available views */
 export function makeHelp(shown) {
   const digits = [`1 … ${shown.length}`, shown.map(nameOf).join(", ")];
   const lines = [digits, ...HELP].flatMap(([keys, what]) => [element("dt", {}, keys), element("dd", {}, what)]);
   const close = element("button", { type: "button" }, "Close");
-  const dialog = element("dialog", { "aria-label": "Keys" }, element("h2", {}, "Keys"), element("dl", {}, ...lines), close);
+  const dialog = element("dialog", { "aria-label": "Keyboard shortcuts" }, element("h2", {}, "Keyboard shortcuts"), element("dl", {}, ...lines), close);
   close.addEventListener("click", () => dialog.close());
   return dialog;
 }
