@@ -1,6 +1,6 @@
-"""The viewer: sizes of pages, and a map of 100,000 tokens behind the server.
+"""Benchmarks of the viewer, which measure the size and time of pages and the server with a map of 100,000 tokens.
 
-Run alone on an idle machine. The overview of the long map is one pass over ten billion weights: minutes, not seconds.
+Run it alone on an idle machine. The overview of the long map computes ten billion weights, which takes minutes.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from regard.viewer.application import OVERVIEW_SIDE, TILE_SIDE
 from regard.viewer.tiles import Overview
 
 
-def one_map(heads: int, tokens: int, width: int) -> AttentionMap:
+def one_map(heads: int, tokens: int, width: int, *, causal: bool = True) -> AttentionMap:
     q, k = torch.randn(2, 1, heads, tokens, width).unbind()
     v = torch.zeros(1, heads, tokens, 1)
-    return regard.attention(q, k, v, mask=regard.causal(), return_map=True)[1]
+    mask = regard.causal() if causal else None
+    return regard.attention(q, k, v, mask=mask, return_map=True)[1]
 
 
 def peak_megabytes() -> float:
@@ -47,14 +48,17 @@ def pages() -> None:
         )
 
 
-def long_page(tokens: int) -> None:
+def long_page(tokens: int, *, causal: bool) -> None:
     """Compare a page of one long map with two passes over its scores."""
-    weights = one_map(1, tokens, 64)
-    record = Record(name="long", layer=0, kind="causal", map=weights)
+    weights = one_map(1, tokens, 64, causal=causal)
+    kind = "causal" if causal else "self"
+    record = Record(name="long", layer=0, kind=kind, map=weights)
     page, twice = seconds(
         lambda: regard.viewer.html([record]), lambda: two_passes(weights._source, OVERVIEW_SIDE), turns=2
     )
-    print(f"page of {tokens:,} tokens: {page:.1f} s, two passes over its scores {twice / page:.1f}x that")
+    print(
+        f"page of {tokens:,} tokens, {kind}: {page:.1f} s, two passes over its scores {twice / page:.1f}x that"
+    )
 
 
 def two_passes(source: Any, side: int) -> None:
@@ -72,7 +76,7 @@ def small_maps(layers: int, tokens: int) -> None:
 
 @contextlib.contextmanager
 def served(record: Record) -> Iterator[Callable[[str], float]]:
-    """A server as `regard view` runs it; gives a function that asks and says how much of an overview is done."""
+    """Run a server as `regard view` does, and yield a function that sends a request and returns the finished share."""
     import uvicorn
 
     from regard.viewer import server
@@ -113,7 +117,7 @@ def long_map(tokens: int, overview: bool) -> None:
         )
         start = time.perf_counter()
         while overview and ask(f"overview?record=0&b=0&h=0&side={OVERVIEW_SIDE}") < 1:
-            time.sleep(0.6)  # as often as the page looks
+            time.sleep(0.6)  # the interval of the page
         if overview:
             print(f"overview of {tokens:,} tokens, through the server: {time.perf_counter() - start:.0f} s")
     print(f"peak of resident memory: {peak_megabytes():,.0f} MB (limit 2,000)")
@@ -127,8 +131,9 @@ def main() -> None:
     torch.manual_seed(0)
     pages()
     small_maps(30, 80)
-    long_page(20_000)
-    for tokens in (arguments.tokens // 10, arguments.tokens):  # the cost of a tile does not grow with the map
+    long_page(20_000, causal=True)
+    long_page(20_000, causal=False)
+    for tokens in (arguments.tokens // 10, arguments.tokens):  # the cost of a tile does not depend on the map
         long_map(tokens, tokens == arguments.tokens and not arguments.no_overview)
 
 

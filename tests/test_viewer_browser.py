@@ -219,7 +219,7 @@ def test_the_picture_is_chosen_from(opened, tmp_path):
     watched = opened((tmp_path / "p.html").as_uri())
     page = watched.page
     assert page.get_by_role("tab", selected=True).inner_text() == "Picture"
-    assert "where the patch in row" in page.locator("canvas").get_attribute("aria-label")
+    assert "weights of the patch in row" in page.locator("canvas").get_attribute("aria-label")
     box = canvas_box(watched)
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 200)
     assert int(watched.hash()["row"]) >= 1
@@ -284,7 +284,7 @@ def test_light_and_dark(opened, small):
     assert light.hash()["theme"] == "dark"
 
 
-def test_the_panel_names_where_the_query_looks_most(opened, small):
+def test_the_panel_lists_the_largest_weights_of_the_query(opened, small):
     watched = opened(small + "#view=heat&record=0&row=6&col=0&head=2")
     map = causal_records()[0].map
     best = map.topk(3).keys[0, 2, 6].tolist()

@@ -255,7 +255,11 @@ def test_records_are_checked():
         ([record(map, query_tokens=[["a"] * Q])], ShapeError, "labels of 1 sequences, but the map has 2"),
         ([record(map, key_tokens=[["a"] * Q] * B)], ShapeError, f"{Q} labels for {K} keys"),
         ([record(map, key_grid=(3, 3))], ShapeError, "key_grid"),
-        ([record(AttentionMap.from_weights(torch.zeros(1, 0, 2, 2)))], ShapeError, "expected a map that is not empty"),
+        (
+            [record(AttentionMap.from_weights(torch.zeros(1, 0, 2, 2)))],
+            ShapeError,
+            "expected a map that is not empty",
+        ),
     ]:
         with pytest.raises(error, match=part):
             embedded(given)

@@ -183,7 +183,9 @@ class Viewer:
         hidden = weight <= HIDDEN
         values = {"hidden": hidden, "weight": 0.0 if hidden else weight}
         values |= _score_of(source, tile) if known and isinstance(source, Recomputed) else _NO_SCORE
-        body = json.dumps({name: _without_infinities(value) for name, value in values.items()}, allow_nan=False)
+        body = json.dumps(
+            {name: _without_infinities(value) for name, value in values.items()}, allow_nan=False
+        )
         return Response(body, media_type="application/json")
 
     def received(self, asked: dict[str, int]) -> Response:
