@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard.biases import StoredBias
-from regard.capture.joining.call_chains import Piece
+from regard.capture.joining.kept_calls import KeptCall
 from regard.capture.joining.rejected_tokens import without_last_rows
 from regard.capture.reading.masks import recognise
 from regard.masks import causal, padding, window
@@ -111,26 +111,26 @@ MASKS = {
 def test_a_piece_without_its_last_rows(name, keys):
     mask, values = MASKS[name], torch.randn(1, H, Q, K)
     q, lse = torch.randn(B, H, Q, 7), torch.randn(B, H, Q)
-    piece = Piece(0, 0, GRID, q=q, lse=lse, mask=mask, bias=StoredBias(values), causal=True, added=(0, K))
-    assert without_last_rows(piece, 2, keys=keys)
+    kept = KeptCall(0, 0, GRID, q=q, lse=lse, mask=mask, bias=StoredBias(values), causal=True, added=(0, K))
+    assert without_last_rows(kept, 2, keys=keys)
     new = Grid(B, H, Q - 2, K - 2 if keys else K)
-    assert piece.grid == new
-    assert piece.rejected == 2
-    assert torch.equal(piece.q, q[:, :, : new.q])
-    assert torch.equal(piece.lse, lse[:, :, : new.q])
-    dense = torch.ones(1, 1, new.q, new.k, dtype=torch.bool) if piece.mask is None else piece.mask.dense(new)
+    assert kept.grid == new
+    assert kept.rejected == 2
+    assert torch.equal(kept.q, q[:, :, : new.q])
+    assert torch.equal(kept.lse, lse[:, :, : new.q])
+    dense = torch.ones(1, 1, new.q, new.k, dtype=torch.bool) if kept.mask is None else kept.mask.dense(new)
     expected = mask.dense(GRID)[:, :, : new.q, : new.k]
     assert bool((dense == expected).all())
-    assert torch.equal(piece.bias.values, values[:, :, : new.q, : new.k])
+    assert torch.equal(kept.bias.values, values[:, :, : new.q, : new.k])
 
 
 def test_keys_that_other_queries_look_at_stay():
     for kept in ({"q": torch.randn(B, H, Q, 7)}, {"weights": torch.rand(B, H, Q, K)}):
-        piece = Piece(0, 0, GRID, **kept)
-        assert not without_last_rows(piece, 2, keys=True)
-        assert piece.grid == GRID
+        kept = KeptCall(0, 0, GRID, **kept)
+        assert not without_last_rows(kept, 2, keys=True)
+        assert kept.grid == GRID
     weights = torch.rand(B, H, Q, K).tril(K - Q)
-    piece = Piece(0, 0, GRID, weights=weights)
-    assert without_last_rows(piece, 2, keys=True)
-    assert torch.equal(piece.weights, weights[:, :, :-2, :-2])
-    assert recognise(causal().dense(piece.grid), piece.grid) is not None
+    kept = KeptCall(0, 0, GRID, weights=weights)
+    assert without_last_rows(kept, 2, keys=True)
+    assert torch.equal(kept.weights, weights[:, :, :-2, :-2])
+    assert recognise(causal().dense(kept.grid), kept.grid) is not None

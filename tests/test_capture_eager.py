@@ -111,6 +111,23 @@ def test_weights_that_do_not_multiply_the_values_are_not_believed(model, ids, wh
     assert all("changed after the softmax" in (record.note or "") for record in seen)
 
 
+def test_a_later_layer_that_changes_its_weights_is_not_missed(model, ids, wholes, monkeypatch):
+    used = []
+
+    def forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+        key, value = (llama.repeat_kv(x, module.num_key_value_groups) for x in (key, value))
+        weights = nn.functional.softmax(query @ key.transpose(2, 3) * scaling + attention_mask, dim=-1)
+        changed = weights**2 if module.layer_idx else weights
+        used.append(changed)
+        return (changed @ value).transpose(1, 2).contiguous(), weights
+
+    monkeypatch.setattr(llama, "eager_attention_forward", forward)
+    seen, _ = captured(model, ids)
+    assert [call is None for call in wholes] == [False, True]
+    check(seen, [used[0], used[-1]])
+    assert [record.note is None for record in seen] == [True, False]
+
+
 def test_dropout_is_left_out_of_the_weights(model, ids, wholes):
     model.train()
     for layer in model.layers:

@@ -12,14 +12,16 @@ from torch import nn
 import regard
 from regard.capture import Recording
 from regard.capture.joining import stitching as stitching_module
-from regard.capture.joining.call_chains import Piece, Strand
-from regard.capture.joining.key_intervals import band_of, composed
-from regard.capture.joining.memory_budget import Budget
-from regard.capture.joining.stitching import stitched
-from regard.capture.reading.attention_calls import Attended
+from regard.capture.joining.call_chains import CallChain
+from regard.capture.joining.kept_calls import KeptCall
+from regard.capture.joining.key_intervals import intervals_of, joined_mask
+from regard.capture.joining.memory_budget import MemoryBudget
+from regard.capture.joining.stitching import joined_source
+from regard.capture.reading.attention_calls import AttentionCall
 from regard.capture.reading.kinds import is_cross
-from regard.capture.reading.masks import MaskReader, Reading, is_causal_mask, recognise
-from regard.capture.reading.running_modules import Frame, LayerNumbers
+from regard.capture.reading.layer_numbers import LayerNumbers
+from regard.capture.reading.masks import MaskReader, MaskReading, is_causal_mask, recognise
+from regard.capture.reading.running_modules import RunningModule
 from regard.errors import ArgumentError, CaptureError, DtypeError, FileError
 from regard.maps.record_files import load_records
 from regard.maps.unrecorded import Unrecorded
@@ -267,15 +269,15 @@ def test_the_causal_flag_comes_before_what_a_row_keeps():
 # ---- steps of generate(), put together without a matrix
 
 
-def piece(order, grid, mask=None, first=0, bias=None):
-    made = Piece(order=order, step=order, grid=grid, mask=mask, first=first, bias=bias, grew=order > 0)
+def kept_call(order, grid, mask=None, first=0, bias=None):
+    made = KeptCall(order=order, step=order, grid=grid, mask=mask, first=first, bias=bias, grew=order > 0)
     made.q = torch.randn(*grid[:3], 2)
     return made
 
 
 def strand_of(keys, b=1):
-    frame = Frame(nn.Identity(), "layers.0.attn", (), {})
-    made = Strand(frame, 0, False, Attended(Grid(b, 1, 1, keys)))
+    running = RunningModule(nn.Identity(), "layers.0.attn", (), {})
+    made = CallChain(running, 0, False, AttentionCall(Grid(b, 1, 1, keys)))
     made._keys, made.count = torch.randn(b, 1, keys, 2), keys
     return made
 
@@ -314,9 +316,9 @@ def test_steps_say_together_what_each_says(name):
     run = []
     for n, (mask, (q, k)) in enumerate(zip(masks, sizes, strict=True)):
         first = sum(rows for rows, _ in sizes[: n + 1]) - k if "forgets" in name else 0
-        run.append(piece(n, Grid(b, 1, q, k), mask, first))
+        run.append(kept_call(n, Grid(b, 1, q, k), mask, first))
     grid = Grid(b, 1, sum(q for q, _ in sizes), keys)
-    found = stitched(strand_of(keys, b), run).mask
+    found = joined_source(strand_of(keys, b), run).mask
     assert isinstance(found, kind)
     keep = torch.zeros(b, 1, grid.q, keys, dtype=torch.bool)
     row = 0
@@ -347,13 +349,13 @@ def test_whatever_is_composed_says_the_same(data):
         if data.draw(st.booleans()):
             flags = data.draw(st.lists(st.booleans(), min_size=b * k, max_size=b * k))
             mask = mask & padding(torch.tensor(flags).reshape(b, k))
-        bands.append(band_of(mask, grid).moved(first, keys))
+        bands.append(intervals_of(mask, grid).moved(first, keys))
         part = torch.zeros(b, 1, grid.q, keys, dtype=torch.bool)
         part[..., first : first + k] = mask.dense(grid)
         rows.append(part)
     keep = torch.cat(rows, dim=2)
     grid = Grid(b, 1, keep.shape[2], keys)
-    rule, found = composed(bands, grid)
+    rule, found = joined_mask(bands, grid)
     same = recognise(keep, grid)
     assert rule == (not isinstance(same, StoredMask))
     if rule:
@@ -365,32 +367,38 @@ def test_a_long_prompt_and_a_step_need_no_matrix(monkeypatch):
     n = 20_000
     there = torch.ones(1, n + 1, dtype=torch.bool)
     there[:, :3] = False
-    run = [piece(0, Grid(1, 1, n, n), causal() & padding(there[:, :n]))]
-    run += [piece(1, Grid(1, 1, 1, n + 1), padding(there))]
+    run = [kept_call(0, Grid(1, 1, n, n), causal() & padding(there[:, :n]))]
+    run += [kept_call(1, Grid(1, 1, 1, n + 1), padding(there))]
     monkeypatch.setattr(stitching_module, "_keep", lambda *_: pytest.fail("a matrix of queries and keys"))
-    source = stitched(strand_of(n + 1), run)
+    source = joined_source(strand_of(n + 1), run)
     assert isinstance(source.mask, And)
     assert is_causal_mask(source.mask, source.grid)
     assert source.mask.right.keep.numel() == n + 1
     assert (
-        stitched(strand_of(n + 1), run, room=Budget(1)).grid == source.grid
+        joined_source(strand_of(n + 1), run, room=MemoryBudget(1)).grid == source.grid
     )  # nothing that the budget counts
 
 
 def test_a_matrix_past_the_budget_is_dropped_in_words():
     n = 64
-    run = [piece(0, Grid(1, 1, n, n), StoredMask(torch.eye(n).bool())), piece(1, Grid(1, 1, 1, n + 1))]
+    run = [
+        kept_call(0, Grid(1, 1, n, n), StoredMask(torch.eye(n).bool())),
+        kept_call(1, Grid(1, 1, 1, n + 1)),
+    ]
     need = (n + 1) * (n + 1)
-    assert isinstance(stitched(strand_of(n + 1), run, room=Budget(need)).mask, StoredMask)
-    source = stitched(strand_of(n + 1), run, room=Budget(need - 1))
+    assert isinstance(joined_source(strand_of(n + 1), run, room=MemoryBudget(need)).mask, StoredMask)
+    source = joined_source(strand_of(n + 1), run, room=MemoryBudget(need - 1))
     assert isinstance(source, Unrecorded)
     assert source.grid == (1, 1, n + 1, n + 1)
     with pytest.raises(CaptureError, match=r"layers\.0\.attn was dropped, the steps together need 4\.2 kB"):
         regard.AttentionMap(source).weights()
-    biased = [piece(0, Grid(1, 1, n, n), bias=regard.biases.StoredBias(torch.randn(1, 1, n, n)))]
-    biased += [piece(1, Grid(1, 1, 1, n + 1))]
+    biased = [kept_call(0, Grid(1, 1, n, n), bias=regard.biases.StoredBias(torch.randn(1, 1, n, n)))]
+    biased += [kept_call(1, Grid(1, 1, 1, n + 1))]
     for room, kept in ((5 * need, True), (5 * need - 1, False)):
-        assert isinstance(stitched(strand_of(n + 1), biased, room=Budget(room)), Unrecorded) is not kept
+        assert (
+            isinstance(joined_source(strand_of(n + 1), biased, room=MemoryBudget(room)), Unrecorded)
+            is not kept
+        )
 
 
 def test_the_record_of_steps_past_the_budget_says_so():
@@ -417,11 +425,11 @@ def test_the_record_of_steps_past_the_budget_says_so():
 
 
 def test_even_rows_of_some_heads():
-    reading = Reading(even=torch.tensor([[[float("nan"), math.log(2)]]]))
-    made = piece(0, Grid(1, 1, 2, 2))
-    strand = strand_of(2)
-    call = Attended(made.grid, q=made.q, k=strand._keys, lse=torch.zeros(1, 1, 2))
-    strand.add(made, call, reading, None, None)
+    reading = MaskReading(even=torch.tensor([[[float("nan"), math.log(2)]]]))
+    made = kept_call(0, Grid(1, 1, 2, 2))
+    chain = strand_of(2)
+    call = AttentionCall(made.grid, q=made.q, k=chain._keys, lse=torch.zeros(1, 1, 2))
+    chain.add(made, call, reading, None, None)
     assert made.q is not None
     assert made.lse is not None
     assert (made.q[0, 0] == 0).all(dim=-1).tolist() == [False, True]
@@ -501,15 +509,15 @@ def test_a_module_that_attends_in_another_way_later_is_seen():
 
 
 def test_only_what_may_attend_is_shown_operation_by_operation(monkeypatch):
-    from regard.capture.watching.modes import Operations
+    from regard.capture.watching.modes import OperationMode
 
-    shown, real = [], Operations.__torch_dispatch__
+    shown, real = [], OperationMode.__torch_dispatch__
 
     def counted(self, func, *rest, **options):
         shown.append(func)
         return real(self, func, *rest, **options)
 
-    monkeypatch.setattr(Operations, "__torch_dispatch__", counted)
+    monkeypatch.setattr(OperationMode, "__torch_dispatch__", counted)
     model = Chain(*(ManualAttention(fused) for fused in (True, True, False, True)))
     with regard.capture(model) as seen:
         model(torch.randn(2, 3, 4))

@@ -266,7 +266,7 @@ def test_nothing_is_held_of_products_that_are_no_attention():
 
     model = nn.Sequential(Bilinear(), nn.Identity(), Bilinear(), Beside(nn.Identity()))
     held = []
-    model[1].register_forward_hook(lambda *_: held.append(len(seen._session._tracer._known)))
+    model[1].register_forward_hook(lambda *_: held.append(len(seen._session.handwritten.scores._known)))
     with regard.capture(model) as seen:
         model(X)
     assert held == [1]  # the result, of which a softmax might still be taken

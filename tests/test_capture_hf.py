@@ -390,3 +390,20 @@ def test_the_real_minilm(dtype):
     assert words is not None
     assert words[0][:3] == ["[CLS]", "regard", "looks"]
     assert seen.verify(**inputs).bit_equal
+
+
+def test_feed_forward_parts_are_not_watched():
+    from regard.capture.watching.watched_modules import may_attend
+
+    config = transformers.BertConfig(
+        vocab_size=31, hidden_size=12, num_hidden_layers=1, num_attention_heads=3, intermediate_size=7
+    )
+    layer = transformers.BertModel(config).encoder.layer[0]
+    assert not may_attend(layer.intermediate)
+    assert not may_attend(layer.output)
+    assert may_attend(layer.attention)
+
+    class Intermediate(torch.nn.Module):  # of another library: nothing is known of it
+        pass
+
+    assert may_attend(Intermediate())

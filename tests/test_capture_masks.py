@@ -7,10 +7,17 @@ from hypothesis import strategies as st
 from torch import nn
 
 from regard.biases import dense_bias
+from regard.capture.reading.axes import SoftmaxContext
 from regard.capture.reading.call_parts import distinct_heads
-from regard.capture.reading.masks import MaskReader, is_causal_mask, recognise
-from regard.capture.reading.running_modules import LayerNumbers
-from regard.capture.watching.score_tracing import Place, Tracer
+from regard.capture.reading.layer_numbers import LayerNumbers
+from regard.capture.reading.masks import (
+    MaskReader,
+    _hides_nothing,
+    _is_plainly_causal,
+    is_causal_mask,
+    recognise,
+)
+from regard.capture.watching.score_tracing import ScoreTracer
 from regard.masks import blocks, causal, padding, window
 from regard.masks.base import And
 from regard.masks.rules import Causal, Window
@@ -134,13 +141,58 @@ def test_layers_are_numbered():
 
 def test_a_trace_that_went_wrong_is_not_believed():
     aten = torch.ops.aten
-    tracer = Tracer([])
+    tracer = ScoreTracer([])
     q, k = torch.randn(2, 5, 4), torch.randn(2, 4, 7)
     scores = torch.bmm(q, k)
     tracer.saw(aten.bmm.default, (q, k), {}, scores)
     scores.mul_(3.0)  # behind the tracer's back
     weights = torch.softmax(scores, -1)
-    call = tracer.softmax((scores, -1, False), weights, Place())
+    call = tracer.softmax((scores, -1, False), weights, SoftmaxContext())
     assert call.q is None
     assert call.weights is not None
     assert torch.equal(call.weights[:, 0], weights)
+
+
+LOWEST = torch.finfo(torch.float32).min
+
+
+@pytest.mark.parametrize("keys", [5, 7])
+@pytest.mark.parametrize("lowest", [float("-inf"), LOWEST, -1e4])
+def test_a_mask_that_hides_the_future_alone_is_plainly_causal(keys, lowest):
+    grid = Grid(2, 3, 5, keys)
+    keep = torch.ones(5, keys, dtype=torch.bool).tril(keys - 5)
+    for mask in (keep, torch.zeros(5, keys).masked_fill(~keep, lowest)):
+        for shaped in (mask, mask[None, None]):
+            assert _is_plainly_causal(shaped, grid)
+            reading = MaskReader().read(shaped, False, grid)
+            assert repr(reading.mask) == repr(causal())
+            assert reading.bias is None
+
+
+def test_other_masks_are_not_plainly_causal():
+    grid = Grid(2, 3, 5, 5)
+    keep = torch.ones(5, 5, dtype=torch.bool).tril()
+    mask = torch.zeros(5, 5).masked_fill(~keep, LOWEST)
+    assert _is_plainly_causal(mask, grid)
+    assert not _is_plainly_causal(mask.expand(2, 1, 5, 5).clone(), grid)  # of several sequences
+    assert not _is_plainly_causal(mask[:1], Grid(2, 3, 1, 5))  # one query sees all keys
+    assert not _is_plainly_causal(mask.clamp(min=-9e3), grid)  # numbers that weigh and do not hide
+    for row, column, value in ((3, 1, LOWEST), (3, 1, 0.5), (2, 4, 0.0), (0, 4, 0.0), (2, 4, float("nan"))):
+        changed = mask.clone()
+        changed[row, column] = value
+        assert not _is_plainly_causal(changed, grid), (row, column, value)
+    hole = keep.clone()
+    hole[4, 2] = False
+    assert not _is_plainly_causal(hole, grid)
+
+
+def test_numbers_above_the_hiding_ones_are_a_bias_and_hide_nothing():
+    values = torch.randn(1, 3, 5, 5)
+    assert _hides_nothing(values)
+    reading = MaskReader().read(values, False, Grid(2, 3, 5, 5))
+    assert reading.mask is None
+    assert torch.equal(reading.bias.values, values)
+    low = values.clone()
+    low[0, 1, 2, 3] = -1e4
+    for other in (low, torch.zeros(1, 1, 5, 5), values.expand(2, -1, -1, -1), values > 0, values[:, :, :0]):
+        assert not _hides_nothing(other)

@@ -1,4 +1,4 @@
-"""Functions that need not be seen operation by operation: what is recorded is the same as if they were."""
+"""FunctionMode that need not be seen operation by operation: what is recorded is the same as if they were."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 import regard
 from regard.capture.reading import attention_calls as calls
 from regard.capture.watching import modes
-from regard.capture.watching.shortcuts import Duty, duty_of
+from regard.capture.watching.shortcuts import FunctionKind, kind_of_function
 
 B, H, N, D = 2, 3, 7, 5
 
@@ -80,7 +80,19 @@ def cast(q, k, v):
     return (q @ k.mT).softmax(-1, dtype=torch.float64).to(v.dtype) @ v
 
 
+def gathered(q, k, v):
+    keys = torch.arange(N).flip(0).expand(B, H, N, N)
+    return (q @ k.mT).gather(-1, keys).softmax(-1) @ v.flip(-2)
+
+
+def gathered_by_keywords(q, k, v):
+    keys = torch.arange(N).flip(0).expand(B, H, N, N)
+    return torch.gather(q @ k.mT, dim=-1, index=keys).softmax(-1) @ v.flip(-2)
+
+
 WAYS = (
+    gathered,
+    gathered_by_keywords,
     scaled,
     divided_in_place,
     filled,
@@ -113,14 +125,14 @@ def test_records_are_those_of_operations_that_are_seen(way, inference, monkeypat
 
 def test_the_usual_arithmetic_is_not_shown_operation_by_operation(monkeypatch):
     shown = []
-    real = modes.Operations.__torch_dispatch__
+    real = modes.OperationMode.__torch_dispatch__
 
     def counted(self, func, *rest, **options):
         shown.append(func)
         return real(self, func, *rest, **options)
 
-    monkeypatch.setattr(modes.Operations, "__torch_dispatch__", counted)
-    for way in (scaled, divided_in_place, filled, chosen):
+    monkeypatch.setattr(modes.OperationMode, "__torch_dispatch__", counted)
+    for way in (scaled, divided_in_place, filled, chosen, gathered, gathered_by_keywords):
         with regard.capture(Attention(way)) as seen:
             seen._capture.model(torch.randn(B, N, H * D))
         assert len(seen) == 1
@@ -161,22 +173,22 @@ def test_a_product_with_a_weight_of_another_model_is_seen():
 @pytest.mark.parametrize(
     ("func", "duty"),
     [
-        (torch.Tensor.size, Duty.READS),
-        (torch.Tensor.shape.__get__, Duty.READS),
-        (torch.Tensor.mT.__get__, Duty.VIEWS),
-        (torch.Tensor.copy_, Duty.WRITES),
-        (torch.Tensor.__setitem__, Duty.WRITES),
-        (torch.Tensor.__ior__, Duty.WRITES),
-        (torch.Tensor.__invert__, Duty.QUIET),
-        (F.layer_norm, Duty.QUIET),
-        (torch.einsum, Duty.UNKNOWN),
-        (F.multi_head_attention_forward, Duty.UNKNOWN),
-        (F.softmax, Duty.NORMALISES),
-        (print, Duty.QUIET),
+        (torch.Tensor.size, FunctionKind.READS_ATTRIBUTE),
+        (torch.Tensor.shape.__get__, FunctionKind.READS_ATTRIBUTE),
+        (torch.Tensor.mT.__get__, FunctionKind.VIEW),
+        (torch.Tensor.copy_, FunctionKind.IN_PLACE),
+        (torch.Tensor.__setitem__, FunctionKind.IN_PLACE),
+        (torch.Tensor.__ior__, FunctionKind.IN_PLACE),
+        (torch.Tensor.__invert__, FunctionKind.UNRELATED),
+        (F.layer_norm, FunctionKind.UNRELATED),
+        (torch.einsum, FunctionKind.UNKNOWN),
+        (F.multi_head_attention_forward, FunctionKind.UNKNOWN),
+        (F.softmax, FunctionKind.SOFTMAX),
+        (print, FunctionKind.UNRELATED),
     ],
 )
 def test_what_a_function_may_do(func, duty):
-    assert duty_of(func) is duty
+    assert kind_of_function(func) is duty
 
 
 def test_a_long_prompt_keeps_the_log_sum_exp_of_its_kernel(monkeypatch):
@@ -205,13 +217,13 @@ def test_a_long_prompt_keeps_the_log_sum_exp_of_its_kernel(monkeypatch):
 
 def shown_functions(monkeypatch, model, *inputs):
     """Names of the functions that were shown to a capture of a model, and the records."""
-    shown, show = [], modes.Functions.__torch_function__
+    shown, show = [], modes.FunctionMode.__torch_function__
 
     def noting(self, func, types, args=(), kwargs=None):
         shown.append(func.__name__)
         return show(self, func, types, args, kwargs)
 
-    monkeypatch.setattr(modes.Functions, "__torch_function__", noting)
+    monkeypatch.setattr(modes.FunctionMode, "__torch_function__", noting)
     with regard.capture(model) as seen:
         model(*inputs)
     return shown, seen

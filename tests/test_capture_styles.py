@@ -6,7 +6,7 @@ from test_capture import B, D, H, M, Q
 from torch import nn
 
 import regard
-from regard.capture.reading.running_modules import LayerNumbers
+from regard.capture.reading.layer_numbers import LayerNumbers
 
 
 def words(ids):

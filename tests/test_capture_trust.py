@@ -12,7 +12,7 @@ from torch import nn
 
 import regard
 from regard.capture import Recording
-from regard.capture.joining.memory_budget import Budget, _left_by_cgroups
+from regard.capture.joining.memory_budget import MemoryBudget, _left_by_cgroups
 from regard.capture.reading.kinds import is_cross
 from regard.capture.reading.masks import MaskReader, is_causal_mask
 from regard.errors import ArgumentError, CaptureError
@@ -400,7 +400,7 @@ def test_limits_of_containers_and_devices(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text("max\n")
     assert _left_by_cgroups(tmp_path) == []
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (800, 1000))
-    assert Budget(None, torch.device("cuda")).limit == 200
+    assert MemoryBudget(None, torch.device("cuda")).limit == 200
 
 
 def test_nothing_of_an_attention_is_held_after_it():
@@ -415,7 +415,7 @@ def test_nothing_of_an_attention_is_held_after_it():
 
         def forward(self, q):
             out = self.one(q)
-            held.append(len(seen._session._tracer._known))
+            held.append(len(seen._session.handwritten.scores._known))
             return self.two(out)
 
     held, model = [], Two()
@@ -430,17 +430,17 @@ def test_the_device_is_for_masks_and_biases_too():
     mask[1, :, :, 0] = float("-inf")
     with regard.capture(model := Plain(), device="meta") as seen:
         model(q, k, v, attn_mask=mask)
-        strand = seen._session.collector.strands[0]
-    piece = strand.pieces[0]
-    assert isinstance(piece.mask, And)
-    assert {piece.q.device.type, strand.keys.device.type, piece.bias.values.device.type} == {"meta"}
-    assert piece.mask.right.keep.device.type == "meta"
+        chain = seen._session.collector.chains[0]
+    kept = chain.calls[0]
+    assert isinstance(kept.mask, And)
+    assert {kept.q.device.type, chain.keys.device.type, kept.bias.values.device.type} == {"meta"}
+    assert kept.mask.right.keep.device.type == "meta"
     i = torch.zeros(1, 1, dtype=torch.long, device="meta")
     assert regard.biases.StoredBias(ADDED).tile(i, i, Grid(B, H, Q, K)).device.type == "meta"
     additive = regard.AdditiveAttention(M)
     with regard.capture(additive, device="meta") as seen:
         additive(torch.randn(B, Q, M), torch.randn(B, Q, M))
-        assert seen._session.collector.strands[0].v.device.type == "meta"
+        assert seen._session.collector.chains[0].v.device.type == "meta"
 
 
 def test_dropped_records_are_left_out_of_tables():

@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,64 @@ def test_rooms_import_only_what_they_may(path):
 )
 def test_the_check_sees_every_form_of_import(line):
     assert offences(PACKAGE / "masks" / "some.py", line)
+
+
+# The sub-rooms of capture and the sub-rooms each may use. Files beside them are the public side and may use all.
+CAPTURE_ROOMS = {"watching": {"joining", "reading"}, "joining": {"reading"}, "reading": set()}
+
+
+def capture_imports(changes: dict[str, str] | None = None) -> dict[str, set[str]]:
+    """The modules of ``regard.capture`` that each of them imports, inside functions and for type checkers too.
+
+    ``changes`` are lines to add to the source of some modules.
+    """
+    folder = PACKAGE / "capture"
+    paths = [path for path in folder.rglob("*.py") if path.name not in ("hf.py", "__init__.py")]
+    names = {".".join(("regard", *path.relative_to(PACKAGE).with_suffix("").parts)): path for path in paths}
+    graph: dict[str, set[str]] = {}
+    for name, path in names.items():
+        source = path.read_text(encoding="utf-8") + (changes or {}).get(name, "")
+        graph[name] = set()
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                package = name.split(".")[: -node.level] if node.level else []
+                start = ".".join([*package, *([node.module] if node.module else [])])
+                imported = [start, *(f"{start}.{alias.name}" for alias in node.names)]
+            else:
+                continue
+            graph[name].update(x for x in imported if x in names)
+    return graph
+
+
+def capture_offences(graph: dict[str, set[str]]) -> list[tuple[str, str]]:
+    """Pairs of modules of which the first may not import the second, by the table above."""
+    found = []
+    for name, imported in graph.items():
+        room = name.split(".")[2]
+        for other in imported:
+            other_room = other.split(".")[2]
+            if room in CAPTURE_ROOMS and room != other_room and other_room not in CAPTURE_ROOMS[room]:
+                found.append((name, other))
+    return found
+
+
+def test_capture_has_no_import_cycle():
+    assert len(list(TopologicalSorter(capture_imports()).static_order())) > 40
+
+
+def test_the_rooms_of_capture_import_in_one_direction():
+    assert capture_offences(capture_imports()) == []
+
+
+def test_the_checks_on_capture_see_imports_for_type_checkers():
+    line = "if TYPE_CHECKING:\n    from regard.capture.watching.session import Session\n"
+    graph = capture_imports({"regard.capture.watching.modes": line})
+    with pytest.raises(CycleError):
+        TopologicalSorter(graph).prepare()
+    graph = capture_imports({"regard.capture.reading.masks": "from ..joining import stitching\n"})
+    assert capture_offences(graph) == [("regard.capture.reading.masks", "regard.capture.joining.stitching")]
 
 
 def test_the_oracle_imports_numpy_and_nothing_else():

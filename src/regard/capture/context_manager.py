@@ -14,31 +14,32 @@ import torch
 from torch import nn
 
 from regard import core
-from regard.capture.joining.memory_budget import Budget
-from regard.capture.joining.records import Naming
-from regard.capture.joining.rejected_tokens import crops_told
+from regard.capture.joining.memory_budget import MemoryBudget
+from regard.capture.joining.records import LabelSources
 from regard.capture.messages import (
     check_layers,
     check_model,
-    doubted,
-    dropped,
-    ended_elsewhere,
-    guessed_axes,
-    nothing_found,
-    partly_found,
-    ran_elsewhere,
+    doubtful_weights_warning,
+    dropped_warning,
+    ended_in_other_thread_error,
+    guessed_axes_warning,
+    no_attention_error,
+    ran_in_other_thread_error,
+    unseen_warning,
 )
 from regard.capture.options import as_layers, as_modules, as_numbers
-from regard.capture.reading.call_parts import Wanted, is_chosen
 from regard.capture.reading.labels import as_labels, as_speller
-from regard.capture.reading.running_modules import may_attend, named_modules
+from regard.capture.reading.module_choice import ModuleChoice, is_chosen
 from regard.capture.recording import Recording
-from regard.capture.watching.eager_functions import eager_functions_shown
-from regard.capture.watching.modes import Functions, remove_ended_modes
-from regard.capture.watching.module_calls import calls_told, watched
-from regard.capture.watching.patches import put_back
-from regard.capture.watching.session import SESSIONS_OF, Session
+from regard.capture.watching.cache_crops import report_cache_crops
+from regard.capture.watching.eager_functions import record_eager_functions
+from regard.capture.watching.modes import FunctionMode, operations_watched, remove_ended_modes
+from regard.capture.watching.module_calls import report_module_calls, watch_modules
+from regard.capture.watching.module_stack import SESSIONS_OF
+from regard.capture.watching.patches import restore
+from regard.capture.watching.session import Session
 from regard.capture.watching.shortcuts import holds_product
+from regard.capture.watching.watched_modules import may_attend, named_modules
 from regard.errors import CaptureError
 from regard.shapes import as_device
 
@@ -55,7 +56,7 @@ def capture(
     key_tokens: Sequence[Any] | None = None,
     layers: int | Iterable[int] | slice | None = None,
     heads: int | Iterable[int] | None = None,
-    modules: Wanted | Iterable[Wanted] | Mapping[Wanted, str | None] = (),
+    modules: ModuleChoice | Iterable[ModuleChoice] | Mapping[ModuleChoice, str | None] = (),
     device: torch.device | str | None = None,
     memory: int | None = None,
 ) -> Capture:
@@ -96,9 +97,11 @@ def capture(
         "modules": as_modules(names, modules),
         "device": None if device is None else as_device(device),
     }
-    naming = Naming(as_speller(tokenizer), as_labels("tokens", tokens), as_labels("key_tokens", key_tokens))
+    naming = LabelSources(
+        as_speller(tokenizer), as_labels("tokens", tokens), as_labels("key_tokens", key_tokens)
+    )
     if memory is not None:
-        Budget(memory)  # a wrong number is refused here
+        MemoryBudget(memory)  # a wrong number is refused here
     return Capture(model, names, options, naming, memory)
 
 
@@ -110,7 +113,7 @@ class Capture:
         model: nn.Module,
         names: dict[nn.Module, str],
         options: dict[str, Any],
-        naming: Naming,
+        naming: LabelSources,
         memory: int | None,
     ):
         self.model, self._options, self._naming, self._memory = model, options, naming, memory
@@ -121,7 +124,7 @@ class Capture:
         if self._active is not None:
             raise CaptureError("this capture is active already: make another with capture(model)")
         model = _unwrapped(self.model)
-        budget = Budget(self._memory, self._options["device"] or _device_of(model))
+        budget = MemoryBudget(self._memory, self._options["device"] or _device_of(model))
         session = Session(self._modules, budget=budget, **self._options)
         with contextlib.ExitStack() as switched_on:
             _switch_on([m for m in self._modules if m is model or self._is_watched(m)], session, switched_on)
@@ -144,22 +147,22 @@ class Capture:
         switched_on.close()
         if error is not None:
             return
-        if not session.in_its_thread:
-            raise ended_elsewhere()
-        if session.elsewhere:
-            raise ran_elsewhere()
+        if not session.stack.is_in_its_thread:
+            raise ended_in_other_thread_error()
+        if session.stack.ran_in_other_thread:
+            raise ran_in_other_thread_error()
         check_layers(session)
-        if not session.collector.strands:
-            raise nothing_found(self.model, session)
+        if not session.collector.chains:
+            raise no_attention_error(self.model, session)
         if self._naming.by_hand:
             self._naming.check(seen.records)
-        if session.unseen:
-            warnings.warn(partly_found(session.unseen), stacklevel=2)
-        if session.guessed:
-            warnings.warn(guessed_axes(session), stacklevel=2)
+        if session.log.unseen:
+            warnings.warn(unseen_warning(session.log.unseen), stacklevel=2)
+        if session.log.guessed:
+            warnings.warn(guessed_axes_warning(session.log.guessed), stacklevel=2)
         if session.collector.doubted:
-            warnings.warn(doubted(session.collector.doubted), stacklevel=2)
-        lost = dropped(session.collector.strands, session.collector.budget.limit)
+            warnings.warn(doubtful_weights_warning(session.collector.doubted), stacklevel=2)
+        lost = dropped_warning(session.collector.chains, session.collector.budget.limit)
         if lost:
             warnings.warn(lost, stacklevel=2)
 
@@ -174,10 +177,10 @@ class Capture:
 
 def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextlib.ExitStack) -> None:
     switched_on.enter_context(_FOR_ALL_THREADS)
-    switched_on.enter_context(watched(modules, session))
-    switched_on.enter_context(eager_functions_shown(modules))
+    switched_on.enter_context(watch_modules(modules, session))
+    switched_on.enter_context(record_eager_functions(modules))
     switched_on.enter_context(_observing(session))
-    switched_on.enter_context(Functions(session))
+    switched_on.enter_context(FunctionMode(session))
     switched_on.callback(session.finish)
 
 
@@ -203,8 +206,8 @@ class _Switches:
         fast = torch.backends.mha.get_fastpath_enabled()
         self._back.callback(torch.backends.mha.set_fastpath_enabled, fast)
         torch.backends.mha.set_fastpath_enabled(False)
-        self._back.enter_context(calls_told())
-        self._back.enter_context(crops_told(_tell_sessions))
+        self._back.enter_context(report_module_calls())
+        self._back.enter_context(report_cache_crops(_tell_sessions))
         self._back.enter_context(_scripted_functions_shown())
         if "torch._dynamo" in sys.modules:  # else nothing is compiled, and loading it would take seconds
             self._back.enter_context(torch.compiler.set_stance("force_eager"))
@@ -228,13 +231,16 @@ def _scripted_functions_shown() -> Iterator[None]:
         told = [
             session
             for session in core.OBSERVERS
-            if on and isinstance(session, Session) and session.watching and _may_matter(self, session, args)
+            if on
+            and isinstance(session, Session)
+            and session.is_in_forward_pass
+            and _may_matter(self, session, args)
         ]
         if not told:
             return call(self, *args, **kwargs)
         with contextlib.ExitStack() as sessions:
             for session in told:
-                sessions.enter_context(session.shown())
+                sessions.enter_context(operations_watched(session))
             return call(self, *args, **kwargs)
 
     torch._C.ScriptFunction.__call__ = shown
@@ -242,7 +248,7 @@ def _scripted_functions_shown() -> Iterator[None]:
         yield
     finally:
         on = False
-        put_back(torch._C.ScriptFunction, "__call__", shown, call)
+        restore(torch._C.ScriptFunction, "__call__", shown, call)
 
 
 def _may_matter(function: Any, session: Session, args: tuple) -> bool:
@@ -250,7 +256,7 @@ def _may_matter(function: Any, session: Session, args: tuple) -> bool:
     if holds_product(function):
         return True
     with torch._C.DisableTorchFunction():
-        return session.follows and session.concerns(args)
+        return session.handwritten.follows and session.handwritten.concerns(args)
 
 
 @contextlib.contextmanager

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from regard.capture.joining.memory_budget import in_words
+from regard.capture.joining.memory_budget import bytes_as_text
 from regard.capture.reading.attention_calls import without_numbers
 from regard.errors import ArgumentError, CaptureError, DtypeError
 from regard.shapes import axes
 
 if TYPE_CHECKING:
-    from regard.capture.joining.call_chains import Strand
+    from regard.capture.joining.call_chains import CallChain
     from regard.capture.watching.session import Session
-    from regard.capture.watching.unseen_attention import Unseen
+    from regard.capture.watching.unseen_attention import UnseenAttention
 
 __all__ = [
     "check_layers",
     "check_model",
-    "doubted",
-    "dropped",
-    "ended_elsewhere",
-    "guessed_axes",
-    "nothing_found",
-    "partly_found",
-    "ran_elsewhere",
+    "doubtful_weights_warning",
+    "dropped_warning",
+    "ended_in_other_thread_error",
+    "guessed_axes_warning",
+    "no_attention_error",
+    "ran_in_other_thread_error",
+    "unseen_warning",
 ]
 
 _UNSEEN = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
@@ -47,7 +47,7 @@ def check_model(model: object) -> None:
         )
 
 
-def ran_elsewhere() -> CaptureError:
+def ran_in_other_thread_error() -> CaptureError:
     """The error for a model that ran in a thread in which nothing can be seen."""
     return CaptureError(
         "the model ran in another thread than the one that entered capture(), where its attention cannot be seen: "
@@ -55,7 +55,7 @@ def ran_elsewhere() -> CaptureError:
     )
 
 
-def ended_elsewhere() -> CaptureError:
+def ended_in_other_thread_error() -> CaptureError:
     """The error for a capture that ends in another thread than the one in which it began."""
     return CaptureError(
         "the capture ended in another thread than the one that entered it. It is switched off, and its records may "
@@ -63,10 +63,10 @@ def ended_elsewhere() -> CaptureError:
     )
 
 
-def nothing_found(model: nn.Module, session: Session) -> CaptureError:
+def no_attention_error(model: nn.Module, session: Session) -> CaptureError:
     """The error for a capture without a record."""
-    if session.unseen.numberless:
-        return without_numbers(session.unseen.numberless)
+    if session.log.unseen.numberless:
+        return without_numbers(session.log.unseen.numberless)
     return CaptureError(f"no attention was found in {type(model).__name__}: {_reason(model, session)}")
 
 
@@ -79,7 +79,7 @@ def check_layers(session: Session) -> None:
         raise ArgumentError("layers", f"layer {missing[0]} was asked for, but seen were {seen}")
 
 
-def partly_found(unseen: Unseen) -> str:
+def unseen_warning(unseen: UnseenAttention) -> str:
     """The warning for a capture that has records, but not of all that looks like attention."""
     told = []
     if unseen.softmaxes:
@@ -97,10 +97,10 @@ def partly_found(unseen: Unseen) -> str:
     return f"not recorded: {'; '.join(told)}"
 
 
-def guessed_axes(session: Session) -> str:
+def guessed_axes_warning(guessed: Mapping[str, tuple[int, ...]]) -> str:
     """The warning for maps whose axes may be meant in another way than they were read."""
-    told = ", ".join(f"{name!r} {axes(shape)}" for name, shape in session.guessed.items())
-    name, shape = next(iter(session.guessed.items()))
+    told = ", ".join(f"{name!r} {axes(shape)}" for name, shape in guessed.items())
+    name, shape = next(iter(guessed.items()))
     folded = len(shape) == 3
     letters = "(bh)qk" if folded else "b" * (len(shape) - 3) + "hqk"
     other = ", or '(hb)qk' where the heads come first" if folded else ""
@@ -110,7 +110,7 @@ def guessed_axes(session: Session) -> str:
     )
 
 
-def doubted(names: Iterable[str]) -> str:
+def doubtful_weights_warning(names: Iterable[str]) -> str:
     """The warning for softmaxes that are not seen to multiply the values."""
     return (
         f"the weights of {_listed(names)} are recorded as the softmax gives them, but are not seen to multiply the "
@@ -118,18 +118,18 @@ def doubted(names: Iterable[str]) -> str:
     )
 
 
-def dropped(strands: Iterable[Strand], limit: int) -> str | None:
+def dropped_warning(chains: Iterable[CallChain], limit: int) -> str | None:
     """The warning for records that are not whole for want of memory, if there are any."""
-    names = list(dict.fromkeys(strand.name for strand in strands if strand.dropped))
+    names = list(dict.fromkeys(chain.name for chain in chains if chain.dropped))
     if not names:
         return None
     return (
-        f"not recorded, or not to the end: {_listed(names)}, past the memory budget of {in_words(limit)}: "
+        f"not recorded, or not to the end: {_listed(names)}, past the memory budget of {bytes_as_text(limit)}: "
         "raise memory=..., or choose layers=... or heads=...; seen.dropped has the details"
     )
 
 
-def _without_softmax(unseen: Unseen) -> str:
+def _without_softmax(unseen: UnseenAttention) -> str:
     several = len(unseen.without_softmax) > 1
     are, their = ("are", "their") if several else ("is", "its")
     return (
@@ -147,7 +147,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _reason(model: nn.Module, session: Session) -> str:
-    unseen = session.unseen
+    unseen = session.log.unseen
     if not session.collector.steps:
         return (
             "it was not called inside the with block (call the model itself, or one of its modules, in there)"

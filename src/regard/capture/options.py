@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import nn
 
-from regard.capture.reading.axes import Letters
-from regard.capture.reading.call_parts import Wanted
+from regard.capture.reading.axes import AxisLetters
 from regard.capture.reading.kinds import is_attention
+from regard.capture.reading.module_choice import ModuleChoice
 from regard.errors import ArgumentError, DtypeError, UnknownNameError, did_you_mean
 from regard.shapes import whole_number
 
@@ -60,13 +60,14 @@ class _Slice:
 
 
 def as_modules(
-    names: Mapping[nn.Module, str], modules: Wanted | Iterable[Wanted] | Mapping[Wanted, str | None]
-) -> dict[Wanted, Letters | None]:
+    names: Mapping[nn.Module, str],
+    modules: ModuleChoice | Iterable[ModuleChoice] | Mapping[ModuleChoice, str | None],
+) -> dict[ModuleChoice, AxisLetters | None]:
     """The modules that the user chose, each with the letters of its axes; ``names`` has all modules of the model."""
-    wanted: dict[Wanted, Letters | None] = {}
+    wanted: dict[ModuleChoice, AxisLetters | None] = {}
     for entry, letters in _entries(modules):
         _check_module(entry, names)
-        wanted[entry] = None if letters is None else Letters.read(letters)
+        wanted[entry] = None if letters is None else AxisLetters.read(letters)
     return wanted
 
 

@@ -13,10 +13,10 @@ from regard.maps.unrecorded import Unrecorded
 if TYPE_CHECKING:
     from regard.analysis.heads import Link
 
-__all__ = ["Analysed"]
+__all__ = ["RecordStatistics"]
 
 
-class Analysed(Sequence[Record]):
+class RecordStatistics(Sequence[Record]):
     """Records with the numbers that people ask of them.
 
     What goes through all layers (rollout, flow, agreement) needs records between the same tokens; of a model that has

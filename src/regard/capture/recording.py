@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 from torch import Tensor
 
-from regard.capture.joining.records import Naming, build
-from regard.capture.joining.stitching import Beams
+from regard.capture.joining.beams import Beams
+from regard.capture.joining.records import LabelSources, build
 from regard.capture.reading.labels import as_labels
-from regard.capture.record_statistics import Analysed
+from regard.capture.record_statistics import RecordStatistics
 from regard.errors import ArgumentError, DtypeError, OutsideError, UnknownNameError
 from regard.maps import AttentionMap
 from regard.maps.record_files import load_records, save_records
@@ -19,8 +19,7 @@ from regard.maps.records import Record
 from regard.shapes import axes
 
 if TYPE_CHECKING:
-    from regard.capture.context_manager import Capture
-    from regard.capture.verification import Verified
+    from regard.capture.verification import Repeatable, Verified
     from regard.capture.watching.session import Session
 
 __all__ = ["Recording"]
@@ -29,7 +28,7 @@ _KINDS = ("self", "causal", "cross")
 _SHOWN = 8
 
 
-class Recording(Analysed):
+class Recording(RecordStatistics):
     """The records of a capture, one for each attention, in the order of the calls.
 
     >>> import torch, regard
@@ -47,13 +46,13 @@ class Recording(Analysed):
     def __init__(self, records: Sequence[Record] = ()):
         self._records: list[Record] | None = list(records)
         self._session: Session | None = None
-        self._naming = Naming()
+        self._naming = LabelSources()
         self._beams: Beams | None = None
-        self._capture: Capture | None = None
+        self._capture: Repeatable | None = None
         self._built_at = -1
 
     @classmethod
-    def _of(cls, capture: Capture, session: Session, naming: Naming) -> Recording:
+    def _of(cls, capture: Repeatable, session: Session, naming: LabelSources) -> Recording:
         made = cls()
         made._capture, made._session, made._naming, made._records = capture, session, naming, None
         return made
@@ -98,7 +97,7 @@ class Recording(Analysed):
         """All records; they are put together when they are first asked for."""
         session = self._session
         if session is not None and (self._records is None or self._built_at != session.collector.changes):
-            self._records = build(session, self._naming, self._beams)
+            self._records = build(session.collector, self._naming, self._beams)
             self._built_at = session.collector.changes
         return self._records or []
 
@@ -191,7 +190,7 @@ class Recording(Analysed):
 
         ``capture(model, modules=...)`` takes those that have a softmax; of others the weights cannot be read.
         """
-        return [] if self._session is None else self._session.unseen.names
+        return [] if self._session is None else self._session.log.unseen.names
 
     # ---- words
 
@@ -203,7 +202,9 @@ class Recording(Analysed):
         ``tokens`` are put on every axis that has as many tokens; ``key_tokens``, if given, on the keys of cross
         attentions.
         """
-        naming = Naming(tokens=as_labels("tokens", tokens), key_tokens=as_labels("key_tokens", key_tokens))
+        naming = LabelSources(
+            tokens=as_labels("tokens", tokens), key_tokens=as_labels("key_tokens", key_tokens)
+        )
         naming.check(self.records)
         return self._part([naming.relabel(record) for record in self.records])
 
@@ -238,7 +239,7 @@ class Recording(Analysed):
         if self._session is None:
             raise ArgumentError("output", "these records were cut or loaded", "follow on what capture() gave")
         rows = max(
-            (piece.grid.b for strand in self._session.collector.strands for piece in strand.pieces), default=0
+            (kept.grid.b for chain in self._session.collector.chains for kept in chain.calls), default=0
         )
         if indices.numel() and int(indices.max()) >= rows:
             told = f"expected the beam_indices of a search with {rows} rows, got numbers up to {int(indices.max())}"

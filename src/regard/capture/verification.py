@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from regard.errors import CaptureError
+from regard.maps.records import Record
 from regard.maps.unrecorded import Unrecorded
 
-if TYPE_CHECKING:
-    from regard.capture.context_manager import Capture
-
-__all__ = ["Verified", "verify"]
+__all__ = ["Repeatable", "Verified", "verify"]
 
 _ROWS = 16  # of each map, of which the sum is looked at
+
+
+class Repeatable(Protocol):
+    """A capture of a model that can be entered again."""
+
+    model: nn.Module
+
+    def __enter__(self) -> Sequence[Record]: ...
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
 
 
 class Verified(NamedTuple):
@@ -31,7 +38,7 @@ class Verified(NamedTuple):
     row_error: float  # the largest distance of a row's sum from 1, or from 0 where it sees no key
 
 
-def verify(capture: Capture, args: tuple, kwargs: dict[str, Any]) -> Verified:
+def verify(capture: Repeatable, args: tuple, kwargs: dict[str, Any]) -> Verified:
     """Run the model plain and captured, from the same random state, and compare."""
     model = capture.model
     with _same_start(model):

@@ -5,24 +5,24 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from regard.capture.joining.stitching import single
-from regard.capture.watching.followed_softmax import Use
+from regard.capture.joining.call_chains import RecordedCall
+from regard.capture.joining.stitching import source_of_call
 from regard.maps.attention_map import AttentionMap
 
-__all__ = ["corrected"]
+__all__ = ["changed_weights"]
 
 
-def corrected(use: Use, weights: Tensor, heads: list[int] | None) -> Tensor | None:
+def changed_weights(recorded: RecordedCall, weights: Tensor, heads: list[int] | None) -> Tensor | None:
     """A copy of the weights, ``(b,h,q,k)``, as a record keeps them; None where they are those of the softmax."""
-    strand, piece = use.strand, use.piece
-    if piece is not strand.pieces[-1]:
+    chain, kept = recorded.chain, recorded.kept
+    if kept is not chain.calls[-1]:
         return None
     if heads is not None:
         weights = weights[:, [n % weights.shape[1] for n in heads]]
-    if weights.shape[3] == use.call.grid.k:
-        weights = weights[..., strand.sinks.order(weights.shape[3])][..., : piece.grid.k]
-        if tuple(weights.shape) == tuple(piece.grid) and _same(
-            AttentionMap(single(strand, piece)).weights(), weights
+    if weights.shape[3] == recorded.keys:
+        weights = weights[..., chain.sinks.order(weights.shape[3])][..., : kept.grid.k]
+        if tuple(weights.shape) == tuple(kept.grid) and _same(
+            AttentionMap(source_of_call(chain, kept)).weights(), weights
         ):
             return None
     return weights.clone()

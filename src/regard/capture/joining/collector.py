@@ -1,4 +1,4 @@
-"""Calls of attention, collected into strands of pieces within a memory budget."""
+"""Calls of attention, collected into chains of pieces within a memory budget."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.capture.joining.call_chains import Piece, Strand
-from regard.capture.joining.changed_weights import corrected
-from regard.capture.joining.memory_budget import Budget, in_words
-from regard.capture.joining.rejected_tokens import cache_given
+from regard.capture.joining.call_chains import CallChain, RecordedCall
+from regard.capture.joining.changed_weights import changed_weights
+from regard.capture.joining.kept_calls import KeptCall
+from regard.capture.joining.memory_budget import MemoryBudget, bytes_as_text
 from regard.capture.reading import call_parts as selection
 from regard.capture.reading import image_patches as vision
-from regard.capture.reading.attention_calls import Attended
+from regard.capture.reading.attention_calls import AttentionCall
+from regard.capture.reading.caches import cache_given
 from regard.capture.reading.fast_replace import replace
-from regard.capture.reading.masks import MaskReader, Reading
-from regard.capture.reading.running_modules import Frame, LayerNumbers
-from regard.capture.reading.sinks import Sinks, learned_sinks
-from regard.capture.watching.followed_softmax import Use
+from regard.capture.reading.layer_numbers import LayerNumbers
+from regard.capture.reading.masks import MaskReader, MaskReading
+from regard.capture.reading.running_modules import RunningModule
+from regard.capture.reading.sinks import Sinks, learned_sink_keys
+from regard.capture.reading.token_ids import TokenIds
 
 __all__ = ["Collector"]
 
 
 class Collector:
-    """Keeps the calls of a model that were asked for, each in the strand that it continues."""
+    """Keeps the calls of a model that were asked for, each in the chain that it continues."""
 
     def __init__(
         self,
@@ -36,13 +38,14 @@ class Collector:
         layers: Collection[int] | None,
         heads: list[int] | None,
         device: torch.device | None,
-        budget: Budget,
+        budget: MemoryBudget,
     ):
         self.layers, self.heads, self.device, self.budget = layers, heads, device, budget
-        self.strands: list[Strand] = []
+        self.chains: list[CallChain] = []
         self.steps = 0  # forward passes of the whole model so far
         self.calls = 0  # attention calls of the model, kept or not
-        self.pieces: list[Piece] = []  # of the forward pass under way
+        self.token_ids: list[TokenIds] = []  # of all modules, in the order of their calls
+        self.new_calls: list[KeptCall] = []  # of the forward pass under way
         self.patches: list[tuple[int, int]] = []  # grids of image patches in the pass under way
         self.continued: set[int] = set()  # steps in which some keys went on from the step before
         self.reordered: set[int] = set()  # steps in which a beam search had moved its rows
@@ -50,10 +53,13 @@ class Collector:
         self.layers_from_end: set[int] = set()  # the same, -1 for the last
         self.doubted: dict[str, None] = {}  # modules whose weights may be others than those recorded
         self._rejections = 0  # of draft tokens
-        self._open: dict[tuple[str, int], Strand] = {}  # by module and its call within a step
+        self._open: dict[tuple[str, int], CallChain] = {}  # by module and its call within a step
         self._numbers = LayerNumbers({name: type(module) for module, name in names.items()})
         self._reader = MaskReader()
-        self._moved = (Reading(), Reading())  # the last reading, and itself on the device of the records
+        self._moved = (
+            MaskReading(),
+            MaskReading(),
+        )  # the last reading, and itself on the device of the records
         self._counted: set[int] = set()  # masks and biases that the budget knows
 
     def begin_step(self) -> None:
@@ -62,8 +68,8 @@ class Collector:
         self.patches = []
 
     def finish(self) -> None:
-        """Release the model's masks and the strands that could go on."""
-        self.pieces.clear()
+        """Release the model's masks and the chains that could go on."""
+        self.new_calls.clear()
         self._open.clear()
         self._reader = MaskReader()
 
@@ -75,37 +81,37 @@ class Collector:
     # ---- keeping a call
 
     def add(
-        self, call: Attended, frame: Frame, cross: bool | None, stack: Sequence[Frame]
-    ) -> tuple[Strand, Piece] | None:
-        """Keep a call of the module in ``frame``, inside the modules of ``stack``; None where it is not kept."""
+        self, call: AttentionCall, running: RunningModule, cross: bool | None, stack: Sequence[RunningModule]
+    ) -> RecordedCall | None:
+        """Keep a call of the module in ``running``, inside the modules of ``stack``; None where it is not kept."""
         self.calls += 1
-        layer, again = self._numbers.call(frame.name, self.steps)
-        if not self._wanted(frame.name, layer):
+        layer, again = self._numbers.call(running.name, self.steps)
+        if not self._wanted(running.name, layer):
             return None
         with torch.inference_mode(False), torch.no_grad(), _unwatched(call):
-            heads = call.grid.h
-            sinks = Sinks.of(call.sinks or learned_sinks(frame.module, call), call.grid.k)
+            heads, keys = call.grid.h, call.grid.k
+            sinks = Sinks.of(call.sinks or learned_sink_keys(running.module, call), call.grid.k)
             call, reading = self._read(sinks.in_front(call), cross)
-            key = (frame.name, again)
-            strand = self._open.get(key)
-            if strand is not None and strand.sinks == sinks:
-                call, reading = sinks.after_all(call, reading, strand.keys)
-            lost = strand and strand.goes_on_lost(call, self.steps, self.steps in self.continued)
+            key = (running.name, again)
+            chain = self._open.get(key)
+            if chain is not None and chain.sinks == sinks:
+                call, reading = sinks.after_all(call, reading, chain.keys)
+            lost = chain and chain.continues_dropped_calls(call, self.steps, self.steps in self.continued)
             if lost:
                 if lost == "grows":
                     self.continued.add(self.steps)
                 return None
-            how = None if strand is None else strand.continuation(call, self.steps, sinks)
-            if strand is None or how is None:
-                strand = Strand(frame, layer, cross, call, self.device)
-                strand.heads = None if self.heads is None else tuple(n % heads for n in self.heads)
-                strand.windows = vision.windows_of(stack, call.grid)
-                strand.sinks = sinks
-                self.strands.append(strand)
-                self._open[key] = strand
+            how = None if chain is None else chain.how_it_continues(call, self.steps, sinks)
+            if chain is None or how is None:
+                chain = CallChain(running, layer, cross, call, self.device)
+                chain.heads = None if self.heads is None else tuple(n % heads for n in self.heads)
+                chain.windows = vision.image_windows_of(stack, call.grid)
+                chain.sinks = sinks
+                self.chains.append(chain)
+                self._open[key] = chain
             if call.grid.q > 1 and (cache := cache_given(reversed(stack))) is not None:
-                strand.cache = weakref.ref(cache)
-            return self._keep(strand, call, reading, how)
+                chain.cache = weakref.ref(cache)
+            return self._keep(chain, call, reading, how, keys)
 
     def _wanted(self, name: str, layer: int | None) -> bool:
         """Whether a layer is one of those to keep. It counts as seen either way."""
@@ -118,12 +124,12 @@ class Collector:
             self.layers_from_end.add(from_end)
         return layer in self.layers or from_end in self.layers
 
-    def _read(self, call: Attended, cross: bool | None) -> tuple[Attended, Reading]:
+    def _read(self, call: AttentionCall, cross: bool | None) -> tuple[AttentionCall, MaskReading]:
         """Return the call without repeated heads and unused keys, and the reading of its mask."""
         if call.k is not None and (distinct := selection.distinct_heads(call.k)) is not call.k:
             call = replace(call, k=distinct)
         if call.q is None or call.mask is not None or call.bias is not None:
-            reading = Reading(call.mask, call.bias)  # type: ignore[arg-type]
+            reading = MaskReading(call.mask, call.bias)  # type: ignore[arg-type]
         else:
             reading = self._reader.read(call.attn_mask, call.causal, call.grid)
             unused = reading.seen is not None and reading.seen < call.grid.k
@@ -135,72 +141,74 @@ class Collector:
         return call, reading
 
     def _keep(
-        self, strand: Strand, call: Attended, reading: Reading, how: str | None
-    ) -> tuple[Strand, Piece] | None:
-        piece = Piece(order=self.calls, step=self.steps, grid=call.grid, patches=list(self.patches))
+        self, chain: CallChain, call: AttentionCall, reading: MaskReading, how: str | None, keys: int
+    ) -> RecordedCall | None:
+        kept = KeptCall(order=self.calls, step=self.steps, grid=call.grid, patches=list(self.patches))
         shared = {x.data_ptr(): x.nbytes for x in reading.tensors() if x.data_ptr() not in self._counted}
-        if not self.budget.take(strand.cost(call, how) + sum(shared.values())):
-            strand.drop(piece, f"past the memory budget of {in_words(self.budget.limit)}")
+        if not self.budget.take(chain.cost(call, how) + sum(shared.values())):
+            chain.drop(kept, f"past the memory budget of {bytes_as_text(self.budget.limit)}")
             return None
         self._counted |= set(shared)
         if reading is not self._moved[0]:
             self._moved = (reading, reading.on(self.device))  # once for the layers that share it
-        strand.add(piece, call, self._moved[1], how, self.device)
-        self.pieces.append(piece)
-        if piece.grew:
+        chain.add(kept, call, self._moved[1], how, self.device)
+        self.new_calls.append(kept)
+        if kept.grew:
             self.continued.add(self.steps)
         if how == "reordered":
             self.reordered.add(self.steps)
-        return strand, piece
+        return RecordedCall(chain, kept, keys)
 
     # ---- changing what was kept
 
     def reject(self, cache: Any, count: int) -> None:
         """Take back the last tokens of a cache, drafts that the model does not accept."""
-        for strand in self._open.values():
-            if strand.cache is not None and strand.cache() is cache and strand.step == self.steps:
-                strand.reject(count)
+        for chain in self._open.values():
+            if chain.cache is not None and chain.cache() is cache and chain.step == self.steps:
+                chain.reject(count)
                 self._rejections += 1
 
-    def change_weights(self, use: Use, weights: Tensor, parts: Collection[Use]) -> None:
+    def change_weights(
+        self, recorded: RecordedCall, weights: Tensor, parts: Collection[RecordedCall]
+    ) -> None:
         """Replace the result of a softmax by the weights that multiply the values, which hold other softmaxes too."""
         with torch.inference_mode(False), torch.no_grad():
-            own = corrected(use, weights, self.heads)
+            own = changed_weights(recorded, weights, self.heads)
             if own is None:
                 return
             if not self.budget.take(own.nbytes):
-                use.strand.drop_last(f"past the memory budget of {in_words(self.budget.limit)}")
+                recorded.chain.drop_last(f"past the memory budget of {bytes_as_text(self.budget.limit)}")
             else:
-                use.strand.replace_last(own if self.device is None else own.to(self.device))
+                recorded.chain.replace_last(own if self.device is None else own.to(self.device))
         for part in parts:
             self._undo(part)
 
-    def _undo(self, use: Use) -> None:
+    def _undo(self, recorded: RecordedCall) -> None:
         """Keep nothing of a softmax whose result went into the weights of another, as in differential attention."""
-        strand, piece = use.strand, use.piece
-        if not strand.pieces or strand.pieces[-1] is not piece:
+        chain, kept = recorded.chain, recorded.kept
+        if not chain.calls or chain.calls[-1] is not kept:
             return
-        strand.pieces.pop()
-        self.pieces = [x for x in self.pieces if x is not piece]
-        if not strand.pieces:
-            self.strands.remove(strand)
-            self._open = {key: x for key, x in self._open.items() if x is not strand}
+        chain.calls.pop()
+        self.new_calls = [x for x in self.new_calls if x is not kept]
+        if not chain.calls:
+            self.chains.remove(chain)
+            self._open = {key: x for key, x in self._open.items() if x is not chain}
 
-    def doubt(self, use: Use) -> None:
+    def mark_doubtful(self, recorded: RecordedCall) -> None:
         """Mark a softmax that is not seen to multiply the values."""
-        if any(piece is use.piece for piece in use.strand.pieces):
-            use.piece.doubtful = True
-            self.doubted[use.strand.name] = None
+        if any(kept is recorded.kept for kept in recorded.chain.calls):
+            recorded.kept.doubtful = True
+            self.doubted[recorded.chain.name] = None
 
-    def name_sinks(self, use: Use, keys: list[int]) -> None:
+    def mark_sinks(self, recorded: RecordedCall, keys: list[int]) -> None:
         """Mark keys of a softmax that have no values as sinks."""
-        if keys and not use.strand.sinks.total and use.piece.weights is not None:
-            use.strand.sinks = sinks = Sinks.of(tuple(keys), use.call.grid.k)
-            order = sinks.order(use.piece.grid.k)
-            use.piece.weights = use.piece.weights[..., order]
+        if keys and not recorded.chain.sinks.total and recorded.kept.weights is not None:
+            recorded.chain.sinks = sinks = Sinks.of(tuple(keys), recorded.keys)
+            order = sinks.order(recorded.kept.grid.k)
+            recorded.kept.weights = recorded.kept.weights[..., order]
 
 
-def _unwatched(call: Attended) -> AbstractContextManager[object]:
+def _unwatched(call: AttentionCall) -> AbstractContextManager[object]:
     """Hide the collector's own operations from the capture, since seen copies cost five times as much.
 
     Tensor subclasses, such as those of distributed models, need the dispatch that is switched off here.

@@ -1,7 +1,7 @@
 """Rows of masks that are rules, put under one another: a causal prompt and the steps after it are causal together.
 
 A row of such a mask is an interval of keys, of which padding may hide some. That is a few numbers for each row, so that
-the mask of a long text is composed, and checked, without any matrix of queries and keys.
+the mask of a long text is joined_mask, and checked, without any matrix of queries and keys.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from regard.masks.rules import Causal, Window
 from regard.masks.stored import Padding, StoredMask
 from regard.shapes import Grid
 
-__all__ = ["Band", "band_of", "composed"]
+__all__ = ["KeyIntervals", "intervals_of", "joined_mask"]
 
 
-class Band(NamedTuple):
+class KeyIntervals(NamedTuple):
     """Rows that see the keys from ``first`` to ``last``, but for those that padding hides."""
 
     first: Tensor  # (q,)
     last: Tensor  # (q,), before the first where a row sees nothing
     padding: Tensor | None  # bool (b or 1,k), True on keys that are there
 
-    def moved(self, by: int, keys: int) -> Band:
+    def moved(self, by: int, keys: int) -> KeyIntervals:
         """The same rows among more keys: their own begin at ``by``."""
         padding = self.padding
         if padding is not None:
             padding = torch.nn.functional.pad(padding, (by, keys - by - padding.shape[1]))
-        return Band(self.first + by, self.last + by, padding)
+        return KeyIntervals(self.first + by, self.last + by, padding)
 
 
-def band_of(mask: Mask | None, grid: Grid) -> Band | None:
+def intervals_of(mask: Mask | None, grid: Grid) -> KeyIntervals | None:
     """The rows of a mask as intervals; None where they are not."""
     here = torch.arange(grid.q)
     first, last = torch.zeros_like(here), torch.full_like(here, grid.k - 1)
@@ -58,7 +58,7 @@ def band_of(mask: Mask | None, grid: Grid) -> Band | None:
             padding = keep if padding is None else padding & keep
         else:
             return None
-    return Band(first, torch.maximum(last, first - 1), padding)
+    return KeyIntervals(first, torch.maximum(last, first - 1), padding)
 
 
 def _parts(mask: Mask | None) -> Iterator[Mask]:
@@ -69,11 +69,11 @@ def _parts(mask: Mask | None) -> Iterator[Mask]:
         yield mask
 
 
-def composed(bands: Iterable[Band], grid: Grid) -> tuple[bool, Mask | None]:
+def joined_mask(bands: Iterable[KeyIntervals], grid: Grid) -> tuple[bool, Mask | None]:
     """Whether these rows, one band under the other, are a rule, and which: None where they see everything.
 
-    >>> prompt, step = band_of(Causal(), Grid(1, 1, 3, 3)), band_of(None, Grid(1, 1, 1, 4))
-    >>> composed([prompt.moved(0, 4), step.moved(0, 4)], Grid(1, 1, 4, 4))
+    >>> prompt, step = intervals_of(Causal(), Grid(1, 1, 3, 3)), intervals_of(None, Grid(1, 1, 1, 4))
+    >>> joined_mask([prompt.moved(0, 4), step.moved(0, 4)], Grid(1, 1, 4, 4))
     (True, Causal(offset=None))
     """
     bands = list(bands)
@@ -90,7 +90,7 @@ def composed(bands: Iterable[Band], grid: Grid) -> tuple[bool, Mask | None]:
     return False, None
 
 
-def _ends(band: Band, keys: int) -> tuple[Tensor, Tensor]:
+def _ends(band: KeyIntervals, keys: int) -> tuple[Tensor, Tensor]:
     """The first and the last key that each row sees, ``(b or 1,q)``; the first after the last where there is none."""
     if band.padding is None:
         return band.first[None], band.last[None]
@@ -108,7 +108,7 @@ def _under_one_another(parts: tuple[Tensor, ...]) -> Tensor:
     return torch.cat([x.expand(b, -1) for x in parts], dim=1)
 
 
-def _seen(bands: list[Band], keys: int) -> Tensor:
+def _seen(bands: list[KeyIntervals], keys: int) -> Tensor:
     """Keys that some row sees, ``(b or 1,k)``."""
     found = torch.zeros(1, keys, dtype=torch.bool)
     for band in bands:
@@ -121,30 +121,30 @@ def _seen(bands: list[Band], keys: int) -> Tensor:
     return found
 
 
-def _says(mask: Mask | None, bands: list[Band], grid: Grid) -> bool:
+def _says(mask: Mask | None, bands: list[KeyIntervals], grid: Grid) -> bool:
     """Whether a mask says of every row what the bands say."""
-    whole = band_of(mask, grid)
+    whole = intervals_of(mask, grid)
     assert whole is not None
     at = 0
     for band in bands:
         rows = slice(at, at + len(band.first))
         at = rows.stop
-        if not _same(Band(whole.first[rows], whole.last[rows], whole.padding), band, grid.k):
+        if not _same(KeyIntervals(whole.first[rows], whole.last[rows], whole.padding), band, grid.k):
             return False
     return True
 
 
-def _same(one: Band, other: Band, keys: int) -> bool:
+def _same(one: KeyIntervals, other: KeyIntervals, keys: int) -> bool:
     """Whether two bands see the same: as many keys as each other, and as many as both together."""
     both = one.padding
     if other.padding is not None:
         both = other.padding if both is None else both & other.padding
-    common = Band(torch.maximum(one.first, other.first), torch.minimum(one.last, other.last), both)
+    common = KeyIntervals(torch.maximum(one.first, other.first), torch.minimum(one.last, other.last), both)
     count = _counts(common, keys)
     return all(bool((_counts(band, keys) == count).all()) for band in (one, other))
 
 
-def _counts(band: Band, keys: int) -> Tensor:
+def _counts(band: KeyIntervals, keys: int) -> Tensor:
     """How many keys each row sees, ``(b or 1,q)``."""
     length = (band.last - band.first + 1).clamp(min=0)
     if band.padding is None:

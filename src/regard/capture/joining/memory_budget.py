@@ -10,15 +10,15 @@ import torch
 from regard.errors import ArgumentError
 from regard.shapes import whole_number
 
-__all__ = ["Budget", "available_memory", "in_words"]
+__all__ = ["MemoryBudget", "available_memory", "bytes_as_text"]
 
 _SHARE = 4  # of what is free at the start, records take at most one part in this many
 
 
-class Budget:
+class MemoryBudget:
     """Counts bytes, and says no before they are too many.
 
-    >>> budget = Budget(1000)
+    >>> budget = MemoryBudget(1000)
     >>> budget.take(900), budget.take(200), budget.take(100)
     (True, False, True)
     """
@@ -37,9 +37,9 @@ class Budget:
         self.used += size
         return True
 
-    def rest(self) -> Budget:
+    def rest(self) -> MemoryBudget:
         """Another budget, of what is left of this one."""
-        rest = Budget(self.limit)
+        rest = MemoryBudget(self.limit)
         rest.used = self.used
         return rest
 
@@ -84,10 +84,10 @@ def _free_on_this_machine() -> int:
         return 4 * 2**30
 
 
-def in_words(size: int) -> str:
+def bytes_as_text(size: int) -> str:
     """A number of bytes as people say it.
 
-    >>> in_words(1_500_000)
+    >>> bytes_as_text(1_500_000)
     '1.5 MB'
     """
     for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

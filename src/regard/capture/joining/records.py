@@ -1,21 +1,25 @@
-"""From the strands of a session to the records that a user sees."""
+"""From the chains of a session to the records that a user sees."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
-from regard.capture.joining.call_chains import Piece, Strand, grouped
-from regard.capture.joining.memory_budget import Budget
-from regard.capture.joining.stitching import Beams, stitched
+from regard.capture.joining.beams import Beams
+from regard.capture.joining.call_chains import CallChain, runs_of_calls
+from regard.capture.joining.collector import Collector
+from regard.capture.joining.ids_of_tokens import key_ids, query_ids
+from regard.capture.joining.kept_calls import KeptCall
+from regard.capture.joining.memory_budget import MemoryBudget
+from regard.capture.joining.stitching import joined_source
 from regard.capture.reading import labels as tokens
 from regard.capture.reading.image_patches import patch_grid
 from regard.capture.reading.kinds import kind_of
 from regard.capture.reading.masks import is_causal_mask
-from regard.capture.reading.sinks import with_names
+from regard.capture.reading.sinks import with_sink_labels
 from regard.errors import ArgumentError
 from regard.maps.attention_map import AttentionMap
 from regard.maps.image_windows import ImageWindows
@@ -23,10 +27,7 @@ from regard.maps.records import Record
 from regard.maps.sources import Source
 from regard.maps.unrecorded import Unrecorded
 
-if TYPE_CHECKING:
-    from regard.capture.watching.session import Session
-
-__all__ = ["Naming", "build"]
+__all__ = ["LabelSources", "build"]
 
 _USER = 5  # from here up to the line that asked for the records
 _BEAMS = (
@@ -38,7 +39,7 @@ _DOUBTFUL = "not seen to multiply the values: the model may have changed these w
 
 
 @dataclass(frozen=True)
-class Naming:
+class LabelSources:
     """Where labels come from."""
 
     spell: tokens.Speller = tokens.as_numbers
@@ -68,7 +69,7 @@ class Naming:
         by_hand = self.key_tokens if record.kind == "cross" and self.key_tokens else self.tokens
         keys = tokens.fitting(by_hand, b, k)
         if keys is None and record.sinks:
-            keys = with_names(tokens.fitting(by_hand, b, k - len(record.sinks)), record.sinks)
+            keys = with_sink_labels(tokens.fitting(by_hand, b, k - len(record.sinks)), record.sinks)
         if queries is None and keys is None:
             return record
         return replace(
@@ -78,70 +79,75 @@ class Naming:
         )
 
 
-def build(session: Session, naming: Naming, beams: Beams | None) -> list[Record]:
+def build(collector: Collector, naming: LabelSources, beams: Beams | None) -> list[Record]:
     """The records of a session, in the order of the calls."""
     found: list[tuple[int, Record]] = []
-    room = session.collector.budget.rest()  # for what is made here, and again if it is built again
-    for strand in session.collector.strands:
-        for run in grouped(strand, session.collector.continued):
-            found.append((run[0].order, _record(session, strand, run, naming, beams, room)))
-        if not strand.pieces and strand.refused is not None:
-            found.append((strand.refused.order, _nothing_kept(strand, strand.refused)))
+    room = collector.budget.rest()  # for what is made here, and again if it is built again
+    for chain in collector.chains:
+        for run in runs_of_calls(chain, collector.continued):
+            found.append((run[0].order, _record(collector, chain, run, naming, beams, room)))
+        if not chain.calls and chain.refused is not None:
+            found.append((chain.refused.order, _nothing_kept(chain, chain.refused)))
     return [record for _, record in sorted(found, key=lambda pair: pair[0])]
 
 
-def _nothing_kept(strand: Strand, piece: Piece) -> Record:
-    why = f"dropped, {strand.dropped}: raise memory=..., or choose layers=... or heads=..."
-    q, k = piece.grid[2:]
-    kind = kind_of(strand.cross, is_causal_mask(piece.mask, piece.grid), False, q, k - strand.sinks.total)
-    source = Unrecorded(piece.grid, f"the map of {strand.name} was {why}")
-    about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
+def _nothing_kept(chain: CallChain, kept: KeptCall) -> Record:
+    why = f"dropped, {chain.dropped}: raise memory=..., or choose layers=... or heads=..."
+    q, k = kept.grid[2:]
+    kind = kind_of(chain.cross, is_causal_mask(kept.mask, kept.grid), False, q, k - chain.sinks.total)
+    source = Unrecorded(kept.grid, f"the map of {chain.name} was {why}")
+    about: dict[str, Any] = {"name": chain.name, "layer": chain.layer, "heads": chain.heads, "kind": kind}
     return Record(**about, map=AttentionMap(source), dropped=why)
 
 
 def _record(
-    session: Session, strand: Strand, run: list[Piece], naming: Naming, beams: Beams | None, room: Budget
+    collector: Collector,
+    chain: CallChain,
+    run: list[KeptCall],
+    naming: LabelSources,
+    beams: Beams | None,
+    room: MemoryBudget,
 ) -> Record:
-    grows = any(piece.grew for piece in run)
-    sinks = strand.sinks.total
-    causal = any(_is_causal(piece, sinks) for piece in run) or _says_causal(strand)
-    kind = kind_of(strand.cross, causal, grows, run[0].grid.q, run[0].grid.k - sinks)
+    grows = any(kept.grew for kept in run)
+    sinks = chain.sinks.total
+    causal = any(_is_causal(kept, sinks) for kept in run) or _says_causal(chain)
+    kind = kind_of(chain.cross, causal, grows, run[0].grid.q, run[0].grid.k - sinks)
     dropped = None
-    if strand.lost and run[-1] is strand.pieces[-1]:
-        dropped = f"the last {strand.lost} rows were dropped, {strand.dropped}"
-    follows = beams if beams is not None and _in_search(session, run) else None
-    mixed = strand.reordered or any(piece.step in session.collector.reordered for piece in run[1:])
+    if chain.lost and run[-1] is chain.calls[-1]:
+        dropped = f"the last {chain.lost} rows were dropped, {chain.dropped}"
+    follows = beams if beams is not None and _in_search(collector, run) else None
+    mixed = chain.reordered or any(kept.step in collector.reordered for kept in run[1:])
     if mixed and follows is None:
-        grid = run[-1].grid._replace(q=sum(piece.grid.q for piece in run))
+        grid = run[-1].grid._replace(q=sum(kept.grid.q for kept in run))
         source: Source = Unrecorded(grid, _BEAMS)
         dropped = "steps of a beam search: use seen.follow(output)"
     else:
-        source = stitched(strand, run, follows, room)
+        source = joined_source(chain, run, follows, room)
         if isinstance(source, Unrecorded):
             dropped = source.why
             warnings.warn(f"not recorded: {dropped}", stacklevel=_USER)
         else:
-            source = _unrolled(strand, strand.sinks.as_in_model(source))
-    about: dict[str, Any] = {"name": strand.name, "layer": strand.layer, "heads": strand.heads, "kind": kind}
-    about["sinks"] = strand.sinks.columns(source.grid.k)
+            source = _unrolled(chain, chain.sinks.as_in_model(source))
+    about: dict[str, Any] = {"name": chain.name, "layer": chain.layer, "heads": chain.heads, "kind": kind}
+    about["sinks"] = chain.sinks.columns(source.grid.k)
     about["note"] = _note(run)
     record = Record(**about, map=AttentionMap(source), dropped=dropped)
-    return naming.relabel(replace(record, **_axes(session, strand, run, record, naming, follows)))
+    return naming.relabel(replace(record, **_axes(collector, chain, run, record, naming, follows)))
 
 
-def _note(run: list[Piece]) -> str | None:
+def _note(run: list[KeptCall]) -> str | None:
     """What is to be known of the weights of a record."""
-    if any(piece.doubtful for piece in run):
+    if any(kept.doubtful for kept in run):
         return _DOUBTFUL
-    return _CHANGED if any(piece.changed for piece in run) else None
+    return _CHANGED if any(kept.changed for kept in run) else None
 
 
-def _is_causal(piece: Piece, sinks: int) -> bool:
+def _is_causal(kept: KeptCall, sinks: int) -> bool:
     """Whether no query looks ahead: by the mask, or by the weights where only they were kept."""
-    _, _, q, k = piece.grid
-    if piece.weights is not None and 1 < q == k - sinks:
-        return _looks_back(piece.weights[..., sinks:])
-    return piece.causal or is_causal_mask(piece.mask, piece.grid)
+    _, _, q, k = kept.grid
+    if kept.weights is not None and 1 < q == k - sinks:
+        return _looks_back(kept.weights[..., sinks:])
+    return kept.causal or is_causal_mask(kept.mask, kept.grid)
 
 
 def _looks_back(weights: Tensor) -> bool:
@@ -155,27 +161,32 @@ def _looks_back(weights: Tensor) -> bool:
     return not bool((ahead & ~padding).any()) and not bool(padding.all())
 
 
-def _says_causal(strand: Strand) -> bool:
+def _says_causal(chain: CallChain) -> bool:
     """Whether a module calls itself causal, as those of Hugging Face do: one token alone does not show it."""
-    return strand.cross is False and getattr(strand.module, "is_causal", False) is True
+    return chain.cross is False and getattr(chain.module, "is_causal", False) is True
 
 
-def _in_search(session: Session, run: list[Piece]) -> bool:
+def _in_search(collector: Collector, run: list[KeptCall]) -> bool:
     """Whether a run is part of the search: it went on for several steps, or began in one that others go on from."""
-    return len(run) > 1 or run[0].step + 1 in session.collector.continued
+    return len(run) > 1 or run[0].step + 1 in collector.continued
 
 
-def _unrolled(strand: Strand, source: Source) -> Source:
-    return source if strand.windows is None else ImageWindows(source, *strand.windows)
+def _unrolled(chain: CallChain, source: Source) -> Source:
+    return source if chain.windows is None else ImageWindows(source, *chain.windows)
 
 
 def _axes(
-    session: Session, strand: Strand, run: list[Piece], record: Record, naming: Naming, beams: Beams | None
+    collector: Collector,
+    chain: CallChain,
+    run: list[KeptCall],
+    record: Record,
+    naming: LabelSources,
+    beams: Beams | None,
 ) -> dict[str, Any]:
     """Words and patches of the rows and columns."""
-    if strand.windows is not None:
-        return {"query_grid": strand.windows[0], "key_grid": strand.windows[0]}
-    words = _words(session, strand, run, record, naming, beams)
+    if chain.windows is not None:
+        return {"query_grid": chain.windows[0], "key_grid": chain.windows[0]}
+    words = _words(collector, chain, run, record, naming, beams)
     found: dict[str, Any] = {"query_tokens": words[0], "key_tokens": words[1]}
     for axis, count in (("query", record.map.shape[2]), ("key", record.map.shape[3])):
         patches = patch_grid(count, run[0].patches) if found[f"{axis}_tokens"] is None else None
@@ -185,14 +196,19 @@ def _axes(
 
 
 def _words(
-    session: Session, strand: Strand, run: list[Piece], record: Record, naming: Naming, beams: Beams | None
+    collector: Collector,
+    chain: CallChain,
+    run: list[KeptCall],
+    record: Record,
+    naming: LabelSources,
+    beams: Beams | None,
 ) -> tuple[tokens.Labels | None, tokens.Labels | None]:
-    decoder = "decoder" in strand.name or record.kind != "self"
-    queries = tokens.query_ids(run, decoder, beams)
+    decoder = "decoder" in chain.name or record.kind != "self"
+    queries = query_ids(run, decoder, beams)
     count = record.map.shape[3] - len(record.sinks)
     if record.kind == "cross":
-        keys = tokens.key_ids(run, session.ids, count, beams)
+        keys = key_ids(run, collector.token_ids, count, beams)
     else:
         keys = queries if queries is not None and queries.shape[1] == count else None
-    named = with_names(tokens.spelled(keys, naming.spell), record.sinks)
+    named = with_sink_labels(tokens.spelled(keys, naming.spell), record.sinks)
     return tokens.spelled(queries, naming.spell), named

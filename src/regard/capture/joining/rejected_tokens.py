@@ -6,17 +6,12 @@ its cache to those that it accepts.
 
 from __future__ import annotations
 
-import functools
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from regard.biases import Bias, StoredBias, dense_bias
 from regard.capture.reading.masks import is_causal_mask, recognise
-from regard.capture.watching.patches import put_back
 from regard.masks import Mask
 from regard.masks.base import And
 from regard.masks.rules import Causal, Window
@@ -24,93 +19,37 @@ from regard.masks.stored import Padding
 from regard.shapes import Grid
 
 if TYPE_CHECKING:
-    from regard.capture.joining.call_chains import Piece
-    from regard.capture.reading.running_modules import Frame
+    from regard.capture.joining.kept_calls import KeptCall
 
-__all__ = ["cache_given", "crops_told", "without_last_rows"]
-
-_CACHES = "transformers.cache_utils"
-
-
-def cache_given(frames: Iterable[Frame]) -> Any:
-    """The cache of Hugging Face that one of these modules was given; None if there is none."""
-    caches = sys.modules.get(_CACHES)
-    if caches is None:
-        return None
-    given = (x for f in frames for x in (*f.kwargs.values(), *f.args))
-    return next((x for x in given if isinstance(x, caches.Cache)), None)
-
-
-@contextmanager
-def crops_told(tell: Callable[[Any, int], None]) -> Iterator[None]:
-    """Have it told, as a cache and a number of tokens, when ``generate()`` crops a cache."""
-    caches = sys.modules.get(_CACHES)
-    kinds = [] if caches is None else [caches.Cache, *_subclasses(caches.Cache)]
-    own = {kind: vars(kind)["crop"] for kind in kinds if "crop" in vars(kind)}
-    on = [True]
-    replacements = {kind: _telling(crop, tell, on) for kind, crop in own.items()}
-    for kind, replacement in replacements.items():
-        kind.crop = replacement
-    try:
-        yield
-    finally:
-        on.clear()
-        for kind, crop in own.items():
-            put_back(kind, "crop", replacements[kind], crop)
-
-
-def _subclasses(kind: type) -> Iterator[type]:
-    for each in kind.__subclasses__():
-        yield each
-        yield from _subclasses(each)
-
-
-def _telling(
-    crop: Callable[..., Any], tell: Callable[[Any, int], None], on: list[bool]
-) -> Callable[..., Any]:
-    """Wrap a method that crops a cache; the wrapper passes its calls on once ``on`` is empty."""
-
-    @functools.wraps(crop)
-    def told(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not on:
-            return crop(self, *args, **kwargs)
-        caller = sys._getframe(1).f_globals.get("__name__", "")
-        before = self.get_seq_length()
-        result = crop(self, *args, **kwargs)
-        # A user who crops a cache goes on from it in another way, and both are of interest.
-        if caller.startswith("transformers.generation"):
-            tell(self, int(before) - int(self.get_seq_length()))
-        return result
-
-    return told
+__all__ = ["without_last_rows"]
 
 
 @torch.no_grad()
-def without_last_rows(piece: Piece, count: int, *, keys: bool) -> bool:
-    """Cut the last queries of a piece, and as many keys if asked; False where other queries looked at those keys."""
-    old = piece.grid
+def without_last_rows(kept: KeptCall, count: int, *, keys: bool) -> bool:
+    """Cut the last queries of a kept, and as many keys if asked; False where other queries looked at those keys."""
+    old = kept.grid
     new = old._replace(q=old.q - count, k=old.k - count if keys else old.k)
-    if keys and not _unseen_by_others(piece, new):
+    if keys and not _unseen_by_others(kept, new):
         return False
-    if piece.mask is not None:
-        piece.mask = _cut_mask(piece.mask, old, new)
-    if piece.bias is not None:
-        piece.bias = _cut_bias(piece.bias, old, new)
-    if piece.weights is not None:
-        piece.weights = piece.weights[:, :, : new.q, : new.k].clone()
-    piece.q = None if piece.q is None else piece.q[:, :, : new.q].clone()
-    piece.lse = None if piece.lse is None else piece.lse[:, :, : new.q].clone()
-    piece.grid, piece.rejected = new, piece.rejected + count
+    if kept.mask is not None:
+        kept.mask = _cut_mask(kept.mask, old, new)
+    if kept.bias is not None:
+        kept.bias = _cut_bias(kept.bias, old, new)
+    if kept.weights is not None:
+        kept.weights = kept.weights[:, :, : new.q, : new.k].clone()
+    kept.q = None if kept.q is None else kept.q[:, :, : new.q].clone()
+    kept.lse = None if kept.lse is None else kept.lse[:, :, : new.q].clone()
+    kept.grid, kept.rejected = new, kept.rejected + count
     if keys:
-        piece.added = (piece.added[0], piece.added[1] - count)
+        kept.added = (kept.added[0], kept.added[1] - count)
     return True
 
 
-def _unseen_by_others(piece: Piece, new: Grid) -> bool:
+def _unseen_by_others(kept: KeptCall, new: Grid) -> bool:
     """Whether the queries that are kept have no weight on the keys that go."""
-    if piece.weights is not None:
-        return not bool(piece.weights[:, :, : new.q, new.k :].any())
-    return piece.causal or is_causal_mask(piece.mask, piece.grid)
+    if kept.weights is not None:
+        return not bool(kept.weights[:, :, : new.q, new.k :].any())
+    return kept.causal or is_causal_mask(kept.mask, kept.grid)
 
 
 def _cut_mask(mask: Mask, old: Grid, new: Grid) -> Mask | None:

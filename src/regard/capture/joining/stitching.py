@@ -1,4 +1,4 @@
-"""The pieces of a strand as one source: rows under rows, over all keys."""
+"""The pieces of a chain as one source: rows under rows, over all keys."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import torch
 from torch import Tensor
 
 from regard.biases import Bias, StoredBias, dense_bias
-from regard.capture.joining.call_chains import Piece, Strand
-from regard.capture.joining.key_intervals import band_of, composed
-from regard.capture.joining.memory_budget import Budget, in_words
+from regard.capture.joining.beams import Beams
+from regard.capture.joining.call_chains import CallChain
+from regard.capture.joining.kept_calls import KeptCall
+from regard.capture.joining.key_intervals import intervals_of, joined_mask
+from regard.capture.joining.memory_budget import MemoryBudget, bytes_as_text
 from regard.capture.reading.masks import recognise
 from regard.maps.attention_map import AttentionMap
 from regard.maps.sources import Recomputed, Source, Stored
@@ -17,68 +19,50 @@ from regard.masks import Mask
 from regard.scores import Prepared
 from regard.shapes import Grid
 
-__all__ = ["Beams", "single", "stitched"]
+__all__ = ["joined_source", "source_of_call"]
 
 
-class Beams:
-    """The rows of a beam search that the hypotheses which won have come through, step by step."""
-
-    def __init__(self, indices: Tensor):
-        self.indices = indices.cpu()  # (hypotheses, steps), -1 after the end of a hypothesis
-
-    def rows(self, step: int) -> Tensor:
-        """The row of each hypothesis in a step; of one that has ended, its last."""
-        valid = (self.indices >= 0).sum(dim=1).clamp(min=1) - 1
-        return self.indices.gather(1, valid.clamp(max=step)[:, None])[:, 0]
-
-    def ended(self, step: int) -> Tensor:
-        """Which hypotheses have ended before a step."""
-        return self.indices[:, min(step, self.indices.shape[1] - 1)] < 0
-
-
-def stitched(
-    strand: Strand, run: list[Piece], beams: Beams | None = None, room: Budget | None = None
+def joined_source(
+    chain: CallChain, run: list[KeptCall], beams: Beams | None = None, room: MemoryBudget | None = None
 ) -> Source:
     """One source of the pieces of a run; ``room`` is what matrices of queries and keys may take, if it needs any."""
     if len(run) == 1 and beams is None:
-        return single(strand, run[0])
+        return source_of_call(chain, run[0])
     grid = _grid(run, beams)
-    stored = any(piece.weights is not None for piece in run)
+    stored = any(kept.weights is not None for kept in run)
     rule, mask = (True, None) if stored else _rule(run, grid, beams)
     size = _dense_bytes(run, grid, beams, masked=not rule)
     if room is not None and not room.take(size):
-        why = f"the steps together need {in_words(size)}, past the memory budget of {in_words(room.limit)}"
-        return Unrecorded(grid, f"the map of {strand.name} was dropped, {why}: raise memory=...")
+        why = f"the steps together need {bytes_as_text(size)}, past the memory budget of {bytes_as_text(room.limit)}"
+        return Unrecorded(grid, f"the map of {chain.name} was dropped, {why}: raise memory=...")
     if stored:
-        return Stored(_stored(strand, run, beams))
-    k = _keys(strand, run, beams)
-    q = torch.cat([_rows(piece.q, beams, n) for n, piece in enumerate(run)], dim=2)  # (b,h,q,d)
-    lse = _lse(strand, run, beams)
+        return Stored(_stored(chain, run, beams))
+    k = _keys(chain, run, beams)
+    q = torch.cat([_rows(kept.q, beams, n) for n, kept in enumerate(run)], dim=2)  # (b,h,q,d)
+    lse = _lse(chain, run, beams)
     mask = mask if rule else recognise(_keep(run, grid, beams), grid)
     return Recomputed(
-        Prepared(q, k, strand.scale, strand.v), grid, mask, _bias(run, grid, beams), lse, strand.score
+        Prepared(q, k, chain.scale, chain.v), grid, mask, _bias(run, grid, beams), lse, chain.score
     )
 
 
-def _grid(run: list[Piece], beams: Beams | None) -> Grid:
+def _grid(run: list[KeptCall], beams: Beams | None) -> Grid:
     b, h, _, _ = run[0].grid
-    return Grid(
-        b if beams is None else len(beams.indices), h, sum(piece.grid.q for piece in run), _width(run)
-    )
+    return Grid(b if beams is None else len(beams.indices), h, sum(kept.grid.q for kept in run), _width(run))
 
 
-def _rule(run: list[Piece], grid: Grid, beams: Beams | None) -> tuple[bool, Mask | None]:
+def _rule(run: list[KeptCall], grid: Grid, beams: Beams | None) -> tuple[bool, Mask | None]:
     """Whether the masks of all pieces together are a rule, and which."""
     bands = []
-    for n, piece in enumerate(run):
-        band = band_of(piece.mask, piece.grid)
+    for n, kept in enumerate(run):
+        band = intervals_of(kept.mask, kept.grid)
         if band is None:
             return False, None
-        band = band.moved(piece.first, grid.k)
+        band = band.moved(kept.first, grid.k)
         bands.append(
             band if beams is None else band._replace(padding=_followed(band.padding, beams, n, grid))
         )
-    found, mask = composed(bands, grid)
+    found, mask = joined_mask(bands, grid)
     device = _device_of(run)
     return found, None if mask is None else mask.map_tensors(lambda x: x.to(device))
 
@@ -94,14 +78,14 @@ def _followed(padding: Tensor | None, beams: Beams, step: int, grid: Grid) -> Te
     return there & ~ended[:, None]
 
 
-def _dense_bytes(run: list[Piece], grid: Grid, beams: Beams | None, masked: bool) -> int:
+def _dense_bytes(run: list[KeptCall], grid: Grid, beams: Beams | None, masked: bool) -> int:
     """Bytes of what has a number for every query and key: the weights, or a mask that is no rule, and a bias."""
-    weights = next((piece.weights for piece in run if piece.weights is not None), None)
+    weights = next((kept.weights for kept in run if kept.weights is not None), None)
     if weights is not None:
         return grid.b * grid.h * grid.q * grid.k * weights.itemsize
     at = torch.zeros(1, 1, dtype=torch.long, device=_device_of(run))  # one pair shows how many share a number
-    masks = [piece.mask.allow(at, at, piece.grid) for piece in run if piece.mask is not None]
-    biases = [piece.bias.tile(at, at, piece.grid) for piece in run if piece.bias is not None]
+    masks = [kept.mask.allow(at, at, kept.grid) for kept in run if kept.mask is not None]
+    biases = [kept.bias.tile(at, at, kept.grid) for kept in run if kept.bias is not None]
     each = _lead(masks, grid, beams) if masked else 0
     each += _lead(biases, grid, beams) * biases[0].itemsize if biases else 0
     return each * grid.q * grid.k
@@ -113,60 +97,60 @@ def _lead(parts: list[Tensor], grid: Grid, beams: Beams | None) -> int:
     return b * max([1, *(x.shape[1] for x in parts)])
 
 
-def _lse(strand: Strand, run: list[Piece], beams: Beams | None) -> Tensor | None:
+def _lse(chain: CallChain, run: list[KeptCall], beams: Beams | None) -> Tensor | None:
     """The log-sum-exp of all rows, ``(b,h,q)``; None where it is as well computed when it is needed.
 
     A long prompt has it from its kernel. The few rows of the steps after it, which have not, are computed here.
     """
-    known = [piece.lse is not None for piece in run]
-    if not any(known) or (beams is not None and not all(known)):  # the keys of a strand may have moved
+    known = [kept.lse is not None for kept in run]
+    if not any(known) or (beams is not None and not all(known)):  # the keys of a chain may have moved
         return None
-    parts = [piece.lse for piece in run]
-    for n, piece in enumerate(run):
-        source = single(strand, piece) if parts[n] is None else None
+    parts = [kept.lse for kept in run]
+    for n, kept in enumerate(run):
+        source = source_of_call(chain, kept) if parts[n] is None else None
         if isinstance(source, Recomputed):
             parts[n] = source.lse
     return torch.cat([_rows(part, beams, n) for n, part in enumerate(parts)], dim=2)
 
 
-def single(strand: Strand, piece: Piece) -> Source:
-    """The source of one piece."""
-    if piece.weights is not None:
-        return Stored(piece.weights)
-    keys = strand.keys
+def source_of_call(chain: CallChain, kept: KeptCall) -> Source:
+    """The source of one kept."""
+    if kept.weights is not None:
+        return Stored(kept.weights)
+    keys = chain.keys
     assert keys is not None
-    assert piece.q is not None
-    k = keys if piece.grid.k == strand.count else keys[:, :, piece.first : piece.first + piece.grid.k]
-    ready = Prepared(piece.q, k, strand.scale, strand.v)
-    return Recomputed(ready, piece.grid, piece.mask, piece.bias, piece.lse, strand.score)
+    assert kept.q is not None
+    k = keys if kept.grid.k == chain.count else keys[:, :, kept.first : kept.first + kept.grid.k]
+    ready = Prepared(kept.q, k, chain.scale, chain.v)
+    return Recomputed(ready, kept.grid, kept.mask, kept.bias, kept.lse, chain.score)
 
 
-def _stored(strand: Strand, run: list[Piece], beams: Beams | None) -> Tensor:
+def _stored(chain: CallChain, run: list[KeptCall], beams: Beams | None) -> Tensor:
     width = _width(run)
     rows = []
-    for n, piece in enumerate(run):
-        own = piece.weights  # in some steps only, where those of a softmax were changed for the values
+    for n, kept in enumerate(run):
+        own = kept.weights  # in some steps only, where those of a softmax were changed for the values
         part = _rows(
-            AttentionMap(single(strand, piece)).weights() if own is None else own, beams, n
+            AttentionMap(source_of_call(chain, kept)).weights() if own is None else own, beams, n
         )  # (b,h,q,k)
-        part = torch.nn.functional.pad(part, (piece.first, width - piece.first - piece.grid.k))
+        part = torch.nn.functional.pad(part, (kept.first, width - kept.first - kept.grid.k))
         if beams is not None:
             part[beams.ended(n).to(part.device)] = 0.0
         rows.append(part)
     return torch.cat(rows, dim=2)
 
 
-def _keys(strand: Strand, run: list[Piece], beams: Beams | None) -> Tensor:
-    if beams is not None and strand.reordered:
-        return torch.cat([_rows(piece.new, beams, n) for n, piece in enumerate(run)], dim=2)
-    keys = strand.keys
+def _keys(chain: CallChain, run: list[KeptCall], beams: Beams | None) -> Tensor:
+    if beams is not None and chain.reordered:
+        return torch.cat([_rows(kept.new, beams, n) for n, kept in enumerate(run)], dim=2)
+    keys = chain.keys
     assert keys is not None
     last = len(run) - 1  # where nothing moved, the row that a hypothesis ends in is where it always was
     return _rows(keys[:, :, : _width(run)], beams, last)
 
 
-def _width(run: list[Piece]) -> int:
-    return max(piece.first + piece.grid.k for piece in run)
+def _width(run: list[KeptCall]) -> int:
+    return max(kept.first + kept.grid.k for kept in run)
 
 
 def _rows(x: Tensor | None, beams: Beams | None, step: int) -> Tensor:
@@ -174,18 +158,18 @@ def _rows(x: Tensor | None, beams: Beams | None, step: int) -> Tensor:
     return x if beams is None else x.index_select(0, beams.rows(step).to(x.device))
 
 
-def _keep(run: list[Piece], grid: Grid, beams: Beams | None) -> Tensor:
-    """Which pairs are seen, ``(b or 1,h or 1,q,k)``: each piece its own keys, as its mask says."""
+def _keep(run: list[KeptCall], grid: Grid, beams: Beams | None) -> Tensor:
+    """Which pairs are seen, ``(b or 1,h or 1,q,k)``: each kept its own keys, as its mask says."""
     parts = [
-        None if piece.mask is None else piece.mask.dense(piece.grid) for piece in run
+        None if kept.mask is None else kept.mask.dense(kept.grid) for kept in run
     ]  # (b or 1,h or 1,q or 1,k)
     b = grid.b if beams is not None else max([1, *(p.shape[0] for p in parts if p is not None)])
     h = max([1, *(p.shape[1] for p in parts if p is not None)])
     device = _device_of(run)
     keep = torch.zeros(b, h, grid.q, grid.k, dtype=torch.bool, device=device)
     row = 0
-    for n, (piece, part) in enumerate(zip(run, parts, strict=True)):
-        rows, cols = slice(row, row + piece.grid.q), slice(piece.first, piece.first + piece.grid.k)
+    for n, (kept, part) in enumerate(zip(run, parts, strict=True)):
+        rows, cols = slice(row, row + kept.grid.q), slice(kept.first, kept.first + kept.grid.k)
         if part is not None:
             part = part.to(device)
             keep[:, :, rows, cols] = part if beams is None or part.shape[0] == 1 else _rows(part, beams, n)
@@ -197,25 +181,23 @@ def _keep(run: list[Piece], grid: Grid, beams: Beams | None) -> Tensor:
     return keep
 
 
-def _device_of(run: list[Piece]) -> torch.device:
+def _device_of(run: list[KeptCall]) -> torch.device:
     assert run[0].q is not None
     return run[0].q.device
 
 
-def _bias(run: list[Piece], grid: Grid, beams: Beams | None) -> Bias | None:
-    """The numbers added to the scores, ``(b or 1,h or 1,q,k)``, where any piece has some."""
-    if all(piece.bias is None for piece in run):
+def _bias(run: list[KeptCall], grid: Grid, beams: Beams | None) -> Bias | None:
+    """The numbers added to the scores, ``(b or 1,h or 1,q,k)``, where any kept has some."""
+    if all(kept.bias is None for kept in run):
         return None
-    parts = [
-        None if piece.bias is None else dense_bias(piece.bias, piece.grid, _device_of(run)) for piece in run
-    ]
+    parts = [None if kept.bias is None else dense_bias(kept.bias, kept.grid, _device_of(run)) for kept in run]
     b = grid.b if beams is not None else max(p.shape[0] for p in parts if p is not None)
     h = max(p.shape[1] for p in parts if p is not None)
     like = next(p for p in parts if p is not None)
     values = torch.zeros(b, h, grid.q, grid.k, dtype=like.dtype, device=_device_of(run))
     row = 0
-    for n, (piece, part) in enumerate(zip(run, parts, strict=True)):
-        rows, cols = slice(row, row + piece.grid.q), slice(piece.first, piece.first + piece.grid.k)
+    for n, (kept, part) in enumerate(zip(run, parts, strict=True)):
+        rows, cols = slice(row, row + kept.grid.q), slice(kept.first, kept.first + kept.grid.k)
         if part is not None:
             part = part.to(values.device)
             values[:, :, rows, cols] = part if beams is None or part.shape[0] == 1 else _rows(part, beams, n)

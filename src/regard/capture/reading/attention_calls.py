@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor, peek_interpreter_stack
 
 from regard.biases import Bias
-from regard.capture.reading.axes import Lead
+from regard.capture.reading.axes import LeadingAxes
 from regard.capture.reading.fast_replace import replace
 from regard.capture.reading.tensor_subclasses import is_fake
 from regard.errors import CaptureError
@@ -21,7 +21,14 @@ from regard.masks import Mask
 from regard.masks.rules import Causal
 from regard.shapes import Grid
 
-__all__ = ["Attended", "read_function", "read_operation", "refuse_transforms", "unwrapped", "without_numbers"]
+__all__ = [
+    "AttentionCall",
+    "read_kernel",
+    "read_sdpa_function",
+    "refuse_transforms",
+    "unwrapped",
+    "without_numbers",
+]
 
 
 SMALL_WORK = 262_144
@@ -29,7 +36,7 @@ SMALL_WORK = 262_144
 
 
 @dataclass
-class Attended:
+class AttentionCall:
     """A call as it was seen, on live tensors: products (q, k, scale), or the weights themselves."""
 
     grid: Grid
@@ -45,7 +52,7 @@ class Attended:
     score: Callable[[Tensor, Tensor], Tensor] | None = None  # of the user's
     weights: Tensor | None = None  # (b,h,q,k) where they cannot be made of q and k
     sinks: tuple[int, ...] = ()  # keys that are no token: they take a part of each row
-    lead: Lead | None = None  # how sequences and heads stand in the model's own tensor of weights
+    leading: LeadingAxes | None = None  # how sequences and heads stand in the model's own tensor of weights
     guessed: bool = False  # whether its axes could be meant in another way
     axes: tuple[int, int] | None = None  # of queries and keys in the model's own tensor of weights
     picked: Tensor | None = None  # the keys of the model's own weights, where it chose some for each query
@@ -59,20 +66,20 @@ class Attended:
         b, h, q, k = self.grid
         return b * h * q * k <= SMALL_WORK and not torch._C._is_any_autocast_enabled()
 
-    def with_result(self, result: Any) -> Attended:
+    def with_result(self, result: Any) -> AttentionCall:
         """With the log-sum-exp that the fused kernel for the CPU returned, and in the dtype it worked in."""
         lse = result[1] if isinstance(result, tuple) and len(result) > 1 else None
         fits = isinstance(lse, Tensor) and tuple(lse.shape) == self.grid[:3]
         return replace(self, lse=lse.detach() if fits and isinstance(lse, Tensor) else None)
 
-    def in_dtype(self, dtype: torch.dtype) -> Attended:
+    def in_dtype(self, dtype: torch.dtype) -> AttentionCall:
         """As the kernel had it: under autocast the function is given another dtype."""
         if self.q is None or self.k is None or self.q.dtype == dtype:
             return self
         return replace(self, q=self.q.to(dtype), k=self.k.to(dtype))
 
 
-def read_function(
+def read_sdpa_function(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -82,8 +89,8 @@ def read_function(
     scale: float | None = None,
     enable_gqa: bool = False,
     *,
-    lead: Lead | None = None,
-) -> Attended:
+    leading: LeadingAxes | None = None,
+) -> AttentionCall:
     """A call of ``F.scaled_dot_product_attention``; the arguments are its own, but for how its axes are read."""
     if query.is_nested or key.is_nested:
         raise CaptureError(
@@ -96,8 +103,8 @@ def read_function(
     if enable_gqa and query.ndim == 3:  # heads, of which there are fewer in the keys, without a batch
         query, key = query[None], key[None]
     if not isinstance(attn_mask, Tensor) or type(attn_mask) in (Tensor, nn.Parameter):
-        return _product(query, key, attn_mask, is_causal, scale, lead)
-    return replace(_product(query, key, None, False, scale, lead), mask=_rule_of(attn_mask))
+        return _product(query, key, attn_mask, is_causal, scale, leading)
+    return replace(_product(query, key, None, False, scale, leading), mask=_rule_of(attn_mask))
 
 
 def without_numbers(model: str) -> CaptureError:
@@ -134,7 +141,7 @@ def unwrapped(x: Tensor) -> Tensor:
     return x
 
 
-def read_operation(func: Any, args: tuple, kwargs: dict[str, Any]) -> Attended:
+def read_kernel(func: Any, args: tuple, kwargs: dict[str, Any]) -> AttentionCall:
     """A call of one of torch's fused kernels, whichever device it is for: they name their arguments alike."""
     given = {a.name: x for a, x in zip(func._schema.arguments, args, strict=False)} | kwargs
     added = given.get("attn_mask", given.get("attn_bias"))
@@ -144,10 +151,15 @@ def read_operation(func: Any, args: tuple, kwargs: dict[str, Any]) -> Attended:
 
 
 def _product(
-    q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float | None, lead: Lead | None = None
-) -> Attended:
-    if lead is not None:
-        q, k, mask = _arranged(lead, q, k, mask)
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float | None,
+    leading: LeadingAxes | None = None,
+) -> AttentionCall:
+    if leading is not None:
+        q, k, mask = _arranged(leading, q, k, mask)
     if mask is not None and mask.ndim == 3 and q.ndim == 3:  # (b,q,k) for (b,n,d)
         mask = mask[:, None]
     q, k = _four(q.detach()), _four(k.detach())
@@ -161,16 +173,18 @@ def _product(
     b, h, queries, _ = q.shape
     grid = Grid(b, h, queries, k.shape[2])
     factor = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)
-    return Attended(grid, q=q, k=k, scale=factor, attn_mask=mask, causal=bool(causal))
+    return AttentionCall(grid, q=q, k=k, scale=factor, attn_mask=mask, causal=bool(causal))
 
 
-def _arranged(lead: Lead, q: Tensor, k: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def _arranged(
+    leading: LeadingAxes, q: Tensor, k: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """A call on four axes, in the order that was found or given."""
     sizes = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])
-    q, k = (lead.arrange(x.detach().expand(*sizes, *x.shape[-2:])) for x in (q, k))  # (b,h,n,d)
+    q, k = (leading.arrange(x.detach().expand(*sizes, *x.shape[-2:])) for x in (q, k))  # (b,h,n,d)
     if mask is not None:
         mask = mask.reshape((1,) * (len(sizes) + 2 - mask.ndim) + tuple(mask.shape))
-        mask = lead.fit(mask, sizes)
+        mask = leading.fit(mask, sizes)
     return q, k, mask
 
 

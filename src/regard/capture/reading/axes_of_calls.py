@@ -8,69 +8,80 @@ from typing import Any
 import torch
 from torch import nn
 
-from regard.capture.reading.axes import Folds, Lead, Letters, read_lead, strides_of
-from regard.capture.reading.call_parts import Wanted, letters_of
+from regard.capture.reading.axes import (
+    AxisLetters,
+    LeadingAxes,
+    SoftmaxContext,
+    read_leading_axes,
+    strides_of,
+)
+from regard.capture.reading.head_folds import HeadFolds
 from regard.capture.reading.kinds import sequences_in
-from regard.capture.reading.running_modules import Frame, heads_of
-from regard.capture.watching.score_tracing import Place
+from regard.capture.reading.module_choice import ModuleChoice, axis_letters_of
+from regard.capture.reading.running_modules import RunningModule, heads_of
 from regard.errors import CaptureError
 
-__all__ = ["lead_of_function", "place_of_scores"]
+__all__ = ["axes_of_sdpa_function", "context_of_softmax"]
 
 
-def lead_of_function(
-    frame: Frame,
-    stack: Sequence[Frame],
-    modules: Mapping[Wanted, Letters | None],
-    folds: Folds,
+def axes_of_sdpa_function(
+    running: RunningModule,
+    stack: Sequence[RunningModule],
+    modules: Mapping[ModuleChoice, AxisLetters | None],
+    folds: HeadFolds,
     query: Any = None,
     key: Any = None,
     *_: Any,
     enable_gqa: bool = False,
     **__: Any,
-) -> tuple[Lead | None, tuple[int, ...]]:
+) -> tuple[LeadingAxes | None, tuple[int, ...]]:
     """The axes in front of the queries of ``F.scaled_dot_product_attention``, and the shape of its scores.
 
     The axes are None where torch's own order holds: the last axis in front is that of the heads.
     """
-    letters = letters_of(stack, modules)
+    letters = axis_letters_of(stack, modules)
     if letters is None and (query.ndim in (2, 4) or enable_gqa):
         return None, ()
     sizes = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     shape = (*sizes, query.shape[-2], key.shape[-2])
-    heads = heads_of(frame, stack)
+    heads = heads_of(running, stack)
     if letters is not None:
-        return _lead_by_letters(letters, frame.name, shape, heads), shape
+        return _axes_by_letters(letters, running.name, shape, heads), shape
     if heads is None:
         return None, shape
     first = folds.heads_first(sizes[0], heads) if len(sizes) == 1 else None
     if len(sizes) == 1 and first is None and not folds.is_ambiguous(sizes[0], heads):
         return None, shape
-    return read_lead(sizes, heads, strides=strides_of(query, key), heads_first=first), shape
+    return read_leading_axes(sizes, heads, strides=strides_of(query, key), heads_first=first), shape
 
 
-def _lead_by_letters(letters: Letters, name: str, shape: tuple[int, ...], heads: int | None) -> Lead:
-    *last, lead = letters.place(name, shape, heads)
+def _axes_by_letters(
+    letters: AxisLetters, name: str, shape: tuple[int, ...], heads: int | None
+) -> LeadingAxes:
+    *last, leading = letters.place(name, shape, heads)
     if last != [len(shape) - 2, len(shape) - 1]:
         raise CaptureError(
             f"{name}: the axes {letters.text!r} were given, but F.scaled_dot_product_attention has queries and keys "
             "last: end them with 'qk'"
         )
-    return lead
+    return leading
 
 
-def place_of_scores(
-    frame: Frame, stack: Sequence[Frame], modules: Mapping[Wanted, Letters | None], torchs_own: bool
-) -> Place:
+def context_of_softmax(
+    running: RunningModule,
+    stack: Sequence[RunningModule],
+    modules: Mapping[ModuleChoice, AxisLetters | None],
+    torchs_own: bool,
+) -> SoftmaxContext:
     """The sizes and axes that are known of scores computed by hand in a module.
 
     ``torchs_own`` says that ``F.multi_head_attention_forward`` runs, which folds heads as (b*h).
     """
-    given = [x for x in sequences_in(frame.arguments).values() if x.ndim == 3]
-    return Place(
-        frame.name,
-        heads_of(frame, stack),
+    given = [x for x in sequences_in(running.arguments).values() if x.ndim == 3]
+    return SoftmaxContext(
+        running.name,
+        heads_of(running, stack),
         {x.shape[0] for x in given if x.shape[-1] == given[0].shape[-1]},  # without a bias, (b*h,q,k)
-        letters_of(stack, modules),
-        torchs_own or isinstance(frame.module, nn.MultiheadAttention),
+        axis_letters_of(stack, modules),
+        torchs_own or isinstance(running.module, nn.MultiheadAttention),
     )

@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard.biases import StoredBias, dense_bias
-from regard.capture.reading.attention_calls import Attended
-from regard.capture.reading.axes import Letters
+from regard.capture.reading.attention_calls import AttentionCall
 from regard.capture.reading.fast_replace import replace
-from regard.capture.reading.masks import Reading
-from regard.capture.reading.running_modules import Frame
+from regard.capture.reading.masks import MaskReading
 from regard.errors import ArgumentError
 from regard.masks import Mask
 from regard.masks.stored import StoredMask
 from regard.shapes import Grid
 
-__all__ = ["Wanted", "chosen", "distinct_heads", "first_keys", "is_chosen", "letters_of", "some_heads"]
-
-Wanted = str | nn.Module | type[nn.Module]
-
-
-def chosen(frame: Frame, modules: Mapping[Wanted, Letters | None]) -> bool:
-    """Whether a module is one of those that the user named: by name, by itself, or by its class."""
-    return is_chosen(frame.module, frame.name, modules)
-
-
-def is_chosen(module: nn.Module, name: str, modules: Iterable[Wanted]) -> bool:
-    """The same for a module that is not running."""
-    return any(_is(module, name, wanted) for wanted in modules)
-
-
-def letters_of(stack: Sequence[Frame], modules: Mapping[Wanted, Letters | None]) -> Letters | None:
-    """The axes that the user gave for the innermost module that is running, if any."""
-    given = [(wanted, letters) for wanted, letters in modules.items() if letters is not None]
-    if not given:
-        return None
-    return next(
-        (x for frame in reversed(stack) for wanted, x in given if _is(frame.module, frame.name, wanted)), None
-    )
-
-
-def _is(module: nn.Module, name: str, wanted: Wanted) -> bool:
-    if isinstance(wanted, str):
-        return name == wanted
-    return isinstance(module, wanted) if isinstance(wanted, type) else module is wanted
+__all__ = [
+    "distinct_heads",
+    "first_keys",
+    "some_heads",
+]
 
 
 def distinct_heads(k: Tensor) -> Tensor:
@@ -69,7 +41,7 @@ def distinct_heads(k: Tensor) -> Tensor:
     return k
 
 
-def first_keys(call: Attended, count: int) -> Attended:
+def first_keys(call: AttentionCall, count: int) -> AttentionCall:
     """Only the first keys of a call."""
     assert call.k is not None
     mask = call.attn_mask
@@ -78,7 +50,9 @@ def first_keys(call: Attended, count: int) -> Attended:
     return replace(call, k=call.k[:, :, :count], attn_mask=mask, grid=call.grid._replace(k=count))
 
 
-def some_heads(call: Attended, reading: Reading, heads: list[int]) -> tuple[Attended, Reading]:
+def some_heads(
+    call: AttentionCall, reading: MaskReading, heads: list[int]
+) -> tuple[AttentionCall, MaskReading]:
     """Only these heads of a call and of its mask."""
     grid = call.grid
     for head in heads:
@@ -96,7 +70,7 @@ def some_heads(call: Attended, reading: Reading, heads: list[int]) -> tuple[Atte
     if call.k is not None:
         copies = grid.h // call.k.shape[1]
         cut["k"] = call.k[:, [n // copies for n in at]]
-    reading = Reading(
+    reading = MaskReading(
         _mask_of(reading.mask, at, grid),
         _bias_of(reading, at, grid),
         reading.even if reading.even is None or reading.even.shape[1] == 1 else reading.even[:, at],
@@ -112,7 +86,7 @@ def _mask_of(mask: Mask | None, heads: list[int], grid: Grid) -> Mask | None:
     return mask if keep.shape[1] == 1 else StoredMask(mask.dense(grid)[:, heads])
 
 
-def _bias_of(reading: Reading, heads: list[int], grid: Grid) -> StoredBias | None:
+def _bias_of(reading: MaskReading, heads: list[int], grid: Grid) -> StoredBias | None:
     if reading.bias is None:
         return None
     values = dense_bias(reading.bias, grid, torch.device("cpu"))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from regard.capture.reading.running_modules import Frame
+from regard.capture.reading.running_modules import RunningModule
 from regard.shapes import Grid
 
-__all__ = ["patch_grid", "patches_after", "windows_of"]
+__all__ = ["image_windows_of", "patch_grid", "patch_grids_after"]
 
 _MOST_EXTRA = 8  # class, distillation and register tokens in front of the patches
 _REMEMBERED = 4
@@ -17,7 +17,9 @@ _REMEMBERED = 4
 Picture = tuple[tuple[int, int], int, int]  # the sides in tokens, the side of a window, the shift
 
 
-def patches_after(module: nn.Module, result: object, seen: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def patch_grids_after(
+    module: nn.Module, result: object, seen: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """The grids of patches known after a module has run: a convolution that steps over the picture makes one."""
     if not isinstance(module, nn.Conv2d) or not isinstance(result, Tensor) or result.ndim != 4:
         return seen
@@ -39,14 +41,14 @@ def patch_grid(count: int, grids: Sequence[tuple[int, int]]) -> tuple[tuple[int,
     return None
 
 
-def windows_of(stack: Sequence[Frame], grid: Grid) -> Picture | None:
+def image_windows_of(stack: Sequence[RunningModule], grid: Grid) -> Picture | None:
     """How an attention inside windows, as Swin's, lies in its picture; None for any other attention."""
     if grid.q != grid.k:
         return None
-    for frame in reversed(stack):
-        held = vars(frame.module)  # as its class has neither, asking the module would search all its parts
+    for running in reversed(stack):
+        held = vars(running.module)  # as its class has neither, asking the module would search all its parts
         side, shift = held.get("window_size"), held.get("shift_size")
-        if side is None or shift is None or (sides := frame.arguments.get("input_dimensions")) is None:
+        if side is None or shift is None or (sides := running.arguments.get("input_dimensions")) is None:
             continue
         side, shift = int(side), int(shift)
         rows, columns = (-(-int(n) // side) * side for n in sides)  # filled up to whole windows

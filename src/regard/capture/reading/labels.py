@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import codecs
 import functools
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from regard.capture.reading.tensor_subclasses import unwrapped
 from regard.errors import ArgumentError, DtypeError
 
 if TYPE_CHECKING:
-    from regard.capture.joining.call_chains import Ids, Piece
-    from regard.capture.joining.stitching import Beams
+    pass
 
 __all__ = [
     "Labels",
@@ -26,11 +22,7 @@ __all__ = [
     "as_speller",
     "as_text",
     "fitting",
-    "ids_in",
-    "key_ids",
-    "query_ids",
     "spelled",
-    "without_words",
 ]
 
 Speller = Callable[[list[int]], list[str]]
@@ -42,12 +34,6 @@ _MARKS = {
     ord("\t"): "\u0109",
     ord("\r"): "\u010d",
 }  # GPT-2's own letters
-_NOT_TOKENS = re.compile(r"mask|position|type|label|segment|length|cache|size|index|bbox", re.IGNORECASE)
-_NOT_WORDS = re.compile(r"pixel|image|img|picture|video|input_features|input_values", re.IGNORECASE)
-_CHANNELS = 3  # of a picture
-_IDS = (torch.int64, torch.int32)
-_SOURCE = re.compile(r"encoder|src|source", re.IGNORECASE)
-_TARGET = re.compile(r"decoder|tgt|target", re.IGNORECASE)
 
 
 def as_speller(tokenizer: object) -> Speller:
@@ -115,107 +101,19 @@ def as_text(pieces: list[str]) -> list[str]:
 
 
 def as_numbers(ids: list[int]) -> list[str]:
-    """Ids as they are, where nobody knows their words."""
+    """TokenIds as they are, where nobody knows their words."""
     return [str(n) for n in ids]
 
 
-@functools.lru_cache(maxsize=8192)
-def _names_no_tokens(name: str) -> bool:
-    return _NOT_TOKENS.search(name) is not None
-
-
-@functools.lru_cache(maxsize=8192)
-def _names_no_words(name: str) -> bool:
-    return _NOT_WORDS.search(name) is not None
-
-
-def ids_in(where: str, arguments: Mapping[str, Any]) -> list[Ids]:
-    """The token ids among what a module was given, in a dictionary too: integers, ``(b,n)``."""
-    from regard.capture.joining.call_chains import Ids
-
-    found = {
-        name: value
-        for name, value in _tensors(arguments)
-        if value.dtype in _IDS and value.ndim == 2 and not _names_no_tokens(name)
-    }
-    if not found:
-        return []
-    if len(found) > 1 and not any(map(_SOURCE.search, found)):
-        found.pop("targets", None)  # of a loss: what is to be predicted, not what is read
-    plain = {name: unwrapped(value.detach()) for name, value in found.items()}
-    return [Ids(f"{where}.{name}", x.cpu().clone()) for name, x in plain.items() if x is not None]
-
-
-def without_words(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
-    """Whether a module was given a picture or a sound.
-
-    Four axes alone make no picture: rotary angles and biases have four as well.
-    """
-    given = [(name, x) for name, x in _tensors(arguments) if not _names_no_tokens(name)]
-    if any(_names_no_words(name) for name, _ in given):
-        return True
-    shapes = [x.shape for _, x in given if x.ndim == 4 and x.is_floating_point()]
-    return any(shape[1] == _CHANNELS for shape in shapes) or (bool(shapes) and _convolves(module))
-
-
-_NO_MAPPING = (type(None), int, float, str, tuple, list)  # asking an abstract class takes longer
-
-
-def _tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
-    """The tensors among some arguments, and those in dictionaries among them, with their names."""
-    for name, value in arguments.items():
-        if isinstance(value, Tensor):
-            yield name, value
-        elif not isinstance(value, _NO_MAPPING) and isinstance(value, Mapping):
-            yield from ((str(key), x) for key, x in value.items() if isinstance(x, Tensor))
-
-
-def _convolves(module: nn.Module) -> bool:
-    return any(isinstance(part, nn.Conv2d) for part in module.modules())
-
-
-def query_ids(run: list[Piece], decoder: bool, beams: Beams | None = None) -> Tensor | None:
-    """The ids of the queries of a run, ``(b,q)``; None where they are unknown."""
-    parts = []
-    for n, piece in enumerate(run):
-        part = _choose(piece.inputs, piece.grid.b, piece.grid.q + piece.rejected, decoder)
-        if part is None:
-            return None
-        part = part[:, : piece.grid.q]
-        parts.append(part if beams is None else part[beams.rows(n)])
-    return torch.cat(parts, dim=1)
-
-
-def key_ids(run: list[Piece], seen: list[Ids], count: int, beams: Beams | None = None) -> Tensor | None:
-    """The ids of the keys of a cross attention, ``(b,k)``: those of the encoder, whose call may be long over."""
-    piece = run[-1]
-    known = [x for x in (*piece.inputs, *seen[::-1]) if not _TARGET.search(x.name)]
-    found = _choose(known, piece.grid.b, count, decoder=False)
-    return found if found is None or beams is None else found[beams.rows(len(run) - 1)]
-
-
-def _choose(inputs: Sequence[Ids], batch: int, count: int, decoder: bool) -> Tensor | None:
-    """The nearest ids of the right size; of several such, those whose name speaks of the right side."""
-    fitting = [x for x in inputs if x.values.shape[1] == count and batch % max(len(x.values), 1) == 0]
-    if not fitting:
-        return None
-    ours = [x for x in fitting if bool(_TARGET.search(x.name)) == decoder]
-    if not ours and not decoder:  # what is given to a decoder alone is no label of an encoder's
-        fitting = [x for x in fitting if not _TARGET.search(x.name.rpartition(".")[2])]
-        if not fitting:
-            return None
-    values = (ours or fitting)[0].values
-    return values.repeat_interleave(batch // len(values), dim=0)  # beams: each sequence several times
-
-
 def spelled(ids: Tensor | None, spell: Speller) -> Labels | None:
-    """Ids ``(b,n)`` as words."""
+    """TokenIds ``(b,n)`` as words."""
     return None if ids is None else [spell(row) for row in ids.tolist()]
 
 
 def as_labels(name: str, tokens: Sequence[Any] | None) -> Labels | None:
     """Labels as a user gives them: a list of words or numbers, or one for each sequence; tensors too.
 
+    >>> import torch
     >>> as_labels("tokens", ["a", "b"]), as_labels("tokens", torch.tensor([[7, 11], [13, 17]]))
     ([['a', 'b']], [['7', '11'], ['13', '17']])
     """

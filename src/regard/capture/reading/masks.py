@@ -18,13 +18,13 @@ from regard.masks.rules import Causal, Window
 from regard.masks.stored import Padding, StoredMask
 from regard.shapes import Grid
 
-__all__ = ["HIDING", "MaskReader", "Reading", "is_causal_mask", "recognise", "rule_between"]
+__all__ = ["HIDING", "MaskReader", "MaskReading", "is_causal_mask", "recognise", "rule_between"]
 
 HIDING = -1e4
 """Numbers from here down are put in place of a score, or added to it, to hide it and not to weigh it."""
 
 
-class Reading(NamedTuple):
+class MaskReading(NamedTuple):
     """What a mask tensor says."""
 
     mask: Mask | None = None
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
         False  # whether no query sees what comes after it, but for those that the mask hides as a whole
     )
 
-    def on(self, device: torch.device | None) -> Reading:
+    def on(self, device: torch.device | None) -> MaskReading:
         """The same with its tensors on the device on which records are kept; None leaves them."""
         if device is None:
             return self
@@ -62,13 +62,15 @@ class MaskReader:
     """
 
     def __init__(self, remembered: int = 3):
-        self._held: list[tuple[Tensor, Grid, bool, Reading]] = []  # the numbers of a mask, and what they say
+        self._held: list[
+            tuple[Tensor, Grid, bool, MaskReading]
+        ] = []  # the numbers of a mask, and what they say
         self._remembered = remembered
 
-    def read(self, mask: Tensor | None, causal: bool, grid: Grid) -> Reading:
+    def read(self, mask: Tensor | None, causal: bool, grid: Grid) -> MaskReading:
         """The meaning of ``attn_mask`` and ``is_causal`` for these sizes."""
         if mask is None:
-            return Reading(_upper_left(grid) if causal else None)
+            return MaskReading(_upper_left(grid) if causal else None)
         numbers = _once(mask.detach())
         for held, size, flag, reading in self._held:
             if size == grid and flag == causal and _same(held, numbers):
@@ -77,7 +79,7 @@ class MaskReader:
         self._held = [*self._held, (numbers.clone(), grid, causal, reading)][-self._remembered :]
         return reading
 
-    def _shared(self, reading: Reading) -> Reading:
+    def _shared(self, reading: MaskReading) -> MaskReading:
         """The same reading, holding the tensor of an earlier one where the numbers are the same."""
         if reading.bias is not None:
             for *_, earlier in self._held:
@@ -105,12 +107,12 @@ def _upper_left(grid: Grid) -> Mask | None:
 
 
 @torch.no_grad()
-def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
+def _read(mask: Tensor, causal: bool, grid: Grid) -> MaskReading:
     if not causal and _is_plainly_causal(mask, grid):
-        return Reading(Causal(), seen=None if grid.q >= grid.k else grid.k)
+        return MaskReading(Causal(), seen=None if grid.q >= grid.k else grid.k)
     values = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)  # (b or 1,h or 1,q or 1,k or 1)
     if not causal and _hides_nothing(values):
-        return Reading(None, StoredBias(values.clone()), seen=None if grid.q >= grid.k else grid.k)
+        return MaskReading(None, StoredBias(values.clone()), seen=None if grid.q >= grid.k else grid.k)
     even = bias = hidden = None
     if causal:
         i, j = torch.arange(grid.q, device=mask.device), torch.arange(grid.k, device=mask.device)
@@ -131,7 +133,7 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> Reading:
     if hidden is not None and bool(hidden.any()):
         even = keep.sum(dim=-1).log().masked_fill(~hidden, float("nan"))  # (b or 1,h or 1,q)
         only_past = keep.shape[2] > 1 and not bool((meant & _ahead(grid, mask.device)).any())
-    return Reading(recognise(keep, grid), bias, even, seen, only_past)
+    return MaskReading(recognise(keep, grid), bias, even, seen, only_past)
 
 
 def _is_plainly_causal(mask: Tensor, grid: Grid) -> bool:

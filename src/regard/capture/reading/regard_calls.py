@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from regard.capture.reading.attention_calls import Attended
+from regard.capture.reading.attention_calls import AttentionCall
 from regard.errors import ArgumentError
 from regard.kernels.dispatch import Call, weights_of
 from regard.maps.sources import check_pairwise, freeze_bias
 from regard.scores import Prepared, Score
 
-__all__ = ["own_attended"]
+__all__ = ["read_regard_call"]
 
 
-def own_attended(call: Call, sums: list[Tensor]) -> Attended:
+def read_regard_call(call: Call, sums: list[Tensor]) -> AttentionCall:
     """What a call computed; ``sums`` are the log-sum-exps that torch's kernel returned in it."""
     ready = call.ready()
     grid = call.grid
@@ -22,7 +22,7 @@ def own_attended(call: Call, sums: list[Tensor]) -> Attended:
     if ready is not None:
         whole = len(sums) == 1 and sums[0].numel() == grid.b * grid.h * grid.q
         lse = sums[0].reshape(grid[:3]) if whole else None  # grouped heads stand behind one another
-        return Attended(
+        return AttentionCall(
             grid, q=ready.q, k=ready.k, scale=ready.scale, v=ready.v, lse=lse, mask=mask, bias=bias
         )
     assert not isinstance(call.score, Score)
@@ -30,5 +30,5 @@ def own_attended(call: Call, sums: list[Tensor]) -> Attended:
     try:
         check_pairwise(call.score, Prepared(call.q, call.k, scale))
     except ArgumentError:  # scores that depend on all pairs at once: only the weights can be kept
-        return Attended(grid, k=call.k, weights=weights_of(call))
-    return Attended(grid, q=call.q, k=call.k, scale=scale, score=call.score, mask=mask, bias=bias)
+        return AttentionCall(grid, k=call.k, weights=weights_of(call))
+    return AttentionCall(grid, q=call.q, k=call.k, scale=scale, score=call.score, mask=mask, bias=bias)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from regard.biases import Bias, StoredBias, dense_bias
-from regard.capture.reading.attention_calls import Attended
+from regard.capture.reading.attention_calls import AttentionCall
 from regard.capture.reading.fast_replace import replace
 from regard.capture.reading.kinds import attribute
-from regard.capture.reading.masks import Reading, recognise
+from regard.capture.reading.masks import MaskReading, recognise
 from regard.maps.sources import Recomputed, Source, Stored
 from regard.masks import Mask
 from regard.scores import Prepared
@@ -25,7 +25,7 @@ from regard.shapes import Grid
 
 _NO_KEYS = re.compile(r"weight|proj|bias(?!_k)|pos|table")  # names of parameters that are no keys
 
-__all__ = ["Sinks", "learned_sinks", "with_names"]
+__all__ = ["Sinks", "learned_sink_keys", "with_sink_labels"]
 
 
 class Sinks(NamedTuple):
@@ -56,7 +56,7 @@ class Sinks(NamedTuple):
         """The keys as the model has them, with the sinks in front."""
         return [*self.columns(keys), *range(self.before, keys - self.behind)]
 
-    def in_front(self, call: Attended) -> Attended:
+    def in_front(self, call: AttentionCall) -> AttentionCall:
         """A call with its sinks before all other keys."""
         if not self.behind:
             return call
@@ -76,7 +76,9 @@ class Sinks(NamedTuple):
             bias=_sorted_bias(call.bias, order, grid, device),
         )
 
-    def after_all(self, call: Attended, reading: Reading, held: Tensor | None) -> tuple[Attended, Reading]:
+    def after_all(
+        self, call: AttentionCall, reading: MaskReading, held: Tensor | None
+    ) -> tuple[AttentionCall, MaskReading]:
         """A step on the last of the keys so far, as one on all of them that does not see the others.
 
         ``held`` are the keys so far, ``(b,g,k,d)``. A window that moves along leaves the sinks where they are.
@@ -151,12 +153,12 @@ def _sorted_bias(bias: Bias | None, order: list[int], grid: Grid, device: torch.
     return StoredBias(values if values.shape[3] == 1 else values[..., order])
 
 
-def _device(call: Attended) -> torch.device:
+def _device(call: AttentionCall) -> torch.device:
     given = next(x for x in (call.k, call.weights) if x is not None)
     return given.device
 
 
-def learned_sinks(module: nn.Module, call: Attended) -> tuple[int, ...]:
+def learned_sink_keys(module: nn.Module, call: AttentionCall) -> tuple[int, ...]:
     """Keys of a call that are the module's own: numbers of a parameter, or the zeros that it says it adds."""
     k = call.k
     if k is None or not k.numel() or k.shape[2] != call.grid.k:
@@ -194,10 +196,10 @@ def _own_rows(module: nn.Module, heads: int, width: int) -> list[Tensor]:
     return found
 
 
-def with_names(labels: list[list[str]] | None, sinks: tuple[int, ...]) -> list[list[str]] | None:
+def with_sink_labels(labels: list[list[str]] | None, sinks: tuple[int, ...]) -> list[list[str]] | None:
     """Labels of tokens with names for the sinks between them.
 
-    >>> with_names([["a", "b"]], (2,))
+    >>> with_sink_labels([["a", "b"]], (2,))
     [['a', 'b', '[sink]']]
     """
     if labels is None or not sinks:

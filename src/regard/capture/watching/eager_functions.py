@@ -2,8 +2,9 @@
 
 Most models of Hugging Face compute eager attention in ``eager_attention_forward(module, query, key, value, mask, ...)``
 of their own source file. Its arguments say all that a record needs, so that the ten functions of torch inside need not
-be followed. A few rows of the weights that it returns are compared with those that the arguments give, and its first
-output with the product of weights and values. Where they differ, the call is made again and followed.
+be followed. A few rows of the weights that it returns are compared with those that the arguments give, in every call.
+A few rows of its output are compared with the product of weights and values in the first call of each layer. If they
+differ, the call is made again and followed.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ import torch
 from torch import Tensor, nn
 from torch._C._functorch import peek_interpreter_stack
 
-from regard.capture.reading.attention_calls import Attended
+from regard.capture.reading.attention_calls import AttentionCall
 from regard.capture.watching.modes import idle_session
-from regard.capture.watching.patches import put_back
+from regard.capture.watching.patches import restore
 from regard.capture.watching.score_tracing import agrees, checked_rows, folded_product
 from regard.capture.watching.session import Session
 from regard.shapes import Grid
 
-__all__ = ["eager_functions_shown"]
+__all__ = ["record_eager_functions"]
 
 _NAME = "eager_attention_forward"
 
 
 @contextmanager
-def eager_functions_shown(modules: Iterable[nn.Module]) -> Iterator[None]:
+def record_eager_functions(modules: Iterable[nn.Module]) -> Iterator[None]:
     """Have the eager attention functions in the source files of some modules shown to the sessions.
 
     Where another capture has done so already, nothing is changed. If that capture ends first, the functions are
@@ -49,7 +50,7 @@ def eager_functions_shown(modules: Iterable[nn.Module]) -> Iterator[None]:
         yield
     finally:
         for file, forward in changed.items():
-            put_back(sys.modules[file], _NAME, replacements[file], forward)
+            restore(sys.modules[file], _NAME, replacements[file], forward)
 
 
 def _shown(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,14 +60,14 @@ def _shown(forward: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         given = (query, key, value, attention_mask)
         session = None if args else idle_session()
-        if session is not None and _may_be_whole(session, forward, module, given, kwargs):
+        if isinstance(session, Session) and _may_be_whole(session, forward, module, given, kwargs):
             with torch._C.DisableTorchFunction():
                 result = forward(module, *given, **kwargs)
-                call = _read(session, forward, given, kwargs, result)
+                call = _read(session, (forward, module), given, kwargs, result)
             if call is not None:
                 session.record(call)
                 return result
-            session.eager_functions[forward] = False
+            session.followed_functions.add(forward)
         return forward(module, *given, *args, **kwargs)
 
     shown.is_shown = True  # type: ignore[attr-defined]
@@ -80,7 +81,7 @@ def _may_be_whole(
     for x in given:
         if type(x) is not Tensor and x is not None:
             return False
-    if session.modules or session.eager_functions.get(forward) is False or not session.attends_now(module):
+    if session.stack.choices or forward in session.followed_functions or not session.attends_now(module):
         return False
     if module.training and kwargs.get("dropout", 0.0) != 0.0:
         return False
@@ -92,9 +93,13 @@ def _may_be_whole(
 
 
 def _read(
-    session: Session, forward: Callable[..., Any], given: tuple[Any, ...], kwargs: dict[str, Any], result: Any
-) -> Attended | None:
-    """Return the call that a function has made; None where its result is not what its arguments give."""
+    session: Session,
+    layer: tuple[Callable[..., Any], nn.Module],
+    given: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    result: Any,
+) -> AttentionCall | None:
+    """Return the call that a function has made in a layer; None where its result is not what its arguments give."""
     q, k, v, mask = given
     output, weights = result if isinstance(result, tuple) and len(result) == 2 else (None, None)
     if type(weights) is not Tensor or type(output) is not Tensor or q.ndim != 4 or k.ndim != 4 or q.is_meta:
@@ -108,13 +113,15 @@ def _read(
         mask = mask.detach()[..., :keys]
     scale = kwargs.get("scaling")
     scale = width**-0.5 if scale is None else float(scale)
-    call = Attended(Grid(b, h, queries, keys), q=q.detach(), k=k.detach(), scale=scale, attn_mask=mask)
+    call = AttentionCall(Grid(b, h, queries, keys), q=q.detach(), k=k.detach(), scale=scale, attn_mask=mask)
     weights = weights.detach()
     if not agrees(call, weights):
         return None
-    if forward not in session.eager_functions:
-        session.eager_functions[forward] = _multiplies(weights, v.detach(), output.detach())
-    return call if session.eager_functions[forward] else None
+    if layer not in session.checked_layers:
+        if not _multiplies(weights, v.detach(), output.detach()):
+            return None
+        session.checked_layers.add(layer)
+    return call
 
 
 @torch.no_grad()

@@ -9,21 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.capture.joining.call_chains import Piece, Strand
-from regard.capture.reading.attention_calls import Attended
+from regard.capture.joining.call_chains import RecordedCall
+from regard.capture.reading.attention_calls import AttentionCall
 from regard.capture.reading.axes import moved
-from regard.capture.watching.weight_indices import all_places, places_of_view, storage_of
+from regard.capture.watching.weight_indices import all_indices, indices_of_view, storage_of
 
-__all__ = ["Use", "Weights"]
+__all__ = ["DerivedWeights", "FollowedSoftmax"]
 
 
 @dataclass(eq=False)
-class Use:
+class FollowedSoftmax:
     """A softmax that was recorded, and what became of its result."""
 
-    strand: Strand
-    piece: Piece
-    call: Attended
+    recorded: RecordedCall
+    call: AttentionCall
     product: int  # the number of the product that the scores were, 0 if unknown
     shape: tuple[int, ...] = ()  # of the result; keys that the model left out before the softmax count too
     size: int = 0  # numbers of the result
@@ -33,12 +32,12 @@ class Use:
         False  # whether a tensor was multiplied of which it is not known how it was made of the result
     )
     returned: bool = False  # whether the module that ended last returned it
-    parts: tuple[Use, ...] = ()  # other softmaxes that went into the pieces that met their values
-    _plain: list[tuple[Weights, Tensor]] = field(
+    parts: tuple[FollowedSoftmax, ...] = ()  # other softmaxes that went into the pieces that met their values
+    _plain: list[tuple[DerivedWeights, Tensor]] = field(
         default_factory=list
     )  # unchanged pieces that met their values
-    _changed: Tensor | None = None  # changed pieces that met their values, and one number for places of -1
-    _places: Tensor | None = None
+    _changed: Tensor | None = None  # changed pieces that met their values, and one number for indices of -1
+    _indices: Tensor | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -50,86 +49,86 @@ class Use:
         """Whether the weights that multiply the values may be others than those that are known."""
         return not self.is_complete and (self.lost or not (self.met or self.returned))
 
-    def places(self, device: torch.device) -> Tensor:
-        """The places of the whole result; they are made once."""
-        if self._places is None:
-            self._places = all_places(self.shape, device)
-        return self._places
+    def indices(self, device: torch.device) -> Tensor:
+        """The indices of the whole result; they are made once."""
+        if self._indices is None:
+            self._indices = all_indices(self.shape, device)
+        return self._indices
 
-    def meets(self, held: Weights, operand: Tensor, places: Tensor) -> None:
+    def meets(self, held: DerivedWeights, operand: Tensor, indices: Tensor) -> None:
         """Take note of a piece that multiplies values; its last axis is that of the keys."""
-        self.met += int((places >= 0).sum()) if held.changed else operand.numel()
+        self.met += int((indices >= 0).sum()) if held.changed else operand.numel()
         self.parts = tuple(dict.fromkeys((*self.parts, *held.parts)))
         for part in held.parts:
             part.met = part.size
         if held.changed:
-            self._write(places, held.without_dropout(operand))
+            self._write(indices, held.without_dropout(operand))
             return
         self._plain.append((held, operand))
-        self.valued.update(self.keys_at(places.reshape(-1, places.shape[-1])[0]).tolist())
+        self.valued.update(self.keys_at(indices.reshape(-1, indices.shape[-1])[0]).tolist())
 
-    def keys_at(self, places: Tensor) -> Tensor:
-        """The keys that places belong to."""
+    def keys_at(self, indices: Tensor) -> Tensor:
+        """The keys that indices belong to."""
         axes = self.call.axes
         axis = len(self.shape) - 1 if axes is None else axes[1]
-        return places // math.prod(self.shape[axis + 1 :]) % self.shape[axis]
+        return indices // math.prod(self.shape[axis + 1 :]) % self.shape[axis]
 
-    def _write(self, places: Tensor, values: Tensor) -> None:
+    def _write(self, indices: Tensor, values: Tensor) -> None:
         if self._changed is None:
             self._changed = values.new_zeros(math.prod(self.shape) + 1)
-        self._changed[places.reshape(-1)] = values.reshape(-1)
+        self._changed[indices.reshape(-1)] = values.reshape(-1)
 
     def rebuilt(self) -> Tensor | None:
         """The weights that multiply the values, ``(b,h,q,k)``, out of pieces; None where none of them was changed."""
-        lead, axes = self.call.lead, self.call.axes
-        if self._changed is None or lead is None:
+        leading, axes = self.call.leading, self.call.axes
+        if self._changed is None or leading is None:
             return None
         for held, operand in self._plain:
-            places = held.places_of(operand)
-            if places is not None:
-                self._write(places, held.without_dropout(operand))
+            indices = held.indices_of(operand)
+            if indices is not None:
+                self._write(indices, held.without_dropout(operand))
         weights = self._changed[:-1].view(self.shape)
-        return lead.arrange(weights.unsqueeze(-2) if axes is None else moved(weights, *axes))
+        return leading.arrange(weights.unsqueeze(-2) if axes is None else moved(weights, *axes))
 
 
 @dataclass(frozen=True)
-class Weights:
+class DerivedWeights:
     """A tensor that was made of a softmax."""
 
-    use: Use
+    softmax: FollowedSoftmax
     tensor: Tensor
     clean: Tensor  # the same without dropout, of the same shape and strides
     key: int  # its axis of keys, -1 if unknown
     changed: bool = False  # whether more than copies, casts and dropout was done to it
-    parts: tuple[Use, ...] = ()  # other softmaxes that went into it
+    parts: tuple[FollowedSoftmax, ...] = ()  # other softmaxes that went into it
     aligned: bool = True  # whether its axes are those of the softmax's result
     # The changed weights on those axes, of which this tensor holds copies; None where they are not known.
     final: Tensor | None = None
-    places: Tensor | None = (
+    indices: Tensor | None = (
         None  # of its numbers, where they are not those of the softmax's result one by one
     )
     joined: bool = False  # whether several softmaxes were put beside one another, and nothing else was done
     # The weights, and the view of them, of which this is an elementwise product with a tensor of more axes.
-    spread: tuple[Weights, Tensor] | None = None
+    spread: tuple[DerivedWeights, Tensor] | None = None
     mixed: bool = False  # whether other tensors went into it in a way that is not known
 
     @property
-    def uses(self) -> tuple[Use, ...]:
+    def softmaxes(self) -> tuple[FollowedSoftmax, ...]:
         """The softmaxes that it was made of."""
-        return (self.use, *self.parts)
+        return (self.softmax, *self.parts)
 
     def is_seen_whole(self, view: Tensor) -> bool:
         """Whether a view of it has its axes in the same order."""
         return view.shape == self.tensor.shape and view.stride() == self.tensor.stride()
 
-    def places_of(self, view: Tensor) -> Tensor | None:
-        """The places of the numbers of a view; None where they are not known."""
-        places = self.places
-        if places is None:
-            if not self.aligned or tuple(self.tensor.shape) != self.use.shape:
+    def indices_of(self, view: Tensor) -> Tensor | None:
+        """The indices of the numbers of a view; None where they are not known."""
+        indices = self.indices
+        if indices is None:
+            if not self.aligned or tuple(self.tensor.shape) != self.softmax.shape:
                 return None
-            places = self.use.places(view.device)
-        return places_of_view(places, self.tensor, view)
+            indices = self.softmax.indices(view.device)
+        return indices_of_view(indices, self.tensor, view)
 
     def key_axis(self, view: Tensor) -> int | None:
         """The axis of keys in a view; None where it cannot be told."""
@@ -148,10 +147,10 @@ class Weights:
         """Whether the last axis of a view is that of the keys, or has a single key."""
         if self.key >= 0:
             return operand.shape[-1] == 1 or operand.stride(-1) == self.tensor.stride(self.key)
-        places = self.places_of(operand) if operand.shape[-1] == 1 else None
-        if places is None:
+        indices = self.indices_of(operand) if operand.shape[-1] == 1 else None
+        if indices is None:
             return False
-        keys = self.use.keys_at(places.reshape(-1))
+        keys = self.softmax.keys_at(indices.reshape(-1))
         return bool((keys == keys[0]).all())
 
     def without_dropout(self, view: Tensor) -> Tensor:

@@ -8,7 +8,9 @@ products and softmaxes written by hand, but masks only after they were converted
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,14 +21,19 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.capture.reading.tensor_subclasses import is_fake, is_wrapper
-from regard.capture.watching.shortcuts import DUTIES, UNCHANGED, Duty, duty_of, shortcut, tell
-
-if TYPE_CHECKING:
-    from regard.capture.watching.session import Session
+from regard.capture.watching.observer import Observer
+from regard.capture.watching.shortcuts import (
+    FUNCTION_KINDS,
+    UNCHANGED,
+    FunctionKind,
+    kind_of_function,
+    report,
+    shortcut,
+)
 
 # Looking up an attribute of an enum is slow.
-_READS, _VIEWS, _LAYS = Duty.READS, Duty.VIEWS, Duty.LAYS
-_ATTENDS, _UNKNOWN = Duty.ATTENDS, Duty.UNKNOWN
+_READS_ATTRIBUTE, _VIEW, _LINEAR = FunctionKind.READS_ATTRIBUTE, FunctionKind.VIEW, FunctionKind.LINEAR
+_ATTENTION, _UNKNOWN = FunctionKind.ATTENTION, FunctionKind.UNKNOWN
 _FOLDING = {
     torch.cat,
     torch.clone,
@@ -43,17 +50,24 @@ _FOLDING = {
     Tensor.view,
 }
 
-__all__ = ["Functions", "Operations", "idle_session", "remove_ended_modes", "show_operations"]
+__all__ = [
+    "FunctionMode",
+    "OperationMode",
+    "idle_session",
+    "operations_watched",
+    "remove_ended_modes",
+    "watch_operations",
+]
 
 
-class Functions(TorchFunctionMode):
+class FunctionMode(TorchFunctionMode):
     """Shows each call of ``F.scaled_dot_product_attention`` to a session, and has the operations of others shown."""
 
-    def __init__(self, session: Session):
+    def __init__(self, session: Observer):
         super().__init__()
         self.session = session
 
-    def __enter__(self) -> Functions:
+    def __enter__(self) -> FunctionMode:
         remove_ended_modes()
         super().__enter__()
         return self
@@ -63,55 +77,55 @@ class Functions(TorchFunctionMode):
 
         On the stack of another thread the mode stays, without effect, until that thread captures again.
         """
-        self.__class__ = _EndedFunctions  # type: ignore[assignment]
+        self.__class__ = _EndedFunctionMode  # type: ignore[assignment]
         remove_ended_modes()
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         kwargs = kwargs or {}
         try:
-            duty = DUTIES[func]
+            kind = FUNCTION_KINDS[func]
         except (KeyError, TypeError):  # met for the first time, or cannot be hashed
-            duty = duty_of(func)
-        if duty is _READS:
+            kind = kind_of_function(func)
+        if kind is _READS_ATTRIBUTE:
             return func(*args, **kwargs)
         session = self.session
-        if duty is _ATTENDS:
-            return session.attention_function(func, args, kwargs)
-        if duty >= _LAYS or (duty is not _VIEWS and session.follows):
-            result = self._told(func, duty, args, kwargs)
+        if kind is _ATTENTION:
+            return session.call_sdpa(func, args, kwargs)
+        if kind >= _LINEAR or (kind is not _VIEW and session.handwritten.follows):
+            result = self._told(func, kind, args, kwargs)
         else:
             result = func(*args, **kwargs)
-        if duty is not _UNKNOWN and func in _FOLDING:
-            session.folded(func, args, kwargs, result)
+        if kind is not _UNKNOWN and func in _FOLDING:
+            session.handwritten.folded(func, args, kwargs, result)
         return result
 
-    def _told(self, func: Any, duty: Duty, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _told(self, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Call a function that may concern scores, and tell the session what it did."""
         session = self.session
         if peek_interpreter_stack() is not None:
-            session.inside_transform(func, args)
+            session.handwritten.inside_transform(func, args)
             return func(*args, **kwargs)
         known = None
         # Inside a traced module operations are shown already, and a shortcut would tell them a second time.
         if session not in _HERE.operations.sessions:
             with torch._C.DisableTorchFunction():  # what is looked at here is no work of the model's
-                known = shortcut(session, func, duty, args, kwargs)
+                known = shortcut(session.handwritten, func, kind, args, kwargs)
         if known is None:
-            session.in_torchs_own = func is F.multi_head_attention_forward
-            show_operations(session, True)
+            session.handwritten.in_multi_head_forward = func is F.multi_head_attention_forward
+            watch_operations(session, True)
             try:
                 return func(*args, **kwargs)
             finally:
-                show_operations(session, False)
-                session.in_torchs_own = False
+                watch_operations(session, False)
+                session.handwritten.in_multi_head_forward = False
         result = func(*args, **kwargs)
         if known is not UNCHANGED:
             with torch._C.DisableTorchFunction():
-                tell(session, known, result)
+                report(session, known, result)
         return result
 
 
-class _EndedFunctions(Functions):
+class _EndedFunctionMode(FunctionMode):
     """The mode of a capture that is over, which passes every call on."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
@@ -122,25 +136,25 @@ def remove_ended_modes() -> None:
     """Take the modes of captures that are over from the stack of this thread; other modes keep their order."""
     count = torch._C._len_torch_function_stack()
     stack = [torch._C._get_function_stack_at(n) for n in range(count)]
-    first = next((n for n, mode in enumerate(stack) if type(mode) is _EndedFunctions), None)
+    first = next((n for n, mode in enumerate(stack) if type(mode) is _EndedFunctionMode), None)
     if first is None:
         return
     for _ in stack[first:]:
         torch._C._pop_torch_function_stack()
     for mode in stack[first:]:
-        if type(mode) is not _EndedFunctions:
+        if type(mode) is not _EndedFunctionMode:
             torch._C._push_on_torch_function_stack(mode)
 
 
-def idle_session() -> Session | None:
+def idle_session() -> Observer | None:
     """Return the session whose function mode is the only one of this thread, unless it follows scores now."""
     if torch._C._len_torch_function_stack() != 1:
         return None
     mode = torch._C._get_function_stack_at(0)
-    return mode.session if type(mode) is Functions and not mode.session.follows else None
+    return mode.session if type(mode) is FunctionMode and not mode.session.handwritten.follows else None
 
 
-class Operations(TorchDispatchMode):
+class OperationMode(TorchDispatchMode):
     """Shows each operation, after it ran, to the sessions that want to see them.
 
     There is one for each thread, and it is on only while some session wants it: it costs more than all the rest.
@@ -150,7 +164,7 @@ class Operations(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sessions: list[Session] = []
+        self.sessions: list[Observer] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -187,13 +201,23 @@ class Operations(TorchDispatchMode):
 
 class _OfThisThread(threading.local):
     def __init__(self) -> None:
-        self.operations = Operations()
+        self.operations = OperationMode()
 
 
 _HERE = _OfThisThread()
 
 
-def show_operations(session: Session, wanted: bool) -> None:
+@contextmanager
+def operations_watched(session: Observer) -> Iterator[None]:
+    """Report every operation inside a context to a session; other modes keep their order on the stack."""
+    watch_operations(session, True)
+    try:
+        yield
+    finally:
+        watch_operations(session, False)
+
+
+def watch_operations(session: Observer, wanted: bool) -> None:
     """From now on show operations to a session, or no longer."""
     operations = _HERE.operations
     if wanted:

@@ -8,27 +8,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 
-from regard.capture.reading.running_modules import is_simple
-from regard.capture.watching.modes import idle_session
-from regard.capture.watching.patches import put_back
+from regard.capture.watching.modes import idle_session, operations_watched
+from regard.capture.watching.observer import Observer
+from regard.capture.watching.patches import restore
+from regard.capture.watching.watched_modules import is_simple
 
-if TYPE_CHECKING:
-    from regard.capture.watching.session import Session
+__all__ = ["report_module_calls", "watch_modules"]
 
-__all__ = ["calls_told", "watched"]
-
-_SESSIONS: dict[int, tuple[Session, ...]] = {}  # which want to know of a module, by its id
+_SESSIONS: dict[int, tuple[Observer, ...]] = {}  # which want to know of a module, by its id
 _CHANGING = threading.Lock()
 
 
 @contextmanager
-def watched(modules: list[nn.Module], session: Session) -> Iterator[None]:
+def watch_modules(modules: list[nn.Module], session: Observer) -> Iterator[None]:
     """Tell a session when one of these modules begins and when it ends, or fails; it is to hold the modules."""
     compiled = any(module._compiled_call_impl is not None for module in modules)
     with _CHANGING:
@@ -80,14 +78,14 @@ class _CompiledCalls:
         self._watched -= 1
         if not self._watched:
             self._on.clear()
-            put_back(nn.Module, "__call__", self._replacement, self._call)
+            restore(nn.Module, "__call__", self._replacement, self._call)
 
 
 _COMPILED = _CompiledCalls()
 
 
 @contextmanager
-def calls_told() -> Iterator[None]:
+def report_module_calls() -> Iterator[None]:
     """For the whole process, have calls of modules told to the sessions that watch them."""
     implementation, on = nn.Module._call_impl, True
 
@@ -108,7 +106,7 @@ def calls_told() -> Iterator[None]:
         yield
     finally:
         on = False
-        put_back(nn.Module, "_call_impl", _call_impl, implementation)
+        restore(nn.Module, "_call_impl", _call_impl, implementation)
 
 
 def _is_as_it_was_made(module: nn.Module, args: tuple) -> bool:
@@ -127,17 +125,17 @@ def _is_as_it_was_made(module: nn.Module, args: tuple) -> bool:
 
 
 @contextmanager
-def _operations_shown(sessions: tuple[Session, ...]) -> Iterator[None]:
+def _operations_shown(sessions: tuple[Observer, ...]) -> Iterator[None]:
     """Have every operation shown: of a scripted module nothing else is seen."""
     with ExitStack() as shown:
         for session in sessions:
-            if session.watching:
-                shown.enter_context(session.shown())
+            if session.is_in_forward_pass:
+                shown.enter_context(operations_watched(session))
         yield
 
 
 def _told(
-    sessions: tuple[Session, ...],
+    sessions: tuple[Observer, ...],
     module: nn.Module,
     run: Callable[..., Any],
     args: tuple,

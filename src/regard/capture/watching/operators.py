@@ -6,7 +6,7 @@ import torch
 
 from regard.capture.watching.score_tracing import LOG_SOFTMAXES, SOFTMAXES
 
-__all__ = ["EXPONENTIALS", "GIVES_LSE", "ROLES"]
+__all__ = ["EXPONENTIALS", "GIVES_LSE", "OPERATOR_ROLES"]
 
 _FUSED = {
     getattr(torch.ops.aten, name).default
@@ -24,7 +24,7 @@ GIVES_LSE = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 """The kernel whose log-sum-exp is in natural units and without padding."""
 
 # By identity: operators exist once per process, and hashing one takes longer than the rest of a look-up.
-ROLES = {
+OPERATOR_ROLES = {
     **{id(op): "fused" for op in _FUSED},
     **{id(op): "softmax" for op in SOFTMAXES},
     **{id(op): "log softmax" for op in LOG_SOFTMAXES},

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["put_back"]
+__all__ = ["restore"]
 
 
-def put_back(owner: object, name: str, replacement: Callable[..., Any], before: Callable[..., Any]) -> None:
+def restore(owner: object, name: str, replacement: Callable[..., Any], before: Callable[..., Any]) -> None:
     """Put a function or method back in place of its replacement, unless another patch was made over it in the meantime.
 
     The other patch stays, and may go on calling the replacement. The replacement has to pass its calls on from then on.

@@ -12,27 +12,27 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from regard.capture.reading.axes import moved
 from regard.capture.reading.fast_replace import replace
 
-__all__ = ["Added", "Product", "Scores"]
+__all__ = ["AddedNumbers", "Product", "Scores"]
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedNumbers:
     """Numbers added to scores, with the axes of queries and keys at the end."""
 
-    values: Tensor  # (*lead,q,k), each or 1
-    lead: tuple[int, ...]  # sizes of the other axes of the scores
+    values: Tensor  # (*leading,q,k), each or 1
+    leading: tuple[int, ...]  # sizes of the other axes of the scores
     outer: tuple[int, ...]  # these axes from the largest stride to the smallest
 
     def on(self, scores: Scores) -> Tensor:
-        """The numbers for scores whose axes may have been joined or taken apart since: ``(*lead,q,k)``."""
-        lead, outer = scores.lead, scores.outer
-        if (self.lead, self.outer) == (lead, outer):
+        """The numbers for scores whose axes may have been joined or taken apart since: ``(*leading,q,k)``."""
+        leading, outer = scores.leading, scores.outer
+        if (self.leading, self.outer) == (leading, outer):
             return self.values
         m, n = self.values.shape[-2:]
         if self.values.numel() == m * n:
-            return self.values.reshape(*(1,) * len(lead), m, n)
-        whole = self.values.expand(*self.lead, m, n).permute(*self.outer, -2, -1)
-        whole = whole.reshape(*(lead[axis] for axis in outer), m, n)
+            return self.values.reshape(*(1,) * len(leading), m, n)
+        whole = self.values.expand(*self.leading, m, n).permute(*self.outer, -2, -1)
+        whole = whole.reshape(*(leading[axis] for axis in outer), m, n)
         back = sorted(range(len(outer)), key=outer.__getitem__)
         return whole.permute(*back, -2, -1)
 
@@ -44,7 +44,7 @@ class Product:
     q: Tensor  # (B,q,d)
     k: Tensor  # (B,d,k)
     scale: float = 1.0
-    added: tuple[Added, ...] = field(default=())
+    added: tuple[AddedNumbers, ...] = field(default=())
     exact: bool = True  # False once something was done to the scores that cannot be followed
     born: int = 0  # its number among the products
     sinks: tuple[int, ...] = ()  # columns that are no keys of the product
@@ -99,7 +99,7 @@ class Scores:
         return [axis for axis in range(len(self.shape)) if axis not in (self.rows, self.columns)]
 
     @property
-    def lead(self) -> tuple[int, ...]:
+    def leading(self) -> tuple[int, ...]:
         """The sizes of the other axes."""
         return tuple(self.shape[axis] for axis in self._others)
 
@@ -147,15 +147,15 @@ class Scores:
         usual %= len(shape)
         return usual if usual in near else near[-1] if near else None
 
-    def part(self, values: Tensor) -> Added:
+    def part(self, values: Tensor) -> AddedNumbers:
         """Numbers that broadcast to the scores, as something added to them."""
         values = values.reshape((1,) * (len(self.shape) - values.ndim) + tuple(values.shape))
-        return Added(moved(values, self.rows, self.columns), self.lead, self.outer)
+        return AddedNumbers(moved(values, self.rows, self.columns), self.leading, self.outer)
 
-    def in_product_order(self, x: Tensor, lead: tuple[int, ...]) -> Tensor:
-        """A side of the product, ``(B,m,n)``, with the axes of the scores in front: ``(*lead,m,n)``."""
+    def in_product_order(self, x: Tensor, leading: tuple[int, ...]) -> Tensor:
+        """A side of the product, ``(B,m,n)``, with the axes of the scores in front: ``(*leading,m,n)``."""
         outer = self.outer
-        x = x.reshape(*(lead[axis] for axis in outer), *x.shape[-2:])
+        x = x.reshape(*(leading[axis] for axis in outer), *x.shape[-2:])
         if outer == _IN_ORDER[: len(outer)]:
             return x
         back = sorted(range(len(outer)), key=outer.__getitem__)

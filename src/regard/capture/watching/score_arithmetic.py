@@ -10,33 +10,33 @@ from torch import Tensor
 
 from regard.capture.reading.fast_replace import replace
 from regard.capture.reading.masks import HIDING
-from regard.capture.watching.products import Added, Product, Scores
+from regard.capture.watching.products import AddedNumbers, Product, Scores
 
-__all__ = ["STEPS", "Step", "Tracing"]
+__all__ = ["ARITHMETIC_RULES", "ArithmeticRule", "KnownScores"]
 
 aten = torch.ops.aten
 
 
-class Tracing(Protocol):
+class KnownScores(Protocol):
     """Knows which tensors are scores."""
 
     def of(self, x: object) -> Scores | None: ...
 
 
-Step = Callable[[Tracing, tuple, dict[str, Any]], tuple[Scores, Product] | None]
+ArithmeticRule = Callable[[KnownScores, tuple, dict[str, Any]], tuple[Scores, Product] | None]
 
 
-def _scaled(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+def _scaled(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     if tracer.of(args[0]) is None and len(args) == 2:  # a number times scores
         args = args[::-1]
     return _times(tracer, args, lambda factor: factor)
 
 
-def _divided(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+def _divided(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     return _times(tracer, args, lambda factor: 1 / factor)
 
 
-def _times(tracer: Tracing, args: tuple, turn: Callable[[float], float]) -> tuple[Scores, Product] | None:
+def _times(tracer: KnownScores, args: tuple, turn: Callable[[float], float]) -> tuple[Scores, Product] | None:
     known, factor = tracer.of(args[0]), _number(args[1])
     if known is None or not factor:
         return None
@@ -45,7 +45,7 @@ def _times(tracer: Tracing, args: tuple, turn: Callable[[float], float]) -> tupl
     return known, replace(product, scale=product.scale * by, added=added)
 
 
-def _added(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+def _added(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     scores, other = args[0], args[1]
     factor = kwargs.get("alpha", 1)
     known = tracer.of(scores)
@@ -57,7 +57,7 @@ def _added(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores
     return _with(tracer, known, other, factor)
 
 
-def _subtracted(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+def _subtracted(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     known, other = tracer.of(args[0]), args[1]
     if known is None:
         return None
@@ -69,7 +69,7 @@ def _subtracted(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[S
     return _with(tracer, known, other, -kwargs.get("alpha", 1))
 
 
-def _with(tracer: Tracing, known: Scores, other: object, factor: float) -> tuple[Scores, Product] | None:
+def _with(tracer: KnownScores, known: Scores, other: object, factor: float) -> tuple[Scores, Product] | None:
     """Scores to which a tensor was added so many times."""
     product = known.product
     if isinstance(other, int | float):  # what all keys share changes no softmax
@@ -84,17 +84,19 @@ def _with(tracer: Tracing, known: Scores, other: object, factor: float) -> tuple
     return known, replace(product, added=(*product.added, part))
 
 
-def _filled(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+def _filled(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     return _hidden(tracer, args[0], args[1], args[2])
 
 
-def _chosen(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+def _chosen(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     keep, scores, other = args
     known = _hidden(tracer, scores, ~keep, other)
     return known if known is not None else _hidden(tracer, other, keep, scores)
 
 
-def _hidden(tracer: Tracing, scores: object, hidden: Tensor, value: object) -> tuple[Scores, Product] | None:
+def _hidden(
+    tracer: KnownScores, scores: object, hidden: Tensor, value: object
+) -> tuple[Scores, Product] | None:
     """Scores replaced by one very negative number: as a number added, it drowns them all the same."""
     known, number = tracer.of(scores), _number(value)
     if known is None or number is None or number > HIDING:
@@ -110,8 +112,8 @@ def _hidden(tracer: Tracing, scores: object, hidden: Tensor, value: object) -> t
     return known, replace(known.product, added=(*added, known.part(fill)))
 
 
-def _without(part: Added, away: Added, scores: Scores) -> Added:
-    return Added(torch.where(away.values, 0.0, part.on(scores)), scores.lead, scores.outer)
+def _without(part: AddedNumbers, away: AddedNumbers, scores: Scores) -> AddedNumbers:
+    return AddedNumbers(torch.where(away.values, 0.0, part.on(scores)), scores.leading, scores.outer)
 
 
 def _number(value: object) -> float | None:
@@ -121,12 +123,12 @@ def _number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _kept(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+def _kept(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     known = tracer.of(args[0])
     return None if known is None else (known, known.product)
 
 
-def _joined(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+def _joined(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     """Columns put beside the scores: sinks, which take a part of each row and have no token."""
     parts, axis = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
     at = [n for n, part in enumerate(parts) if tracer.of(part) is not None]
@@ -140,7 +142,7 @@ def _joined(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Score
     return known, product
 
 
-def _padded(tracer: Tracing, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
+def _padded(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     """The same with a number: ``F.pad(scores, (1, 0))``."""
     scores, pad, *rest = args
     known, value = tracer.of(scores), rest[0] if rest else 0.0
@@ -164,14 +166,14 @@ def _with_sinks(scores: Scores, product: Product, values: Tensor, before: bool) 
     room = (count, 0) if before else (0, count)
     own = torch.nn.functional.pad(scores.part(values).values, (0, keys) if before else (keys, 0))
     added = tuple(
-        Added(torch.nn.functional.pad(_wide(x.on(scores), keys), room), scores.lead, scores.outer)
+        AddedNumbers(torch.nn.functional.pad(_wide(x.on(scores), keys), room), scores.leading, scores.outer)
         for x in product.added
     )
     sinks = range(count) if before else range(keys, keys + count)
     return replace(
         product,
         k=torch.nn.functional.pad(product.k, room),
-        added=(*added, Added(own, scores.lead, scores.outer)),
+        added=(*added, AddedNumbers(own, scores.leading, scores.outer)),
         sinks=(*sinks, *(n + room[0] for n in product.sinks)),
     )
 
@@ -180,7 +182,7 @@ def _wide(values: Tensor, keys: int) -> Tensor:
     return values.expand(*values.shape[:-1], keys)
 
 
-_FOLLOWED: dict[Any, Step] = {
+_FOLLOWED: dict[Any, ArithmeticRule] = {
     **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar, aten.mul_.Tensor, aten.mul_.Scalar), _scaled),
     **dict.fromkeys((aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar), _divided),
     **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), _added),
@@ -199,5 +201,5 @@ _FOLLOWED: dict[Any, Step] = {
     aten.constant_pad_nd.default: _padded,
     **dict.fromkeys((aten._to_copy.default, aten.clone.default), _kept),
 }
-STEPS = {id(op): step for op, step in _FOLLOWED.items()}
+ARITHMETIC_RULES = {id(op): step for op, step in _FOLLOWED.items()}
 """What can be followed, by the identity of the operation: operators are there once, and slow to hash."""

@@ -17,20 +17,20 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from regard.capture.reading.attention_calls import Attended
-from regard.capture.reading.axes import Folds, Lead, Letters, moved, query_axis, read_lead
+from regard.capture.reading.attention_calls import AttentionCall
+from regard.capture.reading.axes import LeadingAxes, SoftmaxContext, moved, query_axis, read_leading_axes
 from regard.capture.reading.fast_replace import replace
+from regard.capture.reading.head_folds import HeadFolds
 from regard.capture.reading.tensor_subclasses import storages_of
 from regard.capture.watching.products import Product, Scores
-from regard.capture.watching.score_arithmetic import STEPS
+from regard.capture.watching.score_arithmetic import ARITHMETIC_RULES
 from regard.shapes import wide_dtype
 
 __all__ = [
     "LOG_SOFTMAXES",
     "PRODUCTS",
     "SOFTMAXES",
-    "Place",
-    "Tracer",
+    "ScoreTracer",
     "agrees",
     "checked_rows",
     "folded_product",
@@ -48,17 +48,7 @@ PRODUCTS = _ADDING | {id(op) for op in (aten.bmm.default, aten.bmm.out, aten.mm.
 _PICKING = {aten.topk.default: 2, aten.gather.default: 1, aten.sort.default: 1}
 
 
-class Place(NamedTuple):
-    """What is known of the module around a softmax."""
-
-    name: str = ""
-    heads: int | None = None  # as it says of itself
-    batches: Collection[int] = ()  # the first axes of the sequences that it was given
-    letters: Letters | None = None  # the axes as the user gave them
-    heads_inside: bool = False  # whether it is known to fold heads into the batch as (b*h)
-
-
-class Picked(NamedTuple):
+class PickedScores(NamedTuple):
     """Some scores of each query, as the largest of them."""
 
     keys: Tensor  # the column of each score, of the shape of the scores
@@ -81,7 +71,7 @@ class _Descendant(NamedTuple):
     product: Product
     home: int  # its storage
     storage: StorageWeakRef
-    picked: Picked | None = None
+    picked: PickedScores | None = None
 
     @property
     def is_freed(self) -> bool:
@@ -89,7 +79,7 @@ class _Descendant(NamedTuple):
         return self.home != 0 and self.storage.expired()
 
 
-class Tracer:
+class ScoreTracer:
     """Remembers where scores came from, from their product to their softmax."""
 
     def __init__(self, modules: Iterable[nn.Module]):
@@ -98,7 +88,7 @@ class Tracer:
         self._descendants: dict[int, _Descendant] = {}  # by their storage
         self._spent: set[int] = set()
         self.follows = False  # whether there are scores that a softmax may be taken of
-        self.folds = Folds()
+        self.folds = HeadFolds()
         self.products = 0  # seen so far
 
     @functools.cached_property
@@ -140,7 +130,7 @@ class Tracer:
             self._follow(func, args, kwargs, result)
 
     def _follow(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
-        step = STEPS.get(id(func))
+        step = ARITHMETIC_RULES.get(id(func))
         found = None if step is None else step(self, args, kwargs)
         if func._schema.is_mutable:
             self._distrust(storages_written(func, args, kwargs))
@@ -155,7 +145,7 @@ class Tracer:
         elif _is_new(func, args, first):
             self._descends(args, first, self._picked_by(func, args, kwargs, result))
 
-    def _picked_by(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> Picked | None:
+    def _picked_by(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> PickedScores | None:
         """The scores that an operation has chosen, or that it was given as chosen by another."""
         first = result[0] if isinstance(result, tuple | list) else result
         if func in _PICKING:
@@ -164,10 +154,10 @@ class Tracer:
             if scores is None or axis % len(scores.shape) != scores.columns:
                 return None
             keys = args[2] if func is aten.gather.default else result[1]
-            return Picked(keys, scores.columns, scores.shape[scores.columns])
+            return PickedScores(keys, scores.columns, scores.shape[scores.columns])
         return next((found for x in args if (found := self.picked(x, first.shape)) is not None), None)
 
-    def picked(self, x: object, shape: tuple[int, ...]) -> Picked | None:
+    def picked(self, x: object, shape: tuple[int, ...]) -> PickedScores | None:
         """The choice that scores of a shape were made by, if any."""
         if not isinstance(x, Tensor) or x.layout is not torch.strided or x.shape != shape:
             return None
@@ -176,7 +166,7 @@ class Tracer:
             return None
         return found.picked
 
-    def _descends(self, args: tuple, result: Tensor, picked: Picked | None = None) -> None:
+    def _descends(self, args: tuple, result: Tensor, picked: PickedScores | None = None) -> None:
         """Take note of a tensor that is new, at an address that may have been used before.
 
         What was made of scores and has other axes is related to them: heads that are mixed, chunks put in place.
@@ -260,7 +250,7 @@ class Tracer:
             return False
         return all(known.strides[n] != step or known.shape[n] == 1 for n in (known.rows, known.columns))
 
-    def softmax(self, args: tuple, weights: Tensor, place: Place) -> Attended:
+    def softmax(self, args: tuple, weights: Tensor, place: SoftmaxContext) -> AttentionCall:
         """The call that this softmax belongs to."""
         x, key = args[0], args[1] % args[0].ndim
         if x.ndim == 2 and place.letters is None and self.related(x) is None:
@@ -282,21 +272,23 @@ class Tracer:
         if scores is not None and key == scores.rows:
             product = scores.product.turned()
             scores = replace(scores, product=product, rows=scores.columns, columns=scores.rows)
-        rows, key, lead = self._axes(x, tuple(weights.shape), key, scores, place)
+        rows, key, leading = self._axes(x, tuple(weights.shape), key, scores, place)
         if scores is not None and (rows, key) != (scores.rows, scores.columns):
             scores = None
-        arranged = lead.arrange(moved(weights.detach(), rows, key))
+        arranged = leading.arrange(moved(weights.detach(), rows, key))
         axes = (rows, key) if x is args[0] else None
-        grid = lead.grid(*arranged.shape[-2:])
+        grid = leading.grid(*arranged.shape[-2:])
         keys = None if picked is None else picked.keys
-        whole = Attended(grid, weights=arranged, guessed=lead.guessed, lead=lead, axes=axes, picked=keys)
+        whole = AttentionCall(
+            grid, weights=arranged, guessed=leading.guessed, leading=leading, axes=axes, picked=keys
+        )
         if scores is None:
             return whole
-        whole = replace(whole, k=_keys(scores, lead), sinks=scores.product.sinks)
-        call = _as_call(scores, lead, whole) if scores.product.exact else None
+        whole = replace(whole, k=_keys(scores, leading), sinks=scores.product.sinks)
+        call = _as_call(scores, leading, whole) if scores.product.exact else None
         return call if call is not None and agrees(call, arranged) else whole
 
-    def _is_of_one_query(self, x: Tensor, key: int, place: Place) -> bool:
+    def _is_of_one_query(self, x: Tensor, key: int, place: SoftmaxContext) -> bool:
         """Whether scores ``(b,h,k)`` are those of one query: the product had one row, and the module has h heads."""
         if x.ndim != 3 or key != 2 or place.letters is not None or x.shape[1] != place.heads:
             return False
@@ -317,8 +309,8 @@ class Tracer:
         return product if fits or (heads is not None and others[1:].count(heads) == 1) else None
 
     def _axes(
-        self, x: Tensor, shape: tuple[int, ...], key: int, scores: Scores | None, place: Place
-    ) -> tuple[int, int, Lead]:
+        self, x: Tensor, shape: tuple[int, ...], key: int, scores: Scores | None, place: SoftmaxContext
+    ) -> tuple[int, int, LeadingAxes]:
         """Which axes of scores are queries and keys, and how the others are read."""
         if place.letters is not None:
             return place.letters.place(place.name, shape, place.heads)
@@ -332,10 +324,10 @@ class Tracer:
         first = False if place.heads_inside else None
         if len(sizes) == 1 and first is None:
             first = self.folds.heads_first(sizes[0], place.heads)
-        lead = read_lead(
+        leading = read_leading_axes(
             sizes, place.heads, place.batches, strides=self.folds.strides(sizes), heads_first=first
         )
-        return rows, key, lead._replace(guessed=lead.guessed or guessed)
+        return rows, key, leading._replace(guessed=leading.guessed or guessed)
 
 
 def storages_written(func: Any, args: tuple, kwargs: dict[str, Any]) -> set[int]:
@@ -357,18 +349,18 @@ def _is_new(func: Any, args: tuple, result: Tensor) -> bool:
     return not any(_has_storage(x) and x.untyped_storage().data_ptr() == home for x in args)
 
 
-def _as_call(scores: Scores, lead: Lead, whole: Attended) -> Attended:
+def _as_call(scores: Scores, leading: LeadingAxes, whole: AttentionCall) -> AttentionCall:
     """The product as a call on four axes."""
     added: Tensor | None = None
     for part in scores.product.added:
-        values = lead.fit(part.on(scores), scores.lead)
+        values = leading.fit(part.on(scores), scores.leading)
         added = values if added is None else added + values
-    q = lead.arrange(scores.in_product_order(scores.product.q, scores.lead))
+    q = leading.arrange(scores.in_product_order(scores.product.q, scores.leading))
     return replace(whole, weights=None, q=q, scale=scores.product.scale, attn_mask=added)
 
 
-def _keys(scores: Scores, lead: Lead) -> Tensor:
-    return lead.arrange(scores.in_product_order(scores.product.k, scores.lead).mT)
+def _keys(scores: Scores, leading: LeadingAxes) -> Tensor:
+    return leading.arrange(scores.in_product_order(scores.product.k, scores.leading).mT)
 
 
 def checked_rows(count: int) -> slice:
@@ -386,7 +378,7 @@ def folded_product(x: Tensor, y: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def agrees(call: Attended, weights: Tensor) -> bool:
+def agrees(call: AttentionCall, weights: Tensor) -> bool:
     """Whether a few rows computed from q, k and the mask of a call are those of the model's weights ``(b,h,q,k)``."""
     assert call.q is not None
     assert call.k is not None

@@ -24,15 +24,15 @@ from torch import Tensor, nn
 from torch._C._functorch import peek_interpreter_stack
 
 __all__ = [
-    "DUTIES",
+    "FUNCTION_KINDS",
     "UNCHANGED",
-    "Duty",
+    "FunctionKind",
     "Operation",
-    "duty_of",
     "holds_product",
     "is_plain",
+    "kind_of_function",
+    "report",
     "shortcut",
-    "tell",
     "tensors_in",
 ]
 
@@ -41,19 +41,19 @@ _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, Wrapp
 _TELLING = re.compile(r"attention|softm|mm|mat|dot|ein|inner|linear|transformer|dist|cov|corr|^exp2?_?$")
 
 
-class Duty(IntEnum):
-    """What a function may do to scores; from ``LAYS`` on, scores may come of it."""
+class FunctionKind(IntEnum):
+    """What a function may do to scores; from ``LINEAR`` on, scores may come of it."""
 
-    READS = 0  # it only reads a shape or another attribute
-    VIEWS = 1  # its result starts at the same number in memory
-    RESHAPES = 2  # a view of contiguous numbers, else a copy
-    STEPS = 3  # arithmetic of which the operation is known
-    WRITES = 4  # it changes one of its arguments
-    QUIET = 5  # it holds neither a product nor a softmax
-    LAYS = 6  # a product that is a layer if a parameter takes part in it
-    MULTIPLIES = 7  # a product of two tensors
-    NORMALISES = 8  # a softmax
-    ATTENDS = 9  # F.scaled_dot_product_attention
+    READS_ATTRIBUTE = 0  # it only reads a shape or another attribute
+    VIEW = 1  # its result starts at the same number in memory
+    RESHAPE = 2  # a view of contiguous numbers, else a copy
+    ARITHMETIC = 3  # arithmetic of which the operation is known
+    IN_PLACE = 4  # it changes one of its arguments
+    UNRELATED = 5  # it holds neither a product nor a softmax
+    LINEAR = 6  # a product that is a layer if a parameter takes part in it
+    PRODUCT = 7  # a product of two tensors
+    SOFTMAX = 8  # a softmax
+    ATTENTION = 9  # F.scaled_dot_product_attention
     UNKNOWN = 10  # it may hold anything
 
 
@@ -122,49 +122,51 @@ def _functions(name: str) -> list[Any]:
     ]  # has its arguments in another order
 
 
-DUTIES: dict[Any, Duty] = {
-    **{func: Duty.READS for name in _READING for func in _functions(name)},
-    **{func: Duty.VIEWS for name in _VIEWING for func in _functions(name)},
-    **{func: Duty.STEPS for name in _OPERATIONS for func in _functions(name)},
-    **dict.fromkeys(_functions("dropout"), Duty.STEPS),
-    **{func: Duty.RESHAPES for name in ("reshape", "flatten") for func in _functions(name)},
-    **{func: Duty.LAYS for name in ("addmm", "mm", "baddbmm") for func in _functions(name)},
-    **{func: Duty.MULTIPLIES for name in _PRODUCTS for func in _functions(name)},
-    **dict.fromkeys(_SOFTMAXES, Duty.NORMALISES),
-    F.linear: Duty.LAYS,
-    F.scaled_dot_product_attention: Duty.ATTENDS,
+FUNCTION_KINDS: dict[Any, FunctionKind] = {
+    **{func: FunctionKind.READS_ATTRIBUTE for name in _READING for func in _functions(name)},
+    **{func: FunctionKind.VIEW for name in _VIEWING for func in _functions(name)},
+    **{func: FunctionKind.ARITHMETIC for name in _OPERATIONS for func in _functions(name)},
+    **dict.fromkeys(_functions("dropout"), FunctionKind.ARITHMETIC),
+    **{func: FunctionKind.RESHAPE for name in ("reshape", "flatten") for func in _functions(name)},
+    **{func: FunctionKind.LINEAR for name in ("addmm", "mm", "baddbmm") for func in _functions(name)},
+    **{func: FunctionKind.PRODUCT for name in _PRODUCTS for func in _functions(name)},
+    **dict.fromkeys(_SOFTMAXES, FunctionKind.SOFTMAX),
+    F.linear: FunctionKind.LINEAR,
+    F.scaled_dot_product_attention: FunctionKind.ATTENTION,
 }
-"""The duties of functions that were met so far; :func:`duty_of` adds others."""
+"""The duties of functions that were met so far; :func:`kind_of_function` adds others."""
 _OPERATION_OF = {func: op for name, op in _OPERATIONS.items() for func in _functions(name)}
 _DROPPING = set(_functions("dropout"))
 
 
-def duty_of(func: Any) -> Duty:
+def kind_of_function(func: Any) -> FunctionKind:
     """What a function may do to scores; torch's own say it by their names, of others nobody knows."""
     try:
-        known = DUTIES.get(func)
+        known = FUNCTION_KINDS.get(func)
     except TypeError:  # cannot be hashed: it is not torch's
-        return Duty.UNKNOWN
+        return FunctionKind.UNKNOWN
     if known is None:
-        known = DUTIES[func] = _by_name(func)
+        known = FUNCTION_KINDS[func] = _by_name(func)
     return known
 
 
-def _by_name(func: Any) -> Duty:
+def _by_name(func: Any) -> FunctionKind:
     module = getattr(func, "__module__", None) or ""
     torchs = isinstance(func, _BUILT_IN) or (isinstance(func, FunctionType) and module.startswith("torch."))
     if not torchs:
-        return Duty.UNKNOWN
+        return FunctionKind.UNKNOWN
     name = func.__name__
     if name == "__get__":
         attribute = getattr(getattr(func, "__self__", None), "__name__", "")
-        return Duty.VIEWS if attribute in ("T", "mT", "H", "mH", "data") else Duty.READS
+        return (
+            FunctionKind.VIEW if attribute in ("T", "mT", "H", "mH", "data") else FunctionKind.READS_ATTRIBUTE
+        )
     if _TELLING.search(name):
-        return Duty.UNKNOWN
+        return FunctionKind.UNKNOWN
     if name in ("__invert__", "__int__", "__index__"):
-        return Duty.QUIET
+        return FunctionKind.UNRELATED
     changes = (name.endswith("_") and not name.endswith("__")) or name.startswith(("__i", "__set"))
-    return Duty.WRITES if changes else Duty.QUIET
+    return FunctionKind.IN_PLACE if changes else FunctionKind.UNRELATED
 
 
 _SCRIPTED: dict[int, tuple[Any, bool]] = {}  # each with its function, so that no other takes its id
@@ -192,37 +194,44 @@ class Watcher(Protocol):
     @property
     def parameters(self) -> set[int]: ...
     def concerns(self, *values: Any) -> bool: ...
-    def passed(self, result: Any) -> None: ...
+    def forget_results(self, result: Any) -> None: ...
+
+
+class Session(Protocol):
+    """Is notified of operations."""
+
+    @property
+    def handwritten(self) -> Watcher: ...
     def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None: ...
 
 
 def shortcut(
-    session: Watcher, func: Any, duty: Duty, args: tuple, kwargs: dict[str, Any]
+    watcher: Watcher, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]
 ) -> Operation | None:
     """The operation that a function is going to do, if that is known; None where it has to be seen."""
-    if duty is Duty.VIEWS:
+    if kind is FunctionKind.VIEW:
         return UNCHANGED
-    if duty is Duty.UNKNOWN or duty is Duty.WRITES:
+    if kind is FunctionKind.UNKNOWN or kind is FunctionKind.IN_PLACE:
         return None
-    if duty is Duty.LAYS or duty is Duty.MULTIPLIES:
-        if _is_layer(session, func, (*args, *kwargs.values())):
-            if not session.follows:
+    if kind is FunctionKind.LINEAR or kind is FunctionKind.PRODUCT:
+        if _is_layer(watcher, func, (*args, *kwargs.values())):
+            if not watcher.follows:
                 return UNCHANGED  # nothing can be mistaken for scores
-            return None if session.concerns(*args, *kwargs.values()) else OTHER
-        return None if duty is Duty.LAYS else _known(session, func, duty, args, kwargs)
-    if duty is Duty.NORMALISES or func in _IN_PLACE:
-        return _known(session, func, duty, args, kwargs)
+            return None if watcher.concerns(*args, *kwargs.values()) else OTHER
+        return None if kind is FunctionKind.LINEAR else _known(watcher, func, kind, args, kwargs)
+    if kind is FunctionKind.SOFTMAX or func in _IN_PLACE:
+        return _known(watcher, func, kind, args, kwargs)
     if _writes(args, kwargs):
         return None
-    if not session.concerns(*args, *kwargs.values()):
+    if not watcher.concerns(*args, *kwargs.values()):
         return OTHER
-    return None if duty is Duty.QUIET else _known(session, func, duty, args, kwargs)
+    return None if kind is FunctionKind.UNRELATED else _known(watcher, func, kind, args, kwargs)
 
 
-def tell(session: Watcher, operation: Operation, result: Any) -> None:
+def report(session: Session, operation: Operation, result: Any) -> None:
     """Tell a session what a function has done, as if it had been seen."""
     if operation is OTHER or not isinstance(result, Tensor):
-        session.passed(result)
+        session.handwritten.forget_results(result)
         return
     shown = result.detach()
     if operation.func in _COPIES:
@@ -235,11 +244,11 @@ def tell(session: Watcher, operation: Operation, result: Any) -> None:
     session.operation(operation.func, operation.args, {}, shown)
 
 
-def _is_layer(session: Watcher, func: Any, parts: tuple) -> bool:
+def _is_layer(watcher: Watcher, func: Any, parts: tuple) -> bool:
     """Whether a part of a product is a weight of the model: that gives no scores."""
     for x in parts:
         if type(x) is nn.Parameter:
-            if func is F.linear or x.untyped_storage().data_ptr() in session.parameters:
+            if func is F.linear or x.untyped_storage().data_ptr() in watcher.parameters:
                 return True
         elif func is F.linear and isinstance(x, Tensor) and getattr(x, "_is_param", False):
             return True
@@ -251,15 +260,17 @@ def _writes(args: tuple, kwargs: dict[str, Any]) -> bool:
     return "out" in kwargs or kwargs.get("inplace") is True or any(x is True for x in args)
 
 
-def _known(session: Watcher, func: Any, duty: Duty, args: tuple, kwargs: dict[str, Any]) -> Operation | None:
+def _known(
+    watcher: Watcher, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]
+) -> Operation | None:
     if torch._C._is_any_autocast_enabled() or peek_interpreter_stack() is not None:
         return None  # functions cast their arguments, or these are wrapped
-    if duty is Duty.MULTIPLIES:
-        return _product(session, args, kwargs)
-    return _softmax(args, kwargs) if duty is Duty.NORMALISES else _step(func, args, kwargs)
+    if kind is FunctionKind.PRODUCT:
+        return _product(watcher, args, kwargs)
+    return _softmax(args, kwargs) if kind is FunctionKind.SOFTMAX else _step(func, args, kwargs)
 
 
-def _product(session: Watcher, args: tuple, kwargs: dict[str, Any]) -> Operation | None:
+def _product(watcher: Watcher, args: tuple, kwargs: dict[str, Any]) -> Operation | None:
     if kwargs or len(args) != 2 or not all(map(is_plain, args)):
         return None
     a, b = (x.detach() for x in args)
@@ -268,7 +279,7 @@ def _product(session: Watcher, args: tuple, kwargs: dict[str, Any]) -> Operation
     if a.ndim == 3:
         return Operation(aten.bmm.default, (a, b))
     joined = tuple(x.reshape(-1, *x.shape[-2:]) for x in (a, b))  # (B,m,n)
-    if any(x.data_ptr() != y.data_ptr() and session.concerns(x) for x, y in zip((a, b), joined, strict=True)):
+    if any(x.data_ptr() != y.data_ptr() and watcher.concerns(x) for x, y in zip((a, b), joined, strict=True)):
         return None  # a copy, whose numbers are not known as scores
     return Operation(aten.bmm.default, joined)
 

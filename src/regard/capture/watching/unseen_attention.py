@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Unseen"]
+__all__ = ["UnseenAttention"]
 
 
 @dataclass
-class Unseen:
+class UnseenAttention:
     """The modules of a model whose attention is in no record."""
 
     softmaxes: dict[str, tuple[int, ...]] = field(default_factory=dict)

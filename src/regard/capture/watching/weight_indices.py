@@ -1,6 +1,6 @@
 """Which weights of a softmax the numbers of another tensor are: found by doing to indices what was done to weights.
 
-The *places* of a tensor are its numbers' indices in the softmax's result, -1 for numbers that are not of it.
+The *indices* of a tensor are its numbers' indices in the softmax's result, -1 for numbers that are not of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["all_places", "places_after", "places_of_view", "reorders", "same_without_dropout", "storage_of"]
+__all__ = [
+    "all_indices",
+    "indices_after",
+    "indices_of_view",
+    "reorders",
+    "same_without_dropout",
+    "storage_of",
+]
 
 aten = torch.ops.aten
 # Operations that choose numbers, and whose other arguments say which.
@@ -31,38 +38,38 @@ def storage_of(x: Tensor) -> int:
     return x.untyped_storage().data_ptr()
 
 
-def all_places(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """The places of a softmax's own result."""
+def all_indices(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """The indices of a softmax's own result."""
     return torch.arange(math.prod(shape), device=device).view(shape)
 
 
-def places_of_view(places: Tensor, whole: Tensor, view: Tensor) -> Tensor | None:
-    """The places of a view of a tensor; None where they cannot be found."""
+def indices_of_view(indices: Tensor, whole: Tensor, view: Tensor) -> Tensor | None:
+    """The indices of a view of a tensor; None where they cannot be found."""
     extent = 1 + sum((n - 1) * step for n, step in zip(whole.shape, whole.stride(), strict=True))
     if not view.numel() or extent != whole.numel():
         return None
-    if places.stride() != whole.stride():
-        laid = torch.empty_strided(whole.shape, whole.stride(), dtype=places.dtype, device=places.device)
-        places = laid.copy_(places)
+    if indices.stride() != whole.stride():
+        laid = torch.empty_strided(whole.shape, whole.stride(), dtype=indices.dtype, device=indices.device)
+        indices = laid.copy_(indices)
     start = int(view.storage_offset() - whole.storage_offset())
     last = start + sum((n - 1) * step for n, step in zip(view.shape, view.stride(), strict=True))
     if start < 0 or last >= extent:
         return None
-    return places.as_strided(view.shape, view.stride(), start)
+    return indices.as_strided(view.shape, view.stride(), start)
 
 
-def places_after(
-    func: Any, args: tuple, kwargs: dict[str, Any], result: Any, places: Tensor
+def indices_after(
+    func: Any, args: tuple, kwargs: dict[str, Any], result: Any, indices: Tensor
 ) -> Tensor | None:
-    """The places of an operation's result, whose first argument had these; None where they are not known."""
+    """The indices of an operation's result, whose first argument had these; None where they are not known."""
     first = result[0] if isinstance(result, tuple | list) else result
     if id(func) in _RANKING:
-        return places.gather(_ranked_axis(func, args, kwargs), result[1])
+        return indices.gather(_ranked_axis(func, args, kwargs), result[1])
     if id(func) in _CHOOSING:
-        return func(places, *args[1:], **kwargs)
+        return func(indices, *args[1:], **kwargs)
     if id(func) == _PADDING:
-        return func(places, args[1], -1)
-    return places if first.shape == places.shape else None
+        return func(indices, args[1], -1)
+    return indices if first.shape == indices.shape else None
 
 
 def same_without_dropout(

@@ -3,7 +3,7 @@
 Some models change their weights after the softmax: a mask and new sums, heads that are mixed (talking heads, DeepViT).
 The weights that multiply the values are then not the softmax. Its result is followed here through copies, casts,
 dropout and whatever else is done to it, to the product over its keys. Weights that are multiplied in pieces, such as
-slices or the largest of each row, are put together again by their places. Where the places of changed weights are not
+slices or the largest of each row, are put together again by their indices. Where the indices of changed weights are not
 known (the diagonal chunks of Longformer), the weights are taken as they were before they were cut. A softmax that is
 not seen to multiply anything is doubtful.
 """
@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.capture.joining.collector import Collector
 from regard.capture.reading.axes import moved
 from regard.capture.reading.fast_replace import replace
-from regard.capture.watching.followed_softmax import Use, Weights
+from regard.capture.watching.followed_softmax import DerivedWeights, FollowedSoftmax
 from regard.capture.watching.score_tracing import PRODUCTS, storages_written
-from regard.capture.watching.weight_indices import places_after, reorders, same_without_dropout
+from regard.capture.watching.weight_indices import indices_after, reorders, same_without_dropout
 from regard.capture.watching.weight_indices import storage_of as _home
 
-__all__ = ["Keeper", "Uses"]
+__all__ = ["WeightTracer"]
 
 aten = torch.ops.aten
 _COPIES = {id(op) for op in (aten.clone.default, aten._to_copy.default, aten.nan_to_num.default)}
@@ -36,23 +37,15 @@ _TIMES = {
 _JOINS = {id(op) for op in (aten.cat.default, aten.stack.default)}
 
 
-class Keeper(Protocol):
-    """Keeps the records, and changes them where a softmax is not what multiplies the values."""
-
-    def change_weights(self, use: Use, weights: Tensor, parts: Collection[Use]) -> None: ...
-    def name_sinks(self, use: Use, keys: list[int]) -> None: ...
-    def doubt(self, use: Use) -> None: ...
-
-
-class Uses:
+class WeightTracer:
     """Follows the results of softmaxes until they multiply the values."""
 
-    def __init__(self, parameters: Callable[[], set[int]], keeper: Keeper):
-        self._parameters, self._keeper = parameters, keeper
-        self._weights: dict[int, Weights] = {}  # by their storage
+    def __init__(self, parameters: Callable[[], set[int]], collector: Collector):
+        self._parameters, self._collector = parameters, collector
+        self._weights: dict[int, DerivedWeights] = {}  # by their storage
         self._noise: dict[int, Tensor] = {}
-        # Changed weights of which pieces were multiplied, as they were then, by the id of their use.
-        self._cut: dict[int, Weights] = {}
+        # Changed weights of which pieces were multiplied, as they were then, by the id of their softmax.
+        self._cut: dict[int, DerivedWeights] = {}
 
     @property
     def follows(self) -> bool:
@@ -67,55 +60,61 @@ class Uses:
         if home in self._weights:
             _lose(self._weights[home])
 
-    def begin(self, use: Use, result: Tensor, key: int) -> None:
+    def begin(self, softmax: FollowedSoftmax, result: Tensor, key: int) -> None:
         """Follow the result of a softmax over an axis."""
-        key, picked, shape = key % result.ndim, use.call.picked, list(result.shape)
-        places = None
+        key, picked, shape = key % result.ndim, softmax.call.picked, list(result.shape)
+        indices = None
         if picked is not None:
-            shape[key] = use.call.grid.k
-        if use.call.axes is not None or key == result.ndim - 1:
-            use.shape = tuple(shape)
-        use.size = result.numel()
+            shape[key] = softmax.call.grid.k
+        if softmax.call.axes is not None or key == result.ndim - 1:
+            softmax.shape = tuple(shape)
+        softmax.size = result.numel()
         if picked is not None:
-            places = use.places(result.device).gather(key, picked)
-        self._weights[_home(result)] = Weights(use, result, result, key, places=places)
+            indices = softmax.indices(result.device).gather(key, picked)
+        self._weights[_home(result)] = DerivedWeights(softmax, result, result, key, indices=indices)
 
     def forget(self, since: int = 0, kept: Collection[int] | None = None) -> None:
         """Follow no longer the softmaxes from a call on, but for tensors in the storages that a module returned."""
         held = [x for home, x in self._weights.items() if home in (kept or ())]
-        still = {id(use) for x in held for use in x.uses}
-        followed = {id(use): use for x in self._weights.values() for use in x.uses}
+        still = {id(softmax) for x in held for softmax in x.softmaxes}
+        followed = {id(softmax): softmax for x in self._weights.values() for softmax in x.softmaxes}
         if kept is not None:
-            returned = {id(use) for x in held if not x.mixed for use in x.uses}
-            for use in followed.values():
-                use.returned = id(use) in returned
+            returned = {id(softmax) for x in held if not x.mixed for softmax in x.softmaxes}
+            for softmax in followed.values():
+                softmax.returned = id(softmax) in returned
         still -= self._cut.keys()  # what the module returned may be their product with the values
-        over = [use for use in followed.values() if use.piece.order >= since and id(use) not in still]
-        for use in over:
-            self._end(use)
+        over = [
+            softmax
+            for softmax in followed.values()
+            if softmax.recorded.kept.order >= since and id(softmax) not in still
+        ]
+        for softmax in over:
+            self._end(softmax)
         self._drop(*over)
         self._noise.clear()
 
-    def _end(self, use: Use) -> None:
+    def _end(self, softmax: FollowedSoftmax) -> None:
         """Tell what is known of a softmax that is followed no longer."""
-        cut = self._cut.get(id(use))
+        cut = self._cut.get(id(softmax))
         # A module may have ended, so that the modes of the capture would take this for work of the model.
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            if cut is not None and not use.valued and not use.is_complete:
-                lead, axes = use.call.lead, use.call.axes
-                assert lead is not None
+            if cut is not None and not softmax.valued and not softmax.is_complete:
+                leading, axes = softmax.call.leading, softmax.call.axes
+                assert leading is not None
                 assert axes is not None
-                self._keeper.change_weights(use, lead.arrange(moved(cut.tensor, *axes)), cut.parts)
+                self._change_weights(softmax, leading.arrange(moved(cut.tensor, *axes)), cut.parts)
                 return
-            rebuilt = use.rebuilt()
+            rebuilt = softmax.rebuilt()
             if rebuilt is not None:
-                self._keeper.change_weights(use, rebuilt, use.parts)
-            elif use.valued and use.call.picked is None:
-                self._keeper.name_sinks(use, [n for n in range(use.call.grid.k) if n not in use.valued])
-        if use.is_doubtful:
-            self._keeper.doubt(use)
+                self._change_weights(softmax, rebuilt, softmax.parts)
+            elif softmax.valued and softmax.call.picked is None:
+                self._collector.mark_sinks(
+                    softmax.recorded, [n for n in range(softmax.call.grid.k) if n not in softmax.valued]
+                )
+        if softmax.is_doubtful:
+            self._collector.mark_doubtful(softmax.recorded)
 
-    def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> Use | None:
+    def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> FollowedSoftmax | None:
         """Take note of an operation; what is returned has met its values in it."""
         first = result[0] if isinstance(result, tuple | list) and result else result
         if not isinstance(first, Tensor):
@@ -150,7 +149,9 @@ class Uses:
             return None
         return self._made(func, args, kwargs, result, _together(held), source, dropped)
 
-    def _written(self, func: Any, args: tuple, kwargs: dict[str, Any], held: Weights, target: Tensor) -> None:
+    def _written(
+        self, func: Any, args: tuple, kwargs: dict[str, Any], held: DerivedWeights, target: Tensor
+    ) -> None:
         """Weights were written to, or into another tensor."""
         if _home(held.tensor) in storages_written(func, args, kwargs):
             clean = held.tensor
@@ -161,22 +162,24 @@ class Uses:
             final = held.tensor if held.aligned and clean is held.tensor else None
             changed = replace(held, clean=clean, changed=True, final=final, joined=False)
             self._weights[_home(held.tensor)] = changed
-        elif (room := target.untyped_storage()).nbytes() == math.prod(held.use.shape) * target.itemsize:
-            whole = target.as_strided(held.use.shape, torch.empty(held.use.shape, device="meta").stride(), 0)
-            key = held.use.call.axes[1] if held.use.call.axes is not None else -1
+        elif (room := target.untyped_storage()).nbytes() == math.prod(held.softmax.shape) * target.itemsize:
+            whole = target.as_strided(
+                held.softmax.shape, torch.empty(held.softmax.shape, device="meta").stride(), 0
+            )
+            key = held.softmax.call.axes[1] if held.softmax.call.axes is not None else -1
             self._weights[room.data_ptr()] = replace(
-                held, tensor=whole, clean=whole, key=key, changed=True, aligned=True, final=None, places=None
+                held, tensor=whole, clean=whole, key=key, changed=True, aligned=True, final=None, indices=None
             )
 
-    def _joined(self, func: Any, args: tuple, held: list[Weights], result: Tensor) -> None:
+    def _joined(self, func: Any, args: tuple, held: list[DerivedWeights], result: Tensor) -> None:
         """Pieces of weights were put beside one another."""
-        together, places = _together(held), None
-        whole = tuple(result.shape) == together.use.shape
+        together, indices = _together(held), None
+        whole = tuple(result.shape) == together.softmax.shape
         if not together.parts and not whole:
-            found = [self._places_in(x) for x in args[0]]
+            found = [self._indices_in(x) for x in args[0]]
             if all(x is not None for x in found):
-                places = func(found, *args[1:])
-        axes = together.use.call.axes
+                indices = func(found, *args[1:])
+        axes = together.softmax.call.axes
         self._weights[_home(result)] = replace(
             together,
             tensor=result,
@@ -185,15 +188,15 @@ class Uses:
             changed=True,
             aligned=whole,
             final=None,
-            places=places,
+            indices=indices,
             joined=bool(together.parts) and not any(x.changed and not x.joined for x in held),
         )
 
-    def _places_in(self, x: Tensor) -> Tensor | None:
+    def _indices_in(self, x: Tensor) -> Tensor | None:
         held = self._weights.get(_home(x))
         if held is None:
             return torch.full(x.shape, -1, dtype=torch.long, device=x.device)
-        return held.places_of(x)
+        return held.indices_of(x)
 
     def _made(
         self,
@@ -201,18 +204,18 @@ class Uses:
         args: tuple,
         kwargs: dict[str, Any],
         results: Any,
-        held: Weights,
+        held: DerivedWeights,
         source: Tensor,
         dropped: bool,
-    ) -> Use | None:
+    ) -> FollowedSoftmax | None:
         """An operation on weights, or on a view of them, that has made a new tensor."""
         result = results[0] if isinstance(results, tuple | list) else results
         same = source.shape == result.shape
         whole = same and source.numel() == held.tensor.numel()
         key, copied = held.key_axis(source), id(func) in _COPIES or func is _PAD
-        places = _places_after(func, args, kwargs, results, held, source)
+        indices = _indices_after(func, args, kwargs, results, held, source)
         mixed = held.mixed
-        if places is None and not whole:
+        if indices is None and not whole:
             if id(func) in _TIMES and result.numel() > source.numel():
                 return self._spread(held, source, key, result)
             mixed = held.mixed or any(
@@ -226,25 +229,27 @@ class Uses:
         clean = result
         if kept and dropped and result.stride() == source.stride():
             clean = held.without_dropout(source)
-        elif held.clean is not held.tensor and (same or places is not None):
+        elif held.clean is not held.tensor and (same or indices is not None):
             clean = same_without_dropout(func, args, kwargs, results, held.arguments_without_dropout(args))
-        aligned = whole and held.aligned and held.is_seen_whole(source) and places is None
+        aligned = whole and held.aligned and held.is_seen_whole(source) and indices is None
         self._weights[_home(result)] = replace(
             held,
             tensor=result,
             clean=clean,
-            key=-1 if key is None or not (same or places is not None) else key,
+            key=-1 if key is None or not (same or indices is not None) else key,
             changed=held.changed or not kept,
             aligned=aligned,
             final=held.final if kept or copied else result if aligned else None,
-            places=places,
+            indices=indices,
             joined=held.joined and kept,
             spread=None,
             mixed=mixed,
         )
         return None
 
-    def _spread(self, held: Weights, source: Tensor, key: int | None, result: Tensor) -> Use | None:
+    def _spread(
+        self, held: DerivedWeights, source: Tensor, key: int | None, result: Tensor
+    ) -> FollowedSoftmax | None:
         """Weights were multiplied with a tensor of more axes: values, if a sum over the keys follows."""
         if key is None and source.shape != held.tensor.shape:  # those of one key
             return self._take(held, source[..., None])
@@ -256,13 +261,13 @@ class Uses:
             changed=True,
             aligned=False,
             final=None,
-            places=None,
+            indices=None,
             spread=None if key is None else (held, source),
             mixed=True,
         )
         return None
 
-    def _summed(self, args: tuple, held: Weights) -> Use | None:
+    def _summed(self, args: tuple, held: DerivedWeights) -> FollowedSoftmax | None:
         """The product of weights and values was summed over some axes."""
         assert held.spread is not None
         before, source = held.spread
@@ -277,28 +282,28 @@ class Uses:
         _lose(held)
         return None
 
-    def _take(self, held: Weights, operand: Tensor) -> Use | None:
+    def _take(self, held: DerivedWeights, operand: Tensor) -> FollowedSoftmax | None:
         """Take note of weights that multiply values; their softmax is returned if all of it has done so."""
-        places = held.places_of(operand)
-        if places is None:
+        indices = held.indices_of(operand)
+        if indices is None:
             _lose(held)
             return None
-        held.use.meets(held, operand, places)
-        if not held.use.is_complete:
+        held.softmax.meets(held, operand, indices)
+        if not held.softmax.is_complete:
             return None
-        self._end(held.use)
-        self._drop(*held.uses)
-        return held.use
+        self._end(held.softmax)
+        self._drop(*held.softmaxes)
+        return held.softmax
 
-    def _product(self, sides: tuple, result: Tensor) -> Use | None:
+    def _product(self, sides: tuple, result: Tensor) -> FollowedSoftmax | None:
         """A product: with the values, or one that mixes heads."""
         left, right = sides
         held = [self._weights.get(_home(x)) for x in sides]
         if held[0] is not None and held[1] is not None:  # weights by weights, as in Nystrom's method
-            for use in (*held[0].uses, *held[1].uses):
-                if use.size:
-                    self._keeper.doubt(use)
-            self._drop(held[0].use, held[1].use)
+            for softmax in (*held[0].softmaxes, *held[1].softmaxes):
+                if softmax.size:
+                    self._collector.mark_doubtful(softmax.recorded)
+            self._drop(held[0].softmax, held[1].softmax)
             return None
         for found, operand, other in ((held[0], left, right), (held[1], right.mT, left)):
             if found is None:
@@ -306,13 +311,13 @@ class Uses:
             operand = operand if operand.ndim == 3 else operand[None]  # (B,n,p)
             if _home(other) not in self._parameters():
                 if self._meets_values(found, operand):
-                    self._drop(*found.uses)
-                    return found.use
-                if found.is_over_keys(operand) and found.places_of(operand) is not None:
+                    self._drop(*found.softmaxes)
+                    return found.softmax
+                if found.is_over_keys(operand) and found.indices_of(operand) is not None:
                     return self._take(found, operand)
                 self._keep_cut(found)
                 _lose(found)
-            if result.numel() >= max(found.tensor.numel(), math.prod(found.use.call.grid)):
+            if result.numel() >= max(found.tensor.numel(), math.prod(found.softmax.call.grid)):
                 self._weights[_home(result)] = replace(
                     found,
                     tensor=result,
@@ -321,63 +326,73 @@ class Uses:
                     changed=True,
                     aligned=False,
                     final=None,
-                    places=None,
+                    indices=None,
                     joined=False,
                     spread=None,
                     mixed=True,
                 )
         return None
 
-    def _keep_cut(self, held: Weights) -> None:
+    def _keep_cut(self, held: DerivedWeights) -> None:
         """Keep the changed weights of which a piece is multiplied, in case they never meet the values as a whole."""
-        if held.final is not None and held.use.call.axes is not None and id(held.use) not in self._cut:
+        if (
+            held.final is not None
+            and held.softmax.call.axes is not None
+            and id(held.softmax) not in self._cut
+        ):
             copy = held.final.detach().clone()  # the model may write to them later
-            self._cut[id(held.use)] = replace(held, tensor=copy, clean=copy)
+            self._cut[id(held.softmax)] = replace(held, tensor=copy, clean=copy)
 
-    def _meets_values(self, held: Weights, operand: Tensor) -> bool:
+    def _meets_values(self, held: DerivedWeights, operand: Tensor) -> bool:
         """Whether a product of ``(B,n,p)`` is that of all weights with the values; changed weights are kept then."""
-        use, (_, n, p) = held.use, operand.shape
-        grid, lead = use.call.grid, use.call.lead
+        softmax, (_, n, p) = held.softmax, operand.shape
+        grid, leading = softmax.call.grid, softmax.call.leading
         if held.joined:
             return held.is_over_keys(operand)
-        if not held.changed and operand.numel() == use.size and held.is_over_keys(operand):
+        if not held.changed and operand.numel() == softmax.size and held.is_over_keys(operand):
             return True
-        if held.places is not None or lead is None or operand.numel() != math.prod(grid):
+        if held.indices is not None or leading is None or operand.numel() != math.prod(grid):
             return False
         if sorted((n, p)) != sorted(grid[2:]):
             return False
-        self._keeper.change_weights(use, lead.arrange(held.without_dropout(operand)), held.parts)
+        self._change_weights(softmax, leading.arrange(held.without_dropout(operand)), held.parts)
         return True
 
-    def _drop(self, *uses: Use) -> None:
-        self._weights = {at: x for at, x in self._weights.items() if x.use not in uses}
-        for use in uses:
-            self._cut.pop(id(use), None)
+    def _change_weights(
+        self, softmax: FollowedSoftmax, weights: Tensor, parts: Collection[FollowedSoftmax]
+    ) -> None:
+        """Record the weights ``(b,h,q,k)`` that multiply the values in place of the softmax and of others in them."""
+        self._collector.change_weights(softmax.recorded, weights, [part.recorded for part in parts])
+
+    def _drop(self, *softmaxes: FollowedSoftmax) -> None:
+        self._weights = {at: x for at, x in self._weights.items() if x.softmax not in softmaxes}
+        for softmax in softmaxes:
+            self._cut.pop(id(softmax), None)
 
 
-def _places_after(
-    func: Any, args: tuple, kwargs: dict[str, Any], results: Any, held: Weights, source: Tensor
+def _indices_after(
+    func: Any, args: tuple, kwargs: dict[str, Any], results: Any, held: DerivedWeights, source: Tensor
 ) -> Tensor | None:
-    """The places of a result that was made of a view of weights; None if they are the softmax's own, or unknown."""
+    """The indices of a result that was made of a view of weights; None if they are the softmax's own, or unknown."""
     result = results[0] if isinstance(results, tuple | list) else results
-    if held.places is None and not reorders(func):
+    if held.indices is None and not reorders(func):
         if held.is_seen_whole(source) and source.shape == result.shape:
             return None
-        if func is _PAD and tuple(result.shape) == held.use.shape:
+        if func is _PAD and tuple(result.shape) == held.softmax.shape:
             return None
-    before = held.places_of(source)
-    return None if before is None else places_after(func, args, kwargs, results, before)
+    before = held.indices_of(source)
+    return None if before is None else indices_after(func, args, kwargs, results, before)
 
 
-def _lose(held: Weights) -> None:
+def _lose(held: DerivedWeights) -> None:
     """Take note that weights were multiplied in a way that is not known."""
-    for use in held.uses:
-        use.lost = True
+    for softmax in held.softmaxes:
+        softmax.lost = True
 
 
-def _together(held: list[Weights]) -> Weights:
+def _together(held: list[DerivedWeights]) -> DerivedWeights:
     """The first of several weights that go into an operation, with the softmaxes of the others as its parts."""
-    others = {id(use): use for x in held for use in x.uses if use is not held[0].use}
+    others = {id(softmax): softmax for x in held for softmax in x.softmaxes if softmax is not held[0].softmax}
     return replace(held[0], parts=tuple(others.values())) if others else held[0]
 
 

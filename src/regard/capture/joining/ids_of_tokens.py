@@ -1,0 +1,53 @@
+"""Token ids of the queries and keys of a record, joined over the calls that it is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from regard.capture.joining.beams import Beams
+from regard.capture.joining.kept_calls import KeptCall
+from regard.capture.reading.token_ids import TokenIds
+
+__all__ = ["key_ids", "query_ids"]
+
+_TARGET = re.compile(r"decoder|tgt|target", re.IGNORECASE)
+
+
+def query_ids(run: list[KeptCall], decoder: bool, beams: Beams | None = None) -> Tensor | None:
+    """The ids of the queries of a run, ``(b,q)``; None where they are unknown."""
+    parts = []
+    for n, piece in enumerate(run):
+        part = _choose(piece.inputs, piece.grid.b, piece.grid.q + piece.rejected, decoder)
+        if part is None:
+            return None
+        part = part[:, : piece.grid.q]
+        parts.append(part if beams is None else part[beams.rows(n)])
+    return torch.cat(parts, dim=1)
+
+
+def key_ids(
+    run: list[KeptCall], seen: list[TokenIds], count: int, beams: Beams | None = None
+) -> Tensor | None:
+    """The ids of the keys of a cross attention, ``(b,k)``: those of the encoder, whose call may be long over."""
+    piece = run[-1]
+    known = [x for x in (*piece.inputs, *seen[::-1]) if not _TARGET.search(x.name)]
+    found = _choose(known, piece.grid.b, count, decoder=False)
+    return found if found is None or beams is None else found[beams.rows(len(run) - 1)]
+
+
+def _choose(inputs: Sequence[TokenIds], batch: int, count: int, decoder: bool) -> Tensor | None:
+    """The nearest ids of the right size; of several such, those whose name speaks of the right side."""
+    fitting = [x for x in inputs if x.values.shape[1] == count and batch % max(len(x.values), 1) == 0]
+    if not fitting:
+        return None
+    ours = [x for x in fitting if bool(_TARGET.search(x.name)) == decoder]
+    if not ours and not decoder:  # what is given to a decoder alone is no label of an encoder's
+        fitting = [x for x in fitting if not _TARGET.search(x.name.rpartition(".")[2])]
+        if not fitting:
+            return None
+    values = (ours or fitting)[0].values
+    return values.repeat_interleave(batch // len(values), dim=0)  # beams: each sequence several times

@@ -1,0 +1,46 @@
+"""The queries of one attention call and what belongs to them, as they are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from regard.biases import Bias
+from regard.capture.reading.token_ids import TokenIds
+from regard.masks import Mask
+from regard.shapes import Grid
+
+__all__ = ["KeptCall"]
+
+
+@dataclass(slots=True)
+class KeptCall:
+    """One call: its queries and what belongs to them. The keys are its chain's."""
+
+    order: int  # among all calls
+    step: int  # which call of the model it was made in
+    grid: Grid
+    first: int = 0  # the key of the chain that is its first
+    q: Tensor | None = None  # (b,h,q,d)
+    lse: Tensor | None = None  # (b,h,q)
+    mask: Mask | None = None
+    bias: Bias | None = None
+    weights: Tensor | None = None  # (b,h,q,k) where there are no q and k
+    changed: bool = False  # whether they are not the softmax's, but what was made of it for the values
+    doubtful: bool = False  # whether the model may have multiplied the values by others
+    causal: bool = False  # whether no query looks ahead, but for rows that the mask hides as a whole
+    added: tuple[int, int] = (0, 0)  # the keys of the chain that came with it
+    new: Tensor | None = None  # these keys themselves, once a beam search has reordered the chain
+    rejected: int = 0  # queries that came with it and were taken out again
+    grew: bool = False  # whether it went on from the keys of the kept before
+    inputs: list[TokenIds] = field(default_factory=list)  # innermost first
+    worded: bool = True  # False inside a module that was given a picture or a sound: no words from outside
+    patches: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # grids of patches seen before it, latest first
+
+    @property
+    def nbytes(self) -> int:
+        held = (self.q, self.lse, self.weights, self.new)
+        return sum(x.nbytes for x in held if x is not None)

@@ -1,0 +1,83 @@
+"""Token ids among the arguments of a module."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.capture.reading.tensor_subclasses import unwrapped
+
+__all__ = ["TokenIds", "ids_in", "without_words"]
+
+_SOURCE = re.compile(r"encoder|src|source", re.IGNORECASE)
+_NOT_TOKENS = re.compile(r"mask|position|type|label|segment|length|cache|size|index|bbox", re.IGNORECASE)
+_NOT_WORDS = re.compile(r"pixel|image|img|picture|video|input_features|input_values", re.IGNORECASE)
+_CHANNELS = 3  # of a picture
+_IDS = (torch.int64, torch.int32)
+
+
+@functools.lru_cache(maxsize=8192)
+def _names_no_tokens(name: str) -> bool:
+    return _NOT_TOKENS.search(name) is not None
+
+
+@functools.lru_cache(maxsize=8192)
+def _names_no_words(name: str) -> bool:
+    return _NOT_WORDS.search(name) is not None
+
+
+def ids_in(where: str, arguments: Mapping[str, Any]) -> list[TokenIds]:
+    """The token ids among what a module was given, in a dictionary too: integers, ``(b,n)``."""
+    found = {
+        name: value
+        for name, value in _tensors(arguments)
+        if value.dtype in _IDS and value.ndim == 2 and not _names_no_tokens(name)
+    }
+    if not found:
+        return []
+    if len(found) > 1 and not any(map(_SOURCE.search, found)):
+        found.pop("targets", None)  # of a loss: what is to be predicted, not what is read
+    plain = {name: unwrapped(value.detach()) for name, value in found.items()}
+    return [TokenIds(f"{where}.{name}", x.cpu().clone()) for name, x in plain.items() if x is not None]
+
+
+def without_words(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
+    """Whether a module was given a picture or a sound.
+
+    Four axes alone make no picture: rotary angles and biases have four as well.
+    """
+    given = [(name, x) for name, x in _tensors(arguments) if not _names_no_tokens(name)]
+    if any(_names_no_words(name) for name, _ in given):
+        return True
+    shapes = [x.shape for _, x in given if x.ndim == 4 and x.is_floating_point()]
+    return any(shape[1] == _CHANNELS for shape in shapes) or (bool(shapes) and _convolves(module))
+
+
+_NO_MAPPING = (type(None), int, float, str, tuple, list)  # asking an abstract class takes longer
+
+
+def _tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
+    """The tensors among some arguments, and those in dictionaries among them, with their names."""
+    for name, value in arguments.items():
+        if isinstance(value, Tensor):
+            yield name, value
+        elif not isinstance(value, _NO_MAPPING) and isinstance(value, Mapping):
+            yield from ((str(key), x) for key, x in value.items() if isinstance(x, Tensor))
+
+
+def _convolves(module: nn.Module) -> bool:
+    return any(isinstance(part, nn.Conv2d) for part in module.modules())
+
+
+@dataclass(frozen=True)
+class TokenIds:
+    """Token ids that a module was given."""
+
+    name: str  # of the module and the argument
+    values: Tensor  # (b,n) on the CPU

@@ -1,0 +1,48 @@
+"""The attention calls of a model, handed to the collector or noted as not recorded."""
+
+from __future__ import annotations
+
+from regard.capture.joining.call_chains import RecordedCall
+from regard.capture.joining.collector import Collector
+from regard.capture.reading.attention_calls import AttentionCall
+from regard.capture.reading.running_modules import RunningModule
+from regard.capture.watching.module_stack import ModuleStack
+from regard.capture.watching.unseen_attention import UnseenAttention
+
+__all__ = ["CallLog"]
+
+
+class CallLog:
+    """Counts every attention call, records those that can be read, and notes the others."""
+
+    def __init__(self, stack: ModuleStack, collector: Collector):
+        self.collector = collector
+        self.unseen = UnseenAttention()
+        self.guessed: dict[str, tuple[int, ...]] = {}  # shapes of scores whose axes are a guess, by module
+        self.noticed = 0  # attention calls so far, recorded or not
+        self._stack = stack
+
+    def record(self, call: AttentionCall, running: RunningModule | None = None) -> RecordedCall | None:
+        """Record a call of a module, by default of the innermost; None where the user did not ask for it."""
+        self.noticed += 1
+        running = running or self._stack.innermost
+        return self.collector.add(call, running, self._stack.is_cross(running), self._stack.modules)
+
+    def note_guess(self, running: RunningModule, shape: tuple[int, ...]) -> None:
+        """Note that the axes of scores are a guess."""
+        self.guessed.setdefault(running.name, shape)
+
+    def note_unread_function(self) -> None:
+        """Note a call of ``F.scaled_dot_product_attention`` whose arguments cannot be read."""
+        self.noticed += 1
+        self.unseen.functions.add(self._stack.innermost.name)
+
+    def note_softmax(self, running: RunningModule, shape: tuple[int, ...]) -> None:
+        """Note a softmax that may be attention and is not recorded."""
+        self.noticed += 1
+        self.unseen.softmaxes[running.name] = shape
+
+    def note_attention_without_softmax(self, running: RunningModule, products: range) -> None:
+        """Note a module that is called attention, multiplies tensors, and calls no softmax."""
+        self.noticed += 1
+        self.unseen.without_softmax[running.name] = products

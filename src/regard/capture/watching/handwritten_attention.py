@@ -1,0 +1,158 @@
+"""Attention that a model writes out: a product, arithmetic on the scores, a softmax, a product with the values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from regard.capture.reading.attention_calls import refuse_transforms, unwrapped
+from regard.capture.reading.axes_of_calls import context_of_softmax
+from regard.capture.reading.kinds import is_attention
+from regard.capture.reading.running_modules import RunningModule, heads_of
+from regard.capture.watching.call_log import CallLog
+from regard.capture.watching.followed_softmax import FollowedSoftmax
+from regard.capture.watching.module_outputs import attributes_of, storages_in
+from regard.capture.watching.module_stack import ModuleStack, repeats_for_gradient
+from regard.capture.watching.operators import EXPONENTIALS
+from regard.capture.watching.score_tracing import ScoreTracer
+from regard.capture.watching.shortcuts import is_plain, tensors_in
+from regard.capture.watching.weight_tracing import WeightTracer
+
+__all__ = ["HandwrittenAttention"]
+
+_RESHAPING = {Tensor.view, Tensor.reshape}
+
+
+class HandwrittenAttention:
+    """Follows scores from their product to the softmax, and weights from the softmax to the values."""
+
+    def __init__(self, names: dict[nn.Module, str], stack: ModuleStack, log: CallLog):
+        self.scores = ScoreTracer(names)
+        self.weights = WeightTracer(lambda: self.scores.parameters, log.collector)
+        self.in_multi_head_forward = False  # F.multi_head_attention_forward runs, which folds heads as (b*h)
+        self.exponentials = 0  # of tensors with more than two axes, so far
+        self._stack, self._log = stack, log
+
+    # ---- what functions are given and return
+
+    @property
+    def follows(self) -> bool:
+        """Whether there are scores or weights that are followed."""
+        return self.scores.follows or self.weights.follows
+
+    @property
+    def parameters(self) -> set[int]:
+        """Storages of the model's parameters."""
+        return self.scores.parameters
+
+    def concerns(self, *values: Any) -> bool:
+        """Whether some values hold a tensor with scores or weights that are followed, or one that cannot be read."""
+        for x in tensors_in(values):
+            if not is_plain(x):
+                return True
+            home = x.untyped_storage().data_ptr()
+            if self.weights.stands_at(home) or self.scores.stands_at(home):
+                return True
+        return False
+
+    def forget_results(self, result: Any) -> None:
+        """Note that the tensors which a function returned are no scores, though scores may have stood there before."""
+        for x in (result,) if isinstance(result, Tensor) else tensors_in((result,)):
+            if is_plain(x):
+                self.scores.lose(x)
+
+    def folded(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """Note a function that joins or multiplies axes, as those that fold heads into the batch."""
+        if not self._stack.modules or type(result) is not Tensor or result.ndim < 3:
+            return
+        if func in _RESHAPING and args[0].shape[:2] == result.shape[:2]:
+            return  # heads that are split or joined behind the sequence, as in most models
+        self.scores.folds.saw(func, args, kwargs, result)
+
+    def inside_transform(self, func: Any, args: tuple) -> None:
+        """Note a function inside a transform of torch.func, whose tensors cannot be read. A softmax is an error."""
+        if not self._stack.is_in_forward_pass:
+            return
+        if "softmax" in getattr(func, "__name__", ""):
+            refuse_transforms(*args)
+        for x in map(unwrapped, tensors_in(args)):
+            if is_plain(x):
+                self.weights.lose_at(x.untyped_storage().data_ptr())
+
+    # ---- operations
+
+    def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """Follow an operation other than a softmax or a fused kernel."""
+        softmax = self.weights.saw(func, args, kwargs, result) if self.weights.follows else None
+        self.exponentials += id(func) in EXPONENTIALS and args[0].ndim > 2
+        if softmax is None:
+            self.scores.saw(func, args, kwargs, result)
+        else:
+            self.scores.spend(softmax.product)
+
+    def softmax(self, args: tuple, result: Tensor, weights: Tensor, *, is_attention: bool) -> None:
+        """Record a softmax and follow its result, if it is known to be attention or looks like it."""
+        modules = self._stack.modules
+        heads = heads_of(modules[-1], modules)
+        product = self.scores.attends(args[0], args[1], heads) if args[0].ndim > 1 else None
+        self.scores.lose(result)
+        if not self._stack.is_in_forward_pass or args[0].ndim < 2:
+            return
+        running = self._stack.innermost
+        if product is not None:
+            self._log.unseen.softmax_follows(product.born)
+        if product is not None and not self._stack.is_chosen(running):
+            # The innermost module that computed both the product and the softmax. Modules inside it may do a part.
+            running = next(x for x in reversed(modules) if x.products < product.born)
+        shape = tuple(args[0].shape)
+        if not is_attention and not self._is_recorded(running, product is not None, shape):
+            return
+        call = self.scores.softmax(
+            args,
+            weights,
+            context_of_softmax(running, modules, self._stack.choices, self.in_multi_head_forward),
+        )
+        if call.guessed and args[0].numel():
+            self._log.note_guess(running, shape)
+        recorded = self._log.record(call, running)
+        if recorded is not None:
+            born = 0 if product is None else product.born
+            self.weights.begin(FollowedSoftmax(recorded, call, born), result, args[1])
+
+    def _is_recorded(self, running: RunningModule, of_product: bool, shape: tuple[int, ...]) -> bool:
+        """Whether a softmax is recorded; one that may be attention and is not is noted."""
+        if self._stack.has_chosen_module():
+            return True
+        attends = self._stack.attends(running)
+        if of_product and attends:
+            return True
+        if of_product or attends:
+            self._log.note_softmax(running, shape)
+        return False
+
+    # ---- the ends of modules
+
+    def module_ended(self, running: RunningModule, result: object, attended: bool) -> None:
+        """Follow only those scores and weights further that a module returned or keeps in its attributes."""
+        if not (self.scores.holds or self.weights.follows):
+            return
+        kept = storages_in(result)
+        if self.weights.follows:
+            kept |= storages_in(attributes_of(running.module))
+        self.scores.forget(running.products + 1, () if attended else kept)
+        self.weights.forget(running.calls + 1, kept)
+
+    def check_silent(self, running: RunningModule) -> None:
+        """Note a module that is called attention, multiplied or took exponentials, and called no softmax."""
+        computed = self.scores.products > running.products or self.exponentials > running.exponentials
+        if not computed or self._log.noticed != running.noticed or repeats_for_gradient():
+            return
+        if is_attention(running.module, running.name):
+            products = range(running.products + 1, self.scores.products + 1)
+            self._log.note_attention_without_softmax(running, products)
+
+    def forget(self) -> None:
+        """Release all scores and weights."""
+        self.scores.forget()
+        self.weights.forget()
