@@ -68,7 +68,7 @@ def test_a_snippet_that_fails_would_be_seen(tmp_path):
     assert run("import regard\nregard.nothing_of_this_name", tmp_path).returncode != 0
 
 
-@pytest.mark.parametrize("name", ["README", "docs/see", "docs/translate", "docs/tutorial-code"])
+@pytest.mark.parametrize("name", ["README", "docs/see", "docs/tasks", "docs/translate", "docs/tutorial-code"])
 def test_both_languages_have_the_same_code(name):
     english, chinese = (blocks(ROOT / f"{name}{ending}") for ending in (".md", ".zh-CN.md"))
     assert english == chinese
@@ -88,7 +88,7 @@ def test_the_page_on_translation_shows_what_python_users_need():
         assert name in code, name
 
 
-@pytest.mark.parametrize("name", ["docs/see", "docs/translate"])
+@pytest.mark.parametrize("name", ["docs/see", "docs/tasks", "docs/translate"])
 def test_both_languages_have_as_many_headings(name):
     english, chinese = (
         (ROOT / f"{name}{ending}").read_text(encoding="utf-8") for ending in (".md", ".zh-CN.md")

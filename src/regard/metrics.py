@@ -8,7 +8,16 @@ from typing import Any
 
 from regard.errors import ArgumentError, MissingExtraError
 
-__all__ = ["Score", "alignment_error_rate", "bleu", "by_length", "chrf", "is_chinese"]
+__all__ = [
+    "Score",
+    "alignment_error_rate",
+    "bleu",
+    "by_length",
+    "chrf",
+    "confusion",
+    "is_chinese",
+    "macro_f1",
+]
 
 Link = tuple[int, int]
 
@@ -101,6 +110,36 @@ def alignment_error_rate(
     if count_found + count_sure == 0:
         raise ArgumentError("found", "there are no links to compare", "an error rate of nothing has no value")
     return 1 - (right_sure + right_possible) / (count_found + count_sure)
+
+
+def confusion(expected: Sequence[int], predicted: Sequence[int], classes: int) -> list[list[int]]:
+    """Count the pairs of classes, with a row for each expected and a column for each predicted class.
+
+    >>> confusion([0, 0, 1], [0, 1, 1], classes=2)
+    [[1, 1], [0, 1]]
+    """
+    if len(expected) != len(predicted):
+        raise ArgumentError("predicted", f"{len(predicted)} predictions for {len(expected)} examples")
+    counts = [[0] * classes for _ in range(classes)]
+    for row, column in zip(expected, predicted, strict=True):
+        counts[row][column] += 1
+    return counts
+
+
+def macro_f1(counts: Sequence[Sequence[int]]) -> float:
+    """Return the mean F1 of the classes of a :func:`confusion`, each with the same weight, from 0 to 1.
+
+    A class that is neither expected nor predicted does not count.
+
+    >>> macro_f1([[1, 1], [0, 1]])
+    0.6666666666666666
+    """
+    scores = []
+    for place, row in enumerate(counts):
+        total = sum(row) + sum(other[place] for other in counts)
+        if total:
+            scores.append(2 * row[place] / total)
+    return sum(scores) / max(1, len(scores))
 
 
 def _scored(metric: Any, outputs: Sequence[str], references: Sequence[Sequence[str | None]]) -> Score:

@@ -131,4 +131,4 @@ def _stream(count: int | None, split: str, seed: int) -> Iterator[Triple]:
         seen.add(digest)
         duplicates = 0
         remaining -= 1
-        yield Triple(first, second, third)
+        yield Triple(first, second, third, statement)

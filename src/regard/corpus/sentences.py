@@ -47,6 +47,7 @@ class Triple:
     english: Sentence
     french: Sentence
     chinese: Sentence
+    meaning: Statement | None = field(default=None, repr=False, compare=False)
 
     def side(self, language: str) -> Sentence:
         """Return the sentence in the language "en", "fr" or "zh"."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from regard._lazy import lazily
 
 if TYPE_CHECKING:
-    from regard.tasks.base import Prediction, Predictor, Report, Task
+    from regard.tasks.base import Prediction, Predictor, Report, Scores, Task
     from regard.tasks.bundle import Bundle, BundledPredictor, load_bundle, save_bundle
     from regard.tasks.card import Card, CardFacts
     from regard.tasks.model_attention import look
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES: dict[str, list[str]] = {
-    "base": ["Prediction", "Predictor", "Report", "Task"],
+    "base": ["Prediction", "Predictor", "Report", "Scores", "Task"],
     "bundle": ["Bundle", "BundledPredictor", "load_bundle", "save_bundle"],
     "card": ["Card", "CardFacts"],
     "model_attention": ["look"],
@@ -65,6 +65,7 @@ __all__ = [
     "Prediction",
     "Predictor",
     "Report",
+    "Scores",
     "Task",
     "TaskSettings",
     "TransformerSettings",

@@ -7,6 +7,7 @@ the command line makes its commands and flags from them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from regard.tasks.card import Card, CardFacts
     from regard.training import TrainingTask
 
-__all__ = ["Prediction", "Predictor", "Report", "Task", "WordWeights"]
+__all__ = ["Prediction", "Predictor", "Report", "Scores", "Task", "WordWeights"]
 
 
 class WordWeights(Protocol):
@@ -96,15 +97,35 @@ class Report(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Scores:
+    """A report of named numbers.
+
+    >>> print(Scores({"accuracy": 98.5}))
+    accuracy 98.50
+    """
+
+    values: dict[str, float]
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers as a JSON object."""
+        return self.values
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name} {value:.2f}" for name, value in self.values.items())
+
+
 class Task(Protocol):
     """The parts of a task that differ from those of other tasks.
 
-    A class that inherits from ``Task`` has to define ``name``, ``settings``, ``prepare``, ``build``, ``objective``,
-    ``load`` and ``evaluate``. ``docs/tasks.md`` shows a whole one.
+    A class that inherits from ``Task`` has to define ``name``, ``settings``, ``predictor``, ``prepare``, ``build``,
+    ``objective`` and ``evaluate``. ``docs/tasks.md`` shows a whole one.
     """
 
     name: ClassVar[str]
     settings: ClassVar[Any]  # a subclass of TaskSettings
+    predictor: ClassVar[Any]  # the class of the predictor, usually a BundledPredictor
     evaluation: ClassVar[Any] = EvaluationSettings  # a subclass of Settings
 
     def check(self, settings: Any) -> None:
@@ -135,7 +156,7 @@ class Task(Protocol):
 
     def load(self, folder: Path, device: str | None = None) -> Any:
         """Return the :class:`Predictor` in a folder."""
-        ...
+        return self.predictor.load(folder, device=device)
 
     def evaluate(self, predictors: Mapping[str, Any], options: Any) -> Report:
         """Measure predictors by name on the same data, and compare the others with the first."""

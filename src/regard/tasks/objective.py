@@ -20,16 +20,17 @@ __all__ = ["BatchedObjective"]
 class BatchedObjective:
     """Batches of similar length for the training loop, and saving with a card.
 
-    A subclass defines ``metric``, ``higher_is_better``, ``loss``, ``validate`` and ``predictor``. ``settings`` needs
-    ``batch_tokens`` and ``seed``.
+    A subclass defines ``metric``, ``higher_is_better``, ``loss``, ``validate`` and ``predictor``. ``data.train`` are
+    the training rows. ``settings`` needs ``batch_tokens`` and ``seed``.
     """
 
     metric: str
     higher_is_better: bool = True
 
-    def __init__(self, task: Task, settings: Any, train: PairData):
-        self.task, self.settings, self.train = task, settings, train
-        self.fingerprint = train.manifest.get("fingerprint", "")
+    def __init__(self, task: Task, settings: Any, data: Any):
+        self.task, self.settings, self.data = task, settings, data
+        self.train: PairData = data.train
+        self.fingerprint = self.train.manifest.get("fingerprint", "")
 
     def batches_per_epoch(self, world: int) -> int:
         """Return the number of batches in one pass over the data."""

@@ -57,6 +57,13 @@ TASKS: dict[str, RegisteredTask] = {
         trains="Train a translator; without data, on the embedded corpus.",
         measures="BLEU, chrF and the alignment error rate of a translator.",
     ),
+    "classify": RegisteredTask(
+        task="regard.tasks.classify.task:ClassifyTask",
+        settings="regard.tasks.classify.settings:ClassificationSettings",
+        evaluation="regard.tasks.classify.settings:ClassificationEvaluationSettings",
+        trains="Train a classifier of texts; without data, on kinds of sentences of the embedded corpus.",
+        measures="Accuracy, macro F1 and confusion of a classifier.",
+    ),
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from regard.errors import ArgumentError, UnknownNameError, option
 from regard.settings import Settings, setting
@@ -191,7 +191,7 @@ class EvaluationSettings(Settings):
             told = "its lines would be those of a sample, not of the data"
             raise ArgumentError("out", told, f"leave out {option('limit')}")
 
-    def reader_settings(self) -> dict[str, str]:
+    def reader_settings(self) -> dict[str, Any]:
         """Return the settings of the reader that are given, for data that is tested."""
         given = {name: getattr(self, name) for name in self.reading if getattr(self, name) is not None}
         return {"split": "test", **given}

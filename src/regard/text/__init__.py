@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from regard.text._vocabulary import UNKNOWN_SIGN
     from regard.text.batches import Batch, BucketedBatches, PairData, pad_sequences
     from regard.text.cache import TokenStore
+    from regard.text.labelled import LABEL_FIELDS, LabelledBatch, LabelledData, Labels
     from regard.text.readers import Skipped, count_words, deduplicate, read_lines, read_pairs
     from regard.text.vocabularies import (
         BytePairVocabulary,
@@ -28,6 +29,7 @@ _HOMES: dict[str, list[str]] = {
     "_vocabulary": ["UNKNOWN_SIGN"],
     "batches": ["Batch", "BucketedBatches", "PairData", "pad_sequences"],
     "cache": ["TokenStore"],
+    "labelled": ["LABEL_FIELDS", "LabelledBatch", "LabelledData", "Labels"],
     "readers": ["Skipped", "count_words", "deduplicate", "read_lines", "read_pairs"],
     "vocabularies": [
         "BytePairVocabulary",
@@ -41,12 +43,16 @@ _HOMES: dict[str, list[str]] = {
 }
 
 __all__ = [
+    "LABEL_FIELDS",
     "UNKNOWN_SIGN",
     "Batch",
     "BucketedBatches",
     "BytePairVocabulary",
     "ByteVocabulary",
     "CharacterVocabulary",
+    "LabelledBatch",
+    "LabelledData",
+    "Labels",
     "PairData",
     "Skipped",
     "TokenStore",

@@ -94,6 +94,7 @@ def csv_cells(
     rows: Iterator[tuple[str, list[str]]],
     columns: tuple[int, int] | tuple[str, str],
     languages: tuple[str, str] | None,
+    fields: Sequence[tuple[str, str]] = (),
 ) -> Iterator[Row]:
     """Pick two columns of a CSV file, and leave out its first row where that names the columns."""
     places: tuple[int, int] | None = None
@@ -103,7 +104,7 @@ def csv_cells(
             width = len(cells)
             names: tuple[Any, Any] | None = columns
             if not isinstance(columns[0], str):
-                names = guess_fields(cells, languages) if columns == DEFAULT_COLUMNS else None
+                names = guess_fields(cells, languages, fields) if columns == DEFAULT_COLUMNS else None
                 places = (int(columns[0]), int(columns[1]))
             if names is not None:
                 places = named_places(cells, names, place)
@@ -160,7 +161,9 @@ def field_paths(value: Any, above: str = "") -> Iterator[str]:
                 yield f"{above}{name}"
 
 
-def guess_fields(names: Sequence[str], languages: tuple[str, str] | None) -> tuple[str, str] | None:
+def guess_fields(
+    names: Sequence[str], languages: tuple[str, str] | None, fields: Sequence[tuple[str, str]] = ()
+) -> tuple[str, str] | None:
     """Find the two fields that hold source and target, or None where no two fields or more than two fit.
 
     >>> guess_fields(["id", "translation.en", "translation.fr"], ("en", "fr"))
@@ -170,7 +173,7 @@ def guess_fields(names: Sequence[str], languages: tuple[str, str] | None) -> tup
     >>> guess_fields(["first", "second"], ("de", "en")) is None
     True
     """
-    wanted: list[tuple[str, str]] = list(_SIDES)
+    wanted: list[tuple[str, str]] = list(fields or _SIDES)
     if languages is not None:
         first, second = (language.lower() for language in languages)
         wanted = [(first, second), (_NAMES.get(first, first), _NAMES.get(second, second)), *wanted]

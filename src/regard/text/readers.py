@@ -99,6 +99,7 @@ def read_pairs(
     config: str | None = None,
     max_words: int | None = 1000,
     languages: tuple[str, str] | None = None,
+    fields: Sequence[tuple[str, str]] = (),
     skipped: Skipped | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Pairs of texts from a file, two files, standard input (``-``) or a Hugging Face data set (``hf:…``).
@@ -110,7 +111,8 @@ def read_pairs(
     - ``hf:name`` or ``hf:/path``: a data set by name, a folder or a file; ``columns`` are fields.
 
     Where fields have names and ``columns`` is not given, they are those of the two ``languages`` (``en``,
-    ``translation.en``, ``english``), or ``source`` and ``target``.
+    ``translation.en``, ``english``), or ``source`` and ``target``, or the first pair of ``fields`` that is there. With
+    ``fields``, numbers are read as text.
 
     The format is known by the name of the file (``.tsv``, ``.csv``, ``.jsonl``, each also with ``.gz``, ``.parquet``)
     or given as ``format``. Pairs with an empty side, or with a side of more than ``max_words`` words (or of more than
@@ -121,20 +123,22 @@ def read_pairs(
     columns = _checked_columns(columns)
     kind = _format_of(source, target, format)
     if kind == "hf":
-        rows = _picked(rows_of(os.fspath(source)[3:], split=split, config=config), columns, languages)
+        rows = _picked(rows_of(os.fspath(source)[3:], split=split, config=config), columns, languages, fields)
     else:
         check_readable("source", source)
         if target is not None:
             check_readable("target", target)
             rows = _aligned(source, target)
         elif kind == "tsv":
-            rows = _cells(lines_of("source", source), columns)
+            rows = _cells(lines_of("source", source), columns, fields)
         elif kind == "csv":
-            rows = csv_cells(csv_rows(lines_of("source", source), name_of(source)), columns, languages)
+            rows = csv_cells(
+                csv_rows(lines_of("source", source), name_of(source)), columns, languages, fields
+            )
         elif kind == "parquet":
-            rows = _picked(parquet_rows(source), columns, languages)
+            rows = _picked(parquet_rows(source), columns, languages, fields)
         else:
-            rows = _picked(_objects(lines_of("source", source)), columns, languages)
+            rows = _picked(_objects(lines_of("source", source)), columns, languages, fields)
     return _filtered(rows, name_of(source), max_words, skipped)
 
 
@@ -239,7 +243,9 @@ def _aligned(source: str | os.PathLike, target: str | os.PathLike) -> Iterator[R
         )
 
 
-def _cells(lines: Iterator[Line], columns: tuple[int, int] | tuple[str, str]) -> Iterator[Row]:
+def _cells(
+    lines: Iterator[Line], columns: tuple[int, int] | tuple[str, str], fields: Sequence[tuple[str, str]] = ()
+) -> Iterator[Row]:
     """Two columns of a table."""
     places: tuple[int, int] | None = None
     for line in lines:
@@ -248,8 +254,9 @@ def _cells(lines: Iterator[Line], columns: tuple[int, int] | tuple[str, str]) ->
             continue
         cells = line.text.split("\t")
         if places is None:
-            if isinstance(columns[0], str):
-                places = named_places(cells, columns, line.place)
+            names = guess_fields(cells, None, fields) if fields and columns == DEFAULT_COLUMNS else None
+            if names is not None or isinstance(columns[0], str):
+                places = named_places(cells, names or columns, line.place)
                 continue
             places = (int(columns[0]), int(columns[1]))
         if max(places) >= len(cells) and line.text.strip():
@@ -282,6 +289,7 @@ def _picked(
     rows: Iterator[tuple[str, Any]],
     columns: tuple[int, int] | tuple[str, str],
     languages: tuple[str, str] | None,
+    fields: Sequence[tuple[str, str]] = (),
 ) -> Iterator[Row]:
     """Pick two fields of each object, by default those that the first object has for the languages."""
     for place, value in rows:
@@ -291,11 +299,12 @@ def _picked(
             yield place, "", ""
         else:
             if columns == DEFAULT_COLUMNS:
-                columns = guess_fields(list(field_paths(value)), languages) or columns
-            yield place, _field(value, columns[0], place), _field(value, columns[1], place)
+                columns = guess_fields(list(field_paths(value)), languages, fields) or columns
+            numbers = bool(fields)
+            yield place, _field(value, columns[0], place), _field(value, columns[1], place, numbers)
 
 
-def _field(value: Any, name: int | str, place: str) -> str:
+def _field(value: Any, name: int | str, place: str, numbers: bool = False) -> str:
     """A field by name; dots lead into objects, unless there is a field with the dots in its name."""
     if not isinstance(name, str):
         raise ArgumentError(
@@ -308,6 +317,8 @@ def _field(value: Any, name: int | str, place: str) -> str:
         found = found[part]
     if found is None:
         return ""
+    if numbers and isinstance(found, int | float):
+        return str(found)
     if not isinstance(found, str):
         raise FileError(f"{place}: the field {name!r} is not text, but {json.dumps(found, default=str):.40}")
     try:

@@ -44,6 +44,7 @@ class TranslateTask(Task):
 
     name: ClassVar[str] = "translate"
     settings: ClassVar[Any] = TranslationSettings
+    predictor: ClassVar[Any] = Translator
     evaluation: ClassVar[Any] = TranslationEvaluationSettings
 
     def check(self, settings: TranslationSettings) -> None:
@@ -83,10 +84,6 @@ class TranslateTask(Task):
     def objective(self, settings: TranslationSettings, data: TranslationData) -> TranslationObjective:
         """Return the loss and the validation."""
         return TranslationObjective(self, settings, data)
-
-    def load(self, folder: Path, device: str | None = None) -> Translator:
-        """Return the translator in a folder."""
-        return Translator.load(folder, device=device)
 
     def find(self, model: str | None, options: Mapping[str, Any]) -> Path:
         """Return the folder of a model, by its name or by its languages."""
@@ -134,8 +131,7 @@ class TranslationObjective(BatchedObjective):
     below_floor = "perplexity"
 
     def __init__(self, task: Task, settings: TranslationSettings, data: TranslationData):
-        super().__init__(task, settings, data.train)
-        self.data = data
+        super().__init__(task, settings, data)
         chosen = {source for source, _ in data.valid[: settings.validate_sentences]}
         self.valid = [pair for pair in data.valid if pair[0] in chosen]  # with all references of a sentence
         self.valid_data = PairData.in_memory(self.valid, data.source, data.target, deduplicate=False)
