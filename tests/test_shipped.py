@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from regard.tasks.translate.card import everyday_sentences
 from safetensors import safe_open
 from test_cli import run_here
 
 from regard.tasks.translate import Translator, align, find_translator, installed_models
+from regard.tasks.translate.task import everyday_sentences
 
 WEIGHTS = find_translator("en-fr").parent
 NAMES = ["en-fr", "en-zh"]
