@@ -111,8 +111,11 @@ def test_weights_that_do_not_multiply_the_values_are_not_believed(model, ids, wh
     assert all("changed after the softmax" in (record.note or "") for record in seen)
 
 
-def test_a_later_layer_that_changes_its_weights_is_not_missed(model, ids, wholes, monkeypatch):
+def test_a_later_layer_of_another_class_that_changes_its_weights_is_not_missed(
+    model, ids, wholes, monkeypatch
+):
     used = []
+    model.layers[1].self_attn.__class__ = type("OtherAttention", (llama.LlamaAttention,), {})
 
     def forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
         key, value = (llama.repeat_kv(x, module.num_key_value_groups) for x in (key, value))

@@ -1,4 +1,4 @@
-"""``capture(model)``: switches the watching on, and off again whatever happens in between."""
+"""The function ``capture(model)`` and the context manager that it returns."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def capture(
 
 
 class Capture:
-    """A context manager; entering it gives the :class:`Recording`. It can be entered again when it is over."""
+    """Watches a model while it is entered. Entering returns the :class:`Recording`. It can be entered again."""
 
     def __init__(
         self,
@@ -167,11 +167,11 @@ class Capture:
             warnings.warn(lost, stacklevel=2)
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Refuse to be called as the model would be."""
+        """Raise an error that says how to run the model."""
         raise CaptureError(f"capture(model) does not run the model: {_USE}")
 
     def __getitem__(self, _: object) -> NoReturn:
-        """Refuse to be read: the records are what entering gives."""
+        """Raise an error that says where the records are."""
         raise CaptureError(f"capture(model) holds no records: {_USE}")
 
 
@@ -185,7 +185,7 @@ def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextl
 
 
 class _Switches:
-    """What is switched for the whole process: by the first capture that begins, and back by the last that ends."""
+    """Settings of the whole process, changed by the first active capture and restored by the last."""
 
     def __init__(self) -> None:
         self._lock, self._active, self._back = threading.Lock(), 0, contextlib.ExitStack()
@@ -224,7 +224,7 @@ def _tell_sessions(cache: Any, rejected: int) -> None:
 
 @contextlib.contextmanager
 def _scripted_functions_shown() -> Iterator[None]:
-    """Have scripted functions shown too: no mode is asked about the call of one, only about its operations."""
+    """Report the operations of scripted functions, whose calls no function mode sees."""
     call, on = torch._C.ScriptFunction.__call__, True
 
     def shown(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -274,7 +274,7 @@ def _observing(session: Session) -> Iterator[None]:
 
 
 def _device_of(model: nn.Module) -> torch.device | None:
-    """Where a model stands, and so do the records of it."""
+    """The device of a model's first parameter; None for a model without parameters."""
     return next((p.device for p in model.parameters()), None)
 
 

@@ -33,7 +33,7 @@ def as_numbers(name: str, value: int | Iterable[int]) -> list[int]:
 
 
 def as_layers(layers: int | Iterable[int] | slice | None) -> Any:
-    """The numbers of the layers to keep, as a collection; None for all."""
+    """The numbers of the layers to keep as a collection, or None for all."""
     if layers is None:
         return None
     return _Slice(layers) if isinstance(layers, slice) else set(as_numbers("layers", layers))
@@ -63,7 +63,7 @@ def as_modules(
     names: Mapping[nn.Module, str],
     modules: ModuleChoice | Iterable[ModuleChoice] | Mapping[ModuleChoice, str | None],
 ) -> dict[ModuleChoice, AxisLetters | None]:
-    """The modules that the user chose, each with the letters of its axes; ``names`` has all modules of the model."""
+    """The modules that the user chose, each with the letters of its axes. ``names`` holds all modules of the model."""
     wanted: dict[ModuleChoice, AxisLetters | None] = {}
     for entry, letters in _entries(modules):
         _check_module(entry, names)
@@ -108,7 +108,7 @@ def _absent(problem: str, entry: nn.Module | type, names: Mapping[nn.Module, str
 
 
 def _likely_first(names: Mapping[nn.Module, str], words: Iterable[str]) -> list[str]:
-    """Words for each module, each once; those of attentions come first."""
+    """One word for each module without repetitions, those of attentions first."""
     pairs = list(zip(names.items(), words, strict=True))
     attentions = [word for (module, name), word in pairs if is_attention(module, name)]
     return list(dict.fromkeys((*attentions, *(word for _, word in pairs))))

@@ -28,7 +28,7 @@ class RecordStatistics(Sequence[Record]):
     """
 
     def _whole(self) -> list[Record]:
-        """The records whose maps are there: what was dropped altogether has nothing to count or to draw."""
+        """The records that have a map. Those that were dropped altogether have none."""
         return [record for record in self if not isinstance(record.map._source, Unrecorded)]
 
     def entropy(self) -> list[np.ndarray]:
@@ -76,7 +76,7 @@ class RecordStatistics(Sequence[Record]):
         return [sink_mass(record, key) for record in self._whole()]
 
     def alignments(self, batch: int = 0) -> list[set[tuple[int, int]]]:
-        """Links ``(key, query)`` of each record: the key on which each query's mean over the heads is largest.
+        """Links ``(key, query)`` of each record, from each query to its key of the largest weight, averaged over heads.
 
         >>> from regard.capture import Recording
         >>> [sorted(links) for links in Recording.from_weights(np.array([[0.9, 0.1], [0.2, 0.8]])).alignments()]
@@ -87,7 +87,7 @@ class RecordStatistics(Sequence[Record]):
         return [alignment_links(record, batch) for record in self._whole()]
 
     def head_table(self) -> Any:
-        """One row for each head: how wide and how far it looks, its mass on the first key, its largest weight.
+        """A table with the entropy, distance, weight on the first key and largest weight of each head.
 
         A pandas ``DataFrame`` where pandas is installed, else a list of dictionaries.
 
@@ -113,7 +113,7 @@ class RecordStatistics(Sequence[Record]):
         return top_links(self._whole(), n)
 
     def head_agreement(self) -> np.ndarray:
-        """How alike the heads of all records look, ``(heads, heads)``: 1 for the same weights.
+        """The similarity of the heads of all records, ``(heads, heads)``, 1 for the same weights.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights([np.eye(2), np.eye(2)[::-1]]).head_agreement()

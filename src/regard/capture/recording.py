@@ -1,4 +1,4 @@
-"""What was seen: a sequence of records."""
+"""The records of a capture as a sequence, with files, pictures and statistics."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Recording(RecordStatistics):
         *,
         kind: str | None = None,
     ) -> Recording:
-        """Records of weights that are there already: an array or a tensor, or one for each layer.
+        """Make records of given weights, an array or a tensor, or one for each layer.
 
         What Hugging Face gives as ``outputs.attentions`` is such a list. ``tokens`` label queries and keys;
         ``key_tokens`` the keys of a cross attention. Without ``kind``, maps whose sides differ, or have key tokens of
@@ -94,7 +94,7 @@ class Recording(RecordStatistics):
 
     @property
     def records(self) -> list[Record]:
-        """All records; they are put together when they are first asked for."""
+        """All records, which are built when they are first read."""
         session = self._session
         if session is not None and (self._records is None or self._built_at != session.collector.changes):
             self._records = build(session.collector, self._naming, self._beams)
@@ -152,7 +152,7 @@ class Recording(RecordStatistics):
         )
 
     def _layers(self, wanted: int | Iterable[int]) -> set[int]:
-        """The numbers of layers as the records have them; one that none has is refused."""
+        """The numbers of layers, counted from the start. A layer without a record is an error."""
         there = sorted({record.layer for record in self.records if record.layer is not None})
         found = set()
         for one in [wanted] if isinstance(wanted, int) else wanted:
@@ -176,12 +176,12 @@ class Recording(RecordStatistics):
 
     @property
     def nbytes(self) -> int:
-        """Memory that the maps hold; what they share is counted for each."""
+        """Bytes that the maps hold, where shared tensors are counted for each map."""
         return sum(record.map.nbytes for record in self.records)
 
     @property
     def dropped(self) -> list[str]:
-        """What was left out and why, in words: one sentence for each record that is not whole."""
+        """The reason for each record that is not complete, as a sentence."""
         return [f"{record.name}: {record.dropped}" for record in self.records if record.dropped]
 
     @property
@@ -197,7 +197,7 @@ class Recording(RecordStatistics):
     def label(
         self, tokens: Sequence[Any] | None = None, key_tokens: Sequence[Any] | None = None
     ) -> Recording:
-        """The same records with labels by hand: words of one sequence, or a list of words for each.
+        """Label the records with the words of one sequence, or with a list of words for each.
 
         ``tokens`` are put on every axis that has as many tokens; ``key_tokens``, if given, on the keys of cross
         attentions.
@@ -267,7 +267,7 @@ class Recording(RecordStatistics):
     # ---- files and pictures
 
     def save(self, path: str | os.PathLike, *, as_weights: bool = False) -> None:
-        """Write all records to one safetensors file: what ``regard view`` and :meth:`load` read.
+        """Write all records to one safetensors file, which ``regard view`` and :meth:`load` read.
 
         ``as_weights`` writes the weights themselves, for maps whose score is a function of yours.
         """
@@ -288,7 +288,7 @@ class Recording(RecordStatistics):
         viewer.save_html(self.records, path, title=title, images=images)
 
     def show(self, *, title: str | None = None, images: object = None, height: int = 640) -> Any:
-        """The records as a widget, in a notebook; ``height`` in pixels, ``images`` as for a page."""
+        """Show the records as a widget in a notebook. ``height`` is in pixels, ``images`` as for a page."""
         from regard import viewer
 
         return viewer.widget(self.records, title=title, images=images, height=height)

@@ -1,4 +1,4 @@
-"""Regard's attention inside Hugging Face models: ``attn_implementation="regard"``.
+"""Regard's attention inside Hugging Face models, chosen by ``attn_implementation="regard"``.
 
 Importing this module registers the name, together with a mask function: without one, Transformers drops the
 padding mask and says nothing. Architectures whose attention does not go through Transformers' attention interface are
@@ -30,7 +30,7 @@ NAME = "regard"
 
 
 def register() -> None:
-    """Register ``attn_implementation="regard"`` with Transformers; a second call changes nothing."""
+    """Register ``attn_implementation="regard"`` with Transformers. A second call changes nothing."""
     try:
         from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
         from transformers.masking_utils import sdpa_mask  # noqa: F401

@@ -14,7 +14,7 @@ class Beams:
         self.indices = indices.cpu()  # (hypotheses, steps), -1 after the end of a hypothesis
 
     def rows(self, step: int) -> Tensor:
-        """The row of each hypothesis in a step; of one that has ended, its last."""
+        """The row of each hypothesis in a step, or its last row if it has ended."""
         valid = (self.indices >= 0).sum(dim=1).clamp(min=1) - 1
         return self.indices.gather(1, valid.clamp(max=step)[:, None])[:, 0]
 

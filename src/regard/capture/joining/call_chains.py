@@ -1,7 +1,6 @@
-"""Calls that belong together: the steps of ``generate()``, of which each sees one query more.
+"""Chains of calls whose keys continue one another, such as the steps of ``generate()``.
 
-A *kept* is what was kept of one call. A *chain* is the pieces of one module whose keys go on from one another; it
-holds each key once, however many steps looked at it.
+A chain holds the calls of one module whose keys continue one another. Each key is stored once, whichever calls use it.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class CallChain:
     # ---- does a call go on from here?
 
     def how_it_continues(self, call: AttentionCall, step: int, sinks: Sinks) -> str | None:
-        """How a call goes on from this chain: "grows", "again" (the same keys), "reordered", or not at all."""
+        """How a call continues this chain, as "grows", "again" (the same keys) or "reordered". None if it does not."""
         if self.dropped or sinks != self.sinks:
             return None
         last = self.calls[-1]
@@ -114,14 +113,14 @@ class CallChain:
         return torch.equal(held, k if k.device == held.device else k.to(held.device))
 
     def _rows_moved(self, k: Tensor) -> bool:
-        """Whether each sequence goes on from some sequence of the chain, if not from its own: beams."""
+        """Whether each row continues some row of the chain, as after the reordering of a beam search."""
         keys = self.keys
         assert keys is not None
         k = k.to(keys.device)
         return all(any(torch.equal(row, held) for held in keys) for row in k)
 
     def continues_dropped_calls(self, call: AttentionCall, step: int, growing: bool) -> str | None:
-        """How a call goes on from what was dropped, by its sizes: "grows", "again" or not; its rows are counted then.
+        """How a call continues dropped calls, judged by its sizes. Its rows are counted as lost.
 
         ``growing`` says that this is a step of ``generate()``: only there are the same keys looked at again.
         """
@@ -190,13 +189,13 @@ class CallChain:
         need, room = self.count + call.grid.q, 0 if self._keys is None else self._keys.shape[2]
         more = 0 if need <= room else _with_room(need) - room
         if how == "reordered" and not self.reordered:
-            more += self.count  # every kept gets its own keys
+            more += self.count  # every call gets its own keys
         return (more + (call.grid.q if self.reordered or how == "reordered" else 0)) * each
 
     def add(
         self, kept: KeptCall, call: AttentionCall, reading: MaskReading, how: str | None, device: Any
     ) -> None:
-        """Keep a call; its tensors are copied, so that what happens to them later does not show.
+        """Keep copies of the tensors of a call, which later changes by the model do not reach.
 
         Under inference mode the copies could not be used after it: it is to be off here, and so are gradients.
         """
@@ -235,7 +234,7 @@ class CallChain:
             kept.new = _copy(new, device)
 
     def _split(self, k: Tensor, device: Any) -> None:
-        """From now on each kept holds its own keys: the rows of the chain have changed places."""
+        """Give each call its own copy of its keys, after a beam search has reordered the rows of the chain."""
         if not self.reordered:
             for kept in self.calls:
                 start, stop = kept.added
@@ -269,8 +268,8 @@ def k_minus_q(grid: Grid) -> int:
 def runs_of_calls(chain: CallChain, continued: set[int]) -> list[list[KeptCall]]:
     """The pieces of a chain that make one map each.
 
-    A kept that looks at the same keys again goes on from the one before only in a step in which something grew:
-    that is a step of ``generate()``. Else the model was called anew.
+    A call on the same keys continues the one before only in a step in which the keys of some chain grew, as in one of
+    ``generate()``. Otherwise the model was called on a new input.
     """
     runs: list[list[KeptCall]] = []
     for kept in chain.calls:
@@ -288,7 +287,7 @@ def _copy(x: Tensor, device: Any) -> Tensor:
 
 
 def _even_rows(kept: KeptCall, reading: MaskReading) -> None:
-    """Rows whose keys were all hidden by one finite number look at all of them alike: as a query of zeros does."""
+    """Give uniform weights to the rows whose keys were all hidden by one finite number, by a query of zeros."""
     if reading.even is None or kept.q is None:
         return
     sums = reading.even.to(kept.q.device)

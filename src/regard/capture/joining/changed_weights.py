@@ -1,4 +1,4 @@
-"""Weights that multiply the values, where those are not the softmax's."""
+"""Weights that multiply the values and differ from the result of the softmax."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["changed_weights"]
 
 
 def changed_weights(recorded: RecordedCall, weights: Tensor, heads: list[int] | None) -> Tensor | None:
-    """A copy of the weights, ``(b,h,q,k)``, as a record keeps them; None where they are those of the softmax."""
+    """Copy weights ``(b,h,q,k)`` that multiply the values. Returns None where they equal those of the softmax."""
     chain, kept = recorded.chain, recorded.kept
     if kept is not chain.calls[-1]:
         return None

@@ -83,7 +83,7 @@ class Collector:
     def add(
         self, call: AttentionCall, running: RunningModule, cross: bool | None, stack: Sequence[RunningModule]
     ) -> RecordedCall | None:
-        """Keep a call of the module in ``running``, inside the modules of ``stack``; None where it is not kept."""
+        """Keep a call of the module ``running``, inside the modules of ``stack``. Returns None where it is not kept."""
         self.calls += 1
         layer, again = self._numbers.call(running.name, self.steps)
         if not self._wanted(running.name, layer):

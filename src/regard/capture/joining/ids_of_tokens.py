@@ -18,7 +18,7 @@ _TARGET = re.compile(r"decoder|tgt|target", re.IGNORECASE)
 
 
 def query_ids(run: list[KeptCall], decoder: bool, beams: Beams | None = None) -> Tensor | None:
-    """The ids of the queries of a run, ``(b,q)``; None where they are unknown."""
+    """The token ids of the queries of several calls, ``(b,q)``, or None where they are unknown."""
     parts = []
     for n, piece in enumerate(run):
         part = _choose(piece.inputs, piece.grid.b, piece.grid.q + piece.rejected, decoder)
@@ -32,7 +32,7 @@ def query_ids(run: list[KeptCall], decoder: bool, beams: Beams | None = None) ->
 def key_ids(
     run: list[KeptCall], seen: list[TokenIds], count: int, beams: Beams | None = None
 ) -> Tensor | None:
-    """The ids of the keys of a cross attention, ``(b,k)``: those of the encoder, whose call may be long over."""
+    """The token ids of the keys of a cross attention, ``(b,k)``, which were given to the encoder in an earlier call."""
     piece = run[-1]
     known = [x for x in (*piece.inputs, *seen[::-1]) if not _TARGET.search(x.name)]
     found = _choose(known, piece.grid.b, count, decoder=False)
@@ -40,7 +40,7 @@ def key_ids(
 
 
 def _choose(inputs: Sequence[TokenIds], batch: int, count: int, decoder: bool) -> Tensor | None:
-    """The nearest ids of the right size; of several such, those whose name speaks of the right side."""
+    """The nearest token ids of the right size, preferring names of the right side (encoder or decoder)."""
     fitting = [x for x in inputs if x.values.shape[1] == count and batch % max(len(x.values), 1) == 0]
     if not fitting:
         return None

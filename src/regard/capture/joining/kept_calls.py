@@ -16,7 +16,7 @@ __all__ = ["KeptCall"]
 
 @dataclass(slots=True)
 class KeptCall:
-    """One call: its queries and what belongs to them. The keys are its chain's."""
+    """The queries of one call, its mask and its token ids. The keys belong to its chain."""
 
     order: int  # among all calls
     step: int  # which call of the model it was made in
@@ -33,7 +33,7 @@ class KeptCall:
     added: tuple[int, int] = (0, 0)  # the keys of the chain that came with it
     new: Tensor | None = None  # these keys themselves, once a beam search has reordered the chain
     rejected: int = 0  # queries that came with it and were taken out again
-    grew: bool = False  # whether it went on from the keys of the kept before
+    grew: bool = False  # whether it went on from the keys of the call before
     inputs: list[TokenIds] = field(default_factory=list)  # innermost first
     worded: bool = True  # False inside a module that was given a picture or a sound: no words from outside
     patches: list[tuple[int, int]] = field(

@@ -1,4 +1,4 @@
-"""Rows of masks that are rules, put under one another: a causal prompt and the steps after it are causal together.
+"""Masks whose rows are intervals of keys, joined into one mask without a matrix of queries and keys.
 
 A row of such a mask is an interval of keys, of which padding may hide some. That is a few numbers for each row, so that
 the mask of a long text is joined_mask, and checked, without any matrix of queries and keys.
@@ -30,7 +30,7 @@ class KeyIntervals(NamedTuple):
     padding: Tensor | None  # bool (b or 1,k), True on keys that are there
 
     def moved(self, by: int, keys: int) -> KeyIntervals:
-        """The same rows among more keys: their own begin at ``by``."""
+        """The same rows among ``keys`` keys, of which their own begin at ``by``."""
         padding = self.padding
         if padding is not None:
             padding = torch.nn.functional.pad(padding, (by, keys - by - padding.shape[1]))
@@ -38,7 +38,7 @@ class KeyIntervals(NamedTuple):
 
 
 def intervals_of(mask: Mask | None, grid: Grid) -> KeyIntervals | None:
-    """The rows of a mask as intervals; None where they are not."""
+    """The rows of a mask as intervals, or None where some row is not an interval."""
     here = torch.arange(grid.q)
     first, last = torch.zeros_like(here), torch.full_like(here, grid.k - 1)
     padding: Tensor | None = None
@@ -70,7 +70,7 @@ def _parts(mask: Mask | None) -> Iterator[Mask]:
 
 
 def joined_mask(bands: Iterable[KeyIntervals], grid: Grid) -> tuple[bool, Mask | None]:
-    """Whether these rows, one band under the other, are a rule, and which: None where they see everything.
+    """Whether these rows together make a mask rule, and that rule. A rule of None hides nothing.
 
     >>> prompt, step = intervals_of(Causal(), Grid(1, 1, 3, 3)), intervals_of(None, Grid(1, 1, 1, 4))
     >>> joined_mask([prompt.moved(0, 4), step.moved(0, 4)], Grid(1, 1, 4, 4))
@@ -91,7 +91,7 @@ def joined_mask(bands: Iterable[KeyIntervals], grid: Grid) -> tuple[bool, Mask |
 
 
 def _ends(band: KeyIntervals, keys: int) -> tuple[Tensor, Tensor]:
-    """The first and the last key that each row sees, ``(b or 1,q)``; the first after the last where there is none."""
+    """The first and last visible key of each row, ``(b or 1,q)``, in reverse order where no key is visible."""
     if band.padding is None:
         return band.first[None], band.last[None]
     j = torch.arange(keys)
@@ -122,7 +122,7 @@ def _seen(bands: list[KeyIntervals], keys: int) -> Tensor:
 
 
 def _says(mask: Mask | None, bands: list[KeyIntervals], grid: Grid) -> bool:
-    """Whether a mask says of every row what the bands say."""
+    """Whether a mask hides the same keys from every row as the intervals."""
     whole = intervals_of(mask, grid)
     assert whole is not None
     at = 0
@@ -135,7 +135,7 @@ def _says(mask: Mask | None, bands: list[KeyIntervals], grid: Grid) -> bool:
 
 
 def _same(one: KeyIntervals, other: KeyIntervals, keys: int) -> bool:
-    """Whether two bands see the same: as many keys as each other, and as many as both together."""
+    """Whether two sets of intervals hold the same keys, judged by the sizes of both and of their intersection."""
     both = one.padding
     if other.padding is not None:
         both = other.padding if both is None else both & other.padding

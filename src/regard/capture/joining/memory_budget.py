@@ -16,7 +16,7 @@ _SHARE = 4  # of what is free at the start, records take at most one part in thi
 
 
 class MemoryBudget:
-    """Counts bytes, and says no before they are too many.
+    """Counts reserved bytes up to a limit.
 
     >>> budget = MemoryBudget(1000)
     >>> budget.take(900), budget.take(200), budget.take(100)
@@ -31,28 +31,28 @@ class MemoryBudget:
         self.limit, self.used = int(limit), 0
 
     def take(self, size: int) -> bool:
-        """Whether there is room for so many bytes; they count as taken then."""
+        """Reserve some bytes. Returns False, and reserves nothing, where they exceed the limit."""
         if self.used + size > self.limit:
             return False
         self.used += size
         return True
 
     def rest(self) -> MemoryBudget:
-        """Another budget, of what is left of this one."""
+        """A new budget with the bytes that are left."""
         rest = MemoryBudget(self.limit)
         rest.used = self.used
         return rest
 
 
 def available_memory(device: torch.device | None = None) -> int:
-    """Bytes that a device, or this machine without swapping, can give; a cautious guess where it does not say."""
+    """Bytes that are free on a device or on this machine without swapping, a low estimate where that is unknown."""
     if device is not None and device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return min([_free_on_this_machine(), *_left_by_cgroups("/sys/fs/cgroup")])
 
 
 def _left_by_cgroups(root: str | Path) -> list[int]:
-    """What the limits of a container leave: of both versions of cgroups, where there are any."""
+    """Bytes left under the cgroup limits of versions 1 and 2, where there are any."""
     found = []
     for limit, used in (
         ("memory.max", "memory.current"),
@@ -85,7 +85,7 @@ def _free_on_this_machine() -> int:
 
 
 def bytes_as_text(size: int) -> str:
-    """A number of bytes as people say it.
+    """A number of bytes with a unit.
 
     >>> bytes_as_text(1_500_000)
     '1.5 MB'

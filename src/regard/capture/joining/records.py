@@ -1,4 +1,4 @@
-"""From the chains of a session to the records that a user sees."""
+"""Records built from chains of calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DOUBTFUL = "not seen to multiply the values: the model may have changed these w
 
 @dataclass(frozen=True)
 class LabelSources:
-    """Where labels come from."""
+    """Labels given by the user and the function that turns token ids into labels."""
 
     spell: tokens.Speller = tokens.as_numbers
     tokens: tokens.Labels | None = None
@@ -51,7 +51,7 @@ class LabelSources:
         return self.tokens is not None or self.key_tokens is not None
 
     def check(self, records: list[Record]) -> None:
-        """Refuse labels by hand that fit no map: nobody would see them."""
+        """Reject labels whose number fits no map."""
         shapes = [(record.kind, record.map.shape, len(record.sinks)) for record in records]
         sides = [(b, n) for _, (b, _, q, k), sinks in shapes for n in (q, k, k - sinks)]
         keys = [(b, n) for kind, (b, _, _, k), sinks in shapes if kind == "cross" for n in (k, k - sinks)]
@@ -136,14 +136,14 @@ def _record(
 
 
 def _note(run: list[KeptCall]) -> str | None:
-    """What is to be known of the weights of a record."""
+    """The note of a record on weights that were changed after the softmax or may have been."""
     if any(kept.doubtful for kept in run):
         return _DOUBTFUL
     return _CHANGED if any(kept.changed for kept in run) else None
 
 
 def _is_causal(kept: KeptCall, sinks: int) -> bool:
-    """Whether no query looks ahead: by the mask, or by the weights where only they were kept."""
+    """Whether no query has a weight on a later key, judged by the mask, or by the weights where only they were kept."""
     _, _, q, k = kept.grid
     if kept.weights is not None and 1 < q == k - sinks:
         return _looks_back(kept.weights[..., sinks:])
@@ -162,12 +162,12 @@ def _looks_back(weights: Tensor) -> bool:
 
 
 def _says_causal(chain: CallChain) -> bool:
-    """Whether a module calls itself causal, as those of Hugging Face do: one token alone does not show it."""
+    """Whether a module has ``is_causal = True``, as those of Hugging Face, since a single token does not show it."""
     return chain.cross is False and getattr(chain.module, "is_causal", False) is True
 
 
 def _in_search(collector: Collector, run: list[KeptCall]) -> bool:
-    """Whether a run is part of the search: it went on for several steps, or began in one that others go on from."""
+    """Whether calls belong to a beam search, which continues over several steps."""
     return len(run) > 1 or run[0].step + 1 in collector.continued
 
 

@@ -26,7 +26,7 @@ __all__ = ["without_last_rows"]
 
 @torch.no_grad()
 def without_last_rows(kept: KeptCall, count: int, *, keys: bool) -> bool:
-    """Cut the last queries of a kept, and as many keys if asked; False where other queries looked at those keys."""
+    """Remove the last queries of a call, and as many keys if asked. Returns False if other queries attend to them."""
     old = kept.grid
     new = old._replace(q=old.q - count, k=old.k - count if keys else old.k)
     if keys and not _unseen_by_others(kept, new):

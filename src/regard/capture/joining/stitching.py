@@ -1,4 +1,4 @@
-"""The pieces of a chain as one source: rows under rows, over all keys."""
+"""The calls of a chain joined into one source of weights, with the rows of one call below those of another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["joined_source", "source_of_call"]
 def joined_source(
     chain: CallChain, run: list[KeptCall], beams: Beams | None = None, room: MemoryBudget | None = None
 ) -> Source:
-    """One source of the pieces of a run; ``room`` is what matrices of queries and keys may take, if it needs any."""
+    """Join calls into one source. ``room`` limits the bytes of matrices of queries and keys."""
     if len(run) == 1 and beams is None:
         return source_of_call(chain, run[0])
     grid = _grid(run, beams)
@@ -68,7 +68,7 @@ def _rule(run: list[KeptCall], grid: Grid, beams: Beams | None) -> tuple[bool, M
 
 
 def _followed(padding: Tensor | None, beams: Beams, step: int, grid: Grid) -> Tensor | None:
-    """The padding of each hypothesis in a step; one that has ended sees nothing."""
+    """The padding of each hypothesis in a step, all of it hidden for those that have ended."""
     ended = beams.ended(step)
     if padding is not None and padding.shape[0] > 1:
         padding = padding[beams.rows(step)]
@@ -79,7 +79,7 @@ def _followed(padding: Tensor | None, beams: Beams, step: int, grid: Grid) -> Te
 
 
 def _dense_bytes(run: list[KeptCall], grid: Grid, beams: Beams | None, masked: bool) -> int:
-    """Bytes of what has a number for every query and key: the weights, or a mask that is no rule, and a bias."""
+    """Bytes of the matrices of queries and keys, which are the weights or a stored mask, and a bias."""
     weights = next((kept.weights for kept in run if kept.weights is not None), None)
     if weights is not None:
         return grid.b * grid.h * grid.q * grid.k * weights.itemsize
@@ -98,7 +98,7 @@ def _lead(parts: list[Tensor], grid: Grid, beams: Beams | None) -> int:
 
 
 def _lse(chain: CallChain, run: list[KeptCall], beams: Beams | None) -> Tensor | None:
-    """The log-sum-exp of all rows, ``(b,h,q)``; None where it is as well computed when it is needed.
+    """The log-sum-exp of all rows, ``(b,h,q)``, or None where it is computed on demand.
 
     A long prompt has it from its kernel. The few rows of the steps after it, which have not, are computed here.
     """
@@ -114,7 +114,7 @@ def _lse(chain: CallChain, run: list[KeptCall], beams: Beams | None) -> Tensor |
 
 
 def source_of_call(chain: CallChain, kept: KeptCall) -> Source:
-    """The source of one kept."""
+    """The source of one call."""
     if kept.weights is not None:
         return Stored(kept.weights)
     keys = chain.keys
@@ -159,7 +159,7 @@ def _rows(x: Tensor | None, beams: Beams | None, step: int) -> Tensor:
 
 
 def _keep(run: list[KeptCall], grid: Grid, beams: Beams | None) -> Tensor:
-    """Which pairs are seen, ``(b or 1,h or 1,q,k)``: each kept its own keys, as its mask says."""
+    """The pairs that no mask hides, ``(b or 1,h or 1,q,k)``, limited to the keys of each call."""
     parts = [
         None if kept.mask is None else kept.mask.dense(kept.grid) for kept in run
     ]  # (b or 1,h or 1,q or 1,k)
@@ -187,7 +187,7 @@ def _device_of(run: list[KeptCall]) -> torch.device:
 
 
 def _bias(run: list[KeptCall], grid: Grid, beams: Beams | None) -> Bias | None:
-    """The numbers added to the scores, ``(b or 1,h or 1,q,k)``, where any kept has some."""
+    """The numbers added to the scores, ``(b or 1,h or 1,q,k)``, where any call has some."""
     if all(kept.bias is None for kept in run):
         return None
     parts = [None if kept.bias is None else dense_bias(kept.bias, kept.grid, _device_of(run)) for kept in run]

@@ -1,1 +1,1 @@
-"""MaskReading one attention call: its axes, its mask, its kind, its token ids and the module that made it."""
+"""Reads one attention call, with its axes, mask, kind, token ids and module."""

@@ -1,4 +1,4 @@
-"""What one attention call was: its queries, keys, scale and mask, read from what torch was asked to do."""
+"""Attention calls with their queries, keys, scale and mask, read from the arguments of functions and kernels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SMALL_WORK = 262_144
 
 @dataclass
 class AttentionCall:
-    """A call as it was seen, on live tensors: products (q, k, scale), or the weights themselves."""
+    """One attention call on the tensors of the model, as queries, keys and scale or as weights."""
 
     grid: Grid
     q: Tensor | None = None  # (b,h,q,d)
@@ -73,7 +73,7 @@ class AttentionCall:
         return replace(self, lse=lse.detach() if fits and isinstance(lse, Tensor) else None)
 
     def in_dtype(self, dtype: torch.dtype) -> AttentionCall:
-        """As the kernel had it: under autocast the function is given another dtype."""
+        """The call in the dtype of the kernel, which differs from that of the function under autocast."""
         if self.q is None or self.k is None or self.q.dtype == dtype:
             return self
         return replace(self, q=self.q.to(dtype), k=self.k.to(dtype))
@@ -91,7 +91,7 @@ def read_sdpa_function(
     *,
     leading: LeadingAxes | None = None,
 ) -> AttentionCall:
-    """A call of ``F.scaled_dot_product_attention``; the arguments are its own, but for how its axes are read."""
+    """Read a call of ``F.scaled_dot_product_attention`` with its arguments. ``leading`` says how its axes are read."""
     if query.is_nested or key.is_nested:
         raise CaptureError(
             "nested tensors cannot be recorded: capture the model on a padded batch with a mask"
@@ -113,7 +113,7 @@ def without_numbers(model: str) -> CaptureError:
 
 
 def _rule_of(mask: Any) -> Mask:
-    """The rule that a mask object of torch's stands for: it is a tensor without numbers."""
+    """The mask rule of a ``CausalBias`` of torch, which is a tensor without numbers."""
     torchs = sys.modules.get("torch.nn.attention.bias")  # importing it would load the compiler
     if torchs is None or not isinstance(mask, torchs.CausalBias):
         raise CaptureError(
@@ -142,7 +142,7 @@ def unwrapped(x: Tensor) -> Tensor:
 
 
 def read_kernel(func: Any, args: tuple, kwargs: dict[str, Any]) -> AttentionCall:
-    """A call of one of torch's fused kernels, whichever device it is for: they name their arguments alike."""
+    """Read a call of a fused kernel. Those of all devices have the same argument names."""
     given = {a.name: x for a, x in zip(func._schema.arguments, args, strict=False)} | kwargs
     added = given.get("attn_mask", given.get("attn_bias"))
     return _product(
@@ -189,5 +189,5 @@ def _arranged(
 
 
 def _four(x: Tensor) -> Tensor:
-    """``(n,d)`` or ``(b,n,d)`` with an axis for one head; more batch axes stay."""
+    """Add axes for one head and one sequence to ``(n,d)`` or ``(b,n,d)``."""
     return x if x.ndim >= 4 else x[:, None] if x.ndim == 3 else x[None, None]

@@ -1,4 +1,4 @@
-"""Which axis of a tensor of scores is which: sequences, heads, queries, keys.
+"""The axes of a tensor of scores, read as sequences, heads, queries and keys.
 
 Scores come as ``(b,h,q,k)``, but also as ``(b,q,h,k)``, ``(h*b,q,k)`` or with windows on an axis of their own. Where
 the product was followed, its queries and keys are known; which of the other axes are heads is told by their number,
@@ -44,7 +44,7 @@ class LeadingAxes(NamedTuple):
         return Grid(b, h, q, k)
 
     def arrange(self, x: Tensor) -> Tensor:
-        """``(*leading,m,n)`` as ``(b,h,m,n)``; the axes in front may be folded."""
+        """Reshape ``(*leading,m,n)``, whose leading axes may be folded, to ``(b,h,m,n)``."""
         m, n = x.shape[-2:]
         if self.b == (0,) and self.h == (1,):  # as they are
             return x.reshape(*self.sizes, m, n)
@@ -52,7 +52,7 @@ class LeadingAxes(NamedTuple):
         return x.reshape(self.grid(m, n))
 
     def fit(self, part: Tensor, leading: Sequence[int]) -> Tensor:
-        """The same for a part that broadcasts along some of the axes: ``(b or 1,h or 1,m,n)``."""
+        """Reshape a tensor that broadcasts along some of the axes to ``(b or 1,h or 1,m,n)``."""
         *_, m, n = part.shape
         if part.numel() == m * n:
             return part.reshape(1, 1, m, n)
@@ -133,14 +133,14 @@ def query_axis(
 
 
 class AxisLetters(NamedTuple):
-    """The axes of scores as a user names them: ``"bqhk"``, or ``"(hb)qk"`` for heads folded into the batch."""
+    """The axes of scores as a user names them, such as ``"bqhk"``, or ``"(hb)qk"`` for heads folded into the batch."""
 
     text: str
     groups: tuple[str, ...]
 
     @classmethod
     def read(cls, text: object) -> AxisLetters:
-        """Read what was given with a module; what cannot be meant is refused."""
+        """Read the letters that were given for a module. Others than b, h, q and k are an error."""
         if not isinstance(text, str):
             raise DtypeError("modules", f"expected the axes as letters, got {text!r}", 'for example "bqhk"')
         plain = text.replace(" ", "")

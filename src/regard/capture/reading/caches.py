@@ -14,7 +14,7 @@ _CACHES = "transformers.cache_utils"
 
 
 def cache_given(frames: Iterable[RunningModule]) -> Any:
-    """The cache of Hugging Face that one of these modules was given; None if there is none."""
+    """The cache of Hugging Face among the arguments of some modules, or None."""
     caches = sys.modules.get(_CACHES)
     if caches is None:
         return None

@@ -1,4 +1,4 @@
-"""Parts of a call: some heads, the keys in use, heads that are not copies of one another."""
+"""Parts of a call, such as some of its heads, its first keys, or its heads without copies."""
 
 from __future__ import annotations
 

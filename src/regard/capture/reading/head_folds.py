@@ -16,7 +16,7 @@ _MULTIPLYING = {torch.matmul, Tensor.matmul, Tensor.__matmul__}
 
 
 class HeadFolds:
-    """How heads were folded into the batch: seen when the model joined two axes to one."""
+    """Remembers how a model joined two axes into one, which shows whether heads or sequences come first."""
 
     def __init__(self) -> None:
         # Of an axis, the size of its outer part, and whether that has the smaller stride: heads do, sequences do not.
@@ -65,7 +65,7 @@ class HeadFolds:
                 self._strides.setdefault(tuple(x.shape[:-2]), x.stride()[:-2])
 
     def strides(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """The strides of axes of these sizes in queries or keys; none where they are not known."""
+        """The strides of axes of these sizes in queries or keys, empty where they are not known."""
         return self._strides.get(tuple(sizes), ())
 
     def stacked(self, parts: object, axis: object) -> None:
@@ -76,7 +76,7 @@ class HeadFolds:
             self._outer[parts[0].shape[0] * len(parts)] = (len(parts), True)
 
     def reshaped(self, before: Tensor, after: Tensor) -> None:
-        """Take note of two axes that were joined: (b*h,n,d), (n,b*h,d), or (3,b*h,n,d) for all three at once."""
+        """Note two axes that were joined, as in (b*h,n,d), (n,b*h,d), or (3,b*h,n,d) for q, k and v at once."""
         if after.ndim not in (3, 4) or before.ndim < 3:
             return
         old, new = before.shape, after.shape
@@ -87,7 +87,7 @@ class HeadFolds:
                 self._outer[new[at]] = (old[at], nearer)
 
     def _is_nearer(self, x: Tensor, axis: int) -> bool | None:
-        """Whether an axis had a smaller stride than the next before it was copied; None where nothing shows it."""
+        """Whether an axis had a smaller stride than the next before it was copied, or None where that is unknown."""
         step = self._made_with(x)
         if x.is_contiguous() and step == x.stride():
             return None
@@ -98,7 +98,7 @@ class HeadFolds:
         return heads is not None and heads * heads == size and self._outer.get(size) == (heads, None)
 
     def heads_first(self, size: int, heads: int | None) -> bool | None:
-        """Whether an axis of so many holds all sequences of a head, and then those of the next; None if unknown."""
+        """Whether a folded axis of this size has the heads first, or None where that is unknown."""
         outer, nearer = self._outer.get(size, (0, False))
         if not outer or not heads:
             return None

@@ -1,4 +1,4 @@
-"""Pictures: which tokens are patches, and which windows they were attended in."""
+"""Image patches and windows of patches among the tokens of a vision model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Picture = tuple[tuple[int, int], int, int]  # the sides in tokens, the side of a
 def patch_grids_after(
     module: nn.Module, result: object, seen: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """The grids of patches known after a module has run: a convolution that steps over the picture makes one."""
+    """The grids of patches known after a module has run. A convolution with a stride makes one."""
     if not isinstance(module, nn.Conv2d) or not isinstance(result, Tensor) or result.ndim != 4:
         return seen
     if max(module.stride) < 2:
@@ -42,7 +42,7 @@ def patch_grid(count: int, grids: Sequence[tuple[int, int]]) -> tuple[tuple[int,
 
 
 def image_windows_of(stack: Sequence[RunningModule], grid: Grid) -> Picture | None:
-    """How an attention inside windows, as Swin's, lies in its picture; None for any other attention."""
+    """The image size, window size and shift of an attention inside windows, as Swin's, or None for any other."""
     if grid.q != grid.k:
         return None
     for running in reversed(stack):

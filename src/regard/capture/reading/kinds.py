@@ -1,4 +1,4 @@
-"""Whether an attention looks at its own sequence, at its own past, or at another sequence."""
+"""The kind of an attention, which is self, causal or cross."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _FOREIGN = (
 
 
 def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool | None:
-    """Whether an attention looks at another sequence, from what it is and what it was given; None if unknown.
+    """Whether an attention has keys of another sequence, judged by its arguments and its name. None if unknown.
 
     What it was given says more than what it is called: one sequence given twice is one sequence.
 
@@ -99,7 +99,7 @@ def _given_one_sequence(module: nn.Module, arguments: Mapping[str, Any]) -> bool
 
 
 def sequences_in(arguments: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The arguments that may be sequences of vectors, by their names: no masks and no biases."""
+    """The arguments that may be sequences of vectors, without masks and biases, by their names."""
     return {
         at: x
         for at, x in arguments.items()
@@ -113,7 +113,7 @@ def _names_no_sequence(name: str) -> bool:
 
 
 def _pooled(one: Tensor, other: Tensor) -> bool:
-    """Whether one sequence is a shorter form of the other: each of its vectors lies between those around its place."""
+    """Whether one sequence is pooled from the other, so that each vector lies between those around its position."""
     differing = [
         n for n, sizes in enumerate(zip(one.shape, other.shape, strict=False)) if sizes[0] != sizes[1]
     ]
@@ -155,7 +155,7 @@ def _another(arguments: Mapping[str, Any]) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two arguments are one sequence; a model may have normalised it once for each."""
+    """Whether two arguments are the same sequence, as one tensor or as two equal ones."""
     if one is other:
         return True
     if is_wrapper(one) or is_wrapper(other):  # comparing them may mean to talk to other processes
@@ -178,7 +178,7 @@ def kind_of(cross: bool | None, causal: bool, grows: bool, q: int, k: int) -> st
 
 
 def is_attention(module: nn.Module, name: str) -> bool:
-    """Whether a module calls itself an attention: a softmax of a product inside it is one.
+    """Whether a module is called an attention, by its name or by that of its class.
 
     >>> is_attention(nn.MultiheadAttention(4, 2), "mixer"), is_attention(nn.Linear(2, 2), "head")
     (True, False)

@@ -1,4 +1,4 @@
-"""The words behind the rows and columns of a map: from a tokenizer, from the inputs, or by hand."""
+"""Labels for the rows and columns of a map, spelled from token ids or given by the user."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MARKS = {
 
 
 def as_speller(tokenizer: object) -> Speller:
-    """How ids become words: with a tokenizer of Hugging Face or of Regard, with a callable, or as numbers.
+    """The function that turns ids into words, made of a tokenizer or a callable, or writing them as numbers.
 
     >>> as_speller(None)([7, 11])
     ['7', '11']
@@ -73,14 +73,14 @@ def _spells_bytes(tokenizer: Any) -> bool:
 
 @functools.cache
 def _bytes_of_letters() -> dict[str, int]:
-    """GPT-2's alphabet: printable bytes stand for themselves, the others for letters from 256 on."""
+    """GPT-2's table of letters for bytes, in which bytes that cannot be printed are letters from 256 on."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(others)}
 
 
 def as_text(pieces: list[str]) -> list[str]:
-    """Pieces of a byte-level tokenizer as text; spaces keep their mark, part of a character is U+FFFD.
+    """Decode pieces of a byte-level tokenizer. Spaces keep their mark, and a part of a character becomes U+FFFD.
 
     A character that stands in several pieces is shown with the last of them.
 
@@ -111,7 +111,7 @@ def spelled(ids: Tensor | None, spell: Speller) -> Labels | None:
 
 
 def as_labels(name: str, tokens: Sequence[Any] | None) -> Labels | None:
-    """Labels as a user gives them: a list of words or numbers, or one for each sequence; tensors too.
+    """Read the labels that a user gives, as a list of words or numbers or one list for each sequence.
 
     >>> import torch
     >>> as_labels("tokens", ["a", "b"]), as_labels("tokens", torch.tensor([[7, 11], [13, 17]]))

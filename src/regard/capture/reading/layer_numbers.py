@@ -54,7 +54,7 @@ class LayerNumbers:
         return (layer + before if shared and layer is not None else layer), before
 
     def from_end(self, name: str, layer: int) -> int | None:
-        """The same layer counted from the end, -1 for the last; None where the end is not known before it is there."""
+        """The number of a layer counted from the end, -1 for the last, or None where the last is not known yet."""
         members = self._counted(name)
         last = max((n for one in members if (n := _place(one, members)) is not None), default=0)
         return layer - last - 1 if len(members) > 1 else None

@@ -25,7 +25,7 @@ HIDING = -1e4
 
 
 class MaskReading(NamedTuple):
-    """What a mask tensor says."""
+    """A mask tensor, read as a mask and a bias."""
 
     mask: Mask | None = None
     bias: StoredBias | None = None
@@ -38,7 +38,7 @@ class MaskReading(NamedTuple):
     )
 
     def on(self, device: torch.device | None) -> MaskReading:
-        """The same with its tensors on the device on which records are kept; None leaves them."""
+        """The same with its tensors moved to a device, unless that is None."""
         if device is None:
             return self
         mask = None if self.mask is None else self.mask.map_tensors(lambda x: x.to(device))
@@ -55,7 +55,7 @@ class MaskReading(NamedTuple):
 
 
 class MaskReader:
-    """Reads masks, and remembers the last few: the layers of a model mostly share one.
+    """Reads masks and remembers the last few, since the layers of a model mostly share one.
 
     A mask is known again by its numbers. Neither its identity nor its version shows whether it changed: writing
     through ``.data`` leaves both as they were.
@@ -102,7 +102,7 @@ def _once(mask: Tensor) -> Tensor:
 
 
 def _upper_left(grid: Grid) -> Mask | None:
-    """Torch's own causal rule: key j <= query i, both counted from the start."""
+    """The causal rule of torch, in which key j <= query i are both counted from the start."""
     return (Causal() if grid.shift == 0 else Causal(0)).simplified(grid)
 
 
@@ -165,7 +165,7 @@ def _ahead(grid: Grid, device: torch.device | str) -> Tensor:
 
 
 def _seen_beside(values: Tensor) -> Tensor:
-    """Where a number added to the scores leaves them a weight: what lies far below the rest of its row does not.
+    """The scores that keep a weight after a number was added, which are not far below the rest of their row.
 
     The exponential of -5,000 is 0 in every dtype. Of a row that is low as a whole, what counts is the difference.
     """
@@ -185,7 +185,7 @@ def _largest(values: Tensor) -> Tensor:
 
 
 def _bias(values: Tensor, keep: Tensor, hidden: Tensor) -> StoredBias | None:
-    """The finite numbers, without the axes along which they are the same; 0 in hidden rows, ``(b,h,q)``."""
+    """The finite numbers of a mask as a bias, 0 in the rows ``hidden (b,h,q)``."""
     meant = keep & ~hidden[..., None]
     numbers = values.masked_fill(~meant, 0.0)
     if not bool(numbers.any()):
@@ -205,7 +205,7 @@ def _seen_until(keep: Tensor) -> int:
 
 @torch.no_grad()
 def recognise(keep: Tensor, grid: Grid) -> Mask | None:
-    """The shortest mask that says what a boolean tensor says; None where everything is kept.
+    """The simplest mask with the values of a boolean tensor, or None where nothing is hidden.
 
     >>> from regard.masks import causal, padding
     >>> grid = Grid(b=2, h=3, q=5, k=5)
@@ -237,7 +237,7 @@ def _without_equal(keep: Tensor, axis: int) -> Tensor:
 
 
 def _rule(keep: Tensor, grid: Grid) -> Mask | None:
-    """The band that the kept pairs of ``keep (b,q,k)`` fill: how far each query sees back, and ahead."""
+    """The causal or window rule that covers the kept pairs of ``keep (b,q,k)``."""
     some = keep.any(dim=2)  # (b,q)
     table = keep.to(torch.uint8)
     first = table.argmax(dim=2)  # the first key that is kept
@@ -246,7 +246,7 @@ def _rule(keep: Tensor, grid: Grid) -> Mask | None:
 
 
 def rule_between(first: Tensor, last: Tensor, some: Tensor, grid: Grid) -> Mask | None:
-    """The narrowest band around the first and last key of each row, ``(b,q)``; ``some`` tells rows that have any."""
+    """The narrowest rule that covers the first and last key of each row ``(b,q)``. ``some`` marks rows with a key."""
     here = torch.arange(grid.q, device=first.device)[None, :] + grid.shift
     if not bool(some.any()):
         return None

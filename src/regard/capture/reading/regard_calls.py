@@ -14,7 +14,7 @@ __all__ = ["read_regard_call"]
 
 
 def read_regard_call(call: Call, sums: list[Tensor]) -> AttentionCall:
-    """What a call computed; ``sums`` are the log-sum-exps that torch's kernel returned in it."""
+    """Read a call of :func:`regard.attention`. ``sums`` are the log-sum-exps that torch's kernels returned in it."""
     ready = call.ready()
     grid = call.grid
     mask = None if call.mask is None else call.mask.map_tensors(lambda x: x.detach().clone())

@@ -1,4 +1,4 @@
-"""Keys that are no token: sinks take a part of each row, so that a query may look at nothing.
+"""Attention sinks, which are keys without a token that take a part of the weight of each row.
 
 A sink is a score beside the others (GPT-OSS, the softmax that is off by one) or a key that the model has learned.
 While calls are put together sinks stand in front, so that the keys of a growing cache go on behind them; in a record
@@ -36,7 +36,7 @@ class Sinks(NamedTuple):
 
     @classmethod
     def of(cls, columns: tuple[int, ...], keys: int) -> Sinks:
-        """From the columns that are sinks; those in between stay as they are."""
+        """Count the sinks at the start and at the end of the keys. Others are ignored."""
         if not columns:
             return _NONE
         there = set(columns)
@@ -159,7 +159,7 @@ def _device(call: AttentionCall) -> torch.device:
 
 
 def learned_sink_keys(module: nn.Module, call: AttentionCall) -> tuple[int, ...]:
-    """Keys of a call that are the module's own: numbers of a parameter, or the zeros that it says it adds."""
+    """The keys of a call that are parameters of the module, or the zeros of ``add_zero_attn``."""
     k = call.k
     if k is None or not k.numel() or k.shape[2] != call.grid.k:
         return ()

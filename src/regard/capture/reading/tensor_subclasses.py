@@ -1,4 +1,4 @@
-"""Tensors that have no numbers of their own: subclasses that wrap other tensors, fake tensors, sparse weights.
+"""Tensors without numbers of their own, such as subclasses that wrap other tensors, and fake tensors.
 
 Quantised weights (torchao) and the parts of a distributed tensor (DTensor) are such subclasses. Their operations are
 seen one level below, on the plain tensors that they are made of.
@@ -55,7 +55,7 @@ def storages_of(tensors: Iterable[Tensor]) -> set[int]:
 
 
 def _parts(x: Tensor) -> list[object]:
-    """What a wrapper holds: as it says itself, or its attributes."""
+    """The tensors inside a wrapper, by ``__tensor_flatten__`` or among its attributes."""
     if is_fake(x):
         return []
     flatten: Any = getattr(x, "__tensor_flatten__", None)

@@ -33,7 +33,7 @@ def _names_no_words(name: str) -> bool:
 
 
 def ids_in(where: str, arguments: Mapping[str, Any]) -> list[TokenIds]:
-    """The token ids among what a module was given, in a dictionary too: integers, ``(b,n)``."""
+    """The token ids among the arguments of a module and in dictionaries there, as integers ``(b,n)``."""
     found = {
         name: value
         for name, value in _tensors(arguments)

@@ -1,1 +1,1 @@
-"""Watching a model run: which modules, functions and operations it calls, and which of them are attention."""
+"""Watches which modules, functions and operations a model calls, and finds attention among them."""

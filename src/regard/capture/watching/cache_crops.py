@@ -42,7 +42,7 @@ def _subclasses(kind: type) -> Iterator[type]:
 def _telling(
     crop: Callable[..., Any], tell: Callable[[Any, int], None], on: list[bool]
 ) -> Callable[..., Any]:
-    """Wrap a method that crops a cache; the wrapper passes its calls on once ``on`` is empty."""
+    """Wrap a method that crops a cache. The wrapper only calls the method once ``on`` is empty."""
 
     @functools.wraps(crop)
     def told(self: Any, *args: Any, **kwargs: Any) -> Any:

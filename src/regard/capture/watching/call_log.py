@@ -23,7 +23,7 @@ class CallLog:
         self._stack = stack
 
     def record(self, call: AttentionCall, running: RunningModule | None = None) -> RecordedCall | None:
-        """Record a call of a module, by default of the innermost; None where the user did not ask for it."""
+        """Record a call of a module, by default of the innermost. Returns None where the user did not ask for it."""
         self.noticed += 1
         running = running or self._stack.innermost
         return self.collector.add(call, running, self._stack.is_cross(running), self._stack.modules)

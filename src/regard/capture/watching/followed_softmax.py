@@ -50,13 +50,13 @@ class FollowedSoftmax:
         return not self.is_complete and (self.lost or not (self.met or self.returned))
 
     def indices(self, device: torch.device) -> Tensor:
-        """The indices of the whole result; they are made once."""
+        """The indices of the whole result, which are made once."""
         if self._indices is None:
             self._indices = all_indices(self.shape, device)
         return self._indices
 
     def meets(self, held: DerivedWeights, operand: Tensor, indices: Tensor) -> None:
-        """Take note of a piece that multiplies values; its last axis is that of the keys."""
+        """Note a part of the weights that multiplies values, with the keys on its last axis."""
         self.met += int((indices >= 0).sum()) if held.changed else operand.numel()
         self.parts = tuple(dict.fromkeys((*self.parts, *held.parts)))
         for part in held.parts:
@@ -79,7 +79,7 @@ class FollowedSoftmax:
         self._changed[indices.reshape(-1)] = values.reshape(-1)
 
     def rebuilt(self) -> Tensor | None:
-        """The weights that multiply the values, ``(b,h,q,k)``, out of pieces; None where none of them was changed."""
+        """The weights ``(b,h,q,k)`` that multiply the values, joined from parts, or None where no part was changed."""
         leading, axes = self.call.leading, self.call.axes
         if self._changed is None or leading is None:
             return None
@@ -122,7 +122,7 @@ class DerivedWeights:
         return view.shape == self.tensor.shape and view.stride() == self.tensor.stride()
 
     def indices_of(self, view: Tensor) -> Tensor | None:
-        """The indices of the numbers of a view; None where they are not known."""
+        """The indices of the numbers of a view, or None where they are not known."""
         indices = self.indices
         if indices is None:
             if not self.aligned or tuple(self.tensor.shape) != self.softmax.shape:
@@ -131,7 +131,7 @@ class DerivedWeights:
         return indices_of_view(indices, self.tensor, view)
 
     def key_axis(self, view: Tensor) -> int | None:
-        """The axis of keys in a view; None where it cannot be told."""
+        """The axis of keys in a view, or None where it is not known."""
         if self.key < 0:
             return None
         size, step = self.tensor.shape[self.key], self.tensor.stride(self.key)

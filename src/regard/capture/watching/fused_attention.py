@@ -1,4 +1,4 @@
-"""Attention that one function computes: torch's, its fused kernels, and :func:`regard.attention`."""
+"""Attention that one function computes, such as that of torch, its fused kernels and :func:`regard.attention`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class FusedAttention:
         return result
 
     def _read(self, args: tuple, kwargs: dict[str, Any]) -> AttentionCall | None:
-        """Return the call with these arguments; None where they cannot be read."""
+        """Read a call with these arguments. Returns None where they cannot be read."""
         refuse_transforms(*args, *kwargs.values())
         try:
             return read_sdpa_function(*args, **kwargs, **self._axes(*args, **kwargs))

@@ -1,4 +1,4 @@
-"""Attention that a model writes out: a product, arithmetic on the scores, a softmax, a product with the values."""
+"""Attention that a model writes out as a product, arithmetic, a softmax and a product with the values."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class HandwrittenAttention:
             self.weights.begin(FollowedSoftmax(recorded, call, born), result, args[1])
 
     def _is_recorded(self, running: RunningModule, of_product: bool, shape: tuple[int, ...]) -> bool:
-        """Whether a softmax is recorded; one that may be attention and is not is noted."""
+        """Whether a softmax is recorded. One that may be attention and is not recorded is noted."""
         if self._stack.has_chosen_module():
             return True
         attends = self._stack.attends(running)

@@ -73,7 +73,7 @@ class FunctionMode(TorchFunctionMode):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the stack of modes from wherever this mode stands on it: captures may end in any order.
+        """Remove this mode from any position on the stack, since captures may end in any order.
 
         On the stack of another thread the mode stays, without effect, until that thread captures again.
         """
@@ -133,7 +133,7 @@ class _EndedFunctionMode(FunctionMode):
 
 
 def remove_ended_modes() -> None:
-    """Take the modes of captures that are over from the stack of this thread; other modes keep their order."""
+    """Remove the modes of ended captures from the stack of this thread, keeping the order of other modes."""
     count = torch._C._len_torch_function_stack()
     stack = [torch._C._get_function_stack_at(n) for n in range(count)]
     first = next((n for n, mode in enumerate(stack) if type(mode) is _EndedFunctionMode), None)
@@ -168,7 +168,7 @@ class OperationMode(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled while a capture is active; torch need not load its compiler to make sure of it."""
+        """Keep torch from loading its compiler, since nothing is compiled while a capture is active."""
         return False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None) -> Any:
@@ -191,7 +191,7 @@ class OperationMode(TorchDispatchMode):
         return result
 
     def _of_a_subclass(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Leave an operation to the class of its tensors: what that does with plain tensors comes here next."""
+        """Leave an operation to the class of its tensors, whose operations on plain tensors are reported."""
         if not any(map(is_fake, args)):
             return NotImplemented
         for session in self.sessions:
@@ -209,7 +209,7 @@ _HERE = _OfThisThread()
 
 @contextmanager
 def operations_watched(session: Observer) -> Iterator[None]:
-    """Report every operation inside a context to a session; other modes keep their order on the stack."""
+    """Report every operation inside a context to a session, keeping the order of other modes on the stack."""
     watch_operations(session, True)
     try:
         yield

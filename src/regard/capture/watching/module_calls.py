@@ -27,7 +27,7 @@ _CHANGING = threading.Lock()
 
 @contextmanager
 def watch_modules(modules: list[nn.Module], session: Observer) -> Iterator[None]:
-    """Tell a session when one of these modules begins and when it ends, or fails; it is to hold the modules."""
+    """Report the calls and the ends of some modules to a session, which must hold references to them."""
     compiled = any(module._compiled_call_impl is not None for module in modules)
     with _CHANGING:
         for module in modules:
@@ -110,7 +110,7 @@ def report_module_calls() -> Iterator[None]:
 
 
 def _is_as_it_was_made(module: nn.Module, args: tuple) -> bool:
-    """Whether a module does what its class says, on plain tensors: without hooks or a forward put on it."""
+    """Whether a module has plain tensors, no hooks and the ``forward`` of its class."""
     if module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__:
         return False
     if hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
@@ -126,7 +126,7 @@ def _is_as_it_was_made(module: nn.Module, args: tuple) -> bool:
 
 @contextmanager
 def _operations_shown(sessions: tuple[Observer, ...]) -> Iterator[None]:
-    """Have every operation shown: of a scripted module nothing else is seen."""
+    """Report every operation inside a scripted module, of which nothing else is visible."""
     with ExitStack() as shown:
         for session in sessions:
             if session.is_in_forward_pass:

@@ -1,4 +1,4 @@
-"""The tensors that a module hands on: those in its outputs, whatever holds them, and those in its attributes."""
+"""The tensors in the outputs of a module, inside any container, and in its attributes."""
 
 from __future__ import annotations
 

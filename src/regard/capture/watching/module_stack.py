@@ -51,7 +51,7 @@ class ModuleStack:
         self.ran_in_other_thread |= not repeats_for_gradient() and threading.get_ident() not in SESSIONS_OF
 
     def pop(self, module: nn.Module) -> RunningModule | None:
-        """Remove a module that has ended, and those inside it that did not report their end; None if it is not here."""
+        """Remove a module that has ended, and unfinished modules inside it. Returns None if it is not on the stack."""
         latest = self.modules[-1].module if self.modules else None
         if latest is not module and all(running.module is not module for running in self.modules):
             return None
@@ -61,7 +61,7 @@ class ModuleStack:
         return running
 
     def around(self, running: RunningModule) -> RunningModule | None:
-        """The module that called another; None for the outermost."""
+        """The module that called another, or None for the outermost."""
         at = next(n for n, other in enumerate(self.modules) if other is running)
         return self.modules[at - 1] if at else None
 
@@ -82,7 +82,7 @@ class ModuleStack:
         return part and not has_another_duty(running.module, running.name)
 
     def is_cross(self, running: RunningModule) -> bool | None:
-        """Whether an attention has keys of another sequence; None where it and the module around it do not show it."""
+        """Whether an attention has keys of another sequence. None where neither it nor its caller shows that."""
         cross = is_cross(running.module, running.name, running.arguments)
         if cross is not None:
             return cross

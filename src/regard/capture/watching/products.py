@@ -1,4 +1,4 @@
-"""What is known of a tensor of scores: the product it was made of, and what was done to it since."""
+"""Tensors of scores, with the product that they are made of and the arithmetic on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AddedNumbers:
     outer: tuple[int, ...]  # these axes from the largest stride to the smallest
 
     def on(self, scores: Scores) -> Tensor:
-        """The numbers for scores whose axes may have been joined or taken apart since: ``(*leading,q,k)``."""
+        """The numbers ``(*leading,q,k)`` for scores whose axes may have been joined or split since."""
         leading, outer = scores.leading, scores.outer
         if (self.leading, self.outer) == (leading, outer):
             return self.values
@@ -39,7 +39,7 @@ class AddedNumbers:
 
 @dataclass(frozen=True)
 class Product:
-    """``scale * q @ k + added``: what a tensor of scores was made of."""
+    """The formula ``scale * q @ k + added`` of a tensor of scores."""
 
     q: Tensor  # (B,q,d)
     k: Tensor  # (B,d,k)
@@ -91,7 +91,7 @@ class Scores:
 
     @property
     def is_freed(self) -> bool:
-        """Whether the memory was released, so that other numbers may stand there; empty tensors have none."""
+        """Whether the memory was released and may hold other numbers now. Empty tensors have none."""
         return self.home != 0 and self.storage.expired()
 
     @property
@@ -110,7 +110,7 @@ class Scores:
         return tuple(sorted(range(len(steps)), key=lambda axis: -steps[axis]))
 
     def seen_as(self, x: Tensor) -> Scores | None:
-        """The same numbers as another view has them; None where its axes are not to be told apart."""
+        """The scores as another view of the same numbers, or None where its axes cannot be identified."""
         shape, strides = tuple(x.shape), x.stride()
         if (shape, strides) == (self.shape, self.strides):
             return self
@@ -127,7 +127,7 @@ class Scores:
         return seen._with_heads_in_rows(self) if rows is None else seen
 
     def _with_heads_in_rows(self, whole: Scores) -> Scores | None:
-        """Heads that share their keys: their queries stood behind one another, ``(b,h*q,d)``."""
+        """Split the heads from the queries of a product ``(b,h*q,d)`` whose heads share their keys."""
         product, count, step = self.product, whole.shape[whole.rows], whole.strides[whole.rows]
         parts = zip(self.shape, self.strides, strict=True)
         found = [n for n, (size, own) in enumerate(parts) if own == step and 0 < size < count]
@@ -153,7 +153,7 @@ class Scores:
         return AddedNumbers(moved(values, self.rows, self.columns), self.leading, self.outer)
 
     def in_product_order(self, x: Tensor, leading: tuple[int, ...]) -> Tensor:
-        """A side of the product, ``(B,m,n)``, with the axes of the scores in front: ``(*leading,m,n)``."""
+        """Reshape a side of the product from ``(B,m,n)`` to ``(*leading,m,n)``, with the axes of the scores."""
         outer = self.outer
         x = x.reshape(*(leading[axis] for axis in outer), *x.shape[-2:])
         if outer == _IN_ORDER[: len(outer)]:

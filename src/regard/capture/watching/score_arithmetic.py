@@ -1,4 +1,4 @@
-"""Arithmetic on scores that can be followed: scaling, numbers added or filled in, casts, further columns."""
+"""Arithmetic on scores that can be followed, such as scaling, masks, casts and added columns."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _chosen(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[S
 def _hidden(
     tracer: KnownScores, scores: object, hidden: Tensor, value: object
 ) -> tuple[Scores, Product] | None:
-    """Scores replaced by one very negative number: as a number added, it drowns them all the same."""
+    """Scores replaced by one very negative number, which hides them as well when it is added."""
     known, number = tracer.of(scores), _number(value)
     if known is None or number is None or number > HIDING:
         return None
@@ -117,7 +117,7 @@ def _without(part: AddedNumbers, away: AddedNumbers, scores: Scores) -> AddedNum
 
 
 def _number(value: object) -> float | None:
-    """A number, or a tensor of one; None for anything else."""
+    """The value of a number or of a tensor with one number, else None."""
     if isinstance(value, Tensor):
         return float(value.detach()) if value.numel() == 1 else None
     return float(value) if isinstance(value, int | float) else None
@@ -129,7 +129,7 @@ def _kept(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Sco
 
 
 def _joined(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
-    """Columns put beside the scores: sinks, which take a part of each row and have no token."""
+    """Scores with columns put beside them, which are attention sinks."""
     parts, axis = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
     at = [n for n, part in enumerate(parts) if tracer.of(part) is not None]
     known = tracer.of(parts[at[0]]) if len(at) == 1 else None  # two products are keys in two parts
@@ -143,7 +143,7 @@ def _joined(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[S
 
 
 def _padded(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
-    """The same with a number: ``F.pad(scores, (1, 0))``."""
+    """Scores with columns of one number put beside them by ``F.pad(scores, (1, 0))``."""
     scores, pad, *rest = args
     known, value = tracer.of(scores), rest[0] if rest else 0.0
     if known is None or len(pad) != 2 or min(pad) < 0 or known.columns != len(known.shape) - 1:

@@ -75,7 +75,7 @@ class _Descendant(NamedTuple):
 
     @property
     def is_freed(self) -> bool:
-        """Whether the memory was released, so that other numbers may stand there; empty tensors have none."""
+        """Whether the memory was released and may hold other numbers now. Empty tensors have none."""
         return self.home != 0 and self.storage.expired()
 
 
@@ -93,7 +93,7 @@ class ScoreTracer:
 
     @functools.cached_property
     def parameters(self) -> set[int]:
-        """Addresses of the model's own weights: x @ W is not attention."""
+        """Addresses of the model's parameters, whose products are no scores."""
         own = (p for module in self._modules for p in module._parameters.values() if p is not None)
         return storages_of(own)
 
@@ -111,7 +111,7 @@ class ScoreTracer:
         self.spend()
 
     def spend(self, product: int | None = None) -> None:
-        """Have no more operations shown for the sake of a product: its softmax has met the values."""
+        """Stop watching operations for a product whose softmax has been multiplied with the values."""
         if product is not None:
             self._spent.add(product)
         made = (*self._known.values(), *self._descendants.values())
@@ -195,7 +195,7 @@ class ScoreTracer:
             self._descendants.pop(x.untyped_storage().data_ptr(), None)
 
     def _same_shape(self, args: tuple, result: Tensor) -> tuple[Scores, Product] | None:
-        """Scores to which something was done that cannot be followed, as capping; they are scores still."""
+        """Scores of the same shape after an operation that cannot be followed, such as capping."""
         for x in args:
             known = self.of(x)
             if known is not None and x.shape == result.shape and result.is_floating_point():
@@ -296,7 +296,7 @@ class ScoreTracer:
         return product is not None and product.sides[0] == 1
 
     def attends(self, x: Tensor, axis: int, heads: int | None) -> Product | None:
-        """The product behind scores of a softmax over an axis; None where it is not to be seen that they are scores."""
+        """The product behind the scores of a softmax over an axis, or None where they are not known to be scores."""
         scores = self.of(x)
         if scores is not None:
             return scores.product
@@ -342,7 +342,7 @@ def _has_storage(x: object) -> TypeGuard[Tensor]:
 
 
 def _is_new(func: Any, args: tuple, result: Tensor) -> bool:
-    """Whether an operation wrote numbers to where its result stands: it is no view of what went in."""
+    """Whether an operation wrote its result to memory and did not return a view."""
     if func._schema.is_mutable:
         return True
     home = result.untyped_storage().data_ptr()

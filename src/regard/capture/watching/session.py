@@ -51,9 +51,9 @@ class Session:
         folds = self.handwritten.scores.folds
         self.fused = FusedAttention(self.stack, self.log, folds, lambda: operations_watched(self))
         # Eager attention functions of Hugging Face that are not recorded as a whole, and pairs of such a function and
-        # a layer whose output was compared with the product of weights and values.
+        # a class of modules whose output was compared with the product of weights and values.
         self.followed_functions: set[Any] = set()
-        self.checked_layers: set[tuple[Any, nn.Module]] = set()
+        self.checked_functions: set[tuple[Any, type[nn.Module]]] = set()
 
     # ---- modules
 
@@ -77,7 +77,7 @@ class Session:
         self.stack.modules.append(RunningModule(module, self.names[module], args, kwargs, *counts))
 
     def leave(self, module: nn.Module, result: object) -> None:
-        """Note that a module returned or raised an error; its result is None then."""
+        """Note that a module returned, or raised an error, in which case its result is None."""
         running = self.stack.pop(module) if self.stack.is_in_its_thread else None
         if running is None:
             return

@@ -1,4 +1,4 @@
-"""What a function of torch does to scores, told from its name and arguments.
+"""The effect of a function of torch on scores, known from its name and arguments.
 
 Seeing a function operation by operation costs several times what the function itself does. Most functions need not be
 seen: they only read a shape, or are given no scores; and of the usual arithmetic on scores the operation is known.
@@ -42,7 +42,7 @@ _TELLING = re.compile(r"attention|softm|mm|mat|dot|ein|inner|linear|transformer|
 
 
 class FunctionKind(IntEnum):
-    """What a function may do to scores; from ``LINEAR`` on, scores may come of it."""
+    """The effect of a function on scores. Those from ``LINEAR`` on may produce scores."""
 
     READS_ATTRIBUTE = 0  # it only reads a shape or another attribute
     VIEW = 1  # its result starts at the same number in memory
@@ -140,7 +140,7 @@ _DROPPING = set(_functions("dropout"))
 
 
 def kind_of_function(func: Any) -> FunctionKind:
-    """What a function may do to scores; torch's own say it by their names, of others nobody knows."""
+    """The effect of a function on scores, which only the names of torch's functions show."""
     try:
         known = FUNCTION_KINDS.get(func)
     except TypeError:  # cannot be hashed: it is not torch's
@@ -208,7 +208,7 @@ class Session(Protocol):
 def shortcut(
     watcher: Watcher, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]
 ) -> Operation | None:
-    """The operation that a function is going to do, if that is known; None where it has to be seen."""
+    """The operation that a function will do, or None where it is not known and has to be watched."""
     if kind is FunctionKind.VIEW:
         return UNCHANGED
     if kind is FunctionKind.UNKNOWN or kind is FunctionKind.IN_PLACE:
@@ -245,7 +245,7 @@ def report(session: Session, operation: Operation, result: Any) -> None:
 
 
 def _is_layer(watcher: Watcher, func: Any, parts: tuple) -> bool:
-    """Whether a part of a product is a weight of the model: that gives no scores."""
+    """Whether a factor of a product is a parameter of the model, so that the product is no scores."""
     for x in parts:
         if type(x) is nn.Parameter:
             if func is F.linear or x.untyped_storage().data_ptr() in watcher.parameters:
@@ -256,7 +256,7 @@ def _is_layer(watcher: Watcher, func: Any, parts: tuple) -> bool:
 
 
 def _writes(args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether a function may change an argument though its name does not say so: ``out=``, ``inplace=True``."""
+    """Whether a function may change an argument, by ``out=`` or ``inplace=True``."""
     return "out" in kwargs or kwargs.get("inplace") is True or any(x is True for x in args)
 
 

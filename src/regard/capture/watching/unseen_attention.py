@@ -29,7 +29,7 @@ class UnseenAttention:
         return list(dict.fromkeys((*self.softmaxes, *self.without_softmax, *sorted(self.functions))))
 
     def softmax_follows(self, product: int) -> None:
-        """Take back that a module took no softmax: another has taken it, of a product of this number."""
+        """Remove the note on a module without softmax, since another module took the softmax of its product."""
         for name, products in list(self.without_softmax.items()):
             if product in products:
                 del self.without_softmax[name]

@@ -47,7 +47,7 @@ def may_attend(module: nn.Module) -> bool:
 
 
 def named_modules(model: nn.Module) -> dict[nn.Module, str]:
-    """The modules of a model and their names; the model itself goes by the name of its class."""
+    """The modules of a model and their names. The name of the model itself is that of its class."""
     found: dict[nn.Module, str] = {}
     waiting = [("", model)]
     # In the order of model.named_modules(), whose generators inside one another take five times as long.

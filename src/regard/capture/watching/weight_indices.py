@@ -1,4 +1,4 @@
-"""Which weights of a softmax the numbers of another tensor are: found by doing to indices what was done to weights.
+"""Indices that show from which weights of a softmax the numbers of another tensor come.
 
 The *indices* of a tensor are its numbers' indices in the softmax's result, -1 for numbers that are not of it.
 """
@@ -44,7 +44,7 @@ def all_indices(shape: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 def indices_of_view(indices: Tensor, whole: Tensor, view: Tensor) -> Tensor | None:
-    """The indices of a view of a tensor; None where they cannot be found."""
+    """The indices of a view of a tensor, or None where they are not known."""
     extent = 1 + sum((n - 1) * step for n, step in zip(whole.shape, whole.stride(), strict=True))
     if not view.numel() or extent != whole.numel():
         return None
@@ -61,7 +61,7 @@ def indices_of_view(indices: Tensor, whole: Tensor, view: Tensor) -> Tensor | No
 def indices_after(
     func: Any, args: tuple, kwargs: dict[str, Any], result: Any, indices: Tensor
 ) -> Tensor | None:
-    """The indices of an operation's result, whose first argument had these; None where they are not known."""
+    """The indices of an operation's result, computed from those of its first argument, or None if unknown."""
     first = result[0] if isinstance(result, tuple | list) else result
     if id(func) in _RANKING:
         return indices.gather(_ranked_axis(func, args, kwargs), result[1])

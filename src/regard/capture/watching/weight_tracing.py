@@ -1,4 +1,4 @@
-"""From a softmax on to the values: whether its result, or its dropout, is what multiplies them.
+"""Follows the result of a softmax to its product with the values.
 
 Some models change their weights after the softmax: a mask and new sums, heads that are mixed (talking heads, DeepViT).
 The weights that multiply the values are then not the softmax. Its result is followed here through copies, casts,
@@ -115,7 +115,7 @@ class WeightTracer:
             self._collector.mark_doubtful(softmax.recorded)
 
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> FollowedSoftmax | None:
-        """Take note of an operation; what is returned has met its values in it."""
+        """Follow an operation. Returns the softmax whose weights were multiplied with the values, if any."""
         first = result[0] if isinstance(result, tuple | list) and result else result
         if not isinstance(first, Tensor):
             return None
@@ -250,7 +250,7 @@ class WeightTracer:
     def _spread(
         self, held: DerivedWeights, source: Tensor, key: int | None, result: Tensor
     ) -> FollowedSoftmax | None:
-        """Weights were multiplied with a tensor of more axes: values, if a sum over the keys follows."""
+        """Note weights multiplied with a tensor of more axes, which are values if a sum over the keys follows."""
         if key is None and source.shape != held.tensor.shape:  # those of one key
             return self._take(held, source[..., None])
         self._weights[_home(result)] = replace(
@@ -283,7 +283,7 @@ class WeightTracer:
         return None
 
     def _take(self, held: DerivedWeights, operand: Tensor) -> FollowedSoftmax | None:
-        """Take note of weights that multiply values; their softmax is returned if all of it has done so."""
+        """Note weights that multiply values. Returns their softmax once all of it has."""
         indices = held.indices_of(operand)
         if indices is None:
             _lose(held)
@@ -296,7 +296,7 @@ class WeightTracer:
         return held.softmax
 
     def _product(self, sides: tuple, result: Tensor) -> FollowedSoftmax | None:
-        """A product: with the values, or one that mixes heads."""
+        """Follow a product of weights with the values, or with a matrix that mixes heads."""
         left, right = sides
         held = [self._weights.get(_home(x)) for x in sides]
         if held[0] is not None and held[1] is not None:  # weights by weights, as in Nystrom's method
@@ -344,7 +344,7 @@ class WeightTracer:
             self._cut[id(held.softmax)] = replace(held, tensor=copy, clean=copy)
 
     def _meets_values(self, held: DerivedWeights, operand: Tensor) -> bool:
-        """Whether a product of ``(B,n,p)`` is that of all weights with the values; changed weights are kept then."""
+        """Whether ``(B,n,p)`` are all weights and multiply the values. If they were changed, they are recorded."""
         softmax, (_, n, p) = held.softmax, operand.shape
         grid, leading = softmax.call.grid, softmax.call.leading
         if held.joined:
@@ -373,7 +373,7 @@ class WeightTracer:
 def _indices_after(
     func: Any, args: tuple, kwargs: dict[str, Any], results: Any, held: DerivedWeights, source: Tensor
 ) -> Tensor | None:
-    """The indices of a result that was made of a view of weights; None if they are the softmax's own, or unknown."""
+    """The indices of a result made of a view of weights, or None if they are unknown or those of the softmax."""
     result = results[0] if isinstance(results, tuple | list) else results
     if held.indices is None and not reorders(func):
         if held.is_seen_whole(source) and source.shape == result.shape:
