@@ -52,11 +52,13 @@ def sinusoidal(
     _check_count("width", width)
     _check_count("start", start, least=0)
     wide = wide_dtype(dtype)
+    table = torch.empty(length, width, dtype=wide, device=device)  # (n,m)
+    if table.is_meta:  # There is nothing to compute, and torch would load its compiler to do so.
+        return table.to(dtype)
     position = torch.arange(start, start + length, device=device).to(wide)[:, None]  # (n,1)
     # The order of operations is that of document 002, so that the table is equal to the last bit.
     even = torch.arange(0, width, 2, device=device).to(wide)
     angle = position * torch.exp(even * (-math.log(10000.0) / width))  # (n, ceil(m/2))
-    table = torch.empty(length, width, dtype=wide, device=device)
     table[:, 0::2] = torch.sin(angle)
     table[:, 1::2] = torch.cos(angle[:, : width // 2])
     return table.to(dtype)
