@@ -40,31 +40,27 @@ def largest_sums(x: Tensor, added: Tensor, n: int) -> tuple[Tensor, Tensor, Tens
     >>> rows, columns
     (tensor([[1, 1, 1]]), tensor([[0, 2, 1]]))
     """
-    r, k = x.shape[1:]
-    if r * k < _WORTH_BLOCKS * n:
-        values, places = (x + added[..., None]).flatten(1).topk(n, dim=1)
-    else:
-        places = _candidates(x, added, n)  # (b,c)
-        sums = x.flatten(1).gather(1, places) + added.gather(1, places // k)
-        values, best = sums.topk(n, dim=1)
-        places = places.gather(1, best)
-    return values, places // k, places % k
-
-
-def _candidates(x: Tensor, added: Tensor, n: int) -> Tensor:
-    """Return flat indices of numbers that include the n largest sums, ``(b,c)``.
-
-    They are the n blocks with the largest maxima, and the numbers after the last whole block of each row.
-    """
     b, r, k = x.shape
+    if r * k < _WORTH_BLOCKS * n or k < BLOCK:
+        values, places = (x + added[..., None]).flatten(1).topk(n, dim=1)
+        return values, places // k, places % k
     blocks = k // BLOCK
     whole = blocks * BLOCK
-    maxima = x[..., :whole].unflatten(2, (blocks, BLOCK)).amax(dim=3) + added[..., None]  # (b,r,blocks)
-    best = maxima.flatten(1).topk(min(n, r * blocks), dim=1).indices  # (b,n)
-    start = best // blocks * k + best % blocks * BLOCK
-    places = (start[..., None] + torch.arange(BLOCK, device=x.device)).flatten(1)
-    if whole == k:
-        return places
-    row_start = torch.arange(r, device=x.device)[:, None] * k
-    rest = (row_start + torch.arange(whole, k, device=x.device)).flatten()
-    return torch.cat([places, rest.expand(b, -1)], dim=1)
+    blocked = x[..., :whole].unflatten(2, (blocks, BLOCK))  # (b,r,blocks,BLOCK), a view
+    maxima = (blocked.amax(dim=3) + added[..., None]).flatten(1)  # (b,r*blocks)
+    best = maxima.topk(min(n, r * blocks), dim=1).indices
+    row, block = best // blocks, best % blocks
+    entry = torch.arange(b, device=x.device)[:, None]
+    candidates = blocked[entry, row, block].add_(added.gather(1, row)[..., None]).flatten(1)
+    inside = candidates.shape[1]
+    # The numbers after the last whole block of each row are candidates too.
+    if whole < k:
+        candidates = torch.cat([candidates, (x[..., whole:] + added[..., None]).flatten(1)], dim=1)
+    values, place = candidates.topk(n, dim=1)
+    at = (place // BLOCK).clamp(max=best.shape[1] - 1)
+    rows, columns = row.gather(1, at), block.gather(1, at) * BLOCK + place % BLOCK
+    if whole < k:
+        behind = place - inside
+        rows = torch.where(behind < 0, rows, behind // (k - whole))
+        columns = torch.where(behind < 0, columns, whole + behind % (k - whole))
+    return values, rows, columns
