@@ -207,7 +207,11 @@ def test_every_setting_has_a_flag():
         ("evaluate translate --columns 0,1", 2, ("--columns: given without --data",)),
         ("translate x --beams 2 --n-best 3", 2, ("--n-best: 3 of 2 beams cannot be given: raise --beams",)),
         ("translate x --min-length 5 --max-length 3", 2, ("--min-length: 5 is above --max-length 3",)),
-        ("view x.tsv --host 0.0.0.0", 2, ("--host: '0.0.0.0' can be reached", "or say --allow-network if")),
+        (
+            "view x.tsv --host 0.0.0.0",
+            2,
+            ("--host: '0.0.0.0' can be reached", "or give --allow-network to allow that"),
+        ),
         ("translate x --to tlh", 2, ("--to: there is no model for English to 'tlh'", "with --model")),
         ("translate x --from tlh", 2, ("--from: there is no model",)),
         ("translate x --model en-fr --to zh", 2, ("--to: the model en-fr has 'fr' there, not 'zh'",)),

@@ -267,7 +267,7 @@ def test_chinese_is_drawn_with_matplotlibs_fonts_and_the_extra(tmp_path, fonts, 
     if fonts == "matplotlib":
         assert families[-1] == "Noto Sans SC"
         font = font_manager.findfont("Noto Sans SC", fallback_to_default=False)
-        assert Path(font).is_relative_to(Path(spec.origin).parent)
+        assert Path(font).resolve().is_relative_to(Path(spec.origin).resolve().parent)
     # Each character has an outline of its own; missing ones would share the box of the default font.
     outlines = re.findall(r'<path id="(?!DejaVu)([^"]+-[0-9a-f]+)"', (tmp_path / "chinese.svg").read_text())
     assert len({*outlines}) == len(CHINESE)
