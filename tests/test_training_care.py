@@ -265,3 +265,42 @@ def test_long_reading_says_how_far_it_is(clock, capsys, monkeypatch):
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert said.count("\rpairs encoded: ") > 15
+
+
+# ---- the lock of a run and processes that are forked
+
+
+def test_a_forked_process_does_not_keep_the_lock(tmp_path):
+    reading, writing = os.pipe()
+    with lock_run(tmp_path / "run"):
+        child = os.fork()
+        if not child:
+            os.close(writing)
+            os.read(reading, 1)  # until the parent closes its end
+            os._exit(0)
+    try:
+        with lock_run(tmp_path / "run"):  # the child is alive
+            assert (tmp_path / "run" / ".lock").is_file()
+    finally:
+        os.close(writing)
+        os.close(reading)
+        os.waitpid(child, 0)
+
+
+def test_a_folder_made_for_a_run_that_writes_nothing_is_removed(tmp_path):
+    with lock_run(tmp_path / "runs" / "one"):
+        pass
+    assert not (tmp_path / "runs").exists()
+    (tmp_path / "mine").mkdir()
+    with lock_run(tmp_path / "mine"):
+        pass
+    assert (tmp_path / "mine").is_dir()
+    with lock_run(tmp_path / "runs" / "two"):
+        (tmp_path / "runs" / "two" / "kept").touch()
+    assert (tmp_path / "runs" / "two" / "kept").is_file()
+
+
+def test_epochs_of_a_few_steps_are_not_validated_one_by_one(tmp_path):
+    task = ToyTask(per_epoch=1)
+    run(tmp_path, task=task, steps=20, accumulate=1)
+    assert len(task.validated) == 5

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
+import re
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,12 +21,17 @@ __all__ = [
     "guess_fields",
     "named_places",
     "parquet_rows",
+    "warn_of_header",
 ]
 
 DEFAULT_COLUMNS = (0, 1)
 Row = tuple[str, str | None, str | None]  # where it stands, and the two texts; None for one too long to read
 
 
+# Snake case, an index or a language after a word: the names of columns, but hardly ever data.
+_COLUMN_NAME = re.compile(
+    r"[A-Za-z]+(?:[_.][A-Za-z0-9]+)+|id|idx|index|label|labels|class|text|sentence|source|target"
+)
 _ROWS = 1024  # of a Parquet file that are read at a time
 _NAMES = {
     "ar": "arabic",
@@ -109,6 +116,8 @@ def csv_cells(
             if names is not None:
                 places = named_places(cells, names, place)
                 continue
+            if columns == DEFAULT_COLUMNS:
+                warn_of_header(cells, place)
         assert places is not None
         if len(cells) > width:
             raise FileError(
@@ -121,6 +130,17 @@ def csv_cells(
                 f"check {option('columns')}, or the row"
             )
         yield place, cells[places[0]], cells[places[1]]
+
+
+def warn_of_header(cells: Sequence[str], place: str) -> None:
+    """Warn if the first row of a table, which is read as data, looks like the names of its columns."""
+    if len(cells) > 1 and all(_COLUMN_NAME.fullmatch(cell.strip()) for cell in cells):
+        names = ", ".join(cells)
+        warnings.warn(
+            f"{place}: the first row is read as data: {names}. If these are names of columns, give two of them as "
+            f"columns, such as {cells[0].strip()},{cells[1].strip()}",
+            stacklevel=2,
+        )
 
 
 def named_places(cells: list[str], columns: tuple[Any, Any], place: str) -> tuple[int, int]:

@@ -33,6 +33,7 @@ from regard.text._tables import (
     guess_fields,
     named_places,
     parquet_rows,
+    warn_of_header,
 )
 from regard.text._words import HAN_RANGES
 
@@ -259,6 +260,8 @@ def _cells(
                 places = named_places(cells, names or columns, line.place)
                 continue
             places = (int(columns[0]), int(columns[1]))
+            if columns == DEFAULT_COLUMNS:
+                warn_of_header(cells, line.place)
         if max(places) >= len(cells) and line.text.strip():
             raise FileError(
                 f"{line.place}: there is no column {max(places)}: the line has {len(cells)} of them, counted from 0 "
