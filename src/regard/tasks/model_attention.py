@@ -29,7 +29,7 @@ def look(
     names the model.
 
     >>> look("The cat sleeps.", "en-fr").by(kind="cross")[0].key_tokens[0]
-    ['The', 'cat', 'sleeps', '.', '</s>']
+    ['The', ' cat', ' sleeps', '.', '</s>']
     """
     if not text.strip():
         raise ArgumentError("text", "there is nothing to read")

@@ -1,11 +1,10 @@
 """Follows the result of a softmax to its product with the values.
 
 Some models change their weights after the softmax: a mask and new sums, heads that are mixed (talking heads, DeepViT).
-The weights that multiply the values are then not the softmax. Its result is followed here through copies, casts,
-dropout and whatever else is done to it, to the product over its keys. Weights that are multiplied in pieces, such as
-slices or the largest of each row, are put together again by their indices. Where the indices of changed weights are not
-known (the diagonal chunks of Longformer), the weights are taken as they were before they were cut. A softmax that is
-not seen to multiply anything is doubtful.
+The weights that multiply the values are then not the softmax. The result of the softmax is followed through copies,
+casts, dropout and any other operation to the product over its keys. Weights that are multiplied in pieces, such as
+slices or the largest of each row, are joined by their indices. Changed weights without known indices (the diagonal
+chunks of Longformer) are kept as they were before they were cut. A softmax that multiplies nothing is doubtful.
 """
 
 from __future__ import annotations
