@@ -50,6 +50,7 @@ def test_the_weights_of_words_are_those_of_the_tokens(run):
     whole = record.map.weights()[0, :, 0, :-1].sum(dim=-1).numpy()  # all but the end of the sentence
     assert (words.weights.sum(axis=1) <= whole + 1e-5).all()  # a token that is a space belongs to no word
     assert (words.weights.sum(axis=1) > 0.5).all()
+    assert record.key_tokens is not None
     assert record.key_tokens[0][-1] == "</s>"
 
 
@@ -74,6 +75,7 @@ def test_class_weights_make_classes_equal(tmp_path):
     data = prepare(settings, tmp_path, learn=True)
     weights = ClassificationObjective(ClassifyTask(), settings, data).weights
     counts = torch.from_numpy(data.train.labels()).bincount()
+    assert weights is not None
     np.testing.assert_allclose((weights * counts).numpy(), len(data.train) / len(counts), rtol=1e-5)
 
 
