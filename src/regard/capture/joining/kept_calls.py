@@ -27,15 +27,18 @@ class KeptCall:
     mask: Mask | None = None
     bias: Bias | None = None
     weights: Tensor | None = None  # (b,h,q,k) where there are no q and k
-    changed: bool = False  # whether they are not the softmax's, but what was made of it for the values
+    # Whether the model changed the weights between the softmax and the product with the values.
+    changed: bool = False
     doubtful: bool = False  # whether the model may have multiplied the values by others
-    causal: bool = False  # whether no query looks ahead, but for rows that the mask hides as a whole
+    # Whether no query attends to a later key. Fully masked rows do not count.
+    causal: bool = False
     added: tuple[int, int] = (0, 0)  # the keys of the chain that came with it
     new: Tensor | None = None  # these keys themselves, once a beam search has reordered the chain
     rejected: int = 0  # queries that came with it and were taken out again
     grew: bool = False  # whether it went on from the keys of the call before
     inputs: list[TokenIds] = field(default_factory=list)  # innermost first
-    worded: bool = True  # False inside a module that was given a picture or a sound: no words from outside
+    # Whether token ids from outside label the call. Inside a module that was given a picture or a sound they do not.
+    worded: bool = True
     patches: list[tuple[int, int]] = field(
         default_factory=list
     )  # grids of patches seen before it, latest first
