@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import regard
-import regard.layers._multihead as multihead
+import regard.layers.multi_head as multihead
 import regard.models.seq2seq as recurrent
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import Record

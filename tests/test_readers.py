@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ArgumentError, FileError, MissingExtraError, UnknownNameError
-from regard.text import _lines
+from regard.text import lines as text_lines
 from regard.text.readers import Skipped, deduplicate, read_lines, read_pairs
 
 PAIRS = [("The cat.", "Le chat."), ("I saw 我.", "Je 看见 l'eau\u2028là\x85!"), ("nul \0", "ok")]
@@ -221,7 +221,7 @@ def test_lines_of_ten_thousand_words_are_left_out_and_counted(tmp_path):
 
 
 def test_a_line_without_end_is_not_read_into_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(_lines, "LONGEST", 100_000)
+    monkeypatch.setattr(text_lines, "LONGEST", 100_000)
     path = write(tmp_path / "a.tsv", b"a\tb\n" + b"x" * 20_000_000 + b"\nc\td\n" + b"y" * 200_000)
     skipped = Skipped()
     tracemalloc.start()

@@ -6,7 +6,8 @@ import json
 import pytest
 
 from regard.errors import ArgumentError, FileError
-from regard.text import Skipped, _lines, read_lines, read_pairs
+from regard.text import Skipped, read_lines, read_pairs
+from regard.text import lines as text_lines
 
 PAIRS = [("a dog", "un chien"), ("a cat", "un chat"), ("a cow", "une vache")]
 
@@ -37,8 +38,8 @@ def test_a_return_inside_a_line_is_no_end_where_there_are_other_ends(tmp_path):
 
 
 def test_lines_that_end_in_returns_are_read_a_chunk_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(_lines, "LONGEST", 40)
-    monkeypatch.setattr(_lines, "_CHUNK", 7)  # cuts lines and CRLFs anywhere
+    monkeypatch.setattr(text_lines, "LONGEST", 40)
+    monkeypatch.setattr(text_lines, "_CHUNK", 7)  # cuts lines and CRLFs anywhere
     texts = ["x" * (i * 5 % 23) for i in range(60)]
     path = write(tmp_path / "cr.txt", "\r".join(texts) + "\r")
     assert list(read_lines(path)) == texts

@@ -14,9 +14,9 @@ in training mode only, and the returned weights do not include it. A query whose
 context of zeros.
 """
 
-from regard.layers._cache import KeyValueCache
-from regard.layers._multihead import MultiHeadAttention
-from regard.layers._single_head import (
+from regard.layers.cache import KeyValueCache
+from regard.layers.multi_head import MultiHeadAttention
+from regard.layers.single_head import (
     AdditiveAttention,
     BasicAttention,
     EncoderDecoderAttention,

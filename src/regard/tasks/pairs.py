@@ -13,7 +13,7 @@ from regard.errors import ArgumentError, FileError, renamed
 from regard.tasks.data_files import known_by
 from regard.tasks.sampling import held_out_keys
 from regard.text import Skipped, read_lines, read_pairs
-from regard.text._hf import splits_of
+from regard.text.huggingface_datasets import splits_of
 
 __all__ = ["PairSource", "parsed_columns"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from regard._lazy import lazily
 
 if TYPE_CHECKING:
-    from regard.text._vocabulary import UNKNOWN_SIGN
+    from regard.text.base_vocabulary import UNKNOWN_SIGN
     from regard.text.batches import Batch, BucketedBatches, PairData, pad_sequences
     from regard.text.cache import TokenStore
     from regard.text.labelled import LABEL_FIELDS, LabelledBatch, LabelledData, Labels
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES: dict[str, list[str]] = {
-    "_vocabulary": ["UNKNOWN_SIGN"],
+    "base_vocabulary": ["UNKNOWN_SIGN"],
     "batches": ["Batch", "BucketedBatches", "PairData", "pad_sequences"],
     "cache": ["TokenStore"],
     "labelled": ["LABEL_FIELDS", "LabelledBatch", "LabelledData", "Labels"],

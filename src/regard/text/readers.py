@@ -21,10 +21,10 @@ from pathlib import PurePath
 from typing import Any
 
 from regard.errors import ArgumentError, FileError, UnknownNameError, option
-from regard.text._hashes import Hashes, hash_of
-from regard.text._hf import rows_of
-from regard.text._lines import LONGEST, Line, check_readable, lines_of, name_of
-from regard.text._tables import (
+from regard.text.huggingface_datasets import rows_of
+from regard.text.lines import LONGEST, Line, check_readable, lines_of, name_of
+from regard.text.pair_hashes import Hashes, hash_of
+from regard.text.tables import (
     DEFAULT_COLUMNS,
     Row,
     csv_cells,
@@ -35,7 +35,7 @@ from regard.text._tables import (
     parquet_rows,
     warn_of_header,
 )
-from regard.text._words import HAN_RANGES
+from regard.text.words_and_characters import HAN_RANGES
 
 __all__ = ["Skipped", "count_words", "deduplicate", "read_lines", "read_pairs"]
 

@@ -19,10 +19,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from regard.errors import ArgumentError, FileError, UnknownNameError
-from regard.text._bpe import BytePairVocabulary
-from regard.text._bytes import ByteVocabulary
-from regard.text._vocabulary import FORMAT, Vocabulary
-from regard.text._words import CharacterVocabulary, WordVocabulary
+from regard.text.base_vocabulary import FORMAT, Vocabulary
+from regard.text.byte_level import ByteVocabulary
+from regard.text.byte_pair import BytePairVocabulary
+from regard.text.words_and_characters import CharacterVocabulary, WordVocabulary
 
 __all__ = [
     "BytePairVocabulary",

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from regard.text import Vocabulary
-from regard.text._words import HAN_RANGES
+from regard.text.words_and_characters import HAN_RANGES
 
 __all__ = ["LONGEST_WORD", "cut_text", "is_endless", "spaced", "split_at_endless_words"]
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from regard.core import attention_with_weights
 from regard.errors import ShapeError
-from regard.layers._inputs import blank_unseen, check_input, check_size, common_batch, document_mask
+from regard.layers.inputs import blank_unseen, check_input, check_size, common_batch, document_mask
 from regard.masks import Mask
 from regard.scores import Tanh
 from regard.shapes import Grid, axes

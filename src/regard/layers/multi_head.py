@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from regard.biases import as_bias, dense_bias
 from regard.core import attention, attention_with_weights
 from regard.errors import ArgumentError, ShapeError
-from regard.layers._cache import KeyValueCache
-from regard.layers._inputs import blank_unseen, check_input, check_size, document_mask
-from regard.layers._torch_weights import copy_from_torch, copy_to_torch
+from regard.layers.cache import KeyValueCache
+from regard.layers.inputs import blank_unseen, check_input, check_size, document_mask
+from regard.layers.torch_weights import copy_from_torch, copy_to_torch
 from regard.masks import Mask, split_additive
 from regard.positions import Rotary
 from regard.shapes import Grid

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from regard.errors import FileError, MissingExtraError, option
-from regard.text._lines import LONGEST, Line, name_of
+from regard.text.lines import LONGEST, Line, name_of
 
 __all__ = [
     "DEFAULT_COLUMNS",

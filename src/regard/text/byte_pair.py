@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from regard.errors import ArgumentError, MissingExtraError
-from regard.text._bytes import ByteLevelVocabulary, ByteVocabulary, check_size
-from regard.text._vocabulary import all_prepared
+from regard.text.base_vocabulary import all_prepared
+from regard.text.byte_level import ByteLevelVocabulary, ByteVocabulary, check_size
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

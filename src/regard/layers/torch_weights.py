@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from regard.errors import ArgumentError, DtypeError
 
 if TYPE_CHECKING:
-    from regard.layers._multihead import MultiHeadAttention
+    from regard.layers.multi_head import MultiHeadAttention
 
 __all__ = ["copy_from_torch", "copy_to_torch"]
 

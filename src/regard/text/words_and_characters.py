@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 from regard.errors import ArgumentError
-from regard.text._vocabulary import UNKNOWN_SIGN, Vocabulary
+from regard.text.base_vocabulary import UNKNOWN_SIGN, Vocabulary
 
 __all__ = ["CharacterVocabulary", "WordVocabulary"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 from regard.errors import ArgumentError
-from regard.text._vocabulary import Vocabulary
+from regard.text.base_vocabulary import Vocabulary
 
 __all__ = ["ByteLevelVocabulary", "ByteVocabulary"]
 
