@@ -7,7 +7,7 @@ prints the loss, the accuracy on other sentences, and the words that the pooling
 import torch
 
 from regard.corpus import generate
-from regard.models import Classifier, ClassifierConfig
+from regard.models import TextClassifier, TextClassifierConfig
 from regard.text import pad_sequences, train_vocabulary
 
 sentences = [triple.english.text for triple in generate(4000, seed=0)]
@@ -18,8 +18,10 @@ train, test = range(3000), range(3000, 4000)
 vocabulary = train_vocabulary("word", [texts[i] for i in train], size=2000)
 encoded = vocabulary.encode_batch(texts)
 torch.manual_seed(0)
-config = ClassifierConfig(vocabulary_size=len(vocabulary), classes=2, width=32, layers=1, pooling="additive")
-model = Classifier(config)
+config = TextClassifierConfig(
+    vocabulary_size=len(vocabulary), classes=2, width=32, layers=1, pooling="additive"
+)
+model = TextClassifier(config)
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 for step in range(1, 121):
     batch = torch.randint(len(train), (32,)).tolist()

@@ -12,7 +12,7 @@ from regard.errors import ArgumentError
 from regard.tasks.classify import ClassificationSettings, Classifier
 from regard.tasks.classify.data import embedded_rows, prepare
 from regard.tasks.classify.task import ClassificationObjective, ClassifyTask
-from regard.text import Labels
+from regard.text import ClassLabels
 
 SMALL = {"embedded": 400, "vocabulary_size": 400, "width": 16, "batch_tokens": 300, "steps": 30, "warmup": 3}
 
@@ -105,9 +105,9 @@ def test_bad_settings(options, message):
 
 
 def test_labels_are_two_or_more():
-    assert Labels.of([("a", " x"), ("b", "y ")]).names == ["x", "y"]
+    assert ClassLabels.of([("a", " x"), ("b", "y ")]).names == ["x", "y"]
     with pytest.raises(ArgumentError, match="labels: expected two different classes or more, got 'x'"):
-        Labels(["x"])
+        ClassLabels(["x"])
 
 
 def test_the_commands(run, tmp_path):

@@ -14,13 +14,13 @@ import regard.models.seq2seq as recurrent
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import Record
 from regard.models import (
-    Classifier,
-    ClassifierConfig,
     LanguageModel,
     LanguageModelConfig,
     Memory,
     Seq2Seq,
     Seq2SeqConfig,
+    TextClassifier,
+    TextClassifierConfig,
     Transformer,
     TransformerConfig,
 )
@@ -64,14 +64,16 @@ MODELS = {**TRANSFORMERS, **RECURRENT}
 def build(options: dict, dtype: torch.dtype = torch.float32, seed: int = 0, **more):
     """Make a small model in evaluation mode.
 
-    Options with a ``cell`` make a Seq2Seq, with ``classes`` a Classifier, with ``vocabulary_size`` a LanguageModel,
+    Options with a ``cell`` make a Seq2Seq, with ``classes`` a TextClassifier, with ``vocabulary_size`` a LanguageModel,
     and otherwise a Transformer.
     """
     torch.manual_seed(seed)
     options = {"dropout": 0.0, **options, **more}
     sizes = {"width": 24, "heads": 4, "feed_forward": 13, "max_length": 29}
     if "classes" in options:
-        model = Classifier(ClassifierConfig(**{**sizes, "vocabulary_size": V, "layers": 2, **options}))
+        model = TextClassifier(
+            TextClassifierConfig(**{**sizes, "vocabulary_size": V, "layers": 2, **options})
+        )
     elif "vocabulary_size" in options:
         model = LanguageModel(LanguageModelConfig(**{**sizes, "layers": 2, **options}))
     elif "cell" in options:
@@ -278,7 +280,7 @@ def test_the_records_are_those_of_capture(options):
     model, (source, target) = build(options), sentences()
     records: list[Record] = []
     inputs = {"tokens": source} if isinstance(model, LanguageModel) else {"lengths": LENGTHS}
-    if isinstance(model, Classifier):
+    if isinstance(model, TextClassifier):
         inputs["tokens"] = source
     elif isinstance(model, Transformer):
         inputs |= {"source": source, "target": target}

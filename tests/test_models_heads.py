@@ -13,11 +13,9 @@ from safetensors.torch import load_file, save_file
 from test_models import LENGTHS, B, S, V, build, close, sentences
 from torch import nn
 
-from regard import reference
+from regard import models, reference
 from regard.errors import ArgumentError, RegardError, UnknownNameError
 from regard.models import (
-    Classifier,
-    ClassifierConfig,
     Decoder,
     DecoderConfig,
     Encoder,
@@ -25,6 +23,8 @@ from regard.models import (
     LanguageModel,
     LanguageModelConfig,
     Memory,
+    TextClassifier,
+    TextClassifierConfig,
     load_model,
 )
 from regard.models.heads import (
@@ -163,7 +163,7 @@ def test_wrong_settings_of_heads():
         ({"vocabulary_size": 0}, "vocabulary_size: expected a whole number of 1 or more"),
     ):
         with pytest.raises(RegardError, match=text):
-            ClassifierConfig(**{**SIZES, "classes": C, **options})
+            TextClassifierConfig(**{**SIZES, "classes": C, **options})
     with pytest.raises(ArgumentError, match="lengths: expected 0 to 7, got 9: tokens has 7 columns"):
         build({"classes": C})(sentences()[0], LENGTHS + 2)
 
@@ -202,7 +202,7 @@ def test_a_classifier_is_saved_and_loaded_in_every_way(kind, positions, tmp_path
     other.load_state_dict(load_file(tmp_path / "state.safetensors"), strict=True)
     close(other(source, LENGTHS), expected, 1e-6)
     model.save_pretrained(tmp_path)
-    for again in (Classifier.from_pretrained(tmp_path), load_model(tmp_path)):
+    for again in (TextClassifier.from_pretrained(tmp_path), load_model(tmp_path)):
         assert again.config == model.config
         close(again(source, LENGTHS), expected, 1e-6)
     model.encoder.save_pretrained(tmp_path / "encoder")
@@ -240,15 +240,15 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from regard.models import Classifier, ClassifierConfig
+from regard.models import TextClassifier, TextClassifierConfig
 
 rank, port, pooling = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
 torch.manual_seed(0)
-config = ClassifierConfig(vocabulary_size=17, classes=3, width=8, heads=2, layers=2, feed_forward=16,
+config = TextClassifierConfig(vocabulary_size=17, classes=3, width=8, heads=2, layers=2, feed_forward=16,
                           dropout=0.0, pooling=pooling)
-model = DistributedDataParallel(Classifier(config))
-alone = Classifier(config)
+model = DistributedDataParallel(TextClassifier(config))
+alone = TextClassifier(config)
 alone.load_state_dict(model.module.state_dict())
 tokens, labels = torch.randint(17, (6, 5)), torch.randint(3, (6,))
 lengths = torch.tensor([5, 2, 4, 3, 5, 1])
@@ -281,5 +281,13 @@ def test_a_classifier_trains_in_two_processes(kind):
 
 
 def test_a_part_of_a_model_has_the_settings_of_the_part():
-    model = Classifier(ClassifierConfig(**SIZES, classes=C, norm="post"))
+    model = TextClassifier(TextClassifierConfig(**SIZES, classes=C, norm="post"))
     assert model.encoder.config == EncoderConfig(**SIZES, norm="post")
+
+
+@pytest.mark.parametrize("old", ["Classifier", "ClassifierConfig"])
+def test_the_old_name_of_the_classifier_still_works_and_names_the_new_one(old):
+    with pytest.warns(DeprecationWarning, match=f"regard.models.{old} is now regard.models.Text{old}"):
+        assert getattr(models, old) is getattr(models, f"Text{old}")
+    with pytest.raises(AttributeError, match="no attribute 'Clasifier'"):
+        models.Clasifier  # noqa: B018

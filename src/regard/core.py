@@ -24,13 +24,13 @@ from regard.modes import autocasting
 from regard.scores import Prepared, Score, as_score
 from regard.shapes import Grid, check_qkv, four_axes
 
-__all__ = ["OBSERVERS", "Observer", "attention", "attention_weights", "attention_with_weights"]
+__all__ = ["OBSERVERS", "CallObserver", "attention", "attention_weights", "attention_with_weights"]
 
 ScoreLike = str | Callable[[Tensor, Tensor], Tensor]
 MaskLike = Mask | Tensor
 
 
-class Observer(Protocol):
+class CallObserver(Protocol):
     """An object that is notified of every call, such as a :func:`regard.capture`."""
 
     def own_call(self, call: Call) -> AbstractContextManager[None]:
@@ -38,7 +38,7 @@ class Observer(Protocol):
         ...
 
 
-OBSERVERS: list[Observer] = []
+OBSERVERS: list[CallObserver] = []
 """The active observers. They are needed because torch does not see the kernels in C."""
 
 

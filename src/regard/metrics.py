@@ -9,7 +9,7 @@ from typing import Any
 from regard.errors import ArgumentError, MissingExtraError
 
 __all__ = [
-    "Score",
+    "MetricScore",
     "alignment_error_rate",
     "bleu",
     "by_length",
@@ -23,7 +23,7 @@ Link = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Score:
+class MetricScore:
     """A number with the signature that says how exactly it was computed."""
 
     score: float
@@ -36,7 +36,7 @@ def bleu(
     *,
     lowercase: bool = False,
     language: str = "",
-) -> Score:
+) -> MetricScore:
     """BLEU of sacrebleu; ``references`` holds one list for each set of references, None where there is none.
 
     >>> round(bleu(["the cat sat on the mat"], [["the cat sat on the mat"]]).score)
@@ -48,7 +48,7 @@ def bleu(
 
 def chrf(
     outputs: Sequence[str], references: Sequence[Sequence[str | None]], *, lowercase: bool = False
-) -> Score:
+) -> MetricScore:
     """The chrF of sacrebleu: like BLEU, on characters.
 
     >>> chrf(["le chat"], [["le chat"]]).score
@@ -71,7 +71,7 @@ def by_length(
     references: Sequence[Sequence[str | None]],
     lengths: Sequence[int],
     limits: Sequence[int],
-    score: Callable[..., Score] = bleu,
+    score: Callable[..., MetricScore] = bleu,
     **options: Any,
 ) -> list[tuple[str, int, float]]:
     """Scores of the sentences up to each limit of length: ``(range, sentences, score)``.
@@ -142,14 +142,14 @@ def macro_f1(counts: Sequence[Sequence[int]]) -> float:
     return sum(scores) / max(1, len(scores))
 
 
-def _scored(metric: Any, outputs: Sequence[str], references: Sequence[Sequence[str | None]]) -> Score:
+def _scored(metric: Any, outputs: Sequence[str], references: Sequence[Sequence[str | None]]) -> MetricScore:
     if not outputs:
         raise ArgumentError("outputs", "expected at least one sentence, got none")
     for one in references:
         if len(one) != len(outputs):
             raise ArgumentError("references", f"{len(one)} references for {len(outputs)} outputs")
     value = metric.corpus_score(list(outputs), [list(one) for one in references])
-    return Score(value.score, str(metric.get_signature()))
+    return MetricScore(value.score, str(metric.get_signature()))
 
 
 def _sacrebleu() -> Any:

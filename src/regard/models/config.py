@@ -11,12 +11,12 @@ from regard.shapes import whole_number
 
 __all__ = [
     "BlockConfig",
-    "ClassifierConfig",
     "DecoderConfig",
     "EncoderConfig",
     "LanguageModelConfig",
     "ModelConfig",
     "Seq2SeqConfig",
+    "TextClassifierConfig",
     "TransformerConfig",
 ]
 
@@ -167,8 +167,8 @@ class EncoderConfig(BlockConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierConfig(EncoderConfig):
-    """The settings of a :class:`Classifier`, an encoder with a pooling and an output for each of ``classes``.
+class TextClassifierConfig(EncoderConfig):
+    """The settings of a :class:`TextClassifier`, an encoder with a pooling and an output for each of ``classes``.
 
     ``pooling`` is "mean", "first" (the vector of the first token), "additive" or "multihead" (attention with a
     learned query).

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regard.text.base_vocabulary import UNKNOWN_SIGN
     from regard.text.batches import Batch, BucketedBatches, PairData, pad_sequences
     from regard.text.cache import TokenStore
-    from regard.text.labelled import LABEL_FIELDS, LabelledBatch, LabelledData, Labels
+    from regard.text.labelled import LABEL_FIELDS, ClassLabels, LabelledBatch, LabelledData
     from regard.text.readers import Skipped, count_words, deduplicate, read_lines, read_pairs
     from regard.text.vocabularies import (
         BytePairVocabulary,
@@ -29,7 +29,7 @@ _HOMES: dict[str, list[str]] = {
     "base_vocabulary": ["UNKNOWN_SIGN"],
     "batches": ["Batch", "BucketedBatches", "PairData", "pad_sequences"],
     "cache": ["TokenStore"],
-    "labelled": ["LABEL_FIELDS", "LabelledBatch", "LabelledData", "Labels"],
+    "labelled": ["LABEL_FIELDS", "LabelledBatch", "LabelledData", "ClassLabels"],
     "readers": ["Skipped", "count_words", "deduplicate", "read_lines", "read_pairs"],
     "vocabularies": [
         "BytePairVocabulary",
@@ -50,9 +50,9 @@ __all__ = [
     "BytePairVocabulary",
     "ByteVocabulary",
     "CharacterVocabulary",
+    "ClassLabels",
     "LabelledBatch",
     "LabelledData",
-    "Labels",
     "PairData",
     "Skipped",
     "TokenStore",

@@ -2,7 +2,7 @@
 
 >>> from regard.text.vocabularies import ByteVocabulary
 >>> rows = [("good", "positive"), ("bad", "negative"), ("fine", "positive")]
->>> data = LabelledData.in_memory(rows, ByteVocabulary(), Labels.of(rows))
+>>> data = LabelledData.in_memory(rows, ByteVocabulary(), ClassLabels.of(rows))
 >>> data.batch([0, 1]).labels
 tensor([1, 0])
 """
@@ -25,7 +25,7 @@ from regard.text.batches import PairData
 from regard.text.cache import fingerprint_of
 from regard.text.vocabularies import Vocabulary
 
-__all__ = ["LABEL_FIELDS", "LabelledBatch", "LabelledData", "Labels"]
+__all__ = ["LABEL_FIELDS", "ClassLabels", "LabelledBatch", "LabelledData"]
 
 # Names of the fields that hold a text and its label, in files whose columns are not given.
 LABEL_FIELDS = tuple(
@@ -35,10 +35,10 @@ LABEL_FIELDS = tuple(
 )
 
 
-class Labels:
+class ClassLabels:
     """The names of the classes, in a fixed order.
 
-    >>> labels = Labels(["negative", "positive"])
+    >>> labels = ClassLabels(["negative", "positive"])
     >>> labels.encode_batch(["positive", "negative"]), labels[1]
     ([[1], [0]], 'positive')
     """
@@ -116,7 +116,7 @@ class LabelledBatch:
 class LabelledData(PairData):
     """Encoded texts with one label each, in memory or memory-mapped from disk.
 
-    It is built like :class:`regard.text.PairData`, with :class:`Labels` in place of the second vocabulary.
+    It is built like :class:`regard.text.PairData`, with :class:`ClassLabels` in place of the second vocabulary.
     """
 
     def lengths(self) -> np.ndarray:

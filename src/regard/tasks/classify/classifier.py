@@ -15,7 +15,7 @@ from regard.maps import Record
 from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, BundledPredictor
 from regard.tasks.inputs import checked_texts
-from regard.text import Labels, Vocabulary, pad_sequences
+from regard.text import ClassLabels, Vocabulary, pad_sequences
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -81,7 +81,7 @@ class Classifier(BundledPredictor):
     task: ClassVar[str] = "classify"
 
     def __init__(
-        self, model: Any, vocabulary: Vocabulary, labels: Labels, extra: dict[str, Any] | None = None
+        self, model: Any, vocabulary: Vocabulary, labels: ClassLabels, extra: dict[str, Any] | None = None
     ):
         self.model, self.vocabulary, self.labels = model, vocabulary, labels
         self.extra = extra or {}
@@ -166,7 +166,7 @@ class Classifier(BundledPredictor):
     def from_bundle(cls, bundle: Bundle) -> Self:
         """Make a classifier from a saved model, or raise FileError if its settings do not fit together."""
         settings, network = bundle.settings, bundle.model()
-        labels = Labels.checked(settings.get("labels"), str(bundle.folder / "config.json"))
+        labels = ClassLabels.checked(settings.get("labels"), str(bundle.folder / "config.json"))
         vocabulary = bundle.vocabulary("tokenizer")
         try:
             whole_number("max_tokens", settings.get("max_tokens", 1), least=1)

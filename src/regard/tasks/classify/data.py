@@ -14,7 +14,7 @@ from regard.files import make_folder, remove_leftovers
 from regard.tasks.classify.settings import ClassificationSettings
 from regard.tasks.pairs import PairSource
 from regard.tasks.vocabularies import learn_vocabulary
-from regard.text import LABEL_FIELDS, LabelledData, Labels, Skipped, Vocabulary, load_vocabulary
+from regard.text import LABEL_FIELDS, ClassLabels, LabelledData, Skipped, Vocabulary, load_vocabulary
 from regard.training.progress import Counted
 
 __all__ = ["ClassificationData", "embedded_rows", "prepare", "run_files", "sentence_kind"]
@@ -27,7 +27,7 @@ class ClassificationData:
     train: LabelledData
     valid: list[tuple[str, str]]
     vocabulary: Vocabulary
-    labels: Labels
+    labels: ClassLabels
 
 
 def prepare(
@@ -50,9 +50,9 @@ def prepare(
         if len(found) < 2:
             told = f"there is one class only, {', '.join(map(repr, found))}: expected two or more"
             raise FileError(told, argument="data")
-        Labels(sorted(found)).save(labels_file)
+        ClassLabels(sorted(found)).save(labels_file)
         learn_vocabulary(settings, rows.training(), seed=settings.seed, show=show).save(vocabulary_file)
-    vocabulary, labels = load_vocabulary(vocabulary_file), Labels.load(labels_file)
+    vocabulary, labels = load_vocabulary(vocabulary_file), ClassLabels.load(labels_file)
     for _, label in valid:
         labels.index(label)  # raises for a class that is not trained on
     skipped = Skipped()

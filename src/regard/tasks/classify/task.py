@@ -15,8 +15,7 @@ from torch.nn import functional
 from regard.errors import ArgumentError, renamed
 from regard.files import check_writable, write_atomically
 from regard.metrics import confusion, macro_f1
-from regard.models import Classifier as ClassifierModel
-from regard.models import ClassifierConfig
+from regard.models import TextClassifier, TextClassifierConfig
 from regard.settings import part_of
 from regard.tasks.base import Task
 from regard.tasks.card import Card, CardFacts, training_command
@@ -72,7 +71,7 @@ class ClassifyTask(Task):
     def build(self, settings: ClassificationSettings, data: ClassificationData) -> nn.Module:
         """Return a new model with random weights."""
         sizes = {"vocabulary_size": len(data.vocabulary), "classes": len(data.labels)}
-        return ClassifierModel(_config(settings, **sizes))
+        return TextClassifier(_config(settings, **sizes))
 
     def objective(
         self, settings: ClassificationSettings, data: ClassificationData
@@ -98,10 +97,10 @@ class ClassifyTask(Task):
         return tuple((one.source, f"{one.label} {one.sure:.2f}") for one in predictor.classify(texts or []))
 
 
-def _config(settings: ClassificationSettings, **sizes: int) -> ClassifierConfig:
-    values = part_of(settings, ClassifierConfig)
+def _config(settings: ClassificationSettings, **sizes: int) -> TextClassifierConfig:
+    values = part_of(settings, TextClassifierConfig)
     values["layers"] = settings.layers if settings.architecture == "encoder" else 0
-    return ClassifierConfig(**{**values, **sizes})
+    return TextClassifierConfig(**{**values, **sizes})
 
 
 class ClassificationObjective(BatchedObjective):

@@ -11,7 +11,7 @@ from typing import Any
 from regard.decoding import DecodingOptions
 from regard.errors import ArgumentError, option, renamed
 from regard.files import check_writable, write_atomically
-from regard.metrics import Score, bleu, by_length, chrf
+from regard.metrics import MetricScore, bleu, by_length, chrf
 from regard.tasks.pairs import parsed_columns
 from regard.tasks.sampling import sample
 from regard.tasks.translate.alignment import choose_alignment_head, error_rates
@@ -37,8 +37,8 @@ class Evaluation:
     """The scores of one translator on one set of sentences."""
 
     sentences: int
-    bleu: Score
-    chrf: Score
+    bleu: MetricScore
+    chrf: MetricScore
     by_length: list[tuple[str, int, float]]  # words of the source, sentences, BLEU
     seconds: float
     translations: list[Translation] = field(repr=False)

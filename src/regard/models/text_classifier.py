@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from regard.models.config import ClassifierConfig, EncoderConfig
+from regard.models.config import EncoderConfig, TextClassifierConfig
 from regard.models.encoder import Encoder
 from regard.models.heads import ClassificationHead, make_pooling
 from regard.models.inputs import check_tokens, read_lengths
 from regard.models.pretrained import Pretrained
 from regard.models.records import Record
 
-__all__ = ["Classifier"]
+__all__ = ["TextClassifier"]
 
 
-class Classifier(Pretrained, nn.Module):
-    """A classifier of token sequences, built from a :class:`ClassifierConfig`.
+class TextClassifier(Pretrained, nn.Module):
+    """A classifier of token sequences, built from a :class:`TextClassifierConfig`.
 
     >>> import torch
-    >>> model = Classifier(ClassifierConfig(vocabulary_size=11, classes=3, width=8, heads=2, pooling="additive"))
+    >>> config = TextClassifierConfig(vocabulary_size=11, classes=3, width=8, heads=2, pooling="additive")
+    >>> model = TextClassifier(config)
     >>> model(torch.randint(11, (2, 5)), lengths=torch.tensor([5, 3])).shape
     torch.Size([2, 3])
     """
 
-    def __init__(self, config: ClassifierConfig):
+    def __init__(self, config: TextClassifierConfig):
         super().__init__()
-        self.config: ClassifierConfig = config
+        self.config: TextClassifierConfig = config
         self.encoder = Encoder(config.part(EncoderConfig), name="encoder")
         self.pooling = make_pooling(config.pooling, config.width, config.heads, name="pooling")
         self.output = ClassificationHead(config.width, config.classes, dropout=config.dropout)
