@@ -170,18 +170,47 @@ class EncoderConfig(BlockConfig):
 class TextClassifierConfig(EncoderConfig):
     """The settings of a :class:`TextClassifier`, an encoder with a pooling and an output for each of ``classes``.
 
-    ``pooling`` is "mean", "first" (the vector of the first token), "additive" or "multihead" (attention with a
-    learned query).
+    - ``pooling`` is "mean", "first" (the vector of the first token), "additive" or "multihead" (attention with
+      learned queries).
+    - ``pooling_heads`` is the number of learned queries, by default 1 for "additive" and ``heads`` for "multihead".
+    - ``ngrams`` above 1 adds vectors of n-grams of up to so many tokens, hashed into ``ngram_buckets`` rows.
+    - ``convolution`` is the number of tokens that a convolution below the pooling reads, 0 for none.
+    - ``recurrent_layers`` is the number of layers of a bidirectional GRU below the pooling.
+    - ``word_dropout`` is the share of the tokens that are replaced by padding in training.
     """
 
     kind: ClassVar[str] = "classifier"
     classes: int
     pooling: str = "mean"
+    pooling_heads: int | None = None
+    ngrams: int = 1
+    ngram_buckets: int = 2**18
+    convolution: int = 0
+    recurrent_layers: int = 0
+    word_dropout: float = 0.0
 
     def __post_init__(self):
         super().__post_init__()
-        whole_number("classes", self.classes, least=1)
+        for name, least in (("classes", 1), ("ngrams", 1), ("ngram_buckets", 1), ("recurrent_layers", 0)):
+            whole_number(name, getattr(self, name), least=least)
         check_name("pooling", self.pooling, POOLINGS)
+        check_share("word_dropout", self.word_dropout)
+        if whole_number("convolution", self.convolution, least=0) and self.convolution % 2 == 0:
+            told = f"expected an odd number of tokens, or 0 for none, got {self.convolution}"
+            raise ArgumentError("convolution", told, "the token itself is in the middle")
+        if self.recurrent_layers and self.width % 2:
+            told = f"expected an even number for a bidirectional GRU, got {self.width}"
+            raise ArgumentError("width", told, "half for each direction")
+        if self.pooling_heads is not None:
+            whole_number("pooling_heads", self.pooling_heads, least=1)
+            if self.pooling == "multihead" and self.width % self.pooling_heads:
+                told = f"{self.pooling_heads} heads do not divide width = {self.width}"
+                raise ArgumentError("pooling_heads", told)
+
+    @property
+    def pooling_size(self) -> int:
+        """The number of heads of the pooling."""
+        return self.pooling_heads or (self.heads if self.pooling == "multihead" else 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,34 +148,37 @@ class FirstPooling(nn.Module):
 
 
 class AdditivePooling(nn.Module):
-    """Additive attention of a learned query to the states (Yang et al. 2016).
+    """Additive attention of learned queries to the states (Yang et al. 2016).
 
-    The score of a state is ``v . tanh(W state + query)``.
+    The score of a state is ``v . tanh(W state + query)``. Each of several ``heads`` has a query of its own, and their
+    contexts are projected to the width of one state.
 
-    >>> AdditivePooling(8)(torch.ones(2, 5, 8), torch.tensor([5, 3])).shape
+    >>> AdditivePooling(8, heads=3)(torch.ones(2, 5, 8), torch.tensor([5, 3])).shape
     torch.Size([2, 8])
     """
 
-    def __init__(self, width: int, *, name: str = ""):
+    def __init__(self, width: int, heads: int = 1, *, name: str = ""):
         super().__init__()
-        self.name = name
-        self.query = nn.Parameter(torch.zeros(width))
+        self.name, self.heads = name, heads
+        # Several queries have to differ from each other to learn different weights.
+        self.query = nn.Parameter(torch.zeros(width) if heads == 1 else torch.randn(heads, width))
         self.W = nn.Linear(width, width, bias=False)
         self.v = nn.Parameter(torch.empty(width))
         nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
+        self.W_o = nn.Linear(heads * width, width) if heads > 1 else None
 
     def forward(
         self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
-        query = self.query.expand(len(states), 1, -1)  # (b,1,m)
+        query = self.query.view(1, self.heads, -1).expand(len(states), -1, -1)  # (b,h,m)
         options = {"score": Tanh(self.v), "mask": source_padding(lengths, states.shape[1])}
+        keys = self.W(states)  # (b,n,m)
         if records is None:
-            return attention(query, self.W(states), states, **options)[:, 0]
-        context, weights = attention_with_weights(
-            query, self.W(states), states, **options
-        )  # (b,1,m), (b,1,n)
-        add_record(records, name=self.name, kind="cross", weights=weights[:, None])
-        return context[:, 0]
+            context = attention(query, keys, states, **options)  # (b,h,m)
+        else:
+            context, weights = attention_with_weights(query, keys, states, **options)  # (b,h,m), (b,h,n)
+            add_record(records, name=self.name, kind="cross", weights=weights[:, :, None])
+        return context[:, 0] if self.W_o is None else self.W_o(context.flatten(1))
 
 
 class MultiHeadPooling(nn.Module):
@@ -207,6 +210,8 @@ class MultiHeadPooling(nn.Module):
 def make_pooling(kind: str, width: int, heads: int = 1, *, name: str = "") -> Pooling:
     """Make the pooling "mean", "first", "additive" or "multihead" for states of a width.
 
+    ``heads`` is the number of heads of the two with attention.
+
     >>> type(make_pooling("additive", 8)).__name__
     'AdditivePooling'
     """
@@ -215,7 +220,7 @@ def make_pooling(kind: str, width: int, heads: int = 1, *, name: str = "") -> Po
     if kind == "first":
         return FirstPooling()
     if kind == "additive":
-        return AdditivePooling(width, name=name)
+        return AdditivePooling(width, heads, name=name)
     if kind == "multihead":
         return MultiHeadPooling(width, heads, name=name)
     raise UnknownNameError("pooling", kind, ("mean", "first", "additive", "multihead"))

@@ -6,10 +6,12 @@ from torch import Tensor, nn
 
 from regard.models.config import EncoderConfig, TextClassifierConfig
 from regard.models.encoder import Encoder
+from regard.models.features import BidirectionalGRU, Convolution, NgramEmbedding, drop_tokens
 from regard.models.heads import ClassificationHead, make_pooling
 from regard.models.inputs import check_tokens, read_lengths
 from regard.models.pretrained import Pretrained
 from regard.models.records import Record
+from regard.models.state import source_padding
 
 __all__ = ["TextClassifier"]
 
@@ -27,8 +29,16 @@ class TextClassifier(Pretrained, nn.Module):
     def __init__(self, config: TextClassifierConfig):
         super().__init__()
         self.config: TextClassifierConfig = config
+        width, dropout = config.width, config.dropout
         self.encoder = Encoder(config.part(EncoderConfig), name="encoder")
-        self.pooling = make_pooling(config.pooling, config.width, config.heads, name="pooling")
+        self.ngrams: NgramEmbedding | None = None
+        if config.ngrams > 1:
+            sizes = {"most": config.ngrams, "buckets": config.ngram_buckets}
+            self.ngrams = NgramEmbedding(width, **sizes, dropout=dropout)
+        self.convolution = Convolution(width, config.convolution) if config.convolution else None
+        layers = config.recurrent_layers
+        self.recurrent = BidirectionalGRU(width, layers, dropout=dropout) if layers else None
+        self.pooling = make_pooling(config.pooling, width, config.pooling_size, name="pooling")
         self.output = ClassificationHead(config.width, config.classes, dropout=config.dropout)
 
     def forward(
@@ -47,4 +57,17 @@ class TextClassifier(Pretrained, nn.Module):
         """Return one vector for each sequence, ``(b,m)``, which is the input of the output layer."""
         check_tokens("tokens", tokens, self.config.vocabulary_size)
         lengths = read_lengths(lengths, tokens, name="tokens")
-        return self.pooling(self.encoder.encode(tokens, lengths, records=records), lengths, records=records)
+        return self.pooling(self._states(tokens, lengths, records), lengths, records=records)
+
+    def _states(self, tokens: Tensor, lengths: Tensor | None, records: list[Record] | None) -> Tensor:
+        """Return the states ``(b,n,m)`` that are pooled."""
+        if self.training and self.config.word_dropout:
+            tokens = drop_tokens(tokens, self.config.word_dropout)
+        x = self.encoder.embedding(tokens)  # (b,n,m)
+        if self.ngrams is not None:
+            x = x + self.ngrams(tokens, lengths)
+        if self.convolution is not None:
+            x = self.convolution(x, lengths)
+        if self.recurrent is not None:
+            x = self.recurrent(x, lengths)
+        return self.encoder.run(x, source_padding(lengths, tokens.shape[1]), records=records)
