@@ -169,8 +169,8 @@ def test_numbers_that_are_there_twice_are_refused(name):
 )
 def test_numbers_are_labels_too(given):
     weights = torch.eye(3)
-    assert Recording.from_weights(weights, tokens=given)[0].tokens == [["1", "2", "3"]]
-    assert Recording.from_weights(weights, tokens=[given])[0].tokens == [["1", "2", "3"]]
+    assert Recording.from_weights(weights, query_tokens=given)[0].tokens == [["1", "2", "3"]]
+    assert Recording.from_weights(weights, query_tokens=[given])[0].tokens == [["1", "2", "3"]]
 
 
 @pytest.mark.parametrize(

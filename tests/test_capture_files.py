@@ -215,7 +215,7 @@ def test_labels_by_hand(seen):
         seen.label("a b c d e")
     model = nn.MultiheadAttention(4, 2, batch_first=True)
     x, y = torch.randn(1, 2, 4), torch.randn(1, 3, 4)
-    with regard.capture(model, tokens=["le", "chat"], key_tokens=["the", "black", "cat"]) as cross:
+    with regard.capture(model, query_tokens=["le", "chat"], key_tokens=["the", "black", "cat"]) as cross:
         model(x, y, y)
     assert (cross[0].query_tokens, cross[0].key_tokens) == ([["le", "chat"]], [["the", "black", "cat"]])
 

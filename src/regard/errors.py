@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import ParamSpec, TypeVar
 
 __all__ = [
     "ArgumentError",
@@ -29,6 +31,7 @@ __all__ = [
     "UnknownArgumentError",
     "UnknownNameError",
     "did_you_mean",
+    "former_names",
     "option",
     "renamed",
 ]
@@ -154,6 +157,37 @@ class UnknownNameError(ArgumentError):
             f"unknown name {name!r}",
             f"{did_you_mean(str(name), known)}known are {', '.join(shown)}",
         )
+
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def former_names(
+    **names: str,
+) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
+    """Decorate a function so that a former name of an argument is an error with the present name.
+
+    >>> @former_names(tokens="query_tokens")
+    ... def draw(query_tokens): ...
+    >>> draw(tokens=["a"])
+    Traceback (most recent call last):
+        ...
+    regard.errors.UnknownArgumentError: tokens: no longer an argument of draw(): use query_tokens=
+    """
+
+    def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+        @functools.wraps(function)
+        def checked(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+            for former, present in names.items():
+                if former in kwargs:
+                    problem = f"no longer an argument of {function.__name__}()"
+                    raise UnknownArgumentError(former, problem, f"use {present}=")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
 
 
 class FileError(RegardError, OSError):

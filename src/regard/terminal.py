@@ -22,6 +22,7 @@ from rich.style import Style
 from rich.text import Text
 
 from regard._drawing import as_labels, as_weights
+from regard.errors import former_names
 
 __all__ = ["draw_weights", "weights_text"]
 
@@ -47,6 +48,7 @@ VIRIDIS = (
 )
 
 
+@former_names(rows="query_tokens", columns="key_tokens")
 def draw_weights(
     weights: Any,
     query_tokens: Iterable[Any],
@@ -69,6 +71,7 @@ def draw_weights(
         console.print(line, soft_wrap=True)
 
 
+@former_names(rows="query_tokens", columns="key_tokens")
 def weights_text(
     weights: Any, query_tokens: Iterable[Any], key_tokens: Iterable[Any] | None = None, *, width: int = 100
 ) -> str:

@@ -40,7 +40,7 @@ from regard.capture.watching.patches import restore
 from regard.capture.watching.session import Session
 from regard.capture.watching.shortcuts import holds_product
 from regard.capture.watching.watched_modules import may_attend, named_modules
-from regard.errors import CaptureError
+from regard.errors import ArgumentError, CaptureError
 from regard.shapes import as_device
 
 __all__ = ["Capture", "capture"]
@@ -53,6 +53,7 @@ def capture(
     *,
     tokenizer: Any = None,
     tokens: Sequence[Any] | None = None,
+    query_tokens: Sequence[Any] | None = None,
     key_tokens: Sequence[Any] | None = None,
     layers: int | Iterable[int] | slice | None = None,
     heads: int | Iterable[int] | None = None,
@@ -64,8 +65,11 @@ def capture(
 
     tokenizer
         Turns the token ids that the model is given into labels: a tokenizer, or a callable on a list of ids.
-    tokens, key_tokens
-        Labels by hand: words, or a list of words for each sequence. ``key_tokens`` are for cross attention.
+    tokens
+        The words of the input as labels, or a list of words for each sequence.
+    query_tokens, key_tokens
+        The labels of a model with cross attention, as for :meth:`Recording.label`. ``tokens`` is the short form of
+        ``query_tokens`` for models that have self-attention only.
     layers, heads
         Which to keep; all by default. Negative numbers count from the end.
     modules
@@ -97,12 +101,20 @@ def capture(
         "modules": as_modules(names, modules),
         "device": None if device is None else as_device(device),
     }
-    naming = LabelSources(
-        as_speller(tokenizer), as_labels("tokens", tokens), as_labels("key_tokens", key_tokens)
-    )
+    naming = _label_sources(tokenizer, tokens, query_tokens, key_tokens)
     if memory is not None:
         MemoryBudget(memory)  # a wrong number is refused here
     return Capture(model, names, options, naming, memory)
+
+
+def _label_sources(tokenizer: Any, tokens: Any, query_tokens: Any, key_tokens: Any) -> LabelSources:
+    name = "query_tokens" if tokens is None else "tokens"
+    if tokens is not None and (query_tokens is not None or key_tokens is not None):
+        other = "key_tokens" if query_tokens is None else "query_tokens"
+        fix = "use query_tokens= for the queries and key_tokens= for the keys"
+        raise ArgumentError("tokens", f"given together with {other}=", fix)
+    queries = as_labels(name, query_tokens if tokens is None else tokens)
+    return LabelSources(as_speller(tokenizer), queries, as_labels("key_tokens", key_tokens), name)
 
 
 class Capture:

@@ -12,7 +12,7 @@ from regard.capture.joining.beams import Beams
 from regard.capture.joining.records import LabelSources, build
 from regard.capture.reading.labels import as_labels
 from regard.capture.record_statistics import RecordStatistics
-from regard.errors import ArgumentError, DtypeError, OutsideError, UnknownNameError
+from regard.errors import ArgumentError, DtypeError, OutsideError, UnknownNameError, former_names
 from regard.maps import AttentionMap
 from regard.maps.record_files import load_records, save_records
 from regard.maps.records import Record
@@ -58,18 +58,20 @@ class Recording(RecordStatistics):
         return made
 
     @staticmethod
+    @former_names(tokens="query_tokens")
     def from_weights(
         layers: Any,
-        tokens: Sequence[Any] | None = None,
+        query_tokens: Sequence[Any] | None = None,
         key_tokens: Sequence[Any] | None = None,
         *,
         kind: str | None = None,
     ) -> Recording:
-        """Make records of given weights, an array or a tensor, or one for each layer.
+        """Make records from existing weights, an array or a tensor, or a list with one for each layer.
 
-        What Hugging Face gives as ``outputs.attentions`` is such a list. ``tokens`` label queries and keys;
-        ``key_tokens`` the keys of a cross attention. Without ``kind``, maps whose sides differ, or have key tokens of
-        their own, are "cross", and those without a weight above the diagonal "causal".
+        ``outputs.attentions`` of a Hugging Face model is such a list. ``query_tokens`` label the rows and
+        ``key_tokens`` the columns. Without ``key_tokens`` the weights are self-attention, and ``query_tokens`` label
+        both. If ``kind`` is not given, it is "cross" for ``key_tokens`` or for different numbers of queries and keys,
+        "causal" for weights that are 0 above the diagonal, and "self" otherwise.
 
         >>> import numpy as np
         >>> Recording.from_weights((np.full((1, 2, 3, 3), 1 / 3), np.eye(3)), ["the", "cat", "sat"])
@@ -88,7 +90,9 @@ class Recording(RecordStatistics):
                 for n, one in enumerate(maps)
             ]
         )
-        return records if tokens is None and key_tokens is None else records.label(tokens, key_tokens)
+        if query_tokens is None and key_tokens is None:
+            return records
+        return records.label(query_tokens, key_tokens)
 
     # ---- a sequence
 
@@ -194,16 +198,19 @@ class Recording(RecordStatistics):
 
     # ---- words
 
+    @former_names(tokens="query_tokens")
     def label(
-        self, tokens: Sequence[Any] | None = None, key_tokens: Sequence[Any] | None = None
+        self, query_tokens: Sequence[Any] | None = None, key_tokens: Sequence[Any] | None = None
     ) -> Recording:
-        """Label the records with the words of one sequence, or with a list of words for each.
+        """Return the records with other labels, one list of words or a list of words for each sequence.
 
-        ``tokens`` are put on every axis that has as many tokens; ``key_tokens``, if given, on the keys of cross
-        attentions.
+        ``query_tokens`` label every axis that has as many tokens, so in self-attention they label the keys as well.
+        ``key_tokens`` label the keys of cross attention, and the self-attention of the encoder that these keys come
+        from.
         """
         naming = LabelSources(
-            tokens=as_labels("tokens", tokens), key_tokens=as_labels("key_tokens", key_tokens)
+            query_tokens=as_labels("query_tokens", query_tokens),
+            key_tokens=as_labels("key_tokens", key_tokens),
         )
         naming.check(self.records)
         return self._part([naming.relabel(record) for record in self.records])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from regard._drawing import as_weights
-from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.errors import ArgumentError, DtypeError, ShapeError, former_names
 from regard.plots.heads import plot_heads, plot_model
 from regard.plots.weights import plot_weights, visualize_attention
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["show"]
 
 
+@former_names(tokens="query_tokens", other_tokens="key_tokens")
 def show(
     weights: Any,
     query_tokens: Iterable[Any] | None = None,

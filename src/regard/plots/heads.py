@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard._drawing import as_labels, as_weights
-from regard.errors import ShapeError
+from regard.errors import ShapeError, former_names
 from regard.plots.figures import (
     check_path,
     color_scale,
@@ -36,6 +36,7 @@ MOST_LABELS = 36  # labels along a side of a small heat map
 GAP = 0.28  # inches between the heat maps of heads
 
 
+@former_names(tokens="query_tokens", other_tokens="key_tokens")
 def plot_heads(
     weights: Any,
     query_tokens: Iterable[Any],
@@ -89,6 +90,7 @@ def plot_heads(
     return finish(figure, target, screen)
 
 
+@former_names(tokens="query_tokens", other_tokens="key_tokens")
 def plot_model(
     layers: Sequence[Any],
     query_tokens: Iterable[Any] | None = None,

@@ -43,33 +43,38 @@ class LabelSources:
     """Labels given by the user and the function that turns token ids into labels."""
 
     spell: tokens.Speller = tokens.as_numbers
-    tokens: tokens.Labels | None = None
+    query_tokens: tokens.Labels | None = None
     key_tokens: tokens.Labels | None = None
+    # The name of the argument that ``query_tokens`` were given as, for error messages.
+    query_argument: str = "query_tokens"
 
     @property
     def by_hand(self) -> bool:
-        return self.tokens is not None or self.key_tokens is not None
+        return self.query_tokens is not None or self.key_tokens is not None
 
     def check(self, records: list[Record]) -> None:
         """Reject labels whose number fits no map."""
         shapes = [(record.kind, record.map.shape, len(record.sinks)) for record in records]
         sides = [(b, n) for _, (b, _, q, k), sinks in shapes for n in (q, k, k - sinks)]
         keys = [(b, n) for kind, (b, _, _, k), sinks in shapes if kind == "cross" for n in (k, k - sinks)]
-        for name, labels, axes in (("tokens", self.tokens, sides), ("key_tokens", self.key_tokens, keys)):
+        for name, labels, axes in (
+            (self.query_argument, self.query_tokens, sides),
+            ("key_tokens", self.key_tokens, keys),
+        ):
             if labels is not None and all(tokens.fitting(labels, *axis) is None for axis in axes):
                 counts = sorted({n for _, n in axes})
-                told = f"no {'cross attention' if axes is keys else 'map'} has {len(labels[0])} tokens"
+                problem = f"no {'cross attention' if axes is keys else 'map'} has {len(labels[0])} tokens"
                 many = f" in {len(labels)} sequences" if len(labels) > 1 else ""
-                raise ArgumentError(name, told + many, f"the maps have {counts}")
+                raise ArgumentError(name, problem + many, f"the maps have {counts}")
 
     def relabel(self, record: Record) -> Record:
-        """A record with the labels that were given by hand, where they fit."""
-        b, _, q, k = record.map.shape
-        queries = tokens.fitting(self.tokens, b, q)
-        by_hand = self.key_tokens if record.kind == "cross" and self.key_tokens else self.tokens
-        keys = tokens.fitting(by_hand, b, k)
-        if keys is None and record.sinks:
-            keys = with_sink_labels(tokens.fitting(by_hand, b, k - len(record.sinks)), record.sinks)
+        """Return a record with the labels that the user gave, on the axes whose length they have."""
+        if record.kind == "cross":
+            queries = _row_labels(self.query_tokens, record)
+            keys = _column_labels(self.key_tokens or self.query_tokens, record)
+        else:
+            by_hand = self._of_self_attention(record)
+            queries, keys = _row_labels(by_hand, record), _column_labels(by_hand, record)
         if queries is None and keys is None:
             return record
         return replace(
@@ -77,6 +82,27 @@ class LabelSources:
             query_tokens=record.query_tokens if queries is None else queries,
             key_tokens=record.key_tokens if keys is None else keys,
         )
+
+    def _of_self_attention(self, record: Record) -> tokens.Labels | None:
+        """Return the labels of self-attention, which in the encoder of an encoder-decoder are the key tokens."""
+        in_encoder = "encoder" in record.name and "decoder" not in record.name
+        if in_encoder and _column_labels(self.key_tokens, record) is not None:
+            return self.key_tokens
+        return self.query_tokens
+
+
+def _row_labels(labels: tokens.Labels | None, record: Record) -> tokens.Labels | None:
+    b, _, q, _ = record.map.shape
+    return tokens.fitting(labels, b, q)
+
+
+def _column_labels(labels: tokens.Labels | None, record: Record) -> tokens.Labels | None:
+    """Labels of the keys, given with the sinks or without them."""
+    b, _, _, k = record.map.shape
+    found = tokens.fitting(labels, b, k)
+    if found is None and record.sinks:
+        return with_sink_labels(tokens.fitting(labels, b, k - len(record.sinks)), record.sinks)
+    return found
 
 
 def build(collector: Collector, naming: LabelSources, beams: Beams | None) -> list[Record]:

@@ -121,7 +121,7 @@ def as_labels(name: str, tokens: Sequence[Any] | None) -> Labels | None:
         return None
     if isinstance(tokens, str):
         raise DtypeError(
-            name, f"expected a list of words, got the text {tokens!r}", "use tokens=text.split()"
+            name, f"expected a list of words, got the text {tokens!r}", f"use {name}=text.split()"
         )
     rows = _listed(name, tokens)
     if not any(isinstance(row, Iterable) and not isinstance(row, str) for row in rows):
