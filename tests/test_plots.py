@@ -403,8 +403,8 @@ def test_show_without_a_screen_is_an_error_and_never_shows(monkeypatch):
     monkeypatch.setattr(plots.figures, "_has_screen", lambda: False)
     monkeypatch.setattr(plt, "show", lambda: pytest.fail("shown without a screen"))
     visualize_attention(EYE, WORDS, WORDS)
-    with pytest.raises(ArgumentError, match="show: there is no display"):
-        visualize_attention(EYE, WORDS, WORDS, show=True)
+    with pytest.raises(ArgumentError, match="window: there is no display"):
+        visualize_attention(EYE, WORDS, WORDS, window=True)
 
 
 def test_with_a_screen_it_shows_once_and_cleans_up(monkeypatch):
@@ -413,7 +413,7 @@ def test_with_a_screen_it_shows_once_and_cleans_up(monkeypatch):
     monkeypatch.setattr(plt, "show", lambda: shown.append(plt.get_fignums()))
     visualize_attention(EYE, WORDS, WORDS)
     plot_weights([1.0], path="bars.png")  # a path asks for a file, not for a window
-    visualize_attention(EYE, WORDS, WORDS, show=False)
+    visualize_attention(EYE, WORDS, WORDS, window=False)
     assert len(shown) == 1
     assert plt.get_fignums() == []
 

@@ -295,7 +295,12 @@ class Recording(RecordStatistics):
         viewer.save_html(self.records, path, title=title, images=images)
 
     def show(self, *, title: str | None = None, images: object = None, height: int = 640) -> Any:
-        """Show the records as a widget in a notebook. ``height`` is in pixels, ``images`` as for a page."""
+        """Return the interactive views of the records as a widget, which a notebook displays as the result of a cell.
+
+        :func:`regard.show` returns a picture in the same way. In a script neither displays, writes or prints
+        anything; :meth:`save_html` writes the views to a page. ``height`` is in pixels, and ``images`` are as for
+        :meth:`save_html`.
+        """
         from regard import viewer
 
         return viewer.widget(self.records, title=title, images=images, height=height)

@@ -29,6 +29,7 @@ def show(
     batch: int = 0,
     title: str | None = None,
     path: str | os.PathLike[str] | None = None,
+    window: bool = False,
 ) -> Figure:
     """Plot attention weights as bars, heat maps or a grid of layers and heads, chosen by their shape.
 
@@ -40,8 +41,10 @@ def show(
     only one query, one of the two is enough. ``path`` writes a .png, .svg or .pdf file.
 
     Negative weights, as in models that mix heads after the softmax, are drawn in blue on a diverging colour scale. In
-    an array they are an error, since they are then most likely scores before the softmax. The figure is returned, and
-    a notebook displays it as the result of a cell.
+    an array they are an error, since they are then most likely scores before the softmax.
+
+    Returns the figure, which a notebook displays as the result of a cell, as :meth:`Recording.show` returns its widget.
+    Nothing is written without ``path``, and no window opens without ``window=True``.
 
     >>> import numpy as np
     >>> figure = show(np.full((1, 2, 3, 3), 1 / 3), ["the", "cat", "sat"])
@@ -54,6 +57,7 @@ def show(
     for name, number in (("layer", layer), ("head", head)):
         if number is not None and not hasattr(number, "__index__"):
             raise DtypeError(name, f"expected one number, got {number!r}", "call show once for each")
+    outlet: dict[str, Any] = {"path": path, "window": window}
     if layer is None and _is_rows(weights):
         weights = _stacked(weights)
     if _is_layers(weights):
@@ -61,7 +65,7 @@ def show(
             _no_choice("head", head, "give layer=... too")
             _check_layers(weights)
             layers = [_of_one_sequence(item, batch) for item in weights]
-            return plot_model(layers, query_tokens, key_tokens, path=path, **_named(title))
+            return plot_model(layers, query_tokens, key_tokens, **outlet, **_named(title))
         weights = _layer(weights, layer)
     elif layer is not None:
         raise ArgumentError("layer", "the weights are of a single layer", "leave it out")
@@ -75,7 +79,7 @@ def show(
     title = title or _title(layer, head)
     if head is not None:
         array = _pick("head", array, head) if heads is None else array[_place_of("head", head, heads)]
-    return _draw(array, query_tokens, key_tokens, title, path, heads)
+    return _draw(array, query_tokens, key_tokens, title, heads, outlet)
 
 
 def _title(layer: int | None, head: int | None) -> str | None:
@@ -84,19 +88,22 @@ def _title(layer: int | None, head: int | None) -> str | None:
     return ", ".join(parts).capitalize() or None
 
 
-def _draw(array: Any, queries: Any, keys: Any, title: str | None, path: Any, heads: Any) -> Figure:
+def _draw(
+    array: Any, queries: Any, keys: Any, title: str | None, heads: Any, outlet: dict[str, Any]
+) -> Figure:
+    """Draw the weights of one sequence. ``outlet`` holds the path to write to and whether to open a window."""
     shape = tuple(array.shape)
     if len(shape) == 3 and shape[0] == 1:
         array, shape = array[0], shape[1:]
     if len(shape) == 1:
         labels = queries if keys is None else keys
-        return plot_weights(array, labels, path=path, **_named(title or "Attention Weights"))
+        return plot_weights(array, labels, **outlet, **_named(title or "Attention Weights"))
     queries, keys = _both_sides(queries, keys, *shape[-2:])
     if len(shape) == 3:
-        return plot_heads(array, queries, keys, heads=heads, path=path, **_named(title))
+        return plot_heads(array, queries, keys, heads=heads, **outlet, **_named(title))
     numbers = max(shape) <= 20
     axes = ("Key", "Query")
-    return visualize_attention(array, keys, queries, path=path, numbers=numbers, axes=axes, **_named(title))
+    return visualize_attention(array, keys, queries, numbers=numbers, axes=axes, **outlet, **_named(title))
 
 
 def _both_sides(queries: Any, keys: Any, q: int, k: int) -> tuple[list[Any], list[Any]]:

@@ -155,16 +155,16 @@ def finish(figure: Figure, path: Path | None, screen: bool) -> Figure:
     return figure
 
 
-def wants_screen(show: bool | None, path: object) -> bool:
+def wants_screen(window: bool | None, path: object) -> bool:
     """Return whether to open a window.
 
-    ``show=None`` opens one if there is a display and no path. ``show=True`` without a display raises ArgumentError.
+    ``window=None`` opens one if there is a display and no path. ``window=True`` without a display raises ArgumentError.
     """
-    if show is False or (show is None and path is not None):
+    if window is False or (window is None and path is not None):
         return False
     screen = _has_screen()
-    if show and not screen:
-        raise ArgumentError("show", "there is no display to show the figure on", "give a path to write it to")
+    if window and not screen:
+        raise ArgumentError("window", "there is no display to open a window on", "give a path to write it to")
     return screen
 
 

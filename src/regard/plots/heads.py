@@ -36,7 +36,7 @@ MOST_LABELS = 36  # labels along a side of a small heat map
 GAP = 0.28  # inches between the heat maps of heads
 
 
-@former_names(tokens="query_tokens", other_tokens="key_tokens")
+@former_names(tokens="query_tokens", other_tokens="key_tokens", show="window")
 def plot_heads(
     weights: Any,
     query_tokens: Iterable[Any],
@@ -46,13 +46,13 @@ def plot_heads(
     columns: int = 4,
     title: str = "Attention heads",
     path: str | os.PathLike[str] | None = None,
-    show: bool | None = None,
+    window: bool = False,
 ) -> Figure:
     """Draw one heat map for each head of ``weights`` ``(h,q,k)``, all on the same colour scale.
 
     ``query_tokens`` label the rows and ``key_tokens`` the columns, by default with the query tokens. ``heads`` are the
     head numbers in the titles, by default from 0. ``columns`` is the number of heat maps in a row. ``path`` writes a
-    .png, .svg or .pdf file. ``show`` opens a window, by default if there is a display and no path.
+    .png, .svg or .pdf file, and ``window=True`` opens a window.
 
     >>> figure = plot_heads(np.full((2, 3, 3), 1 / 3), ["a", "b", "c"])
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
@@ -67,7 +67,7 @@ def plot_heads(
         raise ShapeError("key_tokens", problem, "give one token for each key")
     columns_of_keys = rows if key_tokens is None else key_tokens
     keys = as_labels("key_tokens", columns_of_keys, k, f"columns in weights ({h},{q},{k})")
-    target, screen = check_path(path), wants_screen(show, path)
+    target, screen = check_path(path), wants_screen(window, path)
     cell = cell_side(max(q, k), 0.26)
     side = (max(1.6, k * cell), max(1.6, q * cell))
     families = families_of([title, *keys, *rows])
@@ -90,7 +90,7 @@ def plot_heads(
     return finish(figure, target, screen)
 
 
-@former_names(tokens="query_tokens", other_tokens="key_tokens")
+@former_names(tokens="query_tokens", other_tokens="key_tokens", show="window")
 def plot_model(
     layers: Sequence[Any],
     query_tokens: Iterable[Any] | None = None,
@@ -98,7 +98,7 @@ def plot_model(
     *,
     title: str = "Layers (rows) and heads (columns)",
     path: str | os.PathLike[str] | None = None,
-    show: bool | None = None,
+    window: bool = False,
 ) -> Figure:
     """Draw every head of every layer as a small heat map, with layers as rows and heads as columns.
 
@@ -106,7 +106,8 @@ def plot_model(
     0 to its largest weight, or a diverging scale if it has negative weights. Long maps are pooled to their largest
     weights. ``query_tokens`` label the rows at the left, and ``key_tokens`` the columns below the lowest row. If there
     are as many queries as keys, one of the two is enough. Records bring their own labels. More than 36 labels along a
-    side are left out. ``plot_heads`` and ``show(..., layer=, head=)`` draw them.
+    side are left out. ``plot_heads`` and ``show(..., layer=, head=)`` draw them. ``path`` writes a .png, .svg or .pdf
+    file, and ``window=True`` opens a window.
 
     >>> figure = plot_model([np.full((2, 3, 3), 1 / 3)] * 4)
     >>> len(figure.axes)
@@ -117,7 +118,7 @@ def plot_model(
     queries, keys = (None if x is None else list(x) for x in (query_tokens, key_tokens))
     stacks = [_pooled(place, layer) for place, layer in enumerate(layers)]
     labels = [_readable(_labels_of(place, layer, queries, keys)) for place, layer in enumerate(layers)]
-    target, screen = check_path(path), wants_screen(show, path)
+    target, screen = check_path(path), wants_screen(window, path)
     texts = [text for rows, columns in labels for text in (*(rows or ()), *(columns or ()))]
     families = families_of([title, *texts])
     side = min(max([SMALL, *(LINE * len(x) for both in labels for x in both if x)]), 2.2 * SMALL)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard._drawing import as_weights
-from regard.errors import ShapeError
+from regard.errors import ShapeError, former_names
 from regard.plots.figures import check_path, color_scale, families_of, finish, fit, new_axes, wants_screen
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ __all__ = ["plot_image_attention"]
 SIDE = 4.0  # inches, the longer side of the image
 
 
+@former_names(show="window")
 def plot_image_attention(
     image: Any,
     weights: Any,
@@ -27,14 +28,14 @@ def plot_image_attention(
     extra: int = 0,
     title: str = "Attention over the picture",
     path: str | os.PathLike[str] | None = None,
-    show: bool | None = None,
+    window: bool = False,
 ) -> Figure:
     """Draw an image with the attention weights of its patches as an overlay.
 
     ``image`` is ``(height,width)``, ``(height,width,3)`` or ``(3,height,width)``, with values from 0 to 1 or bytes.
     ``weights`` is ``(rows,columns)``, or one number for each token. In the second case, ``extra`` is the number of
     tokens before the first patch (such as a class token), and ``grid`` the (rows, columns) of patches, by default a
-    square.
+    square. ``path`` writes a .png, .svg or .pdf file, and ``window=True`` opens a window.
 
     >>> figure = plot_image_attention(np.zeros((8, 8)), np.full(5, 0.2), extra=1)
     >>> figure.axes[0].get_images()[1].get_array().shape
@@ -42,7 +43,7 @@ def plot_image_attention(
     """
     picture = _picture(image)
     patches = _patches(weights, grid, extra)
-    target, screen = check_path(path), wants_screen(show, path)
+    target, screen = check_path(path), wants_screen(window, path)
     height, width = picture.shape[:2]
     scale = SIDE / max(height, width)
     figure, ax = new_axes(width * scale, height * scale, screen)

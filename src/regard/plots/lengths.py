@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from regard.errors import ArgumentError
+from regard.errors import ArgumentError, former_names
 from regard.plots.figures import check_path, families_of, finish, fit, new_axes, wants_screen
 from regard.plots.labels import label_columns, name_axes
 
@@ -20,18 +20,20 @@ STYLES = (("#0072b2", "o"), ("#d55e00", "s"), ("#009e73", "^"), ("#cc79a7", "D")
 STEP = 0.95  # inches between two ranges of lengths
 
 
+@former_names(show="window")
 def plot_by_length(
     scores: Mapping[str, Sequence[tuple[str, int, float]]],
     *,
     title: str = "Quality by sentence length",
     axes: tuple[str, str] = ("Words of the source", "BLEU"),
     path: str | os.PathLike[str] | None = None,
-    show: bool | None = None,
+    window: bool = False,
 ) -> Figure:
     """Draw the scores of each model as a line over ranges of sentence lengths.
 
     ``scores`` maps the name of a model to the rows of ``regard.metrics.by_length``. All models must have the same
-    ranges. ``axes`` are the names of the horizontal and the vertical axis.
+    ranges. ``axes`` are the names of the horizontal and the vertical axis. ``path`` writes a .png, .svg or .pdf file,
+    and ``window=True`` opens a window.
 
     >>> rows = {"attention": [("1-10", 9, 31.0), ("11-20", 5, 30.0)], "none": [("1-10", 9, 27.0), ("11-20", 5, 18.0)]}
     >>> figure = plot_by_length(rows)
@@ -39,7 +41,7 @@ def plot_by_length(
     ['attention', 'none']
     """
     ranges = _ranges(scores)
-    target, screen = check_path(path), wants_screen(show, path)
+    target, screen = check_path(path), wants_screen(window, path)
     figure, ax = new_axes(max(3.2, STEP * len(ranges)), 2.8, screen)
     for place, (name, rows) in enumerate(scores.items()):
         colour, mark = STYLES[place % len(STYLES)]

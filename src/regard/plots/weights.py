@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard._drawing import as_labels, as_weights
-from regard.errors import ShapeError
+from regard.errors import ShapeError, former_names
 from regard.plots.figures import (
     check_path,
     color_scale,
@@ -66,6 +66,7 @@ def plot_attention_weights(
     return figure
 
 
+@former_names(show="window")
 def visualize_attention(
     attention_weights: Any,
     source_tokens: Iterable[Any],
@@ -73,35 +74,39 @@ def visualize_attention(
     *,
     path: str | os.PathLike[str] | None = None,
     title: str = "Attention Weights",
-    show: bool | None = None,
+    window: bool | None = None,
     numbers: bool | None = None,
     axes: tuple[str, str] = ("Source", "Target"),
 ) -> Figure:
     """Draw a heat map of each target token (rows) over the source tokens (columns), with numbers in the cells.
 
-    ``path`` writes the figure to a .png, .svg or .pdf file. ``show`` opens a window, by default if there is a display
-    and no path. ``numbers`` says whether to write the weights into the cells, by default up to 60 tokens a side.
+    ``path`` writes the figure to a .png, .svg or .pdf file. ``window`` says whether to open a window, by default if
+    there is a display and no path, as in the document that this function comes from. ``numbers`` says whether to write
+    the weights into the cells, by default up to 60 tokens a side.
     ``axes`` are the names of the columns and of the rows.
     """
     weights = as_weights("attention_weights", attention_weights, "qk")
     q, k = weights.shape
     columns = as_labels("source_tokens", source_tokens, k, f"columns in attention_weights ({q},{k})")
     rows = as_labels("target_tokens", target_tokens, q, f"rows in attention_weights ({q},{k})")
-    target, screen = check_path(path), wants_screen(show, path)
+    target, screen = check_path(path), wants_screen(window, path)
     annotate = max(q, k) <= MOST_NUMBERS if numbers is None else numbers
     figure = _heat_map(weights, rows, columns, (title, *axes), numbers=annotate, screen=screen)
     return finish(figure, target, screen)
 
 
+@former_names(show="window")
 def plot_weights(
     weights: Any,
     tokens: Iterable[Any] | None = None,
     *,
     title: str = "Additive Attention Weights",
     path: str | os.PathLike[str] | None = None,
-    show: bool | None = None,
+    window: bool = False,
 ) -> Figure:
     """Draw the weights of one query as bars over the tokens, or over the input positions without tokens.
+
+    ``path`` writes a .png, .svg or .pdf file, and ``window=True`` opens a window.
 
     >>> figure = plot_weights([0.7, 0.2, 0.1], title="One step of the decoder")
     >>> [round(float(bar.get_height()), 1) for bar in figure.axes[0].patches]
@@ -113,7 +118,7 @@ def plot_weights(
         labels = [str(i) for i in range(k)]
     else:
         labels = as_labels("tokens", tokens, k, f"weights ({k},)")
-    target, screen = check_path(path), wants_screen(show, path)
+    target, screen = check_path(path), wants_screen(window, path)
     cell = cell_side(k, CELL)
     figure, ax = new_axes(max(k * cell, 3.0), 2.6, screen)
     ax.bar(range(k), heights, color=np.where(heights < 0, "#2166ac", "#31688e").tolist())
