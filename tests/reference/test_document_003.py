@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from support.paths import ROOT
+
 SEEDS = Path(os.environ.get("REGARD_SEEDS") or ROOT.parent / "shared" / "seeds")
 
 

@@ -1,0 +1,272 @@
+"""Attention that cannot be recorded is warned of and named; what is refused says why, in a few lines."""
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import regard
+from regard.analysis import word_spans
+from regard.errors import CaptureError, DtypeError, RegardError, UnknownNameError
+from support.capture_cases import B, D, H, M, Plain, Q, seen_of
+
+X = torch.randn(B, Q, M, generator=torch.Generator().manual_seed(0))
+
+
+class Beside(nn.Module):
+    """A part, beside an attention that is always seen."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part, self.other = part, nn.MultiheadAttention(M, H, batch_first=True)
+
+    def forward(self, x):
+        self.part(x)
+        return self.other(x, x, x, need_weights=False)[0]
+
+
+class SomeAttention(nn.Module):
+    def __init__(self, words):
+        super().__init__()
+        self.words = words
+
+    def forward(self, x):
+        return self.words(x)
+
+
+class Mixer(SomeAttention):
+    """The same by a name that says nothing."""
+
+
+def by_hand(x):
+    scores = x @ x.mT
+    weights = torch.exp(scores - scores.amax(-1, keepdim=True))
+    return weights / weights.sum(-1, keepdim=True) @ x
+
+
+def elementwise(x):
+    weights = (x[:, :, None] * x[:, None]).sum(-1).exp()  # no product of matrices
+    return (weights / weights.sum(-1, keepdim=True))[..., None] * x[:, None]
+
+
+def online(x):
+    """Softmax block by block, as flash attention has it."""
+    top = torch.full((B, Q, 1), -torch.inf)
+    total, out = torch.zeros(B, Q, 1), torch.zeros_like(x)
+    for keys in x.split(2, dim=1):
+        scores = x @ keys.mT  # (b,q,block)
+        new = torch.maximum(top, scores.amax(-1, keepdim=True))
+        weights, shrink = (scores - new).exp(), (top - new).exp()
+        total, out = total * shrink + weights.sum(-1, keepdim=True), out * shrink + weights @ keys
+        top = new
+    return out / total
+
+
+WITHOUT_SOFTMAX = {
+    "sigmoid": lambda x: torch.sigmoid(x @ x.mT) @ x,
+    "relu": lambda x: torch.relu(x @ x.mT).square() @ x,
+    "exp and sum": by_hand,
+    "exp of no product": elementwise,
+    "online": online,
+    "linear": lambda x: x.relu() @ (x.mT @ x),
+}
+
+
+@pytest.mark.parametrize("way", WITHOUT_SOFTMAX)
+def test_attention_without_a_softmax_is_warned_of(way):
+    model = Beside(SomeAttention(WITHOUT_SOFTMAX[way]))
+    plain = model(X)
+    with pytest.warns(
+        UserWarning, match="not recorded: 'part', which is called attention but takes no softmax"
+    ):
+        seen, out = seen_of(model, X)
+    assert torch.equal(out, plain)
+    assert [record.name for record in seen] == ["other"]
+    assert seen.unseen == ["part"]
+
+
+def test_alone_it_is_an_error():
+    with pytest.raises(
+        CaptureError, match="there is 'SomeAttention', which is called attention but takes no"
+    ):
+        seen_of(SomeAttention(by_hand), X)
+
+
+class Squeeze(nn.Module):
+    """Channels weighed by a gate of the model's own weights: called attention, and none between tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Linear(M, 2), nn.Linear(2, M)
+
+    def forward(self, x):
+        return x * torch.sigmoid(self.up(self.down(x.mean(dim=1, keepdim=True)).relu()))
+
+
+class ScoresAttention(nn.Module):
+    """Only the scores; the softmax is taken outside of it."""
+
+    def forward(self, x):
+        return x @ x.mT
+
+
+class OuterAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scores_attn = ScoresAttention()
+
+    def forward(self, x):
+        return self.scores_attn(x).softmax(-1) @ x
+
+
+class FailingAttention(nn.Module):
+    def forward(self, x):
+        scores = x @ x.mT
+        raise RuntimeError(f"no more than {scores.shape}")
+
+
+class Careful(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attn = FailingAttention()
+
+    def forward(self, x):
+        try:
+            return self.attn(x)
+        except RuntimeError:
+            return x
+
+
+@pytest.mark.parametrize("make", [Squeeze, OuterAttention, Careful, lambda: Mixer(by_hand)])
+def test_nothing_is_said_of_what_has_no_weights_to_read(make):
+    part = make()
+    if isinstance(part, Squeeze):
+        part = nn.ModuleDict({"channel_attn": part})
+        part.forward = lambda x: part["channel_attn"](x)
+    seen, _ = seen_of(Beside(part), X)  # a warning would be an error
+    assert seen.unseen == []
+
+
+def test_a_pass_repeated_for_the_gradient_says_nothing():
+    class Repeated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attn = Plain()
+            self.attn_by_hand = SomeAttention(lambda x: (x @ x.mT).softmax(-1) @ x)
+
+        def forward(self, x):
+            return checkpoint(lambda y: self.attn_by_hand(self.attn(y, y, y)), x, use_reentrant=False)
+
+    model = Repeated()
+    with regard.capture(model) as seen:
+        model(X.clone().requires_grad_()).sum().backward()
+    assert (len(seen), seen.unseen) == (2, [])
+
+
+# ---- traced and scripted parts
+
+
+class Traced(nn.Module):
+    def __init__(self, fused):
+        super().__init__()
+        self.q, self.fused = nn.Linear(M, M), fused
+
+    def forward(self, x):
+        if self.fused:
+            q = self.q(x).unflatten(-1, (H, D)).transpose(1, 2)
+            return nn.functional.scaled_dot_product_attention(q, q, q)
+        return (self.q(x) @ x.transpose(-2, -1)).softmax(-1) @ x
+
+
+class TracedAttention(Traced):
+    pass
+
+
+@pytest.fixture
+def traced():
+    def make(part):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch calls its own compiler old
+            return torch.jit.trace(part.eval(), X)
+
+    return make
+
+
+@pytest.mark.parametrize("part", [Traced(True), TracedAttention(True), TracedAttention(False)])
+def test_a_traced_part_is_recorded(traced, part):
+    model = Beside(traced(part)).eval()
+    with torch.no_grad():
+        model(X)
+        model(X)  # torch optimises what it has traced after some calls
+        plain = model(X)
+        seen, out = seen_of(model, X)
+        q = part.q(X)
+    assert torch.equal(out, plain)
+    assert [record.name for record in seen] == ["part", "other"]
+    if part.fused:
+        q = q.unflatten(-1, (H, D)).transpose(1, 2).double()  # (b,h,n,d)
+        expected = (q @ q.mT / D**0.5).softmax(-1)
+    else:
+        expected = (q.double() @ X.double().mT).softmax(-1)[:, None]
+    assert torch.allclose(seen["part"].map.weights().double(), expected, atol=1e-5)
+
+
+def test_a_traced_part_that_may_be_attention_is_named(traced):
+    with pytest.warns(UserWarning, match="a softmax in 'part'"):
+        seen, _ = seen_of(Beside(traced(Traced(False))).eval(), X)
+    assert seen.unseen == ["part"]
+
+
+# ---- what is said
+
+
+def test_the_refusal_names_every_softmax():
+    model = nn.Sequential(*(Mixer(lambda x: (x @ x.mT).softmax(-1) @ x) for _ in range(3)))
+    with pytest.raises(CaptureError) as caught:
+        seen_of(model, X)
+    assert "a softmax in '0' (2,5,5), '1' (2,5,5), '2' (2,5,5)" in str(caught.value)
+    assert "use capture(model, modules=['0', '1', '2'])" in str(caught.value)
+    assert len(seen_of(model, X, options={"modules": ["0", "1", "2"]})[0]) == 3
+
+
+def test_a_model_without_attention_is_told_so_first():
+    with pytest.raises(CaptureError, match=r"^no attention was found in Linear: the model may have none\."):
+        seen_of(nn.Linear(M, M), X)
+
+
+def test_an_unknown_module_is_answered_in_a_few_lines():
+    layers = nn.ModuleList(nn.TransformerEncoderLayer(8, 2, 8) for _ in range(40))
+    model = nn.ModuleDict({"model": nn.ModuleDict({"layers": layers})})
+    for name, meant in (
+        ("self_attn", "model.layers.0.self_attn"),
+        ("model.layers.3.self_atn", "model.layers.3.self_attn"),
+    ):
+        with pytest.raises(UnknownNameError) as caught:
+            regard.capture(model, modules=name)
+        told = str(caught.value)
+        assert f"did you mean {meant!r}?" in told
+        assert "model.layers.1.self_attn, " in told  # an example that is an attention
+        assert " more" in told
+        assert len(told) < 400
+
+
+def test_a_capture_is_no_model_and_no_recording():
+    model = nn.MultiheadAttention(M, H, batch_first=True)
+    for wrong in (
+        lambda: regard.capture(model)(X, X, X),
+        lambda: regard.capture(model)[0],
+        lambda: list(regard.capture(model)),
+    ):
+        with pytest.raises(RegardError, match=r"use `with regard.capture\(model\) as seen: model\(...\)`"):
+            wrong()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [(["a b", "c"], r"got list: use \[word_spans"), (None, "got NoneType"), (b"a", "got bytes")],
+)
+def test_word_spans_of_no_text(wrong, told):
+    with pytest.raises(DtypeError, match=f"text: expected one text, {told}"):
+        word_spans(wrong)

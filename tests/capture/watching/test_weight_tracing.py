@@ -1,0 +1,518 @@
+"""capture() records the weights that multiply the values, or says that it does not see them."""
+
+import dataclasses
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import CaptureError
+from support.capture_cases import B, D, H, Q, seen_of
+
+CHANGED = "changed after the softmax: these weights multiply the values"
+GATES = torch.tensor([0.3, 0.5, 0.8], dtype=torch.float64)[:, None, None]  # (h,1,1)
+SOME = torch.tensor([0, 2, 4])
+
+
+def softmax(q, k):
+    return (q @ k.mT * D**-0.5).softmax(-1)
+
+
+def inputs():
+    torch.manual_seed(3)
+    return tuple(torch.randn(B, H, Q, D, dtype=torch.float64) for _ in range(3))
+
+
+def chosen(v, keys):
+    """The values ``(b,h,q,n,d)`` of keys ``(b,h,q,n)``."""
+    values = v[:, :, None].expand(-1, -1, keys.shape[2], -1, -1)  # (b,h,q,k,d)
+    return values.gather(3, keys[..., None].expand(*keys.shape, v.shape[-1]))
+
+
+def behind(weights, n):
+    """Weights with so many keys of weight 0 in front."""
+    return nn.functional.pad(weights, (n, 0))
+
+
+def only(weights, keys):
+    """Weights that are 0 but at some keys ``(b,h,q,n)``."""
+    return torch.zeros_like(weights).scatter(-1, keys, weights.gather(-1, keys))
+
+
+def rescaled(weights):
+    return weights / weights.sum(-1, keepdim=True)
+
+
+class OwnAttention(nn.Module):
+    num_heads = H
+
+    def __init__(self, attend):
+        super().__init__()
+        self.attend = attend
+
+    def forward(self, q, k, v):
+        return self.attend(q, k, v)
+
+
+# ---- a softmax that another module changes
+
+
+@dataclasses.dataclass
+class Output:
+    weights: torch.Tensor
+    name: str = "weights"
+
+
+class Slotted:
+    __slots__ = ("weights",)
+
+    def __init__(self, weights):
+        self.weights = weights
+
+
+class Weighing(nn.Module):
+    def __init__(self, hand_over):
+        super().__init__()
+        self.hand_over = hand_over
+
+    def forward(self, q, k):
+        return self.hand_over(self, softmax(q, k))
+
+
+class ParentAttention(nn.Module):
+    num_heads = H
+
+    def __init__(self, hand_over, take, change):
+        super().__init__()
+        self.child, self.take, self.change = Weighing(hand_over), take, change
+
+    def forward(self, q, k, v):
+        weights = self.change(self.take(self.child, self.child(q, k)))
+        return weights @ v, weights
+
+
+HANDED = {
+    "tensor": (lambda module, w: w, lambda module, result: result),
+    "dictionary": (lambda module, w: {"weights": w}, lambda module, result: result["weights"]),
+    "nested": (lambda module, w: (1, [None, (w,)]), lambda module, result: result[1][1][0]),
+    "dataclass": (lambda module, w: Output(w), lambda module, result: result.weights),
+    "slots": (lambda module, w: [Slotted(w)], lambda module, result: result[0].weights),
+    "attribute": (lambda module, w: setattr(module, "kept", w), lambda module, result: module.kept),
+    "list": (lambda module, w: setattr(module, "kept", [w]), lambda module, result: module.kept[0]),
+    "view": (lambda module, w: (w[:, 1:], w[:, :1]), lambda module, result: torch.cat(result[::-1], 1)),
+}
+CHANGES = {
+    "renormalised": lambda w: rescaled(w.tril()),
+    "gated": lambda w: w * GATES,
+    "mixed heads": lambda w: torch.einsum("bhqk,hg->bgqk", w, torch.eye(H, dtype=w.dtype) + GATES[:, 0]),
+    "as it is": lambda w: w,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("way", HANDED)
+def test_weights_that_the_parent_changes(way, change):
+    model = ParentAttention(*HANDED[way], CHANGES[change])
+    with torch.no_grad():
+        seen, (_, weights) = seen_of(model, *inputs())
+    assert len(seen) == 1
+    assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
+    assert seen[0].note == (None if change == "as it is" else CHANGED)
+
+
+def test_weights_in_the_output_of_a_hugging_face_model():
+    outputs = pytest.importorskip("transformers.modeling_outputs", reason="needs  pip install 'regard[hf]'")
+    hand_over = (lambda module, w: outputs.BaseModelOutput(attentions=(w,)), lambda m, out: out.attentions[0])
+    seen, (_, weights) = seen_of(ParentAttention(*hand_over, CHANGES["gated"]), *inputs())
+    assert torch.allclose(seen[0].map.weights(), weights.detach(), atol=1e-6)
+
+
+# ---- weights that are multiplied in pieces
+
+
+def keys_sliced(q, k, v):
+    return (softmax(q, k)[..., 1:] * 2) @ v[:, :, 1:]
+
+
+def keys_sliced_and_rescaled(q, k, v):
+    return rescaled(softmax(q, k)[..., 2:]) @ v[:, :, 2:]
+
+
+def keys_written(q, k, v):
+    weights = softmax(q, k)
+    weights[..., 1:] *= 2
+    return weights @ v
+
+
+def queries_sliced(q, k, v):
+    return (softmax(q, k)[:, :, 1:] * GATES) @ v
+
+
+def heads_sliced(q, k, v):
+    return (softmax(q, k)[:, 1:] * 2) @ v[:, 1:]
+
+
+def head_by_head(q, k, v):
+    weights = softmax(q, k)
+    return torch.stack([(weights[:, n] * (n + 1)) @ v[:, n] for n in range(H)], 1)
+
+
+def first_head_as_it_is(q, k, v):
+    weights = softmax(q, k)
+    rest = [(weights[:, n] * 2) @ v[:, n] for n in range(1, H)]
+    return torch.stack([weights[:, 0] @ v[:, 0], *rest], 1)
+
+
+def last_keys_changed(q, k, v):
+    weights = softmax(q, k)
+    return weights[..., :3] @ v[:, :, :3] + (weights[..., 3:] * 2) @ v[:, :, 3:]
+
+
+def written_into_a_buffer(q, k, v):
+    weights, buffer = softmax(q, k), torch.zeros(B, H, Q, Q, dtype=q.dtype)
+    for n in range(H):
+        buffer[:, n] = weights[:, n] * GATES[n]
+    return buffer @ v
+
+
+def keys_by_index(q, k, v):
+    return softmax(q, k)[..., SOME] @ v[:, :, SOME]
+
+
+def keys_selected_and_rescaled(q, k, v):
+    return rescaled(softmax(q, k).index_select(-1, SOME)) @ v[:, :, SOME]
+
+
+def keys_by_mask(q, k, v):
+    keep = torch.zeros(Q, dtype=torch.bool).index_fill(0, SOME, True)
+    return softmax(q, k)[..., keep] @ v[:, :, keep]
+
+
+def largest_weights(q, k, v):
+    weights, keys = softmax(q, k).topk(3, -1)
+    return (weights[..., None, :] @ chosen(v, keys)).squeeze(-2)
+
+
+def largest_weights_rescaled(q, k, v):
+    weights, keys = softmax(q, k).topk(3, -1)
+    return (rescaled(weights)[..., None] * chosen(v, keys)).sum(-2)
+
+
+def sorted_weights(q, k, v):
+    weights, keys = (softmax(q, k) * GATES).sort(-1)
+    return torch.einsum("bhqn,bhqnd->bhqd", weights, chosen(v, keys))
+
+
+def largest_scores(q, k, v):
+    scores, keys = (q @ k.mT * D**-0.5).topk(3, -1)
+    return (scores.softmax(-1)[..., None, :] @ chosen(v, keys)).squeeze(-2)
+
+
+def largest_scores_scaled_later(q, k, v):
+    scores, keys = (q @ k.mT).topk(3, dim=-1)
+    weights = (scores * D**-0.5).softmax(-1)
+    return (weights[..., None] * chosen(v, keys)).sum(-2)
+
+
+def largest_scores_gated(q, k, v):
+    scores, keys = (q @ k.mT * D**-0.5).topk(3, -1)
+    return ((scores.softmax(-1) * GATES)[..., None, :] @ chosen(v, keys)).squeeze(-2)
+
+
+def elementwise(q, k, v):
+    return (softmax(q, k).unsqueeze(-1) * v.unsqueeze(-3)).sum(-2)
+
+
+def elementwise_gated(q, k, v):
+    return ((softmax(q, k) * GATES).unsqueeze(-1) * v.unsqueeze(-3)).sum(-2)
+
+
+def elementwise_from_the_left(q, k, v):
+    return (v[:, :, None] * softmax(q, k).square()[..., None]).sum(dim=3)
+
+
+def key_by_key(q, k, v):
+    weights, out = softmax(q, k) * GATES, 0
+    for n in range(Q):
+        out = out + weights[..., n : n + 1] * v[:, :, n : n + 1]
+    return out
+
+
+def largest(w, count=3):
+    return only(w, w.topk(count, -1).indices)
+
+
+PIECES = {
+    keys_sliced: lambda w: behind(w[..., 1:] * 2, 1),
+    keys_sliced_and_rescaled: lambda w: behind(rescaled(w[..., 2:]), 2),
+    keys_written: lambda w: torch.cat([w[..., :1], w[..., 1:] * 2], -1),
+    queries_sliced: lambda w: torch.cat([w[:, :, :1] * 0, w[:, :, 1:] * GATES], 2),
+    heads_sliced: lambda w: torch.cat([w[:, :1] * 0, w[:, 1:] * 2], 1),
+    head_by_head: lambda w: w * torch.arange(1, H + 1)[:, None, None],
+    first_head_as_it_is: lambda w: torch.cat([w[:, :1], w[:, 1:] * 2], 1),
+    last_keys_changed: lambda w: torch.cat([w[..., :3], w[..., 3:] * 2], -1),
+    written_into_a_buffer: lambda w: w * GATES,
+    keys_by_index: lambda w: only(w, SOME.expand(B, H, Q, -1)),
+    keys_selected_and_rescaled: lambda w: rescaled(only(w, SOME.expand(B, H, Q, -1))),
+    keys_by_mask: lambda w: only(w, SOME.expand(B, H, Q, -1)),
+    largest_weights: largest,
+    largest_weights_rescaled: lambda w: rescaled(largest(w)),
+    sorted_weights: lambda w: w * GATES,
+    elementwise_gated: lambda w: w * GATES,
+    elementwise_from_the_left: lambda w: w.square(),
+    key_by_key: lambda w: w * GATES,
+    largest_scores_gated: lambda w: rescaled(largest(w)) * GATES,
+}
+AS_THEY_ARE = {
+    largest_scores: lambda w: rescaled(largest(w)),
+    largest_scores_scaled_later: lambda w: rescaled(largest(w)),
+    elementwise: lambda w: w,
+}
+
+
+@pytest.mark.parametrize("grad", [False, True], ids=["no gradients", "gradients"])
+@pytest.mark.parametrize("attend", PIECES | AS_THEY_ARE, ids=lambda attend: attend.__name__)
+def test_weights_that_are_multiplied_in_pieces(attend, grad):
+    q, k, v = (x.requires_grad_(grad) for x in inputs())
+    with torch.set_grad_enabled(grad):
+        seen, out = seen_of(OwnAttention(attend), q, k, v)
+        plain = attend(q, k, v)
+    expected = (PIECES | AS_THEY_ARE)[attend](softmax(q, k)).detach()
+    weights = seen[0].map.weights().double()
+    assert torch.equal(out, plain)
+    assert weights.shape == expected.shape
+    assert torch.allclose(weights, expected, atol=1e-6)
+    assert seen[0].note == (CHANGED if attend in PIECES else None)
+
+
+def test_pieces_that_are_not_changed_are_the_softmax():
+    def in_pieces(q, k, v):
+        weights = softmax(q, k)
+        return torch.cat([weights[:, :, n][:, :, None] @ v for n in range(Q)], 2)
+
+    q, k, v = inputs()
+    seen, _ = seen_of(OwnAttention(in_pieces), q, k, v)
+    assert seen[0].note is None
+    assert torch.allclose(seen[0].map.weights(), softmax(q, k), atol=1e-6)
+
+
+def test_chosen_heads_of_weights_in_pieces():
+    q, k, v = inputs()
+    seen, _ = seen_of(OwnAttention(head_by_head), q, k, v, options={"heads": [2]})
+    assert torch.allclose(seen[0].map.weights(), softmax(q, k)[:, 2:] * 3, atol=1e-6)
+
+
+# ---- weights that are not seen to multiply the values
+
+
+def through_numpy(q, k, v):
+    return torch.from_numpy(softmax(q, k).numpy().copy()) @ v
+
+
+def mean_of_heads(q, k, v):
+    return softmax(q, k).mean(1, keepdim=True) @ v
+
+
+def through_a_sparse_tensor(q, k, v):
+    return torch.stack([torch.sparse.mm(softmax(q, k)[0, n].to_sparse(), v[0, n]) for n in range(H)])
+
+
+def by_addcmul(q, k, v):
+    weights = softmax(q, k)
+    out = torch.addcmul(torch.zeros(B, H, Q, Q, D, dtype=q.dtype), weights[..., None], v[:, :, None])
+    return out.sum(3), weights
+
+
+@pytest.mark.parametrize(
+    "attend", [through_numpy, mean_of_heads, through_a_sparse_tensor, by_addcmul], ids=lambda f: f.__name__
+)
+def test_weights_that_are_not_followed_are_warned_of(attend):
+    q, k, v = inputs()
+    with (
+        torch.no_grad(),
+        pytest.warns(UserWarning, match="'OwnAttention' .* not seen to multiply the values"),
+    ):
+        seen, _ = seen_of(OwnAttention(attend), q, k, v)
+    assert "not seen to multiply the values" in str(seen[0].note)
+    assert torch.allclose(seen[0].map.weights()[0], softmax(q, k)[0], atol=1e-6)
+
+
+def test_weights_that_are_the_output_are_not_warned_of():
+    q, k, v = inputs()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        seen, weights = seen_of(OwnAttention(lambda q, k, v: {"weights": softmax(q, k)}), q, k, v)
+    assert seen[0].note is None
+    assert torch.allclose(seen[0].map.weights(), weights["weights"], atol=1e-6)
+
+
+def matrix_by_matrix(q, k, v):
+    return softmax(q, k) @ softmax(k, q) @ v
+
+
+def inside_vmap(q, k, v):
+    return torch.vmap(lambda weights, v: (2 * weights) @ v)(softmax(q, k), v)
+
+
+@pytest.mark.parametrize("attend", [matrix_by_matrix, inside_vmap], ids=lambda f: f.__name__)
+def test_weights_that_meet_the_values_by_way_of_others_are_warned_of(attend):
+    with torch.no_grad(), pytest.warns(UserWarning, match="not seen to multiply the values"):
+        seen, _ = seen_of(OwnAttention(attend), *inputs())
+    assert all("not seen to multiply the values" in str(record.note) for record in seen)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # of torch.func.jvp
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda q, k, v: torch.vmap(lambda q, k, v: softmax(q, k) @ v)(q, k, v),
+        lambda q, k, v: torch.func.jvp(lambda q: softmax(q, k) @ v, (q,), (q,))[0],
+        lambda q, k, v: torch.vmap(nn.functional.scaled_dot_product_attention)(q, k, v),
+    ],
+    ids=["vmap", "jvp", "sdpa"],
+)
+def test_a_transform_inside_a_module_is_refused(attend):
+    with pytest.raises(CaptureError, match=r"torch.vmap or torch.func cannot be recorded"):
+        seen_of(OwnAttention(attend), *inputs())
+
+
+def test_a_transform_that_makes_a_mask_is_no_attention():
+    def masked(q, k, v):
+        scores = q @ k.mT * D**-0.5
+        past = torch.vmap(lambda n: torch.arange(Q) <= n)(torch.arange(Q))
+        weights = scores.masked_fill(~past, float("-inf")).softmax(-1)
+        return weights @ v, weights
+
+    seen, (_, weights) = seen_of(OwnAttention(masked), *inputs())
+    assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
+
+
+# ---- dropout before a change
+
+
+def gated_behind_dropout(weights, v):
+    return (GATES * weights) @ v
+
+
+def gated_in_place(weights, v):
+    weights *= GATES
+    return weights @ v
+
+
+def a_slice_gated_in_place(weights, v):
+    weights[:, 1:] *= GATES[1:]
+    weights[:, :1].mul_(GATES[0])
+    return weights @ v
+
+
+def gated_head_by_head(weights, v):
+    return torch.stack([(weights[:, n] * GATES[n]) @ v[:, n] for n in range(H)], 1)
+
+
+def gated_by_index(weights, v):
+    order = torch.arange(Q).flip(0)
+    return (weights.index_select(-1, order) * GATES) @ v[:, :, order]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [gated_behind_dropout, gated_in_place, a_slice_gated_in_place, gated_head_by_head, gated_by_index],
+    ids=lambda f: f.__name__,
+)
+def test_changed_weights_are_recorded_without_their_dropout(change):
+    q, k, v = inputs()
+    attend = OwnAttention(lambda q, k, v: change(nn.functional.dropout(softmax(q, k), 0.4, True), v))
+    with torch.no_grad():
+        seen, _ = seen_of(attend, q, k, v)
+    assert torch.allclose(seen[0].map.weights(), softmax(q, k) * GATES, atol=1e-6)
+    assert seen[0].note == CHANGED
+
+
+# ---- axes
+
+
+def test_scores_of_one_query():
+    def one_query(q, k, v):
+        weights = (torch.einsum("bhd,bhkd->bhk", q[:, :, 0], k) * D**-0.5).softmax(-1)
+        return torch.einsum("bhk,bhkd->bhd", weights, v)
+
+    q, k, v = inputs()
+    seen, _ = seen_of(OwnAttention(one_query), q, k, v)
+    assert torch.allclose(seen[0].map.weights(), softmax(q[:, :, :1], k), atol=1e-6)
+
+
+def test_scores_whose_heads_are_mixed_by_a_tensor_of_the_users():
+    mix = torch.randn(H, H, dtype=torch.float64)
+
+    def mixed(q, k):
+        return torch.einsum("bhqk,hg->bgqk", q @ k.mT * D**-0.5, mix).softmax(-1)
+
+    q, k, v = inputs()
+    seen, _ = seen_of(OwnAttention(lambda q, k, v: mixed(q, k) @ v), q, k, v)
+    assert torch.allclose(seen[0].map.weights(), mixed(q, k), atol=1e-6)
+
+
+# ---- as many sequences as heads
+
+
+N = 3  # sequences, and heads
+
+
+class Folded(nn.Module):
+    """An attention with heads folded into the batch, as many as there are sequences."""
+
+    num_heads = N
+
+    def __init__(self, fold, fused):
+        super().__init__()
+        self.fold, self.fused = fold, fused
+
+    def forward(self, q, k, v):  # (b,n,h,d)
+        q, k, v = (self.fold(x) for x in (q, k, v))
+        if self.fused:
+            return nn.functional.scaled_dot_product_attention(q, k, v)
+        return softmax(q, k) @ v
+
+
+class FoldedAttention(Folded):
+    pass
+
+
+FOLDS = {
+    "heads first, a copy": lambda x: x.permute(2, 0, 1, 3).contiguous().view(N * N, Q, D),
+    "heads first, a clone": lambda x: (
+        x.permute(2, 0, 1, 3).clone(memory_format=torch.contiguous_format).flatten(0, 1)
+    ),
+    "heads first, reshaped": lambda x: x.permute(2, 0, 1, 3).reshape(N * N, Q, D),
+    "heads first, put together": lambda x: torch.cat(x.unbind(2)),
+    "sequences first, a copy": lambda x: x.transpose(1, 2).contiguous().view(N * N, Q, D),
+    "sequences first, reshaped": lambda x: x.transpose(1, 2).reshape(N * N, Q, D),
+    "queries first": lambda x: x.transpose(0, 1).contiguous().view(Q, N * N, D).transpose(0, 1),
+}
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["by hand", "sdpa"])
+@pytest.mark.parametrize("fold", FOLDS)
+def test_as_many_sequences_as_heads(fold, fused):
+    q, k, v = (torch.randn(N, Q, N, D) for _ in range(3))
+    with torch.no_grad():
+        seen, _ = seen_of(FoldedAttention(FOLDS[fold], fused), q, k, v)
+    expected = softmax(q.transpose(1, 2), k.transpose(1, 2))
+    assert torch.allclose(seen[0].map.weights(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["by hand", "sdpa"])
+@pytest.mark.parametrize("letters", ["(hb)qk", "(bh)qk"])
+def test_as_many_sequences_as_heads_without_evidence(fused, letters):
+    q, k, v = (torch.randn(N, Q, N, D) for _ in range(3))
+    order = (2, 0, 1, 3) if letters == "(hb)qk" else (0, 2, 1, 3)
+    model = FoldedAttention(lambda x: (x.permute(order).contiguous() * 1).view(N * N, Q, D), fused)
+    with torch.no_grad():
+        with pytest.warns(
+            UserWarning, match=r"guess.*modules=\{'FoldedAttention': '\(bh\)qk'\}\), or '\(hb\)qk'"
+        ):
+            seen_of(model, q, k, v)
+        seen, _ = seen_of(model, q, k, v, options={"modules": {"FoldedAttention": letters}})
+    expected = softmax(q.transpose(1, 2), k.transpose(1, 2))
+    assert torch.allclose(seen[0].map.weights(), expected, atol=1e-6)

@@ -1,0 +1,261 @@
+"""Commands whose streams are closed, whose locale is C, whose warnings come from elsewhere, and what they then say."""
+
+import dataclasses
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import warnings
+
+import pytest
+import typer
+
+import regard
+from regard.cli.flags import flag_of, in_flags
+from regard.cli.main import app
+from regard.cli.option_files import command_of
+from regard.decoding import DecodingOptions
+from regard.errors import FileError, option
+from regard.tasks.translate import TranslationSettings
+from regard.training.loop import Trainer
+from support.command_line import assert_one_line, run, run_here
+
+COMMAND = f"{sys.executable} -W error -m regard"
+
+
+def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A line of sh, with ``regard`` for the command."""
+    return subprocess.run(
+        ["sh", "-c", line.replace("regard", COMMAND, 1)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+# ---- closed streams
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "parts"),
+    [
+        ("translate", 2, "TEXT: nothing to translate"),
+        ("translate --file -", 1, "standard input is closed: name a file, or pipe text in"),
+        ("train translate --data - --valid x.tsv", 1, "standard input is closed"),
+    ],
+)
+def test_a_closed_stdin_is_said_in_one_line(tmp_path, monkeypatch, words, code, parts):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert_one_line(run_here(*words.split(), cwd=tmp_path), code, parts)
+
+
+@pytest.mark.parametrize("words", ["models", "--help"])
+def test_a_closed_stdout_is_said_in_one_line(words):
+    assert_one_line(shell(f"regard {words} <&- >&-"), 1, "standard output is closed: write to a file")
+
+
+def test_nothing_meant_for_a_closed_stderr_comes_out_elsewhere():
+    done = shell("regard no-such-command 2>&-")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+# ---- signals
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGTERM is sent as a signal")
+def test_a_training_that_is_asked_to_end_ends_with_143(tmp_path, monkeypatch):
+    steps = Trainer._between_steps
+    monkeypatch.setattr(
+        Trainer, "_between_steps", lambda self: signal.raise_signal(signal.SIGTERM) or steps(self)
+    )
+    small = "--embedded 100 --vocabulary-size 300 --width 16 --heads 2 --steps 99 --batch-tokens 500"
+    result = run_here("train", "translate", *small.split(), "--out", "run", cwd=tmp_path)
+    assert result.returncode == 143, result.stderr
+    assert "interrupted at step 0" in result.stderr or "interrupted before the first step" in result.stderr
+
+
+# ---- the locale, the width
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the locale of a terminal")
+def test_accents_under_a_locale_that_has_none_and_streams_that_nobody_uses(tmp_path):
+    settings = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = shell(f"regard translate 'A café.' --json --out '{tmp_path}/été.json' <&- >&-", **settings)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads((tmp_path / "été.json").read_text(encoding="utf-8"))["source"] == "A café."
+
+
+def test_an_argument_that_is_not_utf8():
+    assert_one_line(run_here("translate", "caf\udce9"), 2, r"not UTF-8: caf\xe9")
+
+
+@pytest.mark.parametrize("columns", ["0", "-3", "wide", ""])
+def test_a_width_that_is_none_is_no_width(columns):
+    shown = run_here("--help", COLUMNS=columns).stdout
+    assert "translate" in shown
+    assert shown == run_here("--help", COLUMNS="80").stdout
+
+
+# ---- warnings
+
+
+@pytest.fixture
+def said_by():
+    """What a command writes to standard output and standard error, where warnings are shown."""
+
+    def run_command(action):
+        app.command("test-command")(action)
+        try:
+            return run_here("test-command", warned="default")
+        finally:
+            app.registered_commands.pop()
+
+    return run_command
+
+
+def test_a_warning_is_one_plain_line(said_by):
+    def action():
+        warnings.warn("this is\nworth knowing", UserWarning, stacklevel=1)
+        logging.getLogger("some.library").warning("and %s", "this")
+        logging.getLogger("some.library").info("but not this")
+        print("done")
+
+    before = warnings.showwarning
+    result = said_by(action)
+    assert (result.returncode, result.stdout) == (0, "done\n")
+    assert result.stderr == "regard: this is worth knowing\nregard: and this\n"
+    assert warnings.showwarning is before
+
+
+def test_the_warning_of_a_missing_font_is_one_line(fonts, said_by):
+    def action():
+        regard.plot_weights([1.0], ["猫"])
+
+    result = said_by(action)
+    if fonts == "matplotlib":
+        assert_one_line(
+            result, 0, "no installed font has 1 of the characters to draw (猫)", "'regard[chinese]'"
+        )
+
+
+def test_a_home_that_cannot_be_written_is_not_worth_a_word(tmp_path):
+    """Matplotlib logs two lines about it."""
+    home = tmp_path / "home"
+    home.write_text("a file, so that nothing can be made in it")
+    code = """
+from regard.cli.main import app, main
+@app.command("test-command")
+def action():
+    import matplotlib.font_manager
+main()
+"""
+    unset = dict.fromkeys(("MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), "")
+    done = run("test-command", code=code, HOME=str(home), **unset)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---- messages name flags
+
+TRAIN = command_of(typer.main.get_command(app), ["train", "translate"])[0]
+TRANSLATE = command_of(typer.main.get_command(app), ["translate"])[0]
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (f"check {option('columns')}, or the line", "check --columns, or the line"),
+        (f"no sentence of {option('max_tokens', 100)}", "no sentence of --max-tokens 100"),
+        (f"say {option('shared_vocabulary', True)}", "say --shared-vocabulary"),
+        (f"or {option('shared_vocabulary', False)}", "or --no-shared-vocabulary"),
+        (f"the same as {option('source_language', 'en')}", "the same as --from en"),
+        (f"raise {option('no_such_option', 4)}", "raise no_such_option=4"),
+        ("there is no column 'max_tokens': its columns are data=3, width", None),
+    ],
+)
+def test_only_options_that_an_error_mentions_are_flags(message, expected):
+    assert in_flags(FileError(message), TRAIN) == (expected or message)
+    assert in_flags(FileError(message, argument="valid"), TRAIN) == f"--valid: {expected or message}"
+    assert str(FileError(message, argument="valid")).startswith("valid: ")
+
+
+def test_names_of_columns_in_a_file_are_not_turned_into_flags(tmp_path):
+    (tmp_path / "x.csv").write_text("batch_tokens,max_tokens\na dog,un chien\n", encoding="utf-8")
+    words = ["train", "translate", "--data", "x.csv", "--columns", "en,fr"]
+    result = run_here(*words, cwd=tmp_path)
+    assert_one_line(result, 1, "there is no column 'en': its columns are batch_tokens, max_tokens")
+
+
+def test_every_setting_has_a_flag():
+    for command, settings in ((TRAIN, TranslationSettings), (TRANSLATE, DecodingOptions)):
+        for field in dataclasses.fields(settings):
+            assert flag_of(field.name, command).startswith("--"), field.name
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "parts"),
+    [
+        (
+            "evaluate translate --data x.abc",
+            2,
+            ("--format: cannot be told from the name x.abc", "say it with --format, one of tsv"),
+        ),
+        ("evaluate translate --data x.tsv --format hf", 2, ("--data: expected hf:x.tsv",)),
+        ("evaluate translate --data - --target-data -", 2, ("--target-data: only --data can be read",)),
+        ("evaluate translate --columns 0,1", 2, ("--columns: given without --data",)),
+        ("translate x --beams 2 --n-best 3", 2, ("--n-best: 3 of 2 beams cannot be given: raise --beams",)),
+        ("translate x --min-length 5 --max-length 3", 2, ("--min-length: 5 is above --max-length 3",)),
+        (
+            "view x.tsv --host 0.0.0.0",
+            2,
+            ("--host: '0.0.0.0' can be reached", "or give --allow-network to allow that"),
+        ),
+        ("translate x --to tlh", 2, ("--to: there is no model for English to 'tlh'", "with --model")),
+        ("translate x --from tlh", 2, ("--from: there is no model",)),
+        ("translate x --model en-fr --to zh", 2, ("--to: the model en-fr has 'fr' there, not 'zh'",)),
+        (
+            "train translate --target-data x",
+            2,
+            ("--target-data: given without --data: name the source side with --data",),
+        ),
+        (
+            "train translate --batch-tokens 50",
+            2,
+            ("--batch-tokens: 50 tokens hold no sentence of --max-tokens ",),
+        ),
+        ("train translate --to en", 2, ("--to: the same as --from en",)),
+        (
+            "train translate --embedded 0",
+            2,
+            ("--embedded: nothing to train on: got 0", "name pairs with --data"),
+        ),
+        (
+            "train translate --valid - --data x.tsv",
+            2,
+            ("--valid: only --data can be read from standard input",),
+        ),
+        ("train translate --steps 5 --epochs 5", 2, ("--steps: expected either --steps or --epochs",)),
+        (
+            "train translate --architecture seq2seq --heads 3",
+            2,
+            ("--heads: of no use for --architecture seq2seq", "--architecture transformer"),
+        ),
+    ],
+)
+def test_messages_name_flags(tmp_path, words, code, parts):
+    (tmp_path / "x.tsv").write_text("a\n", encoding="utf-8")
+    assert_one_line(run_here(*words.split(), cwd=tmp_path), code, *parts)
+
+
+def test_a_line_without_the_column_names_the_flag(tmp_path):
+    (tmp_path / "x.tsv").write_text("one\n", encoding="utf-8")
+    result = run_here("evaluate", "translate", "--data", "x.tsv", cwd=tmp_path)
+    assert_one_line(result, 1, "x.tsv, line 1: there is no column 1", "check --columns, or the line")
+
+
+def test_languages_are_the_same_in_capitals():
+    assert run_here("translate", "A dog.", "--to", "FR", "--from", "En").stdout == "Un chien.\n"
+    named = run_here("translate", "A dog.", "--model", "en-fr", "--to", "FR")
+    assert (named.returncode, named.stdout) == (0, "Un chien.\n")

@@ -1,0 +1,255 @@
+"""What holds for every kernel, dtype and mask: rows without keys, hidden poison, causality, padding."""
+
+import pytest
+import torch
+
+import regard
+from regard import attention, attention_with_weights, causal, global_tokens, padding, scores, window
+from regard.kernels import native
+from support.attention_cases import KERNELS, forced
+
+B, H, D, E = 2, 3, 8, 5
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
+
+def _score(kernel, dtype):
+    return (
+        scores.Additive(D, D, 7).to(dtype)
+        if kernel.startswith("additive")
+        else scores.Bilinear(D, D).to(dtype)
+    )
+
+
+def _length(kernel):
+    return 70 if kernel.startswith("block-sparse") else 11  # more than one block
+
+
+def _inputs(kernel, dtype, seed=0, n=None):
+    torch.manual_seed(seed)
+    n = _length(kernel) if n is None else n
+    return [torch.randn(B, H, n, w, dtype=dtype).requires_grad_() for w in (D, D, E)]
+
+
+USABLE = [k for k in KERNELS if native.library().handle is not None or not k.endswith("in C")]
+
+
+@pytest.fixture(params=USABLE)
+def kernel(request):
+    with forced(request.param):
+        yield request.param
+
+
+def _ways(kernel):
+    """attention() itself, with a map, with dropout in the graph, and with weights."""
+
+    def with_map(q, k, v, **options):
+        return attention(q, k, v, return_map=True, **options)[0]
+
+    def with_weights(q, k, v, **options):
+        return attention_with_weights(q, k, v, **options)[0]
+
+    def with_bias(q, k, v, **options):
+        return attention(q, k, v, bias=torch.zeros(q.shape[-2], k.shape[-2], dtype=q.dtype), **options)
+
+    def with_trained_bias(q, k, v, **options):
+        bias = torch.zeros(q.shape[-2], k.shape[-2], dtype=q.dtype, requires_grad=True)
+        return attention(q, k, v, bias=bias, **options)
+
+    return [attention, with_map, with_weights, with_bias, with_trained_bias]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_row_without_keys_is_zero_forward_and_backward(kernel, dtype):
+    q, k, v = _inputs(kernel, dtype)
+    n = q.shape[2]
+    hidden = torch.zeros(B, 1, n, n, dtype=torch.bool)
+    hidden[0, 0, 1] = hidden[1] = True  # one row of the first sequence, all of the second
+    for mask in (window(4, 4) & ~regard.masks.as_mask(hidden), regard.masks.as_mask(~hidden)):
+        for way in _ways(kernel):
+            out = way(q, k, v, mask=mask, score=_score(kernel, dtype))
+            assert (out[0, :, 1] == 0).all()
+            assert (out[1] == 0).all()
+            assert out[0].abs().sum() > 0
+            grads = torch.autograd.grad(out.float().pow(2).sum() + out.sum(), (q, k, v))
+            assert all(torch.isfinite(g).all() for g in grads)
+            assert (grads[0][0, :, 1] == 0).all()
+            assert all((g[1] == 0).all() for g in grads)
+            assert all(g[0].abs().sum() > 0 for g in grads)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
+def test_what_no_query_may_see_reaches_nothing(kernel, dtype, poison):
+    q, k, v = _inputs(kernel, dtype)
+    n = q.shape[2]
+    lengths = torch.tensor([n - 3, 2])
+    hidden = torch.arange(n)[None, :] >= lengths[:, None]  # (b,k)
+    bad_k, bad_v = (
+        torch.where(hidden[:, None, :, None], torch.tensor(poison, dtype=dtype), x).detach().requires_grad_()
+        for x in (k, v)
+    )
+    score = _score(kernel, dtype)
+    for mask in (
+        padding(lengths),
+        (window(3, 3) | global_tokens(2)) & padding(lengths),
+        padding(~hidden) & causal(),
+    ):
+        for way in _ways(kernel):
+            clean = way(q, k, v, mask=mask, score=score)
+            out = way(q, bad_k, bad_v, mask=mask, score=score)
+            assert torch.equal(out, clean)
+            upstream = torch.ones_like(out)
+            parameters = tuple(score.parameters())
+            grads = torch.autograd.grad(out, (q, bad_k, bad_v, *parameters), upstream)
+            expected = torch.autograd.grad(clean, (q, k, v, *parameters), upstream)
+            for got, want in zip(grads, expected, strict=True):
+                assert torch.equal(got, want)
+            for grad in grads[1:3]:
+                assert (grad[hidden[:, None].expand(B, H, n)] == 0).all()
+
+
+def test_keys_outside_every_window_reach_nothing(kernel):
+    q, k, v = _inputs(kernel, torch.float32)
+    q = q[:, :, -4:]
+    n = k.shape[2]
+    bad_k, bad_v = (x.detach().clone().requires_grad_() for x in (k, v))
+    with torch.no_grad():
+        bad_k[:, :, : n - 6] = bad_v[:, :, : n - 6] = float("nan")
+    for mask in (window(2, 0), window(2, 3) & causal(), ~~window(2, 0), window(2, 5) & ~window(None, 9)):
+        out = attention(q, bad_k, bad_v, mask=mask, score=_score(kernel, torch.float32))
+        assert torch.isfinite(out).all()
+        assert all(torch.isfinite(g).all() for g in torch.autograd.grad(out.sum(), (q, bad_k, bad_v)))
+
+
+@pytest.mark.parametrize(("n_q", "n_k"), [(5, 5), (3, 7), (7, 3), (1, 4)])
+def test_the_causal_jacobian_is_exactly_zero_above_the_diagonal(kernel, n_q, n_k):
+    torch.manual_seed(1)
+    q, k, v = torch.randn(n_q, D), torch.randn(n_k, D), torch.randn(n_k, E)
+    score = _score(kernel, torch.float32)
+
+    def output(keys, values):
+        return attention(q, keys, values, mask=causal(), score=score).sum(-1)
+
+    for jacobian in torch.autograd.functional.jacobian(output, (k, v)):  # (q, k, width)
+        for i in range(n_q):
+            seen = i + n_k - n_q + 1  # both end together
+            assert (jacobian[i, max(seen, 0) :] == 0).all()
+            if seen > 0:
+                assert jacobian[i, :seen].abs().sum() > 0 or (seen == 1 and jacobian.shape[-1] == D)
+
+
+def test_a_padded_batch_equals_each_sequence_alone(kernel):
+    lengths = [_length(kernel), 3]
+    q, k, v = _inputs(kernel, torch.float32)
+    for extra in (None, causal(), window(3, 1), window(2, 2) | global_tokens([1])):
+        mask = padding(lengths) if extra is None else padding(lengths) & extra
+        score = _score(kernel, torch.float32)
+        together = attention(q, k, v, mask=mask, score=score)
+        for i, n in enumerate(lengths):
+            alone = attention(
+                q[i : i + 1, :, :n], k[i : i + 1, :, :n], v[i : i + 1, :, :n], mask=extra, score=score
+            )
+            assert torch.allclose(together[i : i + 1, :, :n], alone, atol=2e-6, rtol=0)
+
+
+def test_dropout_acts_on_the_output_and_never_shows_in_the_map(kernel):
+    q, k, v = _inputs(kernel, torch.float32)
+    options = {"mask": window(5, 5), "score": _score(kernel, torch.float32)}
+    plain, clean = attention(q, k, v, return_map=True, **options)
+    dropped, seen = attention(q, k, v, dropout=0.5, return_map=True, **options)
+    assert not torch.allclose(plain, dropped)
+    assert torch.allclose(seen.weights(), clean.weights(), atol=1e-6)
+    assert torch.allclose(seen.weights().sum(-1), torch.ones(()), atol=1e-5)
+    torch.manual_seed(5)
+    many = torch.stack([attention(q, k, v, dropout=0.5, **options) for _ in range(400)]).mean(0)
+    assert (many - plain).abs().mean() < 0.1 * plain.abs().mean() + 0.05  # dropped weights are made up for
+    out, weights = attention_with_weights(q, k, v, dropout=0.5, **options)
+    assert torch.allclose(weights, clean.weights(), atol=1e-6)
+    assert not torch.allclose(out, plain)
+
+
+GRADCHECKED = {
+    "none": lambda: None,
+    "causal": causal,
+    "padding": lambda: padding([3, 1]),
+    "window": lambda: window(1, 1),
+    "global": lambda: window(0, 0) | global_tokens([1]),
+    "blocks": lambda: regard.blocks([[1, 0, 0], [0, 1, 1]], 2),
+    "empty row": lambda: regard.masks.as_mask(
+        torch.tensor([[1, 1, 0, 1, 0], [0, 0, 0, 0, 0], [1, 0, 0, 0, 0]])
+    ),
+}
+
+
+def _served(kernel, score):
+    """Whether a kernel, taken by force, has anything to do with a score."""
+    if kernel.startswith("additive"):
+        return score == "additive"
+    return kernel == "default" or score in ("dot", "scaled_dot", "bilinear")
+
+
+MECHANISMS = ["dot", "scaled_dot", "additive", "bilinear", "callable"]
+
+
+@pytest.mark.parametrize(
+    ("forced_kernel", "score"), [(k, s) for k in USABLE for s in MECHANISMS if _served(k, s)]
+)
+@pytest.mark.parametrize("name", GRADCHECKED)
+def test_gradcheck_every_mechanism_and_mask(forced_kernel, name, score):
+    with forced(forced_kernel):
+        _gradcheck(name, score)
+
+
+def _gradcheck(name, score):
+    torch.manual_seed(3)
+    made = {
+        "additive": lambda: scores.Additive(2, 2, 3).double(),
+        "bilinear": lambda: scores.Bilinear(2, 2).double(),
+        "callable": lambda: lambda q, k: -torch.cdist(q, k).pow(2),
+    }.get(score, lambda: score)()
+    q, k, v = (
+        torch.randn(2, h, n, w, dtype=torch.float64, requires_grad=True)
+        for h, n, w in [(2, 3, 2), (1, 5, 2), (1, 5, 3)]
+    )
+    bias = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)[None].detach().requires_grad_()
+    parameters = list(made.parameters()) if isinstance(made, torch.nn.Module) else []
+    mask = GRADCHECKED[name]()
+    assert torch.autograd.gradcheck(
+        lambda q, k, v, *rest: attention(q, k, v, score=made, mask=mask), (q, k, v, *parameters)
+    )
+    assert torch.autograd.gradcheck(
+        lambda q, k, v, bias, *rest: attention(q, k, v, score=made, mask=mask, bias=bias),
+        (q, k, v, bias, *parameters),
+    )
+
+
+def test_keys_after_the_last_query_reach_nothing(kernel):
+    """causal(offset=0) with more keys than queries: the fused kernel's own causal rule would read them."""
+    q, k, v = _inputs(kernel, torch.float32)
+    q, n = q[:, :, :-6], k.shape[2]
+    bad_k, bad_v = (x.detach().clone().requires_grad_() for x in (k, v))
+    with torch.no_grad():
+        bad_k[:, :, n - 6 :] = bad_v[:, :, n - 6 :] = float("nan")
+    score = _score(kernel, torch.float32)
+    for way in _ways(kernel):
+        out = way(q, bad_k, bad_v, mask=causal(offset=0), score=score)
+        assert torch.equal(out, way(q, k, v, mask=causal(offset=0), score=score))
+        assert all(torch.isfinite(g).all() for g in torch.autograd.grad(out.sum(), (q, bad_k, bad_v)))
+
+
+def test_large_scores_do_not_overflow(kernel):
+    """Scores hundreds apart: only with each row's own maximum taken off does nothing overflow."""
+    if kernel.startswith("additive"):
+        return  # those scores are bounded by v
+    q, k, v = (x.detach() for x in _inputs(kernel, torch.float32))
+    for mask in (None, window(20, 20), padding([k.shape[2], 9]) & window(30, 0)):
+        out = attention(q * 200, k, v, mask=mask)
+        expected, _ = attention_with_weights(q.double() * 200, k.double(), v.double(), mask=mask)
+        assert torch.allclose(out.double(), expected, atol=1e-2)
+
+
+def test_dropout_is_more_than_rounding(kernel):
+    q, k, v = _inputs(kernel, torch.float32)
+    options = {"mask": window(5, 5), "score": _score(kernel, torch.float32)}
+    plain, dropped = attention(q, k, v, **options), attention(q, k, v, dropout=0.5, **options)
+    assert (plain - dropped).abs().mean() > 0.1

@@ -1,0 +1,151 @@
+"""The ground the project stands on: the lock, the files, the two READMEs."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from support.paths import ROOT
+
+SOURCES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
+SKIPPED = {
+    ".git",
+    ".venv",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".hypothesis",
+    "__pycache__",
+    "regard-tour",
+    "build",
+    "dist",
+}
+
+
+def project_files() -> list[Path]:
+    """What git tracks or would; in a copy without git, everything that is not a by-product."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if listed.returncode == 0:
+        return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+    return [p for p in ROOT.rglob("*") if p.is_file() and not SKIPPED & set(p.relative_to(ROOT).parts)]
+
+
+def text_of(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+# Written in pieces, so that this file does not contain what it looks for.
+FORBIDDEN = {
+    "a path of one machine": re.compile(r"/(?:work|home|root|Users|opt)/" + r"[a-z]"),
+    "a package registry": re.compile(
+        r"(?:index|extra-index|find-links)" + r"-url|" + r"files\.pythonhosted" + r"\.org"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_depends_on_one_machine(what):
+    found = [p for p in project_files() if (text := text_of(p)) is not None and FORBIDDEN[what].search(text)]
+    assert [str(path.relative_to(ROOT)) for path in found] == []
+
+
+def test_the_lock_pins_everything_and_names_no_place():
+    lines = [
+        line for line in (ROOT / "requirements.lock").read_text().splitlines() if line and line[0] != "#"
+    ]
+    assert "torch==2.13.0" in lines
+    for line in lines:
+        assert re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9A-Za-z.]+", line), line
+    names = [line.split("==")[0].lower() for line in lines]
+    assert len(names) == len(set(names))
+    assert not {"regard", "torchvision", "torchtext", "lightning", "triton"} & set(names)
+    assert not [name for name in names if name.startswith(("nvidia", "cuda"))]
+
+
+def test_ci_tests_a_bare_machine_before_it_installs_anything():
+    """A browser or a font that is installed first would hide that a test needs it."""
+    lines = [line.strip() for line in (ROOT / ".ci" / "run").read_text().splitlines()]
+    commands = [line for line in lines if line and line[0] != "#"]
+    first = [line.startswith("run ") for line in commands].index(True)
+    assert commands[first] == "run test demo"
+    assert not any("install" in line for line in commands[:first])
+
+
+def test_the_tests_do_not_depend_on_the_users_environment():
+    settings = {"FORCE_COLOR": "1", "COLUMNS": "0", "PYTHONIOENCODING": "latin-1", "REGARD_MODELS": "nowhere"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_terminal.py"]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **settings}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_lock_has_what_the_project_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    locked = {line.split("==")[0].lower() for line in (ROOT / "requirements.lock").read_text().splitlines()}
+    extras = project["optional-dependencies"]
+    for need in [
+        *project["dependencies"],
+        *extras["plot"],
+        *extras["chinese"],
+        *extras["hf"],
+        "pytest",
+        "ruff",
+        "pyright",
+        "hatchling",
+    ]:
+        assert re.split(r"[<>=\[]", need)[0].lower() in locked
+
+
+def calls_of(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    imported |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    return imported | {ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_reads_or_writes_pickles(path):
+    forbidden = {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "torch.load", "torch.save"}
+    assert calls_of(path) & forbidden == set()
+    assert not re.search(r"allow_pickle\s*=\s*True", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_stay_small(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def test_the_licence_is_whole():
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+    assert len(text.splitlines()) > 170
+
+
+def outline(name: str) -> list[int]:
+    text = re.sub(r"```.*?```", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+    return [len(marks) for marks in re.findall(r"^(#+) ", text, flags=re.MULTILINE)]
+
+
+def test_both_readmes_have_the_same_outline():
+    assert outline("README.md") == outline("README.zh-CN.md")
+    assert len(outline("README.md")) > 3
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "docs/design.md"])
+def test_links_within_the_project_lead_somewhere(name):
+    page = ROOT / name
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{name} links to {target}"

@@ -1,0 +1,51 @@
+"""Models with one attention, their inputs, and a capture of one call."""
+
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
+
+import regard
+
+B, H, Q, K, D = 2, 3, 5, 7, 11
+M = H * D
+
+
+class Checkpointed(nn.Module):
+    """Runs its attention a second time for the gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(M, H, batch_first=True)
+
+    def forward(self, x):
+        return checkpoint(lambda y: self.attend(y, y, y)[0], x, use_reentrant=False)
+
+
+class Plain(nn.Module):
+    """One call of torch's attention, with whatever arguments."""
+
+    def forward(self, q, k, v, **options):
+        return scaled_dot_product_attention(q, k, v, **options)
+
+
+def qkv(dtype=torch.float32, keys=K, heads=H):
+    torch.manual_seed(3)
+    return tuple(torch.randn(B, n, m, D, dtype=dtype) for n, m in ((H, Q), (heads, keys), (heads, keys)))
+
+
+def encoder(layers):
+    """Torch's own encoder, with an even number of heads: it has its fast path only then."""
+    torch.manual_seed(0)
+    return nn.TransformerEncoder(nn.TransformerEncoderLayer(2 * D, 2, 13, batch_first=True), layers).eval()
+
+
+def seen_of(model, *args, options=None, **kwargs):
+    with regard.capture(model, **(options or {})) as seen:
+        out = model(*args, **kwargs)
+    return seen, out
+
+
+HEADS = torch.rand(B, H, Q, K, generator=torch.Generator().manual_seed(1)) > 0.3
+HEADS[..., 0] = True
+ADDED = torch.randn(B, 1, Q, K, generator=torch.Generator().manual_seed(2))

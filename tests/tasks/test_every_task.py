@@ -1,0 +1,193 @@
+"""Every task through two steps, a kill, resuming, saving, loading, evaluating, its help, and bad data."""
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from regard import tasks
+from regard.errors import ArgumentError, FileError, RegardError
+from regard.tasks import TASKS, find_task
+from support.command_line import assert_one_line, run_here
+from support.paths import ROOT
+from support.training_runs import digests
+
+EXAMPLES = ROOT / "examples"
+SMALL = {"width": 16, "batch_tokens": 200, "steps": 2, "warmup": 1, "save_every": 1}
+BLOCK = {"heads": 2, "feed_forward": 16, "vocabulary_size": 300}
+
+
+@dataclass
+class Case:
+    """A task with small settings, and a row of its data for a number."""
+
+    task: str
+    settings: dict
+    row: str
+    texts: list[str]
+
+
+CASES = [
+    Case(
+        "translate",
+        {**SMALL, **BLOCK, "encoder_layers": 1, "decoder_layers": 1, "validate_sentences": 4},
+        "a dog {n}\tun chien {n}",
+        ["a dog 3"],
+    ),
+    Case("classify", {**SMALL, "vocabulary_size": 300}, "a dog {n}\tanimal {p}", ["a dog 3"]),
+    Case("tagger:Tagger", SMALL, "a dog {n}\tDET NOUN NUM", ["a dog 3"]),
+]
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.task)
+def case(request, tmp_path, monkeypatch):
+    monkeypatch.chdir(EXAMPLES)  # where tagger.py is imported from
+    text = "".join(request.param.row.format(n=n, p=n % 2) + "\n" for n in range(60))
+    (tmp_path / "data.tsv").write_text(text, encoding="utf-8")
+    return request.param
+
+
+def train(case, folder, **changes):
+    settings = {**case.settings, "data": str(folder.parent / "data.tsv"), **changes}
+    return tasks.train(case.task, settings, folder, show=False)
+
+
+def test_all_registered_tasks_are_here():
+    assert set(TASKS) <= {case.task for case in CASES}
+
+
+def test_train_save_load_predict_and_evaluate(case, tmp_path):
+    outcome = train(case, tmp_path / "run")
+    assert (outcome.step, outcome.stopped) == (2, "finished")
+    predictor = tasks.load(tmp_path / "run", task=case.task)
+    before = predictor(case.texts)
+    predictor.save(tmp_path / "saved")
+    again = tasks.load(tmp_path / "saved", task=case.task)
+    assert again(case.texts) == before
+    names = {path.name for path in (tmp_path / "run" / "best").iterdir()}
+    assert {"README.md", "config.json", "model.safetensors"} <= names
+    options = {"data": str(tmp_path / "data.tsv")}
+    report = tasks.evaluate(case.task, tmp_path / "run", options)
+    assert json.dumps(report.to_json())
+    assert str(report)
+    if case.task in TASKS:
+        assert tasks.load(tmp_path / "run")(case.texts) == before  # the folder names its task
+        recording = predictor.attention(before[0])
+        assert len(recording) >= 1
+        assert predictor.word_weights(before[0])[0].weights.shape[1] == 3
+
+
+KILL = """
+import os, signal, sys
+from regard.training.loop import Trainer
+update = Trainer._update
+def dying(self, group):
+    if self.state.progress.step == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return update(self, group)
+Trainer._update = dying
+from regard.cli import main
+main()
+"""
+
+
+def test_a_killed_run_goes_on_exactly(case, tmp_path):
+    """A process that is killed by SIGKILL and resumed ends with the weights of one that was not."""
+    train(case, tmp_path / "whole", steps=5)
+    words = ["train", case.task, "--out", str(tmp_path / "killed"), "--data", str(tmp_path / "data.tsv")]
+    for name, value in {**case.settings, "steps": 5}.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", KILL, *words], env=environment, capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert not (tmp_path / "killed" / "checkpoints" / "step-00000005").exists()
+    outcome = tasks.resume(tmp_path / "killed", task=case.task, show=False)
+    assert (outcome.first_step, outcome.step) == (3, 5)
+    assert digests(tmp_path / "killed") == digests(tmp_path / "whole")
+
+
+def test_a_finished_run_that_is_resumed_says_so(case, tmp_path):
+    train(case, tmp_path / "run")
+    result = run_here("train", case.task, "--resume", "--out", str(tmp_path / "run"), cwd=EXAMPLES)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("nothing was trained: the run had ended at step 2 (finished)")
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_help_lists_every_setting(case, command):
+    result = run_here(command, case.task, "--help", cwd=EXAMPLES)
+    assert result.returncode == 0
+    assert "--data" in result.stdout
+
+
+def test_data_is_prepared_once(case, tmp_path, monkeypatch):
+    kind, calls = type(find_task(case.task)), []
+    prepare = kind.prepare
+    monkeypatch.setattr(kind, "prepare", lambda self, *a, **k: calls.append(k) or prepare(self, *a, **k))
+    train(case, tmp_path / "run")
+    assert len(calls) == 1
+
+
+BAD = {
+    "empty": b"",
+    "one column": b"only one\n",
+    "not UTF-8": "caf\xe9\tx\n".encode("latin-1"),
+    "empty sides": b"\t\n\t\n",
+}
+
+
+@pytest.mark.parametrize("content", BAD.values(), ids=BAD)
+def test_bad_data_is_one_line_and_leaves_no_folder(case, tmp_path, content):
+    (tmp_path / "bad.tsv").write_bytes(content)
+    words = ["train", case.task, "--data", str(tmp_path / "bad.tsv"), "--out", str(tmp_path / "run")]
+    assert_one_line(run_here(*words, "--steps", "2", cwd=EXAMPLES), 1, "bad.tsv")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_classifier_needs_two_classes(tmp_path):
+    (tmp_path / "one.tsv").write_text("a dog\tx\na cat\tx\na cow\tx\n", encoding="utf-8")
+    with pytest.raises(FileError, match="data: there is one class only, 'x': expected two or more"):
+        tasks.train("classify", {"data": str(tmp_path / "one.tsv"), "steps": 1}, tmp_path / "run", show=False)
+
+
+def test_a_model_of_another_task_is_refused(case, tmp_path):
+    other = next(one for one in CASES if one.task != case.task and one.task in TASKS)
+    text = "".join(other.row.format(n=n, p=n % 2) + "\n" for n in range(60))
+    (tmp_path / "data.tsv").write_text(text, encoding="utf-8")
+    train(other, tmp_path / "run")
+    with pytest.raises(ArgumentError, match=f"model: .* is a model for {other.task}, not for"):
+        tasks.load(tmp_path / "run", task=case.task)
+    with pytest.raises(ArgumentError, match=f"task: .* is a run of {other.task}, not of"):
+        tasks.resume(tmp_path / "run", task=case.task, show=False)
+
+
+@pytest.mark.parametrize("damage", ["cut", "pickle"])
+def test_damaged_weights_are_refused(case, tmp_path, damage):
+    train(case, tmp_path / "run")
+    folder = tmp_path / "copy"
+    shutil.copytree(tmp_path / "run" / "best", folder)
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-20] if damage == "cut" else pickle.dumps({"a": 1}))
+    with pytest.raises(RegardError, match="model.safetensors"):
+        tasks.load(folder, task=case.task)
+
+
+@pytest.mark.parametrize("ending", [".md", ".zh-CN.md"])
+def test_the_guide_shows_the_file_of_the_tagger(ending):
+    code = (EXAMPLES / "tagger.py").read_text(encoding="utf-8")
+    guide = (EXAMPLES.parent / f"docs/tasks{ending}").read_text(encoding="utf-8")
+    assert code[code.index("from dataclasses") :] in guide
+    assert len([line for line in code.splitlines() if line.strip()]) < 80
+
+
+def test_a_task_that_cannot_be_imported_is_one_line(tmp_path):
+    assert_one_line(run_here("train", "no_such:Task", cwd=tmp_path), 2, "no_such:Task cannot be imported")
+    assert_one_line(run_here("train", "translat", cwd=tmp_path), 2, "did you mean 'translate'?")
