@@ -466,7 +466,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_bad_input_is_named(name):
+def test_every_error_names_the_argument_and_the_fix(name):
     bad, kind, message = CASES[name]
     with pytest.raises(kind, match=re.escape(message)) as caught:
         bad()

@@ -57,13 +57,13 @@ def test_a_link_to_a_file_that_is_not_there_yet(tmp_path):
 @pytest.mark.parametrize(
     ("target", "part"), [("nowhere/file", "does not exist"), ("link", "is a symbolic link to itself")]
 )
-def test_links_that_lead_nowhere(tmp_path, target, part):
+def test_broken_links_are_an_error(tmp_path, target, part):
     (tmp_path / "link").symlink_to(tmp_path / target)
     with pytest.raises(FileError, match=part):
         check_writable(tmp_path / "link")
 
 
-def test_an_empty_name():
+def test_an_empty_path_is_refused():
     with pytest.raises(FileError, match="empty"):
         check_writable("")
 
@@ -113,7 +113,7 @@ print("after")
 
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
-def test_standard_output_as_a_file(tmp_path, name):
+def test_writing_to_standard_output_that_is_a_file(tmp_path, name):
     """As root, /dev/stdout itself was replaced; a shell's >> would have lost what was there."""
     device = os.lstat("/dev/stdout")
     with open(tmp_path / "out", "w") as out:
@@ -128,11 +128,11 @@ def test_standard_output_as_a_file(tmp_path, name):
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_standard_output_as_a_pipe():
+def test_writing_to_standard_output_that_is_a_pipe():
     assert run(WRITE, "/dev/stdout", "flush").stdout == "before\ntext\nafter\n"
 
 
-def test_a_pipe_with_a_name(tmp_path):
+def test_writing_to_a_named_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True) as reader:
@@ -162,7 +162,7 @@ def started(target, kind):
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_the_temporary_files_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path, kind):
+def test_temporary_files_of_dead_processes_alone_are_removed(tmp_path, kind):
     living, theirs = started(tmp_path / "target", kind)
     dead, left = started(tmp_path / "target", kind)
     try:
@@ -226,7 +226,7 @@ def test_a_folder_that_somebody_has_locked_can_be_written_in(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_many_writers_of_one_file_do_not_remove_each_others_work(tmp_path):
+def test_concurrent_writers_of_one_file_keep_their_temporary_files(tmp_path):
     code = (
         "import sys\nfrom regard.files import write_atomically\n"
         "for i in range(60): write_atomically(sys.argv[1], lambda part: part.write_text(sys.argv[2] * 1000))\n"

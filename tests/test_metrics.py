@@ -32,7 +32,7 @@ def test_bleu_counts_chinese_by_characters():
     assert "tok:zh" in found.signature
 
 
-def test_lowercase():
+def test_lowercase_ignores_case():
     assert bleu(["The Cat Sat Down"], [["the cat sat down"]]).score < 1
     assert bleu(["The Cat Sat Down"], [["the cat sat down"]], lowercase=True).score == pytest.approx(100)
 
@@ -59,7 +59,7 @@ def test_aer_by_hand():
     assert alignment_error_rate([set(), set()], sure, possible) == 1
 
 
-def test_bad_input():
+def test_wrong_input_is_refused():
     with pytest.raises(ArgumentError, match="references: 1 references for 2 outputs"):
         bleu(["a", "b"], [["a"]])
     with pytest.raises(ArgumentError, match="outputs: expected at least one sentence"):

@@ -172,7 +172,7 @@ def test_flow_is_the_smallest_cut():
 # ---- alignments of two directions
 
 
-def test_links_of_two_directions():
+def test_links_in_both_directions():
     there, back = {(0, 0), (1, 1), (3, 3), (5, 1)}, {(0, 0), (1, 1), (2, 1), (6, 6)}
     assert bidirectional_links(there, back, "intersection") == {(0, 0), (1, 1)}
     assert bidirectional_links(there, back, "union") == there | back
@@ -198,7 +198,7 @@ def test_links_of_two_directions():
         (lambda: bidirectional_links([], [], "all"), UnknownNameError, "grow"),
     ],
 )
-def test_errors(call, kind, part):
+def test_wrong_arguments_are_refused(call, kind, part):
     with pytest.raises(kind, match=part):
         call()
 
@@ -212,7 +212,7 @@ def record(weights, name="layers.0", layer=0, kind="self", **more):
 
 
 @pytest.mark.parametrize("through", [rollout, flow])
-def test_what_is_no_stack_of_layers_is_refused(through):
+def test_layers_that_do_not_fit_together_are_refused(through):
     weights = self_attention(3)
     one, other = record(weights), record(weights, "layers.1", 1)
     assert through([one, other]).shape == (2, 3, 3)
@@ -226,7 +226,7 @@ def test_what_is_no_stack_of_layers_is_refused(through):
         through([one, other, one])
 
 
-def test_the_network_is_built_once(monkeypatch):
+def test_the_flow_network_is_built_once(monkeypatch):
     from regard.analysis import flow as module
 
     built = []
@@ -251,7 +251,7 @@ def _rows_of(table):
     return table.to_dict("records") if hasattr(table, "to_dict") else table
 
 
-def test_more_weights_than_an_index_may_ask_for(monkeypatch, seen):
+def test_maps_larger_than_the_index_limit_are_read_in_parts(monkeypatch, seen):
     from regard.analysis import heads
     from regard.maps import attention_map
 

@@ -61,7 +61,7 @@ def test_words_need_tokens_and_a_sequence_that_is_there():
         as_words(seen.label(["a", "b"])[0], batch=1)
 
 
-def test_records_of_weights():
+def test_records_are_made_from_weights():
     layers = (torch.full((1, 2, 3, 3), 1 / 3), np.tril(np.ones((3, 3))) / [[1], [2], [3]], torch.ones(1, 1))
     seen = Recording.from_weights(layers)
     assert [record.kind for record in seen] == ["self", "causal", "self"]
@@ -86,11 +86,11 @@ def test_the_largest_weights_of_all_layers():
     assert found == top_links(list(seen), 3)
 
 
-def test_arrays_that_run_backwards():
+def test_arrays_with_negative_strides_are_read():
     assert AttentionMap.from_weights(np.eye(3)[::-1]).weights()[0, 0, 0].tolist() == [0, 0, 1]
 
 
-def test_a_page_with_pictures(tmp_path):
+def test_a_page_of_records_can_hold_pictures(tmp_path):
     picture = np.zeros((4, 4, 3))
     seen = Recording.from_weights(np.full((1, 2, 4, 4), 0.25), list("abcd"))
     with pytest.raises(ArgumentError, match="images: no record has the patches"):

@@ -28,7 +28,7 @@ def words(text: str) -> list[str]:
         ("人々", ["人", "々"]),
     ],
 )
-def test_words(text, expected):
+def test_words_are_split_at_spaces_and_punctuation(text, expected):
     assert words(text) == expected
 
 
@@ -53,7 +53,7 @@ def test_words_of_one_token_share_its_weights():
     np.testing.assert_allclose(merge_tokens(weights, np.eye(2), halves), [[0.1, 0.1, 0.8], [0.3, 0.3, 0.4]])
 
 
-def test_a_word_without_tokens_looks_at_nothing():
+def test_a_word_without_tokens_has_zero_weights():
     assert merge_tokens(np.ones((1, 1)), np.zeros((1, 1)), np.ones((1, 1))).tolist() == [[0.0]]
 
 
@@ -68,6 +68,6 @@ def test_links_take_the_largest_weight_of_each_target_word():
     assert alignment_links(np.zeros((2, 0))) == set()
 
 
-def test_the_diagonal():
+def test_diagonal_links_by_hand():
     assert diagonal_links(3, 3) == {(0, 0), (1, 1), (2, 2)}
     assert diagonal_links(4, 2) == {(1, 0), (3, 1)}

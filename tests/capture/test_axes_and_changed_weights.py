@@ -195,11 +195,11 @@ def without_a_product(x):
     return torch.einsum("bsht,bthd->bshd", scores.softmax(-1), q)
 
 
-def test_axes_of_scores_that_are_no_product():
+def test_axes_of_scores_that_come_from_no_matrix_product():
     assert_weights(seen_of(Attention(without_a_product), X, modules=[Attention])[0], EXPECTED)
 
 
-def test_a_guess_is_said_and_axes_can_be_given_by_hand():
+def test_guessed_axes_are_warned_of_and_can_be_given():
     model = Attention(without_a_product, heads=None)
     _, told = told_of(model, X, modules=[model])
     assert "the axes of the scores of 'Attention' (2,5,3,5) are a guess" in told[0]
@@ -213,7 +213,7 @@ def folded_out_of_sight(x):
     return (q @ q.mT).softmax(-1) @ q
 
 
-def test_heads_that_were_folded_out_of_sight():
+def test_heads_folded_into_the_batch_are_found():
     model = Attention(folded_out_of_sight)
     _, told = told_of(model, X)
     assert "'Attention' (6,5,5) are a guess" in told[0]
@@ -230,13 +230,13 @@ def test_heads_that_were_folded_out_of_sight():
         (3, "expected the axes as letters"),
     ],
 )
-def test_axes_that_cannot_be_meant(axes, message):
+def test_wrong_axes_are_refused(axes, message):
     model = Attention(without_a_product)
     with pytest.raises(regard.errors.RegardError, match=message):
         regard.capture(model, modules={"Attention": axes})
 
 
-def test_axes_that_do_not_fit():
+def test_axes_that_do_not_fit_the_weights_are_refused():
     for axes, message in (("bqk", "a letter for each axis"), ("(hb)qk", "a letter for each axis")):
         with pytest.raises(regard.errors.CaptureError, match=message):
             seen_of(Attention(without_a_product), X, modules={Attention: axes})
@@ -257,7 +257,7 @@ class Windows(nn.Module):
 
 
 @pytest.mark.parametrize("heads", [H, None])
-def test_windows_are_no_heads(heads):
+def test_windows_are_not_taken_for_heads(heads):
     x = torch.randn(B, 2, N, H, D, generator=torch.Generator().manual_seed(3))
     mask = torch.rand(B, 1, 2, N, N, generator=torch.Generator().manual_seed(4)) < 0.7
     mask |= torch.eye(N, dtype=torch.bool)
@@ -350,7 +350,7 @@ def test_heads_that_are_mixed_after_the_softmax(way, dropout, before):
 
 
 @pytest.mark.parametrize("inplace", [False, True])
-def test_dropout_is_no_change(inplace):
+def test_dropout_is_not_a_change_of_the_weights(inplace):
     def words(x):
         q = split(x)
         weights = torch.nn.functional.dropout((q @ q.mT).softmax(-1), 0.5, True, inplace)
@@ -363,7 +363,7 @@ def test_dropout_is_no_change(inplace):
 
 
 @pytest.mark.parametrize("after", ["zeros where there are zeros", "one", "copies"])
-def test_what_leaves_the_weights_as_they_are_is_no_change(after):
+def test_operations_that_keep_the_weights_are_no_change(after):
     keep = torch.ones(N, N, dtype=torch.bool).tril()
 
     def words(x):
@@ -383,7 +383,7 @@ def test_what_leaves_the_weights_as_they_are_is_no_change(after):
     assert "recomputed" in repr(record.map)
 
 
-def test_slots_compete_for_inputs():
+def test_slot_attention_is_normalised_over_the_slots():
     slots = torch.randn(B, 3, D, generator=torch.Generator().manual_seed(7))
     x = X[..., :D]
 
@@ -398,7 +398,7 @@ def test_slots_compete_for_inputs():
     assert record.note is not None
 
 
-def test_some_heads_and_files_of_changed_weights(tmp_path):
+def test_changed_weights_are_selected_by_head_and_saved(tmp_path):
     seen = seen_of(Attention(renormalised), X, heads=[2, 0])
     assert_weights(seen[0], LOWER[:, [2, 0]])
     seen.save(tmp_path / "seen.safetensors")
@@ -427,7 +427,7 @@ def test_changed_weights_in_the_steps_of_generation():
     assert seen[0].note is not None
 
 
-def test_two_softmaxes_in_one_product_with_the_values():
+def test_two_softmaxes_share_one_product_with_the_values():
     def words(x):
         q = split(x)
         weights = (q @ q.mT).softmax(-1) - 0.3 * (q @ q.mT * 0.5).softmax(-1)
@@ -520,7 +520,7 @@ def test_scores_in_chunks_are_followed_after_their_product_is_freed():
     assert_weights(record, torch.softmax(split(X) @ split(X * 2).mT, -1))
 
 
-def test_a_gate_at_the_address_of_freed_scores_is_no_attention():
+def test_a_gate_that_reuses_the_memory_of_freed_scores_is_not_attention():
     def words(x):
         q, k, v = (split(x * n).flatten(0, 1) for n in (1, 2, 3))
         out = torch.softmax(torch.bmm(q, k.mT, out=at_one_address()), -1) @ v
@@ -579,7 +579,7 @@ def test_weights_changed_after_the_softmax_and_multiplied_in_pieces(change, mult
 
 
 @pytest.mark.parametrize("multiply", [in_padded_chunks, in_padded_rows, by_heads, by_keys])
-def test_weights_that_are_only_cut_are_those_of_the_softmax(multiply):
+def test_sliced_weights_are_those_of_the_softmax(multiply):
     def words(x):
         q = split(x)
         weights = torch.softmax(q @ q.mT, -1)

@@ -80,7 +80,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("grad", [False, True])
-def test_a_call_of_torchs_function(case, grad):
+def test_maps_of_scaled_dot_product_attention_are_its_weights(case, grad):
     options, added = CASES[case]
     q, k, v = (x.requires_grad_(grad) for x in qkv())
     plain = Plain()(q, k, v, **options)
@@ -92,7 +92,7 @@ def test_a_call_of_torchs_function(case, grad):
     assert out.requires_grad == grad
 
 
-def test_the_mask_and_the_causal_flag_together():
+def test_a_mask_and_is_causal_apply_together():
     q, k, v = qkv(keys=Q)
     keep = HEADS[..., :Q]
     options = {"attn_mask": keep, "is_causal": True}
@@ -118,7 +118,7 @@ def test_the_map_is_without_dropout(dropout):
     assert torch.allclose(seen[0].map.weights(), weights_of(q, k), atol=1e-6)
 
 
-def test_values_of_another_width_and_odd_strides():
+def test_values_may_have_another_width_and_any_strides():
     q, k, _ = qkv()
     v = torch.randn(B, H, K, 4)
     seen, _ = seen_of(Plain(), q.transpose(1, 2).contiguous().transpose(1, 2), k, v)
@@ -126,7 +126,7 @@ def test_values_of_another_width_and_odd_strides():
 
 
 @pytest.mark.parametrize("shape", [(Q, D), (B, Q, D), (B, 2, H, Q, D)])
-def test_fewer_and_more_axes(shape):
+def test_inputs_with_two_three_and_five_axes(shape):
     torch.manual_seed(0)
     q = torch.randn(shape)
     seen, out = seen_of(Plain(), q, q, q)
@@ -166,7 +166,7 @@ def test_rows_without_keys_are_zero():
     assert torch.allclose(weights[0].sum(-1), torch.ones(()))
 
 
-def test_rows_that_a_finite_number_hides_are_even():
+def test_rows_hidden_by_a_finite_number_are_uniform():
     q, k, v = qkv()
     mask = torch.zeros(B, 1, Q, K)
     mask[1, :, 2] = torch.finfo(torch.float32).min
@@ -201,14 +201,14 @@ def test_large_scores_leave_the_weights_right():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision(dtype):
+def test_maps_of_half_precision_inputs(dtype):
     q, k, v = qkv(dtype)
     seen, _ = seen_of(Plain(), q, k, v)
     assert torch.allclose(seen[0].map.weights().sum(-1), torch.ones(()), atol=2e-3)
     assert torch.allclose(seen[0].map.weights(), weights_of(q, k), atol=2e-3)
 
 
-def test_autocast_shows_what_the_kernel_saw():
+def test_under_autocast_the_map_is_that_of_the_cast_inputs():
     q, k, v = qkv()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         seen, out = seen_of(Plain(), q, k, v)
@@ -217,7 +217,7 @@ def test_autocast_shows_what_the_kernel_saw():
     assert torch.allclose(seen[0].map.weights().sum(-1), torch.ones(()), atol=2e-3)
 
 
-def test_inference_mode():
+def test_capture_works_in_inference_mode():
     with torch.inference_mode():
         q, k, v = qkv()
         seen, _ = seen_of(Plain(), q, k, v, attn_mask=HEADS)
@@ -225,7 +225,7 @@ def test_inference_mode():
     assert not seen[0].map._source.ready.q.is_inference()
 
 
-def test_later_changes_do_not_show():
+def test_inputs_changed_later_do_not_change_the_map():
     q, k, v = qkv()
     mask, flags = ADDED.clone(), HEADS.clone()
     for given in (mask, flags):
@@ -256,7 +256,7 @@ def test_a_mask_that_changes_between_the_layers_is_read_again():
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("cross", [True, False])
-def test_multihead_attention(need_weights, training, cross):
+def test_maps_of_multihead_attention_are_its_weights(need_weights, training, cross):
     torch.manual_seed(0)
     model = nn.MultiheadAttention(M, H, dropout=0.3, batch_first=True).train(training)
     x, y = torch.randn(B, Q, M), torch.randn(B, K, M)
@@ -301,7 +301,7 @@ def test_the_encoder_fast_path_is_seen_and_back_afterwards():
     assert (seen[1].map.weights()[1, ..., -2:] == 0).all()
 
 
-def test_a_transformer_with_its_kinds():
+def test_records_of_a_transformer_have_their_kinds():
     torch.manual_seed(0)
     model = nn.Transformer(2 * D, 2, 2, 2, 13, batch_first=True).eval()
     mask = nn.Transformer.generate_square_subsequent_mask(Q)
@@ -319,7 +319,7 @@ def test_a_transformer_with_its_kinds():
     assert [r.name for r in seen.by(kind="cross", layer=1)] == ["decoder.layers.1.multihead_attn"]
 
 
-def test_two_sequences_of_equal_length_are_still_two():
+def test_cross_attention_between_equal_lengths_is_still_cross():
     model = nn.TransformerDecoderLayer(2 * D, 2, 13, batch_first=True).eval()
     x, y = torch.randn(B, Q, 2 * D), torch.randn(B, Q, 2 * D)
     assert [record.kind for record in seen_of(model, x, y)[0]] == ["self", "cross"]
@@ -336,7 +336,7 @@ def test_two_sequences_of_equal_length_are_still_two():
 
 @pytest.mark.parametrize("form", ["plain", "einsum", "in place", "where", "finite", "module", "capped"])
 @pytest.mark.parametrize("masked", [True, False])
-def test_attention_by_hand_in_a_module_of_that_name(form, masked):
+def test_handwritten_attention_is_found_in_a_module_named_attention(form, masked):
     model = HandAttention(form)
     seen, (_, weights) = seen_of(model, *qkv(), HEADS if masked else None)
     assert (seen[0].map.weights() - weights).abs().max() < 1e-6
@@ -344,7 +344,7 @@ def test_attention_by_hand_in_a_module_of_that_name(form, masked):
     assert traced == (form != "capped")
 
 
-def test_attention_by_hand_is_found_where_it_is_named():
+def test_handwritten_attention_is_found_in_modules_given_by_the_user():
     model = nn.ModuleDict({"mix": Mixer()})
     q, k, v = qkv()
     hint = r"softmax in 'mix' \(2,3,5,7\).*modules=\['mix'\]"
@@ -356,7 +356,7 @@ def test_attention_by_hand_is_found_where_it_is_named():
         assert torch.allclose(seen["mix"].map.weights(), weights, atol=1e-6)
 
 
-def test_a_softmax_that_is_no_product_is_kept_as_weights_where_named():
+def test_a_softmax_without_a_product_is_kept_as_weights_in_given_modules():
     class Bahdanau(nn.Module):
         def __init__(self):
             super().__init__()
@@ -372,7 +372,7 @@ def test_a_softmax_that_is_no_product_is_kept_as_weights_where_named():
     assert torch.equal(seen[0].map.weights()[:, 0, 0], weights[..., 0])
 
 
-def test_a_router_is_no_attention():
+def test_the_softmax_of_a_router_is_not_recorded():
     class AttentionRouter(nn.Module):
         def __init__(self):
             super().__init__()
@@ -388,7 +388,7 @@ def test_a_router_is_no_attention():
 # ---- Regard's own
 
 
-def test_our_own_layers_with_every_kernel():
+def test_regard_layers_are_recorded_with_every_kernel():
     torch.manual_seed(0)
     x = torch.randn(B, Q, M)
     layer = regard.MultiHeadAttention(M, H, rotary=False, dropout=0.2).eval()
@@ -405,7 +405,7 @@ def test_our_own_layers_with_every_kernel():
 
 
 @pytest.mark.parametrize("heads", [H, 1])
-def test_our_own_local_kernel_is_seen_once(heads):
+def test_the_block_sparse_kernel_is_recorded_once(heads):
     class Local(nn.Module):
         def forward(self, q, k, v):
             return regard.attention(q, k, v, mask=regard.window(9, 0))
@@ -419,7 +419,7 @@ def test_our_own_local_kernel_is_seen_once(heads):
     assert torch.allclose(seen[0].map.weights() @ k.expand(-1, H, -1, -1), out, atol=1e-5)
 
 
-def test_a_callable_score_of_the_users():
+def test_a_user_defined_score_is_recorded():
     class Own(nn.Module):
         def forward(self, q, k):
             return regard.attention_with_weights(q, k, k, score=lambda a, b: -torch.cdist(a, b))[1]
@@ -435,7 +435,7 @@ def test_a_callable_score_of_the_users():
         assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
 
 
-def test_our_own_cache_is_stitched():
+def test_steps_with_a_regard_cache_are_stitched():
     from regard.layers import KeyValueCache
 
     torch.manual_seed(0)
@@ -455,7 +455,7 @@ def test_our_own_cache_is_stitched():
 # ---- training
 
 
-def test_training_with_gradients_and_checkpoints():
+def test_gradient_checkpointing_records_one_pass():
     torch.manual_seed(0)
     model, x = Checkpointed(), torch.randn(B, Q, M)
     model(x).sum().backward()
@@ -480,7 +480,7 @@ def test_a_second_pass_is_a_second_record():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # from within torch, while it compiles
-def test_a_compiled_model():
+def test_a_compiled_model_is_recorded():
     torch.manual_seed(0)
     model = nn.TransformerEncoderLayer(M, H, batch_first=True).eval()
     compiled = torch.compile(model)
@@ -495,7 +495,7 @@ def test_a_compiled_model():
 # ---- options
 
 
-def test_layers_and_heads():
+def test_layers_and_heads_can_be_selected():
     model, x = encoder(3), torch.randn(B, Q, 2 * D)
     whole, _ = seen_of(model, x)
     for layers, expected in ((1, [1]), ([0, 2], [0, 2]), (slice(1, None), [1, 2]), (range(2), [0, 1])):
@@ -512,7 +512,7 @@ def test_layers_and_heads():
         seen_of(model, x, options={"heads": [3]})
 
 
-def test_the_device_is_where_records_are_kept():
+def test_records_are_kept_on_the_given_device():
     seen, _ = seen_of(Plain(), *qkv(), options={"device": "cpu"})
     assert seen[0].map._source.ready.q.device.type == "cpu"
 
@@ -548,7 +548,7 @@ def test_records_are_small():
 # ---- nothing found, wrong calls
 
 
-def test_what_cannot_be_watched_says_why():
+def test_unsupported_models_are_refused_with_the_reason():
     model = nn.TransformerEncoderLayer(M, H, batch_first=True)
     x = torch.randn(B, Q, M)
     with pytest.raises(CaptureError, match="not called inside the with block"), regard.capture(model):
@@ -580,7 +580,7 @@ def run_in_a_thread(model, x, here):
         worker.join()
 
 
-def test_another_thread_is_an_error():
+def test_a_call_in_another_thread_is_an_error():
     model = nn.TransformerEncoderLayer(M, H, batch_first=True)
     x = torch.randn(B, Q, M)
     for here in (False, True):
@@ -599,7 +599,7 @@ def test_a_wrong_call_gives_torchs_own_error():
         seen_of(Plain(), q, k, v, nonsense=3)
 
 
-def test_what_runs_outside_of_the_model_is_not_recorded():
+def test_calls_outside_the_model_are_not_recorded():
     q, k, v = qkv()
     model, other = Plain(), Plain()
     with regard.capture(model) as seen:
@@ -610,7 +610,7 @@ def test_what_runs_outside_of_the_model_is_not_recorded():
     assert len(seen) == 1
 
 
-def test_two_captures_at_once_and_one_after_the_other():
+def test_captures_can_be_nested_and_repeated():
     q, k, v = qkv()
     model = Plain()
     once = regard.capture(model)
@@ -648,7 +648,7 @@ def run_often(model, x, kept):
             model(x)
 
 
-def test_switches_and_modes_are_back_after_an_exception():
+def test_patches_and_modes_are_undone_after_an_exception():
     model, x = encoder(2), torch.randn(B, Q, 2 * D)
     before, plain = state(model), model(x)
     chance = random.Random(7)
@@ -675,7 +675,7 @@ def test_switches_and_modes_are_back_after_an_exception():
     assert torch.equal(model(x), plain)
 
 
-def test_the_model_goes_on_after_an_exception_that_it_caught_itself():
+def test_a_model_may_catch_its_own_exceptions():
     class Careful(nn.Module):
         def __init__(self):
             super().__init__()
@@ -700,7 +700,7 @@ def test_an_error_while_switching_on_leaves_nothing_behind(monkeypatch):
     assert state(model) == before
 
 
-def test_the_compiler_is_not_loaded():
+def test_capture_does_not_load_the_compiler():
     code = (
         "import sys, torch, regard\nm = torch.nn.MultiheadAttention(4, 2)\nx = torch.randn(3, 1, 4)\n"
         "with regard.capture(m): m(x, x, x)\nassert 'torch._dynamo' not in sys.modules"
@@ -718,7 +718,7 @@ def test_the_compiler_is_not_loaded():
         "from regard.capture import Recording; import regard; f = regard.capture",
     ],
 )
-def test_the_name_is_function_and_package_in_any_order(lines):
+def test_regard_capture_is_callable_after_any_order_of_imports(lines):
     code = f"{lines}\nimport regard.capture as package\nassert f is package is regard.capture\nf.Recording\n"
     code += "import torch; f(torch.nn.Linear(2, 2)); import inspect; assert 'tokenizer' in str(inspect.signature(f))"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

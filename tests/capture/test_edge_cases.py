@@ -79,7 +79,7 @@ class Conditioned(nn.Module):
         return nn.functional.scaled_dot_product_attention(x, x, x) * context.mean()
 
 
-def test_the_name_does_not_decide_what_the_arguments_show():
+def test_self_or_cross_is_decided_by_the_arguments_before_the_name():
     x, y = torch.randn(B, Q, M), torch.randn(B, Q, M)
     assert seen_of(Wrapped(), x, x)[0][0].kind == "self"
     assert seen_of(Wrapped(), x, y)[0][0].kind == "cross"
@@ -153,7 +153,7 @@ def test_layers_count_from_the_end_as_heads_do():
 
 
 @pytest.mark.parametrize("name", ["heads", "layers"])
-def test_numbers_that_are_there_twice_are_refused(name):
+def test_duplicate_layer_and_head_numbers_are_refused(name):
     model, x = encoder(3), torch.randn(B, Q, 2 * D)
     with pytest.raises(ArgumentError, match=f"{name}: 0 is there 2 times: give each once"):
         regard.capture(model, **{name: [0, 1, 0]})
@@ -167,7 +167,7 @@ def test_numbers_that_are_there_twice_are_refused(name):
 @pytest.mark.parametrize(
     "given", [[1, 2, 3], torch.arange(1, 4), torch.arange(1, 4).numpy(), list(torch.arange(1, 4))]
 )
-def test_numbers_are_labels_too(given):
+def test_integers_are_accepted_as_labels(given):
     weights = torch.eye(3)
     assert Recording.from_weights(weights, query_tokens=given)[0].tokens == [["1", "2", "3"]]
     assert Recording.from_weights(weights, query_tokens=[given])[0].tokens == [["1", "2", "3"]]
@@ -176,12 +176,12 @@ def test_numbers_are_labels_too(given):
 @pytest.mark.parametrize(
     "given", [["a", None, "b"], [["a", None]], 3, [["a"], "b"], [["a"], 3], torch.tensor(3)]
 )
-def test_labels_that_are_none_are_refused_in_words(given):
+def test_wrong_labels_are_refused(given):
     with pytest.raises(DtypeError, match="tokens: expected "):
         regard.capture(nn.Identity(), tokens=given)
 
 
-def test_a_device_that_is_not_there_is_refused_at_once(monkeypatch):
+def test_a_missing_device_is_refused_at_once(monkeypatch):
     with pytest.raises(ArgumentError, match="device: 'nope' cannot be used: .*: choose cpu"):
         regard.capture(Plain(), device="nope")
     with pytest.raises(ArgumentError, match=r"device: 3\.5 cannot be used"):
@@ -195,7 +195,7 @@ def test_a_device_that_is_not_there_is_refused_at_once(monkeypatch):
 # ---- files
 
 
-def test_nothing_is_not_saved_and_a_folder_is_no_file(tmp_path):
+def test_saving_refuses_empty_recordings_and_folders(tmp_path):
     seen = Recording.from_weights(torch.eye(3))
     with pytest.raises(ArgumentError, match="records: expected at least one record, got none"):
         seen[:0].save(tmp_path / "x.safetensors")
@@ -209,7 +209,7 @@ def test_nothing_is_not_saved_and_a_folder_is_no_file(tmp_path):
 LOWEST = torch.finfo(torch.float32).min
 
 
-def test_a_row_drowned_in_one_number_is_even_over_what_is_left():
+def test_a_row_swamped_by_one_number_is_uniform_over_the_visible_keys():
     q, k, v = qkv()
     mask = torch.zeros(B, 1, Q, K)
     mask[1, :, 2] = LOWEST
@@ -249,7 +249,7 @@ ROWS = {
 
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_low_numbers_leave_the_weights_of_softmax(row, dtype):
+def test_low_mask_values_give_the_weights_of_softmax(row, dtype):
     q, k, v = (x.to(dtype) for x in qkv())
     mask = torch.zeros(Q, K, dtype=dtype)
     mask[2] = torch.tensor(ROWS[row], dtype=dtype)
@@ -259,7 +259,7 @@ def test_low_numbers_leave_the_weights_of_softmax(row, dtype):
     assert (seen[0].map[:, :, 1:4, 1:6] - expected[:, :, 1:4, 1:6]).abs().max() < 1e-6
 
 
-def test_the_causal_flag_comes_before_what_a_row_keeps():
+def test_is_causal_applies_before_the_rows_of_the_mask():
     mask = torch.zeros(3, 3)
     mask[0, 0] = -1e9  # the only key of the first row, once the flag has hidden the others
     reading = MaskReader().read(mask, True, Grid(1, 1, 3, 3))
@@ -309,7 +309,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_steps_say_together_what_each_says(name):
+def test_masks_of_steps_join_into_one_equal_mask(name):
     masks, sizes, kind = RUNS[name]
     b = 2 if "padd" in name else 1
     keys = max(k for _, k in sizes) if "forgets" not in name else 6
@@ -335,7 +335,7 @@ def test_steps_say_together_what_each_says(name):
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_whatever_is_composed_says_the_same(data):
+def test_joined_masks_keep_every_pair(data):
     b, keys = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 6))
     bands, rows = [], []
     for _ in range(data.draw(st.integers(1, 4))):
@@ -379,7 +379,7 @@ def test_a_long_prompt_and_a_step_need_no_matrix(monkeypatch):
     )  # nothing that the budget counts
 
 
-def test_a_matrix_past_the_budget_is_dropped_in_words():
+def test_a_mask_over_the_memory_budget_is_dropped_with_a_warning():
     n = 64
     run = [
         kept_call(0, Grid(1, 1, n, n), StoredMask(torch.eye(n).bool())),
@@ -401,7 +401,7 @@ def test_a_matrix_past_the_budget_is_dropped_in_words():
         )
 
 
-def test_the_record_of_steps_past_the_budget_says_so():
+def test_a_record_dropped_over_the_budget_says_so():
     k = torch.randn(1, 1, 40, D)
     keep = torch.rand(39, 39) > 0.5
     keep[:, 0] = True
@@ -424,7 +424,7 @@ def test_the_record_of_steps_past_the_budget_says_so():
     assert run(used + 40 * 40).dropped == []
 
 
-def test_even_rows_of_some_heads():
+def test_uniform_rows_of_some_heads():
     reading = MaskReading(even=torch.tensor([[[float("nan"), math.log(2)]]]))
     made = kept_call(0, Grid(1, 1, 2, 2))
     chain = strand_of(2)
@@ -468,14 +468,14 @@ class Chain(nn.Module):
         return x
 
 
-def test_like_modules_with_another_switch_are_watched_anew():
+def test_modules_of_one_class_with_other_settings_are_each_recorded():
     model = Chain(*(ManualAttention(fused) for fused in (True, True, False, True, False)))
     with regard.capture(model) as seen:
         model(torch.randn(2, 3, 4))
     assert [record.layer for record in seen] == [0, 1, 2, 3, 4]
 
 
-def test_a_softmax_by_hand_in_a_later_module_is_told():
+def test_a_handwritten_softmax_in_a_later_module_is_warned_of():
     model = Chain(ManualAttention(True), ManualAttention(True), Manual(True), Manual(False))
     with (
         pytest.warns(UserWarning, match=r"a softmax in 'layers.3'"),
@@ -497,7 +497,7 @@ class Changing(ManualAttention):
         return (q @ x.mT / 2).softmax(-1) @ x
 
 
-def test_a_module_that_attends_in_another_way_later_is_seen():
+def test_a_module_that_changes_its_attention_is_still_recorded():
     model = Chain(Changing(True))
     told = r"a softmax in 'layers.0'"
     with pytest.warns(UserWarning, match=told), regard.capture(model):
@@ -508,7 +508,7 @@ def test_a_module_that_attends_in_another_way_later_is_seen():
     assert len(seen) == 2
 
 
-def test_only_what_may_attend_is_shown_operation_by_operation(monkeypatch):
+def test_only_modules_that_may_attend_are_traced(monkeypatch):
     from regard.capture.watching.modes import OperationMode
 
     shown, real = [], OperationMode.__torch_dispatch__
@@ -567,7 +567,7 @@ class ByGradient(torch.autograd.Function):
 
 
 @pytest.mark.parametrize("way", ["linear", "operators", "einsum", "gradient", "elsewhere"])
-def test_products_in_many_words_are_followed(way):
+def test_every_form_of_matrix_product_is_traced(way):
     model = Chain(ByOperators(way))
     x = torch.randn(2, 3, 4)
     with regard.capture(model, modules=["layers.0"]) as seen:
@@ -578,7 +578,7 @@ def test_products_in_many_words_are_followed(way):
     assert "recomputed" in repr(seen[0].map)  # not kept as weights: both sides of the product are known
 
 
-def test_captures_within_one_another_see_the_same():
+def test_nested_captures_record_the_same():
     model = Chain(*(ManualAttention(fused) for fused in (True, False, True, False)))
     x = torch.randn(2, 3, 4)
     with regard.capture(model) as outer:
@@ -591,7 +591,7 @@ def test_captures_within_one_another_see_the_same():
     assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
 
 
-def test_no_mode_is_left_where_modules_fail():
+def test_no_mode_is_left_on_the_stack_after_a_failure():
     class Failing(ManualAttention):
         def forward(self, x):
             raise RuntimeError("on purpose")

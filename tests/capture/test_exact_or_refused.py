@@ -50,7 +50,7 @@ def write_out(scores):
 @pytest.mark.parametrize(
     "change", [clamp, put, fill_a_little, write_to_a_slice, scale_a_part, write_out], ids=lambda f: f.__name__
 )
-def test_scores_that_are_changed_in_place(change):
+def test_scores_changed_in_place_are_recorded_exactly(change):
     class OwnAttention(nn.Module):
         def forward(self, q, k, v):
             scores = q @ k.transpose(-2, -1) * D**-0.5
@@ -65,7 +65,7 @@ def test_scores_that_are_changed_in_place(change):
     assert torch.equal(seen[0].map.weights(), weights)
 
 
-def test_queries_that_change_before_the_softmax():
+def test_queries_changed_before_the_softmax_are_recorded_exactly():
     class OwnAttention(nn.Module):
         def forward(self, q, k):
             scores = q @ k.transpose(-2, -1)
@@ -83,7 +83,7 @@ def test_queries_that_change_before_the_softmax():
 
 @pytest.mark.parametrize("keys", [Q, K])
 @pytest.mark.parametrize("corner", ["upper_left", "lower_right"])
-def test_torchs_causal_bias(corner, keys):
+def test_the_causal_bias_of_torch_is_read_as_a_mask(corner, keys):
     from torch.nn.attention import bias
 
     mask = getattr(bias, f"causal_{corner}")(Q, keys)
@@ -114,14 +114,14 @@ def test_a_mask_that_looks_ahead_is_not_causal():
     assert seen[0].kind == "self"
 
 
-def test_equal_arguments_are_one_sequence():
+def test_equal_query_and_key_are_self_attention():
     attend, norm, x = nn.MultiheadAttention(M, H, batch_first=True), nn.LayerNorm(M), torch.randn(B, Q, M)
     seen, _ = seen_of(attend, norm(x), norm(x), norm(x))
     assert seen[0].kind == "self"
     assert is_cross(attend, "layer", {"query": x, "key": x + 1})
 
 
-def test_the_lowest_half_drowns_nothing_in_a_kernel_that_adds_in_float32():
+def test_the_lowest_float16_mask_value_keeps_the_scores_of_its_row():
     q, k, v = qkv(torch.float16)
     q = q * 3
     mask = torch.zeros(Q, K, dtype=torch.float16)
@@ -144,7 +144,7 @@ class Weighing(nn.Module):
         return torch.softmax(keys.sum(-1), dim=-1)
 
 
-def test_weights_without_keys_are_never_joined():
+def test_weights_without_keys_are_not_stitched():
     with regard.capture(model := Weighing(), modules=Weighing) as seen:
         for n in (5, 6):
             model(torch.randn(B, n, D))
@@ -249,7 +249,7 @@ def test_a_gradient_taken_in_another_thread():
 # ---- proof
 
 
-def test_verify_sees_numbers_that_became_nan():
+def test_verify_reports_weights_that_are_nan():
     class Watched(nn.Module):
         def forward(self, q):
             out = F.scaled_dot_product_attention(q, q, q)
@@ -268,21 +268,21 @@ def test_verify_sees_numbers_that_became_nan():
 # ---- what cannot be recorded says so
 
 
-def test_nested_tensors_are_refused_in_words():
+def test_nested_tensors_are_refused():
     q = torch.nested.nested_tensor([torch.randn(3, H, D), torch.randn(5, H, D)], layout=torch.jagged)
     q = q.transpose(1, 2)
     with pytest.raises(CaptureError, match="nested tensors cannot be recorded"):
         seen_of(Plain(), q, q, q)
 
 
-def test_vmap_is_refused_in_words():
+def test_vmap_is_refused():
     model = Plain()
     with pytest.raises(CaptureError, match=r"torch\.vmap"), regard.capture(model):
         torch.vmap(model)(*qkv())
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_flex_attention_is_refused_in_words():
+def test_flex_attention_is_refused():
     flex = pytest.importorskip("torch.nn.attention.flex_attention")
 
     class Flexible(nn.Module):
@@ -294,7 +294,7 @@ def test_flex_attention_is_refused_in_words():
         seen_of(Flexible(), q, q, q)
 
 
-def test_what_was_passed_by_is_named():
+def test_attention_that_was_not_recorded_is_named():
     class Both(nn.Module):
         def __init__(self):
             super().__init__()
@@ -317,7 +317,7 @@ def test_what_was_passed_by_is_named():
 # ---- options that nobody would see
 
 
-def test_labels_that_fit_nothing_are_refused():
+def test_labels_of_no_matching_length_are_refused():
     model, x = encoder(1), torch.randn(B, Q, 2 * D)
     with pytest.raises(ArgumentError, match=r"tokens: no map has 3 tokens: the maps have \[5\]"):
         seen_of(model, x, options={"tokens": list("abc")})
@@ -329,7 +329,7 @@ def test_labels_that_fit_nothing_are_refused():
         Recording.from_weights(weights, key_tokens=list("ab"))
 
 
-def test_layers_and_heads_that_are_not_there():
+def test_missing_layers_and_heads_are_refused():
     model, x = encoder(2), torch.randn(B, Q, 2 * D)
     with pytest.raises(ArgumentError, match=r"layers: layer 99 was asked for, but seen were \[0, 1\]"):
         seen_of(model, x, options={"layers": [0, 99]})
@@ -337,7 +337,7 @@ def test_layers_and_heads_that_are_not_there():
         seen_of(model, x, options={"heads": [-9, 0]})
 
 
-def test_records_know_their_heads(tmp_path):
+def test_records_keep_the_numbers_of_selected_heads(tmp_path):
     model, x = encoder(2), torch.randn(B, Q, 2 * D)
     seen, _ = seen_of(model, x, options={"heads": [-1], "layers": [1]})
     assert seen[0].heads == (1,)
@@ -354,7 +354,7 @@ def test_records_know_their_heads(tmp_path):
 # ---- memory
 
 
-def test_the_budget_counts_masks_and_takes_nothing_for_what_it_refuses():
+def test_the_memory_budget_counts_masks_but_no_refused_record():
     q, k, v = qkv()
     need = q.nbytes + k.nbytes + B * H * Q * 4
     seen, _ = seen_of(Plain(), q, k, v, attn_mask=HEADS, options={"memory": need + HEADS.nbytes})
@@ -378,7 +378,7 @@ def test_the_budget_counts_masks_and_takes_nothing_for_what_it_refuses():
     assert [record.dropped is None for record in seen] == [False, True]
 
 
-def test_the_budget_counts_the_room_that_grows():
+def test_the_memory_budget_counts_the_growth_of_a_cache():
     k = torch.randn(1, 1, 8, D)
     step = 4 * D * 4 + 4 * 4  # four queries and their sums
     first, grown = 4 * D * 4, 12 * D * 4  # four keys; room for half as many more than eight
@@ -393,7 +393,7 @@ def test_the_budget_counts_the_room_that_grows():
     assert first < grown
 
 
-def test_limits_of_containers_and_devices(tmp_path, monkeypatch):
+def test_the_default_budget_follows_cgroup_and_device_limits(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text("5000\n")
     (tmp_path / "memory.current").write_text("1000\n")
     assert _left_by_cgroups(tmp_path) == [4000]
@@ -403,7 +403,7 @@ def test_limits_of_containers_and_devices(tmp_path, monkeypatch):
     assert MemoryBudget(None, torch.device("cuda")).limit == 200
 
 
-def test_nothing_of_an_attention_is_held_after_it():
+def test_no_tensor_of_an_attention_is_kept_after_the_call():
     class OwnAttention(nn.Module):
         def forward(self, q):
             return torch.softmax(q @ q.transpose(-2, -1), dim=-1) @ q
@@ -424,7 +424,7 @@ def test_nothing_of_an_attention_is_held_after_it():
     assert held == [0]
 
 
-def test_the_device_is_for_masks_and_biases_too():
+def test_masks_and_biases_are_kept_on_the_given_device():
     q, k, v = qkv()
     mask = torch.where(torch.ones(Q, K, dtype=torch.bool).tril(2), ADDED, float("-inf"))
     mask[1, :, :, 0] = float("-inf")
@@ -456,7 +456,7 @@ def test_dropped_records_are_left_out_of_tables():
 # ---- words of byte-level tokenizers
 
 
-def test_pieces_of_bytes_are_read_as_text():
+def test_byte_level_tokens_are_shown_as_text():
     from regard.capture.reading.labels import as_speller, as_text
 
     byte_letters = {"你": "ä½ł", "好": "å¥½"}
@@ -470,7 +470,7 @@ def test_pieces_of_bytes_are_read_as_text():
     assert as_speller(plain)([1]) == ["café"]
 
 
-def test_a_real_byte_level_tokenizer():
+def test_labels_of_a_real_byte_level_tokenizer():
     tokenizers = pytest.importorskip("tokenizers")
     from regard.capture.reading.labels import as_speller
 

@@ -150,7 +150,7 @@ def test_grouped_keys_and_windows_stay_small():
     assert "Window(left=2, right=0)" in repr(seen[0].map._source.mask)
 
 
-def test_pictures_know_their_patches():
+def test_image_models_record_their_patch_grid():
     seen, _ = captured(make("vit", "sdpa"), picture()())
     assert (seen[0].query_grid, seen[0].query_extra, seen[0].key_grid, seen[0].key_extra) == (
         (3, 3),
@@ -161,7 +161,7 @@ def test_pictures_know_their_patches():
 
 
 @pytest.mark.slow
-def test_text_beside_pictures_is_no_picture():
+def test_text_of_an_image_and_text_model_has_no_patch_grid():
     entry = ARCHITECTURES["clip"]
     inputs = entry.inputs() | {"input_ids": ids(10), "attention_mask": torch.ones(B, 10, dtype=torch.long)}
     seen, _ = captured(make("clip", "sdpa"), inputs)  # 10 tokens are also 3 x 3 patches and one more
@@ -172,7 +172,7 @@ def test_text_beside_pictures_is_no_picture():
 
 
 @pytest.mark.parametrize("sides", [(32, 32), (40, 56)])
-def test_windows_lie_in_the_picture(sides):
+def test_windows_of_swin_are_placed_in_the_picture(sides):
     """Each token of a shifted layer sees the tokens of its window, where the picture has them."""
     model = make("swin", "sdpa")
     seen, _ = captured(model, picture(sides[1], sides[0])())
@@ -246,7 +246,7 @@ GENERATIONS = [
         for how in ("sdpa", "eager")
     ],
 )
-def test_steps_are_stitched(name, options, how):
+def test_generation_steps_are_stitched(name, options, how):
     seen, output, inputs = generated(name, how, **options)
     expected, real = full_weights(name, inputs, output.sequences)
     for kind, layers in expected.items():
@@ -367,7 +367,7 @@ def as_eager_code_has_it(record):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_real_minilm(dtype):
+def test_a_real_minilm(dtype):
     folder = minilm()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     inputs = dict(tokenizer(["Regard looks at attention.", "Small."], return_tensors="pt", padding=True))

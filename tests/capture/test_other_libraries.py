@@ -77,7 +77,7 @@ class Layers(nn.Module):
 
 @pytest.mark.parametrize("part", [Attend, Core])
 @pytest.mark.parametrize("shared", [False, True], ids=["own keys", "keys of all heads"])
-def test_the_part_of_an_attention(part, shared):
+def test_attention_in_a_submodule_is_recorded(part, shared):
     model, ids = Layers(part, shared), torch.randint(0, 13, (B, Q))
     with regard.capture(model, tokenizer=words) as seen:
         expected = model(ids)
@@ -90,14 +90,14 @@ def test_the_part_of_an_attention(part, shared):
         assert "recomputed" in repr(record.map)
 
 
-def test_the_module_around_a_part_says_what_it_looks_at():
+def test_the_parent_of_an_attention_submodule_decides_self_or_cross():
     model = Layers(Attend)
     with regard.capture(model) as seen:
         model(torch.randint(0, 13, (B, Q)), torch.randn(B, Q, M))  # as many keys as queries
     assert {record.kind for record in seen} == {"cross"}
 
 
-def test_a_part_with_another_duty_is_not_taken_for_attention():
+def test_a_submodule_with_another_role_is_not_taken_for_attention():
     model = nn.ModuleList([Layers(Router), nn.MultiheadAttention(M, H, batch_first=True)])
 
     class Both(nn.Module):
@@ -167,14 +167,14 @@ class Encoder(nn.Module):
 
 
 @pytest.mark.parametrize("shape", [(1, 1, Q, D), (B, H + 1, Q, Q), (B, Q, H + 1, D)])
-def test_four_axes_are_no_picture(shape):
+def test_inputs_with_four_axes_are_not_taken_for_pictures(shape):
     model, ids = Angles(shape), torch.randint(0, 13, (B, Q))
     with regard.capture(model, tokenizer=words) as seen:
         model(ids)
     assert seen[0].tokens == [words(row) for row in ids.tolist()]
 
 
-def test_ids_in_a_dictionary():
+def test_token_ids_are_found_in_a_dictionary():
     model, ids = Angles(), torch.randint(0, 13, (B, Q))
     features = {"attention_mask": torch.ones_like(ids), "input_ids": ids, "token_type_ids": ids * 0}
     with regard.capture(model, tokenizer=words) as seen:
@@ -232,7 +232,7 @@ class Vision(nn.Module):
 
 
 @pytest.mark.parametrize(("name", "conv"), [("x", True), ("x", False), ("image", False)])
-def test_patches_get_no_words(name, conv):
+def test_image_patches_get_no_token_labels(name, conv):
     model, ids = Captioner(name, conv), torch.randint(0, 13, (B, Q))
     with regard.capture(model, tokenizer=words) as seen:
         model(ids, torch.randn(B, 3, 2 * Q, 1))
@@ -268,7 +268,7 @@ def layers_of(names):
         (["conv2.attn", "head_3.attn"], [None, None]),
     ],
 )
-def test_numbers_in_the_names_of_layers(names, layers):
+def test_layer_numbers_are_read_from_module_names(names, layers):
     assert layers_of(names) == layers
 
 

@@ -52,7 +52,7 @@ def test_the_file_holds_once_what_records_share(seen, tmp_path):
     assert len(names) == 3 * 3 + 1
 
 
-def test_everything_a_record_says_comes_back(tmp_path):
+def test_every_field_of_a_record_is_saved_and_loaded(tmp_path):
     torch.manual_seed(0)
     inner = Stored(torch.softmax(torch.randn(4, 3, 4, 4), -1))
     records = [
@@ -87,7 +87,7 @@ def test_everything_a_record_says_comes_back(tmp_path):
         second.map.weights()
 
 
-def test_a_score_of_the_users_is_saved_as_weights(tmp_path):
+def test_a_user_defined_score_is_saved_as_weights(tmp_path):
     class Own(nn.Module):
         def forward(self, q):
             return regard.attention(q, q, q, score=lambda a, b: -torch.cdist(a, b))
@@ -206,7 +206,7 @@ def test_a_recording_is_a_sequence(seen):
         seen.by(kind="selff")
 
 
-def test_labels_by_hand(seen):
+def test_labels_can_be_given(seen):
     assert seen[0].tokens is None
     assert seen.label(list("abcde"))[1].tokens == [list("abcde")] * B
     with pytest.raises(ArgumentError, match=r"no map has 3 tokens: the maps have \[5\]"):

@@ -42,7 +42,7 @@ def tokenizer():
 
 
 @pytest.mark.parametrize("kind", SIZES)
-def test_look_with_a_model_that_writes(kind, tmp_path):
+def test_look_records_the_generated_text(kind, tmp_path):
     transformers.logging.set_verbosity_error()
     config = transformers.AutoConfig.for_model(kind, vocab_size=len(WORDS), **SIZES[kind])
     torch.manual_seed(0)

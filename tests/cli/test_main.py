@@ -34,11 +34,11 @@ def test_help_names_the_commands(words):
     ("words", "part"),
     [(["tuor"], "tuor"), (["tour", "--outt", "x"], "--outt"), (["doctor", "extra"], "extra")],
 )
-def test_a_wrong_call_is_one_line_and_2(words, part):
+def test_a_usage_error_is_one_line_and_exit_code_2(words, part):
     assert_one_line(run(*words), 2, part)
 
 
-def test_a_failure_is_one_line_and_1(tmp_path):
+def test_a_failure_is_one_line_and_exit_code_1(tmp_path):
     (tmp_path / "taken").write_text("a file, not a folder")
     assert_one_line(run("tour", "--out", "taken", cwd=tmp_path), 1, "--out: cannot make the folder 'taken'")
 
@@ -89,7 +89,7 @@ def test_control_c_is_clean():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a shell with pipes")
-def test_a_reader_that_leaves_is_no_error(tmp_path):
+def test_a_closed_output_pipe_is_no_error(tmp_path):
     result = subprocess.run(
         f'"{sys.executable}" -c "from regard.cli import main; main()" tour | head -n 1',
         shell=True,
@@ -103,7 +103,7 @@ def test_a_reader_that_leaves_is_no_error(tmp_path):
 
 
 @pytest.mark.usefixtures("fonts")
-def test_a_terminal_that_writes_only_ascii_is_enough(tmp_path):
+def test_output_works_in_an_ascii_terminal(tmp_path):
     result = run("tour", cwd=tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (result.returncode, result.stderr) == (0, "")
 
@@ -140,7 +140,7 @@ def test_tour_works_without_matplotlib(tmp_path):
     assert "16.0445" in result.stdout
 
 
-def test_the_words_of_the_tour_are_true():
+def test_the_numbers_in_the_text_of_the_tour_are_right():
     scene = tour.self_scene()
     row = dict(zip(scene.sources, scene.weights[scene.targets.index("sat")], strict=True))
     assert row["cat"] > row["mat"] > max(row["sat"], row["on"], row["the"])
@@ -166,7 +166,7 @@ def test_rows_of_the_tour_sum_to_1(scene):
 # ---- the doctor
 
 
-def test_doctor_says_what_is_there_and_how_to_get_the_rest():
+def test_doctor_lists_what_is_installed_and_how_to_install_the_rest():
     result = run("doctor")
     assert (result.returncode, result.stderr) == (0, "")
     for part in ("torch", "numpy", "threads", "Kernels", "Chinese labels"):

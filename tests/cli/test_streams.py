@@ -47,17 +47,17 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
         ("train translate --data - --valid x.tsv", 1, "standard input is closed"),
     ],
 )
-def test_a_closed_stdin_is_said_in_one_line(tmp_path, monkeypatch, words, code, parts):
+def test_a_closed_stdin_is_a_one_line_error(tmp_path, monkeypatch, words, code, parts):
     monkeypatch.setattr(sys, "stdin", None)
     assert_one_line(run_here(*words.split(), cwd=tmp_path), code, parts)
 
 
 @pytest.mark.parametrize("words", ["models", "--help"])
-def test_a_closed_stdout_is_said_in_one_line(words):
+def test_a_closed_stdout_is_a_one_line_error(words):
     assert_one_line(shell(f"regard {words} <&- >&-"), 1, "standard output is closed: write to a file")
 
 
-def test_nothing_meant_for_a_closed_stderr_comes_out_elsewhere():
+def test_messages_for_a_closed_stderr_go_nowhere():
     done = shell("regard no-such-command 2>&-")
     assert (done.returncode, done.stdout) == (2, "")
 
@@ -66,7 +66,7 @@ def test_nothing_meant_for_a_closed_stderr_comes_out_elsewhere():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGTERM is sent as a signal")
-def test_a_training_that_is_asked_to_end_ends_with_143(tmp_path, monkeypatch):
+def test_training_that_receives_sigterm_exits_with_143(tmp_path, monkeypatch):
     steps = Trainer._between_steps
     monkeypatch.setattr(
         Trainer, "_between_steps", lambda self: signal.raise_signal(signal.SIGTERM) or steps(self)
@@ -81,7 +81,7 @@ def test_a_training_that_is_asked_to_end_ends_with_143(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the locale of a terminal")
-def test_accents_under_a_locale_that_has_none_and_streams_that_nobody_uses(tmp_path):
+def test_accents_are_written_under_the_c_locale_with_closed_streams(tmp_path):
     settings = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = shell(f"regard translate 'A café.' --json --out '{tmp_path}/été.json' <&- >&-", **settings)
     assert (done.returncode, done.stderr) == (0, "")
@@ -93,7 +93,7 @@ def test_an_argument_that_is_not_utf8():
 
 
 @pytest.mark.parametrize("columns", ["0", "-3", "wide", ""])
-def test_a_width_that_is_none_is_no_width(columns):
+def test_an_invalid_terminal_width_is_ignored(columns):
     shown = run_here("--help", COLUMNS=columns).stdout
     assert "translate" in shown
     assert shown == run_here("--help", COLUMNS="80").stdout
@@ -141,7 +141,7 @@ def test_the_warning_of_a_missing_font_is_one_line(fonts, said_by):
         )
 
 
-def test_a_home_that_cannot_be_written_is_not_worth_a_word(tmp_path):
+def test_a_read_only_home_gives_no_warning(tmp_path):
     """Matplotlib logs two lines about it."""
     home = tmp_path / "home"
     home.write_text("a file, so that nothing can be made in it")

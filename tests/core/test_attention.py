@@ -28,7 +28,7 @@ def tensors(*, h=H, g=H, seed=0):
     return torch.randn(B, h, Q, D), torch.randn(B, g, K, D), torch.randn(B, g, K, E)
 
 
-def test_an_answer_by_hand():
+def test_weights_and_output_by_hand():
     q, k, v = torch.tensor([[math.log(3.0)]]), torch.tensor([[1.0], [0.0]]), torch.tensor([[4.0], [8.0]])
     assert torch.allclose(attention_weights(q, k), torch.tensor([[0.75, 0.25]]))
     assert torch.allclose(attention(q, k, v), torch.tensor([[5.0]]))
@@ -48,7 +48,7 @@ def test_document_003s_worked_example():
 
 
 @pytest.mark.parametrize("axes", [2, 3, 4])
-def test_axes_come_back_as_they_were_given(axes):
+def test_the_output_has_the_axes_of_the_input(axes):
     q, k, v = (x[0, 0] if axes == 2 else x[:, 0] if axes == 3 else x for x in tensors())
     out, seen = attention(q, k, v, return_map=True)
     both, weights = attention_with_weights(q, k, v)
@@ -157,7 +157,7 @@ def test_long_additive_attention_takes_a_few_queries_at_a_time(monkeypatch):
         assert torch.allclose(attention(q, k, v, **options), whole[0], atol=1e-6)
 
 
-def test_structure_is_used_and_not_stored(monkeypatch):
+def test_a_sparse_mask_is_never_stored_densely(monkeypatch):
     """A window over 2048 tokens never becomes a 2048 x 2048 tensor, in any of the kernels."""
     q, k, v = (torch.randn(1, 1, 2048, 8, requires_grad=True) for _ in range(3))
     for kernel in ("default", "block-sparse in torch"):
@@ -167,7 +167,7 @@ def test_structure_is_used_and_not_stored(monkeypatch):
         assert mode.numel < 2048 * 2048 / 4
 
 
-def test_each_kernel_is_taken_where_it_should_be(monkeypatch):
+def test_each_kernel_is_dispatched_to_its_cases(monkeypatch):
     taken = []
     for module, name in [(dispatch, "block_sparse_attention"), (dispatch, "_fused"), (dispatch, "_dense")]:
         real = getattr(module, name)

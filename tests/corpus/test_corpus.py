@@ -344,7 +344,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("body", "mark", "en", "fr", "zh"), CASES, ids=[case[2] for case in CASES])
-def test_by_hand(body, mark, en, fr, zh):
+def test_sentences_by_hand(body, mark, en, fr, zh):
     triple = sentence(body, mark)
     assert (triple.english.text, triple.french.text, triple.chinese.text) == (en, fr, zh)
 
@@ -694,7 +694,7 @@ def test_the_translation_follows_from_the_english_in_many_seeds():
     )
 
 
-def test_the_space_is_larger_than_a_million():
+def test_the_corpus_has_more_than_a_million_sentences():
     # Draws with repetition: among n draws from a space of size s there are at most about n²/2s repeats.
     maker = StatementMaker(Random(5))
     draws = [realise(maker.statement()).english.text for _ in range(6000)]
@@ -720,7 +720,7 @@ def test_wrong_arguments_are_named():
         next(generate(1)).links("en", "it")
 
 
-def test_imports_nothing_heavy():
+def test_the_corpus_imports_nothing_heavy():
     code = "import sys, regard.corpus; print([n for n in ('torch', 'numpy') if n in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"

@@ -57,7 +57,7 @@ def shares(scores: list[float], written: int, options: DecodingOptions) -> dict[
     ],
     ids=str,
 )
-def test_draws_are_as_frequent_as_they_are_likely(more):
+def test_samples_are_as_frequent_as_they_are_likely(more):
     draws = 4000
     options = DecodingOptions(sample=True, n_best=draws, max_length=LIMIT, seed=7, **more)
     toy = Toy(size=6, seed=11, sharp=1.0)
@@ -83,7 +83,7 @@ def test_draws_are_as_frequent_as_they_are_likely(more):
 @pytest.mark.parametrize("name", ["transformer", "gru", "lstm"])
 @pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}], ids=str)
 @torch.no_grad()
-def test_the_likeliest_alone_is_greedy(name, options):
+def test_sampling_the_likeliest_token_alone_equals_greedy_search(name, options):
     model = build(MODELS[name], torch.float64, source_size=13, target_size=11, tied_output=False)
     torch.nn.init.normal_(model.output.weight, std=1)
     lengths = torch.tensor([5, 2, 3])
@@ -109,7 +109,7 @@ def test_extreme_temperatures_give_tokens(temperature, dtype):
         assert {tuple(one.tokens) for one in found} == {tuple(greedy[0].tokens)}
 
 
-def test_the_seed_decides():
+def test_samples_depend_on_the_seed_alone():
     found = []
     for seed in (3, 3, 4):
         options = DecodingOptions(sample=True, n_best=5, seed=seed)
@@ -129,7 +129,7 @@ def test_each_sentence_has_its_own_limit():
 
 
 @torch.no_grad()
-def test_draws_after_a_prompt():
+def test_sampling_continues_a_prompt():
     model = build({"vocabulary_size": 7})
     options = DecodingOptions(sample=True, n_best=3, top_k=1, max_length=4)
     found = decode(model, None, [2, 2], options, prompts=[[3, 4], [5, 6]], **KEYS)

@@ -56,7 +56,7 @@ def test_a_wide_beam_finds_what_enumeration_finds(penalty, least, most, n_best):
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
 @torch.no_grad()
-def test_so_it_does_with_models(options, penalty):
+def test_a_wide_beam_with_models_finds_what_enumeration_finds(options, penalty):
     model = build(options, torch.float64, source_size=7, target_size=5, tied_output=False)
     torch.nn.init.normal_(model.output.weight)
     source, lengths = torch.randint(7, (3, 5)), torch.tensor([5, 2, 3])
@@ -72,7 +72,7 @@ def test_so_it_does_with_models(options, penalty):
 
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @given(st.data())
-def test_it_is_the_beam_search_on_lists(data):
+def test_beam_search_equals_a_plain_beam_search_on_lists(data):
     draw = data.draw
     size, beams = draw(st.integers(4, 9)), draw(st.integers(1, 6))
     options = DecodingOptions(
@@ -89,7 +89,7 @@ def test_it_is_the_beam_search_on_lists(data):
         same(found[sentence], plain_beam_search(of_toy(toy, sentence), limit, options))
 
 
-def test_sentences_leave_when_they_are_done():
+def test_finished_sentences_leave_the_batch():
     toy = Toy(size=7, seed=3, sentences=23)
     beam_search(toy, None, list(range(1, 24)), DecodingOptions(beams=2), **KEYS)
     state = toy.states[-1]
@@ -97,7 +97,7 @@ def test_sentences_leave_when_they_are_done():
     assert len(state.sentences) < 23 * 2
 
 
-def test_it_stops_where_nothing_better_can_come():
+def test_the_search_stops_when_no_better_hypothesis_can_follow():
     """The only ended hypothesis is nearly certain: the rest cannot reach it, whatever follows."""
     toy = Toy(size=5)
     toy.table[:] = torch.tensor([-9.0, -9.0, 9.0, 0.0, 0.0])
@@ -108,7 +108,7 @@ def test_it_stops_where_nothing_better_can_come():
     assert len(toy.states[-1].histories[0]) > 1  # two more are wanted
 
 
-def test_a_penalty_on_length_may_make_a_later_one_the_best():
+def test_a_length_penalty_can_make_a_longer_hypothesis_the_best():
     """The end at once has log 0.6; three sure tokens after one of 0.4 have log 0.4 over 4, which is more."""
     toy = Toy(size=5)
     toy.table[:] = torch.tensor([-99.0, -99.0, -99.0, 0.0, -99.0])
@@ -130,7 +130,7 @@ def test_a_penalty_on_length_may_make_a_later_one_the_best():
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
 @torch.no_grad()
-def test_a_batch_gives_what_its_sentences_give_alone(options, beams):
+def test_a_batch_is_decoded_as_its_sentences_alone(options, beams):
     model = build(options, torch.float64, source_size=13, target_size=11, tied_output=False)
     torch.nn.init.normal_(model.output.weight, std=2)
     lengths = torch.tensor([7, 2, 5, 1, 6, 3, 4])
@@ -150,7 +150,7 @@ def test_a_batch_gives_what_its_sentences_give_alone(options, beams):
 
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
 @torch.no_grad()
-def test_greedy_is_a_loop_of_argmax(options):
+def test_greedy_search_is_a_loop_of_argmax(options):
     model = build(options, torch.float64, source_size=13, target_size=11, tied_output=False)
     torch.nn.init.normal_(model.output.weight, std=1)
     for length in (2, 3, 5):
@@ -168,7 +168,7 @@ def test_greedy_is_a_loop_of_argmax(options):
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
-def test_more_beams_find_better_on_average(penalty):
+def test_more_beams_find_better_scores_on_average(penalty):
     totals = []
     for beams in (1, 4, 16):
         toy = Toy(size=7, seed=5, sentences=40)

@@ -20,7 +20,7 @@ from support.small_models import build
 
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
 @torch.no_grad()
-def test_a_decoder_goes_on_after_its_prompt(positions):
+def test_a_decoder_continues_its_prompt(positions):
     model = build({"vocabulary_size": 5, "positions": positions}, torch.float64)
     prompts = torch.randint(5, (3, 4))
     options = DecodingOptions(beams=32, max_length=3, n_best=4)
@@ -34,7 +34,7 @@ def test_a_decoder_goes_on_after_its_prompt(positions):
 
 
 @torch.no_grad()
-def test_a_translation_goes_on_after_its_beginning():
+def test_a_translation_continues_its_prompt():
     model = build({"cell": "gru", "attention": "dot"}, torch.float64, target_size=5)
     memory = model.encode(torch.randint(7, (1, 3)))
     options = DecodingOptions(beams=32, max_length=3)
@@ -42,7 +42,7 @@ def test_a_translation_goes_on_after_its_beginning():
     same(found, exhaustive(of_model(model, memory, (BOS, 3, 4)), 3, options))
 
 
-def test_prompts_that_do_not_fit():
+def test_wrong_prompts_are_refused():
     toy = Toy(sentences=2)
     for prompts, kind, text in [
         (
@@ -71,7 +71,7 @@ def test_banned_tokens_are_never_written(sample):
 
 
 @pytest.mark.parametrize("sample", [False, True])
-def test_where_nothing_may_follow_it_is_cut_off(sample):
+def test_a_hypothesis_is_cut_off_where_every_token_is_banned(sample):
     toy = Toy(size=4)
     toy.table[:] = torch.tensor([1.0, 1.0, -math.inf, -math.inf])
     toy.table[(BOS + 1) % 997] = torch.tensor([-math.inf, -math.inf, -math.inf, 1.0])  # at first 3 may
@@ -80,7 +80,7 @@ def test_where_nothing_may_follow_it_is_cut_off(sample):
 
 
 @pytest.mark.parametrize("sample", [False, True])
-def test_scores_that_are_no_numbers_are_an_error(sample):
+def test_nan_scores_are_an_error(sample):
     toy = Toy()
     toy.table[:, 3] = math.nan
     with pytest.raises(ArgumentError, match="model: its scores contain NaN"):
@@ -88,11 +88,11 @@ def test_scores_that_are_no_numbers_are_an_error(sample):
 
 
 @pytest.mark.parametrize("sample", [False, True])
-def test_no_sentences_no_hypotheses(sample):
+def test_an_empty_batch_gives_no_hypotheses(sample):
     assert decode(Toy(sentences=0), None, [], DecodingOptions(sample=sample), **KEYS) == []
 
 
-def test_the_model_is_not_written_into():
+def test_decoding_does_not_change_the_model():
     toy = Toy(seed=3)
     before = toy.table.clone()
     decode(toy, None, [5], DecodingOptions(), **KEYS)
@@ -150,7 +150,7 @@ def test_coverage_by_hand():
     assert len(plain) == 1
 
 
-def test_padding_needs_no_coverage():
+def test_padding_is_left_out_of_the_coverage():
     scores = []
     for looks, lengths in ((LOOKS, None), ({t: [*w, 0.0, 0.0] for t, w in LOOKS.items()}, torch.tensor([3]))):
         toy = Looking(looks, size=5, seed=4)
@@ -219,7 +219,7 @@ def worst_cases() -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("count", [1, 2, 7, 10])
 @pytest.mark.parametrize("scores", worst_cases().values(), ids=worst_cases())
-def test_the_best_continuations_are_those_of_topk(scores, count):
+def test_the_best_continuations_equal_torch_topk(scores, count):
     for held in (torch.zeros(scores.shape[:2]), torch.randn(scores.shape[:2]) * 3):
         before = scores.clone()
         values, parents, tokens = top_continuations(scores, held, count)

@@ -79,7 +79,7 @@ def test_a_row_without_keys_is_zero_forward_and_backward(kernel, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
-def test_what_no_query_may_see_reaches_nothing(kernel, dtype, poison):
+def test_values_hidden_from_every_query_reach_nothing(kernel, dtype, poison):
     q, k, v = _inputs(kernel, dtype)
     n = q.shape[2]
     lengths = torch.tensor([n - 3, 2])
@@ -248,7 +248,7 @@ def test_large_scores_do_not_overflow(kernel):
         assert torch.allclose(out.double(), expected, atol=1e-2)
 
 
-def test_dropout_is_more_than_rounding(kernel):
+def test_dropout_changes_more_than_rounding(kernel):
     q, k, v = _inputs(kernel, torch.float32)
     options = {"mask": window(5, 5), "score": _score(kernel, torch.float32)}
     plain, dropped = attention(q, k, v, **options), attention(q, k, v, dropout=0.5, **options)

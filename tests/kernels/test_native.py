@@ -56,7 +56,7 @@ def test_the_compiled_kernels_can_be_switched_off(tmp_path):
     assert "compiled C | False | switched off by REGARD_NATIVE=0" in run(tmp_path, REGARD_NATIVE="0")
 
 
-def test_a_compiler_that_fails_is_no_disaster(tmp_path):
+def test_a_failing_compiler_falls_back_to_torch(tmp_path):
     broken = tmp_path / "cc"
     broken.write_text(
         '#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "boom: no such instruction" >&2\nexit 1\n'
@@ -87,7 +87,7 @@ def test_two_processes_may_build_it_at_once(tmp_path):
 
 
 @needs_compiler
-def test_a_cache_that_cannot_be_written_is_gone_around(tmp_path):
+def test_a_read_only_cache_is_avoided(tmp_path):
     blocked = tmp_path / "cache"
     blocked.write_text("a file where a folder should be")
     assert "compiled C | True" in run(tmp_path)
@@ -118,7 +118,7 @@ def test_a_library_is_known_by_its_content(tmp_path):
 
 
 @needs_compiler
-def test_a_cache_without_the_right_to_run_programs_is_gone_around(tmp_path, monkeypatch):
+def test_a_cache_mounted_noexec_is_avoided(tmp_path, monkeypatch):
     """What the system says of a library on a disk that is mounted noexec."""
     loaded, real = [], ctypes.CDLL
 
@@ -139,7 +139,7 @@ def test_a_cache_without_the_right_to_run_programs_is_gone_around(tmp_path, monk
 
 
 @needs_compiler
-def test_a_cache_on_a_full_disk_is_gone_around(tmp_path):
+def test_a_cache_on_a_full_disk_is_avoided(tmp_path):
     cc = tmp_path / "cc"
     cc.write_text(
         f'#!/bin/sh\ncase "$*" in *{tmp_path}/cache*) echo "ld: final link failed: No space left on device" >&2; '
@@ -150,7 +150,7 @@ def test_a_cache_on_a_full_disk_is_gone_around(tmp_path):
     assert list((tmp_path / "cache" / "kernels").iterdir()) == []
 
 
-def test_small_numbers_stay_what_they_are():
+def test_small_numbers_keep_their_precision():
     """Loading a library must not make the process flush denormals to zero."""
     native.library()
     assert (torch.tensor(1e-40) * 0.5).item() != 0
@@ -186,7 +186,7 @@ def test_large_numbers_neither_overflow_nor_lose_their_sum(kernel, dtype, size):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_nan_is_not_swallowed(kernel):
+def test_nan_is_propagated(kernel):
     a, c, v = torch.zeros(1, 3, 20), torch.zeros(1, 4, 20), torch.ones(20)
     a[0, 1, 5] = float("nan")
     a.requires_grad_()
@@ -198,7 +198,7 @@ def test_nan_is_not_swallowed(kernel):
     assert grad[0, 1, 5].isnan()
 
 
-def test_a_mean_in_v_costs_no_digits():
+def test_additive_scores_keep_their_precision_when_v_has_a_mean():
     """The constant of 1 - 2r belongs into the sum: leaving it out loses digits when v has a mean."""
     random = torch.Generator().manual_seed(3)
     a, c = (torch.randn(1, 64, 256, generator=random) * 0.1 for _ in range(2))
@@ -219,7 +219,7 @@ def test_status_lists_every_kernel():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(("size_a", "size_c"), [(0.0, 300.0), (300.0, 0.0), (-300.0, -300.0), (0.0, -300.0)])
-def test_one_large_side_is_enough_for_the_plain_form(kernel, size_a, size_c):
+def test_one_large_operand_selects_the_plain_tanh(kernel, size_a, size_c):
     a, c, v = torch.full((1, 3, 20), size_a), torch.full((1, 4, 20), size_c), torch.ones(20)
     a, c, v = (x.requires_grad_() for x in (a, c, v))
     with forced(kernel):
@@ -249,7 +249,7 @@ def test_the_name_of_the_library_holds_all_it_depends_on(monkeypatch):
 
 
 @needs_compiler
-def test_the_local_kernels_exponential_is_good_to_the_last_digits():
+def test_the_exponential_of_the_block_sparse_kernel_is_exact_to_the_last_digits():
     """Two keys a row, x apart: the output is e^-x / (1 + e^-x), and shows the error of the exponential alone."""
     x = torch.linspace(0, 30, 640)[None, None, :, None]
     k = torch.zeros(1, 1, 640, 1)

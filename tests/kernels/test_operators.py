@@ -160,7 +160,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
-def test_tensors_spread_over_processes_are_refused_in_words():
+def test_distributed_tensors_are_refused():
     done = subprocess.run([sys.executable, "-c", DISTRIBUTED], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
@@ -264,7 +264,7 @@ def test_operators_keep_the_rules_of_torch(operator):
         torch.library.opcheck(compiled._attend_backward, (torch.randn_like(out), *blocks, out, lse, *pattern))
 
 
-def test_calling_them_loads_no_compiler():
+def test_calling_the_operators_loads_no_compiler():
     code = (
         "import sys, torch, regard\nfrom regard import scores, window\n"
         "x = torch.randn(1, 1, 1024, 16, requires_grad=True)\n"

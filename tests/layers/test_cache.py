@@ -67,7 +67,7 @@ def test_cross_attention_computes_its_keys_once(options):
     assert cache.length == K
 
 
-def test_a_key_that_nobody_sees_yet_is_kept_for_later():
+def test_a_key_that_is_not_visible_yet_is_cached():
     module, x = MultiHeadAttention(M, H), torch.randn(B, K, M)
     earlier = torch.ones(K, K, dtype=torch.bool).tril(-1)  # each sees what came before it, not itself
     whole, _ = module(x, mask=earlier)

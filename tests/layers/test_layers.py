@@ -83,7 +83,7 @@ def test_every_shape_of_mask_means_what_it_says(make):
     assert cross(module, query, keys, given.int())[1].gt(0).equal(keep)
 
 
-def test_a_batch_as_large_as_the_heads_is_no_trap():
+def test_a_batch_as_large_as_the_number_of_heads_is_not_confused():
     """Document 002 broadcasts (b,q,k) as (h,q,k) when b happens to be h."""
     module, x = MultiHeadAttention(M, H), torch.randn(H, Q, M)
     mask = torch.ones(H, Q, Q, dtype=torch.bool)
@@ -119,13 +119,13 @@ def test_floats_of_zeros_and_ones_mean_keep_in_the_layers_of_document_002(make):
     torch.testing.assert_close(output, zero_of(module).expand(B, Q, M))
 
 
-def test_self_attention_reads_the_same_dialect():
+def test_self_attention_takes_floats_of_zeros_and_ones_as_keep_masks():
     module, x = SelfAttention(M), torch.randn(B, Q, M)
     assert torch.equal(module(x, torch.ones(Q, Q).tril())[1], module(x, causal())[1])
 
 
 @pytest.mark.parametrize("name", ["additive", "simple", "encoder-decoder"])
-def test_elsewhere_floats_of_zeros_and_ones_are_an_error_with_the_fix(name):
+def test_other_layers_refuse_floats_of_zeros_and_ones(name):
     with pytest.raises(MaskError, match=r"mask\.bool\(\)"):
         cross(LAYERS[name](), torch.randn(B, Q, M), torch.randn(B, K, M), torch.ones(Q, K).tril(2))
 
@@ -285,12 +285,12 @@ def test_additive_many_queries_are_single_queries():
 
 
 @every_layer
-def test_rows_sum_to_one(make):
+def test_weights_of_a_row_sum_to_one(make):
     _, weights = cross(make(), torch.randn(B, Q, M), torch.randn(B, K, M))
     torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
 
 
-def test_without_a_batch():
+def test_inputs_without_a_batch():
     module, x = MultiHeadAttention(M, H), torch.randn(Q, M)
     output, weights = module(x, mask=causal())
     assert output.shape == (Q, M)

@@ -69,13 +69,13 @@ def test_state_dicts_go_both_ways(name):
     theirs.load_state_dict(ours.state_dict(), strict=True)
 
 
-def test_additive():
+def test_additive_attention_equals_the_document():
     theirs, ours = pair("AdditiveAttention", D)
     query, keys = torch.randn(B, D), torch.randn(B, K, D)
     check_same(theirs(query, keys), ours(query, keys))
 
 
-def test_additive_gradients():
+def test_additive_attention_has_the_gradients_of_the_document():
     theirs, ours = pair("AdditiveAttention", D)
     query, keys = torch.randn(B, D), torch.randn(B, K, D)
     target = torch.randn(B, D)
@@ -87,7 +87,7 @@ def test_additive_gradients():
 
 
 @pytest.mark.parametrize("dim", [D, 2 * D])  # the divisor is the one given, whatever the width
-def test_simple(dim):
+def test_simple_attention_equals_the_document(dim):
     theirs, ours = pair("SimpleAttention", dim)
     query, key, value = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, 4)
     check_same(theirs(query, key, value), ours(query, key, value))
@@ -107,7 +107,7 @@ MASKS = {
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-def test_basic(mask):
+def test_basic_attention_equals_the_document(mask):
     theirs, ours = pair("BasicAttention", D)
     query, key, value = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, D)
     check_same(theirs(query, key, value, mask), ours(query, key, value, mask))
@@ -115,14 +115,14 @@ def test_basic(mask):
 
 
 @pytest.mark.parametrize("mask", [None, torch.ones(Q, Q).tril()], ids=["none", "causal"])
-def test_self(mask):
+def test_self_attention_equals_the_document(mask):
     theirs, ours = pair("SelfAttention", D)
     x = torch.randn(B, Q, D)
     check_same(theirs(x, mask), ours(x, mask))
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
-def test_multi_head(mask):
+def test_multi_head_attention_equals_the_document(mask):
     theirs, ours = pair("MultiHeadAttention", 12, H)
     query, key, value = torch.randn(B, Q, 12), torch.randn(B, K, 12), torch.randn(B, K, 12)
     # The document broadcasts (b,q,k) against (b,h,q,k) wrongly: it is given the head axis that it means.
@@ -134,21 +134,21 @@ def test_multi_head(mask):
     torch.testing.assert_close(fast, wanted[0], rtol=0, atol=1e-6)
 
 
-def test_multi_head_mask_of_every_head():
+def test_multi_head_attention_takes_a_mask_of_every_head():
     theirs, ours = pair("MultiHeadAttention", 12, H)
     x, mask = torch.randn(B, Q, 12), torch.rand(B, H, Q, Q).round()
     mask[..., 0] = 1.0
     check_same(theirs(x, x, x, mask), ours(x, x, x, mask))
 
 
-def test_encoder_decoder():
+def test_encoder_decoder_attention_equals_the_document():
     theirs, ours = pair("EncoderDecoderAttention", D)
     encoded, decoded = torch.randn(B, K, D), torch.randn(B, Q, D)
     check_same(theirs(encoded, decoded), ours(encoded, decoded))
 
 
 @pytest.mark.parametrize("name", ["PositionalEncoding", "LearnedPositionalEncoding"])
-def test_positions(name):
+def test_positional_encodings_equal_the_document(name):
     theirs, ours = pair(name, 12)
     x = torch.randn(B, Q, 12)
     check_same([theirs(x)], [ours(x)])

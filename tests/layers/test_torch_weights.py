@@ -58,7 +58,7 @@ def test_from_torch_gives_the_same_numbers(options):
 
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
-def test_there_and_back(options, batch_first):
+def test_weights_survive_from_torch_and_to_torch(options, batch_first):
     module = torch_module(**options)
     again = MultiHeadAttention.from_torch(module).to_torch(batch_first=batch_first)
     assert again.batch_first is batch_first
@@ -107,7 +107,7 @@ def test_dropout_is_carried_over_and_acts():
     assert not torch.equal(ours(x)[0], ours(x)[0])
 
 
-def test_what_cannot_be_carried_over_is_refused_by_name():
+def test_unsupported_options_are_refused_by_name():
     with pytest.raises(ArgumentError, match="rotary"):
         MultiHeadAttention(M, H, rotary=True).to_torch()
     with pytest.raises(ArgumentError, match="kv_heads"):

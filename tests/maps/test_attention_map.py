@@ -119,7 +119,7 @@ def test_half_precision_maps_sum_to_one(dtype):
     )
 
 
-def test_a_map_holds_on_to_nothing_that_may_change():
+def test_a_map_copies_what_may_change():
     q, k, v = (torch.randn(2, 3, 5, 8, requires_grad=True) for _ in range(3))
     lengths, bias = torch.tensor([5, 3]), torch.randn(5, 5)
     table = positions.RelativeBias(3)
@@ -164,7 +164,7 @@ def test_streaming_never_holds_more_than_its_bound(score, monkeypatch):
     assert mode.numel == 2 * n * n
 
 
-def test_a_map_is_small():
+def test_a_map_takes_little_memory():
     q, k, v = (torch.randn(1, 4, 2048, 32) for _ in range(3))
     _, seen = attention(q, k, v, mask=window(64, 0), return_map=True)
     assert seen.nbytes < 4 * 2048 * 2048 * 4 / 20
@@ -311,7 +311,7 @@ def test_altered_files_are_named_errors_or_harmless(tmp_path):
         (lambda m: AttentionMap.from_weights(torch.ones(3)), ShapeError, r"weights: expected \(q,k\)"),
     ],
 )
-def test_bad_questions_are_answered_in_words(ask, kind, message):
+def test_wrong_arguments_are_refused(ask, kind, message):
     with pytest.raises(kind, match=message):
         ask(AttentionMap.from_weights(torch.ones(2, 3, 5, 7) / 7))
 

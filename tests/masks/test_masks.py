@@ -50,7 +50,7 @@ RULES = {
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_each_mask_says_what_its_rule_says(name):
+def test_each_mask_keeps_the_pairs_of_its_rule(name):
     mask, rule = RULES[name]
     assert torch.equal(full(mask), by_hand(rule))
 
@@ -94,7 +94,7 @@ def test_finite_numbers_in_a_float_mask_are_a_bias():
     assert torch.allclose(regard.attention(q, k, v, mask=mask), expected, atol=1e-6)
 
 
-def test_torchs_inverted_padding_mask_enters_by_its_own_door():
+def test_torchs_inverted_padding_mask_has_its_own_constructor():
     ignored = torch.tensor([[False, False, True], [False, True, True]])
     expected = padding([2, 1]).dense(Grid(2, 1, 1, 3))
     assert torch.equal(Mask.from_key_padding_mask(ignored).dense(Grid(2, 1, 1, 3)), expected)

@@ -60,7 +60,7 @@ def as_torch(model: Transformer) -> nn.Transformer:
 @pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @torch.no_grad()
-def test_it_is_torchs_transformer(norm, activation):
+def test_the_transformer_equals_torchs(norm, activation):
     model = build({"norm": norm, "activation": activation, "decoder_layers": 3}, torch.float64)
     source, target = sentences()
     theirs = as_torch(model)
@@ -109,7 +109,7 @@ def oracle_attention(model, query, memory, hidden):
 @pytest.mark.parametrize("kind", ["additive", "bilinear", "dot", "scaled_dot"])
 @pytest.mark.parametrize("fed", [True, False], ids=["fed", "unfed"])
 @torch.no_grad()
-def test_a_recurrent_step_is_the_oracles(kind, fed):
+def test_a_recurrent_step_equals_the_oracle(kind, fed):
     """GRU, attention, finding: two steps by hand, with NumPy for the attention."""
     model = build({"cell": "gru", "attention": kind, "input_feeding": fed}, torch.float64)
     source, target = sentences()
@@ -147,7 +147,7 @@ def test_feed_forward_by_hand(activation):
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "relative", "none"])
 @torch.no_grad()
-def test_positions_tell_the_order(positions):
+def test_positions_make_the_order_matter(positions):
     """Of a source and its mirror image; ALiBi knows only how far, so that to it they are the same."""
     model, (source, _) = build({"positions": positions}, torch.float64), sentences()
     if positions == "relative":

@@ -80,13 +80,13 @@ def test_wrong_settings_are_refused(kind, options, text):
     ],
     ids=["transformer", "seq2seq"],
 )
-def test_to_json_and_back(config):
+def test_configs_survive_json(config):
     values = json.loads(json.dumps(config.to_json()))
     assert values["kind"] == config.kind
     assert type(config).from_json(values) == config
 
 
-def test_json_that_does_not_fit():
+def test_json_with_wrong_fields_is_refused():
     values = TransformerConfig(**SIZES).to_json()
     with pytest.raises(
         UnknownArgumentError, match="wdth: not a setting of a transformer: did you mean 'width'"
@@ -163,14 +163,14 @@ def test_dropout_keeps_the_dtype(dtype):
     assert dropout(torch.ones(3, 5, dtype=dtype), 0.3).dtype == dtype
 
 
-def test_elsewhere_torch_drops():
+def test_torchs_dropout_is_used_on_other_devices():
     assert dropout(torch.ones(3, 5, device="meta"), 0.3).shape == (3, 5)
     assert dropout(torch.ones(0, 5), 0.3).shape == (0, 5)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # from within torch, while it compiles
-def test_compiled_torch_drops():
+def test_torchs_dropout_is_used_when_compiled():
     torch.manual_seed(0)
     kept = torch.compile(dropout)(torch.ones(50_000), 0.25)
     assert (kept == 0).float().mean().item() == pytest.approx(0.25, abs=0.01)

@@ -48,7 +48,7 @@ def test_a_padded_sentence_gives_what_it_gives_alone(options):
 
 
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
-def test_what_stands_in_the_padding_does_not_matter(options):
+def test_tokens_in_the_padding_do_not_change_the_output(options):
     model, (source, target) = build(options), sentences()
     padded = torch.arange(S) >= LENGTHS[:, None]
     found = [
@@ -72,7 +72,7 @@ def test_padding_reaches_no_gradient():
         assert (gradient[source[0, 0]] != 0).any()
 
 
-def test_a_sentence_of_no_tokens_gives_numbers():
+def test_an_empty_sentence_gives_finite_output():
     model, (source, target) = build({}), sentences()
     assert model(source, target, torch.tensor([7, 0, 5])).isfinite().all()
 
@@ -315,7 +315,7 @@ def test_a_decoder_asks_for_its_memory_and_for_no_other():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # from within torch, while it compiles
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
-def test_compiled_it_gives_the_same(positions):
+def test_compiled_models_give_the_same_output(positions):
     model, (source, target) = build({"positions": positions}), sentences()
     compiled = torch.compile(model)
     with torch.no_grad():

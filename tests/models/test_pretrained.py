@@ -30,7 +30,7 @@ def save(folder: Path, options: dict | None = None, **more):
 
 
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
-def test_what_is_saved_comes_back_bit_for_bit(options, tmp_path):
+def test_a_saved_model_is_loaded_bit_for_bit(options, tmp_path):
     model, (source, target) = save(tmp_path / "a" / "b", options), sentences()
     again = load_model(tmp_path / "a" / "b")
     assert type(again) is type(model)
@@ -449,7 +449,7 @@ def test_files_with_the_names_of_earlier_versions_load_alike(name, tmp_path):
         other.load_state_dict(old | {"embedding.weight": torch.ones(1)})
 
 
-def test_a_file_in_the_place_of_a_folder(tmp_path):
+def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "deeper"):
         with pytest.raises(FileError, match="file.*: cannot be made"):
@@ -462,7 +462,7 @@ def test_a_file_in_the_place_of_a_folder(tmp_path):
         load_model(tmp_path / "model")
 
 
-def test_a_folder_without_rights(tmp_path, monkeypatch):
+def test_a_folder_without_write_permission_is_an_error(tmp_path, monkeypatch):
     save(tmp_path)
 
     def refuse(*args, **kwargs):

@@ -28,7 +28,7 @@ def at_once(model, memory, tokens: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
 @torch.no_grad()
-def test_steps_are_the_whole_pass(options, dtype):
+def test_steps_equal_the_whole_pass(options, dtype):
     model, (source, _) = build(options, dtype), sentences()
     memory = model.encode(source, LENGTHS)
     tokens = torch.randint(U, (B, W, T))
@@ -39,7 +39,7 @@ def test_steps_are_the_whole_pass(options, dtype):
 
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
 @torch.no_grad()
-def test_hypotheses_may_change_places_and_sentences_leave(options):
+def test_steps_follow_reordered_hypotheses_and_finished_sentences(options):
     model, (source, _) = build(options, torch.float64), sentences()
     memory = model.encode(source, LENGTHS)
     history = torch.randint(U, (B, 1, 2))  # one hypothesis each
@@ -64,14 +64,14 @@ def test_hypotheses_may_change_places_and_sentences_leave(options):
 
 
 @torch.no_grad()
-def test_a_decoder_alone_steps():
+def test_a_decoder_alone_can_be_stepped():
     model = build({"vocabulary_size": U, "positions": "rotary"}, torch.float64)
     tokens = torch.randint(U, (B, W, T))
     close(stepped(model, model.start(None), tokens), at_once(model, None, tokens))
 
 
 @torch.no_grad()
-def test_many_steps_need_more_memory():
+def test_the_cache_grows_beyond_its_first_size():
     model = build({"vocabulary_size": U}, torch.float64)
     tokens = torch.randint(U, (1, 2, 83))
     close(stepped(model, model.start(None), tokens), at_once(model, None, tokens))
@@ -126,7 +126,7 @@ def test_the_cache_writes_no_earlier_step_again():
 
 
 @torch.no_grad()
-def test_as_many_tokens_as_hypotheses():
+def test_another_number_of_hypotheses_than_in_the_state_is_refused():
     source, _ = sentences()
     for options in ({}, RECURRENT["lstm bilinear fed 1"]):
         model = build(options)

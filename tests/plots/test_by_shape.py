@@ -159,7 +159,7 @@ def test_without_tokens_the_places_are_the_labels(weights):
         (lambda w: plot_image_attention(np.zeros((4, 4)), np.ones(5)), ShapeError, "5 patches"),
     ],
 )
-def test_errors(weights, call, kind, part):
+def test_wrong_arguments_are_refused(weights, call, kind, part):
     with pytest.raises(kind, match=part):
         call(weights)
 
@@ -277,7 +277,7 @@ def test_a_grid_of_records_tells_kinds_and_their_own_tokens():
     assert [labels(ax.yaxis) for ax in figure.axes] == [["le", "chien"], ["le", "chien"]]
 
 
-def test_what_was_chosen_is_the_title():
+def test_the_title_names_the_chosen_layer_and_head():
     layers = [torch.full((1, 2, 3, 3), 1 / 3)] * 2
     assert titles(regard.show(layers, layer=1, head=0)) == ["Layer 1, head 0"]
     assert titles(regard.show(layers, layer=1, head=0, title="Mine")) == ["Mine"]

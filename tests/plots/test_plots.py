@@ -147,7 +147,7 @@ def test_the_ending_decides_the_format(tmp_path, ending):
     assert {"png": b"PNG", "svg": b"<svg", "pdf": b"%PDF"}[ending.lower()] in start
 
 
-def test_axes_of_your_own(tmp_path):
+def test_plots_draw_into_given_axes(tmp_path):
     figure, axes = plt.subplots(1, 2)
     try:
         assert plot_attention_weights(EYE, WORDS, path=tmp_path / "mine.png", ax=axes[1]) is figure

@@ -76,7 +76,7 @@ def test_frequencies_are_those_of_hugging_face(scaling, length):
 @pytest.mark.parametrize(
     "scaling", [{"rope_type": "default"}, *SCALINGS.values()], ids=["default", *SCALINGS]
 )
-def test_llama_turns_the_same(scaling, n):
+def test_rotation_equals_llama(scaling, n):
     q, k = torch.randn(B, H, n, D), torch.randn(B, H, n, D)
     cos, sin = LlamaRotaryEmbedding(config(scaling))(q, torch.arange(n)[None])
     for got, want in zip(
@@ -86,7 +86,7 @@ def test_llama_turns_the_same(scaling, n):
 
 
 @pytest.mark.parametrize("rotary_dim", [4, D])
-def test_gpt_j_turns_the_same(rotary_dim):
+def test_rotation_equals_gpt_j(rotary_dim):
     x = torch.randn(B, N, H, D)  # its heads stand behind the positions
     table = create_sinusoidal_positions(N, rotary_dim)[None].expand(B, -1, -1)
     sin, cos = table.chunk(2, dim=-1)
@@ -97,7 +97,7 @@ def test_gpt_j_turns_the_same(rotary_dim):
 
 @pytest.mark.parametrize("layout", ["llama", "gpt-j"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-def test_the_other_columns_stay(layout, dtype):
+def test_columns_beyond_rotary_dim_are_unchanged(layout, dtype):
     x = torch.randn(B, H, N, D, dtype=dtype)
     rotary = Rotary(D, layout=layout, rotary_dim=6)
     turned = rotary.rotate(x, torch.arange(N))
@@ -111,7 +111,7 @@ def test_the_other_columns_stay(layout, dtype):
     torch.testing.assert_close(attention_weights(rotary.rotate(wide, j), rotary.rotate(wide, j)), here)
 
 
-def test_a_layer_takes_any_of_them():
+def test_a_layer_takes_every_scaling():
     rotary = Rotary(4, layout="llama", rotary_dim=2, scaling=SCALINGS["yarn"])
     layer = MultiHeadAttention(12, 3, rotary=rotary)
     assert layer(torch.randn(B, N, 12))[0].shape == (B, N, 12)
@@ -141,6 +141,6 @@ def test_a_layer_takes_any_of_them():
         ({"scaling": {"rope_type": "default", "rope_theta": 5e5}}, ArgumentError, "pass base="),
     ],
 )
-def test_what_cannot_be_is_refused(options, error, words):
+def test_wrong_settings_are_refused(options, error, words):
     with pytest.raises(error, match=words):
         Rotary(D, **options)

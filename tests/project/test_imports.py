@@ -267,7 +267,7 @@ except SystemExit as stop:
 
 
 @pytest.mark.parametrize("code", ["import regard", "import regard; dir(regard)", HELP])
-def test_light_things_load_nothing_heavy(code):
+def test_import_and_help_load_nothing_heavy(code):
     assert loaded_after(code) & HEAVY == set()
 
 

@@ -61,7 +61,7 @@ def test_no_file_depends_on_one_machine(what):
     assert [str(path.relative_to(ROOT)) for path in found] == []
 
 
-def test_the_lock_pins_everything_and_names_no_place():
+def test_the_lock_pins_every_version_and_names_no_registry():
     lines = [
         line for line in (ROOT / "requirements.lock").read_text().splitlines() if line and line[0] != "#"
     ]
@@ -122,11 +122,11 @@ def test_nothing_reads_or_writes_pickles(path):
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_stay_small(path):
+def test_files_have_at_most_400_lines(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
 
 
-def test_the_licence_is_whole():
+def test_the_licence_text_is_complete():
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text
     assert "END OF TERMS AND CONDITIONS" in text

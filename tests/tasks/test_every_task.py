@@ -58,7 +58,7 @@ def train(case, folder, **changes):
     return tasks.train(case.task, settings, folder, show=False)
 
 
-def test_all_registered_tasks_are_here():
+def test_every_registered_task_is_tested():
     assert set(TASKS) <= {case.task for case in CASES}
 
 
@@ -97,7 +97,7 @@ main()
 """
 
 
-def test_a_killed_run_goes_on_exactly(case, tmp_path):
+def test_a_killed_run_resumes_exactly(case, tmp_path):
     """A process that is killed by SIGKILL and resumed ends with the weights of one that was not."""
     train(case, tmp_path / "whole", steps=5)
     words = ["train", case.task, "--out", str(tmp_path / "killed"), "--data", str(tmp_path / "data.tsv")]

@@ -295,7 +295,7 @@ except FileError as error:
 """
 
 
-def test_a_full_disk_is_named(tmp_path):
+def test_a_full_disk_is_an_error_that_says_so(tmp_path):
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "c")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert "a.ids: File too large" in done.stdout, done.stderr
@@ -504,7 +504,7 @@ def test_going_on_in_the_middle_reads_nothing_before(monkeypatch):
 
 
 @pytest.mark.parametrize(("tokens", "count"), [(1024, 20_000), (4096, 60_000)])
-def test_little_is_padding(tokens, count):
+def test_batches_hold_little_padding(tokens, count):
     batches = BucketedBatches(typical(count), tokens=tokens)
     waste = batches.padding(1)
     assert waste < 0.10

@@ -66,7 +66,7 @@ def test_lines_that_end_in_returns_are_read_a_chunk_at_a_time(tmp_path, monkeypa
 
 @pytest.mark.parametrize("separator", [",", ";"])
 @pytest.mark.parametrize("header", ["", "a,b", "target,source", "french,English", "fr,en_XX"])
-def test_csv(tmp_path, separator, header):
+def test_csv_files_are_read(tmp_path, separator, header):
     """With a header that names the languages, in their order; without, the first column is the source."""
     lines = [f"{a},{b}" for a, b in PAIRS]
     swapped = [(b, a) for a, b in PAIRS]
@@ -106,7 +106,7 @@ def test_csv_with_quotes_and_named_columns(tmp_path):
         ("", {}, "a.csv is empty"),
     ],
 )
-def test_csv_that_cannot_be_read(tmp_path, text, options, message):
+def test_broken_csv_files_are_refused(tmp_path, text, options, message):
     with pytest.raises(FileError, match=message):
         list(read_pairs(write(tmp_path / "a.csv", text), **options))
 
@@ -122,7 +122,7 @@ def parquet(tmp_path):
     return tmp_path / "a.parquet"
 
 
-def test_parquet(parquet):
+def test_parquet_files_are_read(parquet):
     assert list(read_pairs(parquet, languages=("en", "fr"))) == PAIRS * 1000
     assert next(read_pairs(parquet, columns=("translation.fr", "translation.en"))) == ("un chien", "a dog")
     other = parquet.rename(parquet.with_suffix(".bin"))
@@ -131,7 +131,7 @@ def test_parquet(parquet):
         next(read_pairs(other, format="parquet", columns=("en", "fr")))
 
 
-def test_what_is_no_parquet(tmp_path):
+def test_broken_parquet_files_are_refused(tmp_path):
     pytest.importorskip("pyarrow")
     with pytest.raises(FileError, match="a.parquet is not a Parquet file, or is damaged"):
         next(read_pairs(write(tmp_path / "a.parquet", "a\tb\n")))

@@ -43,7 +43,7 @@ def jsonl(rows) -> str:
 @pytest.mark.parametrize("gz", ["", ".gz"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_a_table(tmp_path, gz, end, mark):
+def test_a_tsv_file_is_read(tmp_path, gz, end, mark):
     path = write(tmp_path / f"a.tsv{gz}", mark + tsv(PAIRS, end))
     assert list(read_pairs(path)) == PAIRS
     assert list(read_pairs(str(path), columns=(1, 0))) == [(right, left) for left, right in PAIRS]
@@ -63,14 +63,14 @@ def test_a_table_by_the_names_in_its_first_line(tmp_path):
 
 
 @pytest.mark.parametrize("gz", ["", ".gz"])
-def test_two_files(tmp_path, gz):
+def test_two_parallel_files_are_read(tmp_path, gz):
     left = write(tmp_path / f"a.en{gz}", "".join(pair[0] + "\n" for pair in PAIRS))
     right = write(tmp_path / f"a.fr{gz}", "\ufeff" + "".join(pair[1] + "\r\n" for pair in PAIRS))
     assert list(read_pairs(left, right)) == PAIRS
 
 
 @pytest.mark.parametrize("gz", ["", ".gz"])
-def test_json_lines(tmp_path, gz):
+def test_json_lines_are_read(tmp_path, gz):
     path = write(tmp_path / f"a.jsonl{gz}", jsonl(SPLIT))
     assert list(read_pairs(path, columns=("translation.en", "translation.fr"))) == PAIRS
     path = write(tmp_path / "dots.jsonl", jsonl([{"a.b": "x", "a": {"b": "not this", "c": "y"}}]))
@@ -78,7 +78,7 @@ def test_json_lines(tmp_path, gz):
 
 
 @pytest.mark.parametrize(("format", "text"), [(None, tsv(PAIRS)), ("jsonl", jsonl(SPLIT))])
-def test_standard_input(monkeypatch, format, text):
+def test_standard_input_is_read(monkeypatch, format, text):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), "latin1"))
     columns = ("translation.en", "translation.fr") if format else (0, 1)
     assert list(read_pairs("-", format=format, columns=columns)) == PAIRS
@@ -263,7 +263,7 @@ def test_other_encodings_that_can_be_told(tmp_path):
         ("a b\n", "line 1: there is no column 1"),
     ],
 )
-def test_a_missing_column(tmp_path, text, problem):
+def test_a_missing_column_is_named(tmp_path, text, problem):
     with pytest.raises(FileError, match=rf"a\.tsv, {problem}"):
         list(read_pairs(write(tmp_path / "a.tsv", text)))
 
@@ -279,7 +279,7 @@ def test_a_missing_column(tmp_path, text, problem):
         ('{"a": "\\ud800", "b": "y"}', "the field 'a' holds half of a surrogate pair"),
     ],
 )
-def test_wrong_json(tmp_path, line, problem):
+def test_broken_json_lines_are_named(tmp_path, line, problem):
     path = write(tmp_path / "a.jsonl", '{"a": "x", "b": "y"}\n' + line + "\n")
     with pytest.raises(FileError, match=rf"a\.jsonl, line 2: {problem}"):
         list(read_pairs(path, columns=("a", "b")))
@@ -378,7 +378,7 @@ def test_duplicates_in_large_numbers_and_little_memory():
     assert peak < 40 * count
 
 
-def test_real_data():
+def test_real_data_is_read():
     folder = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data"))
     path = folder / "tatoeba_eng_fra" / "valid.tsv.gz"
     if not path.is_file():

@@ -148,7 +148,7 @@ def pieces(text, kind="word", texts=None):
         ("a\u00a0b\u2028c", ["a", "b", "c"]),
     ],
 )
-def test_words(text, words):
+def test_words_are_split_and_joined(text, words):
     assert pieces(text) == words
 
 
@@ -272,7 +272,7 @@ def test_texts_are_checked():
 
 
 @pytest.mark.parametrize("kind", ["bpe", "word", "character"])
-def test_nothing_can_be_learnt_from_nothing(kind):
+def test_training_on_no_text_is_an_error(kind):
     assert len(trained(kind, ["a b"] * 1000)) > 4
     with pytest.raises(ArgumentError, match="there is no text to learn from"):
         trained(kind, iter([]))
@@ -362,7 +362,7 @@ def test_a_file_that_would_lose_text_is_refused(content, tmp_path):
         load_vocabulary(tmp_path / "v.json")
 
 
-def test_other_files_are_named_for_what_they_are(tmp_path):
+def test_files_of_another_kind_are_named(tmp_path):
     with pytest.raises(FileError, match=r"no file .*none\.json"):
         load_vocabulary(tmp_path / "none.json")
     with pytest.raises(FileError, match="cannot read .*: Is a directory"):

@@ -30,7 +30,7 @@ def save(folder: Path, *steps: int, keep: int = 99) -> list[Path]:
 # ---- what is written
 
 
-def test_what_was_saved_comes_back(tmp_path):
+def test_a_saved_checkpoint_is_loaded_unchanged(tmp_path):
     (path,) = save(tmp_path, 7)
     found = load_checkpoint(path)
     assert path.name == "step-00000007"
@@ -83,14 +83,14 @@ def test_files_are_on_the_disk_before_the_name_is(tmp_path, monkeypatch):
     assert events[at + 1 :] == [("fsync", tmp_path.name)]
 
 
-def test_a_checkpoint_of_the_same_step_takes_the_place(tmp_path):
+def test_a_checkpoint_of_the_same_step_is_replaced(tmp_path):
     save(tmp_path, 3)
     save_checkpoint(tmp_path, 3, made(4), keep=2)
     assert load_checkpoint(tmp_path / "step-00000003").state["step"] == 4
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000003"]
 
 
-def test_what_a_killed_process_left_is_swept(tmp_path):
+def test_leftovers_of_a_killed_process_are_removed(tmp_path):
     save(tmp_path, 1)
     for name in (".step-00000001.part", ".step-00000001.999.part", ".step-00000001.old"):
         (tmp_path / name).mkdir()
@@ -99,7 +99,7 @@ def test_what_a_killed_process_left_is_swept(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"step-00000001", "step-00000002"}
 
 
-def test_what_a_killed_process_took_away_is_put_back(tmp_path):
+def test_a_folder_renamed_by_a_killed_process_is_put_back(tmp_path):
     save(tmp_path, 1)
     os.rename(tmp_path / "step-00000001", tmp_path / ".step-00000001.old")  # killed before the new one came
     save(tmp_path, 2)
@@ -107,7 +107,7 @@ def test_what_a_killed_process_took_away_is_put_back(tmp_path):
     assert load_checkpoint(tmp_path / "step-00000001").state["step"] == 1
 
 
-def test_there_is_no_checkpoint_where_there_is_no_folder(tmp_path):
+def test_a_missing_folder_has_no_checkpoint(tmp_path):
     assert latest_checkpoint(tmp_path / "none") is None
 
 
@@ -154,7 +154,7 @@ def test_missing_files_are_noticed(tmp_path, name):
         ('{"format": 99, "files": {"state.json": ""}}', "not the manifest"),
     ],
 )
-def test_a_manifest_that_is_none(tmp_path, content, message):
+def test_a_broken_manifest_is_an_error(tmp_path, content, message):
     (path,) = save(tmp_path, 1)
     (path / "manifest.json").unlink()
     if content is not None:
@@ -163,7 +163,7 @@ def test_a_manifest_that_is_none(tmp_path, content, message):
         load_checkpoint(path)
 
 
-def test_a_file_that_is_no_safetensors_though_the_manifest_agrees(tmp_path):
+def test_a_broken_tensor_file_with_a_matching_manifest_is_an_error(tmp_path):
     (path,) = save(tmp_path, 1)
     (path / "model.safetensors").write_bytes(b"nothing of the kind")
     manifest = json.loads((path / "manifest.json").read_text())
@@ -200,7 +200,7 @@ def test_a_damaged_newer_one_does_not_push_out_whole_ones(tmp_path):
     assert [path.name for path in checkpoints(tmp_path)] == ["step-00000005"]
 
 
-def test_none_whole_is_an_error_and_nothing_is_written(tmp_path):
+def test_without_a_whole_checkpoint_resuming_is_an_error(tmp_path):
     run(tmp_path, steps=4, save_every=2)
     for path in checkpoints(tmp_path):
         cut(path / "state.json")

@@ -41,7 +41,7 @@ def test_two_processes_compute_what_one_does(tmp_path, host, accumulate):
     assert one[-1] < 0.7 * one[0]
 
 
-def test_shares_of_unequal_size_are_what_is_tested():
+def test_the_toy_gives_processes_shares_of_unequal_size():
     task = ToyTask()
     shares = [[task.count(batch) for batch in task.batches(0, 0, rank, 2)] for rank in (0, 1)]
     assert sum(one != two for one, two in zip(*shares, strict=True)) >= 5
@@ -73,7 +73,7 @@ def test_two_processes_resume_exactly_and_stop_together(tmp_path, host):
     assert not torch.equal(states["0"], states["1"])
 
 
-def test_a_killed_process_ends_the_job_and_any_number_goes_on(tmp_path, host):
+def test_a_killed_process_ends_the_job_and_any_number_of_processes_resumes(tmp_path, host):
     """2 processes, of which one is killed; then 1; then 2 again: the same model as one process alone."""
     values = {"steps": 12, "save_every": 2, "schedule": "constant"}
     done(host.run(tmp_path / "whole", options=values), "finished at 12")
@@ -96,7 +96,7 @@ def test_a_killed_process_ends_the_job_and_any_number_goes_on(tmp_path, host):
     assert [line["step"] for line in lines if "learning_rate" in line] == list(range(1, 13))
 
 
-def test_what_the_first_process_cannot_do_ends_all(tmp_path, host):
+def test_an_error_of_the_first_process_ends_all(tmp_path, host):
     values = {"steps": 4}
     done(host.run(tmp_path / "run", options=values), "finished at 4")
     (first, said), (second, other) = host.run(tmp_path / "run", world=2, options=values)
@@ -116,7 +116,7 @@ def torchrun(spec: dict) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_under_torchrun(tmp_path):
+def test_training_under_torchrun_ends_and_resumes(tmp_path):
     spec = {"folder": str(tmp_path / "run"), "options": {"steps": 8, "save_every": 2}}
     result = torchrun({**spec, "mishaps": {"1": {"die_at": 6}}})
     assert result.returncode == 1

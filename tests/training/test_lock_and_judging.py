@@ -94,7 +94,7 @@ def test_a_lock_is_entered_again_by_its_own_thread_only(tmp_path):
     assert failures[1:] == ["entered"]
 
 
-def test_many_take_turns(tmp_path):
+def test_waiting_processes_take_the_lock_in_turn(tmp_path):
     """A lock is removed while it is held: one that waits must not hold a file that is gone."""
     failures = []
 
@@ -133,7 +133,7 @@ def test_resuming_where_there_is_no_folder_makes_none(tmp_path):
     "error", [ValueError("mine"), RuntimeError("mine"), SystemExit(3), FileError("mine")]
 )
 @pytest.mark.parametrize("where", ["save", "validate"])
-def test_no_step_is_lost_to_an_error_of_the_task(tmp_path, error, where):
+def test_an_error_in_the_task_loses_no_step(tmp_path, error, where):
     """An ordinary exception in save() lost the epoch; and the model of a step that was validated was never kept."""
 
     def fail(*arguments):
@@ -157,7 +157,7 @@ def test_no_step_is_lost_to_an_error_of_the_task(tmp_path, error, where):
         assert torch.equal(tensor, both[1].tensors["model"][name])
 
 
-def test_best_that_is_a_link_stays_one(tmp_path):
+def test_a_linked_best_folder_stays_a_link(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "best").symlink_to(tmp_path / "elsewhere")
@@ -196,12 +196,12 @@ class Noisy(ToyTask):
         ([(float("nan"), 1.0), (0.1, 5.0), (float("nan"), 1.0)], 2),
     ],
 )
-def test_below_the_floor_a_smoother_number_decides(tmp_path, numbers, best):
+def test_below_the_floor_the_smoother_metric_chooses_the_best_model(tmp_path, numbers, best):
     run(tmp_path, task=Noisy(numbers), steps=3, validate_every=1, save_every=1)
     assert json.loads((tmp_path / "best" / "results.json").read_text())["step"] == best
 
 
-def test_the_log_says_which_number_decided(tmp_path, capsys):
+def test_the_log_names_the_metric_that_chose_the_best_model(tmp_path, capsys):
     chosen = options(steps=3, validate_every=1)
     train(toy(), Noisy([(0.05, 210.0), (0.02, 180.0), (6.0, 170.0)]), chosen, tmp_path)
     said = capsys.readouterr().err.splitlines()
@@ -212,7 +212,7 @@ def test_the_log_says_which_number_decided(tmp_path, capsys):
     ]
 
 
-def test_going_on_compares_with_the_best_before(tmp_path):
+def test_resuming_compares_with_the_best_model_so_far(tmp_path):
     run(tmp_path, task=Noisy([(0.5, 20.0)]), steps=1, validate_every=1, save_every=1)
     run(
         tmp_path, task=Noisy([(0.9, 30.0), (0.1, 10.0)]), resume=True, steps=3, validate_every=1, save_every=1
@@ -231,7 +231,7 @@ def clock(monkeypatch):
     return now
 
 
-def test_a_line_a_minute(clock, capsys):
+def test_without_a_terminal_progress_is_one_line_a_minute(clock, capsys):
     bar = ProgressBar(1200, 200)
     for step in range(201, 501):
         clock[0] += 0.5
@@ -247,7 +247,7 @@ def test_a_line_a_minute(clock, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_long_reading_says_how_far_it_is(clock, capsys, monkeypatch):
+def test_reading_much_data_reports_progress(clock, capsys, monkeypatch):
     def slow(count):
         for number in range(count):
             clock[0] += 0.01

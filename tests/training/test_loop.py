@@ -62,12 +62,12 @@ def every_step(monkeypatch):
 # ---- a step
 
 
-def test_it_learns(tmp_path, every_step):
+def test_the_loss_falls(tmp_path, every_step):
     run(tmp_path, steps=60)
     assert losses(tmp_path)[-1] < 0.6 * losses(tmp_path)[0]
 
 
-def test_one_step_by_torch(tmp_path):
+def test_one_step_equals_adamw_of_torch(tmp_path):
     """The mean loss of all tokens, clipped, with AdamW at the first step's rate."""
     run(tmp_path, steps=5, warmup=10, clip=0.01, weight_decay=0.2, average=0.0, save_every=1, keep=9)
     model, task = toy(), ToyTask()
@@ -83,7 +83,7 @@ def test_one_step_by_torch(tmp_path):
         torch.testing.assert_close(saved.tensors["model"][name], p.detach(), rtol=1e-6, atol=1e-7)
 
 
-def test_two_halves_are_one_whole(tmp_path):
+def test_accumulated_halves_equal_the_whole_batch(tmp_path):
     class Halves(ToyTask):
         """Each batch of the toy in two, of unequal numbers of tokens."""
 
@@ -117,7 +117,7 @@ def test_clipping_bounds_what_the_optimizer_sees(tmp_path):
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine", "inverse_sqrt", "constant"])
-def test_rates_of_a_run(tmp_path, every_step, schedule):
+def test_the_run_follows_its_learning_rate_schedule(tmp_path, every_step, schedule):
     run(tmp_path, steps=8, warmup=4, learning_rate=0.8, schedule=schedule)
     rates = [line["learning_rate"] for line in lines(tmp_path) if "loss" in line and "learning_rate" in line]
     assert rates[:4] == pytest.approx([0.2, 0.4, 0.6, 0.8])
@@ -132,7 +132,7 @@ def test_rates_of_a_run(tmp_path, every_step, schedule):
     assert min(rates) > 0
 
 
-def test_averages_by_hand():
+def test_averaged_weights_by_hand():
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         model.weight.fill_(1.0)
@@ -169,7 +169,7 @@ def test_averaging_that_begins_on_resuming_begins_with_the_weights(tmp_path):
     assert (toy().embedding.weight - now).abs().max() > 0.2
 
 
-def test_the_seed_decides(tmp_path):
+def test_a_run_depends_on_its_seed(tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         run(tmp_path / name, seed=seed, dropout=0.5, steps=3)
     a, b, c = (newest(tmp_path / name).tensors["model"]["output.weight"] for name in "abc")
@@ -177,7 +177,7 @@ def test_the_seed_decides(tmp_path):
     assert not torch.equal(a, c)
 
 
-def test_the_seed_is_mixed_in_a_way_that_stays():
+def test_seeds_are_mixed_the_same_way_in_every_version():
     drawn = []
     for seed, step, rank in [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]:
         seed_everything(seed, step, rank)
@@ -202,7 +202,7 @@ def test_bfloat16_is_really_used(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning", "ignore::FutureWarning")
-def test_compiled(tmp_path, every_step):
+def test_a_compiled_run_has_the_same_losses(tmp_path, every_step):
     class Bare(ToyTask):
         def loss(self, model, batch):
             hidden, layer = model.hidden(batch[0]), model.output
@@ -230,7 +230,7 @@ def test_the_end_is_validated_where_no_interval_ends(tmp_path):
     assert [line["step"] for line in lines(tmp_path)] == [2, 4, 5]
 
 
-def test_epochs_with_a_rest_of_batches(tmp_path):
+def test_epochs_end_with_an_incomplete_group_of_batches(tmp_path):
     task = ToyTask()
     outcome = run(tmp_path, task=task, steps=None, epochs=2, accumulate=2)
     assert outcome.step == 8  # 7 batches are 4 updates
@@ -290,7 +290,7 @@ def test_validation_leaves_training_as_it_was(tmp_path):
             assert torch.equal(often[table][name], tensor), f"{table} {name}"
 
 
-def test_a_validation_without_the_metric(tmp_path):
+def test_a_validation_without_its_metric_is_an_error(tmp_path):
     class Other(ToyTask):
         def validate(self, model):
             return {"accuracy": 1.0}
@@ -319,7 +319,7 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_request_to_end_does_the_same(tmp_path):
+def test_sigterm_finishes_the_step_and_saves(tmp_path):
     class Ended(ToyTask):
         def _mishaps(self):
             if self.calls == 3:
@@ -352,7 +352,7 @@ def test_in_another_thread_signals_are_left_alone(tmp_path):
 # ---- metrics.jsonl and the terminal
 
 
-def test_the_lines_are_those_of_an_uninterrupted_run(tmp_path, every_step):
+def test_the_log_of_a_resumed_run_equals_an_uninterrupted_one(tmp_path, every_step):
     run(tmp_path / "whole", steps=9, validate_every=3)
     run(tmp_path / "parts", steps=9, validate_every=3, task=ToyTask(signal_at=6), save_every=2, keep=99)
     run(tmp_path / "parts", steps=9, validate_every=3, resume=True)
@@ -364,7 +364,7 @@ def test_the_lines_are_those_of_an_uninterrupted_run(tmp_path, every_step):
     assert parts == whole
 
 
-def test_going_on_forgets_what_came_after_and_repairs_the_last_line(tmp_path):
+def test_resuming_drops_later_lines_and_repairs_the_last_one(tmp_path):
     path = tmp_path / "metrics.jsonl"
     entries = [
         {"step": 2, "loss": 1.0, "learning_rate": 0.1},
@@ -413,7 +413,7 @@ def test_no_bar_where_the_error_stream_is_no_terminal(tmp_path, capsys):
     assert "(best so far)" in said.err
 
 
-def test_a_bar_in_a_terminal(monkeypatch, capsys):
+def test_a_terminal_shows_a_progress_bar(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
@@ -432,7 +432,7 @@ def test_a_bar_in_a_terminal(monkeypatch, capsys):
     assert not ProgressBar(10, 2, wanted=False).shown
 
 
-def test_silence_where_it_is_asked_for(tmp_path, capsys):
+def test_a_run_prints_nothing_unless_asked(tmp_path, capsys):
     run(tmp_path, steps=2)
     assert capsys.readouterr() == ("", "")
 
@@ -440,7 +440,7 @@ def test_silence_where_it_is_asked_for(tmp_path, capsys):
 # ---- refusals
 
 
-def test_a_loss_that_is_no_number(tmp_path):
+def test_a_nan_loss_is_an_error(tmp_path):
     message = "the loss is nan at step 6: lower learning_rate .0.05., warm up longer .3. or check the data"
     with pytest.raises(TrainingError, match=message):
         run(tmp_path, task=ToyTask(nan_at=6), save_every=1)
@@ -448,7 +448,7 @@ def test_a_loss_that_is_no_number(tmp_path):
     assert all(x.isfinite().all() for x in newest(tmp_path).tensors["model"].values())
 
 
-def test_gradients_that_are_no_numbers_reach_no_checkpoint(tmp_path):
+def test_nan_gradients_reach_no_checkpoint(tmp_path):
     class Steep(ToyTask):
         def loss(self, model, batch):
             loss = super().loss(model, batch)
@@ -462,7 +462,7 @@ def test_gradients_that_are_no_numbers_reach_no_checkpoint(tmp_path):
         assert newest(tmp_path / str(clip)).state["progress"]["step"] == 3
 
 
-def test_nothing_to_train_on(tmp_path):
+def test_a_task_without_batches_is_an_error(tmp_path):
     with pytest.raises(ArgumentError, match="data: there is nothing to train on: no batches"):
         run(tmp_path / "none", task=ToyTask(per_epoch=0))
     assert not (tmp_path / "none").exists()
@@ -486,7 +486,7 @@ def everything(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_folder_that_holds_a_run(tmp_path):
+def test_a_folder_that_holds_a_run_is_refused(tmp_path):
     run(tmp_path, steps=2)
     before = everything(tmp_path)
     with pytest.raises(
@@ -496,13 +496,13 @@ def test_a_folder_that_holds_a_run(tmp_path):
     assert everything(tmp_path) == before
 
 
-def test_nothing_to_resume(tmp_path):
+def test_a_folder_without_a_run_cannot_be_resumed(tmp_path):
     with pytest.raises(FileError, match="there is no checkpoint to resume from"):
         run(tmp_path / "none", resume=True)
     assert not (tmp_path / "none").exists()
 
 
-def test_another_model_is_refused_before_anything_is_written(tmp_path):
+def test_resuming_another_model_is_refused_before_writing(tmp_path):
     run(tmp_path, steps=2)
     before = everything(tmp_path)
     with pytest.raises(
@@ -514,7 +514,7 @@ def test_another_model_is_refused_before_anything_is_written(tmp_path):
     assert everything(tmp_path) == before
 
 
-def test_a_checkpoint_of_something_else(tmp_path):
+def test_a_checkpoint_that_is_no_training_run_is_refused(tmp_path):
     save_checkpoint(tmp_path / "checkpoints", 1, Checkpoint({}, {"model": {}}), keep=1)
     with pytest.raises(FileError, match="not one of a training run"):
         run(tmp_path, resume=True)
@@ -538,7 +538,7 @@ def test_a_checkpoint_of_the_first_version_can_be_resumed(tmp_path):
     assert {**one.state["progress"], "seconds": 0} == {**other.state["progress"], "seconds": 0}
 
 
-def test_a_folder_that_cannot_be(tmp_path):
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(FileError, match="cannot (write in|read) .*file/run"):
         run(tmp_path / "file" / "run")
@@ -546,7 +546,7 @@ def test_a_folder_that_cannot_be(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_folder_without_rights(tmp_path):
+def test_a_folder_without_write_permission_is_an_error(tmp_path):
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o700)
     locked.chmod(0o500)

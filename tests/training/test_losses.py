@@ -42,7 +42,7 @@ def assert_same(x, targets, smoothing, tolerance):
         torch.testing.assert_close(mine, other, rtol=tolerance, atol=tolerance)
 
 
-def test_by_hand():
+def test_loss_and_gradients_by_hand():
     # scores log 3 and 0: probabilities 3/4 and 1/4
     hidden, weight = torch.tensor([[3.0]]).log(), torch.tensor([[1.0], [0.0]])
     right, wrong = (output_cross_entropy(hidden, weight, None, torch.tensor([t])) for t in (0, 1))
@@ -74,12 +74,12 @@ FROZEN = [frozen for k in (1, 2) for frozen in itertools.combinations(NAMES, k)]
 
 
 @pytest.mark.parametrize("frozen", FROZEN, ids="+".join)
-def test_frozen_inputs_get_none_and_the_others_theirs(frozen):
+def test_frozen_inputs_get_no_gradient(frozen):
     x, targets = inputs(frozen=frozen)
     assert_same(x, targets, 0.1, 1e-12)
 
 
-def test_without_gradients_nothing_is_prepared(monkeypatch):
+def test_without_gradients_nothing_is_kept_for_the_backward_pass(monkeypatch):
     x, targets = inputs()
     expected = plain(x, targets, 0.1)
     asked = []
@@ -100,14 +100,14 @@ def test_inputs_are_left_as_they_are():
         assert torch.equal(x[name].detach(), value)
 
 
-def test_scores_that_would_overflow():
+def test_large_scores_do_not_overflow():
     hidden = torch.tensor([[1000.0]], requires_grad=True)
     loss = output_cross_entropy(hidden, torch.tensor([[1.0], [-1.0]]), None, torch.tensor([1]))
     assert loss.item() == 2000.0
     assert float(torch.autograd.grad(loss, hidden)[0]) == 2.0
 
 
-def test_no_tokens_cost_nothing():
+def test_no_tokens_give_a_loss_of_zero():
     x, _ = inputs()
     hidden = torch.empty(0, M, dtype=torch.float64, requires_grad=True)
     loss = output_cross_entropy(hidden, x["weight"], x["bias"], torch.empty(0, dtype=torch.long))
@@ -136,7 +136,7 @@ def test_under_autocast_it_is_the_plain_expression():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision(dtype):
+def test_half_precision_agrees_with_float32(dtype):
     x, targets = inputs(dtype)
     wide = {name: value.detach().float().requires_grad_() for name, value in x.items()}
     ours, exact = output_cross_entropy(**x, targets=targets), plain(wide, targets, 0.0)

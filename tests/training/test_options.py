@@ -41,7 +41,7 @@ from support.training_runs import Toy
         ({"seed": -1}, "seed: expected a whole number of 0 or more"),
     ],
 )
-def test_numbers_that_cannot_be(values, message):
+def test_values_out_of_range_are_refused(values, message):
     given = values if not values or values.keys() & {"steps", "epochs"} else {"steps": 1, **values}
     with pytest.raises(ArgumentError, match=message):
         TrainingOptions(**given)
@@ -57,12 +57,12 @@ def test_numbers_that_cannot_be(values, message):
         ({"compile": "yes"}, "compile: expected True or False, got 'yes'"),
     ],
 )
-def test_kinds_that_cannot_be(values, message):
+def test_values_of_the_wrong_type_are_refused(values, message):
     with pytest.raises(DtypeError, match=message):
         TrainingOptions(**{"steps": 1, **values})
 
 
-def test_names_that_cannot_be():
+def test_unknown_names_are_refused():
     with pytest.raises(UnknownNameError, match="schedule: unknown name 'cosin': did you mean 'cosine'"):
         TrainingOptions(steps=1, schedule="cosin")
     with pytest.raises(
@@ -94,7 +94,7 @@ def test_options_survive_json():
         ("constant", [0, 0.5, 1, 1, 1, 1, 1]),
     ],
 )
-def test_schedules_by_hand(name, expected):
+def test_learning_rates_of_each_schedule_by_hand(name, expected):
     assert [SCHEDULES[name](step, 2, 6) for step in range(7)] == pytest.approx(expected, abs=1e-15)
 
 
@@ -120,7 +120,7 @@ def test_vectors_are_not_decayed():
     assert optimizer.defaults["betas"] == (0.5, 0.6)
 
 
-def test_precisions():
+def test_bfloat16_is_used_where_asked_or_supported():
     cpu = torch.device("cpu")
     assert uses_bfloat16("bfloat16", cpu)
     assert not uses_bfloat16("float32", cpu)

@@ -23,7 +23,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_later_checkpoint_is_the_same(tmp_path, kind):
+def test_a_resumed_run_writes_the_same_checkpoints(tmp_path, kind):
     values, dropout = KINDS[kind], 0.4
     run(tmp_path / "whole", dropout=dropout, **values)
     whole = digests(tmp_path / "whole")
@@ -47,7 +47,7 @@ def validation_is_due(step: int, values) -> bool:
     return step % values.get("validate_every", per_epoch) == 0
 
 
-def test_a_validation_put_off_is_not_left_out(tmp_path):
+def test_a_postponed_validation_is_made_after_resuming(tmp_path):
     values = {**PLAIN, "validate_every": 4}
     run(tmp_path / "whole", dropout=0.4, **values)
     run(tmp_path / "parts", dropout=0.4, task=ToyTask(signal_at=8), **values)
@@ -77,7 +77,7 @@ def after_kill(folder) -> tuple[int, int]:
     return newest, begun
 
 
-def test_killed_at_any_moment(tmp_path, host):
+def test_a_run_killed_at_any_moment_ends_the_same(tmp_path, host):
     """Each child is killed after a random time, up to what a whole run takes; until it is done or tired of dying."""
     wanted, kills, runs = (200 if FULL else 20), 0, 0
     chance = random.Random(7)

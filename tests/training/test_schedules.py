@@ -25,7 +25,7 @@ def rates_of(optimizer, schedule, steps):
     return seen
 
 
-def test_rates_by_hand():
+def test_learning_rates_by_hand():
     optimizer = sgd(0.1)
     schedule = get_linear_schedule_with_warmup(optimizer, 4, 12)
     rates = [rate for (rate,) in rates_of(optimizer, schedule, 14)]
@@ -44,13 +44,13 @@ def test_every_parameter_group_keeps_its_own_rate():
     assert rates_of(optimizer, schedule, 4) == [[0, 0], [0.5, 5], [1, 10], [0.5, 5]]
 
 
-def test_no_warmup_starts_at_the_full_rate():
+def test_without_warmup_the_first_rate_is_the_full_rate():
     optimizer = sgd(1.0)
     schedule = get_linear_schedule_with_warmup(optimizer, 0, 2)
     assert rates_of(optimizer, schedule, 3) == [[1.0], [0.5], [0.0]]
 
 
-def test_all_warmup_reaches_no_division_by_zero():
+def test_warmup_over_all_steps_does_not_divide_by_zero():
     assert [linear_warmup_factor(step, 3, 3) for step in range(5)] == [0, 1 / 3, 2 / 3, 0, 0]
 
 
@@ -92,7 +92,7 @@ def test_factor_stays_between_0_and_1_and_peaks_after_warmup(warmup, decay, step
         (11, 10, "num_warmup_steps: 11 steps of warm-up do not fit in num_training_steps=10"),
     ],
 )
-def test_numbers_that_cannot_be(warmup, total, message):
+def test_values_out_of_range_are_refused(warmup, total, message):
     with pytest.raises(ArgumentError, match=message):
         get_linear_schedule_with_warmup(sgd(1.0), warmup, total)
 
@@ -103,6 +103,6 @@ def test_steps_must_be_whole_numbers(wrong):
         get_linear_schedule_with_warmup(sgd(1.0), wrong, 10)
 
 
-def test_optimizer_must_be_one():
+def test_optimizer_must_be_a_torch_optimizer():
     with pytest.raises(DtypeError, match="optimizer: expected a torch.optim.Optimizer, got list"):
         get_linear_schedule_with_warmup([], 1, 10)

@@ -137,7 +137,7 @@ def test_views_from_the_server_come_to_rest_with_many_heads(opened):
 # ---- scrolling
 
 
-def test_a_map_that_fits_does_not_hold_the_page(opened, small):
+def test_a_map_that_fits_lets_the_page_scroll(opened, small):
     watched = opened(small + "#view=heat", width=500, height=500)
     page = watched.page
     canvas = page.locator("canvas")
@@ -197,7 +197,7 @@ def test_words_from_right_to_left_do_not_turn_the_arrow(opened, tmp_path):
     assert left < right
 
 
-def test_a_weight_that_comes_late_is_told(opened):
+def test_a_weight_that_arrives_late_is_announced(opened):
     with served(causal_records()) as address:
         watched = opened(address + "#view=heat&record=0&head=0&row=5&col=0", own=(address,))
 
@@ -212,7 +212,7 @@ def test_a_weight_that_comes_late_is_told(opened):
         watched.page.unroute("**/row?*")
 
 
-def test_parts_have_roles_and_names(opened, small):
+def test_elements_have_accessible_roles_and_names(opened, small):
     page = opened(small + "#view=flow").page
     panel = page.get_by_role("tabpanel", name="Flow")
     assert panel.locator("canvas").count() == 1
@@ -283,7 +283,7 @@ def test_a_widget_has_its_colours_although_it_is_attached_later(browser, dark):
     context.close()
 
 
-def test_a_server_that_is_gone_is_named(opened):
+def test_a_lost_server_is_reported(opened):
     with served(causal_records()) as address:
         watched = opened(address + "#view=heat", own=(address,))
     watched.page.keyboard.press("ArrowUp")

@@ -56,7 +56,7 @@ def test_a_page_opens_on_a_head_and_a_query_that_look_at_a_word():
     assert embedded(records).values["opening"] == found == remote(records).values["opening"]
 
 
-def test_a_map_with_nothing_to_see_opens_as_before():
+def test_a_map_without_a_telling_query_opens_on_its_last_query():
     one = record(AttentionMap.from_weights(torch.ones(1, 1, 1, 1)))
     assert opening([one]) == {"record": 0, "head": 0, "row": 0, "col": 0}
     causal = record(AttentionMap.from_weights(weights_of({}, 5)), kind="causal")
@@ -114,7 +114,7 @@ def brightness_below_diagonal(watched):
     return np.array([image[at].mean() for at in points])
 
 
-def test_a_long_causal_map_is_not_dark(opened, tmp_path):
+def test_a_long_causal_map_has_bright_cells(opened, tmp_path):
     watched = opened(page_of([record(causal_map(), kind="causal")], tmp_path) + "#view=heat&row=1&col=1")
     for head in (0, 1):
         found = {}
@@ -150,7 +150,7 @@ def tops(record=1, **state):
     return mode, pytest.approx(values, abs=1e-6)
 
 
-def test_what_the_brightest_colour_stands_for():
+def test_the_end_of_the_colour_scale_by_hand():
     assert tops() == ("largest", [1])
     assert tops(record=0)[0] == "percentile"
     assert tops(top="row") == ("row", [1, 0.5, 0.4, 0.9])
@@ -271,7 +271,7 @@ def test_pointing_at_a_line_isolates_it(opened, tmp_path):
     assert page.locator(".readout").inner_text() == ""
 
 
-def test_every_view_says_what_can_be_done(opened, tmp_path):
+def test_every_view_has_a_line_of_help(opened, tmp_path):
     watched = opened(page_of([pictured()], tmp_path))
     told = {}
     for digit, view in enumerate(("grid", "heat", "flow", "text", "steps", "image"), 1):
@@ -451,7 +451,7 @@ def test_the_text_can_be_coloured_by_all_queries(opened, pair):
     assert watched.page.locator(".readout").inner_text() == f"all queries → cat   {some:.3f}"
 
 
-def test_a_token_is_found(opened, pair):
+def test_a_token_is_found_by_search(opened, pair):
     watched = opened(pair[0] + "#view=text&row=0")
     page = watched.page
     page.keyboard.press("f")

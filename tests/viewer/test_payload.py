@@ -80,7 +80,7 @@ def test_groups_of_heads_additive_scores_means_and_selections():
         assert apart < 2e-3, name
 
 
-def test_windows_of_a_picture():
+def test_the_page_computes_windows_of_a_picture():
     torch.manual_seed(4)
     rows, columns, side, shift = 4, 6, 2, 1
     inner = torch.softmax(torch.randn(2 * 6, H, 4, 4), dim=-1)
@@ -130,7 +130,7 @@ def test_the_steps_are_the_ones_of_the_formula():
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
-def test_half_precision_whatever_the_size(scale):
+def test_values_of_any_size_are_stored_in_half_precision(scale):
     torch.manual_seed(6)
     x = torch.randn(7, 11) * scale
     apart = (rounded_to_half(x).numbers() - x.double()).abs() / x.double().abs()
@@ -167,7 +167,7 @@ def test_twelve_layers_of_512_tokens_fit(width, most):
     assert page_bytes(width) <= most
 
 
-def test_what_layers_share_is_stored_once():
+def test_tensors_shared_by_layers_are_stored_once():
     keep = torch.rand(1, 1, 31, 31) > 0.5
     torch.manual_seed(9)
     records = []
@@ -210,7 +210,7 @@ def test_tiles_and_overviews_are_the_largest_of_their_cells(name, head):
 # ---- what is refused
 
 
-def test_records_are_checked():
+def test_wrong_records_are_refused():
     map = recomputed()
     good = record(map)
     for given, error, part in [
@@ -309,7 +309,7 @@ def test_the_page_asks_for_nothing_outside_itself():
         assert word not in page, word
 
 
-def test_blobs_come_back_as_they_went_in():
+def test_blobs_survive_encoding():
     document = embedded([record(recomputed())])
     page = regard.viewer.html([record(recomputed())])
     for n, data in enumerate(document.blobs):

@@ -280,12 +280,12 @@ ABUSES = [
 ]  # fmt: skip
 
 
-def test_there_are_enough_cases():
+def test_there_are_enough_hostile_requests():
     assert len(ABUSES) >= 60
 
 
 @pytest.mark.parametrize("case", range(len(ABUSES)))
-def test_what_should_not_be_served_is_not(viewer, case):
+def test_hostile_requests_are_refused(viewer, case):
     expected, how = ABUSES[case]
     status, headers, body = ask(viewer, **{"path": f"/{TOKEN}/", **how})
     assert status == expected, (how, body[:80])

@@ -14,7 +14,7 @@ from support.viewer_records import READ, STATIC, needs, run_javascript
 FILES = sorted(path.stem for path in STATIC.glob("*.js"))
 
 
-def test_the_types_hold(tmp_path):
+def test_the_javascript_passes_the_type_checker(tmp_path):
     config = {
         "compilerOptions": {
             "allowJs": True, "checkJs": True, "noEmit": True, "strict": True, "noUnusedLocals": True, "types": [],
@@ -100,7 +100,7 @@ def test_equal_steps_of_weight_are_equal_steps_of_colour(palette, dark, rising):
     assert steps.max() / steps.min() < 2.6, "no step of colour stands out"
 
 
-def test_places_on_the_scale():
+def test_weights_are_placed_on_the_colour_scale():
     source = READ + (
         'import { place } from "STATIC/color.js"; console.log(JSON.stringify(given.map((x) => place(...x))));'
     )
@@ -128,7 +128,7 @@ def test_nothing_in_a_label_is_invisible():
     assert lone == ["⟨D800⟩", "a⟨DFFF⟩"]
 
 
-def test_numbers_are_short_and_true():
+def test_printed_numbers_are_short_and_exact():
     source = READ + (
         'import { weightText, percent, numberText, shortWeight } from "STATIC/text.js";'
         "console.log(JSON.stringify(given.map((w) => [weightText(w), percent(w), numberText(w), shortWeight(w)])));"
@@ -161,7 +161,7 @@ def states(*hashes: str) -> list[dict]:
     return run_javascript(source, {"doc": DOCUMENT, "hashes": list(hashes)})
 
 
-def test_an_address_says_what_it_shows():
+def test_the_address_stores_what_is_shown():
     (line,) = [one["line"] for one in states("#view=flow&record=1&head=3&row=4&col=6&heads=0.2&min=0.25")]
     (again,) = states(line)
     assert again["line"] == line

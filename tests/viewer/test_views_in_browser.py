@@ -183,7 +183,7 @@ def test_the_steps_show_the_numbers_and_follow_the_keys(opened, small):
     assert "hidden from this query" in page.locator("canvas").get_attribute("aria-label")
 
 
-def test_the_picture_is_chosen_from(opened, tmp_path):
+def test_queries_are_chosen_in_the_picture(opened, tmp_path):
     image = np.zeros((30, 40, 3))
     image[..., 0] = np.linspace(0, 1, 40)
     regard.viewer.save_html([pictured()], tmp_path / "p.html", images=[image])
@@ -245,7 +245,7 @@ def test_the_tabs_work_with_arrow_keys_and_digits(opened, small):
         assert page.get_by_role("tab", selected=True).inner_text() == name
 
 
-def test_light_and_dark(opened, small):
+def test_the_page_follows_light_and_dark_mode(opened, small):
     background = "getComputedStyle(document.querySelector('.regard')).backgroundColor"
     dark = opened(small, color_scheme="dark")
     light = opened(small, color_scheme="light")
@@ -276,7 +276,7 @@ def test_nothing_is_wider_than_a_phone(opened, every, view):
 
 
 @pytest.mark.parametrize("view", EVERY_VIEW)
-def test_what_is_seen_is_saved(opened, every, view, tmp_path):
+def test_the_saved_files_show_the_current_view(opened, every, view, tmp_path):
     watched = opened(f"{every}#view={view}")
     view = view.split("&")[0]
     for kind in ("PNG", "SVG"):

@@ -41,7 +41,7 @@ def generated(model, memory=None, **more):
 @pytest.mark.parametrize(
     ("name", "how"), [("llama", "sdpa"), ("gpt2", "eager"), ("bloom", "eager"), ("t5", "sdpa")]
 )
-def test_maps_are_those_of_plain_decoding(name, how, drafts):
+def test_assisted_decoding_has_the_maps_of_plain_decoding(name, how, drafts):
     model = generator(name, how)
     if drafts == "assistant":
         other = generator(name, how)
@@ -71,7 +71,7 @@ def test_a_user_who_crops_a_cache_keeps_both_records():
     assert [tuple(record.map.shape[2:]) for record in seen] == [(12, 12), (2, 11)]
 
 
-def test_crop_is_back_after_the_capture():
+def test_cache_crop_is_restored_after_the_capture():
     before = [vars(kind).get("crop") for kind in (transformers.DynamicCache, transformers.cache_utils.Cache)]
     generated(generator("gpt2", "sdpa"), prompt_lookup_num_tokens=3)
     assert [
@@ -108,7 +108,7 @@ MASKS = {
 
 @pytest.mark.parametrize("keys", [True, False])
 @pytest.mark.parametrize("name", MASKS)
-def test_a_piece_without_its_last_rows(name, keys):
+def test_a_kept_call_drops_its_last_rows(name, keys):
     mask, values = MASKS[name], torch.randn(1, H, Q, K)
     q, lse = torch.randn(B, H, Q, 7), torch.randn(B, H, Q)
     kept = KeptCall(0, 0, GRID, q=q, lse=lse, mask=mask, bias=StoredBias(values), causal=True, added=(0, K))
@@ -124,7 +124,7 @@ def test_a_piece_without_its_last_rows(name, keys):
     assert torch.equal(kept.bias.values, values[:, :, : new.q, : new.k])
 
 
-def test_keys_that_other_queries_look_at_stay():
+def test_keys_used_by_other_queries_are_kept():
     for kept in ({"q": torch.randn(B, H, Q, 7)}, {"weights": torch.rand(B, H, Q, K)}):
         kept = KeptCall(0, 0, GRID, **kept)
         assert not without_last_rows(kept, 2, keys=True)

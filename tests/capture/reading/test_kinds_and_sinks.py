@@ -103,7 +103,7 @@ def test_sinks_in_the_steps_of_generation(way, at):
 
 
 @pytest.mark.parametrize("way", ["gpt-oss", "off by one"])
-def test_a_sink_has_no_place_among_the_tokens(way):
+def test_a_sink_has_no_token_position(way):
     model = Words(SinkAttention(way))
     with torch.no_grad(), regard.capture(model) as seen:
         model(IDS)
@@ -113,7 +113,7 @@ def test_a_sink_has_no_place_among_the_tokens(way):
     assert torch.allclose(torch.from_numpy(seen.distance()[0]).float(), expected.sum(-1), atol=1e-5)
 
 
-def test_values_in_two_parts_are_no_sinks():
+def test_values_in_two_parts_are_not_taken_for_sinks():
     class TwoAttention(nn.Module):
         def forward(self, x):
             weights = (x @ x.mT * 2).cos().softmax(-1)
@@ -188,7 +188,7 @@ def test_left_padding_leaves_a_causal_map_causal(way, low):
     assert seen[0].kind == "causal"
 
 
-def test_queries_of_padding_may_look_ahead():
+def test_padding_queries_that_look_ahead_leave_the_map_causal():
     real = torch.ones(B, 1, 1, N)
     real[1, ..., :2] = 0
 
@@ -206,7 +206,7 @@ def test_queries_of_padding_may_look_ahead():
     assert seen[0].kind == "causal"
 
 
-def test_even_weights_everywhere_are_not_causal():
+def test_uniform_weights_are_not_causal():
     class OwnAttention(nn.Module):
         def forward(self, x):
             return (x @ x.mT * 0).cos().softmax(-1) @ x
@@ -238,14 +238,14 @@ class Core(nn.Module):
 
 
 @pytest.mark.parametrize("way", ["inside", "outside"])
-def test_pooled_keys_are_no_other_sequence(way):
+def test_attention_over_pooled_keys_is_self_attention(way):
     with torch.no_grad(), regard.capture(model := Pooled(way)) as seen:
         model(X)
     assert (seen[0].kind, tuple(seen[0].map.shape)) == ("self", (B, H, N, N // 2))
 
 
 @pytest.mark.parametrize("pool", ["mean", "max"])
-def test_pooled_queries_are_no_other_sequence(pool):
+def test_attention_of_pooled_queries_is_self_attention(pool):
     made = {"mean": F.avg_pool1d, "max": F.max_pool1d}[pool]
     query = torch.cat(
         [X[:, :1], made(X[:, 1:].mT, 2, 2, ceil_mode=True).mT], 1
@@ -256,7 +256,7 @@ def test_pooled_queries_are_no_other_sequence(pool):
     assert seen[0].kind == "self"
 
 
-def test_another_sequence_is_another_sequence():
+def test_attention_over_another_sequence_is_cross_attention():
     attend = nn.MultiheadAttention(H * D, H, batch_first=True)
     other = torch.randn(B, 3, H * D, generator=torch.Generator().manual_seed(5))
     with torch.no_grad(), regard.capture(attend) as seen:
@@ -264,7 +264,7 @@ def test_another_sequence_is_another_sequence():
     assert seen[0].kind == "cross"
 
 
-def test_learned_queries_look_at_another_sequence():
+def test_attention_of_learned_queries_is_cross_attention():
     class LatentAttention(nn.Module):
         def __init__(self):
             super().__init__()
@@ -324,7 +324,7 @@ def build(config, model, settings):
 
 
 @pytest.mark.parametrize("name", LEFT_PADDED)
-def test_left_padded_decoders(name):
+def test_left_padded_decoders_are_causal(name):
     model, inputs = build(*LEFT_PADDED[name]), models.padded_left()
     with torch.no_grad(), regard.capture(model) as seen:
         expected = model(**inputs, output_attentions=True).attentions
@@ -333,7 +333,7 @@ def test_left_padded_decoders(name):
         assert torch.allclose(record.map.weights(), weights, atol=1e-5)
 
 
-def test_gpt_oss():
+def test_the_sinks_of_gpt_oss_are_recorded():
     settings = models.LLAMA | {
         "head_dim": 8,
         "num_local_experts": 2,
@@ -362,7 +362,7 @@ def test_gpt_oss():
         assert torch.allclose(record.map.weights(), at_once.map.weights(), atol=1e-5)
 
 
-def test_funnel_looks_at_itself():
+def test_funnel_records_self_attention():
     settings = models.WORDS | {"d_model": 24, "n_head": 3, "d_head": 8, "d_inner": 20, "block_sizes": [1, 2]}
     model = build("FunnelConfig", "FunnelModel", settings | {"num_decoder_layers": 1})
     with torch.no_grad(), regard.capture(model) as seen:
@@ -370,7 +370,7 @@ def test_funnel_looks_at_itself():
     assert {record.kind for record in seen} == {"self"}
 
 
-def test_heads_of_longformer_stand_third():
+def test_longformer_has_its_heads_on_the_third_axis():
     settings = models.BERT | {"attention_window": 4}
     model = build("LongformerConfig", "LongformerModel", settings)
     with torch.no_grad(), regard.capture(model) as seen:

@@ -50,13 +50,13 @@ def test_a_rule_is_recognised(mask, grid, kind):
     assert torch.equal(found.dense(grid).expand(grid), keep.expand(grid))
 
 
-def test_everything_kept_is_no_mask():
+def test_a_mask_that_hides_nothing_is_no_mask():
     assert recognise(torch.ones(1, 1, 5, 5, dtype=torch.bool), GRID) is None
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data())
-def test_whatever_is_recognised_says_the_same(data):
+def test_a_recognised_rule_keeps_exactly_the_same_pairs(data):
     q, k = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 7))
     b, h = data.draw(st.sampled_from([(1, 1), (2, 1), (2, 3)]))
     numbers = data.draw(st.lists(st.booleans(), min_size=b * h * q * k, max_size=b * h * q * k))
@@ -70,7 +70,7 @@ def test_whatever_is_recognised_says_the_same(data):
     assert torch.equal(said.expand(grid), keep.expand(grid))
 
 
-def test_numbers_are_told_from_masks():
+def test_biases_are_separated_from_masks():
     reader = MaskReader()
     position = torch.randn(1, 3, 5, 5)
     keep = (causal() & padding([5, 3])).dense(GRID)
@@ -86,7 +86,7 @@ def test_numbers_are_told_from_masks():
     assert reader.read(torch.zeros(5, 5), False, GRID) == (None, None, None, None, False)
 
 
-def test_layers_that_share_a_mask_share_its_reading():
+def test_a_mask_shared_by_layers_is_read_once():
     reader = MaskReader()
     mask = torch.randn(1, 3, 5, 5)
     first = reader.read(mask, False, GRID)
@@ -106,7 +106,7 @@ def test_which_masks_are_causal():
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 6])
-def test_copies_of_heads_are_found(groups):
+def test_repeated_heads_are_found(groups):
     torch.manual_seed(0)
     k = torch.randn(2, groups, 7, 4)
     many = k.repeat_interleave(6 // groups, dim=1)
@@ -115,7 +115,7 @@ def test_copies_of_heads_are_found(groups):
     assert torch.equal(distinct_heads(many).repeat_interleave(6 // distinct_heads(many).shape[1], 1), many)
 
 
-def test_layers_are_numbered():
+def test_layers_are_numbered_from_their_names():
     names = [f"stages.{s}.blocks.{b}.attn" for s in (0, 1) for b in (0, 1)]
     swin = LayerNumbers(dict.fromkeys(names, nn.Module))
     assert [swin.call(name, 1)[0] for name in names] == [0, 1, 2, 3]
@@ -139,7 +139,7 @@ def test_layers_are_numbered():
     assert LayerNumbers(dict.fromkeys(["attn"], nn.Module)).call("attn", 1) == (None, 0)
 
 
-def test_a_trace_that_went_wrong_is_not_believed():
+def test_scores_changed_without_the_tracer_are_not_taken_as_exact():
     aten = torch.ops.aten
     tracer = ScoreTracer([])
     q, k = torch.randn(2, 5, 4), torch.randn(2, 4, 7)
@@ -158,7 +158,7 @@ LOWEST = torch.finfo(torch.float32).min
 
 @pytest.mark.parametrize("keys", [5, 7])
 @pytest.mark.parametrize("lowest", [float("-inf"), LOWEST, -1e4])
-def test_a_mask_that_hides_the_future_alone_is_plainly_causal(keys, lowest):
+def test_a_mask_that_hides_only_later_keys_is_causal(keys, lowest):
     grid = Grid(2, 3, 5, keys)
     keep = torch.ones(5, keys, dtype=torch.bool).tril(keys - 5)
     for mask in (keep, torch.zeros(5, keys).masked_fill(~keep, lowest)):
@@ -169,7 +169,7 @@ def test_a_mask_that_hides_the_future_alone_is_plainly_causal(keys, lowest):
             assert reading.bias is None
 
 
-def test_other_masks_are_not_plainly_causal():
+def test_other_masks_are_not_causal():
     grid = Grid(2, 3, 5, 5)
     keep = torch.ones(5, 5, dtype=torch.bool).tril()
     mask = torch.zeros(5, 5).masked_fill(~keep, LOWEST)

@@ -127,7 +127,7 @@ def expected_weights(layer, x):
 
 
 @pytest.mark.parametrize("change", [rounded, sparse])
-def test_weights_of_another_class(change):
+def test_parameters_of_a_tensor_subclass(change):
     model, x = change(Layers()), torch.randn(B, N, M)
     with torch.no_grad():
         plain = model(x)
@@ -139,7 +139,7 @@ def test_weights_of_another_class(change):
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
-def test_everything_is_wrapped(by_hand):
+def test_inputs_and_parameters_of_a_tensor_subclass(by_hand):
     class Function(HandAttention):
         def forward(self, x):
             q, k, v = (f(x).view(B, N, H, D).transpose(1, 2) for f in (self.q, self.k, self.v))
@@ -156,7 +156,7 @@ def test_everything_is_wrapped(by_hand):
     assert torch.allclose(seen[0].map.weights().double(), expected, atol=1e-5)
 
 
-def test_a_product_with_a_wrapped_weight_is_no_score():
+def test_a_product_with_a_wrapped_parameter_is_not_a_score():
     class Router(nn.Module):
         def __init__(self):
             super().__init__()
@@ -189,7 +189,7 @@ def mesh():
 
 
 @pytest.mark.parametrize("local", [True, False])
-def test_tensor_parallel(mesh, local):
+def test_tensor_parallel_models_are_recorded(mesh, local):
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     model, x = Layers().eval(), torch.randn(B, N, M)
@@ -206,7 +206,7 @@ def test_tensor_parallel(mesh, local):
     assert torch.allclose(seen[0].map.weights().double(), expected, atol=1e-5)
 
 
-def test_distributed_ids_and_torchs_function(mesh):
+def test_distributed_ids_and_scaled_dot_product_attention(mesh):
     from torch.distributed.tensor import Replicate, distribute_module, distribute_tensor
 
     class Language(nn.Module):
@@ -231,7 +231,7 @@ def test_distributed_ids_and_torchs_function(mesh):
 
 
 @pytest.mark.parametrize("config", ["Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"])
-def test_torchao(config):
+def test_models_quantised_by_torchao_are_recorded(config):
     quantization = pytest.importorskip("torchao.quantization", reason="torchao is not installed")
     model, x = Layers().eval(), torch.randn(B, N, M)
     quantization.quantize_(model, getattr(quantization, config)())
@@ -244,7 +244,7 @@ def test_torchao(config):
 
 
 @pytest.mark.parametrize("make", [HandAttention, lambda: nn.TransformerEncoderLayer(M, H, batch_first=True)])
-def test_tensors_without_numbers_are_refused_in_words(make):
+def test_tensors_without_data_are_refused(make):
     model, x = make().to("meta").eval(), torch.randn(B, N, M, device="meta")
     with pytest.raises(CaptureError, match="meta device has no numbers"), regard.capture(model):
         model(x)

@@ -94,7 +94,7 @@ def test_a_function_with_other_scores_is_followed(model, ids, wholes, monkeypatc
     check(seen, plain.attentions)
 
 
-def test_weights_that_do_not_multiply_the_values_are_not_believed(model, ids, wholes, monkeypatch):
+def test_weights_that_do_not_multiply_the_values_are_rejected(model, ids, wholes, monkeypatch):
     used = []
 
     def forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
@@ -140,7 +140,7 @@ def test_dropout_is_left_out_of_the_weights(model, ids, wholes):
     assert all(torch.allclose(record.map[:].sum(-1), torch.ones(())) for record in seen)
 
 
-def test_a_capture_inside_another_follows(model, ids):
+def test_a_nested_capture_traces_the_eager_function(model, ids):
     with torch.no_grad(), regard.capture(model) as outer:
         inner, _ = captured(model, ids)
     plain = model(ids, output_attentions=True)

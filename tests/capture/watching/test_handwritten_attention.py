@@ -65,7 +65,7 @@ FOLLOWED = {
 
 
 @pytest.mark.parametrize("way", FOLLOWED)
-def test_attention_in_other_words_is_found(way):
+def test_every_spelling_of_attention_is_found(way):
     with torch.no_grad():
         records, told = found(Beside(OwnAttention(FOLLOWED[way])), X)
     assert not told
@@ -86,7 +86,7 @@ PASSED_BY = {
 
 
 @pytest.mark.parametrize("way", PASSED_BY)
-def test_a_softmax_in_an_attention_is_not_passed_by_in_silence(way):
+def test_a_softmax_that_is_not_recorded_is_warned_of(way):
     model = Beside(OwnAttention(PASSED_BY[way]))
     records, told = found(model, X)
     assert not records
@@ -97,7 +97,7 @@ def test_a_softmax_in_an_attention_is_not_passed_by_in_silence(way):
     assert not any("not recorded" in message for message in told)
 
 
-def test_an_attention_between_product_and_softmax():
+def test_an_attention_called_between_product_and_softmax():
     class Outer(nn.Module):
         def __init__(self):
             super().__init__()
@@ -134,7 +134,7 @@ def test_a_softmax_in_a_module_of_its_own():
     assert [record.name for record in records] == ["part.softmax"]  # as it was asked for
 
 
-def test_a_multihead_attention_by_another_name():
+def test_a_subclass_of_multihead_attention_is_recorded():
     class Mixer(nn.MultiheadAttention):
         pass
 
@@ -146,7 +146,7 @@ def test_a_multihead_attention_by_another_name():
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
-def test_a_scripted_function():
+def test_a_scripted_function_is_recorded():
     @torch.jit.script
     def scripted(x):
         return torch.softmax(torch.matmul(x, x.transpose(-1, -2)), -1)
@@ -169,7 +169,7 @@ class Unhashable:
         return (x @ x.mT).softmax(-1) @ x
 
 
-def test_functions_that_are_none_of_torchs():
+def test_overridden_functions_from_outside_torch_are_recorded():
     nowhere = lambda x: handle_torch_function(inside, (x,), x) if has_torch_function_unary(x) else inside(x)  # noqa: E731
 
     def inside(x):
@@ -224,7 +224,7 @@ class Blocks(nn.Module):
         return x
 
 
-def test_modes_of_others_stay_in_their_places():
+def test_the_order_of_other_modes_is_kept():
     model = Blocks()
     model(X)
     plain = model.counts
@@ -251,7 +251,7 @@ def test_a_copy_made_inside_a_capture_is_a_plain_model(tmp_path):
         assert "forward" not in vars(module)
 
 
-def test_a_model_that_compiles_itself():
+def test_a_model_that_compiles_itself_is_recorded():
     model = nn.MultiheadAttention(8, 2, batch_first=True)
     model.compile(backend="eager")
     with regard.capture(model) as seen:
@@ -259,7 +259,7 @@ def test_a_model_that_compiles_itself():
     assert [record.name for record in seen] == ["MultiheadAttention"]
 
 
-def test_nothing_is_held_of_products_that_are_no_attention():
+def test_products_outside_attention_are_not_kept_in_memory():
     class Bilinear(nn.Module):
         def forward(self, x):
             return (x @ x.mT) @ x
@@ -275,7 +275,7 @@ def test_nothing_is_held_of_products_that_are_no_attention():
 # ---- sizes, steps and numbers
 
 
-def test_heads_one_after_the_other_are_no_heads_of_one_call():
+def test_heads_computed_in_a_loop_are_separate_records():
     class LoopAttention(nn.Module):
         num_heads = 2
 
@@ -330,7 +330,7 @@ def test_a_mask_that_is_shared_by_some_of_the_batch():
     assert torch.allclose(seen[0].map.weights(), scores.softmax(-1).flatten(0, 1), atol=1e-6)
 
 
-def test_the_same_memory_again_is_no_growing_cache():
+def test_repeated_cross_attention_is_not_a_growing_cache():
     model, memory = nn.MultiheadAttention(8, 2, batch_first=True).eval(), torch.zeros(1, 6, 8)
     with regard.capture(model) as seen:
         for _ in range(3):
@@ -375,14 +375,14 @@ class Language(nn.Module):
         return self.attention(x, x, x, is_causal=True, attn_mask=torch.ones(4, 4).tril() == 0)
 
 
-def test_what_is_to_be_predicted_is_no_label():
+def test_prediction_targets_are_not_taken_for_token_ids():
     model = Language()
     with regard.capture(model) as seen:
         model(torch.tensor([[1, 2, 3, 4]]), torch.tensor([[2, 3, 4, 5]]))
     assert seen[0].query_tokens == [["1", "2", "3", "4"]]
 
 
-def test_an_encoder_has_no_labels_of_the_decoders():
+def test_an_encoder_does_not_take_the_labels_of_the_decoder():
     class Speech(nn.Module):
         def __init__(self):
             super().__init__()
@@ -397,7 +397,7 @@ def test_an_encoder_has_no_labels_of_the_decoders():
     assert seen[0].query_tokens is None
 
 
-def test_what_is_no_number_is_none_in_the_tables():
+def test_nan_weights_give_nan_in_the_head_table():
     model = nn.MultiheadAttention(8, 2, batch_first=True)
     with regard.capture(model) as seen:
         model(torch.full((1, 3, 8), float("nan")), X[:1], X[:1])
@@ -406,21 +406,21 @@ def test_what_is_no_number_is_none_in_the_tables():
     assert all(value != value for value in entropy)
 
 
-def test_weights_that_look_at_nothing_ahead_are_causal():
+def test_weights_without_later_keys_are_causal():
     past = torch.ones(3, 3).tril()
     model = OwnAttention(lambda x: ((x @ x.mT) * past - 1e9 * (1 - past)).softmax(-1) @ x)
     records, _ = found(model, X, modules=[model])
     assert [record.kind for record in records] == ["causal"]
 
 
-def test_a_model_without_numbers():
+def test_a_model_on_the_meta_device_is_refused():
     model = Fused().to("meta")
     q = torch.randn(1, 2, 3, 4, device="meta")
     with pytest.raises(CaptureError, match="meta device has no numbers"), regard.capture(model):
         model(q, q)
 
 
-def test_nothing_found_names_the_softmax():
+def test_the_error_of_an_empty_capture_names_the_softmax():
     model = OwnAttention(PASSED_BY["of no product"])
     with pytest.raises(CaptureError, match="there is a softmax in 'OwnAttention'"), regard.capture(model):
         model(X)

@@ -108,7 +108,7 @@ WAYS = (
 
 @pytest.mark.parametrize("inference", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-def test_records_are_those_of_operations_that_are_seen(way, inference, monkeypatch):
+def test_shortcuts_record_the_same_as_full_tracing(way, inference, monkeypatch):
     torch.manual_seed(0)
     model, x = Attention(way), torch.randn(B, N, H * D)
     with torch.inference_mode(inference):
@@ -123,7 +123,7 @@ def test_records_are_those_of_operations_that_are_seen(way, inference, monkeypat
     torch.testing.assert_close(short[0].map[:], seen[0].map[:], atol=1e-6, rtol=0)
 
 
-def test_the_usual_arithmetic_is_not_shown_operation_by_operation(monkeypatch):
+def test_the_usual_score_arithmetic_is_not_traced(monkeypatch):
     shown = []
     real = modes.OperationMode.__torch_dispatch__
 
@@ -139,7 +139,7 @@ def test_the_usual_arithmetic_is_not_shown_operation_by_operation(monkeypatch):
     assert shown == []
 
 
-def test_gradients_are_those_of_the_model_and_no_graph_is_kept():
+def test_gradients_are_unchanged_and_no_graph_is_kept():
     model, x = Attention(divided_in_place), torch.randn(B, N, H * D)
     model(x).sum().backward()
     expected = model.qkv.weight.grad.clone()
@@ -150,7 +150,7 @@ def test_gradients_are_those_of_the_model_and_no_graph_is_kept():
     assert not seen[0].map[:].requires_grad
 
 
-def test_two_captures_at_once_do_not_see_the_work_of_each_other():
+def test_two_captures_do_not_trace_each_other():
     model, x = Attention(scaled), torch.randn(B, N, H * D)
     with regard.capture(model) as outer, regard.capture(model) as inner:
         model(x)
@@ -187,7 +187,7 @@ def test_a_product_with_a_weight_of_another_model_is_seen():
         (print, FunctionKind.UNRELATED),
     ],
 )
-def test_what_a_function_may_do(func, duty):
+def test_functions_are_classified_by_their_role(func, duty):
     assert kind_of_function(func) is duty
 
 
@@ -229,7 +229,7 @@ def shown_functions(monkeypatch, model, *inputs):
     return shown, seen
 
 
-def test_functions_of_a_simple_layer_are_not_shown(monkeypatch):
+def test_functions_of_a_simple_layer_are_not_traced(monkeypatch):
     model = nn.Sequential(nn.LayerNorm(H * D), Attention(scaled), nn.GELU())
     shown, seen = shown_functions(monkeypatch, model, torch.randn(B, N, H * D))
     assert not {"layer_norm", "linear", "gelu"} & set(shown)
@@ -237,7 +237,7 @@ def test_functions_of_a_simple_layer_are_not_shown(monkeypatch):
 
 
 @pytest.mark.parametrize("put", ["hook", "hook before", "forward"])
-def test_attention_put_on_a_simple_layer_is_recorded(put):
+def test_attention_added_to_a_simple_layer_is_recorded(put):
     layer = nn.Linear(H * D, H * D)
 
     def attend(x):
@@ -256,7 +256,7 @@ def test_attention_put_on_a_simple_layer_is_recorded(put):
     assert seen[0].map.shape == (B, H, N, N)
 
 
-def test_a_mode_of_the_users_sees_simple_layers():
+def test_a_user_defined_mode_still_sees_simple_layers():
     seen_by_it = []
 
     class Noting(torch.overrides.TorchFunctionMode):
@@ -270,7 +270,7 @@ def test_a_mode_of_the_users_sees_simple_layers():
     assert "linear" in seen_by_it
 
 
-def test_the_call_of_modules_is_changed_for_compiled_ones_only():
+def test_only_compiled_modules_have_their_call_patched():
     call = nn.Module.__call__
     model, x = Attention(scaled), torch.randn(B, N, H * D)
     with regard.capture(model):

@@ -46,7 +46,7 @@ class Counting(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_a_mode_that_was_entered_later_stays_on():
+def test_a_mode_entered_later_stays_active():
     capture, model, counting = regard.capture(Plain()), Plain(), Counting()
     seen = capture.__enter__()
     with counting:
@@ -104,7 +104,7 @@ def test_the_end_of_a_with_block_whose_capture_ended_in_another_thread():
     assert not _get_current_function_mode_stack()
 
 
-def test_an_error_of_the_users_is_not_replaced():
+def test_an_exception_in_the_with_block_is_not_replaced():
     capture = regard.capture(Plain())
     capture.__enter__()
     in_a_thread(lambda: capture.__exit__(None, None, None))
@@ -136,7 +136,7 @@ def patched_over(owner, name):
 @pytest.mark.parametrize(
     ("owner", "name"), [(nn.Module, "_call_impl"), (torch._C.ScriptFunction, "__call__")]
 )
-def test_a_patch_that_was_made_inside_stays(owner, name):
+def test_a_patch_made_inside_the_capture_is_kept(owner, name):
     original, model = getattr(owner, name), Plain()
     scripted = torch.jit.script(add_one) if owner is not nn.Module else Plain()
     args = (torch.ones(2),) if owner is not nn.Module else qkv()
@@ -159,7 +159,7 @@ def test_a_patch_that_was_made_inside_stays(owner, name):
         setattr(owner, name, original)
 
 
-def test_a_patch_over_compiled_calls_stays():
+def test_a_patch_over_compiled_calls_is_kept():
     original, model = nn.Module.__call__, Plain()
     model._compiled_call_impl = model._call_impl
     try:
@@ -200,19 +200,19 @@ ENCODER = nn.TransformerEncoder(
         ("12", DtypeError, "expected a whole number, got '1'"),
     ],
 )
-def test_layers_that_cannot_be_meant(layers, kind, words):
+def test_wrong_layers_are_refused(layers, kind, words):
     with pytest.raises(kind, match=f"layers: .*{words}"):
         regard.capture(ENCODER, layers=layers)
 
 
 @pytest.mark.parametrize("layers", [2, -3, slice(2, None), [0, 7]])
-def test_layers_out_of_range(layers):
+def test_layers_out_of_range_are_refused(layers):
     with pytest.raises((ArgumentError, CaptureError), match=r"seen were \[0, 1\]"):
         seen_of(ENCODER, torch.randn(B, Q, M), options={"layers": layers})
 
 
 @pytest.mark.parametrize("layers", [slice(1, None), slice(1, 10**30), slice(1, 8, 3)])
-def test_layers_by_a_slice(layers):
+def test_layers_can_be_a_slice(layers):
     seen, _ = seen_of(ENCODER, torch.randn(B, Q, M), options={"layers": layers})
     assert [record.layer for record in seen] == [1]
 
@@ -232,7 +232,7 @@ def test_layers_by_a_slice(layers):
     ],
     ids=repr,
 )
-def test_modules_that_the_model_does_not_have(modules, kind, words):
+def test_modules_missing_from_the_model_are_refused(modules, kind, words):
     with pytest.raises(kind, match=words) as raised:
         regard.capture(ENCODER, modules=modules)
     assert len(str(raised.value)) < 600

@@ -87,7 +87,7 @@ def test_attention_without_a_softmax_is_warned_of(way):
     assert seen.unseen == ["part"]
 
 
-def test_alone_it_is_an_error():
+def test_attention_without_a_softmax_alone_is_an_error():
     with pytest.raises(
         CaptureError, match="there is 'SomeAttention', which is called attention but takes no"
     ):
@@ -140,7 +140,7 @@ class Careful(nn.Module):
 
 
 @pytest.mark.parametrize("make", [Squeeze, OuterAttention, Careful, lambda: Mixer(by_hand)])
-def test_nothing_is_said_of_what_has_no_weights_to_read(make):
+def test_modules_without_weights_to_read_are_not_warned_of(make):
     part = make()
     if isinstance(part, Squeeze):
         part = nn.ModuleDict({"channel_attn": part})
@@ -149,7 +149,7 @@ def test_nothing_is_said_of_what_has_no_weights_to_read(make):
     assert seen.unseen == []
 
 
-def test_a_pass_repeated_for_the_gradient_says_nothing():
+def test_a_recomputed_forward_pass_gives_no_warning():
     class Repeated(nn.Module):
         def __init__(self):
             super().__init__()
@@ -195,7 +195,7 @@ def traced():
 
 
 @pytest.mark.parametrize("part", [Traced(True), TracedAttention(True), TracedAttention(False)])
-def test_a_traced_part_is_recorded(traced, part):
+def test_a_jit_traced_submodule_is_recorded(traced, part):
     model = Beside(traced(part)).eval()
     with torch.no_grad():
         model(X)
@@ -213,7 +213,7 @@ def test_a_traced_part_is_recorded(traced, part):
     assert torch.allclose(seen["part"].map.weights().double(), expected, atol=1e-5)
 
 
-def test_a_traced_part_that_may_be_attention_is_named(traced):
+def test_a_jit_traced_submodule_that_may_be_attention_is_named(traced):
     with pytest.warns(UserWarning, match="a softmax in 'part'"):
         seen, _ = seen_of(Beside(traced(Traced(False))).eval(), X)
     assert seen.unseen == ["part"]
@@ -222,7 +222,7 @@ def test_a_traced_part_that_may_be_attention_is_named(traced):
 # ---- what is said
 
 
-def test_the_refusal_names_every_softmax():
+def test_the_error_names_every_softmax():
     model = nn.Sequential(*(Mixer(lambda x: (x @ x.mT).softmax(-1) @ x) for _ in range(3)))
     with pytest.raises(CaptureError) as caught:
         seen_of(model, X)
@@ -231,12 +231,12 @@ def test_the_refusal_names_every_softmax():
     assert len(seen_of(model, X, options={"modules": ["0", "1", "2"]})[0]) == 3
 
 
-def test_a_model_without_attention_is_told_so_first():
+def test_the_error_says_first_that_the_model_has_no_attention():
     with pytest.raises(CaptureError, match=r"^no attention was found in Linear: the model may have none\."):
         seen_of(nn.Linear(M, M), X)
 
 
-def test_an_unknown_module_is_answered_in_a_few_lines():
+def test_the_error_for_an_unknown_module_is_short():
     layers = nn.ModuleList(nn.TransformerEncoderLayer(8, 2, 8) for _ in range(40))
     model = nn.ModuleDict({"model": nn.ModuleDict({"layers": layers})})
     for name, meant in (
@@ -252,7 +252,7 @@ def test_an_unknown_module_is_answered_in_a_few_lines():
         assert len(told) < 400
 
 
-def test_a_capture_is_no_model_and_no_recording():
+def test_calling_or_indexing_a_capture_is_refused_with_the_fix():
     model = nn.MultiheadAttention(M, H, batch_first=True)
     for wrong in (
         lambda: regard.capture(model)(X, X, X),
@@ -267,6 +267,6 @@ def test_a_capture_is_no_model_and_no_recording():
     ("wrong", "told"),
     [(["a b", "c"], r"got list: use \[word_spans"), (None, "got NoneType"), (b"a", "got bytes")],
 )
-def test_word_spans_of_no_text(wrong, told):
+def test_word_spans_refuse_what_is_no_text(wrong, told):
     with pytest.raises(DtypeError, match=f"text: expected one text, {told}"):
         word_spans(wrong)

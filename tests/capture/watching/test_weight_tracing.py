@@ -112,7 +112,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("way", HANDED)
-def test_weights_that_the_parent_changes(way, change):
+def test_weights_changed_by_the_parent_module_are_recorded(way, change):
     model = ParentAttention(*HANDED[way], CHANGES[change])
     with torch.no_grad():
         seen, (_, weights) = seen_of(model, *inputs())
@@ -286,7 +286,7 @@ def test_weights_that_are_multiplied_in_pieces(attend, grad):
     assert seen[0].note == (CHANGED if attend in PIECES else None)
 
 
-def test_pieces_that_are_not_changed_are_the_softmax():
+def test_unchanged_pieces_are_recorded_as_the_softmax():
     def in_pieces(q, k, v):
         weights = softmax(q, k)
         return torch.cat([weights[:, :, n][:, :, None] @ v for n in range(Q)], 2)
@@ -297,7 +297,7 @@ def test_pieces_that_are_not_changed_are_the_softmax():
     assert torch.allclose(seen[0].map.weights(), softmax(q, k), atol=1e-6)
 
 
-def test_chosen_heads_of_weights_in_pieces():
+def test_heads_can_be_selected_from_weights_in_pieces():
     q, k, v = inputs()
     seen, _ = seen_of(OwnAttention(head_by_head), q, k, v, options={"heads": [2]})
     assert torch.allclose(seen[0].map.weights(), softmax(q, k)[:, 2:] * 3, atol=1e-6)
@@ -327,7 +327,7 @@ def by_addcmul(q, k, v):
 @pytest.mark.parametrize(
     "attend", [through_numpy, mean_of_heads, through_a_sparse_tensor, by_addcmul], ids=lambda f: f.__name__
 )
-def test_weights_that_are_not_followed_are_warned_of(attend):
+def test_weights_that_cannot_be_traced_are_warned_of(attend):
     q, k, v = inputs()
     with (
         torch.no_grad(),
@@ -338,7 +338,7 @@ def test_weights_that_are_not_followed_are_warned_of(attend):
     assert torch.allclose(seen[0].map.weights()[0], softmax(q, k)[0], atol=1e-6)
 
 
-def test_weights_that_are_the_output_are_not_warned_of():
+def test_returned_weights_are_not_warned_of():
     q, k, v = inputs()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -356,7 +356,7 @@ def inside_vmap(q, k, v):
 
 
 @pytest.mark.parametrize("attend", [matrix_by_matrix, inside_vmap], ids=lambda f: f.__name__)
-def test_weights_that_meet_the_values_by_way_of_others_are_warned_of(attend):
+def test_weights_that_reach_the_values_through_other_products_are_warned_of(attend):
     with torch.no_grad(), pytest.warns(UserWarning, match="not seen to multiply the values"):
         seen, _ = seen_of(OwnAttention(attend), *inputs())
     assert all("not seen to multiply the values" in str(record.note) for record in seen)
@@ -377,7 +377,7 @@ def test_a_transform_inside_a_module_is_refused(attend):
         seen_of(OwnAttention(attend), *inputs())
 
 
-def test_a_transform_that_makes_a_mask_is_no_attention():
+def test_a_transform_that_makes_a_mask_is_not_attention():
     def masked(q, k, v):
         scores = q @ k.mT * D**-0.5
         past = torch.vmap(lambda n: torch.arange(Q) <= n)(torch.arange(Q))
@@ -432,7 +432,7 @@ def test_changed_weights_are_recorded_without_their_dropout(change):
 # ---- axes
 
 
-def test_scores_of_one_query():
+def test_scores_of_a_single_query():
     def one_query(q, k, v):
         weights = (torch.einsum("bhd,bhkd->bhk", q[:, :, 0], k) * D**-0.5).softmax(-1)
         return torch.einsum("bhk,bhkd->bhd", weights, v)

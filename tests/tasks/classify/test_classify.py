@@ -97,20 +97,20 @@ def test_embedded_sentences_are_labelled_by_their_meaning():
         ({"language": "de"}, "language: unknown name 'de'"),
     ],
 )
-def test_bad_settings(options, message):
+def test_wrong_settings_are_refused(options, message):
     with pytest.raises(ArgumentError, match=message):
         ClassificationSettings(**options)
     with pytest.raises(ArgumentError):
         ClassificationSettings(**ClassificationSettings.complete(options))
 
 
-def test_labels_are_two_or_more():
+def test_fewer_than_two_labels_are_refused():
     assert ClassLabels.of([("a", " x"), ("b", "y ")]).names == ["x", "y"]
     with pytest.raises(ArgumentError, match="labels: expected two different classes or more, got 'x'"):
         ClassLabels(["x"])
 
 
-def test_the_commands(run, tmp_path):
+def test_train_classify_and_evaluate_commands(run, tmp_path):
     (tmp_path / "in.txt").write_text("Who was tall\n\nShout\n", encoding="utf-8")
     words = ["classify", "--model", str(run)]
     listed = run_here(*words, "--file", "in.txt", "--json", "--attention", cwd=tmp_path)
@@ -129,7 +129,7 @@ def test_the_commands(run, tmp_path):
     assert "macro F1" in measured
 
 
-def test_the_name_of_a_file_is_answered_with_a_word_about_it(run, tmp_path):
+def test_a_file_name_given_as_text_is_warned_of(run, tmp_path):
     (tmp_path / "in.txt").write_text("Shout\n", encoding="utf-8")
     result = run_here("classify", "--model", str(run), "in.txt", cwd=tmp_path)
     assert_one_line(result, 0, "in.txt is read as a text", "--file in.txt")

@@ -40,12 +40,12 @@ def test_a_word_of_a_megabyte_is_copied_at_once(translator):
     assert (copied.source_words, copied.target_words, copied.weights.tolist()) == ([label], [label], [[1.0]])
 
 
-def test_a_text_of_nothing_but_an_endless_word(translator):
+def test_a_text_of_one_endless_word_is_translated(translator):
     (done,) = translator.translate([WORD], GREEDY)
     assert (done.source, done.text, done.parts) == (WORD, WORD, ())
 
 
-def test_where_texts_are_split():
+def test_texts_are_split_at_the_right_places():
     just, over = "x" * LONGEST_WORD, "x" * (LONGEST_WORD + 1)
     assert list(split_at_endless_words("")) == [""]
     assert list(split_at_endless_words(f"  {just} {just}\n")) == [f"  {just} {just}\n"]  # untouched

@@ -53,7 +53,7 @@ def begin(**more):
 # ---- before the first step
 
 
-def test_the_data_the_vocabulary_and_the_model_are_told(place, capsys):
+def test_a_run_prints_its_data_vocabulary_and_model(place, capsys):
     settings = TranslationSettings(data="train.tsv", valid="valid.tsv", **TINY)
     train_translator(settings, "run")
     said = capsys.readouterr().err.splitlines()
@@ -71,7 +71,7 @@ def test_the_data_the_vocabulary_and_the_model_are_told(place, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_two_vocabularies_are_told_by_language(place, capsys):
+def test_two_vocabularies_are_printed_by_language(place, capsys):
     settings = TranslationSettings(
         data="train.tsv", valid="valid.tsv", shared_vocabulary=False, vocabulary="word", **TINY
     )
@@ -79,7 +79,7 @@ def test_two_vocabularies_are_told_by_language(place, capsys):
     assert "vocabulary: word, 7 tokens of en, 8 of fr" in capsys.readouterr().err
 
 
-def test_preparing_says_how_far_it_is(place, capsys, monkeypatch):
+def test_preparing_data_reports_progress(place, capsys, monkeypatch):
     monkeypatch.setattr(progress, "TELL_EVERY", 0.0)
     monkeypatch.setattr(progress, "_LOOK_EVERY", 1)
     prepare(
@@ -114,7 +114,7 @@ def test_a_run_is_locked_while_it_prepares(place):
 # ---- going on
 
 
-def test_a_run_goes_on_from_another_folder(place, monkeypatch):
+def test_a_run_is_resumed_from_another_working_folder(place, monkeypatch):
     begin()
     monkeypatch.chdir(place / "other")
     outcome = resume_translator(place / "data" / "run", {"steps": 3}, show=False)
@@ -123,7 +123,7 @@ def test_a_run_goes_on_from_another_folder(place, monkeypatch):
     assert str(place) not in training_command(TASK, settings_of_run(place / "data" / "run"))
 
 
-def test_a_run_goes_on_with_data_that_was_moved(place, monkeypatch):
+def test_a_run_is_resumed_with_data_that_was_moved(place, monkeypatch):
     begin()
     os.rename("train.tsv", place / "other" / "moved.tsv")
     with pytest.raises(FileError, match="data: no file .*train.tsv.*: say where it is, with data="):
@@ -176,7 +176,7 @@ def test_the_target_side_of_the_validation_counts(place):
         resume_translator("run", {"steps": 3}, show=False)
 
 
-def test_a_run_of_an_earlier_version_goes_on(place):
+def test_a_run_of_an_earlier_version_is_resumed(place):
     """Its settings have paths as they were typed, and say nothing of contents."""
     begin()
     path = place / "data" / "run" / "settings.json"
@@ -213,7 +213,7 @@ def test_the_validation_part_is_used_where_none_is_named(data_set, tmp_path):
     assert str(tmp_path) not in training_command(TASK, settings_of_run(tmp_path / "run"))
 
 
-def test_a_data_set_without_such_a_part(data_set):
+def test_without_a_validation_part_a_share_is_held_out(data_set):
     (data_set / "validation.jsonl").unlink()
     settings = TranslationSettings(data=f"hf:{data_set}", **TINY)
     assert len(data_module.validation_pairs(settings)) == 1  # held out of the training part
@@ -238,7 +238,7 @@ def test_a_data_set_without_such_a_part(data_set):
         ({"columns": None}, "columns: expected str, got None"),
     ],
 )
-def test_settings_of_the_wrong_type(options, message):
+def test_settings_of_the_wrong_type_are_refused(options, message):
     with pytest.raises(ArgumentError, match=message):
         TranslationSettings(**options)
 

@@ -21,16 +21,16 @@ def translators():
     return {name: Translator.load(find_translator(name)) for name in NAMES}
 
 
-def test_they_are_installed():
+def test_the_shipped_models_are_installed():
     assert [one.name for one in installed_models()][:2] == NAMES
 
 
-def test_together_they_take_less_than_25_megabytes():
+def test_the_shipped_models_take_less_than_25_megabytes():
     assert sum(path.stat().st_size for path in WEIGHTS.rglob("*") if path.is_file()) <= 25e6
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_they_are_float16(name):
+def test_the_shipped_weights_are_float16(name):
     with safe_open(WEIGHTS / name / "model.safetensors", "pt") as tensors:
         kinds = {tensors.get_slice(one).get_dtype() for one in tensors.keys()}  # noqa: SIM118
     assert kinds == {"F16"}

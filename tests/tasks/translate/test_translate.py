@@ -190,7 +190,7 @@ def test_a_text_without_end_is_cut_in_no_time(translator):
     assert " ".join(pieces) == words.strip()
 
 
-def test_what_is_drawn_for_a_text_depends_on_its_number_alone(translator):
+def test_a_sample_depends_on_the_number_of_its_text_alone(translator):
     options = DecodingOptions(sample=True, seed=3)
     texts = ["The dog sleeps.", "A cat.", "She gave him the book yesterday.", "A cat."]
     together = [one.text for one in translator.translate(texts, options)]
@@ -262,7 +262,7 @@ def test_models_without_attention_say_so(vocabulary):
         align(bare, one)
 
 
-def test_gold_files(tmp_path):
+def test_gold_alignments_are_read(tmp_path):
     path = tmp_path / "gold.tsv"
     path.write_text("the dog .\tle chien .\t0-0 1-1\t2-2\n", encoding="utf-8")
     (pair,) = read_aligned(path)
@@ -502,7 +502,7 @@ def test_a_resumed_run_keeps_what_defines_it(tmp_path):
         ({"architecture": "seq2seq", "norm": "post"}, "norm: of no use for architecture=seq2seq"),
     ],
 )
-def test_bad_settings(options, message):
+def test_wrong_settings_are_refused(options, message):
     with pytest.raises(RegardError, match=message):
         TranslationSettings(**options)
 
@@ -522,7 +522,7 @@ def test_options_of_the_other_kind_of_model_are_refused(given, message):
         with_defaults(given)
 
 
-def test_what_is_given_to_say_how_long_is_not_replaced():
+def test_given_steps_or_epochs_are_not_replaced():
     assert "steps" not in with_defaults({"epochs": 0.0})
     assert TranslationSettings(**with_defaults({"architecture": "seq2seq"})).steps == 1200
 
@@ -589,7 +589,7 @@ def test_everyday_sentences_are_fifty_and_none_is_of_the_documents():
     assert not set(sentences) & set(LEFT_OUT)
 
 
-def test_finding_models(tmp_path, translator, monkeypatch):
+def test_models_are_found_by_name_and_folder(tmp_path, translator, monkeypatch):
     translator.save(tmp_path / "mine")
     monkeypatch.setenv("REGARD_MODELS", str(tmp_path))
     assert "mine" in [one.name for one in installed_models()]

@@ -56,7 +56,7 @@ def test_any_iterable_of_texts(translator):
         ([b"cat"], "texts: expected texts, got b'cat' at place 0"),
     ],
 )
-def test_what_is_no_text_is_refused(translator, texts, part):
+def test_inputs_that_are_not_text_are_refused(translator, texts, part):
     with pytest.raises(DtypeError, match=part):
         translator.translate(texts)
 
@@ -113,7 +113,7 @@ def test_the_score_of_a_long_text_is_that_of_its_tokens(translator):
     assert with_copied.score == pytest.approx(expected, abs=0.2)
 
 
-def test_what_was_cut_off_says_so(translator):
+def test_a_truncated_translation_says_so(translator):
     assert not translator.translate([CAT])[0].cut_off
     assert translator.translate([CAT], max_length=2)[0].cut_off
     assert translator.translate([LONG], max_length=2)[0].cut_off
@@ -175,14 +175,14 @@ def test_every_line_of_n_best_has_its_score():
     assert run_here("translate", CAT).stdout == "Le chat est noir.\n"
 
 
-def test_json_says_what_was_cut_off():
+def test_json_output_marks_truncated_translations():
     values = [
         json.loads(run_here("translate", CAT, "--json", *more).stdout) for more in ([], ["--max-length", "2"])
     ]
     assert [one["cut_off"] for one in values] == [False, True]
 
 
-def test_the_size_of_a_batch_on_the_line(monkeypatch, tmp_path):
+def test_the_batch_size_option_is_used(monkeypatch, tmp_path):
     asked, translate = [], Translator.translate
     monkeypatch.setattr(
         Translator,
