@@ -230,9 +230,9 @@ def test_the_flow_network_is_built_once(monkeypatch):
     from regard.analysis import flow as module
 
     built = []
-    network = sys.modules["regard.analysis.flow"]._Network
+    network = sys.modules["regard.analysis.flow"]._FlowNetwork
     monkeypatch.setattr(
-        sys.modules["regard.analysis.flow"], "_Network", lambda pipes: built.append(1) or network(pipes)
+        sys.modules["regard.analysis.flow"], "_FlowNetwork", lambda pipes: built.append(1) or network(pipes)
     )
     weights = self_attention(3)
     assert module([weights, weights]).shape == (2, 3, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -16,7 +17,8 @@ __all__ = [
     "Layer",
     "as_map",
     "as_maps",
-    "heads_of",
+    "check_not_negative",
+    "head_numbers",
     "layer_of",
     "names_of",
     "of_each_layer",
@@ -28,10 +30,11 @@ Counted = TypeVar("Counted")
 Layer = AttentionMap | Record | np.ndarray | Tensor
 
 
-def as_map(argument: str, value: Any) -> AttentionMap:
+def as_map(argument: str, value: Any, *, allow_negative: bool = False) -> AttentionMap:
     """Convert an array, a tensor or a record to an AttentionMap, and return a map unchanged.
 
-    Three axes are read as (h,q,k). ``argument`` is the name of the argument in errors.
+    Three axes are read as (h,q,k). ``argument`` is the name of the argument in errors. ``allow_negative`` is as for
+    :meth:`AttentionMap.from_weights`.
 
     >>> import numpy as np
     >>> as_map("weights", np.eye(3)).shape
@@ -44,7 +47,7 @@ def as_map(argument: str, value: Any) -> AttentionMap:
         if not 2 <= value.ndim <= 4:
             raise ShapeError(argument, f"expected (q,k), (h,q,k) or (b,h,q,k), got {tuple(value.shape)}")
         four_dimensional = value[None] if value.ndim == 3 else value
-        return AttentionMap.from_weights(four_dimensional)
+        return AttentionMap.from_weights(four_dimensional, allow_negative=allow_negative)
     # Hugging Face models return None for each layer unless attn_implementation is "eager".
     if value is None:
         fix = "record them with regard.capture(model), which needs no setting of the model"
@@ -54,9 +57,9 @@ def as_map(argument: str, value: Any) -> AttentionMap:
     )
 
 
-def as_maps(argument: str, layers: Any) -> list[AttentionMap]:
+def as_maps(argument: str, layers: Any, *, allow_negative: bool = False) -> list[AttentionMap]:
     """Convert one layer or a sequence of layers to a list of maps."""
-    maps = of_each_layer(argument, layers, as_map)
+    maps = of_each_layer(argument, layers, functools.partial(as_map, allow_negative=allow_negative))
     return maps if isinstance(maps, list) else [maps]
 
 
@@ -84,7 +87,7 @@ def layer_of(value: Any, place: int) -> int:
     return place if layer is None else layer
 
 
-def heads_of(value: Any, count: int) -> Sequence[int]:
+def head_numbers(value: Any, count: int) -> Sequence[int]:
     """Return the head numbers in the model, which differ from 0..count-1 if a record holds only some heads."""
     heads = getattr(value, "heads", None)
     return range(count) if heads is None else heads
@@ -116,3 +119,17 @@ def same_grid(argument: str, maps: list[AttentionMap]) -> tuple[int, int, int]:
             problem = f"layer {index} has (b,q,k) = {sizes}, layer 0 has {(b, q, k)}"
             raise ShapeError(argument, problem, "compare layers that attend between the same tokens")
     return b, q, k
+
+
+def check_not_negative(argument: str, weights: Tensor | np.ndarray, what: str) -> None:
+    """Raise ArgumentError if some weights are negative, since ``what`` is not defined for them.
+
+    >>> check_not_negative("layers", np.array([1.5, -0.5]), "rollout")
+    Traceback (most recent call last):
+        ...
+    regard.errors.ArgumentError: layers: found negative weights, for which rollout is not defined: leave out layers that
+    mix heads after the softmax
+    """
+    if bool((weights < 0).any()):
+        problem = f"found negative weights, for which {what} is not defined"
+        raise ArgumentError(argument, problem, "leave out layers that mix heads after the softmax")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.analysis._layers import as_maps, same_grid
+from regard.analysis._layers import as_maps, check_not_negative, same_grid
 from regard.errors import ArgumentError, ShapeError
 
 __all__ = ["flow", "rollout"]
@@ -21,7 +21,8 @@ def rollout(layers: Any, *, residual: float = 0.5) -> np.ndarray:
     """Return the attention rollout, the share of each input token in each output token, ``(b,q,k)``.
 
     The weights of each layer are averaged over the heads and mixed with the identity for the residual connection,
-    whose share is ``residual``. The layers are then multiplied from the first to the last. Rows sum to 1.
+    whose share is ``residual``. The layers are then multiplied from the first to the last. Rows sum to 1. Negative
+    weights are an error.
 
     >>> rollout([np.array([[1.0, 0.0], [1.0, 0.0]])] * 2)[0]
     array([[1.  , 0.  ],
@@ -54,7 +55,7 @@ def flow(layers: Any, queries: Iterable[int] | None = None, *, residual: float =
     out = np.zeros((b, len(rows), n))
     for batch in range(b):
         # From the output layer down to the input layer.
-        network = _Network([layer[batch] for layer in reversed(mixed)])
+        network = _FlowNetwork([layer[batch] for layer in reversed(mixed)])
         for row, query in enumerate(rows):
             for key in range(n):
                 out[batch, row, key] = network.largest_flow(query, key)
@@ -78,6 +79,7 @@ def _mixed(layers: Any, residual: float) -> list[np.ndarray]:
     normalized = []
     for layer in maps:
         mean = layer.mean_heads().weights()[:, 0].double().cpu().numpy()  # (b,q,k)
+        check_not_negative("layers", mean, "rollout or flow")
         mixed = (1 - residual) * mean + residual * np.eye(q)
         normalized.append(mixed / np.maximum(mixed.sum(-1, keepdims=True), SMALLEST))
     return normalized
@@ -124,7 +126,7 @@ def _check_every_layer(records: list[Any]) -> None:
         )
 
 
-class _Network:
+class _FlowNetwork:
     """A flow network of the tokens of all layers, with maximum flow by Dinic's algorithm.
 
     The nodes are the tokens of each level. The edges are the weights of the layers, from the output to the input.

@@ -15,7 +15,8 @@ from regard.analysis._layers import (
     Layer,
     as_map,
     as_maps,
-    heads_of,
+    check_not_negative,
+    head_numbers,
     layer_of,
     names_of,
     of_each_layer,
@@ -24,11 +25,11 @@ from regard.analysis._layers import (
 )
 from regard.errors import ArgumentError
 from regard.maps import AttentionMap
-from regard.maps.queries import mean_received
+from regard.maps.queries import mean_received, row_entropy
 from regard.shapes import whole_number
 
 __all__ = [
-    "Link",
+    "WeightedLink",
     "cluster_heads",
     "distance",
     "entropy",
@@ -46,7 +47,7 @@ ROWS = 64
 
 
 @dataclass(frozen=True)
-class Link:
+class WeightedLink:
     """One large attention weight with its layer, head, sequence, query and key.
 
     ``layer`` is the layer number in the model for a record, and otherwise the index among the layers of the call.
@@ -70,8 +71,8 @@ def entropy(weights: Layer) -> np.ndarray: ...
 def entropy(weights: Any) -> np.ndarray | list[np.ndarray]:
     """Return the entropy of the weights of each query in nats, ``(b,h,q)``.
 
-    It is 0 for weights on a single key and log k for uniform weights. A sequence of layers gives a list. Padding
-    queries are included here, while :func:`head_table` leaves them out.
+    It is 0 for weights on a single key, log k for uniform weights, and NaN if a weight is negative. A sequence of
+    layers gives a list. Padding queries are included here, while :func:`head_table` leaves them out.
 
     >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3)
     array([[[0.   , 0.693]]])
@@ -170,16 +171,16 @@ def _with_keys(part: np.ndarray) -> np.ndarray:
 
     A row with NaN counts, so that the NaN shows in the result.
     """
-    return ~(part.sum(-1) <= 0)
+    return (part != 0).any(-1)
 
 
 def _with_other_keys(part: np.ndarray, key: int) -> np.ndarray:
     """Return which queries have weight on any other key than ``key``, ``(h,q)``."""
-    return ~(part.sum(-1) - part[:, :, key] <= 0)
+    return (part != 0).sum(-1) > (part[:, :, key] != 0)
 
 
-def top_links(layers: Any, n: int = 10) -> list[Link]:
-    """Return the n largest weights of one or several layers, largest first, as :class:`Link` objects.
+def top_links(layers: Any, n: int = 10) -> list[WeightedLink]:
+    """Return the n largest weights of one or several layers, largest first, as :class:`WeightedLink` objects.
 
     Records supply the tokens. Padding queries are left out if the map has its mask.
 
@@ -193,18 +194,18 @@ def top_links(layers: Any, n: int = 10) -> list[Link]:
     return sorted(links, key=lambda link: -link.weight)[:n]
 
 
-def _top_of(attention_map: AttentionMap, n: int, layer: int, record: Any) -> Iterator[Link]:
+def _top_of(attention_map: AttentionMap, n: int, layer: int, record: Any) -> Iterator[WeightedLink]:
     """Yield the n largest weights of one map, largest first."""
     best = attention_map.topk(min(n, attention_map.shape[3]))
     values, keys = _numpy(best.weights), best.keys.cpu().numpy()  # (b,h,q,n)
     real = np.broadcast_to(~padding_of(record, attention_map)[:, None, :, None], values.shape)
     order = np.argsort(np.where(real, -values, 1), axis=None, kind="stable")[: min(n, real.sum())]
-    heads = heads_of(record, attention_map.shape[1])
+    heads = head_numbers(record, attention_map.shape[1])
     for b, h, q, place in zip(*np.unravel_index(order, values.shape), strict=True):
         key = int(keys[b, h, q, place])
         tokens = (_token(record, "query_tokens", b, q), _token(record, "key_tokens", b, key))
         position = (layer_of(record, layer), heads[h], int(b), int(q), key)
-        yield Link(float(values[b, h, q, place]), *position, *tokens)
+        yield WeightedLink(float(values[b, h, q, place]), *position, *tokens)
 
 
 def head_table(layers: Any) -> Any:
@@ -213,7 +214,7 @@ def head_table(layers: Any) -> Any:
     The columns are layer, name, head, and the means over the queries of entropy, distance, weight on the first key
     ("first") and largest weight. The result is a pandas ``DataFrame`` if pandas is installed, and otherwise a list of
     dictionaries. The means leave out fully masked queries and padding queries. A padding query of self-attention is
-    one whose own key the mask hides from every query.
+    one whose own key the mask hides from every query. The entropy of a head with negative weights is NaN.
 
     >>> rows = head_table([np.eye(3), np.full((3, 3), 1 / 3)])
     >>> len(rows)
@@ -224,7 +225,7 @@ def head_table(layers: Any) -> Any:
     rows = []
     for place, (name, attention_map) in enumerate(zip(names_of(layers, len(maps)), maps, strict=True)):
         columns = _means(records[place], attention_map)
-        for head, number in enumerate(heads_of(records[place], attention_map.shape[1])):
+        for head, number in enumerate(head_numbers(records[place], attention_map.shape[1])):
             row: dict[str, Any] = {"layer": layer_of(records[place], place), "name": name, "head": number}
             rows.append(row | {title: float(values[head]) for title, values in columns.items()})
     return _table(rows)
@@ -242,7 +243,7 @@ def _means(record: Any, attention_map: AttentionMap) -> dict[str, np.ndarray]:
         real = ~padding[batch, rows]
         counted, beside_first = _with_keys(part) & real, _with_other_keys(part, 0) & real  # (h,q)
         columns = {
-            "entropy": (torch.special.entr(torch.from_numpy(part)).sum(-1).numpy(), counted),
+            "entropy": (row_entropy(torch.from_numpy(part)).numpy(), counted),
             "distance": ((part * _distances(rows, q, k, sinks)).sum(-1), counted),
             "first": (part[:, :, 0], beside_first),
             "largest": (part.max(-1), counted),
@@ -258,7 +259,7 @@ def head_agreement(layers: Any) -> np.ndarray:
 
     It is the Bhattacharyya coefficient of two rows of weights, the sum of sqrt(w1 w2), averaged over the queries
     that are not padding and not fully masked in either head. Equal weights give 1, and weights without a common key
-    give 0.
+    give 0. Raises ArgumentError for negative weights, which have no square root.
 
     >>> first, second = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
     >>> head_agreement([first, second])
@@ -278,7 +279,9 @@ def head_agreement(layers: Any) -> np.ndarray:
                 * torch.from_numpy(~padding[batch, rows])[:, None]
                 for attention_map, padding in zip(maps, paddings, strict=True)
             ]
-            roots = torch.cat(parts).clamp(min=0).sqrt()  # (heads,q,k)
+            weights = torch.cat(parts)  # (heads,q,k)
+            check_not_negative("layers", weights, "the similarity of heads")
+            roots = weights.sqrt()
             counted = roots.any(dim=-1).double()  # (heads,q)
             roots = roots.flatten(1)
             total += (roots @ roots.T).numpy()

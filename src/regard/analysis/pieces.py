@@ -120,7 +120,7 @@ def as_words(record: Record, batch: int = 0) -> Record:
     merged = np.stack([merge_tokens(head, rows, columns) for head in heads])  # (h, words, words)
     return replace(
         record,
-        map=AttentionMap.from_weights(torch.from_numpy(merged).float()[None]),
+        map=AttentionMap.from_weights(torch.from_numpy(merged).float()[None], allow_negative=True),
         query_tokens=[q_words],
         key_tokens=[k_words] if record.key_tokens else None,
     )
@@ -132,7 +132,7 @@ def _tokens(side: str, record: Any, batch: int) -> list[str]:
         labels = record.query_tokens
     if labels is None:
         problem = f"the record of {record.name} has no {side.replace('_', ' ')}"
-        raise ArgumentError("record", problem, "give capture() a tokenizer, or seen.label(tokens)")
+        raise ArgumentError("record", problem, "give capture() a tokenizer, or call seen.label(words)")
     if not -len(labels) <= batch < len(labels):
         raise ArgumentError("batch", f"expected one of {len(labels)} sequences, counted from 0, got {batch}")
     return labels[batch]

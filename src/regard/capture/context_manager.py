@@ -28,7 +28,7 @@ from regard.capture.messages import (
     unseen_warning,
 )
 from regard.capture.options import as_layers, as_modules, as_numbers
-from regard.capture.reading.labels import as_labels, as_speller
+from regard.capture.reading.labels import as_batch_labels, as_speller
 from regard.capture.reading.module_choice import ModuleChoice, is_chosen
 from regard.capture.recording import Recording
 from regard.capture.watching.cache_crops import report_cache_crops
@@ -113,8 +113,8 @@ def _label_sources(tokenizer: Any, tokens: Any, query_tokens: Any, key_tokens: A
         other = "key_tokens" if query_tokens is None else "query_tokens"
         fix = "use query_tokens= for the queries and key_tokens= for the keys"
         raise ArgumentError("tokens", f"given together with {other}=", fix)
-    queries = as_labels(name, query_tokens if tokens is None else tokens)
-    return LabelSources(as_speller(tokenizer), queries, as_labels("key_tokens", key_tokens), name)
+    queries = as_batch_labels(name, query_tokens if tokens is None else tokens)
+    return LabelSources(as_speller(tokenizer), queries, as_batch_labels("key_tokens", key_tokens), name)
 
 
 class Capture:

@@ -11,7 +11,7 @@ from regard.maps.records import Record
 from regard.maps.unrecorded import Unrecorded
 
 if TYPE_CHECKING:
-    from regard.analysis.heads import Link
+    from regard.analysis.heads import WeightedLink
 
 __all__ = ["RecordStatistics"]
 
@@ -100,7 +100,7 @@ class RecordStatistics(Sequence[Record]):
 
         return head_table(self._whole())
 
-    def top_links(self, n: int = 10) -> list[Link]:
+    def top_links(self, n: int = 10) -> list[WeightedLink]:
         """The n largest weights of all records, largest first, with their tokens.
 
         >>> from regard.capture import Recording

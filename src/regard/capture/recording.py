@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.capture.joining.beams import Beams
 from regard.capture.joining.records import LabelSources, build
-from regard.capture.reading.labels import as_labels
+from regard.capture.reading.labels import as_batch_labels
 from regard.capture.record_statistics import RecordStatistics
 from regard.errors import ArgumentError, DtypeError, OutsideError, UnknownNameError, former_names
 from regard.maps import AttentionMap
@@ -65,13 +65,15 @@ class Recording(RecordStatistics):
         key_tokens: Sequence[Any] | None = None,
         *,
         kind: str | None = None,
+        allow_negative: bool = False,
     ) -> Recording:
         """Make records from existing weights, an array or a tensor, or a list with one for each layer.
 
         ``outputs.attentions`` of a Hugging Face model is such a list. ``query_tokens`` label the rows and
         ``key_tokens`` the columns. Without ``key_tokens`` the weights are self-attention, and ``query_tokens`` label
         both. If ``kind`` is not given, it is "cross" for ``key_tokens`` or for different numbers of queries and keys,
-        "causal" for weights that are 0 above the diagonal, and "self" otherwise.
+        "causal" for weights that are 0 above the diagonal, and "self" otherwise. ``allow_negative`` accepts weights
+        below 0, as :meth:`AttentionMap.from_weights` does.
 
         >>> import numpy as np
         >>> Recording.from_weights((np.full((1, 2, 3, 3), 1 / 3), np.eye(3)), ["the", "cat", "sat"])
@@ -83,7 +85,7 @@ class Recording(RecordStatistics):
 
         if kind is not None:
             _check_kind(kind)
-        maps = as_maps("layers", layers)
+        maps = as_maps("layers", layers, allow_negative=allow_negative)
         records = Recording(
             [
                 Record(name=str(n), layer=n, kind=kind or _kind_of(one, key_tokens is not None), map=one)
@@ -209,8 +211,8 @@ class Recording(RecordStatistics):
         from.
         """
         naming = LabelSources(
-            query_tokens=as_labels("query_tokens", query_tokens),
-            key_tokens=as_labels("key_tokens", key_tokens),
+            query_tokens=as_batch_labels("query_tokens", query_tokens),
+            key_tokens=as_batch_labels("key_tokens", key_tokens),
         )
         naming.check(self.records)
         return self._part([naming.relabel(record) for record in self.records])

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, OutsideError, ShapeError, UnknownNameError
 from regard.maps import storage
-from regard.maps.queries import mean_received, padding_queries
+from regard.maps.queries import mean_received, padding_queries, row_entropy
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Stored, Tile, tiles
 from regard.shapes import as_table, axes, four_axes, whole_number
 from regard.topk import largest
@@ -54,10 +54,12 @@ class AttentionMap:
         self._source = source
 
     @staticmethod
-    def from_weights(weights: Tensor | np.ndarray) -> AttentionMap:
+    def from_weights(weights: Tensor | np.ndarray, *, allow_negative: bool = False) -> AttentionMap:
         """Make a map from a copy of existing weights ``(q,k)``, ``(b,q,k)`` or ``(b,h,q,k)``.
 
-        Raises an error for integers and for negative or non-finite numbers.
+        Raises an error for integers and for non-finite numbers. Negative numbers are an error as well, since they are
+        most likely scores before the softmax. ``allow_negative=True`` accepts them, for the weights of models that mix
+        heads after the softmax.
 
         >>> AttentionMap.from_weights(torch.tensor([[0.75, 0.25]])).entropy().shape
         torch.Size([1, 1, 1])
@@ -72,8 +74,15 @@ class AttentionMap:
             )
         if not 2 <= values.ndim <= 4:
             raise ShapeError("weights", f"expected (q,k), (b,q,k) or (b,h,q,k), got {axes(values.shape)}")
-        if not bool(((values >= 0) & torch.isfinite(values)).all()):
-            raise ArgumentError("weights", "found negative or non-finite numbers", "softmax the scores first")
+        if not bool(torch.isfinite(values).all()):
+            raise ArgumentError(
+                "weights", "found NaN or infinite numbers", "take the softmax of scores first"
+            )
+        if not allow_negative and bool((values < 0).any()):
+            fix = (
+                "take the softmax of scores first, or give allow_negative=True if a model changed its weights"
+            )
+            raise ArgumentError("weights", "found negative numbers", fix)
         return AttentionMap(Stored(four_axes(values)))
 
     @property
@@ -199,13 +208,13 @@ class AttentionMap:
     def entropy(self) -> Tensor:
         """Return the entropy of each row in nats, ``(b,h,q)``.
 
-        It is 0 for a row on a single key and log k for a uniform row.
+        It is 0 for a row on a single key, log k for a uniform row, and NaN for a row with a negative weight.
 
         >>> AttentionMap.from_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).entropy()
         tensor([[[0.0000, 0.6931]]])
         """
         grid = self._source.grid
-        parts = [(t, torch.special.entr(self._source.weights(t)).sum(-1, keepdim=True)) for t in tiles(grid)]
+        parts = [(tile, row_entropy(self._source.weights(tile))[..., None]) for tile in tiles(grid)]
         return self._per_row(parts, 1)[..., 0]
 
     def received(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Means over the queries of a map, which leave out padding queries and fully masked queries."""
+"""Statistics of the queries of a map. Means leave out padding queries and fully masked queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, tiles
 
-__all__ = ["mean_received", "padding_queries"]
+__all__ = ["mean_received", "padding_queries", "row_entropy"]
 
 
 def padding_queries(source: Source, kind: str | None = None, sinks: Sequence[int] = ()) -> Tensor:
@@ -64,8 +64,19 @@ def mean_received(source: Source, padding: Tensor) -> Tensor:
     total, count = torch.zeros(b, h, k, dtype=torch.float64), torch.zeros(b, h, 1, dtype=torch.float64)
     for tile in tiles(source.grid):
         weights = source.weights(tile)
-        counted = ~(weights.sum(dim=-1) <= 0) & ~padding[tile.b, None, tile.q].to(weights.device)  # (b,h,q)
+        counted = (weights != 0).any(dim=-1) & ~padding[tile.b, None, tile.q].to(weights.device)  # (b,h,q)
         weights = weights.masked_fill(~counted[..., None], 0.0)
         total[tile.b, tile.h] += weights.sum(dim=2).double().cpu()
         count[tile.b, tile.h, 0] += counted.sum(dim=2).cpu()
     return total / count.clamp(min=1)
+
+
+def row_entropy(weights: Tensor) -> Tensor:
+    """Return the entropy of each row of weights ``(...,k)`` in nats, which is NaN if a weight is negative.
+
+    >>> row_entropy(torch.tensor([[0.5, 0.5], [1.5, -0.5]]))
+    tensor([0.6931,    nan])
+    """
+    entropy = torch.special.entr(weights).sum(dim=-1)
+    # entr() of a negative number is -inf, which would look like a very small entropy.
+    return entropy.masked_fill((weights < 0).any(dim=-1), float("nan"))

@@ -73,7 +73,9 @@ def show(
     array = _one_sequence(weights, batch)
     if not hasattr(getattr(weights, "map", weights), "pooled") and bool((array < 0).any()):
         raise ArgumentError(
-            "weights", "found negative numbers", "take the softmax of scores first, or give a map or a record"
+            "weights",
+            "found negative numbers",
+            "take the softmax of scores first, or give AttentionMap.from_weights(weights, allow_negative=True)",
         )
     heads = getattr(weights, "heads", None)
     title = title or _title(layer, head)

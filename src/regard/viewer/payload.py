@@ -53,7 +53,7 @@ def embedded(
     bits = 16 if stored <= EIGHT_BITS_BEYOND else 8
     if stored * bits // 8 > max_bytes:
         raise _too_large(stored * bits // 8, max_bytes)
-    shown, labels = [], Labels()
+    shown, labels = [], LabelTable()
     longest = max(max(record.map.shape[2:]) for record in records)
     total = sum(_weights_computed(record.map, side) for record in records)
     hint = HINT.format(longest) if longest >= LONG else ""
@@ -87,7 +87,7 @@ def _weights_computed(map: AttentionMap, side: int) -> int:
 def remote(records: Sequence[Record], *, title: str | None = None, images: object = None) -> Document:
     """Return a document whose weights the page requests from a server."""
     records = checked_records(records)
-    blobs, labels = Blobs(), Labels()
+    blobs, labels = Blobs(), LabelTable()
     shown = [_described(record, labels) | {"source": {"type": "remote"}, "error": 0.0} for record in records]
     return _document(records, shown, labels, title, images, blobs)
 
@@ -142,7 +142,7 @@ def _check_grid(name: str, grid: tuple[int, int] | None, extra: int, n: int) -> 
         raise ShapeError(name, f"{grid} patches after {extra} other tokens do not fit {n} tokens")
 
 
-class Labels:
+class LabelTable:
     """The lists of labels of a document, in which equal lists are stored once."""
 
     def __init__(self) -> None:
@@ -163,7 +163,7 @@ class Labels:
         return found
 
 
-def _described(record: Record, labels: Labels) -> dict[str, Any]:
+def _described(record: Record, labels: LabelTable) -> dict[str, Any]:
     queries, keys = record.query_tokens, record.key_tokens
     if keys is None and record.kind != "cross" and record.map.shape[2] == record.map.shape[3]:
         keys = queries  # in self-attention both sides have the same tokens
@@ -189,7 +189,7 @@ def _described(record: Record, labels: Labels) -> dict[str, Any]:
 def _document(
     records: Sequence[Record],
     shown: list[dict[str, Any]],
-    labels: Labels,
+    labels: LabelTable,
     title: str | None,
     images: object,
     blobs: Blobs,

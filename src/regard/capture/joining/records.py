@@ -42,7 +42,7 @@ _DOUBTFUL = "not seen to multiply the values: the model may have changed these w
 class LabelSources:
     """Labels given by the user and the function that turns token ids into labels."""
 
-    spell: tokens.Speller = tokens.as_numbers
+    spell: tokens.Speller = tokens.ids_as_text
     query_tokens: tokens.Labels | None = None
     key_tokens: tokens.Labels | None = None
     # The name of the argument that ``query_tokens`` were given as, for error messages.

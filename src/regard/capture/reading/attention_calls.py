@@ -26,8 +26,8 @@ __all__ = [
     "read_kernel",
     "read_sdpa_function",
     "refuse_transforms",
-    "unwrapped",
     "without_numbers",
+    "without_transforms",
 ]
 
 
@@ -134,8 +134,8 @@ def refuse_transforms(*tensors: object) -> None:
         )
 
 
-def unwrapped(x: Tensor) -> Tensor:
-    """The tensor that transforms of torch.func have wrapped."""
+def without_transforms(x: Tensor) -> Tensor:
+    """Return the tensor that transforms of torch.func have wrapped."""
     while is_functorch_wrapped_tensor(x):
         x = get_unwrapped(x)
     return x

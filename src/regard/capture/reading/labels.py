@@ -5,23 +5,20 @@ from __future__ import annotations
 import codecs
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError
 
-if TYPE_CHECKING:
-    pass
-
 __all__ = [
     "Labels",
     "Speller",
-    "as_labels",
-    "as_numbers",
+    "as_batch_labels",
     "as_speller",
     "as_text",
     "fitting",
+    "ids_as_text",
     "spelled",
 ]
 
@@ -43,7 +40,7 @@ def as_speller(tokenizer: object) -> Speller:
     ['7', '11']
     """
     if tokenizer is None:
-        return as_numbers
+        return ids_as_text
     for method in ("convert_ids_to_tokens", "pieces"):
         if hasattr(tokenizer, method):
             spell = getattr(tokenizer, method)
@@ -100,21 +97,21 @@ def as_text(pieces: list[str]) -> list[str]:
     return found
 
 
-def as_numbers(ids: list[int]) -> list[str]:
-    """TokenIds as they are, where nobody knows their words."""
+def ids_as_text(ids: list[int]) -> list[str]:
+    """Return token ids as text, for models without a tokenizer."""
     return [str(n) for n in ids]
 
 
 def spelled(ids: Tensor | None, spell: Speller) -> Labels | None:
-    """TokenIds ``(b,n)`` as words."""
+    """Return the words of token ids ``(b,n)``, or None without ids."""
     return None if ids is None else [spell(row) for row in ids.tolist()]
 
 
-def as_labels(name: str, tokens: Sequence[Any] | None) -> Labels | None:
+def as_batch_labels(name: str, tokens: Sequence[Any] | None) -> Labels | None:
     """Read the labels that a user gives, as a list of words or numbers or one list for each sequence.
 
     >>> import torch
-    >>> as_labels("tokens", ["a", "b"]), as_labels("tokens", torch.tensor([[7, 11], [13, 17]]))
+    >>> as_batch_labels("tokens", ["a", "b"]), as_batch_labels("tokens", torch.tensor([[7, 11], [13, 17]]))
     ([['a', 'b']], [['7', '11'], ['13', '17']])
     """
     if tokens is None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["is_fake", "is_wrapper", "storages_of", "unwrapped"]
+__all__ = ["is_fake", "is_wrapper", "local_tensor", "storages_of"]
 
 
 def is_wrapper(x: object) -> bool:
@@ -33,8 +33,11 @@ def is_fake(x: object) -> bool:
     return fake is not None and isinstance(x, fake.FakeTensor)
 
 
-def unwrapped(x: Tensor) -> Tensor | None:
-    """The plain tensor that this process holds of a distributed one, the tensor itself if it is plain, else None."""
+def local_tensor(x: Tensor) -> Tensor | None:
+    """Return the part of a distributed tensor that this process holds, or a plain tensor itself.
+
+    The result is None for other tensor subclasses.
+    """
     if not is_wrapper(x):
         return x
     local: Any = getattr(x, "to_local", None)  # of a DTensor

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.capture.reading.tensor_subclasses import unwrapped
+from regard.capture.reading.tensor_subclasses import local_tensor
 
 __all__ = ["TokenIds", "ids_in", "without_words"]
 
@@ -43,7 +43,7 @@ def ids_in(where: str, arguments: Mapping[str, Any]) -> list[TokenIds]:
         return []
     if len(found) > 1 and not any(map(_SOURCE.search, found)):
         found.pop("targets", None)  # of a loss: what is to be predicted, not what is read
-    plain = {name: unwrapped(value.detach()) for name, value in found.items()}
+    plain = {name: local_tensor(value.detach()) for name, value in found.items()}
     return [TokenIds(f"{where}.{name}", x.cpu().clone()) for name, x in plain.items() if x is not None]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.capture.reading.attention_calls import refuse_transforms, unwrapped
+from regard.capture.reading.attention_calls import refuse_transforms, without_transforms
 from regard.capture.reading.axes_of_calls import context_of_softmax
 from regard.capture.reading.kinds import is_attention
 from regard.capture.reading.running_modules import RunningModule, heads_of
@@ -76,7 +76,7 @@ class HandwrittenAttention:
             return
         if "softmax" in getattr(func, "__name__", ""):
             refuse_transforms(*args)
-        for x in map(unwrapped, tensors_in(args)):
+        for x in map(without_transforms, tensors_in(args)):
             if is_plain(x):
                 self.weights.lose_at(x.untyped_storage().data_ptr())
 
