@@ -11,7 +11,7 @@ from regard import tasks
 from regard.models import Encoder, EncoderConfig
 from regard.models.heads import ClassificationHead
 from regard.settings import setting
-from regard.text import PairData, load_vocabulary, pad_sequences, read_pairs, train_vocabulary
+from regard.text import PairData, Skipped, load_vocabulary, pad_sequences, train_vocabulary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +91,12 @@ class Tagger(tasks.Task):
 
     def prepare(self, settings, folder, *, learn, show=False):
         rows = tasks.PairSource(settings, most_valid=500)
-        valid, files = rows.validation(), self.shared_files(settings, folder)
+        valid, files, skipped = rows.validation(), self.shared_files(settings, folder), Skipped()
         for side, path in enumerate(files if learn else []):
             train_vocabulary("word", (row[side] for row in rows.training()), 10_000).save(path)
         words, tags = map(load_vocabulary, files)
-        known = {"files": rows.files(), "identity": rows.identity()}
-        train = PairData.build_or_open(rows.training, words, tags, folder / "cache", **known)
+        known = {"folder": folder / "cache", "files": rows.files(), "identity": rows.identity()}
+        train = PairData.build_or_open(lambda: rows.training(skipped), words, tags, **known, skipped=skipped)
         return SimpleNamespace(train=train, valid=valid, words=words, tags=tags)
 
     def build(self, settings, data):
@@ -106,5 +106,6 @@ class Tagger(tasks.Task):
         return TaggerObjective(self, settings, data)
 
     def evaluate(self, predictors, options):
-        rows = list(read_pairs(options.data))
+        rows = tasks.rows_to_measure(options)
+        tasks.write_predictions(options, next(iter(predictors.values()))(text for text, _ in rows))
         return tasks.Scores({f"accuracy of {name}": one.accuracy(rows) for name, one in predictors.items()})

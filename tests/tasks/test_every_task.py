@@ -191,3 +191,45 @@ def test_the_guide_shows_the_file_of_the_tagger(ending):
 def test_a_task_that_cannot_be_imported_is_one_line(tmp_path):
     assert_one_line(run_here("train", "no_such:Task", cwd=tmp_path), 2, "no_such:Task cannot be imported")
     assert_one_line(run_here("train", "translat", cwd=tmp_path), 2, "did you mean 'translate'?")
+
+
+def with_bad_rows(path, name):
+    """Write the data with two bad rows, after the 10th and the last row."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[10:10], lines[len(lines) :] = [b"alone\n"], [b"caf\xe9\tx\n"]
+    (path.parent / name).write_bytes(b"".join(lines))
+    return path.parent / name
+
+
+def test_bad_rows_are_an_error_or_counted(case, tmp_path):
+    data = with_bad_rows(tmp_path / "data.tsv", "bad.tsv")
+    with pytest.raises(FileError, match=r"bad\.tsv, line 11: .*2 rows cannot be read \(lines 11, 62\)"):
+        train(case, tmp_path / "run", data=str(data))
+    assert not (tmp_path / "run").exists()
+    train(case, tmp_path / "skipped", data=str(data), skip_bad_rows=True)
+    manifest = json.loads((tmp_path / "skipped" / "cache" / "manifest.json").read_text())
+    assert manifest["skipped"]["bad"] == 2
+
+
+def test_bad_rows_in_validation_data_are_warned_of(case, tmp_path):
+    valid = with_bad_rows(tmp_path / "data.tsv", "valid.tsv")
+    text = "".join(case.row.format(n=n, p=n % 2) + "\n" for n in range(60, 120))
+    (tmp_path / "data.tsv").write_text(text, encoding="utf-8")
+    with pytest.raises(FileError, match=r"valid: .*valid\.tsv, line 11"):
+        train(case, tmp_path / "run", valid=str(valid))
+    with pytest.warns(UserWarning, match="valid: left out: 2 that cannot be read"):
+        train(case, tmp_path / "run", valid=str(valid), skip_bad_rows=True)
+
+
+def test_bad_rows_of_an_evaluation(case, tmp_path):
+    train(case, tmp_path / "run")
+    data = str(with_bad_rows(tmp_path / "data.tsv", "bad.tsv"))
+    with pytest.raises(FileError, match=r"2 rows cannot be read \(lines 11, 62\)"):
+        tasks.evaluate(case.task, tmp_path / "run", {"data": data})
+    report = tasks.evaluate(case.task, tmp_path / "run", {"data": data, "skip_bad_rows": True})
+    assert case.task not in TASKS or "2 that cannot be read" in report.notes[0]
+    options = {"data": data, "skip_bad_rows": True, "out": str(tmp_path / "out.txt")}
+    with pytest.raises(ArgumentError, match="out: its lines would not be those of the data"):
+        tasks.evaluate(case.task, tmp_path / "run", options)
+    with pytest.raises(ArgumentError, match="skip_bad_rows: of no use without data="):
+        tasks.evaluate(case.task, tmp_path / "run", {"skip_bad_rows": True})

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import ArgumentError, FileError, OutsideError
+from regard.text import Skipped, read_pairs
 from regard.text.batches import Batch, BucketedBatches, PairData, pad_sequences
 from regard.text.buckets import Buckets
 from regard.text.cache import TokenStore, write_stores
-from regard.text.readers import Skipped, read_pairs
 from regard.text.vocabularies import BytePairVocabulary, ByteVocabulary, CharacterVocabulary, WordVocabulary
 from support.attention_cases import examples
 

@@ -95,7 +95,7 @@ def test_csv_with_quotes_and_named_columns(tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ('a,b\nc,"d\n' * 2, {}, "a.csv, line 4: not CSV: .* is a quote not closed"),
+        ('a,b\nc,"d\n' * 2, {}, "a.csv, line 2: not CSV up to line 4: .* is a quote not closed"),
         ("a,b\nc\n", {}, "a.csv, line 2: there is no column 1: the row has 1"),
         (
             "en,fr\nHello, you,Bonjour toi\n",

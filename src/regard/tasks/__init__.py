@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from regard.tasks.base import Prediction, Predictor, Report, Scores, Task
     from regard.tasks.bundle import Bundle, BundledPredictor, load_bundle, save_bundle
     from regard.tasks.card import Card, CardFacts
+    from regard.tasks.measuring import rows_to_measure, write_predictions
     from regard.tasks.model_attention import look
     from regard.tasks.objective import BatchedObjective
     from regard.tasks.packing import pack
@@ -33,6 +34,7 @@ _HOMES: dict[str, list[str]] = {
     "base": ["Prediction", "Predictor", "Report", "Scores", "Task"],
     "bundle": ["Bundle", "BundledPredictor", "load_bundle", "save_bundle"],
     "card": ["Card", "CardFacts"],
+    "measuring": ["rows_to_measure", "write_predictions"],
     "model_attention": ["look"],
     "objective": ["BatchedObjective"],
     "packing": ["pack"],
@@ -79,9 +81,11 @@ __all__ = [
     "look",
     "pack",
     "resume",
+    "rows_to_measure",
     "save_bundle",
     "settings_of_run",
     "train",
+    "write_predictions",
 ]
 
 __getattr__ = lazily(__name__, _HOMES)

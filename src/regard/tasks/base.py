@@ -143,8 +143,14 @@ class Task(Protocol):
         return []
 
     def describe(self, settings: Any, data: Any) -> list[str]:
-        """Return lines about the data for the user, printed before the first step."""
-        return []
+        """Return lines about the data for the user, printed before the first step.
+
+        By default they say how many rows were read and left out, if ``data.train`` is a
+        :class:`~regard.text.PairData`.
+        """
+        from regard.tasks.pairs import counted_rows
+
+        return counted_rows(getattr(data, "train", None), "rows")
 
     def build(self, settings: Any, data: Any) -> nn.Module:
         """Return a new model with random weights."""

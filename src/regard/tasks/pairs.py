@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,10 +13,10 @@ from typing import Any
 from regard.errors import ArgumentError, FileError, renamed
 from regard.tasks.data_files import known_by
 from regard.tasks.sampling import held_out_keys
-from regard.text import Skipped, read_lines, read_pairs
+from regard.text import PairData, Skipped, read_lines, read_pairs
 from regard.text.huggingface_datasets import splits_of
 
-__all__ = ["PairSource", "parsed_columns"]
+__all__ = ["Pair", "PairSource", "counted_rows", "parsed_columns"]
 
 LONGEST_WORDS = 1000  # of a text that is trained on
 Pair = tuple[str, str]
@@ -54,7 +55,9 @@ class PairSource:
         """
         s = self.settings
         if self.valid_source:
-            rows = list(self.read("valid", split=s.valid_split))
+            skipped = Skipped()
+            rows = list(self.read("valid", skipped, split=s.valid_split))
+            _warn_of_bad_rows("valid", skipped)
         elif s.data:
             rows = [row for row in self.read("data") if row[0] in self.chosen_keys]
         elif self.embedded is not None:
@@ -100,11 +103,14 @@ class PairSource:
             held.update(source for source, _ in self.read("valid", split=s.valid_split))
         elif s.data:
             held |= self.chosen_keys
+        skipped = Skipped()
         if s.exclude and getattr(s, "target_data", None):  # like the data, one text in each line
+            bad = {"skip_bad_rows": s.skip_bad_rows, "skipped": skipped}
             with renamed(path="exclude"):
-                held.update(read_lines(s.exclude))
+                held.update(read_lines(s.exclude, keep_empty=False, **bad))
         elif s.exclude:
-            held.update(source for source, _ in self.read("exclude", split="test"))
+            held.update(source for source, _ in self.read("exclude", skipped, split="test"))
+        _warn_of_bad_rows("exclude", skipped)
         return held
 
     def read(self, name: str, skipped: Skipped | None = None, *, split: str | None = None) -> Iterator[Pair]:
@@ -120,6 +126,7 @@ class PairSource:
                 format=s.format,
                 split=split or s.split,
                 config=s.dataset_config,
+                skip_bad_rows=s.skip_bad_rows,
                 skipped=skipped,
                 **{"max_words": LONGEST_WORDS, **self.reading},
             )
@@ -142,12 +149,27 @@ class PairSource:
         hub = [known_by(name) for name in self._places() if name.startswith("hf:")]
         held = [s.hold_out, self.most_valid, s.seed] if s.data and not self.valid_source else []
         parts = [hub, s.split, s.valid_split, s.dataset_config, s.columns, s.format]
+        parts += ["skip_bad_rows"] if s.skip_bad_rows else []
         return [*parts, self.embedded_count, getattr(s, "embedded_seed", 0), *held]
 
     def _places(self) -> list[str]:
         s = self.settings
         named = (s.data, getattr(s, "target_data", None), self.valid_source, s.exclude)
         return [path for path in named if path]
+
+
+def counted_rows(train: Any, noun: str) -> list[str]:
+    """Return lines that say how many rows of the training data were read and left out."""
+    if not isinstance(train, PairData):
+        return []
+    lines = [f"data: {len(train) + train.skipped.total:,} {noun} read, {len(train):,} of them to train on"]
+    return lines + [f"left out of the data: {train.skipped}"] * bool(train.skipped.total)
+
+
+def _warn_of_bad_rows(name: str, skipped: Skipped) -> None:
+    if skipped.bad:
+        shown = Skipped(bad=skipped.bad, first=skipped.first)
+        warnings.warn(f"{name}: left out: {shown}", stacklevel=3)
 
 
 def parsed_columns(text: str) -> Sequence[Any]:

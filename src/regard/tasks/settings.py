@@ -62,9 +62,11 @@ class DataSettings(TaskSettings):
         None, "Of a Hugging Face data set: its configuration, if it has several."
     )
     exclude: str | None = setting(None, "Data whose texts are never trained on, such as a test set.")
+    skip_bad_rows: bool = setting(False, "Leave out and count rows that cannot be read, instead of stopping.")
 
     def __post_init__(self):
         super().__post_init__()
+        _check_skipping(self)
         if not 0 < self.hold_out < 1:
             raise ArgumentError("hold_out", f"expected a share between 0 and 1, got {self.hold_out}")
         for name in self.locations:
@@ -171,6 +173,7 @@ class EvaluationSettings(Settings):
     dataset_config: str | None = setting(
         None, "Of a Hugging Face data set: its configuration, if it has several."
     )
+    skip_bad_rows: bool = setting(False, "Leave out and count rows that cannot be read, instead of stopping.")
     limit: int = setting(0, "A sample of so many; 0 for all.")
     seed: int | None = setting(None, "Which ones the sample takes; by default 0.")
     out: str | None = setting(None, "Write the predictions to a file, one for each row.")
@@ -179,6 +182,7 @@ class EvaluationSettings(Settings):
 
     def __post_init__(self):
         super().__post_init__()
+        _check_skipping(self)
         if self.limit < 0:
             raise ArgumentError("limit", f"expected 0 or more, got {self.limit}")
         for name in () if self.data else self.reading:
@@ -194,7 +198,14 @@ class EvaluationSettings(Settings):
     def reader_settings(self) -> dict[str, Any]:
         """Return the settings of the reader that are given, for data that is tested."""
         given = {name: getattr(self, name) for name in self.reading if getattr(self, name) is not None}
-        return {"split": "test", **given}
+        return {"split": "test", "skip_bad_rows": self.skip_bad_rows, **given}
+
+
+def _check_skipping(settings: DataSettings | EvaluationSettings) -> None:
+    """Reject the setting for bad rows where no data is read."""
+    if settings.skip_bad_rows and settings.data is None:
+        told = f"of no use without {option('data')}"
+        raise ArgumentError("skip_bad_rows", told, f"leave it out, or name the data with {option('data')}")
 
 
 def changed(settings: Settings) -> list[str]:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from regard._lazy import lazily
 
 if TYPE_CHECKING:
+    from regard.text.bad_rows import BadRowError, BadRows, Skipped
     from regard.text.base_vocabulary import UNKNOWN_SIGN
     from regard.text.batches import Batch, BucketedBatches, PairData, pad_sequences
     from regard.text.cache import TokenStore
     from regard.text.labelled import LABEL_FIELDS, ClassLabels, LabelledBatch, LabelledData
-    from regard.text.readers import Skipped, count_words, deduplicate, read_lines, read_pairs
+    from regard.text.readers import count_words, deduplicate, read_lines, read_pairs
     from regard.text.vocabularies import (
         BytePairVocabulary,
         ByteVocabulary,
@@ -30,7 +31,8 @@ _HOMES: dict[str, list[str]] = {
     "batches": ["Batch", "BucketedBatches", "PairData", "pad_sequences"],
     "cache": ["TokenStore"],
     "labelled": ["LABEL_FIELDS", "LabelledBatch", "LabelledData", "ClassLabels"],
-    "readers": ["Skipped", "count_words", "deduplicate", "read_lines", "read_pairs"],
+    "bad_rows": ["BadRowError", "BadRows", "Skipped"],
+    "readers": ["count_words", "deduplicate", "read_lines", "read_pairs"],
     "vocabularies": [
         "BytePairVocabulary",
         "ByteVocabulary",
@@ -45,6 +47,8 @@ _HOMES: dict[str, list[str]] = {
 __all__ = [
     "LABEL_FIELDS",
     "UNKNOWN_SIGN",
+    "BadRowError",
+    "BadRows",
     "Batch",
     "BucketedBatches",
     "BytePairVocabulary",

@@ -29,9 +29,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import ArgumentError, FileError
+from regard.text.bad_rows import Skipped
 from regard.text.buckets import Buckets
 from regard.text.cache import TokenStore, fingerprint_of, open_stores, write_stores
-from regard.text.readers import Skipped
 from regard.text.readers import deduplicate as without_duplicates
 from regard.text.vocabularies import Vocabulary
 

@@ -22,11 +22,12 @@ _MARK = b"\xef\xbb\xbf"  # the byte-order mark
 
 
 class Line(NamedTuple):
-    """A line and where it stands. ``text`` is None if the line is too long to read."""
+    """A line and where it stands. ``text`` is None if the line is too long or cannot be decoded."""
 
     text: str | None
     number: int  # from 1
     file: str
+    problem: str = ""  # why the line cannot be decoded
 
     @property
     def place(self) -> str:
@@ -55,7 +56,8 @@ def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
     """The lines of a file, without their ends (LF or CRLF) and without a byte-order mark.
 
     Only LF ends a line: U+2028, U+0085 and form feeds may stand in a sentence, and so may a CR. In a file that has a CR
-    but no LF, except as its last byte, CR ends a line.
+    but no LF, except as its last byte, CR ends a line. A line that is not UTF-8 has a ``problem`` in place of a text,
+    and a file that seems to be UTF-16 or compressed is an error.
     """
     name = name_of(path)
     offset = 0
@@ -65,7 +67,7 @@ def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
                 yield Line(None, number, name)
             elif number > 1 or data != _MARK:  # a file of nothing but a mark has no lines
                 start = data.removeprefix(_MARK) if number == 1 else data
-                yield Line(_decoded(start, number, name, offset + size), number, name)
+                yield _decoded(start, number, name, offset + size)
             offset += size
 
 
@@ -102,24 +104,27 @@ def _lines_by_returns(first: bytes, file: IO[bytes]) -> Iterator[tuple[bytes | N
         yield None if dropped else held, dropped + len(held)
 
 
-def _decoded(data: bytes, number: int, name: str, end: int) -> str:
+def _decoded(data: bytes, number: int, name: str, end: int) -> Line:
+    """Decode a line whose last byte is at offset ``end`` - 1 of the file."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         at = end - len(data) + error.start
-        raise FileError(
-            f"{name}, line {number}: byte 0x{data[error.start]:02x} at offset {at} of the file is not UTF-8: "
-            + _advice(data, number)
-        ) from None
-    return text.removesuffix("\n").removesuffix("\r")
+        problem = f"byte 0x{data[error.start]:02x} at offset {at} of the file is not UTF-8: "
+        if number == 1 and (advice := _other_kind(data)):
+            raise FileError(f"{name}, line {number}: {problem}{advice}") from None
+        advice = "convert the file, for example with  iconv -f latin1 -t utf-8"
+        return Line(None, number, name, problem + advice)
+    return Line(text.removesuffix("\n").removesuffix("\r"), number, name)
 
 
-def _advice(data: bytes, number: int) -> str:
-    if number == 1 and data.startswith(b"\x1f\x8b"):
+def _other_kind(data: bytes) -> str:
+    """Return advice on a file that has no lines of UTF-8 at all, by its first bytes."""
+    if data.startswith(b"\x1f\x8b"):
         return "it is compressed by gzip: give it a name that ends in .gz"
-    if number == 1 and data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "it seems to be UTF-16: convert it with  iconv -f utf-16 -t utf-8"
-    return "convert the file, for example with  iconv -f latin1 -t utf-8"
+    return ""
 
 
 def _standard_input() -> IO[bytes]:

@@ -16,24 +16,23 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import PurePath
 from typing import Any
 
 from regard.errors import ArgumentError, FileError, UnknownNameError, option
+from regard.text.bad_rows import BadRowError, BadRows, Skipped
+from regard.text.headers import Row
 from regard.text.huggingface_datasets import rows_of
 from regard.text.lines import LONGEST, Line, check_readable, lines_of, name_of
 from regard.text.pair_hashes import Hashes, hash_of
 from regard.text.tables import (
     DEFAULT_COLUMNS,
-    Row,
     csv_cells,
     csv_rows,
     field_paths,
     guess_fields,
-    named_places,
     parquet_rows,
-    warn_of_header,
+    tsv_cells,
 )
 from regard.text.words_and_characters import HAN_RANGES
 
@@ -52,42 +51,8 @@ _FORMATS = {
 }
 
 
+NULL = "it holds a null character: is this a text file in UTF-8?"
 CHARACTERS_A_WORD = 20  # of a text of as many words as are allowed: a single word may have no end
-
-
-@dataclass
-class Skipped:
-    """Counts what was left out, and why."""
-
-    empty: int = 0
-    too_long: int = 0
-    duplicates: int = 0
-    held_out: int = 0  # for validation or tests
-    first: dict[str, str] = field(default_factory=dict)  # reason: where it was first met
-
-    @property
-    def total(self) -> int:
-        """All that was left out."""
-        return self.empty + self.too_long + self.duplicates + self.held_out
-
-    def count(self, reason: str, place: str) -> None:
-        """One more, by the name of its counter."""
-        setattr(self, reason, getattr(self, reason) + 1)
-        self.first.setdefault(reason, place)
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        words = {"empty": "with an empty side", "too_long": "too long", "duplicates": "seen before"}
-        words["held_out"] = "held out to validate or test"
-        parts = []
-        for reason, what in words.items():
-            if number := getattr(self, reason):
-                place = f" (the first: {self.first[reason]})" if reason in self.first else ""
-                parts.append(f"{number:,} {what}{place}")
-        return ", ".join(parts) or "none"
 
 
 def read_pairs(
@@ -101,6 +66,7 @@ def read_pairs(
     max_words: int | None = 1000,
     languages: tuple[str, str] | None = None,
     fields: Sequence[tuple[str, str]] = (),
+    skip_bad_rows: bool = False,
     skipped: Skipped | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Pairs of texts from a file, two files, standard input (``-``) or a Hugging Face data set (``hf:…``).
@@ -117,30 +83,32 @@ def read_pairs(
 
     The format is known by the name of the file (``.tsv``, ``.csv``, ``.jsonl``, each also with ``.gz``, ``.parquet``)
     or given as ``format``. Pairs with an empty side, or with a side of more than ``max_words`` words (or of more than
-    20 characters for each of so many words), are left out and counted in ``skipped``. A file without a single pair is
-    an error; that two files are of different length shows at their end.
+    20 characters for each of so many words), are left out and counted in ``skipped``.
+
+    Rows that cannot be read are an error that names the first of their lines. They have too few columns, are not
+    UTF-8, hold a null character, are not CSV or JSON, or lack a field. ``skip_bad_rows`` leaves them out and counts
+    them too. A file without a single pair is always an error, and so are two files of different length.
     """
-    skipped = skipped if skipped is not None else Skipped()
+    bad = BadRows(skipped if skipped is not None else Skipped(), skip=skip_bad_rows, argument="source")
     columns = _checked_columns(columns)
     kind = _format_of(source, target, format)
     if kind == "hf":
-        rows = _picked(rows_of(os.fspath(source)[3:], split=split, config=config), columns, languages, fields)
+        objects = rows_of(os.fspath(source)[3:], split=split, config=config)
+        return _filtered(_picked(objects, columns, languages, fields, bad), name_of(source), max_words, bad)
+    check_readable("source", source)
+    if target is not None:
+        check_readable("target", target)
+        rows = _aligned(source, target, bad)
+    elif kind == "tsv":
+        rows = tsv_cells(lines_of("source", source), columns, fields, bad)
+    elif kind == "csv":
+        cells = csv_rows(lines_of("source", source), name_of(source), bad)
+        rows = csv_cells(cells, columns, languages, fields, bad)
+    elif kind == "parquet":
+        rows = _picked(parquet_rows(source), columns, languages, fields, bad)
     else:
-        check_readable("source", source)
-        if target is not None:
-            check_readable("target", target)
-            rows = _aligned(source, target)
-        elif kind == "tsv":
-            rows = _cells(lines_of("source", source), columns, fields)
-        elif kind == "csv":
-            rows = csv_cells(
-                csv_rows(lines_of("source", source), name_of(source)), columns, languages, fields
-            )
-        elif kind == "parquet":
-            rows = _picked(parquet_rows(source), columns, languages, fields)
-        else:
-            rows = _picked(_objects(lines_of("source", source)), columns, languages, fields)
-    return _filtered(rows, name_of(source), max_words, skipped)
+        rows = _picked(_objects(lines_of("source", source), bad), columns, languages, fields, bad)
+    return _filtered(rows, name_of(source), max_words, bad)
 
 
 def read_lines(
@@ -148,15 +116,26 @@ def read_lines(
     *,
     keep_empty: bool = True,
     max_words: int | None = None,
+    skip_bad_rows: bool = False,
     skipped: Skipped | None = None,
 ) -> Iterator[str]:
     """The lines of a file, also ``.gz``, or of standard input (``-``).
 
     All of them by default, so that line i of an output belongs to line i of the input. To train, leave out the
     empty ones, and those of more than ``max_words`` words (or of more than 20 characters for each of so many words).
+
+    Without the empty ones, lines that are not UTF-8 or hold a null character are an error that names the first of
+    them; ``skip_bad_rows`` leaves them out and counts them in ``skipped``. With the empty ones, the first line that is
+    not UTF-8 is an error.
     """
     check_readable("path", path)
-    return _kept_lines(path, keep_empty, max_words, skipped if skipped is not None else Skipped())
+    skipped = skipped if skipped is not None else Skipped()
+    if not keep_empty:
+        return _kept_lines(path, max_words, BadRows(skipped, skip=skip_bad_rows, argument="path"))
+    if skip_bad_rows:
+        told = "the lines that are left would no longer be those of the file"
+        raise ArgumentError("skip_bad_rows", told, f"add {option('keep_empty', False)}")
+    return _all_lines(path, max_words, skipped)
 
 
 def deduplicate(
@@ -223,7 +202,7 @@ def _checked_columns(columns: Sequence[int] | Sequence[str]) -> tuple[int, int] 
     return first, second  # pyright: ignore[reportReturnType]  # of the same type: checked above
 
 
-def _aligned(source: str | os.PathLike, target: str | os.PathLike) -> Iterator[Row]:
+def _aligned(source: str | os.PathLike, target: str | os.PathLike, bad: BadRows) -> Iterator[Row]:
     """Line i of one file with line i of the other."""
     lefts, rights = lines_of("source", source), lines_of("target", target)
     count = 0
@@ -232,7 +211,11 @@ def _aligned(source: str | os.PathLike, target: str | os.PathLike) -> Iterator[R
         if left is None or right is None:
             break
         count += 1
-        yield left.place, left.text, right.text
+        if left.problem or right.problem:
+            worse = left if left.problem else right
+            bad.add(worse.place, worse.problem)
+        else:
+            yield left.place, left.text, right.text
     more = (left is not None) + sum(1 for _ in lefts), (right is not None) + sum(1 for _ in rights)
     if any(more):
         counts = f"{name_of(source)} has {count + more[0]:,} lines, {name_of(target)} has {count + more[1]:,}"
@@ -244,37 +227,12 @@ def _aligned(source: str | os.PathLike, target: str | os.PathLike) -> Iterator[R
         )
 
 
-def _cells(
-    lines: Iterator[Line], columns: tuple[int, int] | tuple[str, str], fields: Sequence[tuple[str, str]] = ()
-) -> Iterator[Row]:
-    """Two columns of a table."""
-    places: tuple[int, int] | None = None
-    for line in lines:
-        if line.text is None:
-            yield line.place, None, None
-            continue
-        cells = line.text.split("\t")
-        if places is None:
-            names = guess_fields(cells, None, fields) if fields and columns == DEFAULT_COLUMNS else None
-            if names is not None or isinstance(columns[0], str):
-                places = named_places(cells, names or columns, line.place)
-                continue
-            places = (int(columns[0]), int(columns[1]))
-            if columns == DEFAULT_COLUMNS:
-                warn_of_header(cells, line.place)
-        if max(places) >= len(cells) and line.text.strip():
-            raise FileError(
-                f"{line.place}: there is no column {max(places)}: the line has {len(cells)} of them, counted from 0 "
-                f"and separated by tabs: check {option('columns')}, or the line"
-            )
-        left, right = (cells[place] if place < len(cells) else "" for place in places)
-        yield line.place, left, right
-
-
-def _objects(lines: Iterator[Line]) -> Iterator[tuple[str, Any]]:
+def _objects(lines: Iterator[Line], bad: BadRows) -> Iterator[tuple[str, Any]]:
     """The JSON value of each line; None for an empty one."""
     for line in lines:
-        if line.text is None:
+        if line.problem:
+            bad.add(line.place, line.problem)
+        elif line.text is None:
             yield line.place, _TOO_LONG
         elif not line.text.strip():
             yield line.place, None
@@ -282,7 +240,7 @@ def _objects(lines: Iterator[Line]) -> Iterator[tuple[str, Any]]:
             try:
                 yield line.place, json.loads(line.text)
             except (ValueError, RecursionError) as error:
-                raise FileError(f"{line.place}: not JSON: {error}: expected one object a line") from None
+                bad.add(line.place, f"not JSON: {error}: expected one object a line")
 
 
 _TOO_LONG = object()
@@ -292,7 +250,8 @@ def _picked(
     rows: Iterator[tuple[str, Any]],
     columns: tuple[int, int] | tuple[str, str],
     languages: tuple[str, str] | None,
-    fields: Sequence[tuple[str, str]] = (),
+    fields: Sequence[tuple[str, str]],
+    bad: BadRows,
 ) -> Iterator[Row]:
     """Pick two fields of each object, by default those that the first object has for the languages."""
     for place, value in rows:
@@ -300,11 +259,18 @@ def _picked(
             yield place, None, None
         elif value is None:
             yield place, "", ""
+        elif columns == DEFAULT_COLUMNS and not isinstance(value, dict):
+            bad.add(place, f"expected an object, got {json.dumps(value, default=str):.40}")
         else:
             if columns == DEFAULT_COLUMNS:
                 columns = guess_fields(list(field_paths(value)), languages, fields) or columns
-            numbers = bool(fields)
-            yield place, _field(value, columns[0], place), _field(value, columns[1], place, numbers)
+            try:
+                left = _field(value, columns[0], place)
+                right = _field(value, columns[1], place, numbers=bool(fields))
+            except BadRowError as error:
+                bad.add(place, str(error))
+            else:
+                yield place, left, right
 
 
 def _field(value: Any, name: int | str, place: str, numbers: bool = False) -> str:
@@ -316,20 +282,18 @@ def _field(value: Any, name: int | str, place: str, numbers: bool = False) -> st
     found = value
     for part in [name] if isinstance(value, dict) and name in value else name.split("."):
         if not isinstance(found, dict) or part not in found:
-            raise FileError(f"{place}: there is no field {name!r}: its fields are {_fields(value)}")
+            raise BadRowError(f"there is no field {name!r}: its fields are {_fields(value)}")
         found = found[part]
     if found is None:
         return ""
     if numbers and isinstance(found, int | float):
         return str(found)
     if not isinstance(found, str):
-        raise FileError(f"{place}: the field {name!r} is not text, but {json.dumps(found, default=str):.40}")
+        raise BadRowError(f"the field {name!r} is not text, but {json.dumps(found, default=str):.40}")
     try:
         found.encode()
     except UnicodeEncodeError:
-        raise FileError(
-            f"{place}: the field {name!r} holds half of a surrogate pair: correct its \\u…"
-        ) from None
+        raise BadRowError(f"the field {name!r} holds half of a surrogate pair: correct its \\u…") from None
     return found
 
 
@@ -341,36 +305,56 @@ def _fields(value: Any) -> str:
 
 
 def _filtered(
-    rows: Iterator[Row], name: str, max_words: int | None, skipped: Skipped
+    rows: Iterator[Row], name: str, max_words: int | None, bad: BadRows
 ) -> Iterator[tuple[str, str]]:
     read = kept = 0
     for place, left, right in rows:
         read += 1
-        if left is None or right is None or _is_long(left, max_words) or _is_long(right, max_words):
-            skipped.count("too_long", place)
+        if "\0" in (left or "") or "\0" in (right or ""):
+            bad.add(place, NULL)
+        elif bad.failed:
+            continue  # the rest of the file is read to name its other bad rows
+        elif left is None or right is None or _is_long(left, max_words) or _is_long(right, max_words):
+            bad.skipped.count("too_long", place)
         elif not left.strip() or not right.strip():
-            skipped.count("empty", place)
+            bad.skipped.count("empty", place)
         else:
             kept += 1
             yield left, right
-    if not read:
+    bad.check()
+    if not read and not bad.number:
         raise FileError(f"{name} is empty: expected pairs of texts", argument="source")
     if not kept:
-        raise FileError(f"there is no pair to use in {name}: {skipped}", argument="source")
+        raise FileError(f"there is no pair to use in {name}: {bad.skipped}", argument="source")
 
 
-def _kept_lines(
-    path: str | os.PathLike, keep_empty: bool, max_words: int | None, skipped: Skipped
-) -> Iterator[str]:
+def _kept_lines(path: str | os.PathLike, max_words: int | None, bad: BadRows) -> Iterator[str]:
+    """The lines of a text to train on."""
     for line in lines_of("path", path):
+        if line.problem or "\0" in (line.text or ""):
+            bad.add(line.place, line.problem or NULL)
+        elif bad.failed:
+            continue
+        elif line.text is None or _is_long(line.text, max_words):
+            bad.skipped.count("too_long", line.place)
+        elif not line.text.strip():
+            bad.skipped.count("empty", line.place)
+        else:
+            yield line.text
+    bad.check()
+
+
+def _all_lines(path: str | os.PathLike, max_words: int | None, skipped: Skipped) -> Iterator[str]:
+    """The lines of a file to answer, of which none may be missing."""
+    for line in lines_of("path", path):
+        if line.problem:
+            raise FileError(f"{line.place}: {line.problem}")
         if line.text is None and max_words is None:
             raise FileError(f"{line.place}: longer than {LONGEST:,} bytes: is it text, with line ends?")
         if line.text is None or _is_long(line.text, max_words):
             skipped.count("too_long", line.place)
-        elif keep_empty or line.text.strip():
-            yield line.text
         else:
-            skipped.count("empty", line.place)
+            yield line.text
 
 
 _WORD = re.compile(rf"[{HAN_RANGES}]|[^\s{HAN_RANGES}]+")  # each Han character counts as a word

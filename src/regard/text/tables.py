@@ -1,37 +1,30 @@
-"""Rows of CSV and Parquet files, and a guess at which of their fields hold the two languages."""
+"""Rows of TSV, CSV and Parquet files, and a guess at which of their fields hold the two languages."""
 
 from __future__ import annotations
 
 import csv
+import itertools
 import os
-import re
-import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from regard.errors import FileError, MissingExtraError, option
+from regard.text.bad_rows import BadRows
+from regard.text.headers import Row, without_header
 from regard.text.lines import LONGEST, Line, name_of
 
 __all__ = [
     "DEFAULT_COLUMNS",
-    "Row",
     "csv_cells",
     "csv_rows",
     "field_paths",
     "guess_fields",
-    "named_places",
     "parquet_rows",
-    "warn_of_header",
+    "tsv_cells",
 ]
 
 DEFAULT_COLUMNS = (0, 1)
-Row = tuple[str, str | None, str | None]  # where it stands, and the two texts; None for one too long to read
-
-
-# Snake case, an index or a language after a word: the names of columns, but hardly ever data.
-_COLUMN_NAME = re.compile(
-    r"[A-Za-z]+(?:[_.][A-Za-z0-9]+)+|id|idx|index|label|labels|class|text|sentence|source|target"
-)
 _ROWS = 1024  # of a Parquet file that are read at a time
 _NAMES = {
     "ar": "arabic",
@@ -52,28 +45,79 @@ _NAMES = {
 _SIDES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 
 
-def csv_rows(lines: Iterator[Line], name: str) -> Iterator[tuple[str, list[str]]]:
+def csv_rows(lines: Iterator[Line], name: str, bad: BadRows) -> Iterator[tuple[str, list[str]]]:
     """Read the cells of each row of a CSV file that is not empty, with its place for messages.
 
     Cells are separated by commas, or by semicolons where the first line has no comma or only semicolons cut it into
-    two. A cell in quotes may hold line ends.
+    two. A cell in quotes may hold line ends. After a row that is not CSV, such as one with a quote that is not closed,
+    reading goes on with the line after its first.
     """
-    first = next(lines, None)
-    if first is None:
-        return
-    at = [first.number]
-    separator = _separator(first.text or "")
-    rows = csv.reader(_with_ends(first, lines, at), delimiter=separator, strict=True)
+    source = _CsvLines(lines)
+    rows = csv.reader(source, delimiter=_separator(source.peek()), strict=True)
     while True:
+        source.start_row()
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            place = f"{name}, line {at[0]}"
-            raise FileError(f"{place}: not CSV: {error}: is a quote not closed, or not doubled?") from None
+            line, last = source.restart(), source.last
+            until = f" up to line {last}" if last != line else ""
+            bad.add(f"{name}, line {line}", f"not CSV{until}: {error}{source.advice}")
+            continue
         if cells is None:
             return
         if cells:
-            yield f"{name}, line {at[0]}", cells
+            yield f"{name}, line {source.first}", cells
+
+
+class _CsvLines:
+    """The lines of a CSV file for the csv module, of which those of a broken row can be read again."""
+
+    def __init__(self, lines: Iterator[Line]):
+        self._lines = lines
+        self._again: deque[Line] = deque()
+        self._row: list[Line] = []
+
+    def __iter__(self) -> _CsvLines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else next(self._lines)
+        self._row.append(line)
+        if line.text is None:
+            raise csv.Error(line.problem or f"longer than {LONGEST:,} bytes")
+        return line.text + "\n"
+
+    def peek(self) -> str:
+        """Return the first line that can be decoded, which is read again afterwards."""
+        for line in self._lines:
+            self._again.append(line)
+            if line.text is not None:
+                return line.text
+        return ""
+
+    def start_row(self) -> None:
+        """Forget the lines of the row before."""
+        self._row = []
+
+    @property
+    def first(self) -> int:
+        """The number of the line in which the row begins."""
+        return self._row[0].number
+
+    @property
+    def last(self) -> int:
+        """The number of the line that was read last for the row."""
+        return self._row[-1].number
+
+    @property
+    def advice(self) -> str:
+        """A hint at what may be wrong with a row that is not CSV."""
+        return "" if self._row[-1].problem else ": is a quote not closed, or not doubled?"
+
+    def restart(self) -> int:
+        """Return the number of the line in which the row begins, and read the lines after it again."""
+        self._again.extendleft(reversed(self._row[1:]))
+        return self.first
 
 
 def _separator(line: str) -> str:
@@ -86,64 +130,89 @@ def _separator(line: str) -> str:
     return ";" if semicolons > 1 and (commas == 1 or (semicolons == 2 != commas)) else ","
 
 
-def _with_ends(first: Line, lines: Iterator[Line], at: list[int]) -> Iterator[str]:
-    """Give lines as the csv module takes them, and keep the number of the last one in ``at``."""
-    line: Line | None = first
-    while line is not None:
-        if line.text is None:
-            raise FileError(f"{line.place}: longer than {LONGEST:,} bytes: is it CSV, with line ends?")
-        at[0] = line.number
-        yield line.text + "\n"
-        line = next(lines, None)
-
-
 def csv_cells(
     rows: Iterator[tuple[str, list[str]]],
     columns: tuple[int, int] | tuple[str, str],
     languages: tuple[str, str] | None,
-    fields: Sequence[tuple[str, str]] = (),
+    fields: Sequence[tuple[str, str]],
+    bad: BadRows,
 ) -> Iterator[Row]:
     """Pick two columns of a CSV file, and leave out its first row where that names the columns."""
-    places: tuple[int, int] | None = None
-    width = 0
+    first = next(rows, None)
+    if first is None:
+        return
+    names: tuple[Any, Any] | None = columns
+    if not isinstance(columns[0], str):
+        names = guess_fields(first[1], languages, fields) if columns == DEFAULT_COLUMNS else None
+    if names is not None:
+        yield from _csv_cells(rows, _named_places(first[1], names, first[0]), len(first[1]), bad)
+        return
+    places = (int(columns[0]), int(columns[1]))
+    rows = itertools.chain([first], rows)
+    yield from without_header(_csv_cells(rows, places, 0, bad), labelled=bool(fields))
+
+
+def _csv_cells(
+    rows: Iterator[tuple[str, list[str]]], places: tuple[int, int], width: int, bad: BadRows
+) -> Iterator[Row]:
+    """Pick the cells at two places of rows with ``width`` cells, or as many as the first row that has enough."""
     for place, cells in rows:
-        if places is None:
-            width = len(cells)
-            names: tuple[Any, Any] | None = columns
-            if not isinstance(columns[0], str):
-                names = guess_fields(cells, languages, fields) if columns == DEFAULT_COLUMNS else None
-                places = (int(columns[0]), int(columns[1]))
-            if names is not None:
-                places = named_places(cells, names, place)
-                continue
-            if columns == DEFAULT_COLUMNS:
-                warn_of_header(cells, place)
-        assert places is not None
-        if len(cells) > width:
-            raise FileError(
-                f"{place}: the row has {len(cells)} cells, the first row has {width}: "
-                "put quotes around a text that holds the separator"
-            )
         if max(places) >= len(cells):
-            raise FileError(
-                f"{place}: there is no column {max(places)}: the row has {len(cells)} of them, counted from 0: "
-                f"check {option('columns')}, or the row"
-            )
+            problem = f"there is no column {max(places)}: the row has {len(cells)} of them, counted from 0"
+            bad.add(place, f"{problem}: check {option('columns')}, or the row")
+            continue
+        width = width or len(cells)
+        if len(cells) > width:
+            problem = f"the row has {len(cells)} cells, the first row has {width}"
+            bad.add(place, f"{problem}: put quotes around a text that holds the separator")
+            continue
         yield place, cells[places[0]], cells[places[1]]
 
 
-def warn_of_header(cells: Sequence[str], place: str) -> None:
-    """Warn if the first row of a table, which is read as data, looks like the names of its columns."""
-    if len(cells) > 1 and all(_COLUMN_NAME.fullmatch(cell.strip()) for cell in cells):
-        names = ", ".join(cells)
-        warnings.warn(
-            f"{place}: the first row is read as data: {names}. If these are names of columns, give two of them as "
-            f"columns, such as {cells[0].strip()},{cells[1].strip()}",
-            stacklevel=2,
-        )
+def tsv_cells(
+    lines: Iterator[Line],
+    columns: tuple[int, int] | tuple[str, str],
+    fields: Sequence[tuple[str, str]],
+    bad: BadRows,
+) -> Iterator[Row]:
+    """Pick two columns of a TSV file, and leave out its first row where that names the columns."""
+    first = next(lines, None)
+    if first is None:
+        return
+    cells = first.text.split("\t") if first.text is not None else []
+    names: tuple[Any, Any] | None = columns
+    if not isinstance(columns[0], str):
+        names = guess_fields(cells, None, fields) if fields and columns == DEFAULT_COLUMNS else None
+    if names is not None:
+        if first.problem:
+            raise FileError(f"{first.place}: {first.problem}")
+        yield from _tsv_cells(lines, _named_places(cells, names, first.place), bad)
+        return
+    places = (int(columns[0]), int(columns[1]))
+    yield from without_header(_tsv_cells(itertools.chain([first], lines), places, bad), labelled=bool(fields))
 
 
-def named_places(cells: list[str], columns: tuple[Any, Any], place: str) -> tuple[int, int]:
+def _tsv_cells(lines: Iterator[Line], places: tuple[int, int], bad: BadRows) -> Iterator[Row]:
+    for line in lines:
+        if line.problem:
+            bad.add(line.place, line.problem)
+        elif line.text is None:
+            yield line.place, None, None
+        else:
+            cells = line.text.split("\t")
+            if max(places) >= len(cells) and line.text.strip():
+                problem = (
+                    f"there is no column {max(places)}: the line has {len(cells)} of them, counted from 0"
+                )
+                bad.add(
+                    line.place, f"{problem} and separated by tabs: check {option('columns')}, or the line"
+                )
+                continue
+            left, right = (cells[place] if place < len(cells) else "" for place in places)
+            yield line.place, left, right
+
+
+def _named_places(cells: list[str], columns: tuple[Any, Any], place: str) -> tuple[int, int]:
     """Find two columns by their names in the first row of a table."""
     for name in columns:
         if name not in cells:

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.errors import ArgumentError, renamed
-from regard.files import check_writable, write_atomically
+from regard.errors import ArgumentError
 from regard.metrics import confusion, macro_f1
 from regard.models import TextClassifier, TextClassifierConfig
 from regard.settings import part_of
@@ -22,10 +21,10 @@ from regard.tasks.card import Card, CardFacts, training_command
 from regard.tasks.classify.classifier import Classifier
 from regard.tasks.classify.data import ClassificationData, embedded_rows, prepare, run_files
 from regard.tasks.classify.settings import ClassificationEvaluationSettings, ClassificationSettings
+from regard.tasks.measuring import check_out, rows_to_measure, write_predictions
 from regard.tasks.objective import BatchedObjective
-from regard.tasks.pairs import parsed_columns
-from regard.tasks.sampling import sample
-from regard.text import LABEL_FIELDS, LabelledBatch, Skipped, read_pairs
+from regard.tasks.pairs import counted_rows
+from regard.text import LABEL_FIELDS, LabelledBatch, Skipped
 
 __all__ = ["ClassificationObjective", "ClassificationReport", "ClassifyTask"]
 
@@ -56,11 +55,7 @@ class ClassifyTask(Task):
 
     def describe(self, settings: ClassificationSettings, data: ClassificationData) -> list[str]:
         """Return the numbers of texts, classes and tokens as text."""
-        skipped = data.train.skipped
-        read = len(data.train) + skipped.total
-        lines = [f"data: {read:,} texts read, {len(data.train):,} of them to train on"]
-        if skipped.total:
-            lines.append(f"left out of the data: {skipped}")
+        lines = counted_rows(data.train, "texts")
         counts = torch.from_numpy(data.train.labels()).bincount(minlength=len(data.labels)).tolist()
         classes = ", ".join(
             f"{name} {count:,}" for name, count in zip(data.labels.names, counts, strict=True)
@@ -190,9 +185,7 @@ def evaluate_classifiers(
     classifiers: Mapping[str, Classifier], options: ClassificationEvaluationSettings
 ) -> ClassificationReport:
     """Measure classifiers by name on the same texts."""
-    if options.out is not None:
-        with renamed(path="out"):
-            check_writable(options.out)
+    check_out(options)
     (first_name, first), *others = classifiers.items()
     for name, other in others:
         if other.labels.names != first.labels.names:
@@ -200,9 +193,7 @@ def evaluate_classifiers(
     skipped = Skipped()
     rows, where = _rows(first, options, skipped)
     scores = {name: _scores(one, rows) for name, one in classifiers.items()}
-    if options.out is not None:
-        text = "".join(f"{label}\n" for label in scores[first_name].labels)
-        write_atomically(options.out, lambda part: part.write_text(text, encoding="utf-8"))
+    write_predictions(options, scores[first_name].labels)
     notes = [f"not measured: {skipped}"] if skipped.total else []
     return ClassificationReport(where, first.labels.names, scores, notes)
 
@@ -210,22 +201,18 @@ def evaluate_classifiers(
 def _rows(
     classifier: Classifier, options: ClassificationEvaluationSettings, skipped: Skipped
 ) -> tuple[list[tuple[str, str]], str]:
-    if options.data is None:
+    where = options.data or "the test part of the embedded corpus"
+    kinds = {"command", "denial", "question", "statement"}
+    if options.data is None and set(classifier.labels.names) != kinds:
+        told = "not given, and the embedded corpus has other classes than the model"
+        raise ArgumentError("data", told, "name labelled texts to measure on")
+
+    def embedded() -> Iterable[tuple[str, str]]:
         language = classifier.extra.get("language", "en")
-        rows: Iterable = embedded_rows(language, 0, "test", max(options.limit, EMBEDDED_TEST))
-        if set(classifier.labels.names) != {"command", "denial", "question", "statement"}:
-            told = "not given, and the embedded corpus has other classes than the model"
-            raise ArgumentError("data", told, "name labelled texts to measure on")
-        where = "the test part of the embedded corpus"
-    else:
-        reading = options.reader_settings()
-        config, columns = reading.pop("dataset_config", None), parsed_columns(reading.pop("columns", "0,1"))
-        common: dict[str, Any] = {"columns": columns, "config": config, "fields": LABEL_FIELDS}
-        with renamed(source="data"):
-            rows = list(read_pairs(options.data, **common, max_words=None, skipped=skipped, **reading))
-        where = options.data
-    kept = sample(rows, options.limit, options.seed or 0, key=lambda row: row[0])
-    return kept, f"{len(kept):,} texts of {where}"
+        return embedded_rows(language, 0, "test", max(options.limit, EMBEDDED_TEST))
+
+    rows = rows_to_measure(options, skipped, embedded=embedded, fields=LABEL_FIELDS)
+    return rows, f"{len(rows):,} texts of {where}"
 
 
 def _scores(classifier: Classifier, rows: list[tuple[str, str]]) -> ClassificationScores:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from regard.decoding import DecodingOptions
-from regard.errors import ArgumentError, option, renamed
-from regard.files import check_writable, write_atomically
+from regard.errors import ArgumentError, renamed
 from regard.metrics import MetricScore, bleu, by_length, chrf
-from regard.tasks.pairs import parsed_columns
+from regard.tasks.measuring import check_out, rows_to_measure, write_predictions
 from regard.tasks.sampling import sample
 from regard.tasks.translate.alignment import choose_alignment_head, error_rates
 from regard.tasks.translate.alignment_head import alignment_head_of
@@ -24,7 +23,7 @@ from regard.tasks.translate.settings import (
     check_embedded_languages,
 )
 from regard.tasks.translate.translator import Translation, Translator
-from regard.text import Skipped, count_words, read_pairs
+from regard.text import Skipped, count_words
 
 __all__ = ["Evaluation", "TranslationReport", "evaluate", "evaluate_translators", "group_references"]
 
@@ -159,18 +158,12 @@ def evaluate_translators(
     translators: Mapping[str, Translator], options: TranslationEvaluationSettings
 ) -> TranslationReport:
     """Measure translators by name on the same pairs, and the alignments of the first one."""
-    for name in ("out", "save_lengths"):
-        if getattr(options, name) is not None:
-            with renamed(path=name):
-                check_writable(getattr(options, name))
+    check_out(options, "out", "save_lengths")
     first = next(iter(translators.values()))
     _check_same_languages(translators)
     scores, skipped, where = {}, Skipped(), options.links or ""
     if options.links is None or options.data is not None:
         pairs, where = _pairs(first, options, skipped)
-        if skipped.total and options.out is not None:
-            told = f"its lines would not be those of the data, of which cannot be measured: {skipped}"
-            raise ArgumentError("out", told, "take these pairs out first")
         search = ("beams", "length_penalty", "coverage_penalty")
         given = {name: getattr(options, name) for name in search if getattr(options, name) is not None}
         decoding = DecodingOptions(**{"beams": 5, **given})
@@ -197,33 +190,17 @@ def _pairs(
 ) -> tuple[list[tuple[str, str]], str]:
     """Return the pairs to measure on, with all references of a sentence, and a description of them."""
     languages = (translator.source_language, translator.target_language)
+    where = options.data or "the test part of the embedded corpus"
     if options.data is None:
         check_embedded_languages(list(languages), "data", "name pairs to measure on")
+
+    def embedded() -> Iterable[tuple[str, str]]:
         settings = TranslationSettings(source_language=languages[0], target_language=languages[1])
-        rows = embedded_pairs(settings, "test", max(options.limit, EMBEDDED))
-        where = "the test part of the embedded corpus"
-    else:
-        if "-" in (options.target_data,):
-            told = f"only {option('data')} can be read from standard input"
-            raise ArgumentError("target_data", told, "name a file")
-        reading = options.reader_settings()
-        target, config = reading.pop("target_data", None), reading.pop("dataset_config", None)
-        columns = parsed_columns(reading.pop("columns", "0,1"))
-        with renamed(source="data", target="target_data"):
-            rows = read_pairs(
-                options.data,
-                target,
-                columns=columns,
-                config=config,
-                languages=(languages[0] or "source", languages[1] or "target"),
-                max_words=None,  # long texts are translated in pieces
-                skipped=skipped,
-                **reading,
-            )
-            rows = list(rows)
-        where = options.data
-    kept = sample(rows, options.limit, options.seed or 0, key=lambda pair: pair[0])
-    return kept, f"{len(kept):,} pairs of {where}"
+        return embedded_pairs(settings, "test", max(options.limit, EMBEDDED))
+
+    named = (languages[0] or "source", languages[1] or "target")
+    pairs = rows_to_measure(options, skipped, embedded=embedded, languages=named)
+    return pairs, f"{len(pairs):,} pairs of {where}"
 
 
 def _write_results(
@@ -231,9 +208,8 @@ def _write_results(
 ) -> None:
     if options.out is not None:
         first = next(iter(scores.values()))
-        texts = {one.source: one.text.replace("\n", " ") for one in first.translations}
-        text = "".join(texts[source] + "\n" for source, _ in pairs)
-        write_atomically(options.out, lambda part: part.write_text(text, encoding="utf-8"))
+        texts = {one.source: one.text for one in first.translations}
+        write_predictions(options, (texts[source] for source, _ in pairs))
     if options.save_lengths is not None:
         from regard.plots import plot_by_length
 

@@ -18,6 +18,7 @@ from regard.settings import part_of
 from regard.tasks.base import Task
 from regard.tasks.card import Card, CardFacts, training_command
 from regard.tasks.objective import BatchedObjective
+from regard.tasks.pairs import counted_rows
 from regard.tasks.registry import find_model
 from regard.tasks.translate.alignment import choose_alignment_head
 from regard.tasks.translate.alignment_head import keep_alignment_head
@@ -64,11 +65,7 @@ class TranslateTask(Task):
 
     def describe(self, settings: TranslationSettings, data: TranslationData) -> list[str]:
         """Return the numbers of pairs and tokens as text."""
-        skipped = data.train.skipped
-        read = len(data.train) + skipped.total
-        lines = [f"data: {read:,} pairs read, {len(data.train):,} of them to train on"]
-        if skipped.total:
-            lines.append(f"left out of the data: {skipped}")
+        lines = counted_rows(data.train, "pairs")
         lines.append(f"validation: {len(data.valid):,} pairs held out")
         sizes = [f"{len(data.source):,} tokens"]
         if data.source is not data.target:

@@ -1,0 +1,111 @@
+"""A first row that may be the names of the columns, where no name is known.
+
+A row of names among texts with labels would become a class of its own, so it is left out if the labels of the other
+rows show what it is. Among pairs of sentences it would be one bad pair, so a warning is enough.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+
+from regard.text.words_and_characters import HAN_RANGES
+
+__all__ = ["Row", "without_header"]
+
+Row = tuple[str, str | None, str | None]  # where it stands, and the two texts; None for one too long to read
+
+# Rows that are compared with the first one, and their characters, at most.
+AHEAD, CHARACTERS = 1000, 2**22
+# Snake case, an index or a language after a word: the names of columns, but hardly ever data.
+_COLUMN_NAME = re.compile(
+    r"[A-Za-z]+(?:[_.][A-Za-z0-9]+)+|id|idx|index|label|labels|class|text|sentence|source|target"
+)
+# One to three words without punctuation, or up to six Han characters.
+_WORD = rf"[^\W{HAN_RANGES}]"
+_FEW_WORDS = re.compile(rf"[{HAN_RANGES}]{{1,6}}|(?!\d){_WORD}{{2,20}}(?:[ -]{_WORD}{{1,20}}){{0,2}}")
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
+
+
+def without_header(rows: Iterator[Row], *, labelled: bool) -> Iterator[Row]:
+    """Yield rows whose columns were not found by name, without the first one if it is seen to name the columns.
+
+    ``labelled`` says that the second column is a label. The first of such rows is left out, with a warning, if its
+    label is in none of the next rows, up to 1000. Of pairs of texts no row is left out.
+
+    >>> rows = [("a.csv, line 1", "review", "stars"), ("a.csv, line 2", "good", "5"), ("a.csv, line 3", "bad", "1")]
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     kept = list(without_header(iter(rows), labelled=True))
+    >>> len(kept), str(caught[0].message)[:70]
+    (2, 'a.csv, line 1: the first row, review, stars, is taken for the names of')
+    """
+    first = next(rows, None)
+    if first is None:
+        return
+    ahead = _read_ahead(rows)
+    if not (labelled and _names_columns(first, ahead)):
+        _warn_of_names(first, ahead, labelled)
+        yield first
+    yield from ahead
+    yield from rows
+
+
+def _read_ahead(rows: Iterator[Row]) -> list[Row]:
+    """Return the next rows, as many as are compared with the first one."""
+    ahead, size = [], 0
+    for row in itertools.islice(rows, AHEAD):
+        ahead.append(row)
+        size += sum(len(cell or "") for cell in row)
+        if size > CHARACTERS:
+            break
+    return ahead
+
+
+def _names_columns(first: Row, others: Sequence[Row]) -> bool:
+    """Return whether the first of labelled rows names the columns, and warn if so."""
+    place, text, label = (cell.strip() if cell else "" for cell in first)
+    if not (_is_name(text) and _is_name(label)):
+        return False
+    labels = [row[2].strip() for row in others if row[2]]
+    repeated = len(set(labels)) < len(labels)
+    numbers = len(labels) > 1 and all(_NUMBER.fullmatch(one) for one in labels)
+    if label in labels or not (repeated or numbers):
+        return False
+    warnings.warn(
+        f"{place}: the first row, {text}, {label}, is taken for the names of the columns and left out, because no "
+        f"other row has the label {label}. If it is data, put a row with the names text and label before it",
+        stacklevel=2,
+    )
+    return True
+
+
+def _warn_of_names(first: Row, others: Sequence[Row], labelled: bool) -> None:
+    """Warn if the first row, which is read as data, looks like the names of the columns."""
+    place, *cells = (cell.strip() if cell else "" for cell in first)
+    known = all(_COLUMN_NAME.fullmatch(cell) for cell in cells)
+    if known or (not labelled and _is_unlike(cells, others)):
+        warnings.warn(
+            f"{place}: the first row is read as data: {', '.join(cells)}. If these are names of columns, give two of "
+            f"them as columns, such as {','.join(cells)}",
+            stacklevel=2,
+        )
+
+
+def _is_unlike(cells: Sequence[str], others: Sequence[Row]) -> bool:
+    """Return whether a row has a few words without punctuation on both sides, and no other row has."""
+    pairs = [(left or "", right or "") for _, left, right in others]
+    return (
+        len(pairs) > 2 and all(map(_is_name, cells)) and not any(all(map(_is_name, pair)) for pair in pairs)
+    )
+
+
+def _is_name(cell: str) -> bool:
+    """Return whether a text may be the name of a column.
+
+    >>> [_is_name(text) for text in ("stars", "star rating", "评论", "I like it.", "5")]
+    [True, True, True, False, False]
+    """
+    return bool(_FEW_WORDS.fullmatch(cell.strip()))
