@@ -21,7 +21,7 @@ from regard.analysis.heads import (
     top_links,
 )
 from regard.analysis.pieces import as_words, join_pieces
-from regard.analysis.words import merge_tokens, word_spans, words_of_tokens
+from regard.analysis.words import join_words, merge_tokens, word_spans, words_of_tokens
 
 __all__ = [
     "alignment_links",
@@ -35,6 +35,7 @@ __all__ = [
     "head_agreement",
     "head_table",
     "join_pieces",
+    "join_words",
     "merge_tokens",
     "received",
     "rollout",

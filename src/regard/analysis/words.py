@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.errors import ArgumentError, DtypeError
 
-__all__ = ["merge_tokens", "word_spans", "words_of_tokens"]
+__all__ = ["join_words", "merge_tokens", "word_spans", "words_of_tokens"]
 
 Span = tuple[int, int]
 HAN = re.compile(r"[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]")
@@ -68,6 +68,27 @@ def words_of_tokens(tokens: Sequence[Span], words: Sequence[Span]) -> np.ndarray
     shared = [[max(0, min(end, stop) - max(start, begin)) for start, end in tokens] for begin, stop in words]
     table = np.array(shared, dtype=float).reshape(len(words), len(tokens))
     return table / np.maximum(table.sum(axis=0), 1)
+
+
+def join_words(words: Sequence[Span], tokens: Sequence[Span]) -> list[Span]:
+    """Join the words that one token contains, so that each span has weights of its own.
+
+    A token of Chinese text often contains several characters, of which each is a word for :func:`word_spans`.
+
+    >>> join_words([(0, 1), (1, 2), (2, 3), (3, 4)], tokens=[(0, 1), (1, 3), (3, 4)])
+    [(0, 1), (1, 3), (3, 4)]
+    """
+    inside = [
+        next((place for place, (a, b) in enumerate(tokens) if a <= start and end <= b), None)
+        for start, end in words
+    ]
+    joined: list[Span] = []
+    for place, (start, end) in enumerate(words):
+        if place and inside[place] is not None and inside[place] == inside[place - 1]:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def merge_tokens(weights: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.analysis import alignment_links, merge_tokens, word_spans, words_of_tokens
+from regard.analysis import alignment_links, join_words, merge_tokens, word_spans, words_of_tokens
 from regard.errors import ArgumentError
 from regard.metrics import alignment_error_rate
 from regard.tasks.translate.alignment_head import AlignmentHead, alignment_head_of
@@ -64,14 +64,17 @@ class WordAlignment:
 def align(translator: Translator, translation: Translation) -> WordAlignment:
     """Return the attention of each word of a translation to the words of its source.
 
-    A long text was translated part by part: the words of one part have no weight on the words of another.
+    Several words that the model read or wrote as one token, as in Chinese, are one row or column. A long text was
+    translated part by part, and the words of one part have no weight on the words of another.
     """
     if translation.parts:
         return _joined([align(translator, part) for part in translation.parts])
     source, target = spaced(translation.source), translation.text
     if is_endless(source):  # it was copied; as a label in a picture it would have no end either
         return WordAlignment([f"{source[:LABEL]}…"], [f"{target[:LABEL]}…"], np.ones((1, 1)))
-    pair = AlignedPair(source, target, tuple(word_spans(source)), tuple(word_spans(target)))
+    columns = join_words(word_spans(source), translator.source.spans(source))
+    rows = join_words(word_spans(target), translator.target_spans(translation))
+    pair = AlignedPair(source, target, tuple(columns), tuple(rows))
     if translation.target_ids:
         ((weights,),) = _word_weights(translator, [pair], [alignment_head_of(translator)], translation)
     else:  # nothing was written

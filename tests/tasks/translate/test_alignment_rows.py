@@ -1,0 +1,95 @@
+"""One row of an alignment for each token or word that the model wrote, also in Chinese."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import regard.plots
+from regard.analysis import join_words
+from regard.tasks.translate import Translator, align
+
+TEXT = "The cat sits on the mat."
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return Translator.load("en-zh", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def translation(translator):
+    return translator.translate([TEXT])[0]
+
+
+@pytest.fixture(scope="module")
+def rows(translator, translation):
+    """The texts of the tokens that the model wrote, of which each contains whole characters here."""
+    spans = translator.target_spans(translation)
+    return [translation.text[a:b] for a, b in spans]
+
+
+def test_a_token_of_several_characters_is_one_row(translator, translation, rows):
+    assert any(len(row) > 1 for row in rows)  # otherwise this shows nothing
+    found = align(translator, translation)
+    assert found.target_words == rows
+    assert "".join(found.target_words) == translation.text
+    for first, second in zip(found.weights, found.weights[1:], strict=False):
+        assert not np.allclose(first, second)
+
+
+def test_the_weights_are_those_of_the_tokens(translator, translation, monkeypatch):
+    found = align(translator, translation)
+    monkeypatch.setattr("regard.tasks.translate.alignment.join_words", lambda words, tokens: list(words))
+    by_character = align(translator, translation)
+    owner = [word for word in found.target_words for _ in word]
+    for row, word in zip(by_character.weights, owner, strict=True):
+        np.testing.assert_allclose(row, found.weights[found.target_words.index(word)], atol=1e-12)
+
+
+def test_the_source_side_has_a_column_for_each_token(translator):
+    """A translator from Chinese reads tokens of several characters."""
+    turned = Translator(
+        translator.model, translator.target, translator.source, source_language="zh", target_language="en"
+    )
+    (found,) = turned.translate(["猫坐在垫子上。"])
+    columns = align(turned, found).source_words
+    assert columns == ["猫", "坐在", "垫子上", "。"]
+
+
+@pytest.mark.parametrize("ending", ["html", "png"])
+def test_pictures_have_these_rows(translator, translation, rows, tmp_path, monkeypatch, ending):
+    from regard.tasks.word_pages import save_word_weights
+
+    drawn = []
+    monkeypatch.setattr(
+        regard.plots, "visualize_attention", lambda weights, columns, labels, **_: drawn.extend(labels)
+    )
+    path = tmp_path / f"a.{ending}"
+    save_word_weights(align(translator, translation), path, title="")
+    if ending == "html":
+        drawn = re.findall(r'<th scope="row">(.*?)</th>', path.read_text(encoding="utf-8"))
+    assert drawn == rows
+
+
+def test_the_command_line_has_these_rows(rows, capsys, monkeypatch):
+    from regard.cli.main import app
+
+    monkeypatch.setenv("COLUMNS", "100")
+    words = ["translate", TEXT, "--to", "zh", "--device", "cpu", "--attention"]
+    app(words, standalone_mode=False)
+    drawn = [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:] if line.strip()]
+    assert drawn == rows
+    app([*words, "--json"], standalone_mode=False)
+    values = json.loads(capsys.readouterr().out)
+    assert values["target_words"] == rows
+    assert len(values["attention"]) == len(rows)
+
+
+def test_words_that_no_token_contains_stay_apart():
+    words = [(0, 2), (2, 5)]  # L' and ami
+    assert join_words(words, [(0, 1), (1, 5)]) == words
+    assert join_words(words, [(0, 5)]) == [(0, 5)]
+    assert join_words(words, []) == words
+    assert join_words([(0, 1)], [(0, 1), (0, 1), (0, 1)]) == [(0, 1)]  # a character of three bytes
