@@ -293,3 +293,19 @@ def test_scale_multiplies_the_score_of_projected_queries_and_keys():
     score = scores.Tanh(torch.randn(D))
     expected = torch.softmax(score(q, k) * 0.3, dim=-1) @ v
     assert torch.allclose(attention(q, k, v, score=score, scale=0.3), expected, atol=1e-5)
+
+
+def test_an_empty_batch_is_no_error():
+    q = torch.randn(0, 2, 600, 16, requires_grad=True)
+    out, seen = attention(q, q, q, mask=window(4, 0), return_map=True)
+    out.sum().backward()
+    assert out.shape == q.shape
+    assert seen.pooled(2, 2).shape == (0, 2, 2, 2)
+
+
+def test_with_weights_agrees_with_the_fast_path_on_half_precision_masks():
+    q = torch.randn(1, 2, 6, 8).half()
+    bias = torch.zeros(6, 6)
+    bias[0] = -1e9
+    fast, slow = attention(q, q, q, bias=bias), attention_with_weights(q, q, q, bias=bias)[0]
+    assert torch.allclose(fast.float(), slow.float(), atol=2e-3)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import regard
-from regard import attention, attention_with_weights, causal, padding, positions, window
+from regard import attention, attention_with_weights, causal, global_tokens, padding, positions, window
 from support.attention_cases import forced
 
 
@@ -104,3 +104,20 @@ def test_one_mask_serves_every_dtype_in_turn(kernel):
             out = attention(q, k, v, mask=window(21, 3))
         expected, _ = attention_with_weights(q, k, v, mask=window(21, 3))
         assert torch.allclose(out, expected, atol=3e-2 if dtype == torch.bfloat16 else 1e-5)
+
+
+def test_hidden_nan_reaches_nothing_in_long_inputs():
+    n = 8300
+    q = torch.randn(1, 1, n, 8)
+    k, v = q.clone(), q.clone()
+    k[0, 0, 5] = v[0, 0, 5] = float("nan")
+    assert torch.isfinite(attention(q, k, v, mask=window(4, 0) & ~global_tokens([5]))).all()
+
+
+def test_cached_facts_of_a_mask_do_not_depend_on_the_number_of_heads():
+    for heads in (3, 2, 1):
+        q, k = torch.randn(1, heads, 2, 4), torch.randn(1, heads, 31, 4)
+        for mask in (~window(1, 1), window(4, 0) & causal()):
+            out = attention(q, k, k, mask=mask)
+            assert torch.allclose(out, attention_with_weights(q, k, k, mask=mask)[0], atol=1e-6)
+            assert mask.seen_keys(regard.shapes.Grid(1, heads, 2, 31)).shape[1] == 1

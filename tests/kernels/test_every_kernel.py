@@ -6,7 +6,7 @@ import torch
 import regard
 from regard import attention, attention_with_weights, causal, global_tokens, padding, scores, window
 from regard.kernels import native
-from support.attention_cases import KERNELS, forced
+from support.attention_cases import KERNELS, forced, rms
 
 B, H, D, E = 2, 3, 8, 5
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
@@ -253,3 +253,41 @@ def test_dropout_changes_more_than_rounding(kernel):
     options = {"mask": window(5, 5), "score": _score(kernel, torch.float32)}
     plain, dropped = attention(q, k, v, **options), attention(q, k, v, dropout=0.5, **options)
     assert (plain - dropped).abs().mean() > 0.1
+
+
+BLOCK_SPARSE = [
+    k
+    for k in KERNELS
+    if k.startswith("block-sparse") and (native.library().handle is not None or "torch" in k)
+]
+
+
+@pytest.mark.parametrize("kernel", ["default", *BLOCK_SPARSE])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_wide_bias_is_not_rounded_to_half_precision(kernel, dtype):
+    torch.manual_seed(0)
+    q = torch.randn(1, 1, 80, 16).to(dtype)
+    bias = 100 + torch.randn(80, 80)
+    mask = window(30, 30) if kernel != "default" else None
+    keep = window(30, 30).dense(regard.shapes.Grid(1, 1, 80, 80)) if mask is not None else torch.tensor(True)
+    with forced(kernel):
+        out, seen = attention(q, q, q, bias=bias, mask=mask, return_map=True)
+    exact = (q.double() @ q.double().mT / 4 + bias.double()).masked_fill(~keep, -torch.inf).softmax(
+        -1
+    ) @ q.double()
+    plain = (q @ q.mT / 4 + bias).masked_fill(~keep, -torch.inf).softmax(-1).to(dtype) @ q
+    assert rms(out.double() - exact) <= 2 * rms(plain.double() - exact) + torch.finfo(dtype).eps
+    assert torch.allclose(seen.weights().sum(-1), torch.ones(()), atol=1e-3)
+    assert torch.isfinite(attention(q, q, q, bias=torch.full((80, 80), 7e4))).all()
+
+
+@pytest.mark.parametrize("kernel", BLOCK_SPARSE)
+@pytest.mark.parametrize("which", ["q", "k"])
+def test_a_nan_that_is_seen_is_not_turned_into_zeros(kernel, which):
+    x = {name: torch.randn(1, 1, 130, 16) for name in "qkv"}
+    x[which][0, 0, 5] = float("nan")
+    with forced(kernel):
+        out = attention(**x, mask=window(0, 0))
+    assert out[0, 0, 5].isnan().all()
+    if kernel == "block-sparse in C":
+        assert torch.isfinite(out[0, 0, 64:]).all()

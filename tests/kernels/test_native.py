@@ -288,3 +288,13 @@ def test_tensors_that_c_cannot_read_are_refused(dtypes):
         DtypeError, match="additive_forward expects float32 alone or float64 alone, got torch"
     ):
         native.library().call("additive_forward", *tensors)
+
+
+@pytest.mark.skipif(native.library().handle is None, reason=f"no compiled kernels: {native.library().why}")
+def test_a_user_without_a_home_gets_kernels_too(monkeypatch):
+    for name in ("XDG_CACHE_HOME", "REGARD_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # what it gives where there is no home
+    assert native.cache_folder() is None
+    assert native.library.__wrapped__().handle is not None
+    assert not Path("~").exists()

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import regard
 from regard import (
     AdditiveAttention,
     ALiBi,
@@ -16,6 +17,7 @@ from regard import (
     Rotary,
     SelfAttention,
     SimpleAttention,
+    attention,
     causal,
     padding,
 )
@@ -400,3 +402,43 @@ def test_bad_inputs_are_named():
         AdditiveAttention(M)(x[None], x)
     with pytest.raises(ShapeError, match=r"mask: cannot broadcast \(2,5,7\) to \(b,h,q,k\) = \(2,3,5,5\)"):
         multi(x, mask=torch.ones(B, Q, K, dtype=torch.bool))
+
+
+def test_padding_that_is_nan_reaches_no_parameter_of_self_attention():
+    x = torch.randn(2, 6, 8)
+    x[0, 4:] = float("nan")
+    for layer in (regard.SelfAttention(8), regard.MultiHeadAttention(8, 2)):
+        out = layer(x, mask=padding([4, 6]))[0]
+        loss = out[0, :4].sum() + out[1].sum()
+        for grad in torch.autograd.grad(loss, list(layer.parameters()), allow_unused=True):
+            assert grad is None or torch.isfinite(grad).all()
+    clean = torch.randn(2, 6, 8)
+    leaf = x.clone().requires_grad_()
+    out = attention(leaf, leaf, leaf, mask=padding([4, 6]))
+    assert torch.isfinite(torch.autograd.grad(out.sum(), leaf)[0]).all()
+    other = clean.clone()  # padding that is finite still asks, as it does in torch
+    assert torch.allclose(
+        attention(clean, clean, clean, mask=padding([4, 6])),
+        attention(other, clean, clean, mask=padding([4, 6])),
+    )
+
+
+def test_layers_name_what_is_wrong_with_their_inputs():
+    x = torch.randn(2, 5, 8)
+    layer = regard.MultiHeadAttention(8, 2)
+    for bad, message in {
+        "long": (
+            lambda: regard.BasicAttention(8)(x.long(), x, x),
+            "query: expected a floating dtype, got torch.int64",
+        ),
+        "double": (lambda: layer(x.double(), x, x), "query: torch.float64, but the layer is torch.float32"),
+        "meta": (
+            lambda: regard.BasicAttention(8)(x, x.to("meta"), x),
+            "key: on meta, but the layer is on cpu",
+        ),
+        "list": (lambda: layer([1], x, x), "query: expected a torch.Tensor, got list"),
+        "four": (lambda: layer(x[None], x, x), r"query: expected \(b,q,m\) with m = 8, got \(1,2,5,8\)"),
+        "length": (lambda: layer(x, x, x[:, :3], mask=causal()), "v: 3 values for 5 keys"),
+    }.values():
+        with pytest.raises(regard.RegardError, match=message):
+            bad()

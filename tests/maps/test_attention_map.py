@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given
+from safetensors.torch import load_file, save_file
 
 import regard
 from regard import AttentionMap, attention, causal, global_tokens, padding, positions, scores, window
@@ -487,3 +488,69 @@ def test_fine_row_sums_are_those_of_float64():
     found = sources._precise_logsumexp(scores.clone())
     assert found[0, 0, 0] == float("-inf")
     assert (found - expected)[expected.isfinite()].abs().max() < 1e-6
+
+
+def test_a_map_keeps_the_parameters_of_a_module_that_scores():
+    module = torch.nn.Linear(4, 4)
+
+    class Mine(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = module
+
+        def forward(self, q, k):
+            return self.inner(q) @ k.mT
+
+    q, k, v = torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 4)
+    _, seen = attention(q, k, v, score=Mine(), return_map=True)
+    before = seen.weights()
+    with torch.no_grad():
+        module.weight.add_(1)
+    assert torch.equal(seen.weights(), before)
+
+
+@pytest.mark.parametrize("name", ["v", "bias", "q", "lse"])
+def test_a_file_whose_tensors_do_not_fit_is_refused(name, tmp_path):
+    q, k, v = (torch.randn(1, 2, 70, 64) for _ in range(3))
+    path = tmp_path / "map.safetensors"
+    attention(q, k, v, score=scores.Additive(64, 64, 64), bias=torch.randn(70, 70), return_map=True)[1].save(
+        path
+    )
+    tensors = load_file(path)
+    from safetensors import safe_open
+
+    with safe_open(path, "pt") as file:
+        header = file.metadata()
+    wrong = next(key for key in tensors if key.startswith(name))
+    save_file({**tensors, wrong: tensors[wrong][..., :1].contiguous()}, path, metadata=header)
+    if name == "bias":  # (1,1,70,1) broadcasts: cut the queries instead
+        save_file({**tensors, wrong: tensors[wrong][..., :3, :].contiguous()}, path, metadata=header)
+    with pytest.raises(FileError, match="does not fit its tensors"):
+        AttentionMap.load(path)
+
+
+def test_a_map_computes_masks_and_biases_for_the_part_it_is_asked_for():
+    q = torch.randn(4, 8, 64, 4)
+    for extra in (
+        {"bias": positions.ALiBi(8)},
+        {"bias": positions.RelativeBias(8)},
+        {"bias": torch.randn(4, 8, 64, 64)},
+        {"mask": torch.rand(4, 8, 64, 64) < 0.9},
+        {"mask": padding([64, 5, 7, 9]) & causal()},
+    ):
+        _, seen = attention(q, q, q, **extra, return_map=True)
+        assert torch.allclose(seen[2, 5], seen.weights()[2, 5], atol=1e-6)
+        with LargestTensor() as mode:
+            seen[2, 5]
+        assert mode.numel <= 64 * 64, extra
+
+
+def test_a_map_counts_its_bytes_and_is_a_sequence():
+    q = torch.randn(2, 3, 5, 4)
+    _, seen = attention(q, q, q, bias=torch.randn(2, 3, 5, 5), return_map=True)
+    assert seen.nbytes >= 2 * 3 * 5 * 5 * 4
+    assert len(seen) == 2
+    assert [x.shape for x in seen] == [(3, 5, 5)] * 2
+    assert np.asarray(seen).shape == (2, 3, 5, 5)
+    assert torch.equal(seen[..., 0], seen[:, :, :, 0])
+    torch.testing.assert_close(seen[0, ..., 1:3], seen[0][:, :, 1:3], rtol=0, atol=1e-6)

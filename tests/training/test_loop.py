@@ -432,7 +432,7 @@ def test_a_terminal_shows_a_progress_bar(monkeypatch, capsys):
     assert not ProgressBar(10, 2, wanted=False).shown
 
 
-def test_a_run_prints_nothing_unless_asked(tmp_path, capsys):
+def test_with_show_false_a_run_prints_nothing(tmp_path, capsys):
     run(tmp_path, steps=2)
     assert capsys.readouterr() == ("", "")
 
