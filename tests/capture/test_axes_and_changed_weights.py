@@ -213,7 +213,7 @@ def folded_out_of_sight(x):
     return (q @ q.mT).softmax(-1) @ q
 
 
-def test_heads_folded_into_the_batch_are_found():
+def test_heads_folded_by_stacking_are_guessed_and_can_be_given():
     model = Attention(folded_out_of_sight)
     _, told = told_of(model, X)
     assert "'Attention' (6,5,5) are a guess" in told[0]

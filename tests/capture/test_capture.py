@@ -548,7 +548,7 @@ def test_records_are_small():
 # ---- nothing found, wrong calls
 
 
-def test_unsupported_models_are_refused_with_the_reason():
+def test_captures_that_record_nothing_say_why():
     model = nn.TransformerEncoderLayer(M, H, batch_first=True)
     x = torch.randn(B, Q, M)
     with pytest.raises(CaptureError, match="not called inside the with block"), regard.capture(model):

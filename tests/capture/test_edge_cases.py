@@ -379,7 +379,7 @@ def test_a_long_prompt_and_a_step_need_no_matrix(monkeypatch):
     )  # nothing that the budget counts
 
 
-def test_a_mask_over_the_memory_budget_is_dropped_with_a_warning():
+def test_joined_steps_whose_mask_exceeds_the_budget_are_dropped():
     n = 64
     run = [
         kept_call(0, Grid(1, 1, n, n), StoredMask(torch.eye(n).bool())),

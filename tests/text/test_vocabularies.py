@@ -148,7 +148,7 @@ def pieces(text, kind="word", texts=None):
         ("a\u00a0b\u2028c", ["a", "b", "c"]),
     ],
 )
-def test_words_are_split_and_joined(text, words):
+def test_text_is_split_into_words_and_punctuation(text, words):
     assert pieces(text) == words
 
 

@@ -110,7 +110,7 @@ def test_fewer_than_two_labels_are_refused():
         ClassLabels(["x"])
 
 
-def test_train_classify_and_evaluate_commands(run, tmp_path):
+def test_the_classify_command_lists_draws_and_scores(run, tmp_path):
     (tmp_path / "in.txt").write_text("Who was tall\n\nShout\n", encoding="utf-8")
     words = ["classify", "--model", str(run)]
     listed = run_here(*words, "--file", "in.txt", "--json", "--attention", cwd=tmp_path)
