@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from regard.corpus.chinese_adjectives import adjective_words, copula_negation
 from regard.corpus.lexicon.function_words import NUMERALS, PRONOUNS
 from regard.corpus.meaning import (
     Clause,
@@ -239,54 +240,20 @@ def _adverbs(out: list[Word], clause: Clause) -> None:
 
 def _copula(out: list[Word], clause: Clause) -> None:
     _adverbs(out, clause)
-    never = clause.often is not None
-    negative = clause.negative and clause.tense != "future"
-    no: list[Word] = [("从不" if never else "不", clause.negative, 0)] if negative else []
     if clause.quality is not None:
-        _is_quality(out, clause, clause.quality, no)
+        for part in adjective_words(clause, clause.quality):
+            if isinstance(part, tuple):
+                out.append(part)
+            else:
+                _phrase(out, part)
     elif clause.ask == "where":
         out += [("在", 0, clause.unit | clause.ask_unit), ("哪里", clause.ask_unit, 0)]
     elif clause.place is not None:
-        out += [*no, _at(clause.place, possible=clause.unit)]
+        out += [*copula_negation(clause), _at(clause.place, possible=clause.unit)]
         _place(out, clause.place)
     elif clause.object is not None:
-        out += [*no, ("是", clause.unit, 0)]
+        out += [*copula_negation(clause), ("是", clause.unit, 0)]
         _phrase(out, clause.object, bool(clause.negative))
-
-
-def _is_quality(out: list[Word], clause: Clause, quality: Quality, no: list[Word]) -> None:
-    adjective, unit = quality.adjective, quality.unit
-    if quality.than is not None:
-        out += [*no, ("比", quality.than_unit, 0)]
-        _phrase(out, quality.than)
-        out += [("更", quality.degree_unit, 0), (adjective.zh, unit, clause.unit)]
-    elif adjective.style == "shi":
-        # In 红色的汽车, the relative clause adds the 的.
-        if clause.head is not None and not no:
-            out.append((adjective.zh, unit, clause.unit))
-            return
-        out += [*no, ("是", clause.unit, 0), (adjective.zh, unit, 0)]
-        # 是红色的时候 has only one 的.
-        if clause.head is None and not clause.during:
-            out.append(("的", 0, unit | clause.unit))
-    elif adjective.style == "le":
-        if no:
-            never = clause.often is not None
-            out.append(("从不" if never else "没有", clause.negative, clause.unit))
-        out.append((adjective.zh, unit, clause.unit))
-        ended = clause.head is None and clause.often is None and not clause.during
-        if ended and not clause.negative and clause.tense != "future":
-            out.append(("了", 0, clause.unit | unit))
-    elif quality.degree is not None:
-        out += [*no, (quality.degree.zh, quality.degree_unit, 0), (adjective.zh, unit, clause.unit)]
-        if quality.degree.zh_after and clause.head is None and clause.tense != "future":
-            out.append((quality.degree.zh_after, 0, quality.degree_unit))
-    elif clause.negative:
-        out += [*no, (adjective.zh, unit, clause.unit)]
-    elif clause.ask:
-        out.append((adjective.zh, unit, clause.unit))
-    else:
-        out += [("很", 0, clause.unit | unit), (adjective.zh, unit, 0)]
 
 
 def _predicate(out: list[Word], clause: Clause) -> None:

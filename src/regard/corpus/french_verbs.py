@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from regard.corpus.conjugation import conjugate, imperative, participle
 from regard.corpus.meaning import Clause, Person
 
@@ -9,9 +12,34 @@ __all__ = ["agreement", "verb_group"]
 
 Word = tuple[str, int, int]
 
+# The order of the parts of each construction.
+_ORDERS = {
+    # elle ne le voit pas
+    "simple": "ne pronouns finite adverbs tail",
+    # elle ne l'a pas vu
+    "compound": "ne pronouns auxiliary adverbs participle tail",
+    # elle ne peut pas le voir
+    "modal": "ne modal adverbs pronouns infinitive tail",
+    # lève-toi
+    "command": "imperative -pronouns tail",
+    # ne te lève pas
+    "negative command": "ne pronouns imperative adverbs tail",
+}
+# The French tense of a finite verb for each English one.
+_TENSES = {
+    "present": "present",
+    "now": "present",
+    "past": "imperfect",
+    "then": "imperfect",
+    "future": "future",
+}
+# The French verb for `be` in "it is cold" and "there is". Elsewhere it is être, or avoir before a noun (avoir faim).
+_BE = {"weather": "faire", "there": "avoir"}
 _REFLEXIVE = ("me", "te", "se", "nous", "se")
-_AFTER = {"me": "-moi", "te": "-toi"}  # aide-moi, lève-toi
-_TAILS = {"assis": "asseoir", "allongé": "allonger"}  # participles that stand after être and agree
+# aide-moi, lève-toi
+_AFTER = {"me": "-moi", "te": "-toi"}
+# The verbs of participles that stand after être and agree.
+_TAILS = {"assis": "asseoir", "allongé": "allonger"}
 
 
 def agreement(clause: Clause) -> tuple[int, bool, str]:
@@ -26,57 +54,98 @@ def agreement(clause: Clause) -> tuple[int, bool, str]:
     return subject.person, subject.plural, subject.gender
 
 
+class _Group(NamedTuple):
+    """A clause with what its verb group is made of.
+
+    ``slot`` is the place of the subject in a conjugation table (je, tu, il, nous, ils). ``tail`` are the words after
+    the verb (avoir *besoin*).
+    """
+
+    clause: Clause
+    slot: int
+    gender: str
+    plural: bool
+    infinitive: str
+    reflexive: bool
+    tail: str
+
+
 def verb_group(clause: Clause) -> list[Word]:
     """Return the words of the verb group, from `ne` to the last part of the verb."""
+    group = _group(clause)
+    return [word for part in _ORDERS[_construction(clause)].split() for word in _PARTS[part](group)]
+
+
+def _group(clause: Clause) -> _Group:
     person, plural, gender = agreement(clause)
-    slot = person - 1 if not plural else 3 if person == 1 else 4  # je tu il nous ils
-    verb, unit = clause.verb, clause.unit
+    slot = person - 1 if not plural else 3 if person == 1 else 4
+    verb = clause.verb
     infinitive, reflexive, tail = verb.fr, verb.reflexive, verb.fr_tail
     if verb.fr_moving and (clause.modal is not None or clause.tense in ("future", "command")):
-        parts = verb.fr_moving.split()
-        reflexive, infinitive, tail = True, parts[1], " ".join(parts[2:])
-    if clause.kind == "there":
-        infinitive = "avoir"
-    if clause.kind == "weather" and verb.frame == "be":
-        infinitive = "faire"
-    elif clause.quality is not None and clause.quality.adjective.avoir:
-        infinitive = "avoir"
-    before: list[Word] = [(_REFLEXIVE[slot], unit, 0)] if reflexive else []
-    before += _clitics(clause)
-    if clause.kind == "there":
-        before.append(("y", clause.extra, 0))
-    ending = [(word, unit, 0) for word in _tail(tail, gender, plural)]
+        _, infinitive, *words = verb.fr_moving.split()
+        reflexive, tail = True, " ".join(words)
+    if verb.frame == "be":
+        infinitive = _BE.get(clause.kind, infinitive)
+        if not clause.kind and clause.quality is not None and clause.quality.adjective.avoir:
+            infinitive = "avoir"
+    return _Group(clause, slot, gender, plural, infinitive, reflexive, tail)
+
+
+def _construction(clause: Clause) -> str:
     if clause.tense == "command":
-        return _command(clause, infinitive, before) + ending
-    not_before: list[Word] = [("ne", clause.negative, 0)] if clause.negative else []
-    not_after = _not_after(clause)
+        return "negative command" if clause.negative else "command"
     if clause.modal is not None:
-        form = conjugate(clause.modal.fr, _modal_tense(clause), slot)
-        finite: Word = (form, clause.modal_unit, clause.helper)
-        return [*not_before, finite, *not_after, *before, (infinitive, unit, 0), *ending]
-    if clause.tense == "perfect" or (clause.tense == "past" and not (verb.state or "posture" in verb.flags)):
-        auxiliary = "être" if reflexive or "être" in verb.flags else "avoir"
-        helper: Word = (conjugate(auxiliary, "present", slot), clause.helper, unit)
-        form = _participle(clause, infinitive, auxiliary, gender, plural)
-        return [*not_before, *before, helper, *not_after, (form, unit, 0), *ending]
-    tense = {"now": "present", "then": "imperfect", "past": "imperfect"}.get(clause.tense, clause.tense)
-    return [
-        *not_before,
-        *before,
-        (conjugate(infinitive, tense, slot), unit, clause.helper),
-        *not_after,
-        *ending,
-    ]
+        return "modal"
+    lasting = clause.verb.state or "posture" in clause.verb.flags
+    return "compound" if clause.tense == "perfect" or (clause.tense == "past" and not lasting) else "simple"
 
 
-def _modal_tense(clause: Clause) -> str:
-    if clause.modal is not None and clause.modal.en == "should":
-        return "conditional"
-    return "imperfect" if clause.tense == "past" else "present"
+def _finite(group: _Group) -> list[Word]:
+    clause = group.clause
+    return [(conjugate(group.infinitive, _TENSES[clause.tense], group.slot), clause.unit, clause.helper)]
 
 
-def _not_after(clause: Clause) -> list[Word]:
+def _modal(group: _Group) -> list[Word]:
+    clause, modal = group.clause, group.clause.modal
+    assert modal is not None
+    tense = "conditional" if modal.en == "should" else _TENSES[clause.tense]
+    return [(conjugate(modal.fr, tense, group.slot), clause.modal_unit, clause.helper)]
+
+
+def _auxiliary(group: _Group) -> list[Word]:
+    form = conjugate("être" if _takes_etre(group) else "avoir", "present", group.slot)
+    return [(form, group.clause.helper, group.clause.unit)]
+
+
+def _takes_etre(group: _Group) -> bool:
+    return group.reflexive or "être" in group.clause.verb.flags
+
+
+def _participle(group: _Group) -> list[Word]:
+    """Return the participle, which agrees with the subject (with être) or with a preceding object (with avoir)."""
+    clause = group.clause
+    gender, plural = "m", False
+    if _takes_etre(group):
+        gender, plural = group.gender, group.plural
+    elif clause.verb.fr_link == "":
+        ahead = clause.head if clause.gap == "object" else None
+        ahead = clause.object if isinstance(clause.object, Person) else ahead
+        if ahead is not None:
+            gender, plural = ahead.gender, ahead.plural
+    return [(participle(group.infinitive, gender, plural), clause.unit, 0)]
+
+
+def _imperative(group: _Group) -> list[Word]:
+    return [(imperative(group.infinitive), group.clause.unit, group.clause.helper)]
+
+
+def _ne(group: _Group) -> list[Word]:
+    return [("ne", group.clause.negative, 0)] if group.clause.negative else []
+
+
+def _adverbs(group: _Group) -> list[Word]:
     """Return the words directly after the finite verb (pas, jamais, souvent, déjà)."""
+    clause = group.clause
     words: list[Word] = []
     if clause.often is not None:
         words.append((clause.often.fr, clause.negative or clause.often_unit, 0))
@@ -87,45 +156,50 @@ def _not_after(clause: Clause) -> list[Word]:
     return words
 
 
-def _clitics(clause: Clause) -> list[Word]:
-    words: list[Word] = []
+def _pronouns(group: _Group) -> list[Word]:
+    """Return the object pronouns, which stand before the verb (se, le, lui, y)."""
+    clause = group.clause
+    words: list[Word] = [(_REFLEXIVE[group.slot], clause.unit, 0)] if group.reflexive else []
     phrase, receiver = clause.object, clause.receiver
     if isinstance(phrase, Person):
-        if clause.verb.fr_link == "":
-            words.append((phrase.pronoun.fr_object, phrase.unit, 0))
-        elif clause.verb.fr_link == "à":
-            words.append((phrase.pronoun.fr_to, phrase.unit, 0))
+        forms = {"": phrase.pronoun.fr_object, "à": phrase.pronoun.fr_to}
+        if clause.verb.fr_link in forms:
+            words.append((forms[clause.verb.fr_link], phrase.unit, 0))
     if isinstance(receiver, Person):
-        possible = 0 if clause.moved else clause.extra
-        words.append((receiver.pronoun.fr_to, receiver.unit, possible))
+        words.append((receiver.pronoun.fr_to, receiver.unit, 0 if clause.moved else clause.extra))
+    if clause.kind == "there":
+        words.append(("y", clause.extra, 0))
     return words
 
 
-def _tail(tail: str, gender: str, plural: bool) -> list[str]:
-    if tail in _TAILS:
-        return [participle(_TAILS[tail], gender, plural)]
-    return tail.split()
+def _hyphenated_pronouns(group: _Group) -> list[Word]:
+    """Return the object pronouns after a command (lève-toi)."""
+    return [(_AFTER.get(word, "-" + word), sure, possible) for word, sure, possible in _pronouns(group)]
 
 
-def _participle(clause: Clause, infinitive: str, auxiliary: str, gender: str, plural: bool) -> str:
-    """Return the participle, which agrees with the subject (with être) or with a preceding object (with avoir)."""
-    if auxiliary == "être":
-        return participle(infinitive, gender, plural)
-    ahead = None
-    if clause.verb.fr_link == "":
-        if isinstance(clause.object, Person):
-            ahead = clause.object
-        elif clause.gap == "object":
-            ahead = clause.head
-    return (
-        participle(infinitive, ahead.gender, ahead.plural)
-        if ahead is not None
-        else participle(infinitive, "m", False)
-    )
+def _infinitive(group: _Group) -> list[Word]:
+    return [(group.infinitive, group.clause.unit, 0)]
 
 
-def _command(clause: Clause, infinitive: str, before: list[Word]) -> list[Word]:
-    form: Word = (imperative(infinitive), clause.unit, clause.helper)
-    if clause.negative:
-        return [("ne", clause.negative, 0), *before, form, ("pas", clause.negative, 0)]
-    return [form, *((_AFTER.get(word, "-" + word), sure, possible) for word, sure, possible in before)]
+def _tail(group: _Group) -> list[Word]:
+    """Return the words after the verb (besoin, assise)."""
+    words = group.tail.split()
+    if group.tail in _TAILS:
+        words = [participle(_TAILS[group.tail], group.gender, group.plural)]
+    return [(word, group.clause.unit, 0) for word in words]
+
+
+# The words of each part of an order.
+_PARTS: dict[str, Callable[[_Group], list[Word]]] = {
+    "ne": _ne,
+    "pronouns": _pronouns,
+    "-pronouns": _hyphenated_pronouns,
+    "finite": _finite,
+    "auxiliary": _auxiliary,
+    "modal": _modal,
+    "imperative": _imperative,
+    "adverbs": _adverbs,
+    "infinitive": _infinitive,
+    "participle": _participle,
+    "tail": _tail,
+}
