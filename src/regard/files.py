@@ -123,21 +123,26 @@ def check_writable(path: str | os.PathLike) -> None:
         raise FileError(f"cannot write in {target.parent}: no right to", argument="path")
 
 
-def read_json(path: str | os.PathLike, hint: str = "") -> dict[str, Any]:
+def read_json(path: str | os.PathLike, hint: str = "", *, argument: str | None = None) -> dict[str, Any]:
     """Read a JSON object from a file, or raise FileError that names the file.
 
-    ``hint`` is added to the message if the file does not exist, such as "is this the folder of a model?".
+    ``hint`` is added to the message if the file does not exist, such as "is this the folder of a model?". ``argument``
+    is the name of the caller's argument that the error is about.
     """
+
+    def failure(problem: str) -> FileError:
+        return FileError(f"{path}: {problem}", argument=argument)
+
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise FileError(f"{path}: no such file" + (f": {hint}" if hint else "")) from error
+        raise failure("no such file" + (f": {hint}" if hint else "")) from error
     except OSError as error:
-        raise FileError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise failure(f"cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{path}: not JSON, or cut short ({error})") from error
+        raise failure(f"not JSON, or cut short ({error})") from error
     if not isinstance(value, dict):
-        raise FileError(f"{path}: expected a JSON object, got {type(value).__name__}")
+        raise failure(f"expected a JSON object, got {type(value).__name__}")
     return value
 
 

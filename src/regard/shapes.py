@@ -17,12 +17,12 @@ Callers pass ``q``, ``k``, ``v`` as ``(b,h,n,d)``, ``(b,n,d)`` or ``(n,d)``. Int
 
 from __future__ import annotations
 
-import operator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from regard.checks import whole_number
 from regard.errors import ArgumentError, DtypeError, ShapeError
 
 __all__ = [
@@ -72,28 +72,6 @@ def as_table(name: str, value: object) -> Tensor:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DtypeError(name, f"expected a tensor or a list of numbers, got {value!r}", str(error)) from None
-
-
-def whole_number(name: str, value: object, least: int | None = None) -> int:
-    """Convert any kind of integer to an int, or raise an error that names the argument.
-
-    Booleans and tensors are rejected, and so is a number below ``least``.
-
-    >>> whole_number("heads", 0, least=1)
-    Traceback (most recent call last):
-        ...
-    regard.errors.ArgumentError: heads: expected a whole number of 1 or more, got 0
-    """
-    expected = "a whole number" + ("" if least is None else f" of {least} or more")
-    try:
-        if isinstance(value, bool | Tensor):
-            raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise DtypeError(name, f"expected {expected}, got {value!r}") from None
-    if least is not None and number < least:
-        raise ArgumentError(name, f"expected {expected}, got {number}")
-    return number
 
 
 def as_device(value: object) -> torch.device:

@@ -219,7 +219,7 @@ def test_a_cache_that_is_not_whole_is_refused(tmp_path, name):
     build(tmp_path / "c")
     path = tmp_path / "c" / name
     path.write_bytes(path.read_bytes()[:-1])
-    problem = "cannot be read" if name == "manifest.json" else f"{name} is cut short"
+    problem = "not JSON, or cut short" if name == "manifest.json" else f"{name} is cut short"
     if name == "manifest.json":
         path.write_bytes(path.read_bytes()[:-1])  # the last byte was only the end of the line
     with pytest.raises(FileError, match=problem):

@@ -149,7 +149,7 @@ def test_missing_files_are_noticed(tmp_path, name):
     [
         (None, "no such file"),
         ('{"format": 1, "fi', "not JSON, or cut short"),
-        ("[1]", "expected names and values, got list"),
+        ("[1]", "expected a JSON object, got list"),
         ('{"format": 1, "files": {}}', "not the manifest"),
         ('{"format": 99, "files": {"state.json": ""}}', "not the manifest"),
     ],

@@ -87,8 +87,8 @@ def test_factor_stays_between_0_and_1_and_peaks_after_warmup(warmup, decay, step
 @pytest.mark.parametrize(
     ("warmup", "total", "message"),
     [
-        (-1, 10, "num_warmup_steps: expected 0 or more, got -1"),
-        (1, 0, "num_training_steps: expected 1 or more, got 0"),
+        (-1, 10, "num_warmup_steps: expected a whole number of 0 or more, got -1"),
+        (1, 0, "num_training_steps: expected a whole number of 1 or more, got 0"),
         (11, 10, "num_warmup_steps: 11 steps of warm-up do not fit in num_training_steps=10"),
     ],
 )

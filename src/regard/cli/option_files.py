@@ -6,7 +6,6 @@ They are put before those of the command line, so that the command line wins.
 from __future__ import annotations
 
 import itertools
-import json
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ import typer
 
 from regard.cli.task_commands import FORMER_FLAGS
 from regard.errors import ArgumentError, FileError, MissingExtraError, did_you_mean
+from regard.files import read_json
 
 __all__ = ["check_flags", "command_of", "with_option_files"]
 
@@ -126,6 +126,8 @@ def _as_words(option: Any, value: Any, name: str, path: Path) -> Iterator[str]:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
+    if path.suffix == ".json":
+        return read_json(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -133,8 +135,6 @@ def _parsed(path: Path) -> dict[str, Any]:
     try:
         if path.suffix == ".toml":
             values = tomllib.loads(text)
-        elif path.suffix == ".json":
-            values = json.loads(text)
         elif path.suffix in (".yaml", ".yml"):
             values = _read_yaml(text)
         else:

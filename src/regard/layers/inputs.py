@@ -5,20 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from regard.errors import ArgumentError, DtypeError, ShapeError
+from regard.errors import DtypeError, ShapeError
 from regard.masks import Mask, split_additive
 from regard.masks.stored import read_causal_bias
 from regard.modes import autocasting, readable
 from regard.shapes import Grid, axes
 
-__all__ = ["blank_unseen", "check_input", "check_size", "common_batch", "document_mask"]
-
-
-def check_size(name: str, value: int) -> int:
-    """Return ``value``, or raise ArgumentError unless it is a whole number of 1 or more."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ArgumentError(name, f"expected a whole number of 1 or more, got {value!r}")
-    return value
+__all__ = ["blank_unseen", "check_input", "common_batch", "document_mask"]
 
 
 def check_input(

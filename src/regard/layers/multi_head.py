@@ -13,11 +13,11 @@ from regard.biases import as_bias, dense_bias
 from regard.core import attention, attention_with_weights
 from regard.errors import ArgumentError, ShapeError
 from regard.layers.cache import KeyValueCache
-from regard.layers.inputs import blank_unseen, check_input, check_size, document_mask
+from regard.layers.inputs import blank_unseen, check_input, document_mask
 from regard.layers.torch_weights import copy_from_torch, copy_to_torch
 from regard.masks import Mask, split_additive
 from regard.positions import Rotary
-from regard.shapes import Grid
+from regard.shapes import Grid, whole_number
 
 __all__ = ["MultiHeadAttention"]
 
@@ -59,11 +59,11 @@ class MultiHeadAttention(nn.Module):
         add_zero_attn: bool = False,
     ):
         super().__init__()
-        self.hidden_dim = check_size("hidden_dim", hidden_dim)
-        self.num_heads = check_size("num_heads", num_heads)
-        self.kv_heads = check_size("kv_heads", num_heads if kv_heads is None else kv_heads)
-        self.key_dim = check_size("key_dim", hidden_dim if key_dim is None else key_dim)
-        self.value_dim = check_size("value_dim", hidden_dim if value_dim is None else value_dim)
+        self.hidden_dim = whole_number("hidden_dim", hidden_dim, least=1)
+        self.num_heads = whole_number("num_heads", num_heads, least=1)
+        self.kv_heads = whole_number("kv_heads", num_heads if kv_heads is None else kv_heads, least=1)
+        self.key_dim = whole_number("key_dim", hidden_dim if key_dim is None else key_dim, least=1)
+        self.value_dim = whole_number("value_dim", hidden_dim if value_dim is None else value_dim, least=1)
         if hidden_dim % num_heads:
             fix = f"it takes one of {_divisors(hidden_dim)} heads"
             raise ArgumentError(

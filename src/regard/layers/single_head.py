@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from regard.core import attention_with_weights
 from regard.errors import ShapeError
-from regard.layers.inputs import blank_unseen, check_input, check_size, common_batch, document_mask
+from regard.layers.inputs import blank_unseen, check_input, common_batch, document_mask
 from regard.masks import Mask
 from regard.scores import Tanh
-from regard.shapes import Grid, axes
+from regard.shapes import Grid, axes, whole_number
 
 __all__ = [
     "AdditiveAttention",
@@ -37,7 +37,7 @@ class AdditiveAttention(nn.Module):
 
     def __init__(self, hidden_dim: int):
         super().__init__()
-        self.hidden_dim = check_size("hidden_dim", hidden_dim)
+        self.hidden_dim = whole_number("hidden_dim", hidden_dim, least=1)
         self.W = nn.Linear(hidden_dim, hidden_dim)
         self.v = nn.Linear(hidden_dim, 1)
 
@@ -88,7 +88,7 @@ class SimpleAttention(nn.Module):
 
     def __init__(self, dim: int):
         super().__init__()
-        self.dim = check_size("dim", dim)
+        self.dim = whole_number("dim", dim, least=1)
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None
@@ -117,7 +117,7 @@ class BasicAttention(nn.Module):
 
     def __init__(self, hidden_dim: int):
         super().__init__()
-        self.hidden_dim = check_size("hidden_dim", hidden_dim)
+        self.hidden_dim = whole_number("hidden_dim", hidden_dim, least=1)
         self.W_q = nn.Linear(hidden_dim, hidden_dim)
         self.W_k = nn.Linear(hidden_dim, hidden_dim)
         self.W_v = nn.Linear(hidden_dim, hidden_dim)
@@ -174,7 +174,7 @@ class EncoderDecoderAttention(nn.Module):
 
     def __init__(self, embed_dim: int):
         super().__init__()
-        self.embed_dim = check_size("embed_dim", embed_dim)
+        self.embed_dim = whole_number("embed_dim", embed_dim, least=1)
         self.W_Q = nn.Linear(embed_dim, embed_dim, bias=False)
         self.W_K = nn.Linear(embed_dim, embed_dim, bias=False)
         self.W_V = nn.Linear(embed_dim, embed_dim, bias=False)

@@ -16,11 +16,11 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from regard.errors import ArgumentError, FileError, UnknownNameError
-from regard.files import write_atomically
+from regard.files import read_json, write_atomically
 from regard.models.sizes import check_settings, check_shapes, without_memory
 from regard.positions import sinusoidal
 
-__all__ = ["CONFIG", "WEIGHTS", "Pretrained", "load_model", "load_weights", "read_json"]
+__all__ = ["CONFIG", "WEIGHTS", "Pretrained", "load_model", "load_weights", "read_config"]
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -129,7 +129,7 @@ def load_model(folder: str | os.PathLike) -> Any:
     from regard.models import KINDS  # the models import this module
 
     settings_file, weights_file = Path(folder) / CONFIG, Path(folder) / WEIGHTS
-    settings = read_json(settings_file).get("model")
+    settings = read_config(folder).get("model")
     kind = settings.get("kind") if isinstance(settings, dict) else None
     if not isinstance(settings, dict) or kind not in list(KINDS):
         raise FileError(f"{settings_file}: not the settings of a model of Regard (kind is {kind!r})")
@@ -150,6 +150,11 @@ def load_model(folder: str | os.PathLike) -> Any:
     check_shapes(config, expected, shapes, str(settings_file), str(weights_file))
     _fill(model, model_class.with_new_names(_read_weights(weights_file)), str(weights_file))
     return model.eval()
+
+
+def read_config(folder: str | os.PathLike) -> dict[str, Any]:
+    """Read the ``config.json`` in the folder of a model."""
+    return read_json(Path(folder) / CONFIG, "is this the folder of a model?")
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -267,18 +272,3 @@ def _made(folder: Path) -> Path:
     except OSError as error:
         raise FileError(f"{folder}: cannot be made: {error.strerror}") from None
     return folder
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object, or raise FileError with the path of the file."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileError(f"{path}: no such file: is this the folder of a model?") from None
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise FileError(f"{path}: not JSON, or cut short ({error})") from None
-    if not isinstance(value, dict):
-        raise FileError(f"{path}: expected a JSON object, got {type(value).__name__}")
-    return value

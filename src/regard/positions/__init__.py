@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from regard.errors import ArgumentError, DtypeError, ShapeError, UnknownNameError
 from regard.positions.rotary import Rotary
-from regard.shapes import Grid, axes, wide_dtype
+from regard.shapes import Grid, axes, whole_number, wide_dtype
 
 __all__ = [
     "ALiBi",
@@ -48,9 +48,9 @@ def sinusoidal(
     tensor([[0.0000, 1.0000, 0.0000],
             [0.8415, 0.5403, 0.0022]])
     """
-    _check_count("length", length, least=0)
-    _check_count("width", width)
-    _check_count("start", start, least=0)
+    length = whole_number("length", length, least=0)
+    width = whole_number("width", width, least=1)
+    start = whole_number("start", start, least=0)
     wide = wide_dtype(dtype)
     table = torch.empty(length, width, dtype=wide, device=device)  # (n,m)
     if table.is_meta:  # There is nothing to compute, and torch would load its compiler to do so.
@@ -80,8 +80,8 @@ class PositionalEncoding(nn.Module):
 
     def __init__(self, d_model: int, max_len: int = 5000):
         super().__init__()
-        _check_count("d_model", d_model)
-        _check_count("max_len", max_len)
+        d_model = whole_number("d_model", d_model, least=1)
+        max_len = whole_number("max_len", max_len, least=1)
         self.register_buffer("pe", sinusoidal(max_len, d_model)[None])  # (1,n,m)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
@@ -114,8 +114,8 @@ class LearnedPositionalEncoding(nn.Module):
 
     def __init__(self, d_model: int, max_len: int = 5000):
         super().__init__()
-        _check_count("d_model", d_model)
-        _check_count("max_len", max_len)
+        d_model = whole_number("d_model", d_model, least=1)
+        max_len = whole_number("max_len", max_len, least=1)
         self.pos_embedding = nn.Embedding(max_len, d_model)
 
     def forward(self, x: Tensor, start: int = 0) -> Tensor:
@@ -166,7 +166,7 @@ class ALiBi:
     """
 
     def __init__(self, heads: int):
-        _check_count("heads", heads)
+        heads = whole_number("heads", heads, least=1)
         self.heads = heads
 
     @property
@@ -214,14 +214,14 @@ class RelativeBias(nn.Module):
 
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True):
         super().__init__()
-        _check_count("heads", heads)
-        _check_count("buckets", buckets, least=4 if bidirectional else 2)
+        heads = whole_number("heads", heads, least=1)
+        buckets = whole_number("buckets", buckets, least=4 if bidirectional else 2)
         if bidirectional and buckets % 2:
             raise ArgumentError(
                 "buckets", f"expected an even number, got {buckets}", "half of them for each direction"
             )
         exact = buckets // 4 if bidirectional else buckets // 2
-        _check_count("max_distance", max_distance, least=exact + 1)
+        max_distance = whole_number("max_distance", max_distance, least=exact + 1)
         self.heads, self.buckets = heads, buckets
         self.max_distance, self.bidirectional = max_distance, bidirectional
         self.table = nn.Embedding(buckets, heads)
@@ -311,14 +311,9 @@ def _check_heads(heads: int, grid: Grid) -> None:
         raise ShapeError("bias", f"made for {heads} heads, but q has {grid.h}")
 
 
-def _check_count(name: str, value: int, least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(name, f"expected a whole number of {least} or more, got {value!r}")
-
-
 def _stop_of(x: Tensor, width: int, start: int) -> int:
     """Return the position after the last token of ``x (b,n,m)``, or raise an error if its width is wrong."""
-    _check_count("start", start, least=0)
+    start = whole_number("start", start, least=0)
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise DtypeError("x", f"expected a floating tensor, got {kind}", "embed the tokens first")

@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from regard.errors import ArgumentError, FileError
-from regard.files import make_folder, write_atomically
-from regard.models.pretrained import CONFIG, WEIGHTS, check_storable, load_model, load_weights, read_json
+from regard.files import make_folder, read_json, write_atomically
+from regard.models.pretrained import CONFIG, WEIGHTS, check_storable, load_model, load_weights, read_config
 from regard.shapes import as_device
 from regard.tasks.registry import find_model
 from regard.text import Vocabulary, load_vocabulary
@@ -83,7 +83,7 @@ class Bundle:
 def load_bundle(folder: str | os.PathLike, task: str) -> Bundle:
     """Return the saved model in ``folder``, or raise if it is a model of another task."""
     folder = Path(folder)
-    settings = read_json(folder / CONFIG)
+    settings = read_config(folder)
     made_for = settings.get("task")
     if made_for != task:
         found = f"a model for {made_for}" if isinstance(made_for, str) else "not the model of a task"
@@ -148,6 +148,6 @@ class BundledPredictor:
 
 def _is_vocabulary(path: Path) -> bool:
     try:
-        return str(json.loads(path.read_text(encoding="utf-8")).get("format", "")).startswith("regard.vocab")
-    except (OSError, ValueError, AttributeError, RecursionError):
+        return str(read_json(path).get("format", "")).startswith("regard.vocab")
+    except FileError:
         return False

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import ArgumentError, FileError, MissingExtraError, option
+from regard.files import read_json
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -29,11 +29,7 @@ _POSITION_TABLES = ("position_embeddings", "embed_positions", "wpe")
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    try:
-        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise FileError(f"{folder / 'config.json'} cannot be read: {error}", argument="model") from None
-    return settings if isinstance(settings, dict) else {}
+    return read_json(folder / "config.json", argument="model")
 
 
 def _reads_text(folder: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import ArgumentError, FileError
-from regard.models.pretrained import CONFIG, read_json
+from regard.models.pretrained import CONFIG, read_config
 from regard.tasks.hf_reader import cached_models, recorded_by_hugging_face
 from regard.tasks.registry import find_model
 from regard.tasks.run import load
@@ -48,7 +48,7 @@ def look(
 
 def _is_ours(folder: Path) -> bool:
     try:
-        settings = read_json(folder / CONFIG)
+        settings = read_config(folder)
     except FileError as error:
         error.rename("model")
         raise

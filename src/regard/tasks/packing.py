@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.errors import ArgumentError, FileError, UnknownNameError, option
 from regard.files import write_atomically
-from regard.models.pretrained import CONFIG, DTYPES, read_json
+from regard.models.pretrained import CONFIG, DTYPES, read_config
 from regard.tasks.base import Task
 from regard.tasks.card import CardFacts
 from regard.tasks.registry import TASKS, find_model, find_task
@@ -54,7 +54,7 @@ def pack(
 
 
 def _task_of(folder: Path) -> str:
-    name = read_json(folder / CONFIG).get("task")
+    name = read_config(folder).get("task")
     if name not in list(TASKS):
         told = f"{folder} is a model for {name!r}, which is not a task of Regard"
         raise ArgumentError("run", told, f"name its task with {option('task', 'module:Class')}")

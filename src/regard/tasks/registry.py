@@ -8,7 +8,6 @@ used.
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 import warnings
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import ArgumentError, FileError, UnknownNameError, option
+from regard.files import read_json
 
 if TYPE_CHECKING:
     from regard.settings import Settings
@@ -184,11 +184,11 @@ def _read(folder: Path) -> Installed | None:
     if place is None:
         return None
     try:
-        settings = json.loads((place / CONFIG).read_text(encoding="utf-8"))
+        settings = read_json(place / CONFIG)
         one = Installed(folder.name, place, settings)
         _ = one.bytes
         named = [one.task, one.kind, *one.languages]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (FileError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return one if all(isinstance(text, str) for text in named) else None
 

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from regard.errors import ArgumentError, FileError, option
-from regard.files import make_folder, write_atomically
-from regard.models.pretrained import CONFIG, read_json
+from regard.files import make_folder, read_json, write_atomically
+from regard.models.pretrained import read_config
 from regard.settings import part_of
 from regard.tasks.base import Report, Task
 from regard.tasks.data_files import absolute, check_contents, contents_of, found_again
@@ -113,7 +113,7 @@ def load(model: str | os.PathLike, *, task: str | Task | None = None, device: st
         found = find_task(task)
         return found.load(find_model(found.name, model), device)
     folder = find_model("", model)
-    name = read_json(folder / CONFIG).get("task")
+    name = read_config(folder).get("task")
     if name not in list(TASKS):
         told = f"{folder} is a model for {name!r}, which is not a task of Regard"
         raise ArgumentError("model", told, f"name its task with {option('task', 'module:Class')}")

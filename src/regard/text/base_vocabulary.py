@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from regard.checks import whole_number
 from regard.errors import ArgumentError, DtypeError, OutsideError, UnknownNameError
 from regard.files import write_atomically
 
@@ -133,7 +134,7 @@ class Vocabulary(ABC):
         The same texts always give the same vocabulary.
         """
         names = cls._special_names(specials)
-        size = _whole("size", size)
+        size = whole_number("size", size)
         if size <= len(names):
             raise ArgumentError("size", f"expected more than the {len(names)} specials, got {size}")
         return cls._learn(all_prepared(texts, lowercase), size, bool(lowercase), names[cls._fixed() :])
@@ -250,13 +251,6 @@ def _prepared(text: str, lowercase: bool) -> str:
         return lowered
     # A few letters become two characters in lower case (İ). They are left unchanged.
     return "".join(low if len(low := letter.lower()) == 1 else letter for letter in text)
-
-
-def _whole(argument: str, value: object) -> int:
-    try:
-        return operator.index(value)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        raise DtypeError(argument, f"expected a whole number, got {value!r}") from None
 
 
 def _write(path: Path, text: str) -> None:

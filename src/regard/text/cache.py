@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from regard.errors import FileError, OutsideError
-from regard.files import temporary_beside
+from regard.files import read_json, temporary_beside
 
 __all__ = ["StoreWriter", "TokenStore", "fingerprint_of", "open_stores", "write_stores"]
 
@@ -226,13 +226,10 @@ def _write_manifest(path: Path, manifest: dict[str, Any]) -> None:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / _MANIFEST
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise FileError(f"there is no cache of tokens in {folder}", argument="folder") from error
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path} cannot be read: {error}", argument="folder") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    if not path.is_file():
+        raise FileError(f"there is no cache of tokens in {folder}", argument="folder")
+    manifest = read_json(path, argument="folder")
+    if manifest.get("format") != FORMAT:
         raise FileError(f"{path} is not the manifest of a cache of tokens ({FORMAT})", argument="folder")
     if manifest.pop("hash", None) != fingerprint_of(manifest):
         raise FileError(f"{path} was altered: delete the folder to build it again", argument="folder")

@@ -13,12 +13,11 @@ regard.errors.UnknownNameError: kind: unknown name 'words': did you mean 'word'?
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from regard.errors import ArgumentError, FileError, UnknownNameError
+from regard.files import read_json
 from regard.text.base_vocabulary import FORMAT, Vocabulary
 from regard.text.byte_level import ByteVocabulary
 from regard.text.byte_pair import BytePairVocabulary
@@ -61,15 +60,8 @@ def load_vocabulary(path: str | os.PathLike) -> Vocabulary:
 
     Raises :class:`regard.errors.FileError` if the file is missing, truncated or not a vocabulary.
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise FileError(f"no file {path}", argument="path") from error
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}", argument="path") from error
-    except ValueError as error:  # not UTF-8, or not JSON
-        raise FileError(f"{path} is not a vocabulary, or is cut short: {error}", argument="path") from error
-    file_format = content.get("format") if isinstance(content, dict) else None
+    content = read_json(path, argument="path")
+    file_format = content.get("format")
     if file_format != FORMAT:
         raise FileError(
             f"{path} is not a vocabulary: expected format {FORMAT!r}, got {file_format!r}", argument="path"

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from regard.errors import FileError
-from regard.files import sync_folder
+from regard.files import read_json, sync_folder
 
 __all__ = [
     "Checkpoint",
@@ -93,7 +93,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         }
     except (OSError, SafetensorError) as error:
         raise error if isinstance(error, FileError) else FileError(f"{path}: {_reason(error)}") from error
-    return Checkpoint(_read_json(path / STATE), tensors)
+    return Checkpoint(_read_part(path / STATE), tensors)
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
@@ -201,25 +201,15 @@ def _hash(path: Path) -> str:
 
 def _manifest(path: Path) -> dict[str, str]:
     """The SHA-256 of each file of a checkpoint."""
-    manifest = _read_json(path / MANIFEST)
+    manifest = _read_part(path / MANIFEST)
     files = manifest.get("files")
     if manifest.get("format") != FORMAT or not isinstance(files, dict) or STATE not in files:
         raise FileError(f"{path / MANIFEST}: not the manifest of a checkpoint of Regard")
     return files
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileError(f"{path}: no such file: is {path.parent} a checkpoint?") from None
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {_reason(error)}") from error
-    except ValueError as error:
-        raise FileError(f"{path}: not JSON, or cut short ({error})") from None
-    if not isinstance(value, dict):
-        raise FileError(f"{path}: expected names and values, got {type(value).__name__}")
-    return value
+def _read_part(path: Path) -> dict[str, Any]:
+    return read_json(path, f"is {path.parent} a checkpoint?")
 
 
 def _reason(error: Exception) -> str:

@@ -8,13 +8,14 @@ it fall until the last step.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 
+from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
 from regard.errors import ArgumentError, DtypeError
+from regard.shapes import whole_number
 
 __all__ = ["SCHEDULES", "get_linear_schedule_with_warmup", "linear_warmup_factor"]
 
@@ -41,15 +42,15 @@ def get_linear_schedule_with_warmup(
     """
     if not isinstance(optimizer, Optimizer):
         raise DtypeError("optimizer", f"expected a torch.optim.Optimizer, got {type(optimizer).__name__}")
-    warmup = _count("num_warmup_steps", num_warmup_steps, at_least=0)
-    total = _count("num_training_steps", num_training_steps, at_least=1)
+    warmup = _number_of_steps("num_warmup_steps", num_warmup_steps, least=0)
+    total = _number_of_steps("num_training_steps", num_training_steps, least=1)
     if warmup > total:
         raise ArgumentError(
             "num_warmup_steps",
             f"{warmup} steps of warm-up do not fit in num_training_steps={total}",
             "warm up for fewer steps, or train for more",
         )
-    last = _count("last_epoch", last_epoch, at_least=-1)
+    last = _number_of_steps("last_epoch", last_epoch, least=-1)
     return LambdaLR(optimizer, lambda step: linear_warmup_factor(step, warmup, total), last)
 
 
@@ -68,17 +69,11 @@ def linear_warmup_factor(step: int, num_warmup_steps: int, num_training_steps: i
     return (num_training_steps - step) / (num_training_steps - num_warmup_steps)
 
 
-def _count(argument: str, value: object, at_least: int) -> int:
-    """Convert an integer of any type to an int, or raise an error if it is a bool, a float or too small."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        count = operator.index(value)  # pyright: ignore[reportArgumentType]
-    except TypeError:
-        raise DtypeError(argument, f"expected a whole number, got {value!r}") from None
-    if count < at_least:
-        raise ArgumentError(argument, f"expected {at_least} or more, got {count}")
-    return count
+def _number_of_steps(name: str, value: object, least: int) -> int:
+    """Check a number of steps, which may be a tensor of one integer."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    return whole_number(name, value, least)
 
 
 def _linear(step: int, warmup: int, total: int) -> float:

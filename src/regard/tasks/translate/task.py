@@ -13,7 +13,7 @@ from regard.decoding import DecodingOptions
 from regard.errors import ArgumentError
 from regard.metrics import bleu
 from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
-from regard.models.pretrained import CONFIG, read_json
+from regard.models.pretrained import read_config
 from regard.settings import part_of
 from regard.tasks.base import Task
 from regard.tasks.card import Card, CardFacts, training_command
@@ -196,7 +196,7 @@ def everyday_sentences() -> list[str]:
 
 def _check_languages(model: str, folder: Path, wanted: dict[str, str | None]) -> None:
     """Raise ArgumentError if a model that is named translates between other languages than those asked for."""
-    settings = read_json(folder / CONFIG)
+    settings = read_config(folder)
     for name, language in wanted.items():
         has = settings.get(name, "")
         if language is not None and isinstance(has, str) and language.lower() != has.lower():
