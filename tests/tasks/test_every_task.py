@@ -233,3 +233,65 @@ def test_bad_rows_of_an_evaluation(case, tmp_path):
         tasks.evaluate(case.task, tmp_path / "run", options)
     with pytest.raises(ArgumentError, match="skip_bad_rows: of no use without data="):
         tasks.evaluate(case.task, tmp_path / "run", {"skip_bad_rows": True})
+
+
+@pytest.mark.parametrize("part", ["build", "objective"])
+def test_a_start_that_fails_leaves_nothing(case, tmp_path, monkeypatch, part):
+    """The vocabulary and the cache are there when it fails, and the next start finds the folder as it was."""
+    kind, seen = type(find_task(case.task)), []
+
+    def fail(self, settings, data):
+        seen.extend(path.name for path in folder.iterdir())
+        raise FileError("no room for the model")
+
+    folder = tmp_path / "runs" / "run"
+    whole = getattr(kind, part)
+    monkeypatch.setattr(kind, part, fail)
+    with pytest.raises(FileError, match="no room"):
+        train(case, folder, data=str(tmp_path / "data.tsv"))
+    assert {"cache", "settings.json"} < set(seen)
+    assert not (tmp_path / "runs").exists()
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(FileError, match="no room"):
+        train(case, folder, data=str(tmp_path / "data.tsv"))
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    monkeypatch.setattr(kind, part, whole)
+    assert train(case, folder, data=str(tmp_path / "data.tsv")).stopped == "finished"
+
+
+def test_a_run_that_fails_to_resume_keeps_its_files(case, tmp_path, monkeypatch):
+    train(case, tmp_path / "run")
+    before = sorted(path.name for path in (tmp_path / "run").iterdir())
+
+    def fail(self, settings, data):
+        raise FileError("no room for the model")
+
+    kind = type(find_task(case.task))
+    whole = kind.build
+    monkeypatch.setattr(kind, "build", fail)
+    with pytest.raises(FileError, match="no room"):
+        tasks.resume(tmp_path / "run", {"steps": 3}, task=case.task, show=False)
+    monkeypatch.setattr(kind, "build", whole)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == before
+    assert tasks.resume(tmp_path / "run", {"steps": 3}, task=case.task, show=False).step == 3
+
+
+def test_a_label_that_is_not_trained_on_leaves_no_folder(tmp_path):
+    """It shows when the vocabulary has been learnt."""
+    (tmp_path / "data.tsv").write_text("a dog\tx\na cat\ty\n" * 9, encoding="utf-8")
+    (tmp_path / "valid.tsv").write_text("a cow\tx\na hen\tz\n", encoding="utf-8")
+    words = [
+        "train",
+        "classify",
+        "--data",
+        "data.tsv",
+        "--valid",
+        "valid.tsv",
+        "--out",
+        "run",
+        "--steps",
+        "1",
+    ]
+    assert_one_line(run_here(*words, "--vocabulary-size", "300", cwd=tmp_path), 1, "'z'")
+    assert not (tmp_path / "run").exists()

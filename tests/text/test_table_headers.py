@@ -62,7 +62,7 @@ def test_a_header_of_labelled_rows_is_known_by_its_label(tmp_path, name, sign, t
 @pytest.mark.parametrize(
     "text",
     [
-        "good film\tgood\nbad film\tbad\nfine\tgood\n",  # the label comes again
+        "good film\tgood\nbad film\tbad\nfine\tgood\nfine too\tgood\n",  # the label comes again
         "I liked it.\todd\nbad film\tbad\nfine\tbad\n",  # a sentence is no name
         "good film\tgood\nbad film\tbad\nfine\tfine\n",  # no label comes twice
         "good film\t5\nbad film\t1\nfine film\t1\n",  # a number is no name

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from regard.tasks.base import Report, Task
 from regard.tasks.data_files import absolute, check_contents, contents_of, found_again
 from regard.tasks.registry import TASKS, find_model, find_task
 from regard.tasks.settings import TaskSettings
-from regard.training import Outcome, TrainingOptions
+from regard.training import Outcome, TrainingOptions, TrainingTask
 from regard.training import train as run_loop
 from regard.training.distributed import Processes
 from regard.training.folder import refuse_a_run
@@ -221,16 +221,24 @@ class _Run:
         with contextlib.ExitStack() as held:
             lock = lock_run(self.folder, make=not self.resumed)
             self.processes.on_first(lambda: held.enter_context(lock))
-            self.settings = self._without_stdin()
-            if self.show and sys.stderr.isatty():  # the bar comes with the first step
-                print("reading the data …", file=sys.stderr)
-            data = self._prepared()
-            torch.manual_seed(self.settings.seed)  # type: ignore[attr-defined]
-            model = self.task.build(self.settings, data)
-            if self.show:
-                print("\n".join(self._described(data, model)), file=sys.stderr)
-            objective = self.task.objective(self.settings, data)
+            with contextlib.ExitStack() as start:
+                if not self.resumed:
+                    made = _removed_on_failure(self.folder)
+                    self.processes.on_first(lambda: start.enter_context(made))
+                model, objective = self._start()
             return run_loop(model, objective, options, self.folder, resume=self.resumed, show=self.show)
+
+    def _start(self) -> tuple[torch.nn.Module, TrainingTask]:
+        """Prepare the data and build the model."""
+        self.settings = self._without_stdin()
+        if self.show and sys.stderr.isatty():  # the bar comes with the first step
+            print("reading the data …", file=sys.stderr)
+        data = self._prepared()
+        torch.manual_seed(self.settings.seed)  # type: ignore[attr-defined]
+        model = self.task.build(self.settings, data)
+        if self.show:
+            print("\n".join(self._described(data, model)), file=sys.stderr)
+        return model, self.task.objective(self.settings, data)
 
     def _prepared(self) -> Any:
         """Prepare the data once in each process, in the first one before the others."""
@@ -286,6 +294,19 @@ class _Run:
         count = sum(p.numel() for p in model.parameters())
         kind = getattr(getattr(model, "config", None), "kind", type(model).__name__)
         return [*self.task.describe(self.settings, data), f"model: {kind}, {count:,} parameters"]
+
+
+@contextlib.contextmanager
+def _removed_on_failure(folder: Path) -> Iterator[None]:
+    """Remove what is made in a folder within this block, such as vocabularies, if the block raises an error."""
+    before = set(os.listdir(folder)) if folder.is_dir() else set()
+    try:
+        yield
+    except BaseException:
+        for path in [path for path in folder.glob("*") if path.name not in before]:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        raise
 
 
 def _copy_stdin(path: Path) -> None:

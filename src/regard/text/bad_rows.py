@@ -88,10 +88,14 @@ class BadRows:
         """Whether there are bad rows that are not to be skipped."""
         return bool(self.number) and not self.skip
 
-    def add(self, place: str, problem: str) -> None:
-        """Note a row that cannot be read. ``place`` is the file and the line, such as ``a.tsv, line 2``."""
+    def add(self, place: str, problem: str, advice: str = "") -> None:
+        """Note a row that cannot be read.
+
+        ``place`` is the file and the line, such as ``a.tsv, line 2``. ``advice`` is added to the error, and may mention
+        an option.
+        """
         self.number += 1
-        self.first = self.first or f"{place}: {problem}"
+        self.first = self.first or f"{place}: {problem}" + (f": {advice}" if advice else "")
         if len(self.places) < SHOWN:
             self.places.append(place.rpartition(", ")[2])
         if self.skip:

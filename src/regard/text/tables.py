@@ -159,12 +159,12 @@ def _csv_cells(
     for place, cells in rows:
         if max(places) >= len(cells):
             problem = f"there is no column {max(places)}: the row has {len(cells)} of them, counted from 0"
-            bad.add(place, f"{problem}: check {option('columns')}, or the row")
+            bad.add(place, problem, f"check {option('columns')}, or the row")
             continue
         width = width or len(cells)
         if len(cells) > width:
             problem = f"the row has {len(cells)} cells, the first row has {width}"
-            bad.add(place, f"{problem}: put quotes around a text that holds the separator")
+            bad.add(place, problem, "put quotes around a text that holds the separator")
             continue
         yield place, cells[places[0]], cells[places[1]]
 
@@ -201,12 +201,9 @@ def _tsv_cells(lines: Iterator[Line], places: tuple[int, int], bad: BadRows) -> 
         else:
             cells = line.text.split("\t")
             if max(places) >= len(cells) and line.text.strip():
-                problem = (
-                    f"there is no column {max(places)}: the line has {len(cells)} of them, counted from 0"
-                )
-                bad.add(
-                    line.place, f"{problem} and separated by tabs: check {option('columns')}, or the line"
-                )
+                problem = f"there is no column {max(places)}: the line has {len(cells)} of them"
+                counting = "counted from 0 and separated by tabs"
+                bad.add(line.place, f"{problem}, {counting}", f"check {option('columns')}, or the line")
                 continue
             left, right = (cells[place] if place < len(cells) else "" for place in places)
             yield line.place, left, right
