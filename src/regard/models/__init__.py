@@ -1,8 +1,9 @@
 """Recurrent encoder–decoders and Transformers, built on :func:`regard.attention`.
 
 :class:`Encoder`, :class:`Decoder` and the heads of :mod:`regard.models.heads` are the parts of the models
-:class:`Transformer` (encoder and decoder), :class:`LanguageModel` (decoder) and :class:`TextClassifier` (encoder).
-Encoders and decoders are also models of their own, which can be saved and loaded.
+:class:`Transformer` (encoder and decoder), :class:`LanguageModel` (decoder), and :class:`TextClassifier`,
+:class:`MaskedLanguageModel` and :class:`SpanReader` (encoder). Encoders and decoders are also models of their own,
+which can be saved and loaded. :func:`load_huggingface` loads the folders of BERT, RoBERTa and DistilBERT into them.
 """
 
 import warnings
@@ -20,9 +21,13 @@ from regard.models.config import (
 )
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
+from regard.models.head_config import MaskedLanguageModelConfig, SpanReaderConfig
+from regard.models.huggingface import HuggingFaceFolder, load_huggingface
 from regard.models.language_model import LanguageModel
+from regard.models.masked_language_model import MaskedLanguageModel
 from regard.models.pretrained import load_model
 from regard.models.seq2seq import Seq2Seq
+from regard.models.span_reader import SpanReader
 from regard.models.state import Memory
 from regard.models.text_classifier import TextClassifier
 from regard.models.transformer import Transformer
@@ -33,16 +38,22 @@ __all__ = [
     "DecoderConfig",
     "Encoder",
     "EncoderConfig",
+    "HuggingFaceFolder",
     "LanguageModel",
     "LanguageModelConfig",
+    "MaskedLanguageModel",
+    "MaskedLanguageModelConfig",
     "Memory",
     "ModelConfig",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "SpanReader",
+    "SpanReaderConfig",
     "TextClassifier",
     "TextClassifierConfig",
     "Transformer",
     "TransformerConfig",
+    "load_huggingface",
     "load_model",
 ]
 
@@ -52,7 +63,9 @@ KINDS = {
     "decoder": (DecoderConfig, Decoder),
     "encoder": (EncoderConfig, Encoder),
     "language_model": (LanguageModelConfig, LanguageModel),
+    "masked_language_model": (MaskedLanguageModelConfig, MaskedLanguageModel),
     "seq2seq": (Seq2SeqConfig, Seq2Seq),
+    "span_reader": (SpanReaderConfig, SpanReader),
     "transformer": (TransformerConfig, Transformer),
 }
 

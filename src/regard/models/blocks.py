@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from regard.layers import KeyValueCache, MultiHeadAttention
 from regard.masks import Mask
+from regard.models.activations import make_activation
 from regard.models.config import BlockConfig
 from regard.models.dropout import Dropout
 from regard.models.embeddings import TokenEmbedding
@@ -34,7 +35,7 @@ class FeedForward(nn.Module):
     def __init__(self, config: BlockConfig):
         super().__init__()
         self.gated = config.activation == "swiglu"
-        self.activation = nn.GELU() if config.activation == "gelu" else nn.SiLU() if self.gated else nn.ReLU()
+        self.activation = make_activation("silu" if self.gated else config.activation)
         self.widen = nn.Linear(config.width, config.feed_forward * (2 if self.gated else 1), bias=config.bias)
         self.narrow = nn.Linear(config.feed_forward, config.width, bias=config.bias)
         self.dropout = Dropout(config.dropout)

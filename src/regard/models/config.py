@@ -21,13 +21,14 @@ __all__ = [
 ]
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "relative", "none")
-ACTIVATIONS = ("gelu", "relu", "swiglu")
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "swiglu")
 NORMS = ("pre", "post")
 NORM_TYPES = ("layer", "rms")
 ROTARY_LAYOUTS = ("gpt-j", "llama")
 CELLS = ("gru", "lstm")
 SCORES = ("dot", "scaled_dot", "additive", "bilinear")
 POOLINGS = ("mean", "first", "additive", "multihead")
+PROJECTIONS = ("none", "tanh", "relu")
 
 AnyConfig = TypeVar("AnyConfig", bound="ModelConfig")
 
@@ -177,6 +178,7 @@ class TextClassifierConfig(EncoderConfig):
     - ``convolution`` is the number of tokens that a convolution below the pooling reads, 0 for none.
     - ``recurrent_layers`` is the number of layers of a bidirectional GRU below the pooling.
     - ``word_dropout`` is the share of the tokens that are replaced by padding in training.
+    - ``projection`` is "none", or the activation "tanh" or "relu" of a linear layer before the output, as in BERT.
     """
 
     kind: ClassVar[str] = "classifier"
@@ -188,12 +190,14 @@ class TextClassifierConfig(EncoderConfig):
     convolution: int = 0
     recurrent_layers: int = 0
     word_dropout: float = 0.0
+    projection: str = "none"
 
     def __post_init__(self):
         super().__post_init__()
         for name, least in (("classes", 1), ("ngrams", 1), ("ngram_buckets", 1), ("recurrent_layers", 0)):
             whole_number(name, getattr(self, name), least=least)
         check_name("pooling", self.pooling, POOLINGS)
+        check_name("projection", self.projection, PROJECTIONS)
         check_share("word_dropout", self.word_dropout)
         if whole_number("convolution", self.convolution, least=0) and self.convolution % 2 == 0:
             told = f"expected an odd number of tokens, or 0 for none, got {self.convolution}"

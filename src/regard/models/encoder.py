@@ -50,7 +50,7 @@ class Encoder(Pretrained, Stack):
         """
         check_tokens("tokens", tokens, self.config.vocabulary_size)
         if types is not None:
-            self._check_types(types, tokens)
+            self.check_types(types, tokens)
         lengths = read_lengths(lengths, tokens, name="tokens")
         return self.encode(tokens, lengths, types=types, records=records)
 
@@ -66,7 +66,8 @@ class Encoder(Pretrained, Stack):
         padding = source_padding(lengths, tokens.shape[1])
         return self.run(self.embedding(tokens, types=types), padding, records=records)
 
-    def _check_types(self, types: Tensor, tokens: Tensor) -> None:
+    def check_types(self, types: Tensor, tokens: Tensor) -> None:
+        """Raise an error unless ``types`` are types of these tokens that the encoder has."""
         if not self.config.token_types:
             raise ArgumentError("types", "this encoder has no token types", "set token_types in its config")
         check_tokens("types", types, self.config.token_types)

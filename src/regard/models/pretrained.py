@@ -20,7 +20,17 @@ from regard.files import read_json, write_atomically
 from regard.models.sizes import check_settings, check_shapes, without_memory
 from regard.positions import sinusoidal
 
-__all__ = ["CONFIG", "WEIGHTS", "Pretrained", "load_model", "load_weights", "read_config"]
+__all__ = [
+    "CONFIG",
+    "WEIGHTS",
+    "Pretrained",
+    "fill",
+    "load_model",
+    "load_weights",
+    "read_config",
+    "read_shapes",
+    "reading",
+]
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -138,7 +148,7 @@ def load_model(folder: str | os.PathLike) -> Any:
         config = config_class.from_json(settings)
     except ArgumentError as error:
         raise FileError(f"{settings_file}: {error}") from None
-    shapes = model_class.with_new_names(_read_shapes(weights_file))
+    shapes = model_class.with_new_names(read_shapes(weights_file))
     check_settings(config, shapes, str(settings_file))
     with without_memory(str(settings_file)):
         model = model_class(config)
@@ -148,7 +158,7 @@ def load_model(folder: str | os.PathLike) -> Any:
         if not name.endswith(RECOMPUTED)
     }
     check_shapes(config, expected, shapes, str(settings_file), str(weights_file))
-    _fill(model, model_class.with_new_names(_read_weights(weights_file)), str(weights_file))
+    fill(model, model_class.with_new_names(_read_weights(weights_file)), str(weights_file))
     return model.eval()
 
 
@@ -161,13 +171,13 @@ def load_weights(model: nn.Module, path: Path) -> None:
     """Load the weights in a file into a model of the same shape."""
     tensors = _read_weights(path)
     try:
-        _fill(model, tensors, str(path))
+        fill(model, tensors, str(path))
     except RuntimeError as error:
         problem = " ".join(str(error).split())
         raise FileError(f"{path}: the weights belong to another model: {problem}") from None
 
 
-def _fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None:
+def fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None:
     """Give a model that was built without memory its tensors, in float32."""
     tensors = {
         name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
@@ -241,19 +251,19 @@ def _recomputed(model: nn.Module) -> dict[str, torch.Tensor]:
     return tables
 
 
-def _read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Read the shape of each tensor of a file, but not its numbers."""
-    with _reading(path), safe_open(path, framework="pt") as file:
+    with reading(path), safe_open(path, framework="pt") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:
-    with _reading(path):
+    with reading(path):
         return load_file(path)
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
     """Raise errors about a file of weights as FileError, with its path."""
     if not path.is_file():
         raise FileError(f"{path}: no such file")

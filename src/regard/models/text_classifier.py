@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from regard.models.activations import make_activation
 from regard.models.config import EncoderConfig, TextClassifierConfig
 from regard.models.encoder import Encoder
 from regard.models.features import BidirectionalGRU, Convolution, NgramEmbedding, drop_tokens
@@ -39,31 +40,50 @@ class TextClassifier(Pretrained, nn.Module):
         layers = config.recurrent_layers
         self.recurrent = BidirectionalGRU(width, layers, dropout=dropout) if layers else None
         self.pooling = make_pooling(config.pooling, width, config.pooling_size, name="pooling")
+        self.projection: nn.Module | None = None
+        if config.projection != "none":
+            self.projection = nn.Sequential(nn.Linear(width, width), make_activation(config.projection))
         self.output = ClassificationHead(config.width, config.classes, dropout=config.dropout)
 
     def forward(
-        self, tokens: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        types: Tensor | None = None,
+        records: list[Record] | None = None,
     ) -> Tensor:
         """Return the logits of the classes, ``(b,classes)``.
 
-        ``tokens (b,n)`` are padding from ``lengths (b,)`` on. If ``records`` is a list, the attention of every layer
-        and of the pooling is appended to it.
+        ``tokens (b,n)`` are padding from ``lengths (b,)`` on, and ``types (b,n)`` are their types, if the config has
+        ``token_types``. If ``records`` is a list, the attention of every layer and of the pooling is appended to it.
         """
-        return self.output(self.pooled(tokens, lengths, records=records))
+        return self.output(self.pooled(tokens, lengths, types=types, records=records))
 
     def pooled(
-        self, tokens: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None = None,
+        *,
+        types: Tensor | None = None,
+        records: list[Record] | None = None,
     ) -> Tensor:
         """Return one vector for each sequence, ``(b,m)``, which is the input of the output layer."""
         check_tokens("tokens", tokens, self.config.vocabulary_size)
+        if types is not None:
+            self.encoder.check_types(types, tokens)
         lengths = read_lengths(lengths, tokens, name="tokens")
-        return self.pooling(self._states(tokens, lengths, records), lengths, records=records)
+        states = self._states(tokens, lengths, types, records)
+        pooled = self.pooling(states, lengths, records=records)
+        return pooled if self.projection is None else self.projection(pooled)
 
-    def _states(self, tokens: Tensor, lengths: Tensor | None, records: list[Record] | None) -> Tensor:
+    def _states(
+        self, tokens: Tensor, lengths: Tensor | None, types: Tensor | None, records: list[Record] | None
+    ) -> Tensor:
         """Return the states ``(b,n,m)`` that are pooled."""
         if self.training and self.config.word_dropout:
             tokens = drop_tokens(tokens, self.config.word_dropout)
-        x = self.encoder.embedding(tokens)  # (b,n,m)
+        x = self.encoder.embedding(tokens, types=types)  # (b,n,m)
         if self.ngrams is not None:
             x = x + self.ngrams(tokens, lengths)
         if self.convolution is not None:
