@@ -304,4 +304,4 @@ def test_a_tied_table_that_differs_is_refused(folder):
 
 def test_other_classes_of_models_are_refused(folder):
     with pytest.raises(ArgumentError, match="model: expected Encoder, MaskedLanguageModel"):
-        load_huggingface(folder, dict)  # type: ignore[type-var]
+        load_huggingface(folder, dict)

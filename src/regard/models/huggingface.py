@@ -44,8 +44,8 @@ _USUAL: dict[str, tuple[Any, ...]] = {
 def load_huggingface(folder: str | os.PathLike, model: type[Model] = Encoder) -> Model:
     """Load the model of a Hugging Face folder into a model of Regard, in float32 and in evaluation mode.
 
-    ``model`` is :class:`Encoder`, or :class:`MaskedLanguageModel`, :class:`TextClassifier` or :class:`SpanReader` if the
-    folder holds their output layers. The shapes of all tensors are checked before memory is allocated.
+    ``model`` is :class:`Encoder`, or :class:`MaskedLanguageModel`, :class:`TextClassifier` or :class:`SpanReader` if
+    the folder holds their output layers. The shapes of all tensors are checked before memory is allocated.
 
     >>> load_huggingface("no/such/folder")
     Traceback (most recent call last):

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from regard.text.base_vocabulary import UNKNOWN_SIGN
     from regard.text.batches import Batch, BucketedBatches, PairData, pad_sequences
     from regard.text.cache import TokenStore
+    from regard.text.framing import Framed, Framing
     from regard.text.labelled import LABEL_FIELDS, ClassLabels, LabelledBatch, LabelledData
     from regard.text.readers import count_words, deduplicate, read_lines, read_pairs
     from regard.text.vocabularies import (
         BytePairVocabulary,
         ByteVocabulary,
         CharacterVocabulary,
+        PretrainedVocabulary,
         Vocabulary,
         WordVocabulary,
         load_vocabulary,
@@ -30,6 +32,7 @@ _HOMES: dict[str, list[str]] = {
     "base_vocabulary": ["UNKNOWN_SIGN"],
     "batches": ["Batch", "BucketedBatches", "PairData", "pad_sequences"],
     "cache": ["TokenStore"],
+    "framing": ["Framed", "Framing"],
     "labelled": ["LABEL_FIELDS", "LabelledBatch", "LabelledData", "ClassLabels"],
     "bad_rows": ["BadRowError", "BadRows", "Skipped"],
     "readers": ["count_words", "deduplicate", "read_lines", "read_pairs"],
@@ -37,6 +40,7 @@ _HOMES: dict[str, list[str]] = {
         "BytePairVocabulary",
         "ByteVocabulary",
         "CharacterVocabulary",
+        "PretrainedVocabulary",
         "Vocabulary",
         "WordVocabulary",
         "load_vocabulary",
@@ -55,9 +59,12 @@ __all__ = [
     "ByteVocabulary",
     "CharacterVocabulary",
     "ClassLabels",
+    "Framed",
+    "Framing",
     "LabelledBatch",
     "LabelledData",
     "PairData",
+    "PretrainedVocabulary",
     "Skipped",
     "TokenStore",
     "Vocabulary",

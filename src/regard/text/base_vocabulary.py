@@ -15,10 +15,13 @@ from typing import Any, ClassVar, Self
 from regard.checks import whole_number
 from regard.errors import ArgumentError, DtypeError, OutsideError, UnknownNameError
 from regard.files import write_atomically
+from regard.text.framing import Framing
 
-__all__ = ["FORMAT", "UNKNOWN_SIGN", "Vocabulary", "all_prepared"]
+__all__ = ["FORMAT", "MASK", "UNKNOWN_SIGN", "Vocabulary", "all_prepared"]
 
 FORMAT = "regard.vocabulary/1"
+# The name of the special token that stands for a hidden one, if a vocabulary has it.
+MASK = "<mask>"
 # The text that an unknown token is decoded to.
 UNKNOWN_SIGN = "\N{REPLACEMENT CHARACTER}"
 
@@ -32,10 +35,10 @@ class Vocabulary(ABC):
     """
 
     kind: ClassVar[str]
-    pad: ClassVar[int] = 0
-    bos: ClassVar[int] = 1
-    eos: ClassVar[int] = 2
-    unk: ClassVar[int | None] = None
+    pad: int = 0
+    bos: int = 1
+    eos: int = 2
+    unk: int | None = None
 
     def __init__(self, *, lowercase: bool = False, specials: Sequence[str] = ()):
         self.lowercase = bool(lowercase)
@@ -118,6 +121,16 @@ class Vocabulary(ABC):
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return the (start, end) character span in the text for each token of ``encode(text)``."""
         return self._spans(_prepared(text, self.lowercase))
+
+    @property
+    def mask(self) -> int | None:
+        """The id of the token that stands for a hidden one, ``"<mask>"``, or None if there is none."""
+        return self.specials.index(MASK) if MASK in self.specials else None
+
+    @property
+    def framing(self) -> Framing:
+        """The special tokens around a text or a pair of texts, as the input of an encoder."""
+        return Framing(start=None, end=self.eos, pad=self.pad, between=(self.eos,))
 
     def special(self, name: str) -> int:
         """Return the id of a special token by its name."""

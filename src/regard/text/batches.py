@@ -101,7 +101,7 @@ class PairData:
         sources, targets = (
             TokenStore.from_lists(ids for row in rows for ids in row[side]) for side in (0, 1)
         )
-        return cls(sources, targets, {"skipped": counted.to_json()})
+        return cls(sources, targets, {"skipped": counted.to_json(), "framing": _framing_of(source)})
 
     @classmethod
     def build(
@@ -129,7 +129,8 @@ class PairData:
                 writers["source"].append(sources)
                 writers["target"].append(targets)
             vocabularies = {"source": source.fingerprint, "target": target.fingerprint}
-            return {"fingerprint": fingerprint, "vocabularies": vocabularies, "skipped": counted.to_json()}
+            known = {"fingerprint": fingerprint, "vocabularies": vocabularies}
+            return {**known, "framing": _framing_of(source), "skipped": counted.to_json()}
 
         stores, manifest = write_stores(folder, {"source": len(source), "target": len(target)}, fill)
         return cls(stores["source"], stores["target"], manifest)
@@ -304,6 +305,12 @@ def pad_sequences(
     """
     ids, lengths = TokenStore.from_lists(sequences).padded(np.arange(len(sequences)), start=start, end=end)
     return torch.from_numpy(ids), torch.from_numpy(lengths)
+
+
+def _framing_of(vocabulary: Vocabulary) -> list[int | None]:
+    """Return the special tokens around a text, which the manifest keeps."""
+    framing = vocabulary.framing
+    return [framing.start, framing.end, framing.pad]
 
 
 def _encoded(

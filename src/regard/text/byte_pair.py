@@ -13,7 +13,7 @@ from regard.text.byte_level import ByteLevelVocabulary, ByteVocabulary, check_si
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["BytePairVocabulary"]
+__all__ = ["BytePairVocabulary", "byte_of_letters"]
 
 
 class BytePairVocabulary(ByteLevelVocabulary):
@@ -116,14 +116,23 @@ def _bytes_of(tokenizer: Tokenizer) -> list[bytes]:
 
     Byte-level BPE represents every byte by one visible character.
     """
-    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [value for value in range(256) if value not in visible]
-    byte_of = {chr(value): value for value in visible}
-    byte_of |= {chr(256 + place): value for place, value in enumerate(hidden)}
+    byte_of = byte_of_letters()
     tokens = _by_id(tokenizer.get_vocab(with_added_tokens=False).items())
     if not set(byte_of) <= set(tokens):
         raise ValueError("some of the 256 bytes are missing")
     return [bytes([byte_of[sign] for sign in token]) for token in tokens]
+
+
+def byte_of_letters() -> dict[str, int]:
+    """Return the byte that each character of a token of byte-level BPE stands for.
+
+    >>> byte_of_letters()["Ġ"], byte_of_letters()["a"]
+    (32, 97)
+    """
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [value for value in range(256) if value not in visible]
+    byte_of = {chr(value): value for value in visible}
+    return byte_of | {chr(256 + place): value for place, value in enumerate(hidden)}
 
 
 def _by_id(items: Iterable[tuple[str, int]]) -> list[str]:

@@ -9,6 +9,7 @@ tensor([1, 0])
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from regard.errors import ArgumentError, FileError
 from regard.files import read_json, write_atomically
 from regard.text.batches import PairData
 from regard.text.cache import fingerprint_of
+from regard.text.framing import Framing
 from regard.text.vocabularies import Vocabulary
 
 __all__ = ["LABEL_FIELDS", "ClassLabels", "LabelledBatch", "LabelledData"]
@@ -101,8 +103,8 @@ class ClassLabels:
 class LabelledBatch:
     """A batch of ``b`` texts as padded int64 tensors, with their classes."""
 
-    tokens: Tensor  # (b, n), ids, eos, padding
-    lengths: Tensor  # (b,), with eos
+    tokens: Tensor  # (b, n), ids with the special tokens around them, padding
+    lengths: Tensor  # (b,), with the special tokens
     labels: Tensor  # (b,)
 
     def __len__(self) -> int:
@@ -116,12 +118,19 @@ class LabelledBatch:
 class LabelledData(PairData):
     """Encoded texts with one label each, in memory or memory-mapped from disk.
 
-    It is built like :class:`regard.text.PairData`, with :class:`ClassLabels` in place of the second vocabulary.
+    It is built like :class:`regard.text.PairData`, with :class:`ClassLabels` in place of the second vocabulary. A
+    batch has the special tokens of the vocabulary around each text.
     """
 
+    @functools.cached_property
+    def framing(self) -> Framing:
+        """The special tokens around each text."""
+        start, end, pad = self.manifest.get("framing", [None, Vocabulary.eos, Vocabulary.pad])
+        return Framing(start, end, pad)
+
     def lengths(self) -> np.ndarray:
-        """Return the lengths of the texts, (n, 1), with eos as in a batch."""
-        return self.source.lengths()[:, None].astype(np.int32) + 1
+        """Return the lengths of the texts, (n, 1), with the special tokens as in a batch."""
+        return self.source.lengths()[:, None].astype(np.int32) + self.framing.added()
 
     def labels(self) -> np.ndarray:
         """Return the class of each text, (n,)."""
@@ -130,6 +139,7 @@ class LabelledData(PairData):
     def batch(self, indices: Sequence[int] | np.ndarray) -> Any:
         """Return the texts at these indices as a padded :class:`LabelledBatch`."""
         indices = np.array(indices, dtype=np.int64)  # (b,)
-        tokens, lengths = self.source.padded(indices, end=Vocabulary.eos)  # (b, n), (b,)
+        start, end, pad = self.framing.start, self.framing.end, self.framing.pad
+        tokens, lengths = self.source.padded(indices, start=start, end=end, pad=pad)  # (b, n), (b,)
         labels, _ = self.target.padded(indices)  # (b, 1)
         return LabelledBatch(*map(torch.from_numpy, (tokens, lengths, labels[:, 0])))

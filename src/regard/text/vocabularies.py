@@ -21,21 +21,25 @@ from regard.files import read_json
 from regard.text.base_vocabulary import FORMAT, Vocabulary
 from regard.text.byte_level import ByteVocabulary
 from regard.text.byte_pair import BytePairVocabulary
+from regard.text.pretrained_vocabulary import PretrainedVocabulary
 from regard.text.words_and_characters import CharacterVocabulary, WordVocabulary
 
 __all__ = [
     "BytePairVocabulary",
     "ByteVocabulary",
     "CharacterVocabulary",
+    "PretrainedVocabulary",
     "Vocabulary",
     "WordVocabulary",
     "load_vocabulary",
     "train_vocabulary",
 ]
 
-_KINDS: dict[str, type[Vocabulary]] = {
+# The kinds that can be trained, and all kinds.
+_TRAINED: dict[str, type[Vocabulary]] = {
     kind.kind: kind for kind in (BytePairVocabulary, WordVocabulary, CharacterVocabulary, ByteVocabulary)
 }
+_KINDS: dict[str, type[Vocabulary]] = {**_TRAINED, PretrainedVocabulary.kind: PretrainedVocabulary}
 
 
 def train_vocabulary(
@@ -50,9 +54,9 @@ def train_vocabulary(
 
     ``lowercase`` converts all texts to lower case. ``specials`` are the names of further special tokens.
     """
-    if kind not in _KINDS:
-        raise UnknownNameError("kind", kind, _KINDS)
-    return _KINDS[kind].train(texts, size, lowercase=lowercase, specials=specials)
+    if kind not in _TRAINED:
+        raise UnknownNameError("kind", kind, _TRAINED)
+    return _TRAINED[kind].train(texts, size, lowercase=lowercase, specials=specials)
 
 
 def load_vocabulary(path: str | os.PathLike) -> Vocabulary:

@@ -25,7 +25,7 @@ class ListedVocabulary(Vocabulary):
     All other tokens are encoded to unk.
     """
 
-    unk: ClassVar[int | None] = 3
+    unk: int | None = 3
     _unknown: ClassVar[str] = UNKNOWN_SIGN
 
     def __init__(self, tokens: Sequence[str], *, lowercase: bool = False, specials: Sequence[str] = ()):

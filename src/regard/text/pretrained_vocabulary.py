@@ -1,0 +1,177 @@
+"""The vocabulary of a pretrained model, with the package ``tokenizers``."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from regard.errors import ArgumentError, FileError, UnknownNameError
+from regard.text.base_vocabulary import Vocabulary, all_prepared
+from regard.text.byte_pair import byte_of_letters
+from regard.text.framing import Framing
+from regard.text.tokenizer_files import Names, from_text, read_tokenizer
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+__all__ = ["PretrainedVocabulary"]
+
+
+class PretrainedVocabulary(Vocabulary):
+    """The vocabulary of a pretrained encoder such as BERT or RoBERTa, with the ids of that model.
+
+    ``bos`` and ``eos`` are the ids of [CLS] and [SEP], or of <s> and </s>. ``framing`` puts them around a text.
+    ``mask`` and ``unk`` are None if the model has no such token. As in Hugging Face's tokenizers, the name of a special
+    token in a text, such as "[MASK]", is encoded to that token. Texts are not truncated.
+
+    ``size`` is the number of ids of the model, which may be more than the tokenizer has.
+    """
+
+    kind: ClassVar[str] = "pretrained"
+
+    def __init__(self, tokenizer: Tokenizer, names: Names, *, size: int | None = None):
+        super().__init__()
+        self._tokenizer, self._names = tokenizer, names
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self.specials, self._ordinary_from = (), 0  # special tokens have ids between the others
+        last = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
+        self._size = last + 1 if size is None else size
+        if last >= self._size:
+            told = f"the tokenizer has ids up to {last}, but the model has {self._size} tokens"
+            raise ValueError(f"{told}: it belongs to another model")
+        ids = {name: tokenizer.token_to_id(token) for name, token in names.items()}
+        self._mask, self.unk = ids.get("mask"), ids.get("unk")
+        self._framing = _framing_of(tokenizer, ids.get("pad") or 0)
+        self.pad, self.eos = self._framing.pad, self._framing.end
+        assert self._framing.start is not None  # checked by _framing_of
+        self.bos = self._framing.start
+
+    @classmethod
+    def from_folder(cls, folder: str | os.PathLike, *, size: int | None = None) -> Self:
+        """Read the tokenizer of a Hugging Face folder.
+
+        It is ``tokenizer.json``, the ``vocab.txt`` of BERT, or the ``vocab.json`` and ``merges.txt`` of RoBERTa.
+        ``size`` is the number of tokens that the model has.
+        """
+        tokenizer, names = read_tokenizer(Path(folder))
+        try:
+            return cls(tokenizer, names, size=size)
+        except ValueError as error:
+            raise FileError(f"{folder}: {error}") from None
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def mask(self) -> int | None:
+        """The id of the token that stands for a hidden one, or None if the model has none."""
+        return self._mask
+
+    @property
+    def framing(self) -> Framing:
+        """The special tokens around a text or a pair of texts."""
+        return self._framing
+
+    def special(self, name: str) -> int:
+        """Return the id of a special token by its name."""
+        added = {
+            token.content: number for number, token in self._tokenizer.get_added_tokens_decoder().items()
+        }
+        if name not in added:
+            raise UnknownNameError("name", name, added)
+        return added[name]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of the ids up to the first end of a text, without special tokens."""
+        numbers = self._checked(ids)
+        if self.eos in numbers:
+            numbers = numbers[: numbers.index(self.eos)]
+        return self._tokenizer.decode(numbers, skip_special_tokens=True)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Return a readable label for each id, which is its text or the name of the special token."""
+        return [self._piece(number) for number in self._checked(ids)]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Encode several texts in parallel on all cores."""
+        prepared = list(all_prepared(texts, False))
+        return [one.ids for one in self._tokenizer.encode_batch_fast(prepared, add_special_tokens=False)]
+
+    def _encode(self, text: str) -> list[int]:
+        return self._encoding(text).ids
+
+    def _encoding(self, text: str) -> Encoding:
+        return self._tokenizer.encode(text, add_special_tokens=False)
+
+    def _join(self, ids: list[int]) -> str:
+        return self._tokenizer.decode(ids, skip_special_tokens=True)
+
+    def _piece(self, number: int) -> str:
+        token = self._tokenizer.id_to_token(number)
+        if token is None:
+            return f"[{number}]"  # an id that the model has and its tokenizer has not
+        if number in self._tokenizer.get_added_tokens_decoder():
+            return token
+        if self._letters and all(letter in self._letters for letter in token):
+            return bytes(self._letters[letter] for letter in token).decode(errors="backslashreplace")
+        return token.removeprefix("##").replace("▁", " ")
+
+    @functools.cached_property
+    def _letters(self) -> dict[str, int]:
+        """The byte of each letter of a token, for byte-level tokenizers."""
+        decoder = json.loads(self._tokenizer.to_str()).get("decoder") or {}
+        return byte_of_letters() if decoder.get("type") == "ByteLevel" else {}
+
+    def _spans(self, text: str) -> list[tuple[int, int]]:
+        spans: list[tuple[int, int]] = self._encoding(text).offsets
+        return spans if text.isascii() else _with_accents(text, spans)
+
+    @classmethod
+    def _learn(cls, texts: Iterator[str], size: int, lowercase: bool, specials: tuple[str, ...]) -> Self:
+        raise ArgumentError(
+            "kind", "the vocabulary of a pretrained model is not trained", "read it from its folder"
+        )
+
+    def _content(self) -> dict[str, Any]:
+        spec = json.loads(self._tokenizer.to_str())
+        return {"tokenizer": spec, "names": self._names, "size": self._size}
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any], lowercase: bool, specials: tuple[str, ...]) -> Self:
+        size, names = content["size"], content["names"]
+        if not isinstance(size, int) or not all(isinstance(name, str) for name in names.values()):
+            raise TypeError("size is not a number, or names are not names of tokens")
+        return cls(from_text(json.dumps(content["tokenizer"])), names, size=size)
+
+
+def _framing_of(tokenizer: Tokenizer, pad: int) -> Framing:
+    """Find the special tokens that a tokenizer puts around a text and around a pair."""
+    sample = next(
+        (text for text in ("a", "0", "的") if tokenizer.encode(text, add_special_tokens=False).ids), "a"
+    )
+    one, pair = tokenizer.encode(sample), tokenizer.encode(sample, sample)
+    inner = [place for place, side in enumerate(one.sequence_ids) if side is not None]
+    around = (inner[0], len(one.ids) - inner[-1] - 1) if inner else (0, 0)
+    if around != (1, 1):
+        told = f"the tokenizer puts {around[0]} special tokens before a text and {around[1]} after it"
+        raise ValueError(f"{told}: expected one and one, such as [CLS] and [SEP]")
+    first = [place for place, side in enumerate(pair.sequence_ids) if side == 0]
+    second = [place for place, side in enumerate(pair.sequence_ids) if side == 1]
+    between = tuple(pair.ids[first[-1] + 1 : second[0]])
+    return Framing(one.ids[0], one.ids[-1], pad, between, pair.type_ids[second[0]])
+
+
+def _with_accents(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Extend spans over combining accents after them, which some tokenizers strip."""
+    extended = []
+    for start, end in spans:
+        while start < end < len(text) and unicodedata.combining(text[end]):
+            end += 1
+        extended.append((start, end))
+    return extended
