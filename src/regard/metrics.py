@@ -1,4 +1,4 @@
-"""How good an output is: BLEU and chrF (by sacrebleu), BLEU by length, and the alignment error rate."""
+"""Measures of translations (BLEU and chrF of sacrebleu), of word alignments (AER) and of classifiers (F1)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Link = tuple[int, int]
 
 @dataclass(frozen=True)
 class MetricScore:
-    """A number with the signature that says how exactly it was computed."""
+    """A score with the signature of sacrebleu, which names the version and the options it was computed with."""
 
     score: float
     signature: str
@@ -37,7 +37,10 @@ def bleu(
     lowercase: bool = False,
     language: str = "",
 ) -> MetricScore:
-    """BLEU of sacrebleu; ``references`` holds one list for each set of references, None where there is none.
+    """Compute the BLEU of sacrebleu for a corpus, from 0 to 100.
+
+    ``references`` holds one list for each set of references, with None for an output that has none in this set.
+    ``language`` is the code of the target language, which selects the tokenizer for Chinese.
 
     >>> round(bleu(["the cat sat on the mat"], [["the cat sat on the mat"]]).score)
     100
@@ -49,7 +52,9 @@ def bleu(
 def chrf(
     outputs: Sequence[str], references: Sequence[Sequence[str | None]], *, lowercase: bool = False
 ) -> MetricScore:
-    """The chrF of sacrebleu: like BLEU, on characters.
+    """Compute the chrF of sacrebleu for a corpus, a score on character n-grams from 0 to 100.
+
+    ``references`` are those of :func:`bleu`.
 
     >>> chrf(["le chat"], [["le chat"]]).score
     100.0
@@ -58,7 +63,7 @@ def chrf(
 
 
 def is_chinese(language: str) -> bool:
-    """Whether a language code is one of Chinese, which is written without spaces.
+    """Return whether a language code is one of Chinese.
 
     >>> is_chinese("zh-CN"), is_chinese("cmn"), is_chinese("fr")
     (True, True, False)
@@ -74,7 +79,10 @@ def by_length(
     score: Callable[..., MetricScore] = bleu,
     **options: Any,
 ) -> list[tuple[str, int, float]]:
-    """Scores of the sentences up to each limit of length: ``(range, sentences, score)``.
+    """Score the sentences by ranges of length, and return ``(range, number of sentences, score)`` for each range.
+
+    ``limits`` are the largest lengths of the ranges, and longer sentences form a last range. Ranges without sentences
+    are left out.
 
     >>> rows = by_length(["a b c d", "x"], [["a b c d", "y"]], lengths=[4, 1], limits=[2, 5])
     >>> [(words, sentences, round(score)) for words, sentences, score in rows]
@@ -95,7 +103,9 @@ def by_length(
 def alignment_error_rate(
     found: Iterable[Iterable[Link]], sure: Iterable[Iterable[Link]], possible: Iterable[Iterable[Link]]
 ) -> float:
-    """AER over sentences (Och and Ney 2003), from 0 to 1; ``possible`` includes the sure links or not, alike.
+    """Compute the alignment error rate of a corpus (AER, Och and Ney 2003), from 0 to 1.
+
+    Each argument holds the links of every sentence. ``possible`` may include the sure links or leave them out.
 
     >>> alignment_error_rate([{(0, 0), (1, 2)}], [{(0, 0), (1, 1)}], [{(1, 2)}])
     0.25

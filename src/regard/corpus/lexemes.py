@@ -109,7 +109,7 @@ class Verb:
 
     @property
     def state(self) -> bool:
-        """Whether the verb is stative, with no `-ing` form, the imparfait in French and no 了 in Chinese."""
+        """True if the verb is stative, with no `-ing` form, the imparfait in French and no 了 in Chinese."""
         return "state" in self.flags
 
 

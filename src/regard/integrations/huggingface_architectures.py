@@ -1,4 +1,4 @@
-"""Which Hugging Face architectures can run on an attention function of ours, read from their source code."""
+"""Checks of whether a Hugging Face architecture can run on an attention function of ours, by its source code."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _source(module_name: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _problem(module_name: str) -> str:
-    """What speaks against the models of a module, or nothing."""
+    """Return the reason why the models of a module cannot be used, or an empty text."""
     source = _source(module_name)
     if not source:
         return "its source code cannot be read, to see whether its attention can be replaced"

@@ -36,7 +36,7 @@ class KeyValueCache:
 
     @property
     def filled(self) -> bool:
-        """Whether this is a static cache that holds keys, so that the layer computes none."""
+        """True if this is a static cache that holds keys, so that the layer computes none."""
         return self.static and self.keys is not None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

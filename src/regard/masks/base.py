@@ -59,17 +59,17 @@ class Mask:
 
     @property
     def symbolic(self) -> bool:
-        """Whether :attr:`rule` describes the mask completely, so that results can be cached under it."""
+        """True if :attr:`rule` describes the mask completely, so that results can be cached under it."""
         return False
 
     @property
     def per_key(self) -> bool:
-        """Whether every query sees the same keys, as with padding."""
+        """True if every query sees the same keys, as with padding."""
         return False
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the rule masks whole blocks, which a block-sparse kernel can skip."""
+        """True if the rule masks whole blocks, which a block-sparse kernel can skip."""
         return False
 
     def pivots(self) -> tuple[int, ...]:

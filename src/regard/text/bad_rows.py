@@ -85,7 +85,7 @@ class BadRows:
 
     @property
     def failed(self) -> bool:
-        """Whether there are bad rows that are not to be skipped."""
+        """True if there are bad rows that are not to be skipped."""
         return bool(self.number) and not self.skip
 
     def add(self, place: str, problem: str, advice: str = "") -> None:

@@ -1,7 +1,7 @@
-"""Encoded texts on the disk, memory-mapped: as many as the disk holds, whatever the memory.
+"""Encoded texts in memory-mapped files, so that they need not fit into memory.
 
-A cache is a folder: for each side a file of ids and a file of offsets, and ``manifest.json``, which says what they
-are and how long. The folder is filled under another name and renamed, so that there is never half a cache.
+A cache is a folder with a file of ids and a file of offsets for each side, and a ``manifest.json`` with their dtypes
+and sizes. The folder is filled under another name and renamed, so a cache is never incomplete.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ID_TYPES = {name: np.dtype(name) for name in ("<u2", "<u4")}
 
 
 class TokenStore:
-    """Many sequences of ids, end to end: sequence i is ``ids[offsets[i] : offsets[i + 1]]``.
+    """Sequences of token ids in one array, where sequence i is ``ids[offsets[i] : offsets[i + 1]]``.
 
     >>> store = TokenStore.from_lists([[7, 8], [], [9]])
     >>> len(store), store[0], store.lengths()
@@ -41,13 +41,13 @@ class TokenStore:
     """
 
     def __init__(self, ids: np.ndarray, offsets: np.ndarray):
-        # Plain views of memory maps: their own subclass makes each slice several times slower.
+        # Slices of a plain view are several times faster than slices of np.memmap.
         self.ids = np.asarray(ids)  # (tokens,)
         self.offsets = np.asarray(offsets)  # (n + 1,)
 
     @classmethod
     def from_lists(cls, sequences: Iterable[Sequence[int]]) -> Self:
-        """A store in memory."""
+        """Make a store in memory from lists of ids."""
         sequences = list(sequences)
         lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))  # (n,)
         ids = np.fromiter(itertools.chain.from_iterable(sequences), np.uint32, int(lengths.sum()))
@@ -63,7 +63,7 @@ class TokenStore:
         return self.ids[self.offsets[place] : self.offsets[place + 1]]
 
     def lengths(self) -> np.ndarray:
-        """The length of each sequence, (n,)."""
+        """Return the length of each sequence, ``(n,)``."""
         return np.diff(self.offsets)
 
     def padded(
@@ -74,9 +74,9 @@ class TokenStore:
         end: int | None = None,
         pad: int = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Some sequences as one array (b, longest) of int64, and their lengths (b,).
+        """Return some sequences as one padded array ``(b,longest)`` of int64, and their lengths ``(b,)``.
 
-        ``start`` and ``end`` are put around each of them, and are counted in the lengths.
+        The ids ``start`` and ``end`` are added around each sequence if given, and are counted in its length.
         """
         indices = np.asarray(indices, dtype=np.int64)  # (b,)
         if indices.size and not 0 <= indices.min() <= indices.max() < len(self):
@@ -97,11 +97,12 @@ class TokenStore:
         return out, lengths
 
 
-Opened = tuple[dict[str, TokenStore], dict[str, Any]]  # the stores by name, and the manifest
+# The stores of a cache by name, and its manifest.
+Opened = tuple[dict[str, TokenStore], dict[str, Any]]
 
 
 class StoreWriter:
-    """Appends sequences to the two files of a store."""
+    """A writer that appends sequences to the two files of a store."""
 
     def __init__(self, folder: Path, name: str, vocabulary_size: int):
         self.dtype = _ID_TYPES["<u2" if vocabulary_size <= 2**16 else "<u4"]
@@ -113,7 +114,7 @@ class StoreWriter:
         self._put(1, np.zeros(1, _OFFSET))
 
     def append(self, sequences: Sequence[Sequence[int]]) -> None:
-        """Write some more sequences; better thousands at a time than one by one."""
+        """Append sequences, which is fast for thousands at a time and slow for single ones."""
         lengths = np.fromiter(map(len, sequences), _OFFSET, len(sequences))
         ids = np.fromiter(itertools.chain.from_iterable(sequences), self.dtype, int(lengths.sum()))
         self._put(0, ids)
@@ -128,7 +129,7 @@ class StoreWriter:
         self._digests[which].update(data)
 
     def close(self) -> dict[str, Any]:
-        """Bring everything to the disk; what the manifest says of it."""
+        """Flush the files to the disk, and return the entry of the store in the manifest."""
         for path in self._paths:
             with _writing(path), open(path, "rb+") as file:
                 os.fsync(file.fileno())
@@ -145,10 +146,10 @@ def write_stores(
     sizes: Mapping[str, int],
     fill: Callable[[dict[str, StoreWriter]], Mapping[str, Any]],
 ) -> Opened:
-    """Make a cache of the stores named in ``sizes`` (name: size of the vocabulary), or leave all as it was.
+    """Write a cache with a store for each name in ``sizes``, which maps it to the size of its vocabulary.
 
-    ``fill`` writes to them, and returns what else the manifest is to say. An earlier cache is replaced; a folder
-    that holds anything else is refused.
+    ``fill`` appends to the writers of the stores, and returns further values for the manifest. An existing cache is
+    replaced once the new one is complete. Raises FileError if the folder holds other files.
     """
     folder = Path(folder)
     if not folder.parent.is_dir():
@@ -160,7 +161,8 @@ def write_stores(
         stores = {name: writer.close() for name, writer in writers.items()}
         with _writing(folder):
             _write_manifest(part / _MANIFEST, {"format": FORMAT, "stores": stores, **more})
-        # Before the folder moves: after that, another process may put its own there. A map outlives its file.
+        # The stores are opened before the folder is renamed, since another process may replace it after that. A memory
+        # map stays valid when its file is removed.
         opened = open_stores(part)
         with _writing(folder):
             _swap(part, folder)
@@ -168,7 +170,10 @@ def write_stores(
 
 
 def open_stores(folder: str | os.PathLike, *, verify: bool = False) -> Opened:
-    """The stores of a cache and its manifest. What is cut short is refused; with ``verify`` what is altered, too."""
+    """Open the stores of a cache, and return them by name with the manifest.
+
+    Raises FileError if a file is too short or, with ``verify``, if its contents changed.
+    """
     folder = Path(folder)
     manifest = _read_manifest(folder)
     stores = {}
@@ -183,7 +188,7 @@ def open_stores(folder: str | os.PathLike, *, verify: bool = False) -> Opened:
 
 
 def fingerprint_of(*values: object, files: Iterable[str | os.PathLike] = ()) -> str:
-    """A hash of JSON values and of the contents of files."""
+    """Return a hash of JSON values and of the contents of files."""
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
     for path in files:
         try:
@@ -205,7 +210,7 @@ def _mapped(path: Path, dtype: np.dtype, count: int, digest: str | None) -> np.n
             raise FileError(
                 f"{path} is cut short: {size} bytes, expected {count * dtype.itemsize}", argument="folder"
             )
-        # There is no map of an empty file.
+        # An empty file cannot be memory-mapped.
         mapped = np.memmap(path, dtype, "r", shape=(count,)) if count else np.empty(0, dtype)
     except FileNotFoundError as error:
         raise FileError(f"{path} is missing", argument="folder") from error
@@ -213,7 +218,7 @@ def _mapped(path: Path, dtype: np.dtype, count: int, digest: str | None) -> np.n
         if isinstance(error, FileError):
             raise
         raise FileError(f"cannot read {path}: {error}", argument="folder") from error
-    # What is checked is what is mapped: meanwhile the file of that name may be another.
+    # The mapped data is hashed instead of the file, because the file may have been replaced since.
     if digest is not None and hashlib.blake2b(mapped.data, digest_size=16).hexdigest() != digest:
         raise FileError(f"{path} was altered: delete the folder to build it again", argument="folder")
     return mapped
@@ -237,7 +242,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_ours(folder: Path) -> None:
-    """A cache may be replaced; a folder with anything else in it may not."""
+    """Raise FileError if a folder holds anything but a cache, which may be replaced."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -251,7 +256,7 @@ def _check_ours(folder: Path) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Errors of the system in our words."""
+    """Raise errors of the system as FileError."""
     try:
         yield
     except FileError:
@@ -261,19 +266,23 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _swap(part: Path, folder: Path) -> None:
-    """Put the new folder in the place of the old one. Other processes may be doing the same at the same time."""
-    part.chmod(0o755)  # temporary folders are closed to others
+    """Replace the old folder by the new one, which other processes may be doing at the same time."""
+    # Temporary folders are readable by their owner only.
+    part.chmod(0o755)
     ours = _read_manifest(part)
     for _ in range(100):
         try:
-            os.rename(part, folder)  # works where there is nothing, or an empty folder
+            # This fails if the folder exists and is not empty.
+            os.rename(part, folder)
             return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
         with suppress(FileError):
+            # Another process has built the same cache.
             if open_stores(folder, verify=True)[1] == ours:
-                return  # another process has built the same
+                return
+        # The folder is missing if another process has just moved it.
         with temporary_beside(folder, folder=True) as old, suppress(FileNotFoundError):
-            os.rename(folder, old / "cache")  # unless another process was quicker
+            os.rename(folder, old / "cache")
     raise FileError(f"other processes keep replacing {folder}: use a folder for each", argument="folder")

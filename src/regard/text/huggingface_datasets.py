@@ -15,7 +15,7 @@ _LOADERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "c
 
 
 def rows_of(name: str, *, split: str, config: str | None) -> Iterator[tuple[str, Any]]:
-    """Each row with its place for messages; loaded as it is read, not all at once."""
+    """Yield each row of a data set with its place for error messages, without loading the whole data set."""
     datasets = _datasets(name)
     with _explained(name, split):
         rows = _loaded(datasets, name, split, config)
@@ -23,7 +23,7 @@ def rows_of(name: str, *, split: str, config: str | None) -> Iterator[tuple[str,
 
 
 def splits_of(name: str, *, config: str | None) -> list[str]:
-    """The names of the parts of a data set, if it has parts."""
+    """Return the names of the splits of a data set, or an empty list if it has none."""
     datasets = _datasets(name)
     path = Path(name).expanduser()
     with _explained(name, ""):
@@ -46,7 +46,8 @@ def _datasets(name: str) -> Any:
 def _numbered(rows: Any, name: str, split: str) -> Iterator[tuple[str, Any]]:
     numbered = enumerate(iter(rows), start=1)
     while True:
-        with _explained(name, split):  # files are opened, and may fail, as they are read
+        # Files are opened while rows are read, so errors can occur here.
+        with _explained(name, split):
             number, row = next(numbered, (0, None))
         if not number:
             return
@@ -55,7 +56,7 @@ def _numbered(rows: Any, name: str, split: str) -> Iterator[tuple[str, Any]]:
 
 @contextlib.contextmanager
 def _explained(name: str, split: str) -> Iterator[None]:
-    """Whatever is raised in there (no such name, no network, no such split) in one line."""
+    """Raise every error (no such name, no network, no such split) as a FileError of one line."""
     try:
         yield
     except Exception as error:

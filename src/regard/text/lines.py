@@ -1,4 +1,4 @@
-"""Lines of text files: UTF-8, plain or gzip, or standard input; never more than one line in memory."""
+"""Reading of lines in UTF-8 from plain files, gzip files and standard input, one line at a time."""
 
 from __future__ import annotations
 
@@ -16,46 +16,52 @@ from regard.errors import FileError
 
 __all__ = ["LONGEST", "Line", "check_readable", "lines_of", "name_of"]
 
-LONGEST = 2**24  # bytes in a line; a longer one is not read into memory
+# The most bytes of a line that is read into memory.
+LONGEST = 2**24
 _CHUNK = 2**16
-_MARK = b"\xef\xbb\xbf"  # the byte-order mark
+# The byte-order mark.
+_MARK = b"\xef\xbb\xbf"
 
 
 class Line(NamedTuple):
-    """A line and where it stands. ``text`` is None if the line is too long or cannot be decoded."""
+    """A line with its number, from 1, and the name of its file.
+
+    ``text`` is None if the line is too long or cannot be decoded. ``problem`` says why it cannot be decoded.
+    """
 
     text: str | None
-    number: int  # from 1
+    number: int
     file: str
-    problem: str = ""  # why the line cannot be decoded
+    problem: str = ""
 
     @property
     def place(self) -> str:
-        """For messages."""
+        """The file and the number of the line, for messages."""
         return f"{self.file}, line {self.number}"
 
 
 def name_of(path: str | os.PathLike) -> str:
-    """For messages."""
+    """Return the name of a file for messages, where ``-`` is standard input."""
     return "standard input" if path == "-" else os.fspath(path)
 
 
 def check_readable(argument: str, path: str | os.PathLike) -> None:
-    """Refuse what cannot be opened, before any work is done."""
+    """Raise FileError if a file cannot be read, before any work is done."""
     if path == "-":
         return
     if os.path.isdir(path):
         raise FileError(f"{path} is a folder: name a file in it", argument=argument)
     if not os.path.exists(path):
         raise FileError(f"no file {path}", argument=argument)
-    if not os.access(path, os.R_OK):  # not by opening it: a named pipe can be opened only once
+    # The file is not opened, because a named pipe can be opened only once.
+    if not os.access(path, os.R_OK):
         raise FileError(f"no permission to read {path}", argument=argument)
 
 
 def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
-    """The lines of a file, without their ends (LF or CRLF) and without a byte-order mark.
+    """Yield the lines of a file, without their ends (LF or CRLF) and without a byte-order mark.
 
-    Only LF ends a line: U+2028, U+0085 and form feeds may stand in a sentence, and so may a CR. In a file that has a CR
+    Only LF ends a line, since U+2028, U+0085, form feeds and CR may occur in a sentence. In a file that has a CR
     but no LF, except as its last byte, CR ends a line. A line that is not UTF-8 has a ``problem`` in place of a text,
     and a file that seems to be UTF-16 or compressed is an error.
     """
@@ -65,14 +71,15 @@ def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
         for number, (data, size) in enumerate(_raw_lines(file), start=1):
             if data is None:
                 yield Line(None, number, name)
-            elif number > 1 or data != _MARK:  # a file of nothing but a mark has no lines
+            # A file that holds only a byte-order mark has no lines.
+            elif number > 1 or data != _MARK:
                 start = data.removeprefix(_MARK) if number == 1 else data
                 yield _decoded(start, number, name, offset + size)
             offset += size
 
 
 def _raw_lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
-    """Each line with its end, or None if it is too long, and its size."""
+    """Yield each line with its end, or None if it is too long, and its size in bytes."""
     first = file.readline(LONGEST)
     ahead = [first]
     if b"\r" in first.removesuffix(b"\n").removesuffix(b"\r"):
@@ -91,10 +98,12 @@ def _raw_lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
 
 
 def _lines_by_returns(first: bytes, file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
-    """As ``_raw_lines``, where CR ends a line as LF and CRLF do."""
-    held, dropped = b"", 0  # the end of what was read, and bytes of a line too long that came before it
+    """Yield the same as ``_raw_lines`` for a file in which CR ends a line, as LF and CRLF do."""
+    # The incomplete line at the end of what was read, and the bytes before it if the line is too long.
+    held, dropped = b"", 0
     for chunk in itertools.chain([first], iter(lambda: file.read(_CHUNK), b"")):
-        *lines, held = (held + chunk).splitlines(keepends=True)  # a CR at the end may be half of a CRLF
+        # A CR at the end may be the first half of a CRLF.
+        *lines, held = (held + chunk).splitlines(keepends=True)
         for line in lines:
             yield None if dropped else line, dropped + len(line)
             dropped = 0
@@ -128,10 +137,14 @@ def _other_kind(data: bytes) -> str:
 
 
 def _standard_input() -> IO[bytes]:
-    """A reader of our own: python aborts if a thread still waits in ``sys.stdin.buffer`` when the program ends."""
+    """Open standard input again.
+
+    Python aborts if a thread still waits in ``sys.stdin.buffer`` when the program ends.
+    """
     try:
         return open(sys.stdin.fileno(), "rb", closefd=False)
-    except io.UnsupportedOperation:  # not a stream of the system: text held in memory
+    # Standard input may be replaced by an object in memory.
+    except io.UnsupportedOperation:
         return sys.stdin.buffer
 
 
@@ -149,7 +162,7 @@ def _opened(path: str | os.PathLike) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _explained(argument: str, path: str | os.PathLike) -> Iterator[None]:
-    """Errors of the system in our words."""
+    """Raise errors of the system as FileError."""
     try:
         yield
     except FileError:

@@ -52,7 +52,8 @@ _FORMATS = {
 
 
 NULL = "it holds a null character: is this a text file in UTF-8?"
-CHARACTERS_A_WORD = 20  # of a text of as many words as are allowed: a single word may have no end
+# A text is too long if it has more characters than this for each allowed word, since a single word may be endless.
+CHARACTERS_A_WORD = 20
 
 
 def read_pairs(
@@ -69,21 +70,23 @@ def read_pairs(
     skip_bad_rows: bool = False,
     skipped: Skipped | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Pairs of texts from a file, two files, standard input (``-``) or a Hugging Face data set (``hf:…``).
+    """Yield pairs of texts from a file, two files, standard input (``-``) or a Hugging Face data set (``hf:…``).
 
-    - ``tsv`` and ``csv``: ``columns`` are numbers from 0, or names that stand in the first line;
-    - ``jsonl``, an object a line: ``columns`` are fields, with dots for those within others (``translation.en``);
-    - ``parquet``: ``columns`` are fields (needs ``pyarrow``);
-    - with a ``target``, two files with a text a line, line by line;
-    - ``hf:name`` or ``hf:/path``: a data set by name, a folder or a file; ``columns`` are fields.
+    - In ``tsv`` and ``csv``, ``columns`` are numbers from 0, or names in the first line.
+    - In ``jsonl``, with one object per line, ``columns`` are fields. ``translation.en`` is a nested field.
+    - In ``parquet``, ``columns`` are fields (needs ``pyarrow``).
+    - With a ``target``, line i of one file and line i of the other are a pair.
+    - ``hf:name`` or ``hf:/path`` is a data set by its name, a folder or a file, and ``columns`` are fields.
 
-    Where fields have names and ``columns`` is not given, they are those of the two ``languages`` (``en``,
-    ``translation.en``, ``english``), or ``source`` and ``target``, or the first pair of ``fields`` that is there. With
+    If fields have names and ``columns`` is not given, the fields of the two ``languages`` are used (``en``,
+    ``translation.en``, ``english``), or ``source`` and ``target``, or the first pair of ``fields`` that exists. With
     ``fields``, numbers are read as text.
 
-    The format is known by the name of the file (``.tsv``, ``.csv``, ``.jsonl``, each also with ``.gz``, ``.parquet``)
-    or given as ``format``. Pairs with an empty side, or with a side of more than ``max_words`` words (or of more than
-    20 characters for each of so many words), are left out and counted in ``skipped``.
+    The format is ``format``, or follows from the name of the file (``.tsv``, ``.csv``, ``.jsonl``, each also with
+    ``.gz``, or ``.parquet``).
+
+    Pairs with an empty side, or with a side of more than ``max_words`` words (or of more than 20 characters for each of
+    so many words), are left out and counted in ``skipped``.
 
     Rows that cannot be read are an error that names the first of their lines. They have too few columns, are not
     UTF-8, hold a null character, are not CSV or JSON, or lack a field. ``skip_bad_rows`` leaves them out and counts
@@ -119,14 +122,15 @@ def read_lines(
     skip_bad_rows: bool = False,
     skipped: Skipped | None = None,
 ) -> Iterator[str]:
-    """The lines of a file, also ``.gz``, or of standard input (``-``).
+    """Yield the lines of a file, which may be ``.gz``, or of standard input (``-``).
 
-    All of them by default, so that line i of an output belongs to line i of the input. To train, leave out the
-    empty ones, and those of more than ``max_words`` words (or of more than 20 characters for each of so many words).
+    By default all lines are returned, so that line i of an output belongs to line i of the input. For training,
+    ``keep_empty=False`` leaves out empty lines. ``max_words`` leaves out lines of more words (or of more than 20
+    characters for each of so many words).
 
-    Without the empty ones, lines that are not UTF-8 or hold a null character are an error that names the first of
-    them; ``skip_bad_rows`` leaves them out and counts them in ``skipped``. With the empty ones, the first line that is
-    not UTF-8 is an error.
+    With ``keep_empty=False``, lines that are not UTF-8 or hold a null character are an error that names the first of
+    them, or are left out and counted in ``skipped`` with ``skip_bad_rows``. Otherwise the first line that is not UTF-8
+    is an error.
     """
     check_readable("path", path)
     skipped = skipped if skipped is not None else Skipped()
@@ -141,9 +145,9 @@ def read_lines(
 def deduplicate(
     pairs: Iterable[tuple[str, str]], skipped: Skipped | None = None
 ) -> Iterator[tuple[str, str]]:
-    """The pairs without those that came before.
+    """Yield the pairs without repetitions, which are counted in ``skipped``.
 
-    What is remembered of a pair is a hash of 64 bits, in 12 to 24 bytes of memory.
+    For each pair a hash of 64 bits is stored, in 12 to 24 bytes of memory.
 
     >>> list(deduplicate([("a", "b"), ("a", "c"), ("a", "b")]))
     [('a', 'b'), ('a', 'c')]
@@ -203,7 +207,7 @@ def _checked_columns(columns: Sequence[int] | Sequence[str]) -> tuple[int, int] 
 
 
 def _aligned(source: str | os.PathLike, target: str | os.PathLike, bad: BadRows) -> Iterator[Row]:
-    """Line i of one file with line i of the other."""
+    """Yield line i of one file with line i of the other."""
     lefts, rights = lines_of("source", source), lines_of("target", target)
     count = 0
     while True:
@@ -228,7 +232,7 @@ def _aligned(source: str | os.PathLike, target: str | os.PathLike, bad: BadRows)
 
 
 def _objects(lines: Iterator[Line], bad: BadRows) -> Iterator[tuple[str, Any]]:
-    """The JSON value of each line; None for an empty one."""
+    """Yield the JSON value of each line with its place, where the value of an empty line is None."""
     for line in lines:
         if line.problem:
             bad.add(line.place, line.problem)
@@ -274,7 +278,7 @@ def _picked(
 
 
 def _field(value: Any, name: int | str, place: str, numbers: bool = False) -> str:
-    """A field by name; dots lead into objects, unless there is a field with the dots in its name."""
+    """Return a field by its name, where dots lead to nested objects unless a field has the dots in its own name."""
     if not isinstance(name, str):
         raise ArgumentError(
             "columns", f"expected the names of two fields, got {name!r}", f"{place} has {_fields(value)}"
@@ -313,7 +317,8 @@ def _filtered(
         if "\0" in (left or "") or "\0" in (right or ""):
             bad.add(place, NULL)
         elif bad.failed:
-            continue  # the rest of the file is read to name its other bad rows
+            # The rest of the file is read to name its other bad rows.
+            continue
         elif left is None or right is None or _is_long(left, max_words) or _is_long(right, max_words):
             bad.skipped.count("too_long", place)
         elif not left.strip() or not right.strip():
@@ -329,7 +334,7 @@ def _filtered(
 
 
 def _kept_lines(path: str | os.PathLike, max_words: int | None, bad: BadRows) -> Iterator[str]:
-    """The lines of a text to train on."""
+    """Yield the lines of a text to train on."""
     for line in lines_of("path", path):
         if line.problem or "\0" in (line.text or ""):
             bad.add(line.place, line.problem or NULL)
@@ -345,7 +350,7 @@ def _kept_lines(path: str | os.PathLike, max_words: int | None, bad: BadRows) ->
 
 
 def _all_lines(path: str | os.PathLike, max_words: int | None, skipped: Skipped) -> Iterator[str]:
-    """The lines of a file to answer, of which none may be missing."""
+    """Yield all lines of an input file, of which none may be missing."""
     for line in lines_of("path", path):
         if line.problem:
             raise FileError(f"{line.place}: {line.problem}")
@@ -357,11 +362,12 @@ def _all_lines(path: str | os.PathLike, max_words: int | None, skipped: Skipped)
             yield line.text
 
 
-_WORD = re.compile(rf"[{HAN_RANGES}]|[^\s{HAN_RANGES}]+")  # each Han character counts as a word
+# Each Han character counts as a word.
+_WORD = re.compile(rf"[{HAN_RANGES}]|[^\s{HAN_RANGES}]+")
 
 
 def count_words(text: str) -> int:
-    """Words between spaces; each Han character, which are written without spaces, counts as one.
+    """Return the number of words of a text, where each Han character counts as a word.
 
     >>> count_words("I love you."), count_words("我爱你")
     (3, 3)
@@ -370,6 +376,7 @@ def count_words(text: str) -> int:
 
 
 def _is_long(text: str, max_words: int | None) -> bool:
+    # A text has at most as many words as characters, so most texts need not be split.
     if max_words is None or len(text) <= max_words:
-        return False  # most texts need not be split
+        return False
     return len(text) > CHARACTERS_A_WORD * max_words or count_words(text) > max_words

@@ -1,4 +1,4 @@
-"""Training: one loop for every task, schedules, checkpoints; one process or many.
+"""The training loop of every task, with schedules and checkpoints, in one process or several.
 
 The names are imported on first use, so importing this package loads no torch.
 """

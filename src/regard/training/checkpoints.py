@@ -1,8 +1,8 @@
-"""Checkpoints: a folder that is there in full or not at all.
+"""Checkpoints, each a folder that is either complete or absent.
 
 ``step-00001200/`` holds the tensors (``*.safetensors``), the numbers (``state.json``) and ``manifest.json`` with the
-SHA-256 of each file. It is written under another name, flushed to the disk and renamed; whatever happens in between,
-the checkpoint before it is untouched.
+SHA-256 of each file. It is written under another name, flushed to the disk and renamed. If that fails at any point,
+the earlier checkpoints are unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _NAME = re.compile(r"step-(\d{8,})")
 
 @dataclass
 class Checkpoint:
-    """Everything that training needs to go on: numbers, and tables of tensors by name."""
+    """The state of a training run.
+
+    ``state`` holds JSON values. ``tensors`` holds groups of tensors by name, such as ``model`` and ``optimizer``.
+    """
 
     state: dict[str, Any]
     tensors: dict[str, dict[str, Tensor]] = field(default_factory=dict)
@@ -53,7 +56,7 @@ class Checkpoint:
 
 @dataclass
 class Found:
-    """The newest checkpoint that is whole, and what is wrong with those that are newer."""
+    """The newest complete checkpoint, and the problem of each newer one that is damaged."""
 
     path: Path
     checkpoint: Checkpoint
@@ -97,13 +100,16 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
-    """The newest checkpoint of a run, if there is one."""
+    """Return the folder of the newest checkpoint of a run, or None if there is none."""
     found = _checkpoints(folder)
     return found[-1] if found else None
 
 
 def newest_whole(folder: Path) -> Found | None:
-    """The newest checkpoint that can be read, and what was wrong with newer ones; an error if none can be."""
+    """Read the newest complete checkpoint of a folder, or return None if the folder has no checkpoint.
+
+    Newer ones that are damaged are listed in the result. Raises FileError if all are damaged.
+    """
     damaged: dict[Path, str] = {}
     for path in reversed(_checkpoints(folder)):
         try:
@@ -116,7 +122,7 @@ def newest_whole(folder: Path) -> Found | None:
 
 
 def set_aside(path: Path) -> Path:
-    """Give a damaged checkpoint a name that is not a checkpoint's: it is neither read nor counted again."""
+    """Rename a damaged checkpoint to ``damaged-…``, so that it is no longer read or counted, and return its path."""
     other = path.with_name(f"damaged-{path.name}")
     shutil.rmtree(other, ignore_errors=True)
     os.rename(path, other)
@@ -126,9 +132,9 @@ def set_aside(path: Path) -> Path:
 def write_folder(target: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a folder beside ``target``, flush it to the disk and rename it into place.
 
-    What was there is replaced. No system exchanges two folders in one step everywhere: between two renames the old
-    one is ``.NAME.old``, and :func:`recover_folder` puts it back after a crash at that moment. A link stays a link:
-    the folder that it leads to is replaced.
+    An existing folder is replaced. Not every system can exchange two folders in one step. Between two renames the old
+    folder is therefore called ``.NAME.old``, and :func:`recover_folder` restores it after a crash at that moment. If
+    ``target`` is a symbolic link, the folder that it points to is replaced and the link is kept.
     """
     target = target.resolve()
     part, old = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.old")
@@ -145,7 +151,8 @@ def write_folder(target: Path, write: Callable[[Path], object]) -> None:
         os.rename(part, target)
         sync_folder(target.parent)
         shutil.rmtree(old, ignore_errors=True)
-    except (OSError, SafetensorError) as error:  # the latter is how safetensors reports a full disk
+    # Safetensors reports a full disk as SafetensorError.
+    except (OSError, SafetensorError) as error:
         with contextlib.suppress(OSError):
             recover_folder(target)
         raise FileError(f"cannot write {target}: {_reason(error)}") from error
@@ -162,7 +169,10 @@ def recover_folder(target: Path) -> None:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """Oldest first. What is in the making, or being removed, has another kind of name."""
+    """Return the folders of all checkpoints, oldest first.
+
+    Folders that are being written or removed have names that start with a dot.
+    """
     try:
         found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
     except FileNotFoundError:
@@ -186,7 +196,7 @@ def _write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+    """Flush a file, or the entries of a folder, to the disk."""
     if path.is_dir():
         sync_folder(path)
         return
@@ -200,7 +210,7 @@ def _hash(path: Path) -> str:
 
 
 def _manifest(path: Path) -> dict[str, str]:
-    """The SHA-256 of each file of a checkpoint."""
+    """Read the SHA-256 of each file of a checkpoint from its manifest."""
     manifest = _read_part(path / MANIFEST)
     files = manifest.get("files")
     if manifest.get("format") != FORMAT or not isinstance(files, dict) or STATE not in files:
@@ -217,7 +227,10 @@ def _reason(error: Exception) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what an earlier process, killed while writing or removing, has left; but put back what it took away."""
+    """Clean up after a process that was killed while it wrote or removed a checkpoint.
+
+    A checkpoint that it had moved away is restored, and half-written folders are removed.
+    """
     for left in folder.glob(".step-*.old"):
         recover_folder(left.with_name(left.name[1:].removesuffix(".old")))
     for ending in ("part", "old"):
@@ -226,10 +239,11 @@ def _sweep(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Under another name first: a checkpoint that is half removed must not look like one."""
+    """Remove a checkpoint, renamed first so that a half-removed one is not read as a checkpoint."""
     part = path.with_name(f".{path.name}.part")
     try:
         os.rename(path, part)
-    except OSError:  # it stays, which harms nobody
+    # The checkpoint stays, which only costs space.
+    except OSError:
         return
     shutil.rmtree(part, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""One process or many: what differs, in one place.
+"""Communication between the processes of a run, which is trained by one process or several.
 
-Under ``torchrun`` each process reads the same plan of batches and takes its share of every one; gradients are summed
-by torch's DistributedDataParallel (gloo between CPUs, NCCL between GPUs). Only the first process reads and writes
-checkpoints: the others need not see its disk.
+Under ``torchrun`` each process reads the same plan of batches and takes its share of every batch. Torch's
+DistributedDataParallel sums the gradients (with gloo between CPUs, NCCL between GPUs). Only the first process reads and
+writes checkpoints, so the others need no access to its disk.
 """
 
 from __future__ import annotations
@@ -33,29 +33,33 @@ __all__ = [
 ]
 
 _CPU = torch.device("cpu")
-WAITING = timedelta(
-    hours=24
-)  # for the first process, while it prepares data or validates; a lost one shows at once
+# How long the others wait for the first process while it prepares data or validates. A process that ended is noticed at
+# once.
+WAITING = timedelta(hours=24)
 _Result = TypeVar("_Result")
+# Whether this process has been in a process group.
 _met = False
 
 
 class LostProcessError(RegardError):
-    """Another process of the job has ended."""
+    """Raised when another process of the job has ended."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process's place among those that train together."""
+    """The rank and the device of this process among the ``world`` processes of a run.
+
+    ``joined`` says whether the process group was made here, so that :meth:`leave` destroys it.
+    """
 
     rank: int = 0
     world: int = 1
     device: torch.device = _CPU
-    joined: bool = False  # whether the group was made here, and so is to be left here
+    joined: bool = False
 
     @classmethod
     def join(cls) -> Processes:
-        """Join the others if ``torchrun`` has started this process; stand alone otherwise."""
+        """Join the process group if ``torchrun`` started several processes, or return a single process otherwise."""
         gpu = torch.cuda.is_available()
         if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls(device=torch.device("cuda" if gpu else "cpu"))
@@ -68,17 +72,17 @@ class Processes:
         return cls(dist.get_rank(), dist.get_world_size(), device, joined=new)
 
     def leave(self) -> None:
-        """Say goodbye to the others."""
+        """Destroy the process group if :meth:`join` made it."""
         if self.joined and dist.is_initialized():
             dist.destroy_process_group()
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that prints and writes."""
+        """True in the process of rank 0, which prints and writes files."""
         return self.rank == 0
 
     def sum(self, *numbers: float) -> list[float]:
-        """Each number, summed over the processes."""
+        """Return each number summed over the processes."""
         if self.world == 1:
             return list(numbers)
         total = torch.tensor(numbers, dtype=torch.float64, device=self.device)
@@ -86,7 +90,7 @@ class Processes:
         return total.tolist()
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
-        """The tensors of all processes, in the order of their ranks."""
+        """Return the tensors of all processes, in the order of their ranks."""
         if self.world == 1:
             return [tensor]
         mine = tensor.to(self.device)
@@ -95,17 +99,17 @@ class Processes:
         return [one.cpu() for one in found]
 
     def agree(self, mine: bool) -> bool:
-        """Whether any process says yes."""
+        """Return whether ``mine`` is True in any process."""
         return self.sum(float(mine))[0] > 0
 
     def same(self, value: float) -> float:
-        """The first process's value, for all."""
+        """Return the value that the first process passes, in every process."""
         if self.world == 1:
             return value
         return self.broadcast(torch.tensor([value], dtype=torch.float64)).item()
 
     def same_text(self, text: str) -> str:
-        """The first process's text, for all."""
+        """Return the text that the first process passes, in every process."""
         if self.world == 1:
             return text
         size = int(self.same(len(text.encode())))
@@ -115,13 +119,16 @@ class Processes:
         return bytes(self.broadcast(held).tolist()).decode() if size else ""
 
     def broadcast(self, tensor: Tensor) -> Tensor:
-        """The first process's tensor, for all; the others give one of the same shape and dtype."""
+        """Return the tensor of the first process, where the others pass one of the same shape and dtype."""
         held = tensor.to(self.device).contiguous()
         dist.broadcast(held, 0)
         return held.cpu()
 
     def on_first(self, action: Callable[[], _Result]) -> _Result | None:
-        """Let the first process do something, while the others wait; if it fails there, all end together."""
+        """Call ``action`` in the first process while the others wait, and return its result there and None elsewhere.
+
+        If it raises, the others raise LostProcessError.
+        """
         if self.world == 1:
             return action()
         if not self.first:
@@ -131,7 +138,8 @@ class Processes:
             return None
         try:
             result = action()
-        except Exception as error:  # whatever it is, the others shall not wait for ever
+        # The others would wait for ever if they were not told of every kind of exception.
+        except Exception as error:
             self.same_text(str(error) or "it failed")
             raise
         self.same_text("")
@@ -150,20 +158,19 @@ def _meet(backend: str) -> None:
 
 
 def has_met_others() -> bool:
-    """Whether this process has been one of several.
+    """Return whether this process has been in a process group, so that it should exit with ``os._exit``.
 
-    Torch keeps the threads of their connection even when the group is destroyed (DDP imports functions that have it as
-    a default argument; and where it does not, destroying it after a failure may wait for ever). One of them that needs
-    Python while Python ends aborts the process: it should end with ``os._exit``.
+    The threads of the connection live on after the group is destroyed, because DDP imports functions that have it as a
+    default argument. If such a thread needs Python while Python shuts down, the process is aborted.
     """
     return _met
 
 
 def joined(module: nn.Module) -> DistributedDataParallel:
-    """The module with the weights of the first process, and with gradients averaged over all of them.
+    """Wrap a module in DistributedDataParallel, with the weights of the first process and averaged gradients.
 
-    Buffers are tables or statistics, and the first process's are the ones that are kept: they are not sent at
-    each step. Torch 2.13 has a new name for that.
+    Buffers are not synchronised at each step, because only those of the first process are saved. The argument for that
+    has another name from torch 2.13 on.
     """
     known = inspect.signature(DistributedDataParallel).parameters
     name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
@@ -172,7 +179,7 @@ def joined(module: nn.Module) -> DistributedDataParallel:
 
 
 def share_checkpoint(processes: Processes, held: Checkpoint | None) -> Checkpoint | None:
-    """The checkpoint that the first process has read, for all; or none, where it has none."""
+    """Return the checkpoint that the first process has read in every process, or None if it has none."""
     if processes.world == 1:
         return held
     plan = None if held is None else {"state": held.state, "tables": _layout(held)}
@@ -189,7 +196,7 @@ def share_checkpoint(processes: Processes, held: Checkpoint | None) -> Checkpoin
 
 
 def _layout(checkpoint: Checkpoint) -> dict[str, dict[str, tuple[str, list[int]]]]:
-    """Dtype and shape of each tensor, as JSON can tell them; the averages stay with the first process."""
+    """Return the dtype and shape of each tensor as JSON values, without the averages of the first process."""
     return {
         table: {name: (str(x.dtype).removeprefix("torch."), list(x.shape)) for name, x in tensors.items()}
         for table, tensors in checkpoint.tensors.items()
@@ -198,6 +205,6 @@ def _layout(checkpoint: Checkpoint) -> dict[str, dict[str, tuple[str, list[int]]
 
 
 def is_lost_connection(error: RuntimeError) -> bool:
-    """Whether torch says, in one of its many ways, that another process is gone."""
+    """Return whether the message of an error means that the connection to another process was lost."""
     text = str(error).lower()
     return any(word in text for word in ("connection", "closed by peer", "timed out", "nccl", "gloo"))

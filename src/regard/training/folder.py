@@ -1,4 +1,4 @@
-"""The folder of a run: its checkpoints, its best model and its metrics."""
+"""The folder of a run, with its checkpoints, its best model and its metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["RunFolder", "refuse_a_run"]
 
 
 def refuse_a_run(path: Path) -> None:
-    """See that a folder holds no run yet: a new one would spoil it."""
+    """Raise FileError if a folder already holds a run, which a new run would overwrite."""
     newest = latest_checkpoint(path / "checkpoints")
     if newest:
         raise FileError(
@@ -34,19 +34,21 @@ def refuse_a_run(path: Path) -> None:
 
 
 class RunFolder:
-    """Where a run is kept. Only the first process reads and writes here."""
+    """The folder of a run, which only the first process reads and writes."""
 
     journal: Journal
 
     def __init__(self, path: Path, options: TrainingOptions):
         self.path, self.options = path, options
         self.checkpoints, self.best = path / "checkpoints", path / "best"
-        self.saved = 0  # the step of the checkpoint that was written or read last
+        # The step of the checkpoint that was written or read last.
+        self.saved = 0
 
     def begin(self, state: RunState, processes: Processes, *, resume: bool) -> None:
-        """Bring ``state`` to where the run was, or see that there is no run yet; then open the folder.
+        """Open the folder, for a new run or, with ``resume``, after loading the newest checkpoint into ``state``.
 
-        Nothing is written before it is certain that the run can go on.
+        Raises FileError if a new run would overwrite another, or if there is no checkpoint to resume from. Nothing is
+        written before these checks.
         """
         found = processes.on_first(lambda: self._found(resume))
         checkpoint = share_checkpoint(processes, found.checkpoint if found else None)
@@ -59,7 +61,7 @@ class RunFolder:
         processes.on_first(lambda: self._open(state.progress, found))
 
     def save(self, state: RunState, processes: Processes) -> None:
-        """Write a checkpoint, unless there is one of this step: a whole one is never replaced."""
+        """Write a checkpoint, unless the last one is of the same step."""
         step = state.progress.step
         if step == self.saved:
             return
@@ -69,11 +71,11 @@ class RunFolder:
         self.saved = step
 
     def keep_best(self, write: Callable[[Path], object]) -> None:
-        """Let ``write`` fill the folder of the best model; until that is done, the one before stays."""
+        """Replace the best model by the folder that ``write`` fills, once it is complete."""
         write_folder(self.best, write)
 
     def _found(self, resume: bool) -> Found | None:
-        """The checkpoint to go on from."""
+        """Return the checkpoint to resume from, or None for a new run."""
         if not resume:
             refuse_a_run(self.path)
         found = newest_whole(self.checkpoints)

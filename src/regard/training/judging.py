@@ -1,4 +1,4 @@
-"""Which of two validations is the better one."""
+"""The comparison of two validations of a model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["decided_by", "is_better"]
 
 
 def is_better(task: TrainingTask, results: Mapping[str, float], best: Mapping[str, float]) -> bool:
-    """Whether a validation beats the best so far, which is empty before the first.
+    """Return whether a validation is better than the best so far, which is empty before the first.
 
-    The task's metric decides. Where the task has a ``floor``, scores below it are noise: there, ``below_floor`` names
-    the number that decides instead, the lower the better, and any score that reaches the floor beats them all. An
-    undefined score (NaN) beats nothing, since nothing could beat it later.
+    The task's metric decides. If the task has a ``floor``, scores below it are noise. Two such validations are compared
+    by the number that ``below_floor`` names, where lower is better, and a score at or above the floor is better than
+    any below it. An undefined score (NaN) is never better, because no later score could be compared with it.
     """
     if math.isnan(results.get(task.metric, math.nan)):
         return False
@@ -23,7 +23,7 @@ def is_better(task: TrainingTask, results: Mapping[str, float], best: Mapping[st
 
 
 def decided_by(task: TrainingTask, results: Mapping[str, float]) -> str:
-    """Words for the log where the task's metric does not decide."""
+    """Return a text for the log that names the deciding number if it is not the task's metric, or an empty text."""
     if not _is_below_floor(task, results):
         return ""
     return f", by {_smooth(task)}: {task.metric} is below {_floor(task):g}"
@@ -31,7 +31,8 @@ def decided_by(task: TrainingTask, results: Mapping[str, float]) -> str:
 
 def _rank(task: TrainingTask, results: Mapping[str, float]) -> tuple[bool, float]:
     if _is_below_floor(task, results):
-        smooth = results.get(_smooth(task), math.inf)  # a checkpoint holds no infinite numbers
+        # Infinite numbers are left out of checkpoints.
+        smooth = results.get(_smooth(task), math.inf)
         return False, -math.inf if math.isnan(smooth) else -smooth
     score = results[task.metric]
     return True, score if task.higher_is_better else -score

@@ -18,15 +18,17 @@ from typing import Any
 
 from regard.errors import FileError
 
+# Windows has no fcntl.
 try:
     import fcntl
-except ImportError:  # a system without locks, such as Windows
+except ImportError:
     fcntl = None
 
 __all__ = ["LOCK", "lock_run"]
 
 LOCK = ".lock"
-_held: dict[Path, tuple[int, int]] = {}  # by lock file: the thread that has locked it, and the open file
+# The locks of this process by lock file, as the thread that took the lock and the file descriptor.
+_held: dict[Path, tuple[int, int]] = {}
 
 
 def _forget_in_child() -> None:
@@ -58,9 +60,11 @@ def lock_run(folder: Path, *, make: bool = True) -> Iterator[None]:
     try:
         yield
     finally:
-        if _held.pop(place, None) is not None:  # else this is a forked process
+        # A forked process has forgotten the lock.
+        if _held.pop(place, None) is not None:
+            # The file is removed while it is locked, so that no process removes the lock of another.
             with contextlib.suppress(OSError):
-                place.unlink()  # while it is held: nobody removes the lock of another
+                place.unlink()
             os.close(handle)
             with contextlib.suppress(OSError):
                 for made in missing:
@@ -83,13 +87,14 @@ def _taken(place: Path, folder: Path) -> int:
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # whoever held it has removed it since it was opened
+        # The process that held the lock removed the file after it was opened here.
+        os.close(handle)
 
 
 def _open(place: Path) -> int:
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        # A link or a pipe of that name, in a folder that came from elsewhere, must not be written through.
+        # The folder may come from elsewhere, so a symbolic link or a pipe of that name is not written to.
         if os.path.lexists(place) and not stat.S_ISREG(os.lstat(place).st_mode):
             raise FileError(f"{place}: expected a plain file, the lock of a training run: remove it")
         return os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
@@ -107,7 +112,8 @@ def _take(handle: int, folder: Path) -> None:
             f"another training is writing in {folder}, {_holder(handle)}: "
             "wait until it has ended, stop it, or choose another folder"
         ) from None
-    except OSError:  # a network disk without locks
+    # A network disk may have no locks.
+    except OSError:
         pass
 
 
@@ -127,7 +133,7 @@ def _sign(handle: int) -> None:
 
 
 def _holder(handle: int) -> str:
-    """The process that holds a lock, in words."""
+    """Describe the process that holds a lock, for an error message."""
     try:
         values: dict[str, Any] = json.loads(os.pread(handle, 4096, 0))
         return f"process {values['process']} on {values['machine']} since {values['since']}"

@@ -1,4 +1,4 @@
-"""The one training loop."""
+"""The training loop that all tasks use."""
 
 from __future__ import annotations
 
@@ -31,24 +31,32 @@ from regard.training.task import Loss, TrainingTask
 
 __all__ = ["Outcome", "Trainer", "TrainingError", "train"]
 
-_REPORT_EVERY = 50  # steps between two lines of metrics.jsonl
-_STEPS_BETWEEN_VALIDATIONS = 50  # at least, in a run of 250 steps or more that validates after epochs
+# The number of steps between two lines of metrics.jsonl.
+_REPORT_EVERY = 50
+# The least number of steps between two validations, in a run of 250 steps or more that validates after epochs.
+_STEPS_BETWEEN_VALIDATIONS = 50
 
 
 class TrainingError(RegardError):
-    """Training cannot go on."""
+    """Raised when training cannot continue, for example because the loss is not finite."""
 
 
 @dataclass
 class Outcome:
-    """How a run ended."""
+    """The result of a training run.
+
+    - ``stopped`` is "finished", "no improvement" or "interrupted".
+    - ``best`` holds the numbers of the best validation.
+    - ``signal`` is the number of the signal that interrupted the run, if this process received one.
+    - ``first_step`` is the step that the run was resumed from, or 0.
+    """
 
     step: int
-    stopped: str  # "finished", "no improvement" or "interrupted"
+    stopped: str
     best: dict[str, float]
     seconds: float
-    signal: int | None = None  # the one that interrupted it, if this process got one
-    first_step: int = 0  # the step that the run was resumed from
+    signal: int | None = None
+    first_step: int = 0
 
 
 def train(
@@ -60,9 +68,10 @@ def train(
     resume: bool = False,
     show: bool = True,
 ) -> Outcome:
-    """Train ``model`` on ``task``; checkpoints, metrics and the best model go into ``folder``.
+    """Train ``model`` on ``task``, and write checkpoints, metrics and the best model into ``folder``.
 
-    With ``resume`` the run goes on from its newest checkpoint, exactly as if it had not been interrupted.
+    With ``resume`` the run continues from its newest checkpoint and gives the same weights as without an interruption.
+    ``show`` prints progress on the error stream.
     """
     processes = Processes.join()
     try:
@@ -81,7 +90,7 @@ def train(
 
 
 class Trainer:
-    """One run of training; :func:`train` is the short way to it."""
+    """One run of training, which :func:`train` makes and runs."""
 
     def __init__(
         self,
@@ -101,16 +110,18 @@ class Trainer:
         steps_per_epoch = math.ceil(self.batches_per_epoch / options.accumulate)
         self.total = options.steps or max(1, round((options.epochs or 1) * steps_per_epoch))
         self.model = model.to(processes.device)
-        self.loss = self._wrapped()  # also gives all processes the weights of the first
+        # This also copies the weights of the first process to the others.
+        self.loss = self._wrapped()
         averaged = options.average and processes.first
         average = AveragedWeights(self.model, options.average) if averaged else None
         self.optimizer = make_optimizer(self.model, options)
         self.state = RunState(self.model, self.optimizer, average, self._same_data())
         self.stop = StopRequest()
-        self.since_note = (0.0, 0, 0.0)  # loss, tokens and seconds since the last line of metrics.jsonl
+        # The loss, the tokens and the seconds since the last line of metrics.jsonl.
+        self.since_note = (0.0, 0, 0.0)
 
     def run(self, *, resume: bool) -> Outcome:
-        """Train to the end, to the point where nothing improves, or until interrupted."""
+        """Train until the last step, until validations stop improving, or until interrupted."""
         with contextlib.ExitStack() as held:
             lock = lock_run(self.folder.path, make=not resume)
             self.processes.on_first(lambda: held.enter_context(lock))
@@ -131,7 +142,7 @@ class Trainer:
         return Outcome(p.step, stopped, p.best, p.seconds, self.stop.signal, first)
 
     def _same_data(self) -> str:
-        """What the data is known by, once it is certain that all processes have the same."""
+        """Return the fingerprint of the data, or raise TrainingError if the processes have different data."""
         mine = getattr(self.task, "fingerprint", "")
         if self.processes.agree(self.processes.same_text(mine) != mine):
             raise TrainingError("the processes have different training data: give all of them the same files")
@@ -140,10 +151,11 @@ class Trainer:
     # One step
 
     def _steps(self) -> Iterator[tuple[float, int, float]]:
-        """Update the weights step by step, without end; after each, give its loss, tokens and seconds."""
+        """Update the weights without end, and yield the loss, the tokens and the seconds of each step."""
         p = self.state.progress
         while True:
-            began = time.perf_counter()  # reading the batch counts
+            # The time of a step includes reading its batch.
+            began = time.perf_counter()
             for group in self._groups():
                 loss, tokens = self._update(group)
                 seconds = time.perf_counter() - began
@@ -158,7 +170,7 @@ class Trainer:
             p.batch = 0
 
     def _groups(self) -> Iterator[list[Any]]:
-        """The rest of the epoch's batches, as many at a time as make one update."""
+        """Yield the remaining batches of the epoch in groups, one group for each update."""
         p = self.state.progress
         group: list[Any] = []
         for batch in self.task.batches(p.epoch, p.batch, self.processes.rank, self.processes.world):
@@ -170,7 +182,7 @@ class Trainer:
             yield group
 
     def _update(self, group: list[Any]) -> tuple[float, int]:
-        """One update from a group of batches; the mean loss and the tokens, over all processes."""
+        """Make one update from a group of batches, and return the mean loss and the tokens over all processes."""
         p = self.state.progress
         tokens = self.processes.sum(sum(self.task.count(batch) for batch in group))[0]
         if not tokens:
@@ -190,14 +202,14 @@ class Trainer:
         return mean, int(tokens)
 
     def _gradients(self, group: list[Any], tokens: float) -> float:
-        """Leave the gradients of the mean loss in the parameters; give that loss, over all processes."""
+        """Compute the gradients of the mean loss over all processes, and return that loss."""
         self.model.train()
         total = 0.0
         for i, batch in enumerate(group):
             with contextlib.nullcontext() if i == len(group) - 1 else self._without_sync():
                 with autocast(self.options.precision, self.processes.device):
                     loss = self.loss(self.task.to_device(batch, self.processes.device))
-                # DistributedDataParallel averages over processes: times their number, it is the sum.
+                # DistributedDataParallel averages over processes. Times their number, the average is the sum.
                 (loss * (self.processes.world / tokens)).backward()
             total += float(loss.detach())
         return self.processes.sum(total)[0] / tokens
@@ -211,18 +223,18 @@ class Trainer:
         )
 
     def _rate(self, step: int) -> float:
-        # The last step is taken at a rate above 0: a step at 0 would be wasted.
+        # The schedule ends one step later, because a last step at a rate of 0 would have no effect.
         return SCHEDULES[self.options.schedule](step, min(self.options.warmup, self.total), self.total + 1)
 
     def _wrapped(self) -> nn.Module:
-        """The model with its loss, compiled if asked, joined with the other processes' if there are any."""
+        """Return the model with its loss, compiled if the options say so, and synchronised between processes."""
         loss: nn.Module = Loss(self.model, self.task.loss)
         if self.options.compile:
             loss = torch.compile(loss, dynamic=True)  # type: ignore[assignment]
         return loss if self.processes.world == 1 else joined(loss)
 
     def _without_sync(self) -> contextlib.AbstractContextManager:
-        """Gradients of all but the last batch of a group stay at home."""
+        """Return a context manager in which gradients are not synchronised, for all but the last batch of a group."""
         if isinstance(self.loss, DistributedDataParallel):
             return self.loss.no_sync()
         return contextlib.nullcontext()
@@ -230,10 +242,11 @@ class Trainer:
     # Between steps
 
     def _between_steps(self) -> str:
-        """Validate and save where it is due; a reason to stop, or nothing."""
+        """Validate and save if it is due, and return the reason to stop, or an empty text to continue."""
         p, options, stopped = self.state.progress, self.options, ""
         if self.processes.agree(self.stop.asked):
-            stopped = "interrupted"  # a validation that is due is done on resuming: somebody is waiting
+            # The user is waiting, so a validation that is due is done after resuming.
+            stopped = "interrupted"
         else:
             if self._validation_is_due():
                 with self._steps_kept():
@@ -248,18 +261,20 @@ class Trainer:
 
     @contextlib.contextmanager
     def _steps_kept(self) -> Iterator[None]:
-        """Write a checkpoint of the steps up to here whatever is raised in this block, as if it had not begun."""
+        """Write a checkpoint of the state before this block if an exception is raised in it."""
         p = self.state.progress
         before = {name: getattr(p, name) for name in ("best", "best_step", "stale", "validated")}
         try:
             yield
-        except KeyboardInterrupt:  # the second: somebody wants it to end at once
+        # A second Ctrl-C ends the run at once.
+        except KeyboardInterrupt:
             raise
         except BaseException as error:
-            # A checkpoint takes all processes: the others hear of exceptions, but not of a process that leaves.
+            # All processes take part in a checkpoint. They are told of exceptions, but not of a process that exits.
             lost = isinstance(error, RuntimeError) and is_lost_connection(error)
             if self.processes.world == 1 or (isinstance(error, Exception) and not lost):
-                vars(p).update(before)  # on resuming, the step is validated again and its model is kept
+                # After resuming, this step is validated again.
+                vars(p).update(before)
                 self.folder.save(self.state, self.processes)
             raise
 
@@ -271,12 +286,12 @@ class Trainer:
             return True
         if every:
             return p.step % every == 0
-        # An epoch of a few steps is too short to be worth a validation.
+        # Epochs of a few steps are not all validated.
         least = min(_STEPS_BETWEEN_VALIDATIONS, math.ceil(self.total / 5))
         return p.batch >= self.batches_per_epoch and p.step - p.validated >= least
 
     def _validate(self) -> None:
-        """Measure the weights that would be kept, and keep them if they are the best so far."""
+        """Validate the weights (the averaged ones if there are any), and save them if they are the best so far."""
         p, began = self.state.progress, time.perf_counter()
         results = self.processes.on_first(self._validated) or {}
         score = self.processes.same(results.get(self.task.metric, math.nan))
@@ -291,7 +306,10 @@ class Trainer:
         self.processes.on_first(lambda: self._tell(results, better))
 
     def _validated(self) -> dict[str, float]:
-        """The task's numbers for the weights that would be kept; training goes on as if nothing had happened."""
+        """Return the numbers of the task's validation.
+
+        The mode of the model, its weights and the random numbers are restored afterwards.
+        """
         self.model.eval()
         try:
             with torch.no_grad(), random_kept(self.processes.device), self._kept_weights():

@@ -1,4 +1,4 @@
-"""What a training run tells: a bar in the terminal, and lines of JSON in a file."""
+"""Reports of a training run, as a progress bar in the terminal and as lines of JSON in a file."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from regard.files import write_atomically
 
 __all__ = ["Counted", "Journal", "ProgressBar", "as_clock", "in_terminal"]
 
-TELL_EVERY = 60.0  # seconds between two lines, where there is no terminal
-_LOOK_EVERY = 1024  # items between two looks at the clock
+# The seconds between two lines if the error stream is not a terminal.
+TELL_EVERY = 60.0
+# The number of items after which the clock is read again.
+_LOOK_EVERY = 1024
 _Item = TypeVar("_Item")
 
 
 class Journal:
-    """``metrics.jsonl``: one line for each report. Going on from a step forgets the lines after it.
+    """The file ``metrics.jsonl``, with a line of JSON for each report.
 
-    A run that was interrupted just before a validation repeats that step's validation: ``validated`` says up to
-    which step their lines are kept.
+    When a run is resumed, the lines after ``step`` are removed, and so are the lines of validations after the step
+    ``validated``. That is an earlier step if the run was interrupted just before a validation, which is then repeated.
     """
 
     def __init__(self, path: Path, step: int, validated: int | None = None):
@@ -37,7 +39,7 @@ class Journal:
         write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
 
     def write(self, **values: Any) -> None:
-        """Add one line. JSON has no word for infinite and undefined numbers: they are null."""
+        """Append one line, in which infinite and undefined numbers are null."""
         line = {name: None if _undefined(value) else value for name, value in values.items()}
         try:
             with open(self.path, "a", encoding="utf-8") as file:
@@ -47,10 +49,9 @@ class Journal:
 
 
 def _belongs(line: dict[str, Any], step: int, validated: int) -> bool:
+    """Return whether a line is of a training step up to ``step``, or of a validation up to ``validated``."""
     at = line.get("step", 0)
-    return at <= step and (
-        "learning_rate" in line or at <= validated
-    )  # a line of training, or of a validation
+    return at <= step and ("learning_rate" in line or at <= validated)
 
 
 def _undefined(value: Any) -> bool:
@@ -64,28 +65,26 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             value = json.loads(line)
+        # The last line of a process that was killed may be incomplete.
         except json.JSONDecodeError:
-            continue  # the last line of a process that was killed
+            continue
         if isinstance(value, dict):
             found.append(value)
     return found
 
 
 class ProgressBar:
-    """Shows loss, tokens a second and time left on the error stream.
+    """A display of the loss, the tokens per second and the remaining time on the error stream.
 
-    In a terminal this is a bar, elsewhere a line a minute.
+    In a terminal it is a progress bar, elsewhere a line every minute.
     """
 
     def __init__(self, total: int, start: int, *, wanted: bool = True):
         self.total, self.start, self.done = total, start, start
         self.wanted, self.shown = wanted, wanted and in_terminal()
         self.began = self._told = time.monotonic()
-        self._since_told = (
-            start,
-            0.0,
-            0.0,
-        )  # the step of the last line; losses and speeds of the steps since
+        # The step of the last line, and the sums of the losses and of the speeds since then.
+        self._since_told = (start, 0.0, 0.0)
         self._bar: Any = None
         if self.shown:
             self._open()
@@ -105,7 +104,7 @@ class ProgressBar:
         self._bar.start()
 
     def update(self, step: int, loss: float, speed: float) -> None:
-        """Show where training is."""
+        """Show the loss and the speed after a step."""
         self.done = step
         if self._bar is not None:
             shown = "–" if math.isnan(loss) else f"{loss:.3f}"
@@ -114,7 +113,7 @@ class ProgressBar:
             self._tell_sometimes(step, loss, speed)
 
     def _tell_sometimes(self, step: int, loss: float, speed: float) -> None:
-        """Print a line a minute with the means since the last one and the time left at the speed of the whole run."""
+        """Print a line every minute, with the means since the last line and the remaining time at the mean speed."""
         since, losses, speeds = self._since_told
         self._since_told = since, losses + loss, speeds + speed
         now = time.monotonic()
@@ -127,23 +126,23 @@ class ProgressBar:
         self._told, self._since_told = now, (step, 0.0, 0.0)
 
     def say(self, text: str) -> None:
-        """A line above the bar, or on the error stream."""
+        """Print a line above the bar, or on the error stream if there is no bar."""
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
 
 class Counted(Generic[_Item]):
-    """Counts what is read in a long pass over data and shows the count on the error stream.
+    """An iterable that counts the items of another and shows the count on the error stream.
 
-    In a terminal one line changes, elsewhere there is a line a minute.
+    In a terminal one line is updated, elsewhere a line is printed every minute.
 
     >>> list(Counted("abc", "reading letters", wanted=False))
     ['a', 'b', 'c']
@@ -167,7 +166,8 @@ class Counted(Generic[_Item]):
                 yield item
         finally:
             if told > began and in_terminal():
-                print(file=sys.stderr)  # the line stays as it was last
+                # The next output starts on a new line.
+                print(file=sys.stderr)
 
     def _tell(self, count: int, seconds: float) -> None:
         line = f"{self.doing}: {count:,} in {as_clock(seconds)}"
@@ -178,12 +178,12 @@ class Counted(Generic[_Item]):
 
 
 def in_terminal() -> bool:
-    """Whether the error stream is a terminal on which a line can be written over."""
+    """Return whether the error stream is a terminal in which a line can be overwritten."""
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def as_clock(seconds: float) -> str:
-    """Hours, minutes and seconds.
+    """Format a number of seconds as hours, minutes and seconds.
 
     >>> as_clock(83.4), as_clock(7384)
     ('1:23', '2:03:04')

@@ -12,23 +12,23 @@ __all__ = ["TrainingSettings"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(Settings):
-    """How long, how fast and with what care a model is trained."""
+    """The settings of the training loop, from the number of steps to the seed."""
 
     title: ClassVar[str] = "Training"
 
-    steps: int | None = setting(None, "Updates to make; or give epochs.")
+    steps: int | None = setting(None, "Number of updates. Give this or epochs.")
     epochs: float | None = setting(None, "Passes over the data.")
     learning_rate: float = setting(1e-3, "The highest learning rate.")
-    warmup: int = setting(500, "Steps until it is reached.")
+    warmup: int = setting(500, "Steps until the highest learning rate is reached.")
     schedule: str = setting("cosine", "linear, cosine, inverse_sqrt or constant.")
     weight_decay: float = setting(0.01, "Weight decay of AdamW.")
-    clip: float = setting(1.0, "Largest norm of the gradients; 0 for no limit.")
-    accumulate: int = setting(1, "Batches in an update.")
-    average: float = setting(0.999, "Exponential averaging of the weights; 0 for none.")
+    clip: float = setting(1.0, "Largest norm of the gradients, 0 for no limit.")
+    accumulate: int = setting(1, "Batches per update.")
+    average: float = setting(0.999, "Decay of the exponential average of the weights, 0 for none.")
     precision: str = setting("float32", "float32, bfloat16, or auto for bfloat16 where the machine has it.")
     compile: bool = setting(False, "Compile the model with torch.compile.")
-    validate_every: int = setting(0, "Steps between validations; 0 for every epoch.")
-    patience: int = setting(0, "Validations without a better one until training stops; 0 for never.")
+    validate_every: int = setting(0, "Steps between validations, 0 for one after each epoch.")
+    patience: int = setting(0, "Validations without improvement after which training stops, 0 for never.")
     save_every: int = setting(500, "Steps between checkpoints.")
     keep: int = setting(2, "Checkpoints to keep.")
     seed: int = setting(0, "Seed of all random numbers.")

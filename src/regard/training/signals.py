@@ -1,4 +1,4 @@
-"""Ctrl-C and requests to end, heard between steps."""
+"""Handling of Ctrl-C and SIGTERM between steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["StopRequest"]
 
 
 class StopRequest:
-    """Whether somebody has asked to stop. The step is finished and saved first; a second Ctrl-C ends at once."""
+    """A flag that Ctrl-C (SIGINT) and SIGTERM set, so that the step is finished and saved before training stops.
+
+    A second Ctrl-C raises KeyboardInterrupt at once.
+    """
 
     def __init__(self):
         self.asked = False
@@ -20,7 +23,7 @@ class StopRequest:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Listen to Ctrl-C (SIGINT) and SIGTERM within this block. Only a main thread can."""
+        """Return a context manager that handles both signals, which Python allows in the main thread only."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -1,4 +1,4 @@
-"""All that changes while a model is trained, and so all that a checkpoint holds."""
+"""The state of a training run, which a checkpoint stores."""
 
 from __future__ import annotations
 
@@ -25,35 +25,44 @@ _TABLES = {"model", "optimizer", "random"}
 
 @dataclass
 class Progress:
-    """Where a run is: the numbers of a checkpoint."""
+    """The counters of a run.
+
+    - ``batch`` is the number of the next batch in the epoch.
+    - ``best`` holds the numbers of the best validation.
+    - ``stale`` is the number of validations since the best one.
+    - ``validated`` is the step of the last validation.
+    """
 
     step: int = 0
     epoch: int = 0
-    batch: int = 0  # of the epoch, the next to be read
+    batch: int = 0
     best: dict[str, float] = field(default_factory=dict)
     best_step: int = 0
-    stale: int = 0  # validations since the best
-    validated: int = 0  # the step of the last validation
+    stale: int = 0
+    validated: int = 0
     seconds: float = 0.0
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Progress:
-        """As saved; the first checkpoints had no ``validated`` and were written after the validation."""
+        """Read the counters of a checkpoint, where early versions had no ``validated`` and saved after validating."""
         return cls(**{"validated": values["step"], **values})
 
 
 @dataclass
 class RunState:
-    """A model in training with its optimizer, its averaged weights (on the first process) and its progress."""
+    """A model in training with its optimizer, its averaged weights (in the first process) and its counters.
+
+    ``data`` is the fingerprint of the training data.
+    """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     average: AveragedWeights | None
-    data: str = ""  # what the training data is known by
+    data: str = ""
     progress: Progress = field(default_factory=Progress)
 
     def snapshot(self, options: TrainingOptions, processes: Processes) -> Checkpoint:
-        """Everything, with the random numbers of all processes: all of them have to call this."""
+        """Return the state as a checkpoint, with the random states of all processes, which all have to call this."""
         tensors = {
             "model": dict(_named_once(self.model)),
             "optimizer": optimizer_tensors(self.optimizer, self.model),
@@ -70,7 +79,7 @@ class RunState:
         return Checkpoint(numbers, tensors)
 
     def restore(self, checkpoint: Checkpoint, options: TrainingOptions, processes: Processes) -> None:
-        """Go back to a snapshot; an error, and nothing changed, if it is of another model."""
+        """Load a checkpoint, or raise FileError and change nothing if it belongs to another model or other data."""
         tensors, own = checkpoint.tensors, dict(_named_once(self.model))
         if not {"progress", "world"} <= checkpoint.state.keys() or not tensors.keys() >= _TABLES:
             raise FileError("the checkpoint is not one of a training run: parts of it are missing")
@@ -89,12 +98,13 @@ class RunState:
         self.progress = Progress.from_json(checkpoint.state["progress"])
         if checkpoint.state["world"] == processes.world:
             _restore_random(tensors, processes)
-        else:  # another number of processes: their random numbers begin anew
+        else:
+            # With another number of processes, there is no saved random state for each.
             seed_everything(options.seed, self.progress.step, processes.rank)
 
 
 def _named_once(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and stored buffers; what two modules share comes once."""
+    """Yield the parameters and the saved buffers, a tensor that several modules share only once."""
     yield from model.named_parameters()
     kept = model.state_dict()
     yield from ((name, buffer) for name, buffer in model.named_buffers() if name in kept)
@@ -114,14 +124,14 @@ def _check_same_model(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
 
 
 def seed_everything(seed: int, step: int, rank: int) -> None:
-    """Seed torch; differently for each process and start, so that none repeats the random numbers of another."""
+    """Seed torch, with another seed for each process and starting step."""
     mixed = hashlib.sha256(f"{seed} {step} {rank}".encode()).digest()
     torch.manual_seed(int.from_bytes(mixed[:8], "big") >> 1)
 
 
 @contextmanager
 def random_kept(device: torch.device) -> Iterator[None]:
-    """Whatever random numbers are drawn within this block, afterwards it is as if none had been."""
+    """Return a context manager that restores the state of the random numbers at its end."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield
 

@@ -1,4 +1,4 @@
-"""What a task has to give the training loop."""
+"""The interface between a task and the training loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Loss", "TrainingTask"]
 
 
 class Loss(nn.Module):
-    """A model with its loss: what is given a batch and answers with the loss summed over its tokens."""
+    """A module that computes the summed loss of a model on a batch."""
 
     def __init__(self, model: nn.Module, loss: Any):
         super().__init__()
@@ -25,42 +25,44 @@ class Loss(nn.Module):
 
 
 class TrainingTask(Protocol):
-    """Data, a loss and a measure of success for one model.
+    """The data, the loss and the validation of one model.
 
-    A task may have a ``fingerprint``, a text that its data is known by: a run goes on only with the same, and all
-    processes have to have the same.
+    ``metric`` is the name of the number of ``validate()`` that decides which model is the best.
 
-    A task whose metric is noise while it is low may have a ``floor``: below it, the number of ``validate()`` that
-    ``below_floor`` names decides instead, the lower the better.
+    A task may have a ``fingerprint``, a text that identifies its data. A run can be resumed only with the same
+    fingerprint, and all processes must have the same.
+
+    A task whose metric is noise while it is low may have a ``floor``. Below it, the number of ``validate()`` that
+    ``below_floor`` names decides instead, where lower is better.
     """
 
-    metric: str  # which of validate()'s numbers decides
+    metric: str
     higher_is_better: bool
 
     def batches_per_epoch(self, world: int) -> int:
-        """How many batches all processes together read in an epoch; the same every epoch."""
+        """Return the number of batches in an epoch, over all processes, which is the same in every epoch."""
         ...
 
     def batches(self, epoch: int, start: int, rank: int, world: int) -> Iterator[Any]:
-        """The share of one of ``world`` processes in each batch of an epoch, from batch ``start`` on."""
+        """Yield the share of process ``rank`` of ``world`` in each batch of an epoch, from batch ``start`` on."""
         ...
 
     def count(self, batch: Any) -> int:
-        """What a batch's loss is a sum over: its tokens, or its examples."""
+        """Return the number of tokens or examples that the loss of a batch is a sum over."""
         ...
 
     def loss(self, model: nn.Module, batch: Any) -> Tensor:
-        """The loss of a batch, summed."""
+        """Return the loss of a batch, summed over its tokens or examples."""
         ...
 
     def to_device(self, batch: Any, device: torch.device) -> Any:
-        """The batch where the model is."""
+        """Return the batch on a device."""
         ...
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Numbers that say how good the model is on data it was not trained on."""
+        """Return named numbers that measure the model on data it was not trained on."""
         ...
 
     def save(self, model: nn.Module, folder: Path, results: dict[str, Any]) -> None:
-        """Write the model, with what belongs to it, so that it can be used."""
+        """Write the model and everything needed to use it, such as vocabularies, into a folder."""
         ...
