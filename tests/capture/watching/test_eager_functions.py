@@ -146,3 +146,18 @@ def test_a_nested_capture_traces_the_eager_function(model, ids):
     plain = model(ids, output_attentions=True)
     check(inner, plain.attentions)
     check(outer, plain.attentions)
+
+
+def test_recording_a_call_passes_no_operation_through_the_function_mode(model, ids, monkeypatch):
+    from regard.capture.joining.collector import Collector
+
+    hidden, add = [], Collector.add
+
+    def checked_add(*args, **kwargs):
+        hidden.append(torch._C._is_torch_function_all_disabled())
+        return add(*args, **kwargs)
+
+    monkeypatch.setattr(Collector, "add", checked_add)
+    with regard.capture(model):
+        model(ids)
+    assert hidden == [True, True]

@@ -65,9 +65,9 @@ def _shown(forward: Callable[..., Any]) -> Callable[..., Any]:
             with torch._C.DisableTorchFunction():
                 result = forward(module, *given, **kwargs)
                 call = _read(session, (forward, type(module)), given, kwargs, result)
-            if call is not None:
-                session.record(call)
-                return result
+                if call is not None:
+                    session.record(call)
+                    return result
             session.followed_functions.add(forward)
         return forward(module, *given, *args, **kwargs)
 
