@@ -136,7 +136,7 @@ class Capture:
         if self._active is not None:
             raise CaptureError("this capture is active already: make another with capture(model)")
         model = _unwrapped(self.model)
-        budget = MemoryBudget(self._memory, self._options["device"] or _device_of(model))
+        budget = MemoryBudget(self._memory, self._options["device"] or _device_of(self._modules))
         session = Session(self._modules, budget=budget, **self._options)
         with contextlib.ExitStack() as switched_on:
             _switch_on([m for m in self._modules if m is model or self._is_watched(m)], session, switched_on)
@@ -174,7 +174,7 @@ class Capture:
             warnings.warn(guessed_axes_warning(session.log.guessed), stacklevel=2)
         if session.collector.doubted:
             warnings.warn(doubtful_weights_warning(session.collector.doubted), stacklevel=2)
-        lost = dropped_warning(session.collector.chains, session.collector.budget.limit)
+        lost = dropped_warning(session.collector.chains, session.collector.budget)
         if lost:
             warnings.warn(lost, stacklevel=2)
 
@@ -285,9 +285,9 @@ def _observing(session: Session) -> Iterator[None]:
             del SESSIONS_OF[thread]
 
 
-def _device_of(model: nn.Module) -> torch.device | None:
-    """The device of a model's first parameter; None for a model without parameters."""
-    return next((p.device for p in model.parameters()), None)
+def _device_of(modules: Iterable[nn.Module]) -> torch.device | None:
+    """The device of the first parameter of some modules. None where there are no parameters."""
+    return next((p.device for x in modules for p in x._parameters.values() if p is not None), None)
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:

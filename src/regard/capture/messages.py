@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from regard.capture.joining.memory_budget import bytes_as_text
+from regard.capture.joining.memory_budget import MemoryBudget, bytes_as_text
 from regard.capture.reading.attention_calls import without_numbers
 from regard.errors import ArgumentError, CaptureError, DtypeError
 from regard.shapes import axes
@@ -118,13 +118,13 @@ def doubtful_weights_warning(names: Iterable[str]) -> str:
     )
 
 
-def dropped_warning(chains: Iterable[CallChain], limit: int) -> str | None:
+def dropped_warning(chains: Iterable[CallChain], budget: MemoryBudget) -> str | None:
     """The warning for records that are not whole for want of memory, if there are any."""
     names = list(dict.fromkeys(chain.name for chain in chains if chain.dropped))
     if not names:
         return None
     return (
-        f"not recorded, or not to the end: {_listed(names)}, past the memory budget of {bytes_as_text(limit)}: "
+        f"not recorded, or not to the end: {_listed(names)}, past the memory budget of {bytes_as_text(budget.limit)}: "
         "raise memory=..., or choose layers=... or heads=...; seen.dropped has the details"
     )
 

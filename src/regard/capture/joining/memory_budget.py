@@ -12,7 +12,10 @@ from regard.shapes import whole_number
 
 __all__ = ["MemoryBudget", "available_memory", "bytes_as_text"]
 
-_SHARE = 4  # of what is free at the start, records take at most one part in this many
+# Records take at most one part in this many of the memory that is free.
+_SHARE = 4
+# Bytes that are reserved before the free memory is asked for, which takes longer than to record a short input.
+_ALWAYS_FREE = 2**20
 
 
 class MemoryBudget:
@@ -24,15 +27,21 @@ class MemoryBudget:
     """
 
     def __init__(self, limit: int | None = None, device: torch.device | None = None):
-        if limit is None:
-            limit = available_memory(device) // _SHARE
-        elif whole_number("memory", limit) < 1:
+        if limit is not None and whole_number("memory", limit) < 1:
             raise ArgumentError("memory", f"expected a number of bytes, got {limit}", "2 GB are 2 * 10**9")
-        self.limit, self.used = int(limit), 0
+        self._limit, self._device, self.used = None if limit is None else int(limit), device, 0
+
+    @property
+    def limit(self) -> int:
+        """The largest number of bytes, by default a quarter of what is free when it is first asked for."""
+        if self._limit is None:
+            self._limit = available_memory(self._device) // _SHARE
+        return self._limit
 
     def take(self, size: int) -> bool:
         """Reserve some bytes. Returns False, and reserves nothing, where they exceed the limit."""
-        if self.used + size > self.limit:
+        is_little = self._limit is None and self.used + size <= _ALWAYS_FREE
+        if not is_little and self.used + size > self.limit:
             return False
         self.used += size
         return True
