@@ -145,7 +145,10 @@ class Capture:
         return seen
 
     def _is_watched(self, module: nn.Module) -> bool:
-        return may_attend(module) or is_chosen(module, self._modules[module], self._options["modules"])
+        if may_attend(module):
+            return True
+        chosen = self._options["modules"]
+        return bool(chosen) and is_chosen(module, self._modules[module], chosen)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

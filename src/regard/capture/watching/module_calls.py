@@ -95,7 +95,7 @@ def report_module_calls() -> Iterator[None]:
         sessions = _SESSIONS.get(id(self))
         if sessions is not None:
             return _told(sessions, self, implementation.__get__(self), args, kwargs)
-        simple = is_simple(type(self)) and not kwargs and _is_as_it_was_made(self, args)
+        simple = is_simple(self) and not kwargs and _is_as_it_was_made(self, args)
         if simple and idle_session() is not None:
             with torch._C.DisableTorchFunction():  # there is nothing in it to be told of
                 return implementation(self, *args, **kwargs)

@@ -3,60 +3,80 @@
 from __future__ import annotations
 
 import functools
+from enum import Enum
 
 from torch import nn
 
 __all__ = ["is_simple", "may_attend", "named_modules"]
 
-_FEED_FORWARD = ("Intermediate", "MLP", "Output")  # ends of the names of classes
+# Ends of the names of classes in Hugging Face models. Wav2Vec2EncoderStableLayerNorm is no norm, but it has parts.
+_FEED_FORWARD = ("Intermediate", "MLP", "Output")
+_NORMS = ("LayerNorm", "RMSNorm")
 _SIMPLE = {nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding, nn.Dropout}
 _SIMPLE |= {nn.GELU, nn.ReLU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Identity}
 
 
-@functools.lru_cache(maxsize=8192)
-def is_simple(kind: type[nn.Module]) -> bool:
-    """Whether modules of a class are known to do nothing but a layer, a norm, an activation or dropout.
+class _Duty(Enum):
+    """What the class of a module says about its duty."""
 
-    >>> is_simple(nn.Linear), is_simple(nn.MultiheadAttention)
+    SIMPLE = 0  # a layer, a norm, an activation or dropout, if it has no parts
+    FEED_FORWARD = 1  # a feed-forward part of a Hugging Face model
+    ATTENTION = (
+        2  # a class of torch that computes attention, or a convolution that cuts an image into patches
+    )
+    CONTAINER = 3  # another class of torch
+    OWN = 4  # a class of the model's author
+
+
+@functools.lru_cache(maxsize=8192)
+def _duty_of_class(kind: type[nn.Module]) -> _Duty:
+    home, name = kind.__module__, kind.__name__
+    in_transformers = home.startswith("transformers.models.")
+    if kind in _SIMPLE or home == "transformers.activations":
+        return _Duty.SIMPLE
+    if home == "transformers.pytorch_utils" and name == "Conv1D":
+        return _Duty.SIMPLE
+    if in_transformers and name.endswith(_NORMS):
+        return _Duty.SIMPLE
+    if in_transformers and name.endswith(_FEED_FORWARD):
+        return _Duty.FEED_FORWARD
+    if issubclass(kind, nn.Conv2d | nn.MultiheadAttention):
+        return _Duty.ATTENTION
+    return _Duty.CONTAINER if home.startswith("torch.nn.modules") else _Duty.OWN
+
+
+def is_simple(module: nn.Module) -> bool:
+    """Whether a module is known to do nothing but a layer, a norm, an activation or dropout.
+
+    >>> is_simple(nn.Linear(2, 3)), is_simple(nn.MultiheadAttention(4, 2))
     (True, False)
     """
-    if kind in _SIMPLE:
-        return True
-    home, name = kind.__module__, kind.__name__
-    if home == "transformers.pytorch_utils":
-        return name == "Conv1D"
-    return home == "transformers.activations" or (
-        home.startswith("transformers.models.") and name.endswith("RMSNorm")
-    )
-
-
-def _is_feed_forward(kind: type[nn.Module]) -> bool:
-    return kind.__module__.startswith("transformers.models.") and kind.__name__.endswith(_FEED_FORWARD)
+    return not module._modules and _duty_of_class(type(module)) is _Duty.SIMPLE
 
 
 def may_attend(module: nn.Module) -> bool:
     """Whether a module is worth watching.
 
-    A layer of torch that has no others inside is not, and neither is a feed-forward part of a Hugging Face model. What
-    happens in a module that is not watched counts as done by the module around it.
+    A layer of torch that has no others inside is not, and neither is a feed-forward part of a Hugging Face model.
+    Operations of a module that is not watched count as those of the module around it.
     """
-    if is_simple(type(module)) or _is_feed_forward(type(module)):
-        return False
-    own = not type(module).__module__.startswith("torch.nn.modules")
-    return own or bool(module._modules) or isinstance(module, nn.Conv2d | nn.MultiheadAttention)
+    duty = _duty_of_class(type(module))
+    if duty is _Duty.SIMPLE or duty is _Duty.CONTAINER:
+        return bool(module._modules)
+    return duty is not _Duty.FEED_FORWARD
 
 
 def named_modules(model: nn.Module) -> dict[nn.Module, str]:
     """The modules of a model and their names. The name of the model itself is that of its class."""
-    found: dict[nn.Module, str] = {}
-    waiting = [("", model)]
-    # In the order of model.named_modules(), whose generators inside one another take five times as long.
-    while waiting:
-        name, module = waiting.pop()
-        if module not in found:
-            found[module] = name or type(model).__name__
-            parts = [
-                (f"{name}.{at}" if name else at, x) for at, x in module._modules.items() if x is not None
-            ]
-            waiting += reversed(parts)
-    return found
+    names = {model: type(model).__name__}
+    _add_parts(model, "", names)
+    return names
+
+
+def _add_parts(module: nn.Module, prefix: str, names: dict[nn.Module, str]) -> None:
+    """Add the modules inside another, in the order of ``named_modules()``, which takes five times as long."""
+    for name, part in module._modules.items():
+        if part is not None and part not in names:
+            names[part] = prefix + name
+            if part._modules:
+                _add_parts(part, f"{prefix}{name}.", names)
