@@ -13,10 +13,13 @@ __all__ = ["cache_given"]
 _CACHES = "transformers.cache_utils"
 
 
-def cache_given(frames: Iterable[RunningModule]) -> Any:
+def cache_given(modules: Iterable[RunningModule]) -> Any:
     """The cache of Hugging Face among the arguments of some modules, or None."""
     caches = sys.modules.get(_CACHES)
     if caches is None:
         return None
-    given = (x for f in frames for x in (*f.kwargs.values(), *f.args))
-    return next((x for x in given if isinstance(x, caches.Cache)), None)
+    for running in modules:  # loops, since a generator takes twice as long
+        for x in (*running.kwargs.values(), *running.args):
+            if isinstance(x, caches.Cache):
+                return x
+    return None

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.capture.reading.tensor_subclasses import local_tensor
 
-__all__ = ["TokenIds", "ids_in", "without_words"]
+__all__ = ["TokenIds", "ids_in", "may_hold_ids", "without_words"]
 
 _SOURCE = re.compile(r"encoder|src|source", re.IGNORECASE)
 _NOT_TOKENS = re.compile(r"mask|position|type|label|segment|length|cache|size|index|bbox", re.IGNORECASE)
@@ -30,6 +30,17 @@ def _names_no_tokens(name: str) -> bool:
 @functools.lru_cache(maxsize=8192)
 def _names_no_words(name: str) -> bool:
     return _NOT_WORDS.search(name) is not None
+
+
+def may_hold_ids(args: tuple, kwargs: Mapping[str, Any]) -> bool:
+    """Whether there may be token ids among some arguments, before these are bound to their names."""
+    for x in (*args, *kwargs.values()):  # a loop, since any() with a generator takes three times as long
+        if isinstance(x, Tensor):
+            if x.ndim == 2 and x.dtype in _IDS:
+                return True
+        elif not isinstance(x, _NO_MAPPING):
+            return True
+    return False
 
 
 def ids_in(where: str, arguments: Mapping[str, Any]) -> list[TokenIds]:

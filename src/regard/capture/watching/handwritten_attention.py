@@ -22,6 +22,7 @@ from regard.capture.watching.weight_tracing import WeightTracer
 __all__ = ["HandwrittenAttention"]
 
 _RESHAPING = {Tensor.view, Tensor.reshape}
+_NUMBERS = {int, float, bool}
 
 
 class HandwrittenAttention:
@@ -48,12 +49,15 @@ class HandwrittenAttention:
 
     def concerns(self, *values: Any) -> bool:
         """Whether some values hold a tensor with scores or weights that are followed, or one that cannot be read."""
-        for x in tensors_in(values):
-            if not is_plain(x):
-                return True
-            home = x.untyped_storage().data_ptr()
-            if self.weights.stands_at(home) or self.scores.stands_at(home):
-                return True
+        for value in values:
+            if value is None or type(value) in _NUMBERS:
+                continue
+            for x in (value,) if isinstance(value, Tensor) else tensors_in((value,)):
+                if not is_plain(x):
+                    return True
+                home = x.untyped_storage().data_ptr()
+                if self.weights.stands_at(home) or self.scores.stands_at(home):
+                    return True
         return False
 
     def forget_results(self, result: Any) -> None:

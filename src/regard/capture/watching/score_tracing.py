@@ -45,7 +45,7 @@ _ADDING = {
 }
 PRODUCTS = _ADDING | {id(op) for op in (aten.bmm.default, aten.bmm.out, aten.mm.default, aten.mm.out)}
 # Operations that choose some scores of each query, with the position of their argument ``dim``.
-_PICKING = {aten.topk.default: 2, aten.gather.default: 1, aten.sort.default: 1}
+_PICKING = {id(aten.topk.default): 2, id(aten.gather.default): 1, id(aten.sort.default): 1}
 
 
 class PickedScores(NamedTuple):
@@ -119,7 +119,7 @@ class ScoreTracer:
 
     def stands_at(self, home: int) -> bool:
         """Whether scores, or what was made of them, stand in a storage."""
-        return home in self._descendants or any(x.home == home for x in self._known.values())
+        return home in self._descendants or home in [x.home for x in self._known.values()]
 
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Take note of an operation."""
@@ -132,7 +132,7 @@ class ScoreTracer:
     def _follow(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         step = ARITHMETIC_RULES.get(id(func))
         found = None if step is None else step(self, args, kwargs)
-        if func._schema.is_mutable:
+        if is_mutable(func):
             self._distrust(storages_written(func, args, kwargs))
         first = result[0] if isinstance(result, tuple | list) and result else result
         if not isinstance(first, Tensor) or first.layout is not torch.strided:
@@ -148,9 +148,10 @@ class ScoreTracer:
     def _picked_by(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> PickedScores | None:
         """The scores that an operation has chosen, or that it was given as chosen by another."""
         first = result[0] if isinstance(result, tuple | list) else result
-        if func in _PICKING:
+        at = _PICKING.get(id(func))
+        if at is not None:
             scores = self.of(args[0])
-            axis = kwargs.get("dim", args[_PICKING[func]] if len(args) > _PICKING[func] else -1)
+            axis = kwargs.get("dim", args[at] if len(args) > at else -1)
             if scores is None or axis % len(scores.shape) != scores.columns:
                 return None
             keys = args[2] if func is aten.gather.default else result[1]
@@ -330,10 +331,29 @@ class ScoreTracer:
         return rows, key, leading._replace(guessed=leading.guessed or guessed)
 
 
+_WRITTEN: dict[int, tuple[Any, tuple[tuple[int, str], ...]]] = {}
+"""The positions and names of the arguments that an operator writes to, by its id. Reading a schema is slow."""
+
+
+def _written_arguments(func: Any) -> tuple[tuple[int, str], ...]:
+    if id(func) not in _WRITTEN:
+        written = tuple(
+            (at, x.name)
+            for at, x in enumerate(func._schema.arguments)
+            if x.alias_info is not None and x.alias_info.is_write
+        )
+        _WRITTEN[id(func)] = (func, written)  # with the operator, so that no other takes its id
+    return _WRITTEN[id(func)][1]
+
+
+def is_mutable(func: Any) -> bool:
+    """Whether an operator writes to one of its arguments."""
+    return bool(_written_arguments(func))
+
+
 def storages_written(func: Any, args: tuple, kwargs: dict[str, Any]) -> set[int]:
-    """The storages that an operation has changed, out of its schema."""
-    given = {a.name: x for a, x in zip(func._schema.arguments, args, strict=False)} | kwargs
-    written = [given.get(a.name) for a in func._schema.arguments if a.alias_info and a.alias_info.is_write]
+    """The storages of the arguments that an operator writes to."""
+    written = [args[at] if at < len(args) else kwargs.get(name) for at, name in _written_arguments(func)]
     return {x.untyped_storage().data_ptr() for x in written if _has_storage(x)}
 
 
@@ -343,7 +363,7 @@ def _has_storage(x: object) -> TypeGuard[Tensor]:
 
 def _is_new(func: Any, args: tuple, result: Tensor) -> bool:
     """Whether an operation wrote its result to memory and did not return a view."""
-    if func._schema.is_mutable:
+    if is_mutable(func):
         return True
     home = result.untyped_storage().data_ptr()
     return not any(_has_storage(x) and x.untyped_storage().data_ptr() == home for x in args)
@@ -377,23 +397,32 @@ def folded_product(x: Tensor, y: Tensor) -> Tensor:
     return (x.reshape(b, y.shape[1], -1, n) @ y).view(b, h, m, y.shape[-1])
 
 
-@torch.no_grad()
 def agrees(call: AttentionCall, weights: Tensor) -> bool:
     """Whether a few rows computed from q, k and the mask of a call are those of the model's weights ``(b,h,q,k)``."""
-    assert call.q is not None
-    assert call.k is not None
     if 0 in call.grid:
         return False
+    if not torch.is_grad_enabled():
+        return _agrees(call, weights)
+    with torch.no_grad():
+        return _agrees(call, weights)
+
+
+def _agrees(call: AttentionCall, weights: Tensor) -> bool:
+    q, k = call.q, call.k
+    assert q is not None
+    assert k is not None
     rows = checked_rows(call.grid.q)
-    wide = wide_dtype(call.q.dtype)
-    q = call.q[:, :, rows].to(wide) * call.scale
-    scores = folded_product(q, call.k.to(wide).mT)  # (b,h,rows,k)
+    wide = wide_dtype(q.dtype)
+    if k.dtype != wide:
+        k = k.to(wide)
+    scores = folded_product(q[:, :, rows].to(wide) * call.scale, k.mT)  # (b,h,rows,k)
     if call.attn_mask is not None:
         mask = call.attn_mask
         scores = scores + (mask if mask.ndim < 2 or mask.shape[-2] == 1 else mask[..., rows, :])
-    found, expected = torch.softmax(scores, dim=-1), weights[:, :, rows]
+    recomputed, expected = torch.softmax(scores, dim=-1), weights[:, :, rows]
     close = 1e-5 if weights.dtype in (torch.float32, torch.float64) else 1e-2
-    if float((found - expected).abs_().max()) <= close:
+    if float((recomputed - expected).abs_().max()) <= close:
         return True
-    expected = expected.to(wide).nan_to_num()  # a row without keys is NaN, or zeros
-    return bool(((found.nan_to_num() - expected).abs() <= close).all())
+    # A row without keys is NaN in one of them and may be zeros in the other.
+    expected = expected.to(wide).nan_to_num()
+    return bool(((recomputed.nan_to_num() - expected).abs() <= close).all())

@@ -17,7 +17,7 @@ from regard.capture.reading.image_patches import patch_grids_after
 from regard.capture.reading.kinds import is_attention
 from regard.capture.reading.module_choice import ModuleChoice
 from regard.capture.reading.running_modules import RunningModule
-from regard.capture.reading.token_ids import ids_in, without_words
+from regard.capture.reading.token_ids import ids_in, may_hold_ids, without_words
 from regard.capture.watching.call_log import CallLog
 from regard.capture.watching.fused_attention import FusedAttention
 from regard.capture.watching.handwritten_attention import HandwrittenAttention
@@ -95,7 +95,7 @@ class Session:
 
     def _note_token_ids(self, running: RunningModule) -> None:
         """Note the token ids that a module was given, for the calls that were made inside it."""
-        ids = ids_in(running.name, running.arguments)
+        ids = ids_in(running.name, running.arguments) if may_hold_ids(running.args, running.kwargs) else []
         self.collector.token_ids.extend(ids)
         # The heads of an attention have four axes, as a picture has.
         attends = any(is_attention(x.module, x.name) for x in (running, *self.stack.modules[-1:]))

@@ -183,7 +183,8 @@ def holds_product(function: Any) -> bool:
 
 def is_plain(x: Any) -> bool:
     """Whether an argument is a tensor whose numbers can be found by their address."""
-    return type(x) in (Tensor, nn.Parameter) and x.layout is torch.strided and not x.is_meta
+    kind = type(x)
+    return (kind is Tensor or kind is nn.Parameter) and x.layout is torch.strided and not x.is_meta
 
 
 class Watcher(Protocol):
@@ -257,7 +258,10 @@ def _is_layer(watcher: Watcher, func: Any, parts: tuple) -> bool:
 
 def _writes(args: tuple, kwargs: dict[str, Any]) -> bool:
     """Whether a function may change an argument, by ``out=`` or ``inplace=True``."""
-    return "out" in kwargs or kwargs.get("inplace") is True or any(x is True for x in args)
+    for x in args:  # a loop, since any() with a generator takes three times as long
+        if x is True:
+            return True
+    return bool(kwargs) and ("out" in kwargs or kwargs.get("inplace") is True)
 
 
 def _known(

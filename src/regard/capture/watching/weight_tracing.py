@@ -20,7 +20,7 @@ from regard.capture.joining.collector import Collector
 from regard.capture.reading.axes import moved
 from regard.capture.reading.fast_replace import replace
 from regard.capture.watching.followed_softmax import DerivedWeights, FollowedSoftmax
-from regard.capture.watching.score_tracing import PRODUCTS, storages_written
+from regard.capture.watching.score_tracing import PRODUCTS, is_mutable, storages_written
 from regard.capture.watching.weight_indices import indices_after, reorders, same_without_dropout
 from regard.capture.watching.weight_indices import storage_of as _home
 
@@ -137,7 +137,7 @@ class WeightTracer:
         dropped = func is aten.native_dropout.default
         dropped = dropped or (id(func) in _TIMES and any(home in self._noise for home in homes))
         source = homes[_home(held[0].tensor)]
-        if func._schema.is_mutable:
+        if is_mutable(func):
             if not dropped:
                 self._written(func, args, kwargs, held[0], first)
             return None
