@@ -1,7 +1,10 @@
-"""Measures of translations (BLEU and chrF of sacrebleu), of word alignments (AER) and of classifiers (F1)."""
+"""Measures of translations (BLEU and chrF of sacrebleu), alignments (AER), classifiers (F1) and answers (EM, F1)."""
 
 from __future__ import annotations
 
+import re
+import string
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +14,15 @@ from regard.errors import ArgumentError, MissingExtraError
 __all__ = [
     "MetricScore",
     "alignment_error_rate",
+    "answer_f1",
     "bleu",
     "by_length",
     "chrf",
     "confusion",
+    "exact_match",
     "is_chinese",
     "macro_f1",
+    "normalized_answer",
 ]
 
 Link = tuple[int, int]
@@ -150,6 +156,54 @@ def macro_f1(counts: Sequence[Sequence[int]]) -> float:
         if total:
             scores.append(2 * row[place] / total)
     return sum(scores) / max(1, len(scores))
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = frozenset(string.punctuation)
+
+
+def normalized_answer(text: str) -> str:
+    """Return an answer as SQuAD's script compares it, in lower case, without punctuation, articles and extra spaces.
+
+    >>> normalized_answer("The  U.S. Army!")
+    'us army'
+    """
+    letters = "".join(letter for letter in text.lower() if letter not in _PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", letters).split())
+
+
+def exact_match(prediction: str, answers: Sequence[str]) -> float:
+    """Return 1.0 if a prediction equals one of the answers after :func:`normalized_answer`, and otherwise 0.0.
+
+    Without answers, the right prediction is an empty text.
+
+    >>> exact_match("the army", ["Army", "the navy"]), exact_match("", []), exact_match("army", [])
+    (1.0, 1.0, 0.0)
+    """
+    found = normalized_answer(prediction)
+    return float(any(normalized_answer(answer) == found for answer in answers or [""]))
+
+
+def answer_f1(prediction: str, answers: Sequence[str]) -> float:
+    """Return the highest F1 of the words of a prediction and of one of the answers, from 0 to 1.
+
+    Words are those of :func:`normalized_answer`. Without answers, the right prediction is an empty text.
+
+    >>> answer_f1("the blue army", ["a blue army of men", "navy"])
+    0.6666666666666666
+    """
+    found = normalized_answer(prediction).split()
+    if not answers:
+        return float(not found)
+    return max(_word_f1(found, normalized_answer(answer).split()) for answer in answers)
+
+
+def _word_f1(found: list[str], expected: list[str]) -> float:
+    common = sum((Counter(found) & Counter(expected)).values())
+    if not common:
+        return 0.0
+    precision, recall = common / len(found), common / len(expected)
+    return 2 * precision * recall / (precision + recall)
 
 
 def _scored(metric: Any, outputs: Sequence[str], references: Sequence[Sequence[str | None]]) -> MetricScore:

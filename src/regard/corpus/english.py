@@ -19,7 +19,7 @@ from regard.corpus.meaning import (
     When,
 )
 
-__all__ = ["Word", "english"]
+__all__ = ["Word", "english", "phrase_words", "place_words", "time_words"]
 
 Word = tuple[str, int, int]  # text, sure units, possible units
 
@@ -65,6 +65,27 @@ def english(statement: Statement) -> list[Word]:
     out: list[Word] = []
     _body(out, statement.body)
     out.append((statement.mark, statement.mark_unit, 0))
+    return out
+
+
+def phrase_words(phrase: Phrase, subject: bool = False) -> list[Word]:
+    """Return the English words of a noun phrase, as subject or as object."""
+    out: list[Word] = []
+    _phrase(out, phrase, subject)
+    return out
+
+
+def place_words(place: Place, goal: bool = False) -> list[Word]:
+    """Return the English words of a place, where something is or where it moves to."""
+    out: list[Word] = []
+    _place(out, place, goal)
+    return out
+
+
+def time_words(when: When) -> list[Word]:
+    """Return the English words of a time."""
+    out: list[Word] = []
+    _when(out, when)
     return out
 
 

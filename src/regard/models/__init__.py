@@ -31,6 +31,7 @@ from regard.models.span_reader import SpanReader
 from regard.models.state import Memory
 from regard.models.text_classifier import TextClassifier
 from regard.models.transformer import Transformer
+from regard.models.two_way_reader import TwoWayReader, TwoWayReaderConfig
 
 __all__ = [
     "BlockConfig",
@@ -53,6 +54,8 @@ __all__ = [
     "TextClassifierConfig",
     "Transformer",
     "TransformerConfig",
+    "TwoWayReader",
+    "TwoWayReaderConfig",
     "load_huggingface",
     "load_model",
 ]
@@ -67,6 +70,7 @@ KINDS = {
     "seq2seq": (Seq2SeqConfig, Seq2Seq),
     "span_reader": (SpanReaderConfig, SpanReader),
     "transformer": (TransformerConfig, Transformer),
+    "two_way_reader": (TwoWayReaderConfig, TwoWayReader),
 }
 
 _OLD_NAMES = {"Classifier": "TextClassifier", "ClassifierConfig": "TextClassifierConfig"}

@@ -34,20 +34,25 @@ class PairSource:
 
     settings: Any
     most_valid: int
-    embedded: Callable[[str, int], Iterator[Pair]] | None = None
+    embedded: Callable[[str, int], Iterator[Any]] | None = None
     embedded_count: int = 0
     reading: dict[str, Any] = field(default_factory=dict)
 
-    def training(self, skipped: Skipped | None = None) -> Iterator[Pair]:
+    def training(self, skipped: Skipped | None = None) -> Iterator[Any]:
         """Yield the rows to train on, those of the data and then the embedded ones, without any that is held out."""
         skipped = skipped if skipped is not None else Skipped()
-        for source, target in self._all(skipped):
-            if source in self.held_out:
-                skipped.count("held_out", repr(source))
+        for row in self._all(skipped):
+            key = self.key(row)
+            if key in self.held_out:
+                skipped.count("held_out", repr(key if len(key) <= 100 else key[:100] + "…"))
             else:
-                yield source, target
+                yield row
 
-    def validation(self) -> list[Pair]:
+    def key(self, row: Any) -> str:
+        """Return the part of a row that is never both trained on and validated on."""
+        return row[0]
+
+    def validation(self) -> list[Any]:
         """Return the rows to validate on.
 
         They are those of the validation data, or of the validation part of a data set, or rows that are held out of
@@ -59,7 +64,7 @@ class PairSource:
             rows = list(self.read("valid", skipped, split=s.valid_split))
             _warn_of_bad_rows("valid", skipped)
         elif s.data:
-            rows = [row for row in self.read("data") if row[0] in self.chosen_keys]
+            rows = [row for row in self.read("data") if self.key(row) in self.chosen_keys]
         elif self.embedded is not None:
             return list(self.embedded("valid", self.most_valid))
         else:
@@ -91,8 +96,8 @@ class PairSource:
     def chosen_keys(self) -> set[str]:
         """The sources that are held out of the training data by their hash."""
         s = self.settings
-        sources = (source for source, _ in self.read("data"))
-        return held_out_keys(sources, share=s.hold_out, most=self.most_valid, seed=s.seed)
+        keys = (self.key(row) for row in self.read("data"))
+        return held_out_keys(keys, share=s.hold_out, most=self.most_valid, seed=s.seed)
 
     @cached_property
     def held_out(self) -> set[str]:
@@ -100,7 +105,7 @@ class PairSource:
         s = self.settings
         held: set[str] = set()
         if self.valid_source:
-            held.update(source for source, _ in self.read("valid", split=s.valid_split))
+            held.update(self.key(row) for row in self.read("valid", split=s.valid_split))
         elif s.data:
             held |= self.chosen_keys
         skipped = Skipped()
@@ -109,7 +114,7 @@ class PairSource:
             with renamed(path="exclude"):
                 held.update(read_lines(s.exclude, keep_empty=False, **bad))
         elif s.exclude:
-            held.update(source for source, _ in self.read("exclude", skipped, split="test"))
+            held.update(self.key(row) for row in self.read("exclude", skipped, split="test"))
         _warn_of_bad_rows("exclude", skipped)
         return held
 
@@ -131,7 +136,7 @@ class PairSource:
                 **{"max_words": LONGEST_WORDS, **self.reading},
             )
 
-    def _all(self, skipped: Skipped) -> Iterator[Pair]:
+    def _all(self, skipped: Skipped) -> Iterator[Any]:
         if self.settings.data:
             yield from self.read("data", skipped)
         if self.embedded_count and self.embedded is not None:
@@ -148,7 +153,7 @@ class PairSource:
         s = self.settings
         hub = [known_by(name) for name in self._places() if name.startswith("hf:")]
         held = [s.hold_out, self.most_valid, s.seed] if s.data and not self.valid_source else []
-        parts = [hub, s.split, s.valid_split, s.dataset_config, s.columns, s.format]
+        parts = [hub, s.split, s.valid_split, s.dataset_config, getattr(s, "columns", None), s.format]
         parts += ["skip_bad_rows"] if s.skip_bad_rows else []
         return [*parts, self.embedded_count, getattr(s, "embedded_seed", 0), *held]
 

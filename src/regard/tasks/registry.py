@@ -65,6 +65,13 @@ TASKS: dict[str, RegisteredTask] = {
         trains="Train a classifier of texts; without data, on kinds of sentences of the embedded corpus.",
         measures="Accuracy, macro F1 and confusion of a classifier.",
     ),
+    "answer": RegisteredTask(
+        task="regard.tasks.answer.task:AnswerTask",
+        settings="regard.tasks.answer.settings:AnswerSettings",
+        evaluation="regard.tasks.answer.settings:AnswerEvaluationSettings",
+        trains="Train a reader that answers questions; without data, on sentences of the embedded corpus.",
+        measures="Exact match and F1 of a reader, as SQuAD's script counts them.",
+    ),
 }
 
 

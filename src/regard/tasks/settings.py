@@ -19,7 +19,9 @@ __all__ = [
     "DataSettings",
     "EmbeddedSettings",
     "EvaluationSettings",
+    "MeasurementSettings",
     "PretrainedSettings",
+    "SourceSettings",
     "TaskSettings",
     "TransformerSettings",
     "VocabularySettings",
@@ -45,8 +47,8 @@ class TaskSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSettings(TaskSettings):
-    """Files to train and validate on."""
+class SourceSettings(TaskSettings):
+    """Files to train and validate on, whatever their rows are."""
 
     title: ClassVar[str] = "Data"
     locations: ClassVar[tuple[str, ...]] = ("data", "valid", "exclude")
@@ -56,7 +58,6 @@ class DataSettings(TaskSettings):
         None, "Validation data, in the form of the training data. Without it, some of the data is held out."
     )
     hold_out: float = setting(0.1, "Largest share of the data that is held out to validate on.")
-    columns: str = setting("0,1", "Columns (numbers) or fields (names) to read; names may be guessed.")
     format: str | None = setting(None, "tsv, csv, jsonl or parquet, where the file's name does not say it.")
     split: str = setting("train", "Of a Hugging Face data set: the part to train on.")
     valid_split: str = setting("validation", "Of a Hugging Face data set: the part to validate on.")
@@ -83,6 +84,15 @@ class DataSettings(TaskSettings):
         if self.data and self.data == self.valid and not hub:
             told = f"the same as {option('data', self.data)}"
             raise ArgumentError("valid", told, "name data that is not trained on, or leave it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(SourceSettings):
+    """Files of rows with two columns, to train and validate on."""
+
+    title: ClassVar[str] = "Data"
+
+    columns: str = setting("0,1", "Columns (numbers) or fields (names) to read; names may be guessed.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,13 +211,12 @@ class BatchSettings(TrainingSettings, TaskSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationSettings(Settings):
-    """The data that a model is measured on."""
+class MeasurementSettings(Settings):
+    """The data that a model is measured on, whatever its rows are."""
 
     title: ClassVar[str] = "Data"
 
     data: str | None = setting(None, "Data to measure on, in the form of the training data.")
-    columns: str | None = setting(None, "Columns (numbers) or fields (names) to read.")
     format: str | None = setting(None, "tsv, csv, jsonl or parquet, where the file's name does not say it.")
     split: str | None = setting(None, "Of a Hugging Face data set: the part to measure on; by default test.")
     dataset_config: str | None = setting(
@@ -218,7 +227,7 @@ class EvaluationSettings(Settings):
     seed: int | None = setting(None, "Which ones the sample takes; by default 0.")
     out: str | None = setting(None, "Write the predictions to a file, one for each row.")
 
-    reading: ClassVar[tuple[str, ...]] = ("columns", "format", "split", "dataset_config")
+    reading: ClassVar[tuple[str, ...]] = ("format", "split", "dataset_config")
 
     def __post_init__(self):
         super().__post_init__()
@@ -241,11 +250,21 @@ class EvaluationSettings(Settings):
         return {"split": "test", "skip_bad_rows": self.skip_bad_rows, **given}
 
 
-def _check_skipping(settings: DataSettings | EvaluationSettings) -> None:
+def _check_skipping(settings: SourceSettings | MeasurementSettings) -> None:
     """Reject the setting for bad rows where no data is read."""
     if settings.skip_bad_rows and settings.data is None:
         told = f"of no use without {option('data')}"
         raise ArgumentError("skip_bad_rows", told, f"leave it out, or name the data with {option('data')}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings(MeasurementSettings):
+    """The rows with two columns that a model is measured on."""
+
+    title: ClassVar[str] = "Data"
+    reading: ClassVar[tuple[str, ...]] = ("columns", *MeasurementSettings.reading)
+
+    columns: str | None = setting(None, "Columns (numbers) or fields (names) to read.")
 
 
 def changed(settings: Settings) -> list[str]:

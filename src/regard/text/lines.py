@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 
 from regard.errors import FileError
 
-__all__ = ["LONGEST", "Line", "check_readable", "lines_of", "name_of"]
+__all__ = ["LONGEST", "Line", "check_readable", "lines_of", "name_of", "whole_text"]
 
 # The most bytes of a line that is read into memory.
 LONGEST = 2**24
@@ -76,6 +76,20 @@ def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
                 start = data.removeprefix(_MARK) if number == 1 else data
                 yield _decoded(start, number, name, offset + size)
             offset += size
+
+
+def whole_text(argument: str, path: str | os.PathLike) -> str:
+    """Return all text of a file or of standard input, without a byte-order mark."""
+    name = name_of(path)
+    with _explained(argument, name), _opened(path) as file:
+        data = file.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        told = f"byte 0x{data[error.start]:02x} at offset {error.start} of the file is not UTF-8"
+        advice = _other_kind(data) or "convert the file, for example with  iconv -f latin1 -t utf-8"
+        raise FileError(f"{name}, line {number}: {told}: {advice}", argument=argument) from None
 
 
 def _raw_lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:

@@ -1,0 +1,116 @@
+"""``regard answer``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from regard.cli.streams import DEVICE, Output, check_out, input_chunks, predict_stream
+from regard.errors import ArgumentError, FileError, option
+
+__all__ = ["answer"]
+
+
+def answer(
+    text: list[str] = typer.Argument(
+        None, help="A question; or pipe in JSON lines with question and context.", show_default=False
+    ),
+    question: str = typer.Option(None, "--question", help="The question."),
+    context: str = typer.Option(None, "--context", help="The text that has the answer."),
+    file: Path = typer.Option(
+        None, "--file", "--context-file", help="A file with the text that has the answer."
+    ),
+    questions: Path = typer.Option(
+        None, "--questions", help="A file of JSON lines with question and context ('-' for standard input)."
+    ),
+    model: str = typer.Option(None, "--model", help="A model's name or folder."),
+    top: int = typer.Option(1, "--top", min=1, help="Show so many answers, the most probable first."),
+    threshold: float = typer.Option(
+        None, "--threshold", help="Confidence below which no answer is given.", show_default="the model's own"
+    ),
+    out: Path = typer.Option(None, "--out", help="Write the answers to a file instead of the screen."),
+    batch_size: int = typer.Option(
+        None, "--batch-size", min=1, help="Windows of a context that are read together.", show_default="32"
+    ),
+    attention: bool = typer.Option(False, "--attention", help="Draw the attention of the question."),
+    save_attention: Path = typer.Option(
+        None, "--save-attention", help="Save that picture: .png, .svg, .pdf or .html; one for each question."
+    ),
+    look: bool = typer.Option(False, "--look", help="Open all attention of the model in the viewer."),
+    device: str = DEVICE,
+    as_json: bool = typer.Option(False, "--json", help="One JSON object in each line."),
+) -> None:
+    """Answer a question with words of a text, each answer with its confidence."""
+    title = "Attention of the question to each word of the context"
+    output = Output(as_json, top > 1, attention, save_attention, look, title)
+    chunks = _asked(text, question, context, file, questions)
+    check_out(out, questions or file, "answer")
+
+    from regard.tasks import find_task
+
+    task = find_task("answer")
+    reader = task.load(task.find(model, {}), device)
+    options: dict[str, Any] = {"top": top, "threshold": threshold, "batch_size": batch_size}
+
+    def predict(lines: list[Any], first: int) -> list[Any]:
+        return reader.answer(_parsed(lines, first), **options)
+
+    predict_stream(reader, chunks, predict, output, out)
+
+
+def _asked(
+    text: list[str] | None,
+    question: str | None,
+    context: str | None,
+    file: Path | None,
+    questions: Path | None,
+) -> Iterable[list[Any]]:
+    """Return the questions of the command line with their context, or lines of JSON."""
+    asked = [*(text or []), *([question] if question is not None else [])]
+    if not asked:
+        for name, value in (("context", context), ("file", file)):
+            if value is not None:
+                fix = f'add {option("question")}, such as --question "Who wrote it?"'
+                raise ArgumentError(name, "given without a question", fix)
+        return input_chunks(None, questions, verb="answer")
+    if questions is not None:
+        raise ArgumentError("questions", "given besides a question", "give one of them")
+    if (context is None) == (file is None):
+        told = "given besides a file" if context is not None else "not given: a question needs a text"
+        raise ArgumentError("context", told, f"give either {option('context')} or {option('file')}")
+    passage = context if context is not None else _read(file)
+    for name, values in (("question", asked), ("context" if context is not None else "file", [passage])):
+        if not all(value.strip() for value in values):
+            raise ArgumentError(name, "is empty")
+    return [[{"question": one, "context": passage} for one in asked]]
+
+
+def _read(file: Path | None) -> str:
+    """Return the text of a file."""
+    from regard.errors import renamed
+    from regard.text.lines import check_readable, whole_text
+
+    with renamed(path="file"):
+        check_readable("path", str(file))
+        return whole_text("path", str(file))
+
+
+def _parsed(lines: list[Any], first: int) -> list[Any]:
+    """Return the questions of JSON lines, which begin behind the ``first`` ones of the input."""
+    from regard.text.questions import question_of
+
+    found = []
+    for number, line in enumerate(lines, start=first + 1):
+        value = line
+        if isinstance(line, str):
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                told = f"not JSON: {error}: expected an object with question and context in each line"
+                raise FileError(f"line {number}: {told}") from None
+        found.append(question_of(value, f"line {number}", answered=False))
+    return found

@@ -1,0 +1,22 @@
+"""Question answering: from a question and a context to the span of the context that answers it.
+
+The names are imported on first use, so the command line lists its options without torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from regard._lazy import lazily
+
+if TYPE_CHECKING:
+    from regard.tasks.answer.reader import Answer, Reader
+    from regard.tasks.answer.settings import AnswerSettings
+
+__all__ = ["Answer", "AnswerSettings", "Reader"]
+
+__getattr__ = lazily(__name__, {"reader": ["Answer", "Reader"], "settings": ["AnswerSettings"]})
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,311 @@
+"""A reader of questions: a model with its vocabulary, which finds answers in contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+
+from regard.errors import ArgumentError, DtypeError, FileError
+from regard.maps import Record
+from regard.models import TwoWayReader
+from regard.shapes import whole_number
+from regard.tasks.answer.network import span_logits
+from regard.tasks.answer.search import best_spans
+from regard.tasks.bundle import Bundle, BundledPredictor
+from regard.text import Vocabulary
+from regard.text.questions import Question, question_of
+from regard.text.spans import EncodedQuestion, SpanBatch, SpanData, Windows, encode_questions
+
+if TYPE_CHECKING:
+    from regard.capture import Recording
+    from regard.tasks.answer.attention import QuestionWeights
+
+__all__ = ["NOT_FOUND", "Answer", "Candidate", "Reader"]
+
+BATCH = 32  # windows that are read together
+NOT_FOUND = "no answer found"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A span of the context that may be the answer, with the probability that the model gives it."""
+
+    text: str
+    start: int  # the first character of the context
+    end: int  # the character behind the last
+    confidence: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the span as a JSON object."""
+        place = {"text": self.text, "start": self.start, "end": self.end}
+        return {**place, "confidence": round(self.confidence, 4)}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a question, as a span of its context.
+
+    ``text`` is empty if the most probable span has a confidence below ``threshold``. The candidates are there
+    nevertheless, the most probable first.
+    """
+
+    question: str
+    context: str
+    candidates: tuple[Candidate, ...]
+    threshold: float = 0.0
+    no_answer: float = 0.0  # the probability that the context has no answer
+    cut_off: bool = False  # whether the end of a long question was not read
+    id: str = field(default="", compare=False)
+
+    @property
+    def found(self) -> bool:
+        """Whether there is an answer of enough confidence."""
+        return bool(self.candidates) and self.candidates[0].confidence >= self.threshold
+
+    @property
+    def text(self) -> str:
+        """The text of the answer, or "" if none was found."""
+        return self.candidates[0].text if self.found else ""
+
+    @property
+    def confidence(self) -> float:
+        """The probability of the most probable span."""
+        return self.candidates[0].confidence if self.candidates else 0.0
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The characters of the answer in the context, or None if none was found."""
+        return (self.candidates[0].start, self.candidates[0].end) if self.found else None
+
+    def lines(self, *, scores: bool = False) -> list[str]:
+        """Return the answer and its confidence, or all candidates with ``scores``."""
+        if scores:
+            return [_line(one.text, one.confidence) for one in self.candidates] or [_line(NOT_FOUND, 0.0)]
+        return [_line(self.text if self.found else NOT_FOUND, self.confidence)]
+
+    def to_json(self, attention: Sequence[QuestionWeights] | None = None) -> dict[str, Any]:
+        """Return the question and its answer as a JSON object."""
+        values: dict[str, Any] = {"id": self.id} if self.id else {}
+        start, end = self.span or (None, None)
+        values |= {
+            "question": self.question,
+            "answer": self.text,
+            "found": self.found,
+            "start": start,
+            "end": end,
+        }
+        values |= {"confidence": round(self.confidence, 4), "threshold": round(self.threshold, 4)}
+        if self.cut_off:
+            values["cut_off"] = True
+        if len(self.candidates) > 1:
+            values["candidates"] = [one.to_json() for one in self.candidates]
+        return values if not attention else values | attention[0].to_json()
+
+
+def _line(text: str, confidence: float) -> str:
+    return f"{' '.join(text.split())}\t{confidence:.3f}"
+
+
+class Reader(BundledPredictor):
+    """A model with its vocabulary, which answers questions with spans of their contexts.
+
+    ``Reader.load("answer-en")`` loads a model by its name or folder. ``extra`` are the settings that are saved with it,
+    such as ``threshold``, below which no answer is given.
+    """
+
+    task: ClassVar[str] = "answer"
+
+    def __init__(self, model: Any, vocabulary: Vocabulary, extra: dict[str, Any] | None = None):
+        self.model, self.vocabulary = model, vocabulary
+        self.extra = extra or {}
+
+    @property
+    def windows(self) -> Windows:
+        """How long contexts are cut."""
+        return Windows(int(self.extra.get("max_tokens", 384)), int(self.extra.get("stride", 128)))
+
+    @property
+    def threshold(self) -> float:
+        """The confidence below which no answer is given."""
+        return float(self.extra.get("threshold", 0.0))
+
+    @property
+    def max_answer(self) -> int:
+        """The largest number of tokens of an answer."""
+        return int(self.extra.get("max_answer", 30))
+
+    @property
+    def uses_forms(self) -> bool:
+        """Whether the model reads the forms of tokens."""
+        return isinstance(self.model, TwoWayReader) and bool(self.model.config.flags)
+
+    @property
+    def attends(self) -> bool:
+        """Whether the model has attention."""
+        return True
+
+    def ask(self, question: str, context: str, **options: Any) -> Answer:
+        """Answer one question about one context. ``options`` are those of :meth:`answer`."""
+        return self.answer([Question(question, context)], **options)[0]
+
+    @torch.no_grad()
+    def answer(
+        self,
+        questions: Iterable[Any],
+        *,
+        top: int = 1,
+        threshold: float | None = None,
+        batch_size: int | None = None,
+    ) -> list[Answer]:
+        """Answer questions, each a pair ``(question, context)``, a dict with these keys or a :class:`Question`.
+
+        ``top`` is the number of candidates of each answer. ``threshold`` replaces that of the model. Contexts of any
+        length are read in windows.
+        """
+        asked = [_question(one, place) for place, one in enumerate(_listed(questions))]
+        top = whole_number("top", top, least=1)
+        size = BATCH if batch_size is None else whole_number("batch_size", batch_size, least=1)
+        least = self.threshold if threshold is None else _share("threshold", threshold)
+        self.model.eval()
+        encoded = encode_questions(asked, self.vocabulary, self.windows, forms=self.uses_forms)
+        logits = self._window_logits(encoded, size)
+        found: list[Answer] = []
+        for question, one in zip(asked, encoded, strict=True):
+            windows = [next(logits) for _ in one.windows] if one.question and one.context else []
+            candidates, none = self._candidates(question, one, windows, top)
+            answer = Answer(
+                question.question, question.context, candidates, least, none, one.cut_off, question.id
+            )
+            found.append(answer)
+        return found
+
+    __call__ = answer
+
+    def _window_logits(self, encoded: Sequence[EncodedQuestion], size: int) -> Any:
+        """Yield the logits of starts and ends of each window, in order; windows of similar length are read together."""
+        rows = [(one, window) for one in encoded if one.question and one.context for window in one.windows]
+        order = sorted(
+            range(len(rows)), key=lambda i: len(rows[i][0].question) + rows[i][1][1] - rows[i][1][0]
+        )
+        found: list[Any] = [None] * len(rows)
+        for begin in range(0, len(order), size):
+            places = order[begin : begin + size]
+            batch = self._batch([rows[place] for place in places])
+            start, end = (
+                side.float().cpu().numpy() for side in span_logits(self.model, batch, self.vocabulary)
+            )
+            for row, place in enumerate(places):
+                count = int(batch.context_lengths[row])
+                found[place] = (rows[place][1][0], start[row, :count], end[row, :count])
+        return iter(found)
+
+    def _batch(self, rows: Sequence[tuple[EncodedQuestion, tuple[int, int]]]) -> SpanBatch:
+        return SpanData.of_windows(rows, bos=self.vocabulary.bos).batch(range(len(rows))).to(self.device)
+
+    def _candidates(
+        self, question: Question, encoded: EncodedQuestion, windows: list[Any], top: int
+    ) -> tuple[tuple[Candidate, ...], float]:
+        if not windows:
+            return (), 1.0
+        count, most = len(encoded.context), self.max_answer
+        # Different spans of tokens may be the same text without the spaces around it.
+        spans, none = best_spans(windows, count, most_tokens=most, top=2 * top)
+        found: dict[tuple[int, int], Candidate] = {}
+        for first, last, confidence in spans:
+            start, end = _stripped(question.context, encoded.spans[first][0], encoded.spans[last][1])
+            if start < end:
+                found.setdefault((start, end), Candidate(question.context[start:end], start, end, confidence))
+        return tuple(found.values())[:top], none
+
+    # Attention
+
+    @torch.no_grad()
+    def attention(self, prediction: Answer) -> Recording:
+        """Return all attention of the model for one answer, as :func:`regard.capture` records it.
+
+        Of a long context, it is the attention in the window of the most probable answer.
+        """
+        from regard.tasks.answer.attention import recording_of
+
+        return recording_of(self, prediction)
+
+    def word_weights(self, prediction: Answer) -> list[QuestionWeights]:
+        """Return the attention of each word of the question to the words of the context."""
+        from regard.tasks.answer.attention import question_weights
+
+        return question_weights(self, prediction)
+
+    def records(self, encoded: EncodedQuestion, window: tuple[int, int]) -> tuple[list[Record], SpanBatch]:
+        """Return the records of the attention of the model in one window, and the batch of that window."""
+        records: list[Record] = []
+        self.model.eval()
+        batch = self._batch([(encoded, window)])
+        span_logits(self.model, batch, self.vocabulary, records=records)
+        return records, batch
+
+    # Files
+
+    def with_threshold(self, threshold: float) -> Reader:
+        """Return this reader with another threshold."""
+        return Reader(self.model, self.vocabulary, {**self.extra, "threshold": threshold})
+
+    def vocabularies(self) -> dict[str, Vocabulary]:
+        """Return the vocabulary to save."""
+        return {"tokenizer": self.vocabulary}
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle) -> Self:
+        """Make a reader from a saved model, or raise FileError if its settings do not fit together."""
+        settings, network = bundle.settings, bundle.model()
+        vocabulary = bundle.vocabulary("tokenizer")
+        if getattr(network.config, "vocabulary_size", None) != len(vocabulary):
+            raise bundle.reject(f"vocabulary_size is not {len(vocabulary)}, as the vocabulary beside it says")
+        reader = cls(network, vocabulary, settings)
+        try:
+            for name, least in (("max_tokens", 8), ("stride", 0), ("max_answer", 1)):
+                whole_number(name, settings.get(name, 384), least=least)
+            _share("threshold", settings.get("threshold", 0.0))
+            _ = reader.windows
+        except ArgumentError as error:
+            raise bundle.reject(str(error)) from None
+        return reader
+
+
+def _listed(questions: Iterable[Any]) -> list[Any]:
+    if isinstance(questions, str | Mapping) or not isinstance(questions, Iterable):
+        told = f"expected a list of questions with contexts, got {questions!r:.60}"
+        raise DtypeError("questions", told, 'give [("Who sat?", "The cat sat.")]')
+    return list(questions)
+
+
+def _question(value: Any, place: int) -> Question:
+    """Return a question to be answered, from a pair, a dict or a :class:`Question`."""
+    if isinstance(value, Question):
+        value = {"id": value.id, "question": value.question, "context": value.context}
+    elif isinstance(value, tuple | list) and len(value) == 2:
+        value = {"question": value[0], "context": value[1]}
+    elif not isinstance(value, Mapping):
+        told = f"expected a question with its context at place {place}, got {value!r:.60}"
+        raise DtypeError("questions", told, 'give ("Who sat?", "The cat sat.")')
+    try:
+        return question_of(dict(value), f"place {place}", answered=False)
+    except FileError as error:
+        raise ArgumentError("questions", str(error)) from None
+
+
+def _share(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ArgumentError(name, f"expected a number from 0 to 1, got {value!r}")
+    return float(value)
+
+
+def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a span without the spaces at its ends."""
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end

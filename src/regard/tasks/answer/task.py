@@ -1,0 +1,149 @@
+"""Question answering as a task: the objective of its training, its model and its card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from regard.models import TwoWayReader, TwoWayReaderConfig
+from regard.settings import part_of
+from regard.tasks.answer.calibration import calibrated_threshold, other_contexts
+from regard.tasks.answer.data import AnswerData, prepare, run_files, windows_of
+from regard.tasks.answer.evaluation import AnswerReport, evaluate_readers, scores_of
+from regard.tasks.answer.network import span_logits, span_loss
+from regard.tasks.answer.reader import Answer, Reader
+from regard.tasks.answer.settings import AnswerEvaluationSettings, AnswerSettings
+from regard.tasks.base import Task
+from regard.tasks.card import Card, CardFacts, training_command
+from regard.tasks.objective import BatchedObjective
+from regard.text import Skipped
+from regard.text.forms import ENDINGS, FLAGS
+from regard.text.spans import SpanBatch
+
+__all__ = ["AnswerObjective", "AnswerTask"]
+
+
+class AnswerTask(Task):
+    """From a question and a context to the span of the context that answers it."""
+
+    name: ClassVar[str] = "answer"
+    settings: ClassVar[Any] = AnswerSettings
+    predictor: ClassVar[Any] = Reader
+    evaluation: ClassVar[Any] = AnswerEvaluationSettings
+
+    def check(self, settings: AnswerSettings) -> None:
+        """Raise an error if the settings make no model or no windows."""
+        _config(settings, vocabulary_size=10)
+        windows_of(settings)
+
+    def prepare(
+        self, settings: AnswerSettings, folder: Path, *, learn: bool, show: bool = False
+    ) -> AnswerData:
+        """Read and encode the questions."""
+        return prepare(settings, folder, learn=learn, show=show)
+
+    def shared_files(self, settings: AnswerSettings, folder: Path) -> list[Path]:
+        """Return the file of the vocabulary."""
+        return run_files(folder)
+
+    def describe(self, settings: AnswerSettings, data: AnswerData) -> list[str]:
+        """Return the numbers of questions, windows and tokens as text."""
+        answered = int(
+            (data.train.stores["answers"].ids[data.train.stores["answers"].offsets[:-1]] > 0).sum()
+        )
+        lines = [f"data: {len(data.train):,} windows to train on, {answered:,} of them with an answer"]
+        skipped = Skipped(**data.train.manifest.get("skipped", {}))
+        if skipped.total:
+            lines.append(f"left out of the data: {skipped}")
+        lines.append(f"validation: {len(data.valid):,} questions held out")
+        return [*lines, f"vocabulary: {data.vocabulary.kind}, {len(data.vocabulary):,} tokens"]
+
+    def build(self, settings: AnswerSettings, data: AnswerData) -> nn.Module:
+        """Return a new model."""
+        return TwoWayReader(_config(settings, vocabulary_size=len(data.vocabulary)))
+
+    def objective(self, settings: AnswerSettings, data: AnswerData) -> AnswerObjective:
+        """Return the loss and the validation."""
+        return AnswerObjective(self, settings, data)
+
+    def evaluate(self, predictors: Mapping[str, Reader], options: AnswerEvaluationSettings) -> AnswerReport:
+        """Measure exact match and F1, as SQuAD's script counts them."""
+        return evaluate_readers(predictors, options)
+
+    def card(self, predictor: Reader, settings: Any, facts: CardFacts) -> Card:
+        """Return the card of a reader."""
+        command = "" if settings is None else training_command(self, settings)
+        use = "Use it with `regard answer --model FOLDER`."
+        return Card("Reader of questions", predictor.model, command, use, ("question", "answer"), facts)
+
+    def samples(self, predictor: Reader, texts: list[str] | None) -> tuple[tuple[str, str], ...]:
+        """Return questions and their answers about a context that the model was not trained on."""
+        answers = predictor.answer([(text, SAMPLE_CONTEXT) for text in texts or SAMPLE_QUESTIONS])
+        return tuple((one.question, one.lines()[0].replace("\t", " ")) for one in answers)
+
+
+SAMPLE_CONTEXT = (
+    "The lighthouse on Fair Island was built by Anna Berg in 1874, after eleven ships had been lost on the rocks. "
+    "Its lamp burned whale oil until 1902 and can be seen from a distance of thirty kilometres. "
+    "Today a family of four lives in the tower and sells honey to visitors."
+)
+SAMPLE_QUESTIONS = [
+    "Who built the lighthouse?",
+    "When was the lighthouse built?",
+    "How many ships were lost on the rocks?",
+    "What did the lamp burn?",
+    "What does the family sell?",
+    "Who is the king of Spain?",
+]
+
+
+def _config(settings: AnswerSettings, **sizes: int) -> TwoWayReaderConfig:
+    values = part_of(settings, TwoWayReaderConfig) | {"encoder": settings.architecture}
+    if settings.architecture == "gru":
+        values["positions"] = "none"
+    if settings.forms:
+        values |= {"flags": FLAGS, "endings": ENDINGS}
+    return TwoWayReaderConfig(**{**values, **sizes})
+
+
+class AnswerObjective(BatchedObjective):
+    """The likelihood of any of the answers, and F1 to validate."""
+
+    metric = "f1"
+
+    def __init__(self, task: Task, settings: AnswerSettings, data: AnswerData):
+        super().__init__(task, settings, data)
+        self.answers: list[Answer] = []  # of the last validation, with a threshold of 0
+
+    def count(self, batch: SpanBatch) -> int:
+        """Return the number of windows."""
+        return len(batch)
+
+    def loss(self, model: nn.Module, batch: SpanBatch) -> Tensor:
+        """Return the negative log-likelihood of the answers, summed over the windows."""
+        start, end = span_logits(model, batch, self.data.vocabulary)
+        return span_loss(start, end, batch, smoothing=self.settings.label_smoothing)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Return F1 and exact match of the best spans on the validation questions."""
+        scores, self.answers = scores_of(self.predictor(model), self.data.valid, threshold=0.0)
+        return {"f1": scores.f1, "exact": scores.exact}
+
+    def predictor(self, model: nn.Module) -> Reader:
+        """Return the model as a reader, without a threshold."""
+        s = self.settings
+        extra = {"max_tokens": s.max_tokens, "stride": s.stride, "max_answer": s.max_answer}
+        return Reader(model, self.data.vocabulary, extra)
+
+    @torch.no_grad()
+    def save(self, model: nn.Module, folder: Path, results: dict[str, Any]) -> None:
+        """Choose the threshold on the validation questions, and write the reader and its card."""
+        reader = self.predictor(model)
+        others = reader.answer(other_contexts(self.data.valid), threshold=0.0)
+        threshold, value = calibrated_threshold(self.data.valid, self.answers, others)
+        self.threshold = threshold
+        super().save(model, folder, {**results, "threshold": threshold, "f1_with_threshold": value})
