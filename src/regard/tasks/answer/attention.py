@@ -123,7 +123,7 @@ def _question_to_context(reader: Reader, records: list[Record], batch: Any) -> n
         record = next(one for one in records if one.name == "to_context")
         return record.map.weights()[0, 0, :, 1:].double().cpu().numpy()  # (q,n)
     places = joined_tokens(batch, reader.vocabulary).places[0, 1:count].cpu().numpy()  # (n,)
-    first = 1 if reader.vocabulary.framing.start is not None else 0  # type: ignore[attr-defined]
+    first = 1 if reader.vocabulary.framing.start is not None else 0
     asked = slice(first, first + int(batch.question_lengths[0]))
     heads = records[-1].map.weights()[0].double().mean(dim=0).cpu().numpy()  # (l,l)
     weights = heads[asked][:, places]  # (q,n)

@@ -16,6 +16,7 @@ from regard.errors import FileError, renamed
 from regard.files import make_folder, remove_leftovers
 from regard.tasks.answer.settings import AnswerSettings
 from regard.tasks.pairs import PairSource
+from regard.tasks.pretrained import starting_vocabulary
 from regard.tasks.sampling import held_out_keys
 from regard.tasks.vocabularies import learn_vocabulary
 from regard.text import Skipped, Vocabulary, deduplicate, load_vocabulary
@@ -94,7 +95,9 @@ def prepare(settings: AnswerSettings, folder: Path, *, learn: bool = False, show
     random.Random(settings.seed).shuffle(valid)
     valid = valid[: settings.validate_questions]
     (vocabulary_file,) = run_files(folder)
-    if learn or not vocabulary_file.is_file():
+    if settings.start is not None:
+        starting_vocabulary(settings).save(vocabulary_file)
+    elif learn or not vocabulary_file.is_file():
         texts = ((row.question, row.context) for row in _once_each(source.training()))
         learn_vocabulary(settings, texts, (0, 1), seed=settings.seed, show=show).save(vocabulary_file)
     vocabulary, skipped = load_vocabulary(vocabulary_file), Skipped()
@@ -110,7 +113,7 @@ def prepare(settings: AnswerSettings, folder: Path, *, learn: bool = False, show
         folder / "cache",
         files=source.files(),
         identity=[*source.identity(), settings.unanswerable],
-        forms=settings.forms,
+        forms=settings.forms and settings.architecture != "joined",
         notes=lambda: {"skipped": skipped.to_json()},
     )
     if len(train) == 0:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -55,7 +53,7 @@ class JoinedTokens:
 
 def joined_tokens(batch: SpanBatch, vocabulary: Vocabulary) -> JoinedTokens:
     """Join each question and its window as the vocabulary frames pairs of texts, such as [CLS] q [SEP] c [SEP]."""
-    framing: Any = vocabulary.framing  # type: ignore[attr-defined]
+    framing = vocabulary.framing
     sides = (batch.question, batch.question_lengths, batch.context, batch.context_lengths)
     questions, counts, contexts, sizes = (side.tolist() for side in sides)
     framed = [
@@ -64,7 +62,7 @@ def joined_tokens(batch: SpanBatch, vocabulary: Vocabulary) -> JoinedTokens:
     ]
     device = batch.context.device
     tokens, types, lengths = (part.to(device) for part in framing.pad_batch(framed))
-    first = torch.tensor([one.second.start for one in framed], device=device)  # (b,)
+    first = torch.tensor([one.second.start for one in framed if one.second], device=device)  # (b,)
     columns = torch.arange(batch.context.shape[1], device=device)  # (n,)
     places = first[:, None] + columns - 1  # (b,n)
     places[:, 0] = 0

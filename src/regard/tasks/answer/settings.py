@@ -11,18 +11,25 @@ from regard.tasks.settings import (
     BatchSettings,
     EmbeddedSettings,
     MeasurementSettings,
+    PretrainedSettings,
     SourceSettings,
     TransformerSettings,
     VocabularySettings,
     changed,
     reject_unused,
+    without_encoder_settings,
 )
 
 __all__ = ["ARCHITECTURES", "AnswerEvaluationSettings", "AnswerSettings"]
 
 _BLOCKS = ("heads", "kv_heads", "feed_forward", "activation", "norm", "positions", "attention_dropout")
-# For each kind of encoder, the settings that the other has no use for.
-ARCHITECTURES: dict[str, tuple[str, ...]] = {"gru": (), "transformer": _BLOCKS}
+_TWO_WAYS = ("score", "forms", "layers", "width")
+# For each kind of model, the settings that not all of them use.
+ARCHITECTURES: dict[str, tuple[str, ...]] = {
+    "gru": _TWO_WAYS,
+    "transformer": (*_BLOCKS, *_TWO_WAYS),
+    "joined": ("attention_dropout",),
+}
 SCORES = ("dot", "scaled_dot", "bilinear", "additive")
 EMBEDDED = 10_000
 
@@ -38,7 +45,17 @@ DEFAULTS: dict[str, Any] = {
     "average": 0.99,
 }
 # The settings that are used for data of one's own.
-FROM_SCRATCH: dict[str, Any] = {"epochs": 12.0, "warmup": 200, "learning_rate": 2e-3, "dropout": 0.3}
+FROM_SCRATCH: dict[str, Any] = {"epochs": 8.0, "warmup": 200, "learning_rate": 2e-3, "dropout": 0.3}
+# The settings that are used to train all of a pretrained encoder.
+FINE_TUNING: dict[str, Any] = {
+    "epochs": 3.0,
+    "warmup": 100,
+    "learning_rate": 2e-4,
+    "schedule": "linear",
+    "average": 0.99,
+    "precision": "bfloat16",
+    "batch_tokens": 3072,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +91,16 @@ class _Tokens(VocabularySettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Network(TransformerSettings):
-    """Attention between question and context, over recurrent or Transformer layers."""
+class _Network(PretrainedSettings, TransformerSettings):
+    """Attention between question and context, or a pretrained encoder that reads both as one sequence."""
 
     title: ClassVar[str] = "Model"
 
-    architecture: str = setting("gru", "gru (bidirectional) or transformer, before and after the attention.")
+    architecture: str = setting(
+        "gru",
+        "gru (bidirectional) or transformer, before and after two-way attention; or joined, a pretrained encoder "
+        "that reads question and context as one sequence, which is the default with a start.",
+    )
     score: str = setting(
         "bilinear", "Attention between question and context: dot, scaled_dot, bilinear, additive."
     )
@@ -103,6 +124,9 @@ class AnswerSettings(BatchSettings, _Network, _Tokens, _Questions):
     def __post_init__(self):
         super().__post_init__()
         reject_unused(self.architecture, ARCHITECTURES, changed(self))
+        if self.architecture == "joined" and self.start is None:
+            fix = f"name a pretrained encoder with {option('start')}, or choose gru or transformer"
+            raise ArgumentError("architecture", "joined needs an encoder to start from", fix)
         if self.score not in SCORES:
             raise UnknownNameError("score", self.score, SCORES)
         if not 0 <= self.unanswerable <= 1:
@@ -130,8 +154,15 @@ class AnswerSettings(BatchSettings, _Network, _Tokens, _Questions):
     @classmethod
     def complete(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Return a small model if no data is named, and a number of epochs if nothing says how long to train."""
-        reject_unused(given.get("architecture", "gru"), ARCHITECTURES, given)
+        if given.get("start") and "architecture" not in given:
+            given = {**given, "architecture": "joined"}
+        architecture = given.get("architecture", "gru")
+        reject_unused(architecture, ARCHITECTURES, given)
         defaults = dict(FROM_SCRATCH if given.get("data") else DEFAULTS)
+        if given.get("start"):
+            defaults = without_encoder_settings(defaults)
+        if architecture == "joined":
+            defaults = dict(FINE_TUNING) | ({} if given.get("data") else {"embedded": EMBEDDED})
         if given.get("steps") is not None or given.get("epochs") is not None:
             defaults.pop("epochs", None)
             defaults.pop("steps", None)

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from regard.models import TwoWayReader, TwoWayReaderConfig
+from regard.errors import ArgumentError
+from regard.models import SpanReader, SpanReaderConfig, TwoWayReader, TwoWayReaderConfig
 from regard.settings import part_of
 from regard.tasks.answer.calibration import calibrated_threshold, other_contexts
 from regard.tasks.answer.data import AnswerData, prepare, run_files, windows_of
@@ -20,6 +21,7 @@ from regard.tasks.answer.settings import AnswerEvaluationSettings, AnswerSetting
 from regard.tasks.base import Task
 from regard.tasks.card import Card, CardFacts, training_command
 from regard.tasks.objective import BatchedObjective
+from regard.tasks.pretrained import starting_config, starting_encoder
 from regard.text import Skipped
 from regard.text.forms import ENDINGS, FLAGS
 from regard.text.spans import SpanBatch
@@ -37,8 +39,14 @@ class AnswerTask(Task):
 
     def check(self, settings: AnswerSettings) -> None:
         """Raise an error if the settings make no model or no windows."""
-        _config(settings, vocabulary_size=10)
         windows_of(settings)
+        if settings.start is None:
+            _config(settings, vocabulary_size=10)
+            return
+        base = starting_config(settings)
+        if settings.max_tokens > base.max_length:
+            told = f"{settings.start} reads {base.max_length} tokens at once, got {settings.max_tokens}"
+            raise ArgumentError("max_tokens", told)
 
     def prepare(
         self, settings: AnswerSettings, folder: Path, *, learn: bool, show: bool = False
@@ -63,8 +71,23 @@ class AnswerTask(Task):
         return [*lines, f"vocabulary: {data.vocabulary.kind}, {len(data.vocabulary):,} tokens"]
 
     def build(self, settings: AnswerSettings, data: AnswerData) -> nn.Module:
-        """Return a new model."""
-        return TwoWayReader(_config(settings, vocabulary_size=len(data.vocabulary)))
+        """Return a new model, with the weights of the encoder that it starts from."""
+        size = len(data.vocabulary)
+        if settings.start is None:
+            return TwoWayReader(_config(settings, vocabulary_size=size))
+        encoder, vocabulary = starting_encoder(settings)
+        if settings.architecture == "joined":
+            model = SpanReader(encoder.config.part(SpanReaderConfig))
+            model.encoder.load_state_dict(encoder.state_dict())
+            return model
+        framing = vocabulary.framing
+        start = framing.end if framing.start is None else framing.start
+        ends = {"base_start": start, "base_end": framing.end}
+        config = _config(settings, vocabulary_size=size, base=encoder.config, **ends)
+        reader = TwoWayReader(config)
+        assert reader.base is not None
+        reader.base.encoder.load_state_dict(encoder.state_dict())
+        return reader
 
     def objective(self, settings: AnswerSettings, data: AnswerData) -> AnswerObjective:
         """Return the loss and the validation."""
@@ -101,7 +124,7 @@ SAMPLE_QUESTIONS = [
 ]
 
 
-def _config(settings: AnswerSettings, **sizes: int) -> TwoWayReaderConfig:
+def _config(settings: AnswerSettings, **sizes: Any) -> TwoWayReaderConfig:
     values = part_of(settings, TwoWayReaderConfig) | {"encoder": settings.architecture}
     if settings.architecture == "gru":
         values["positions"] = "none"
