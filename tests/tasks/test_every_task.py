@@ -269,16 +269,16 @@ def test_a_start_that_fails_leaves_nothing(case, tmp_path, monkeypatch, part):
     whole = getattr(kind, part)
     monkeypatch.setattr(kind, part, fail)
     with pytest.raises(FileError, match="no room"):
-        train(case, folder, data=str(tmp_path / "data.tsv"))
+        train(case, folder, data=str(tmp_path / f"data.{case.ending}"))
     assert {"cache", "settings.json"} < set(seen)
     assert not (tmp_path / "runs").exists()
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(FileError, match="no room"):
-        train(case, folder, data=str(tmp_path / "data.tsv"))
+        train(case, folder, data=str(tmp_path / f"data.{case.ending}"))
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
     monkeypatch.setattr(kind, part, whole)
-    assert train(case, folder, data=str(tmp_path / "data.tsv")).stopped == "finished"
+    assert train(case, folder, data=str(tmp_path / f"data.{case.ending}")).stopped == "finished"
 
 
 def test_a_run_that_fails_to_resume_keeps_its_files(case, tmp_path, monkeypatch):
