@@ -43,7 +43,7 @@ _MOST_NAMES = 24
 _EXAMPLES = 5
 
 
-# Unicode reserves these code points for use inside a program: no text contains them.
+# Unicode reserves these code points for use inside a program, so no text contains them.
 _NAME, _VALUE, _END = "\ufdd0", "\ufdd1", "\ufdd2"
 _MENTION = re.compile(f"{_NAME}([^{_VALUE}]*){_VALUE}([^{_END}]*){_END}")
 

@@ -39,8 +39,10 @@ class Settings:
     regard.errors.DtypeError: width: expected int, got 'wide'
     """
 
-    title: ClassVar[str] = "Options"  # of the fields that a class adds, in the help of a command
-    former_names: ClassVar[dict[str, str]] = {}  # names in files of earlier versions, and the present ones
+    # The heading of the fields of this class in the help of a command.
+    title: ClassVar[str] = "Options"
+    # Maps names of fields in files of earlier versions to the present names.
+    former_names: ClassVar[dict[str, str]] = {}
 
     def __post_init__(self):
         for name, hint in typing.get_type_hints(type(self)).items():

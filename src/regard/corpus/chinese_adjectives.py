@@ -1,4 +1,4 @@
-"""The Chinese words of a clause that says an adjective of its subject (很高, 比他更高, 是红色的, 生病了)."""
+"""The Chinese words of a clause with an adjective as its predicate (很高, 比他更高, 是红色的, 生病了)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Word = tuple[str, int, int]  # text, sure units, possible units
 
 
 def adjective_words(clause: Clause, quality: Quality) -> list[Word | Phrase]:
-    """Return the words of the predicate in order, with a phrase in the place of what is compared with."""
+    """Return the words of the predicate in order, in which the second part of a comparison is still a phrase."""
     order = next(order for applies, order in _ORDERS if applies(clause, quality))
     return [word for part in order.split() for word in _PARTS[part](clause, quality)]
 
 
 def copula_negation(clause: Clause) -> list[Word]:
-    """Return 不 or 从不 if the copula is negated, which 不会 does in the future."""
+    """Return 不 or 从不 if the copula is negated, and nothing in the future, where 不会 negates it."""
     return [("从不" if clause.often else "不", clause.negative, 0)] if _is_negated(clause) else []
 
 
@@ -27,7 +27,7 @@ def _is_negated(clause: Clause) -> bool:
 
 
 def _is_attributive(clause: Clause) -> bool:
-    """Return whether 的 follows, of a relative clause (红色的汽车) or of 的时候."""
+    """Return whether 的 follows the clause, because it is a relative clause (红色的汽车) or stands before 的时候."""
     return clause.head is not None or clause.during
 
 

@@ -55,7 +55,7 @@ def agreement(clause: Clause) -> tuple[int, bool, str]:
 
 
 class _Group(NamedTuple):
-    """A clause with what its verb group is made of.
+    """A clause with the verb and the agreement of its verb group.
 
     ``slot`` is the place of the subject in a conjugation table (je, tu, il, nous, ils). ``tail`` are the words after
     the verb (avoir *besoin*).

@@ -1,8 +1,8 @@
 """Regard's attention inside Hugging Face models, chosen by ``attn_implementation="regard"``.
 
-Importing this module registers the name, together with a mask function: without one, Transformers drops the
-padding mask and says nothing. Architectures whose attention does not go through Transformers' attention interface are
-refused when the model is built.
+Importing this module registers the name and a mask function. Without a mask function, Transformers drops the padding
+mask silently. Architectures whose attention does not go through Transformers' attention interface raise an error when
+the model is built.
 
 >>> from transformers import BertConfig, BertModel  # doctest: +SKIP
 >>> from regard.integrations import huggingface  # doctest: +SKIP
@@ -30,24 +30,24 @@ NAME = "regard"
 
 
 def register() -> None:
-    """Register ``attn_implementation="regard"`` with Transformers. A second call changes nothing."""
+    """Register ``attn_implementation="regard"`` with Transformers, if it is not registered yet."""
     try:
         from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
         from transformers.masking_utils import sdpa_mask  # noqa: F401
 
         original = PreTrainedModel.get_correct_attn_implementation
     except (ImportError, AttributeError) as error:
-        raise MissingExtraError("transformers 4.54 or newer", "hf", 'attn_implementation="regard"') from error
+        raise MissingExtraError("transformers 5.17 or newer", "hf", 'attn_implementation="regard"') from error
     AttentionInterface.register(NAME, attention_forward)
     AttentionMaskInterface.register(NAME, mask_of)
     if not hasattr(original, "checks_for_regard"):
-        # Transformers accepts any registered name for any model. This is where it decides, for every model and
-        # every model inside it, when they are built and when the implementation is changed.
+        # Transformers accepts any registered name for any model. It calls this method for every model and for every
+        # model inside it, when they are built and when the implementation is changed.
         PreTrainedModel.get_correct_attn_implementation = _checking(original)
 
 
 def _checking(original: Any) -> Any:
-    """Transformers' choice of an implementation, followed by our check of the architecture."""
+    """Return Transformers' method that chooses an implementation, with a check of the architecture after it."""
 
     @functools.wraps(original)
     def choose(model: Any, *arguments: Any, **options: Any) -> str:
@@ -63,14 +63,14 @@ def _checking(original: Any) -> Any:
 
 
 _MASKED: set[type] = set()
-"""Configs of models that are not made for torch's fused attention: what they say of being causal may be wrong."""
+"""Configs of models without support for torch's fused attention, whose attribute ``is_causal`` may be wrong."""
 
 
 def mask_of(*arguments: Any, config: Any = None, **options: Any) -> Tensor | None:
     """Make a boolean mask in which True may be attended, as everywhere in Regard.
 
-    Where the mask only says that attention is causal, or hides nothing, Transformers leaves it out and relies on the
-    module to say so. Models that do not support torch's fused attention have never been asked, and get the mask.
+    Transformers leaves out a mask that is only causal or hides nothing, and relies on the module's ``is_causal``. For
+    models that do not support torch's fused attention, ``is_causal`` may be wrong, so the mask is always made.
     """
     from transformers.masking_utils import sdpa_mask
 
@@ -80,11 +80,11 @@ def mask_of(*arguments: Any, config: Any = None, **options: Any) -> Tensor | Non
 
 
 _WITHOUT_EFFECT = {
-    # Part of the mask already.
+    # These are part of the mask already.
     "sliding_window",
     "position_ids",
     "cache_position",
-    # What a model gives back.
+    # These select the outputs of a model.
     "output_attentions",
     "output_hidden_states",
     "output_router_logits",
@@ -92,7 +92,7 @@ _WITHOUT_EFFECT = {
     "use_cache",
     "logits_to_keep",
     "num_items_in_batch",
-    # For flash attention's kernels alone.
+    # Only the kernels of flash attention use these.
     "deterministic",
     "cu_seq_lens_q",
     "cu_seq_lens_k",
@@ -117,15 +117,15 @@ def attention_forward(
     block_indices: Tensor | None = None,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Compute attention as Transformers calls it.
+    """Compute attention with the arguments of Transformers' attention interface.
 
-    Keys and values of grouped heads are taken as they are. Takes ``(b,h,n,d)`` and returns ``(b,q,h,d)``, and the
-    weights if ``output_attentions`` is true.
+    ``query``, ``key`` and ``value`` are ``(b,h,n,d)``, where keys and values may have fewer heads. The output is
+    ``(b,q,h,d)``. The weights are returned if ``output_attentions`` is true, and None otherwise.
 
     softcap
-        Scores are capped as ``softcap * tanh(score / softcap)``.
+        Scores are limited to ``softcap * tanh(score / softcap)``.
     s_aux
-        One number a head, the score of a sink that takes part in the softmax and has no value.
+        The score of an attention sink, one number per head. The sink takes part in the softmax and has no value.
     indices, block_indices
         Keys ``(b,q,n)``, or blocks of keys ``(b,h or fewer,q,n)``, to which each query is restricted.
     """
@@ -134,7 +134,8 @@ def attention_forward(
     wants_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     mask: Mask | Tensor | None = attention_mask
     if attention_mask is None and wants_causal and queries > 1:
-        key, value = key[:, :, :queries], value[:, :, :queries]  # the free places of a static cache
+        # The unused positions of a static cache are cut off.
+        key, value = key[:, :, :queries], value[:, :, :queries]
         position_bias = None if position_bias is None else position_bias[..., :queries]
         mask = causal()
     for chosen in (_chosen_keys(indices, key), _chosen_blocks(block_indices, module, query, key)):
@@ -158,10 +159,11 @@ def attention_forward(
 
 
 def _check_options(attention_mask: Tensor | None, options: dict[str, Any]) -> None:
-    """Raise if a keyword changes attention in a way that is not computed here."""
+    """Raise ArgumentError for a keyword that changes attention in a way that is not computed here."""
     given = {name for name, value in options.items() if value is not None}
     unknown = given - _WITHOUT_EFFECT
-    if attention_mask is None and "cu_seq_lens_q" in given:  # packed sequences that no mask keeps apart
+    # Packed sequences need a mask that separates them.
+    if attention_mask is None and "cu_seq_lens_q" in given:
         unknown = {"cu_seq_lens_q"}
     if unknown:
         problem = f'"{NAME}" does not compute {", ".join(sorted(unknown))}'
@@ -169,7 +171,7 @@ def _check_options(attention_mask: Tensor | None, options: dict[str, Any]) -> No
 
 
 class _Capped:
-    """Products whose size is limited by a hyperbolic tangent."""
+    """A dot-product score that is limited by a hyperbolic tangent (soft cap)."""
 
     def __init__(self, cap: float, scale: float):
         self.cap, self.scale = cap, scale
@@ -179,7 +181,7 @@ class _Capped:
 
 
 def _both(mask: Mask | Tensor | None, chosen: Tensor) -> Mask | Tensor:
-    """A mask restricted to the chosen pairs, ``(b,h or 1,q,k)``."""
+    """Return the mask restricted to the chosen pairs, ``(b,h or 1,q,k)``."""
     if isinstance(mask, Tensor) and mask.is_floating_point():
         return mask.masked_fill(~chosen, float("-inf"))
     return as_mask(chosen) if mask is None else as_mask(chosen) & mask

@@ -25,7 +25,7 @@ _WITH_OWN_MASKS = {"transformers.models.longt5.modeling_longt5"}
 
 
 def check_architecture(model: type) -> None:
-    """Raise unless all attention of a model class goes through Transformers' attention interface.
+    """Raise ArgumentError unless all attention of a model class goes through Transformers' attention interface.
 
     A model that computes its attention by itself accepts any registered name, and loses its mask.
     """
@@ -66,7 +66,7 @@ def _problem(module_name: str) -> str:
 
 
 def _keywords(source: str) -> set[str]:
-    """The names of the keywords with which attention functions are called."""
+    """Return the names of the keywords with which a source calls the attention interface."""
     calls = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
     found = [
         call for call in calls if isinstance(call.func, ast.Name) and "attention_interface" in call.func.id
@@ -76,9 +76,9 @@ def _keywords(source: str) -> set[str]:
 
 @functools.lru_cache(maxsize=1024)
 def _own_attention(module_name: str) -> str:
-    """The first class of attention in a module that takes a softmax and does not call the attention interface.
+    """Return the first attention class of a module that computes a softmax itself, or an empty text.
 
-    Masks are made for the interface. Where a model supports torch's fused attention, such a class makes its own.
+    Such a class does not call the attention interface, for which the masks are made.
     """
     if module_name in _WITH_OWN_MASKS:
         return ""

@@ -77,7 +77,8 @@ def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
         return mask
     ones = mask == 1
     marks = ((mask == 0) | ones).all() & ones.any()
-    if not readable(mask):  # the same without a branch, because a trace cannot read values
+    # While tracing, values cannot be read, so the result is computed without a branch.
+    if not readable(mask):
         return torch.where(marks, torch.zeros_like(mask).masked_fill(mask == 0, float("-inf")), mask)
     return mask.bool() if bool(marks) else mask
 

@@ -119,7 +119,8 @@ class MultiHeadAttention(nn.Module):
             )
         mask = document_mask(mask)
         k, v = self._keys_and_values(query, key, value, mask, cache)
-        if cache is None and (key is None or key is query):  # a masked key is also a padded query
+        # In self-attention, a masked key is also a padded query.
+        if cache is None and (key is None or key is query):
             (query,) = blank_unseen(mask, self._grid(query, query), query, finite=True)
         q = self._turn(self.split_heads(self.W_q(query)), k.shape[-2] - query.shape[-2])
         if self.bias_k is not None or self.add_zero_attn:
@@ -184,7 +185,8 @@ class MultiHeadAttention(nn.Module):
         check_input("key", key, self.W_k, self.key_dim, "(b,k,m)", (3,))
         check_input("value", value, self.W_v, self.value_dim, "(b,k,m)", (3,))
         past = 0 if cache is None else cache.length
-        if cache is None:  # with a cache, a later query may attend to a key that is masked now
+        # With a cache, a later query may attend to a key that is masked now.
+        if cache is None:
             key, value = blank_unseen(mask, self._grid(query, key), key, value)
         k = self._turn(self.split_heads(self.W_k(key)), past)
         v = self.split_heads(self.W_v(value))

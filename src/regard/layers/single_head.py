@@ -135,7 +135,8 @@ class BasicAttention(nn.Module):
         itself = query is key
         query, key, value = common_batch(query, key, value)
         mask = document_mask(mask)
-        if itself and query.ndim == 3:  # a masked key is also a padded query
+        # In self-attention, a masked key is also a padded query.
+        if itself and query.ndim == 3:
             (query,) = blank_unseen(
                 mask, Grid(len(query), 1, query.shape[1], key.shape[1]), query, finite=True
             )
@@ -191,7 +192,8 @@ class EncoderDecoderAttention(nn.Module):
 
 
 def _blank(mask: Mask | Tensor | None, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    if query.ndim > 3:  # a mask with heads may mask a key in some heads only
+    # A mask with heads may mask a key in some heads only.
+    if query.ndim > 3:
         return key, value
     batch = query.shape[0] if query.ndim == 3 else 1
     key, value = blank_unseen(mask, Grid(batch, 1, query.shape[-2], key.shape[-2]), key, value)

@@ -36,9 +36,12 @@ class Family:
     names: dict[str, str]
     block: dict[str, str]
     heads: dict[str, dict[str, str]]
-    projection: str  # the activation of the layer before the output of a classifier
-    positions_after_padding: bool = False  # positions are counted from the number after that of padding
-    head_activation: str = ""  # of the masked language model, if it is not that of the blocks
+    # The activation of the layer before the output of a classifier.
+    projection: str
+    # Whether the first position is the id of padding plus 1, as in RoBERTa.
+    positions_after_padding: bool = False
+    # The activation in the head of the masked language model, if it is not that of the blocks.
+    head_activation: str = ""
     ignored: tuple[str, ...] = field(default=("embeddings.position_ids", "embeddings.token_type_ids"))
 
 

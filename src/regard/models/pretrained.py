@@ -51,9 +51,10 @@ class Pretrained:
     files with old names load as those with new names.
     """
 
-    config: Any  # a ModelConfig of the class that the model names
+    # A ModelConfig, of a subclass that each model determines.
+    config: Any
     old_names: ClassVar[dict[str, str]] = {}
-    # Set while a state dict is loaded: the other names of each shared tensor, and its first name.
+    # Maps the other names of each shared tensor to its first name, while a state dict is loaded.
     shared_names: dict[str, str]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

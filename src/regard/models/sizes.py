@@ -101,8 +101,8 @@ def check_shapes(config: ModelConfig, expected: Shapes, shapes: Shapes, settings
 def without_memory(where: str) -> Iterator[None]:
     """Build modules on the meta device, so that their tensors have shapes and take no memory.
 
-    Initial values are not drawn: drawing them on the meta device would load torch's compiler. Sizes beyond 64 bits
-    raise FileError, which names the file of the settings, ``where``.
+    Initial values are not drawn, because drawing them on the meta device would load torch's compiler. Sizes
+    beyond 64 bits raise FileError, which names the file of the settings, ``where``.
     """
     try:
         with torch.device("meta"), _NoInitialValues():

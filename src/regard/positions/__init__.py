@@ -53,7 +53,8 @@ def sinusoidal(
     start = whole_number("start", start, least=0)
     wide = wide_dtype(dtype)
     table = torch.empty(length, width, dtype=wide, device=device)  # (n,m)
-    if table.is_meta:  # There is nothing to compute, and torch would load its compiler to do so.
+    # A meta tensor has no values, and torch would load its compiler to compute them.
+    if table.is_meta:
         return table.to(dtype)
     position = torch.arange(start, start + length, device=device).to(wide)[:, None]  # (n,1)
     # The order of operations is that of document 002, so that the table is equal to the last bit.
@@ -225,9 +226,8 @@ class RelativeBias(nn.Module):
         self.heads, self.buckets = heads, buckets
         self.max_distance, self.bidirectional = max_distance, bidirectional
         self.table = nn.Embedding(buckets, heads)
-        nn.init.normal_(
-            self.table.weight, std=0.02
-        )  # the default of 1 would be large compared with the scores
+        # The default standard deviation of 1 would be large compared with the scores.
+        nn.init.normal_(self.table.weight, std=0.02)
 
     def bucket(self, relative: Tensor) -> Tensor:
         """Return the bucket of each distance ``key position - query position``."""

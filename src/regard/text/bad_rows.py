@@ -20,12 +20,16 @@ from regard.errors import FileError, option
 
 __all__ = ["BadRowError", "BadRows", "Skipped"]
 
-SHOWN = 5  # bad rows whose lines are named in a message
+# The most bad rows whose lines an error names.
+SHOWN = 5
 
 
 @dataclass
 class Skipped:
     """The numbers of rows that were left out, by reason.
+
+    ``held_out`` counts the rows that were set aside for validation or tests, and ``bad`` those that cannot be read.
+    ``first`` maps each reason to the place of the first such row.
 
     >>> skipped = Skipped()
     >>> skipped.count("empty", "a.tsv, line 3")
@@ -36,9 +40,9 @@ class Skipped:
     empty: int = 0
     too_long: int = 0
     duplicates: int = 0
-    held_out: int = 0  # for validation or tests
-    bad: int = 0  # cannot be read
-    first: dict[str, str] = field(default_factory=dict)  # reason: the place of the first such row
+    held_out: int = 0
+    bad: int = 0
+    first: dict[str, str] = field(default_factory=dict)
 
     @property
     def total(self) -> int:

@@ -1,4 +1,4 @@
-"""A first row that may be the names of the columns, where no name is known.
+"""Detection of a first row that holds the names of the columns, if no name is known.
 
 A row of names among texts with labels would become a class of its own, so it is left out if the labels of the other
 rows show what it is. Among pairs of sentences it would be one bad pair, so a warning is enough.
@@ -15,11 +15,12 @@ from regard.text.words_and_characters import HAN_RANGES
 
 __all__ = ["Row", "without_header"]
 
-Row = tuple[str, str | None, str | None]  # where it stands, and the two texts; None for one too long to read
+# The place of a row for messages, and its two texts, each None if it is too long to read.
+Row = tuple[str, str | None, str | None]
 
-# Rows that are compared with the first one, and their characters, at most.
+# The most rows that are compared with the first one, and the most characters of these rows.
 AHEAD, CHARACTERS = 1000, 2**22
-# Snake case, an index or a language after a word: the names of columns, but hardly ever data.
+# Names in snake case and words that are usual as names of columns but rare as data.
 _COLUMN_NAME = re.compile(
     r"[A-Za-z]+(?:[_.][A-Za-z0-9]+)+|id|idx|index|label|labels|class|text|sentence|source|target"
 )

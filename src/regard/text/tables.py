@@ -238,7 +238,7 @@ def parquet_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def field_paths(value: Any, above: str = "") -> Iterator[str]:
-    """The names of all fields of an object, with dots for those within others."""
+    """Yield the names of all fields of an object, where a nested field is written with dots (``translation.en``)."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if isinstance(inner, dict):
@@ -271,7 +271,10 @@ def guess_fields(
 
 
 def _matching(names: Sequence[str], wanted: str) -> list[str]:
-    """The fields of a name in any case, or of its regions (``en-GB``, ``en_XX``) where there are none."""
+    """Return the fields whose last part is ``wanted`` in any case.
+
+    If there is none, return those of its regional variants (``en-GB``, ``en_XX``).
+    """
     last = {name: name.rpartition(".")[2].lower().replace("_", "-") for name in names}
     same = [name for name, short in last.items() if short == wanted]
     return same or [name for name, short in last.items() if short.partition("-")[0] == wanted]

@@ -47,13 +47,16 @@ class Order(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Query blocks with equal numbers of key blocks, which are computed as one batch."""
+    """Query blocks with equal numbers of key blocks, which are computed as one batch.
+
+    ``whole`` is True if every pair is visible, so that no mask is needed.
+    """
 
     row_blocks: Tensor  # (g,)
     col_blocks: Tensor  # (g,c)
     rows: Tensor  # (g,BLOCK) query indices, -1 for padding
     cols: Tensor  # (g,c*BLOCK) key indices, -1 for padding
-    whole: bool  # whether every pair is visible, so that no mask is needed
+    whole: bool
 
 
 class Pairs(NamedTuple):
@@ -70,15 +73,20 @@ class Pairs(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The blocks to compute, as groups for torch and as pairs for C."""
+    """The blocks to compute, as groups for torch and as pairs for C.
+
+    - ``empty`` are the query blocks without a visible key.
+    - ``place`` is the position of each query block in the concatenation of the groups and the empty blocks.
+    - ``density`` is the share of pairs of blocks with a visible pair of tokens.
+    """
 
     rows: Order
     cols: Order
     groups: list[Group]
     pairs: Pairs
-    empty: Tensor  # the query blocks without a visible key
-    place: Tensor  # (row blocks,) the position of each query block in the concatenation of groups and empty blocks
-    density: float  # the share of pairs of blocks with a visible pair of tokens
+    empty: Tensor  # (empty blocks,)
+    place: Tensor  # (row blocks,)
+    density: float
 
 
 def worth_planning(mask: Mask, grid: Grid) -> bool:
