@@ -66,7 +66,7 @@ def bidirectional_links(forward: Iterable[Link], backward: Iterable[Link], how: 
     """Combine the links of two translation models, one for each direction, into one set.
 
     Both sets hold ``(source, target)``. "intersection" keeps the links in both sets and "union" those in either.
-    "grow" starts from the intersection and adds neighbouring links from the union for words that have no link yet
+    "grow" starts from the intersection. It adds links of the union that neighbour a link and have a word without a link
     (Och and Ney 2003).
 
     >>> there, back = {(0, 0), (1, 1), (1, 2)}, {(0, 0), (1, 1), (2, 1)}

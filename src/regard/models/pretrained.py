@@ -265,7 +265,7 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise errors about a file of weights as FileError, with its path."""
+    """Return a context manager that raises errors of reading a file of weights as FileError with its path."""
     if not path.is_file():
         raise FileError(f"{path}: no such file")
     try:

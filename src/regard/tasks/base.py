@@ -51,7 +51,7 @@ class Prediction(Protocol):
     """The answer of a predictor to one input."""
 
     def lines(self, *, scores: bool = False) -> list[str]:
-        """Return the answer as lines of text, with scores if asked."""
+        """Return the answer as lines of text, where ``scores`` adds scores or further candidates with their scores."""
         ...
 
     def to_json(self, attention: Any = None) -> dict[str, Any]:

@@ -59,11 +59,11 @@ class Bundle:
     settings: dict[str, Any]
 
     def vocabulary(self, name: str) -> Vocabulary:
-        """Return a vocabulary by the name that it was saved under."""
+        """Read the vocabulary with this name from the folder, or raise FileError if there is none."""
         return load_vocabulary(self.folder / f"{name}.json")
 
     def has_vocabulary(self, name: str) -> bool:
-        """Whether there is a vocabulary of this name."""
+        """Return whether the folder has a vocabulary with this name."""
         return (self.folder / f"{name}.json").is_file()
 
     def model(self) -> Any:

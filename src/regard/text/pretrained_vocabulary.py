@@ -57,7 +57,7 @@ class PretrainedVocabulary(Vocabulary):
         """Read the tokenizer of a Hugging Face folder.
 
         It is ``tokenizer.json``, the ``vocab.txt`` of BERT, or the ``vocab.json`` and ``merges.txt`` of RoBERTa.
-        ``size`` is the number of tokens that the model has.
+        ``size`` is the number of tokens that the model has, by default that of the tokenizer.
         """
         tokenizer, names = read_tokenizer(Path(folder))
         try:

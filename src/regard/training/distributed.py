@@ -119,7 +119,10 @@ class Processes:
         return bytes(self.broadcast(held).tolist()).decode() if size else ""
 
     def broadcast(self, tensor: Tensor) -> Tensor:
-        """Return the tensor of the first process, where the others pass one of the same shape and dtype."""
+        """Send the tensor of the first process to all others, and return it on the CPU in every process.
+
+        The others pass a tensor of the same shape and dtype, whose numbers are ignored.
+        """
         held = tensor.to(self.device).contiguous()
         dist.broadcast(held, 0)
         return held.cpu()

@@ -41,9 +41,9 @@ class Blobs:
         return self._places[digest]
 
     def array(self, values: Tensor | np.ndarray) -> dict[str, Any]:
-        """Store an array of float32, float16, integers or booleans, and return its description.
+        """Store an array of float32, float16, integers or booleans, and return its dtype, shape and blob number.
 
-        Booleans are stored as single bits.
+        They are the values "dtype", "shape" and "blob" of a JSON object. Booleans are stored as single bits.
         """
         x = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
         if x.dtype == np.bool_:

@@ -40,9 +40,10 @@ class Interest(NamedTuple):
 
 
 def opening(records: Sequence[Record], *, pictured: bool = False) -> dict[str, int]:
-    """Return the record, head, query and key to show first.
+    """Return the numbers of the most interesting record and head, and of its query (row) and key (column).
 
-    ``pictured`` chooses among the records whose keys are patches of an image.
+    The interest is explained at the top of this module, and computed from a sample of the queries. With ``pictured``
+    only records whose keys are patches of an image are considered.
     """
     wanted = [n for n, record in enumerate(records) if record.key_grid or not pictured] or [0]
     per_row = sum(records[n].map.shape[1] * records[n].map.shape[3] for n in wanted)

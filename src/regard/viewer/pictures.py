@@ -20,7 +20,11 @@ _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg",
 
 
 def as_pictures(images: object) -> list[tuple[str, bytes]]:
-    """Return each image as (media type, bytes), where a single image is a list of one."""
+    """Encode one image or several as pairs of media type and bytes, such as ``("image/png", b"…")``.
+
+    An image is the path or the bytes of a picture file, a PIL image, or an array of pixels. An array of four axes holds
+    several images. None gives an empty list.
+    """
     if images is None:
         return []
     several = isinstance(images, Sequence) and not isinstance(images, str | bytes | bytearray)

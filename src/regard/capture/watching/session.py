@@ -63,7 +63,10 @@ class Session:
         return self.stack.is_in_forward_pass
 
     def enter(self, module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> None:
-        """Note that a module was called."""
+        """Put a module on the stack of running modules when its call begins.
+
+        The call of an outermost module begins a new step. A call in another thread is only noted.
+        """
         if not self.stack.is_in_its_thread:
             self.stack.note_other_thread()
             return

@@ -123,7 +123,11 @@ def error_rates(
 
 
 def all_alignment_heads(translator: Translator) -> list[AlignmentHead]:
-    """Return every layer with every head and their mean, before and after the word is written."""
+    """Return all candidates for the attention head that aligns words best.
+
+    They are every layer with each head and with the mean of its heads, at the step that writes a word and at the step
+    after it. A recurrent model has one layer and no heads.
+    """
     config: Any = translator.model.config
     if config.kind != "transformer":
         return [AlignmentHead(0, None, after) for after in (False, True)]

@@ -211,7 +211,10 @@ class Translator(BundledPredictor):
         return _spelled(pieces)
 
     def target_spans(self, translation: Translation) -> list[Span]:
-        """Where each target token stands in the text; a model may cut words as its vocabulary would not."""
+        """Return the character span of each target token in the text of a translation.
+
+        The tokens may differ from those that the vocabulary gives for the text, because the model generated them.
+        """
         text, ids = translation.text, translation.target_ids
         if translation.copied_spans:
             return list(translation.copied_spans)
@@ -220,7 +223,10 @@ class Translator(BundledPredictor):
         return _spelled(self._pieces_of(ids))[1]
 
     def _pieces_of(self, ids: list[int]) -> list[str]:
-        """What each token adds to the text; a character of several tokens comes with the last of them."""
+        """Return the characters that each token adds to the text.
+
+        A character of several tokens belongs to the last of them.
+        """
         pieces, before = [], ""
         for count in range(1, len(ids) + 1):
             text = self.target.decode(ids[:count])
