@@ -36,7 +36,9 @@ def pack(
     run: Path = typer.Argument(..., help="The folder of a training run, or of a model."),
     out: Path = typer.Option(..., "--out", help="The folder to write."),
     task: str = typer.Option(None, "--task", help="module:Class, for a task of your own."),
-    dtype: str = typer.Option("float16", "--dtype", help="float16, bfloat16 or float32."),
+    dtype: str = typer.Option(
+        "float16", "--dtype", help="float16, bfloat16, float32, or int8, int6, int5, int4."
+    ),
     license: str = typer.Option("", "--license", help="The licence, for the card."),
     data: str = typer.Option("", "--data", help="A description of the data, for the card."),
     notes: str = typer.Option("", "--notes", help="The limits of the model, for the card."),

@@ -17,6 +17,7 @@ from torch import nn
 
 from regard.errors import ArgumentError, FileError, UnknownNameError
 from regard.files import read_json, write_atomically
+from regard.models.packed_weights import BITS, SHAPE, packed, packed_shapes, unpacked
 from regard.models.sizes import check_settings, check_shapes, without_memory
 from regard.positions import sinusoidal
 
@@ -110,12 +111,14 @@ class Pretrained:
 
 
 def check_storable(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
-    """Return the tensors to write, in the dtype of this name.
+    """Return the tensors to write, in the dtype of this name, such as "float16" or "int8".
 
     Raises an error if the name is unknown or a number is too large for the dtype.
     """
+    if dtype in BITS:
+        return packed(stored_tensors(model, torch.float32), BITS[dtype])
     if dtype not in DTYPES:
-        raise UnknownNameError("dtype", dtype, DTYPES)
+        raise UnknownNameError("dtype", dtype, [*DTYPES, *BITS])
     return stored_tensors(model, DTYPES[dtype])
 
 
@@ -255,12 +258,15 @@ def _recomputed(model: nn.Module) -> dict[str, torch.Tensor]:
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Read the shape of each tensor of a file, but not its numbers."""
     with reading(path), safe_open(path, framework="pt") as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        names = list(file.keys())
+        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
+        small = [name for name in names if name.endswith(SHAPE) and shapes[name] < (16,)]
+        return packed_shapes(shapes, {name: file.get_tensor(name) for name in small})
 
 
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:
     with reading(path):
-        return load_file(path)
+        return unpacked(load_file(path), str(path))
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 from regard.errors import ArgumentError, FileError, UnknownNameError, option
 from regard.files import write_atomically
+from regard.models.packed_weights import BITS
 from regard.models.pretrained import CONFIG, DTYPES, read_config
 from regard.tasks.base import Task
 from regard.tasks.card import CardFacts
@@ -36,8 +37,8 @@ def pack(
     A folder that is not empty is refused, unless ``overwrite`` allows to replace the files of a model in it. The
     samples of the card are predictions for ``sentences``, or for texts of the task's own.
     """
-    if dtype not in DTYPES:
-        raise UnknownNameError("dtype", dtype, DTYPES)
+    if dtype not in (*DTYPES, *BITS):
+        raise UnknownNameError("dtype", dtype, [*DTYPES, *BITS])
     if not overwrite:
         _check_empty(out)
     folder = find_model("", run)

@@ -65,6 +65,39 @@ class PretrainedVocabulary(Vocabulary):
         except ValueError as error:
             raise FileError(f"{folder}: {error}") from None
 
+    def shortened(self, size: int) -> tuple[Self, list[int]]:
+        """Return this vocabulary with its ``size`` most frequent pieces, and their ids in the whole one.
+
+        It is for WordPiece vocabularies such as BERT's, whose ids go from frequent to rare words. The special tokens
+        and the pieces of one character of ASCII are always kept, so that longer words are cut into pieces of them.
+        """
+        spec = json.loads(self._tokenizer.to_str())
+        if spec["model"].get("type") != "WordPiece":
+            raise ArgumentError("vocabulary", "only a WordPiece vocabulary can be shortened")
+        vocabulary: dict[str, int] = spec["model"]["vocab"]
+        special = {token["content"] for token in spec["added_tokens"]} | set(self._names.values())
+        by_id = sorted(vocabulary, key=lambda token: vocabulary[token])
+        words = [token for token in by_id if not token.startswith("[unused")]
+        always = [t for t in words if t in special or (len(t.removeprefix("##")) == 1 and t.isascii())]
+        others = [t for t in words if t not in set(always) and t.removeprefix("##").isascii()]
+        if size <= len(always):
+            raise ArgumentError(
+                "size", f"expected more than the {len(always)} pieces that are always kept, got {size}"
+            )
+        kept = sorted([*always, *others[: size - len(always)]], key=lambda token: vocabulary[token])
+        numbers = {token: number for number, token in enumerate(kept)}
+        spec["model"]["vocab"] = numbers
+        for token in spec["added_tokens"]:
+            token["id"] = numbers[token["content"]]
+        for token in spec["post_processor"].get("special_tokens", {}).values():
+            token["ids"] = [numbers[content] for content in token["tokens"]]
+        for end in ("sep", "cls"):
+            if end in spec["post_processor"]:
+                name = spec["post_processor"][end][0]
+                spec["post_processor"][end] = [name, numbers[name]]
+        short = type(self)(from_text(json.dumps(spec)), self._names, size=len(kept))
+        return short, [vocabulary[token] for token in kept]
+
     def __len__(self) -> int:
         return self._size
 
