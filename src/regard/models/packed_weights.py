@@ -1,8 +1,8 @@
 """Weights as whole numbers of 4 to 8 bits, for small files.
 
 A matrix is cut into groups of 64 numbers. Each group has a scale, and its numbers are rounded to multiples of it. In
-the file, a matrix ``name`` is three tensors: the packed bits, ``name:scales``, and ``name:shape``, which is the number of
-bits and then the shape. Vectors and small matrices are stored in float16.
+the file, a matrix ``name`` is three tensors: the packed bits, ``name:scales``, and ``name:shape``, which is the number
+of bits and then the shape. Vectors and small matrices are stored in float16.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def unpacked(tensors: dict[str, Tensor], where: str) -> dict[str, Tensor]:
 def _matrix(tensors: dict[str, Tensor], name: str, where: str) -> Tensor:
     bits, *shape = tensors[name + SHAPE].tolist()
     count = int(np.prod(shape, dtype=np.int64))
-    scales = tensors.get(name + SCALES)
-    fits = bits in BITS.values() and min(shape, default=0) > 0 and scales is not None
+    scales = tensors.get(name + SCALES, torch.zeros(0))
+    fits = bits in BITS.values() and min(shape, default=0) > 0
     if not fits or len(scales) != -(-count // GROUP) or tensors[name].numel() != -(-count * bits // 8):
         raise FileError(f"{where}: {name}: the packed numbers do not fit their shape {shape}")
     digits = np.unpackbits(tensors[name].numpy().astype(np.uint8))[: count * bits].reshape(count, bits)

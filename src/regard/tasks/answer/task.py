@@ -141,6 +141,7 @@ class AnswerObjective(BatchedObjective):
     def __init__(self, task: Task, settings: AnswerSettings, data: AnswerData):
         super().__init__(task, settings, data)
         self.answers: list[Answer] = []  # of the last validation, with a threshold of 0
+        self.threshold = 0.0  # of the last model that was saved
 
     def count(self, batch: SpanBatch) -> int:
         """Return the number of windows."""
@@ -157,9 +158,10 @@ class AnswerObjective(BatchedObjective):
         return {"f1": scores.f1, "exact": scores.exact}
 
     def predictor(self, model: nn.Module) -> Reader:
-        """Return the model as a reader, without a threshold."""
+        """Return the model as a reader, with the threshold of the last one that was saved."""
         s = self.settings
         extra = {"max_tokens": s.max_tokens, "stride": s.stride, "max_answer": s.max_answer}
+        extra["threshold"] = self.threshold
         return Reader(model, self.data.vocabulary, extra)
 
     @torch.no_grad()
@@ -167,6 +169,5 @@ class AnswerObjective(BatchedObjective):
         """Choose the threshold on the validation questions, and write the reader and its card."""
         reader = self.predictor(model)
         others = reader.answer(other_contexts(self.data.valid), threshold=0.0)
-        threshold, value = calibrated_threshold(self.data.valid, self.answers, others)
-        self.threshold = threshold
-        super().save(model, folder, {**results, "threshold": threshold, "f1_with_threshold": value})
+        self.threshold, value = calibrated_threshold(self.data.valid, self.answers, others)
+        super().save(model, folder, {**results, "threshold": self.threshold, "f1_with_threshold": value})

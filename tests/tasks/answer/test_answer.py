@@ -1,0 +1,442 @@
+"""The task of answering questions: spans over windows, threshold, held-out articles, loss, baseline and attention."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard import tasks
+from regard.errors import ArgumentError, DtypeError, FileError
+from regard.metrics import answer_f1, exact_match
+from regard.tasks.answer import Answer, AnswerSettings, Reader
+from regard.tasks.answer.baseline import SlidingWindow
+from regard.tasks.answer.calibration import calibrated_threshold, other_contexts
+from regard.tasks.answer.data import QuestionSource, embedded_questions, prepare, with_other_contexts
+from regard.tasks.answer.evaluation import scores_of
+from regard.tasks.answer.network import span_loss
+from regard.tasks.answer.reader import Candidate
+from regard.tasks.answer.search import best_spans
+from regard.text.questions import Question, ReferenceAnswer, read_questions
+from regard.text.spans import SpanBatch
+from support.paths import ROOT
+
+SQUAD = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data")) / "squad"
+SMALL = {
+    "embedded": 300,
+    "vocabulary_size": 600,
+    "width": 16,
+    "batch_tokens": 600,
+    "warmup": 5,
+    "max_tokens": 128,
+}
+SMALL |= {"stride": 32, "validate_questions": 20, "average": 0.0}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    settings = {**SMALL, "embedded": 1500, "steps": 120, "learning_rate": 0.01, "width": 32}
+    tasks.train("answer", settings, folder, show=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reader(run):
+    return Reader.load(run)
+
+
+def needs_squad():
+    if not SQUAD.is_dir():
+        pytest.skip(f"SQuAD is not in {SQUAD.parent}: set REGARD_DATA to the folder of the data")
+
+
+# -- the measure -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("system", "em", "f1"), [("bert_ensemble", 87.86, 94.17), ("logistic", 43.57, 55.53)]
+)
+def test_stored_systems_have_the_scores_of_the_official_script(system, em, f1):
+    needs_squad()
+    import gzip
+
+    questions = list(read_questions(SQUAD / "valid.json.gz"))
+    with gzip.open(SQUAD / "valid.predictions.json.gz") as file:
+        predictions = json.load(file)[system]
+    count = len(questions)
+    assert 100 * sum(exact_match(predictions[q.id], q.texts) for q in questions) / count == pytest.approx(
+        em, abs=0.005
+    )
+    assert 100 * sum(answer_f1(predictions[q.id], q.texts) for q in questions) / count == pytest.approx(
+        f1, abs=0.005
+    )
+
+
+# -- spans over windows ----------------------------------------------------------------------------------------------
+
+
+def logits(count, *, none=0.0, **places):
+    values = np.zeros(count + 1)
+    values[0] = none
+    for place, value in places.items():
+        values[int(place[1:]) + 1] = value
+    return values
+
+
+def test_probabilities_of_all_spans_and_of_no_answer_sum_to_one():
+    rng = np.random.default_rng(3)
+    start, end = rng.normal(size=8), rng.normal(size=8)
+    found, none = best_spans([(0, start, end)], 7, most_tokens=3, top=100)
+    assert len(found) == 7 + 6 + 5
+    assert sum(one.confidence for one in found) + none == pytest.approx(1)
+    p, q = (np.exp(side) / np.exp(side).sum() for side in (start, end))
+    expected = (
+        p[1 + found[0].first] * q[1 + found[0].last] / (p[2 - 1] * q[2 - 1])
+        if found[0][:2] == (0, 0)
+        else None
+    )
+    assert expected is None or expected == pytest.approx(1)
+    ratio = found[0].confidence / found[1].confidence
+    (a, b), (c, d) = found[0][:2], found[1][:2]
+    assert ratio == pytest.approx(p[1 + a] * q[1 + b] / (p[1 + c] * q[1 + d]))
+
+
+def test_the_end_is_never_before_the_start_nor_too_far():
+    start, end = logits(9, p5=9), logits(9, p2=9, p8=8.5)
+    found, _ = best_spans([(0, start, end)], 9, most_tokens=3)
+    assert found[0].first <= found[0].last < found[0].first + 3
+    found, _ = best_spans([(0, start, end)], 9, most_tokens=4)
+    assert found[0][:2] == (5, 8)
+
+
+def test_windows_compare_whatever_number_is_added_to_their_logits():
+    """A window without the answer, whose logits are larger by 50, does not win."""
+    sure = (4, logits(6, none=-5, p3=8), logits(6, none=-5, p4=8))
+    empty = (0, logits(6, none=9, p1=2) + 50, logits(6, none=9, p1=2) + 50)
+    found, _ = best_spans([empty, sure], 10, most_tokens=5)
+    assert found[0][:2] == (7, 8)
+    shifted, _ = best_spans([(0, empty[1] - 50, empty[2] - 50), sure], 10, most_tokens=5)
+    assert shifted[0].confidence == pytest.approx(found[0].confidence)
+
+
+def test_a_span_in_two_windows_counts_once():
+    one = (0, logits(8, p6=5), logits(8, p6=5))
+    two = (5, logits(8, p1=5), logits(8, p1=5))
+    found, none = best_spans([one, two], 13, most_tokens=2, top=50)
+    assert [span[:2] for span in found].count((6, 6)) == 1
+    assert sum(span.confidence for span in found) + none == pytest.approx(1)
+
+
+# -- the loss --------------------------------------------------------------------------------------------------------
+
+
+def batch_of(starts, ends, lengths, sizes):
+    blank = torch.zeros(len(sizes), max(sizes), dtype=torch.int64)
+    parts = (blank, torch.tensor(sizes), blank, torch.tensor(sizes), blank, blank)
+    return SpanBatch(*parts, torch.tensor(starts), torch.tensor(ends), torch.tensor(lengths))
+
+
+def test_any_of_the_answers_is_right():
+    start, end = torch.log(torch.tensor([[0.5, 0.25, 0.25]])), torch.log(torch.tensor([[0.25, 0.25, 0.5]]))
+    loss = span_loss(start, end, batch_of([[1, 2]], [[1, 2]], [2], [3]))
+    assert float(loss) == pytest.approx(-math.log(0.25 * 0.25 + 0.25 * 0.5))
+    padded = span_loss(start, end, batch_of([[1, 0]], [[1, 0]], [1], [3]))
+    assert float(padded) == pytest.approx(-math.log(0.25 * 0.25))
+
+
+def test_smoothing_spreads_over_the_real_places():
+    start = torch.tensor([[0.0, 1.0, -torch.inf], [1.0, 0.0, 2.0]])
+    batch = batch_of([[1], [2]], [[1], [2]], [1, 1], [2, 3])
+    plain, smooth = (span_loss(start, start, batch, smoothing=share) for share in (0.0, 0.2))
+    logs = start.log_softmax(dim=-1)
+    spread = -2 * (logs[0, :2].mean() + logs[1].mean())
+    assert float(smooth) == pytest.approx(0.8 * float(plain) + 0.2 * float(spread))
+
+
+# -- the threshold ---------------------------------------------------------------------------------------------------
+
+
+def answer(text, confidence):
+    return Answer("Who?", f"{text} sat.", (Candidate(text, 0, len(text), confidence),))
+
+
+def test_the_threshold_separates_answers_from_none():
+    questions = [Question("Who?", "Ann sat.", (ReferenceAnswer("Ann", 0),))] * 3
+    answers = [answer("Ann", 0.9), answer("Ann", 0.7), answer("Bob", 0.2)]
+    others = [answer("It", 0.5), answer("It", 0.3)]
+    threshold, value = calibrated_threshold(questions, answers, others)
+    assert 0.5 < threshold < 0.7
+    assert value == pytest.approx(100 * (2 / 3 + 1) / 2)
+
+
+def test_without_questions_that_have_no_answer_nothing_is_rejected():
+    questions = [Question("Who?", "Ann sat.", (ReferenceAnswer("Ann", 0),))]
+    assert calibrated_threshold(questions, [answer("Bob", 0.1)], []) == (0.0, 0.0)
+
+
+def test_other_contexts_are_of_the_same_article_and_have_no_answer():
+    rows = [Question(f"Q{n}?", f"Ann {n} sat.", (ReferenceAnswer("Ann", 0),), article="A") for n in range(3)]
+    assert other_contexts(rows) == []  # all contexts have the answer
+    rows = [
+        Question(f"Q{n}?", f"Ann{n} sat.", (ReferenceAnswer(f"Ann{n}", 0),), article=f"{n % 2}")
+        for n in range(6)
+    ]
+    found = other_contexts(rows)
+    assert len(found) == 6
+    for row, other in zip(rows, found, strict=True):
+        assert (other.question, other.article, other.answers) == (row.question, row.article, ())
+        assert row.texts[0] not in other.context
+        assert any(one.context == other.context and one.article == row.article for one in rows)
+    assert other_contexts([*rows, Question("Q?", "x")]) == []  # the data has such questions itself
+
+
+# -- the data --------------------------------------------------------------------------------------------------------
+
+
+def rows_of(articles, contexts, questions):
+    for article in range(articles):
+        for context in range(contexts):
+            text = f"Place {article} {context} is red."
+            for number in range(questions):
+                answers = [{"text": "red", "answer_start": text.index("red")}]
+                yield {"question": f"Q{number}?", "context": text, "title": f"T{article}", "answers": answers}
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("articles", [3, 20])
+def test_no_context_and_no_article_is_on_both_sides(tmp_path, articles):
+    data = write_rows(tmp_path / "d.jsonl", rows_of(articles, 60 // articles, 3))
+    source = QuestionSource(AnswerSettings(data=data), 1000)
+    train, valid = list(source.training()), source.validation()
+    assert len(train) + len(valid) == 180
+    assert len(valid) == 18  # a tenth of the contexts, or of the articles
+    assert not {row.context for row in train} & {row.context for row in valid}
+    if articles == 20:
+        assert not {row.article for row in train} & {row.article for row in valid}
+
+
+def test_validation_and_excluded_data_is_never_trained_on(tmp_path):
+    rows = list(rows_of(4, 5, 2))
+    data = write_rows(tmp_path / "d.jsonl", rows)
+    valid, test = write_rows(tmp_path / "v.jsonl", rows[:6]), write_rows(tmp_path / "t.jsonl", rows[6:10])
+    source = QuestionSource(AnswerSettings(data=data, valid=valid, exclude=test), 1000)
+    assert {row.context for row in source.training()} == {row["context"] for row in rows[10:]}
+
+
+def test_a_share_of_the_questions_is_asked_of_an_earlier_context():
+    rows = [
+        Question(f"What is {n}?", f"{n} is {n}x.", (ReferenceAnswer(f"{n}x", len(f"{n} is ")),), str(n))
+        for n in range(100, 900)
+    ]
+    found = list(with_other_contexts(rows, 0.25, seed=3))
+    copies = [row for row in found if row.id.endswith("-other")]
+    assert 150 < len(copies) < 250
+    assert [row for row in found if not row.id.endswith("-other")] == rows
+    by_id = {row.id: row for row in rows}
+    for copy in copies:
+        row = by_id[copy.id.removesuffix("-other")]
+        assert copy.answers == ()
+        assert copy.context != row.context
+        assert row.texts[0] not in copy.context
+    assert list(with_other_contexts(rows, 0.0, seed=3)) == rows
+
+
+def test_embedded_questions_have_their_answers_and_splits_share_none():
+    found = {split: list(embedded_questions(0, split, 300)) for split in ("train", "valid", "test")}
+    for questions in found.values():
+        assert len(questions) == 300
+        for one in questions:
+            (reference,) = one.answers
+            assert one.context[slice(*reference.span)] == reference.text
+            assert one.question.endswith("?")
+    assert {one.question.split()[0] for one in found["train"]} == {"Who", "What", "Where", "When"}
+    sentences = {}
+    for split, questions in found.items():
+        for one in questions:
+            start = one.context.rfind(". ", 0, one.answers[0].start) + 1
+            sentences.setdefault(split, set()).add(
+                one.context[start : one.context.find(".", start + 1)].strip()
+            )
+    assert not sentences["train"] & sentences["test"]
+
+
+def test_prepared_data_is_cached_and_counts_what_is_left_out(tmp_path):
+    rows = [*rows_of(4, 5, 2), {"question": "", "context": "x", "answers": []}]
+    settings = AnswerSettings(
+        data=write_rows(tmp_path / "d.jsonl", rows), skip_bad_rows=True, vocabulary_size=50
+    )
+    data = prepare(settings, tmp_path / "run", learn=True)
+    assert data.train.manifest["skipped"]["bad"] == 1
+    assert data.train.manifest["skipped"]["held_out"] == 4
+    assert len(prepare(settings, tmp_path / "run").train) == len(data.train)
+
+
+# -- the settings ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"heads": 2}, "heads: of no use for architecture=gru"),
+        ({"architecture": "joined"}, "architecture: joined needs an encoder to start from"),
+        (
+            {"architecture": "joined", "score": "dot", "start": "x"},
+            "score: of no use for architecture=joined",
+        ),
+        ({"score": "cosine"}, "score: unknown name"),
+        ({"unanswerable": 1.5}, "unanswerable: expected a share"),
+        ({"embedded": 0}, "embedded: nothing to train on"),
+        ({"valid": "x.json"}, "valid: of no use without data="),
+        ({"max_answer": 0}, "max_answer: expected 1 or more"),
+        ({"start": "minilm", "vocabulary": "bpe"}, "vocabulary: of no use with start=minilm"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(given, problem):
+    with pytest.raises(ArgumentError, match=problem):
+        AnswerSettings(**AnswerSettings.complete(given))
+
+
+def test_windows_that_cannot_be_cut_are_refused_before_the_data_is_read(tmp_path):
+    with pytest.raises(ArgumentError, match="stride: expected fewer"):
+        tasks.train("answer", {**SMALL, "stride": 100, "steps": 1}, tmp_path / "run", show=False)
+    assert not (tmp_path / "run").exists()
+
+
+# -- the reader ------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_learns_to_answer(run, reader):
+    """Questions of the test part. A span at random has an F1 of less than 10."""
+    report = tasks.evaluate("answer", run, {"limit": 150, "baseline": True}).to_json()
+    assert report["f1"] > 35
+    assert report["questions"] == 150
+    assert 0 < reader.threshold < 1
+    assert report["calibrated_share"] > 10
+    assert report["answered_f1"] > report["f1"]
+    assert "sliding window" in report["compared"]
+
+
+def test_answers_are_spans_of_the_original_text(reader):
+    context = "  The  Tall\tfarmer\nsat\u00a0in Zu\u0308rich .  "
+    found = reader.ask("Who sat in Zürich?", context, top=5, threshold=0.0)
+    assert len(found.candidates) == 5
+    for one in found.candidates:
+        assert context[one.start : one.end] == one.text == one.text.strip()
+    assert found.text == found.candidates[0].text
+    shares = [one.confidence for one in found.candidates]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) <= 1
+
+
+def test_no_answer_is_found_below_the_threshold(reader):
+    found = reader.ask("Who went home?", "Ann went home.", threshold=1.0)
+    assert (found.text, found.found, found.span) == ("", False, None)
+    assert found.lines()[0].startswith("no answer found\t")
+    assert found.candidates[0].text
+    assert reader.ask("Who went home?", "Ann went home.", threshold=0.0).found
+
+
+def test_a_long_context_is_read_in_windows_and_the_answer_is_found_anywhere(reader):
+    filler = "The red car was on the bridge. " * 40
+    question = "Who helped the teacher?"
+    for context in (f"Emma helped the teacher. {filler}", f"{filler}Emma helped the teacher."):
+        found = reader.ask(question, context, threshold=0.0)
+        assert found.text == "Emma"
+        assert context[slice(*found.span)] == "Emma"
+        (weights,) = reader.word_weights(found)
+        assert len(weights.column_words) < 128
+        assert "Emma" in weights.table.column_words
+
+
+def test_answers_do_not_depend_on_the_batch(reader):
+    rows = list(embedded_questions(0, "test", 12))
+    together = reader.answer(rows)
+    alone = [reader.answer([row], batch_size=1)[0] for row in rows]
+    assert [one.candidates[0].text for one in together] == [one.candidates[0].text for one in alone]
+    for one, other in zip(together, alone, strict=True):
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-4)
+
+
+def test_a_question_that_is_too_long_is_cut_with_a_word(reader):
+    found = reader.ask("Who " + "really " * 200 + "sat?", "Ann sat.")
+    assert found.cut_off
+    assert found.to_json()["cut_off"]
+    assert not reader.ask("Who sat?", "Ann sat.").cut_off
+
+
+@pytest.mark.parametrize(
+    ("questions", "problem"),
+    [
+        ("Who?", "expected a list of questions with contexts"),
+        (["Who?"], "expected a question with its context at place 0"),
+        ([("Who?", " ")], "the context is empty"),
+        ([("Who?", "Ann."), ("", "Ann.")], "place 1: the question is empty"),
+        ([{"question": "Who?"}], "'context' is missing"),
+        ([("Who?", None)], "'context' is not text, but null"),
+    ],
+)
+def test_questions_that_are_none_are_refused(reader, questions, problem):
+    with pytest.raises((ArgumentError, DtypeError), match=f"questions: .*{problem}"):
+        reader.answer(questions)
+
+
+@pytest.mark.parametrize("options", [{"threshold": 2}, {"threshold": "x"}, {"top": 0}, {"batch_size": 0}])
+def test_options_that_cannot_work_are_refused(reader, options):
+    with pytest.raises(ArgumentError, match=next(iter(options))):
+        reader.ask("Who?", "Ann.", **options)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [({"threshold": 3}, "threshold"), ({"max_tokens": 2}, "max_tokens"), ({"stride": 10**6}, "stride")],
+)
+def test_damaged_settings_of_a_saved_reader_are_named(reader, tmp_path, change, problem):
+    reader.save(tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(values | change))
+    with pytest.raises(FileError, match=f"config.json: {problem}"):
+        Reader.load(tmp_path)
+
+
+# -- attention -------------------------------------------------------------------------------------------------------
+
+
+def test_the_attention_of_an_answer_is_a_recording(reader):
+    found = reader.ask("Who helped the teacher?", "Emma helped the teacher. It rained.")
+    recording = reader.attention(found)
+    by_name = {one.name: one for one in recording}
+    record = by_name["to_context"]
+    assert record.query_tokens[0] == ["Who", "helped", "the", "teacher", "?"]
+    assert record.key_tokens[0][:3] == ["[no answer]", "Emma", "helped"]
+    assert by_name["to_question"].query_tokens == record.key_tokens
+    (weights,) = reader.word_weights(found)
+    expected = record.map.weights()[0, 0, :, 1:].numpy()
+    np.testing.assert_allclose(weights.weights, expected, atol=1e-6)  # tokens are words here
+    assert weights.spans == [(0, 4), (5, 11), (12, 15), (16, 23), (23, 24), (25, 27), (28, 34), (34, 35)]
+    assert weights.table.row_words == ["helped", "teacher"]
+    assert weights.unread is None
+
+
+# -- the baseline ----------------------------------------------------------------------------------------------------
+
+
+def test_the_baseline_takes_words_beside_those_of_the_question():
+    context = "Bob slept in a bed. The old house was painted by Ann Berg in 1874."
+    (found,) = SlidingWindow().answer([Question("Who painted the old house?", context)])
+    assert found.text in ("Ann Berg", "Berg", "Ann")
+    assert context[slice(*found.span)] == found.text
+
+
+def test_the_baseline_is_measured_like_a_reader():
+    needs_squad()
+    questions = list(read_questions(SQUAD / "train.json.gz"))[:600]
+    scores, _ = scores_of(SlidingWindow(), questions, threshold=0.0)
+    assert 12 < scores.f1 < 30
