@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     )
     from regard.maps import AttentionMap, Record
     from regard.masks import Mask, blocks, causal, global_tokens, padding, window
+    from regard.pipelines import pipeline
     from regard.plots import (
         plot_attention_weights,
         plot_by_length,
@@ -90,6 +91,7 @@ _HOMES: dict[str, list[str]] = {
     ],
     "regard.maps": ["AttentionMap", "Record"],
     "regard.masks": ["Mask", "blocks", "causal", "global_tokens", "padding", "window"],
+    "regard.pipelines": ["pipeline"],
     "regard.plots": [
         "plot_attention_weights",
         "plot_by_length",
@@ -127,6 +129,7 @@ _SUBMODULES = [
     "masks",
     "metrics",
     "models",
+    "pipelines",
     "plots",
     "positions",
     "reference",
@@ -183,6 +186,8 @@ __all__ = [
     "metrics",
     "models",
     "padding",
+    "pipeline",
+    "pipelines",
     "plot_attention_weights",
     "plot_by_length",
     "plot_heads",

@@ -63,6 +63,7 @@ ALLOWED: dict[str, set[str]] = {
         "analysis",
     }
     | {"plots", "capture"},  # predictors record their attention, `look` that of any model
+    "pipelines": CORE | {"_lazy", "models", "text", "tasks", "capture"},
     "learn": CORE | {"layers", "training", "reference", "plots", "terminal", "_drawing"},
     "cli": CORE
     | {

@@ -127,6 +127,29 @@ class PretrainedVocabulary(Vocabulary):
             numbers = numbers[: numbers.index(self.eos)]
         return self._tokenizer.decode(numbers, skip_special_tokens=True)
 
+    def decode_with_specials(self, ids: Iterable[int]) -> str:
+        """Return the text of all ids, with the names of special tokens such as "[SEP]"."""
+        return self._tokenizer.decode(self._checked(ids), skip_special_tokens=False)
+
+    def decode_without_specials(self, ids: Iterable[int]) -> str:
+        """Return the text of all ids that are not special tokens."""
+        return self._tokenizer.decode(self._checked(ids), skip_special_tokens=True)
+
+    def id_of(self, token: str) -> int | None:
+        """Return the id of a token by its spelling in the vocabulary, such as "##ing", or None if there is none."""
+        return self._tokenizer.token_to_id(token)
+
+    def word_spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the (start, end) character span of the whole word of each token of ``encode(text)``."""
+        encoding, spans = self._encoding(text), self.spans(text)
+        ends: dict[int | None, tuple[int, int]] = {}
+        for word, (start, end) in zip(encoding.word_ids, spans, strict=True):
+            first, last = ends.get(word, (start, end))
+            ends[word] = (min(first, start), max(last, end))
+        # A token outside of all words, such as a special one, is a word of its own.
+        words = zip(encoding.word_ids, spans, strict=True)
+        return [span if word is None else ends[word] for word, span in words]
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return a readable label for each id, which is its text or the name of the special token."""
         return [self._piece(number) for number in self._checked(ids)]

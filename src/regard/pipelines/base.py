@@ -1,0 +1,113 @@
+"""The base class of the pipelines, and results that know their input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, did_you_mean
+
+if TYPE_CHECKING:
+    from regard.capture import Recording
+
+__all__ = ["Pipeline", "Result", "ResultList"]
+
+
+class Result(dict):
+    """A dictionary of results. ``source`` is the input that it was computed from.
+
+    >>> Result({"label": "POSITIVE"}, "a good film")
+    {'label': 'POSITIVE'}
+    """
+
+    def __init__(self, values: dict[str, Any], source: Any):
+        super().__init__(values)
+        self.source = source
+
+
+class ResultList(list):
+    """A list of results. ``source`` is the input that it was computed from."""
+
+    def __init__(self, values: Iterable[Any], source: Any):
+        super().__init__(values)
+        self.source = source
+
+
+class Pipeline:
+    """The base class of pipelines, which are called with texts and return dictionaries or lists.
+
+    A subclass names its ``task`` and its ``options``, and defines ``run`` and ``recording``.
+    """
+
+    task: ClassVar[str]
+    options: ClassVar[tuple[str, ...]]
+
+    def __init__(self, **defaults: Any):
+        self.defaults = self._known(defaults)
+
+    def run(self, inputs: list[Any], options: dict[str, Any]) -> list[Any]:
+        """Return one result for each input."""
+        raise NotImplementedError
+
+    def recording(self, source: Any) -> Recording:
+        """Return the attention of the model for the input of a result."""
+        raise NotImplementedError
+
+    def attention(self, result: Any) -> Recording:
+        """Return all attention of the model for one result of this pipeline, as :func:`regard.capture` records it.
+
+        ``result`` is a result for one input, or the list of the results for one input.
+        """
+        sources = list(_sources(result))
+        if not sources:
+            told = f"expected a result of this pipeline, got {type(result).__name__}"
+            raise ArgumentError("result", told, "give the object that the pipeline returned")
+        if any(source != sources[0] for source in sources):
+            raise ArgumentError("result", "the results of several inputs", "give the result of one of them")
+        return self.recording(sources[0])
+
+    def many(self, inputs: Any, options: dict[str, Any]) -> Any:
+        """Return a list of results for a list of inputs, or an iterator of results for an iterator."""
+        if isinstance(inputs, Iterator):
+            return self._iterated(inputs, options)
+        if not isinstance(inputs, Iterable):
+            raise DtypeError("inputs", f"expected a text or a list of texts, got {inputs!r}")
+        return self.run(list(inputs), options)
+
+    def _iterated(self, inputs: Iterator[Any], options: dict[str, Any]) -> Iterator[Any]:
+        for one in inputs:
+            yield from self.run([one], options)
+
+    def _known(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options, or raise UnknownArgumentError if there is one that the pipeline does not have."""
+        for name in options:
+            if name not in self.options:
+                fix = f"{did_you_mean(name, self.options)}known are {', '.join(self.options)}"
+                raise UnknownArgumentError(name, f"not an option of {self.task}", fix)
+        return options
+
+    def _merged(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of a call over those of the pipeline."""
+        return {**self.defaults, **self._known(options)}
+
+
+def _sources(result: Any) -> Iterator[Any]:
+    """Yield the inputs of a result, or of the results in a list."""
+    if isinstance(result, Result | ResultList):
+        yield result.source
+    elif isinstance(result, list | tuple):
+        for one in result:
+            yield from _sources(one)
+
+
+def checked_text(argument: str, text: Any) -> str:
+    """Return ``text``, or raise DtypeError if it is no text.
+
+    >>> checked_text("inputs", 3)
+    Traceback (most recent call last):
+        ...
+    regard.errors.DtypeError: inputs: expected a text, got 3
+    """
+    if not isinstance(text, str):
+        raise DtypeError(argument, f"expected a text, got {text!r}")
+    return text

@@ -1,0 +1,282 @@
+"""``pipeline("question-answering")``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from regard.errors import ArgumentError, DtypeError, UnknownArgumentError
+from regard.pipelines.base import Pipeline, Result, checked_text
+from regard.pipelines.networks import HuggingFaceNetwork
+from regard.pipelines.spans import best_spans, windows
+from regard.shapes import whole_number
+
+if TYPE_CHECKING:
+    from regard.capture import Recording
+    from regard.tasks.answer import Answer, Reader
+    from regard.text import Framed
+
+__all__ = ["QuestionAnsweringPipeline"]
+
+LONGEST_INPUT = 384  # tokens of a question with a part of its context
+LARGEST_OVERLAP = 128  # tokens that two neighbouring parts of a context share
+LONGEST_ANSWER = 15  # tokens
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question and the text that its answer is looked for in."""
+
+    question: str
+    context: str
+
+    @classmethod
+    def of(cls, one: Any) -> Question:
+        """Make a question from a dict, or from an object with the attributes of a SquadExample."""
+        if isinstance(one, Question):
+            return one
+        if isinstance(one, dict):
+            for name in ("question", "context"):
+                if name not in one:
+                    raise ArgumentError(
+                        "inputs", f"expected a dict with 'question' and 'context', got {list(one)}"
+                    )
+            question, context = one["question"], one["context"]
+        elif hasattr(one, "question_text") and hasattr(one, "context_text"):
+            question, context = one.question_text, one.context_text
+        else:
+            raise DtypeError("inputs", f"expected a dict with 'question' and 'context', got {one!r}")
+        for name, text in (("question", question), ("context", context)):
+            if not checked_text(name, text):
+                raise ArgumentError(name, "expected a text, got an empty one")
+        return cls(question, context)
+
+
+class QuestionAnsweringPipeline(Pipeline):
+    """Finds the answer to a question in a text.
+
+    ``top_k`` is the number of answers. ``max_answer_len`` is in tokens. A long context is read in parts of
+    ``max_seq_len`` tokens, with the question, that overlap in ``doc_stride`` tokens. With
+    ``handle_impossible_answer`` the empty answer is one of the answers. ``align_to_words`` extends answers to whole
+    words.
+    """
+
+    task: ClassVar[str] = "question-answering"
+    options: ClassVar[tuple[str, ...]] = (
+        *("top_k", "topk", "doc_stride", "max_answer_len", "max_seq_len", "max_question_len"),
+        *("handle_impossible_answer", "align_to_words", "padding", "batch_size"),
+    )
+
+    def __init__(self, source: Answers, **defaults: Any):
+        super().__init__(**defaults)
+        self.source = source
+
+    def __call__(self, *args: Any, **given: Any) -> Any:
+        """Return a dictionary for one answer, or a list of them, as Transformers 4 did.
+
+        The input is ``question=`` and ``context=``, each a text or a list of texts, or a dict of both, or a list or
+        iterator of dicts.
+        """
+        inputs, options = _inputs(args, given)
+        merged = self._merged(options)
+        if "topk" in merged:
+            merged["top_k"] = merged.pop("topk")
+        if isinstance(inputs, Iterator):
+            return self.many(inputs, merged)
+        results = self.run(inputs, merged)
+        return results[0] if len(results) == 1 else results
+
+    def run(self, inputs: list[Any], options: dict[str, Any]) -> list[Any]:
+        """Return the answer, or the answers, to each question."""
+        most = whole_number("top_k", options.get("top_k", 1), least=1)
+        questions = [Question.of(one) for one in inputs]
+        answered = self.source.answers(questions, most, options)
+        return [found[0] if len(found) == 1 else found for found in answered]
+
+    def recording(self, source: Question) -> Recording:
+        """Return the attention of the model for the part of the context that is most likely to have the answer."""
+        return self.source.recording(source)
+
+
+class Answers(Protocol):
+    """A reader of texts, as the pipeline sees it."""
+
+    def answers(self, questions: list[Question], most: int, options: dict[str, Any]) -> list[list[Result]]:
+        """Return the best answers to each question."""
+        ...
+
+    def recording(self, question: Question) -> Recording:
+        """Return the attention of the model for a question."""
+        ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """A question with a part of its context, as a model reads them."""
+
+    question: Question
+    framed: Framed
+    first: int  # the number of context tokens before this part
+
+    def best(self, output: Any, *, most: int, longest: int, with_nothing: bool = False) -> Any:
+        """Return the most probable spans of this part, from the logits of the model."""
+        assert self.framed.second is not None  # the context is the second text
+        start, end = (side.float() for side in output)  # (n,), (n,)
+        return best_spans(
+            start, end, self.framed.second, most=most, longest=longest, with_nothing=with_nothing
+        )
+
+
+class HuggingFaceAnswers:
+    """A reader from a Hugging Face folder."""
+
+    def __init__(self, network: HuggingFaceNetwork):
+        self.network = network
+
+    def answers(self, questions: list[Question], most: int, options: dict[str, Any]) -> list[list[Result]]:
+        """Return the best answers to each question."""
+        parts = [list(self._parts(question, options)) for question in questions]
+        outputs = self.network.outputs(
+            [part.framed for some in parts for part in some], options.get("batch_size")
+        )
+        return [self._best(some, [next(outputs) for _ in some], most, options) for some in parts]
+
+    def _parts(self, question: Question, options: dict[str, Any]) -> Iterator[Part]:
+        """Cut a context into overlapping parts that fit the model together with the question."""
+        vocabulary, given = self.network.vocabulary, options.get
+        longest = given("max_seq_len")
+        longest = min(LONGEST_INPUT, self.network.longest) if longest is None else longest
+        longest = whole_number("max_seq_len", longest, least=1)
+        if longest > self.network.longest:
+            raise ArgumentError(
+                "max_seq_len", f"the model reads {self.network.longest} tokens, got {longest}"
+            )
+        overlap = given("doc_stride")
+        overlap = min(longest // 2, LARGEST_OVERLAP) if overlap is None else overlap
+        asked = vocabulary.encode(question.question)
+        if given("max_question_len") is not None:
+            asked = asked[: whole_number("max_question_len", options["max_question_len"], least=1)]
+        room = longest - len(asked) - vocabulary.framing.added(pair=True)
+        if room < 1:
+            told = f"the question has {len(asked)} tokens, and {longest} are read with its context"
+            raise ArgumentError("question", told, "shorten it, or say max_question_len")
+        ids = vocabulary.encode(question.context)
+        for first, last in windows(len(ids), room, whole_number("doc_stride", overlap, least=0)):
+            yield Part(question, self.network.frame(asked, ids[first:last]), first)
+
+    def _best(
+        self, parts: list[Part], outputs: list[Any], most: int, options: dict[str, Any]
+    ) -> list[Result]:
+        aligned = options.get("align_to_words", True)
+        nothing = bool(options.get("handle_impossible_answer"))
+        question, vocabulary = parts[0].question, self.network.vocabulary
+        spans = (vocabulary.word_spans if aligned else vocabulary.spans)(question.context)
+        longest = options.get("max_answer_len", LONGEST_ANSWER)
+        # Some spans become the same answer when they are extended to words.
+        candidates = 2 * most + 10 if aligned else most
+        found: dict[str, Result] = {}
+        no_answer = float("inf")
+        for part, output in zip(parts, outputs, strict=True):
+            best, empty = part.best(output, most=candidates, longest=longest, with_nothing=nothing)
+            no_answer = min(no_answer, empty)
+            for first, last, score in best:
+                start, end = spans[part.first + first][0], spans[part.first + last][1]
+                _add(found, question, start, end, score)
+        results = list(found.values())
+        if nothing:
+            results.append(_answer(question, 0, 0, no_answer))
+        return sorted(results, key=lambda one: -one["score"])[:most]
+
+    def recording(self, question: Question) -> Recording:
+        """Return the attention of the model for the part of the context with the best answer."""
+        parts = list(self._parts(question, {}))
+        outputs = self.network.outputs([part.framed for part in parts])
+        scores = [
+            max((score for *_, score in part.best(output, most=1, longest=LONGEST_ANSWER)[0]), default=0.0)
+            for part, output in zip(parts, outputs, strict=True)
+        ]
+        return self.network.recording(parts[scores.index(max(scores))].framed)
+
+
+def _answer(question: Question, start: int, end: int, score: float) -> Result:
+    values = {"score": score, "start": start, "end": end, "answer": question.context[start:end]}
+    return Result(values, question)
+
+
+def _add(found: dict[str, Result], question: Question, start: int, end: int, score: float) -> None:
+    """Add an answer, or its score to that of the answer with the same words."""
+    words = question.context[start:end].lower()
+    if words in found:
+        found[words]["score"] += score
+    else:
+        found[words] = _answer(question, start, end, score)
+
+
+class RegardAnswers:
+    """A reader of ``regard train answer``."""
+
+    fixed: ClassVar[tuple[str, ...]] = (
+        *("doc_stride", "max_answer_len", "max_seq_len", "max_question_len", "align_to_words"),
+    )
+
+    def __init__(self, reader: Reader):
+        self.reader = reader
+
+    def answers(self, questions: list[Question], most: int, options: dict[str, Any]) -> list[list[Result]]:
+        """Return the best answers to each question."""
+        for name in self.fixed:
+            if options.get(name) is not None:
+                told = "a reader of Regard has its own value, which it was trained with"
+                raise ArgumentError(name, told, "leave it out")
+        pairs = [(one.question, one.context) for one in questions]
+        answers = self.reader.answer(pairs, top=most, threshold=0.0, batch_size=options.get("batch_size"))
+        nothing = bool(options.get("handle_impossible_answer"))
+        return [
+            _results(answer, question, most, nothing)
+            for answer, question in zip(answers, questions, strict=True)
+        ]
+
+    def recording(self, question: Question) -> Recording:
+        """Return the attention of the model for a question."""
+        return self.reader.attention(self.reader.ask(question.question, question.context))
+
+
+def _results(answer: Answer, question: Question, most: int, nothing: bool) -> list[Result]:
+    """Return the candidates of an answer, with the empty answer if ``nothing`` is True."""
+    rows = [(one.confidence, one.start, one.end, one.text) for one in answer.candidates]
+    if nothing:
+        rows.append((answer.no_answer, 0, 0, ""))
+    rows.sort(key=lambda row: -row[0])
+    names = ("score", "start", "end", "answer")
+    return [Result(dict(zip(names, row, strict=True)), question) for row in rows[:most]]
+
+
+def _inputs(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the questions of a call, as a list or an iterator, and its options."""
+    options = {
+        name: value for name, value in given.items() if name not in ("question", "context", "data", "X")
+    }
+    if len(args) == 2 and all(isinstance(text, str) for text in args):
+        return [{"question": args[0], "context": args[1]}], options
+    if len(args) > 1:
+        return list(args), options
+    if args or "data" in given or "X" in given:
+        inputs = args[0] if args else given.get("data", given.get("X"))
+        if isinstance(inputs, Iterator):
+            return inputs, options
+        return (list(inputs) if isinstance(inputs, list | tuple) else [inputs]), options
+    if "question" not in given or "context" not in given:
+        shown = ", ".join(given) or "nothing"
+        raise UnknownArgumentError("question", f"expected question= and context=, got {shown}")
+    return _paired(given["question"], given["context"]), options
+
+
+def _paired(question: Any, context: Any) -> list[dict[str, Any]]:
+    """Pair questions with contexts. One context serves several questions."""
+    questions = list(question) if isinstance(question, list | tuple) else [question]
+    contexts = list(context) if isinstance(context, list | tuple) else [context] * len(questions)
+    if len(questions) != len(contexts):
+        told = f"{len(questions)} questions and {len(contexts)} contexts"
+        raise ArgumentError("context", told, "give one context, or one for each question")
+    return [{"question": q, "context": c} for q, c in zip(questions, contexts, strict=True)]

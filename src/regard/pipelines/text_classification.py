@@ -1,0 +1,178 @@
+"""``pipeline("text-classification")``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from regard.errors import ArgumentError, DtypeError, UnknownNameError
+from regard.pipelines.base import Pipeline, Result, checked_text
+from regard.pipelines.networks import FRAMING_OPTIONS, HuggingFaceNetwork
+from regard.shapes import whole_number
+
+if TYPE_CHECKING:
+    from regard.capture import Recording
+    from regard.tasks.classify import Classifier
+
+__all__ = ["TextClassificationPipeline"]
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "softmax": lambda logits: logits.softmax(dim=-1),
+    "sigmoid": torch.sigmoid,
+    "none": lambda logits: logits,
+}
+TextOrPair = tuple[str, str | None]
+
+
+class TextClassificationPipeline(Pipeline):
+    """Labels texts, or pairs of texts, with a score for each label.
+
+    A text, a list of texts, a dict with ``text`` and ``text_pair``, or an iterator of these is classified.
+    ``top_k`` is the number of labels, None for all. ``function_to_apply`` is "softmax", "sigmoid" or "none".
+    """
+
+    task: ClassVar[str] = "text-classification"
+    options: ClassVar[tuple[str, ...]] = ("top_k", "return_all_scores", "function_to_apply", *FRAMING_OPTIONS)
+
+    def __init__(self, source: TextScores, **defaults: Any):
+        super().__init__(**defaults)
+        self.source = source
+
+    def __call__(self, inputs: Any, **options: Any) -> Any:
+        """Return the labels and scores, in the form that Transformers 4 gave them.
+
+        A single text gives a list of one dictionary, or with ``top_k`` a list of the best labels.
+        """
+        merged = self._merged(options)
+        if isinstance(inputs, str):
+            (result,) = self.run([inputs], merged)
+            return result if "top_k" in options else [result]
+        if isinstance(inputs, dict):
+            return self.run([inputs], merged)[0]
+        # A list with one list of two texts was once the way to give a pair.
+        if isinstance(inputs, list) and len(inputs) == 1 and isinstance(inputs[0], list | tuple):
+            return self.run(inputs, merged)
+        return self.many(inputs, merged)
+
+    def run(self, inputs: list[Any], options: dict[str, Any]) -> list[Any]:
+        """Return the result for each text or pair."""
+        pairs = [_pair(one) for one in inputs]
+        rows = self.source.scores(pairs, options)
+        return [self._result(pair, row, options) for pair, row in zip(pairs, rows, strict=True)]
+
+    def _result(self, pair: TextOrPair, row: list[float], options: dict[str, Any]) -> Any:
+        results = [
+            Result({"label": label, "score": score}, pair)
+            for label, score in zip(self.source.labels, row, strict=True)
+        ]
+        if "top_k" not in options:
+            if options.get("return_all_scores"):
+                return results
+            return max(results, key=lambda one: one["score"])
+        most = options["top_k"]
+        most = len(results) if most is None else whole_number("top_k", most, least=1)
+        return sorted(results, key=lambda one: -one["score"])[:most]
+
+    def recording(self, source: TextOrPair) -> Recording:
+        """Return the attention of the model for a text or a pair."""
+        return self.source.recording(source)
+
+
+class TextScores(Protocol):
+    """A classifier, as the pipeline sees it."""
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the classes."""
+        ...
+
+    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[list[float]]:
+        """Return the score of each class for each text or pair."""
+        ...
+
+    def recording(self, pair: TextOrPair) -> Recording:
+        """Return the attention of the model for a text or a pair."""
+        ...
+
+
+class HuggingFaceScores:
+    """A sequence classifier from a Hugging Face folder."""
+
+    def __init__(self, network: HuggingFaceNetwork):
+        self.network = network
+        count = network.model.config.classes
+        self.labels = network.folder.labels or [f"LABEL_{number}" for number in range(count)]
+        several = network.folder.settings.get("problem_type") == "multi_label_classification"
+        self.function = "sigmoid" if several or count == 1 else "softmax"
+
+    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[list[float]]:
+        """Return the score of each class for each text or pair."""
+        apply = _function(options.get("function_to_apply"), self.function)
+        framed = [self.network.frame(*pair, options) for pair in pairs]
+        rows = self.network.outputs(framed, options.get("batch_size"))
+        return [apply(logits.float()).tolist() for logits in rows]
+
+    def recording(self, pair: TextOrPair) -> Recording:
+        """Return the attention of the model for a text or a pair."""
+        return self.network.recording(self.network.frame(*pair, {"truncation": True}))
+
+
+class RegardScores:
+    """A classifier of ``regard train classify``."""
+
+    def __init__(self, classifier: Classifier):
+        self.classifier = classifier
+        self.labels = classifier.labels.names
+
+    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[list[float]]:
+        """Return the probability of each class for each text."""
+        for name in ("truncation", "max_length"):
+            if options.get(name) not in (None, True):
+                told = "a classifier of Regard reads as many tokens as it was trained on"
+                raise ArgumentError(name, told, "leave it out")
+        if options.get("function_to_apply") not in (None, "softmax"):
+            raise ArgumentError(
+                "function_to_apply", "a classifier of Regard gives probabilities", "leave it out"
+            )
+        texts = [_single(pair) for pair in pairs]
+        found = self.classifier.classify(texts, batch_size=options.get("batch_size"))
+        return [[one.probabilities[label] for label in self.labels] for one in found]
+
+    def recording(self, pair: TextOrPair) -> Recording:
+        """Return the attention of the model for a text."""
+        return self.classifier.attention(self.classifier.classify([_single(pair)])[0])
+
+
+def _single(pair: TextOrPair) -> str:
+    if pair[1] is not None:
+        raise ArgumentError("inputs", "a classifier of Regard reads one text, got a pair")
+    return pair[0]
+
+
+def _pair(one: Any) -> TextOrPair:
+    """Return a text and None, or a pair of texts."""
+    if isinstance(one, dict):
+        unknown = set(one) - {"text", "text_pair"}
+        if unknown or "text" not in one:
+            keys = ", ".join(map(repr, one)) or "no keys"
+            raise ArgumentError("inputs", f"expected a dict with 'text' and perhaps 'text_pair', got {keys}")
+        second = one.get("text_pair")
+        return checked_text("text", one["text"]), None if second is None else checked_text(
+            "text_pair", second
+        )
+    if isinstance(one, list | tuple) and len(one) == 2:
+        return checked_text("inputs", one[0]), checked_text("inputs", one[1])
+    if not isinstance(one, str):
+        raise DtypeError("inputs", f"expected a text or a dict with 'text', got {one!r}")
+    return one, None
+
+
+def _function(name: Any, default: str) -> Callable[[Tensor], Tensor]:
+    if name is None:
+        name = default
+    if not isinstance(name, str) or name.lower() not in FUNCTIONS:
+        raise UnknownNameError("function_to_apply", name, FUNCTIONS)
+    return FUNCTIONS[name.lower()]
