@@ -111,7 +111,7 @@ def check_writable(path: str | os.PathLike) -> None:
         if not path.exists():
             raise FileError(f"{path} is not open", argument="path")
         if not os.access(path, os.W_OK):
-            raise FileError(f"cannot write to {path}: no right to", argument="path")
+            raise FileError(f"cannot write to {path}: no permission", argument="path")
         return
     target = _resolved(path)
     if not target.parent.is_dir():
@@ -120,7 +120,7 @@ def check_writable(path: str | os.PathLike) -> None:
             f"the folder of {target if leads else path}{leads} does not exist: make it first", argument="path"
         )
     if not os.access(target.parent, os.W_OK):
-        raise FileError(f"cannot write in {target.parent}: no right to", argument="path")
+        raise FileError(f"cannot write in {target.parent}: no permission", argument="path")
 
 
 def read_json(path: str | os.PathLike, hint: str = "", *, argument: str | None = None) -> dict[str, Any]:

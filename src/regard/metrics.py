@@ -124,7 +124,9 @@ def alignment_error_rate(
         count_found += len(links)
         count_sure += len(must)
     if count_found + count_sure == 0:
-        raise ArgumentError("found", "there are no links to compare", "an error rate of nothing has no value")
+        raise ArgumentError(
+            "found", "there are no links to compare", "give the links of at least one sentence"
+        )
     return 1 - (right_sure + right_possible) / (count_found + count_sure)
 
 

@@ -205,7 +205,11 @@ def test_every_setting_has_a_flag():
         ("evaluate translate --data x.tsv --format hf", 2, ("--data: expected hf:x.tsv",)),
         ("evaluate translate --data - --target-data -", 2, ("--target-data: only --data can be read",)),
         ("evaluate translate --columns 0,1", 2, ("--columns: given without --data",)),
-        ("translate x --beams 2 --n-best 3", 2, ("--n-best: 3 of 2 beams cannot be given: raise --beams",)),
+        (
+            "translate x --beams 2 --n-best 3",
+            2,
+            ("--n-best: expected at most 2, the number of beams, got 3: raise --beams",),
+        ),
         ("translate x --min-length 5 --max-length 3", 2, ("--min-length: 5 is above --max-length 3",)),
         (
             "view x.tsv --host 0.0.0.0",

@@ -189,7 +189,11 @@ def test_a_very_long_line_is_translated_in_pieces(model, tmp_path):
         (["x", "--to", "tlh"], 2, "--to: there is no model for English to 'tlh'"),
         (["x", "--model", "nowhere"], 1, "nowhere is neither a folder with a model nor a name"),
         (["x", "--beams", "0"], 2, "--beams: expected a whole number of 1 or more, got 0"),
-        (["x", "--n-best", "3", "--beams", "2"], 2, "--n-best: 3 of 2 beams cannot be given"),
+        (
+            ["x", "--n-best", "3", "--beams", "2"],
+            2,
+            "--n-best: expected at most 2, the number of beams, got 3",
+        ),
         (["x", "--save-attention", "x.gif"], 2, "--save-attention: expected a .png, .svg, .pdf or .html"),
         (["x", "--save-attention", "no/x.png"], 1, "--save-attention: the folder of no/x.png does not exist"),
         (["x", "--out=no/x.txt"], 1, "--out: the folder of no/x.txt does not exist"),

@@ -141,7 +141,7 @@ def test_sampling_continues_a_prompt():
 
 WRONG = [
     ({"beams": 0}, "beams: expected a whole number of 1 or more, got 0"),
-    ({"beams": 2, "n_best": 3}, "n_best: 3 of 2 beams cannot be given: raise beams"),
+    ({"beams": 2, "n_best": 3}, "n_best: expected at most 2, the number of beams, got 3: raise beams"),
     ({"n_best": 0}, "n_best: expected a whole number of 1 or more, got 0"),
     ({"min_length": -1}, "min_length: expected a whole number of 0 or more, got -1"),
     ({"max_length": 0}, "max_length: expected a whole number of 1 or more, got 0"),

@@ -57,7 +57,7 @@ WRONG = [
     ),
     (TransformerConfig, {"tied_output": "no"}, "tied_output: expected True or False, got 'no'"),
     (TransformerConfig, {"source_size": 0}, "source_size: expected a whole number of 1 or more, got 0"),
-    (Seq2SeqConfig, {"width": 7}, "width: expected an even number, got 7: half for each direction"),
+    (Seq2SeqConfig, {"width": 7}, "width: expected an even number, got 7: each direction takes half of it"),
     (Seq2SeqConfig, {"cell": "rnn"}, "cell: unknown name 'rnn': "),
     (Seq2SeqConfig, {"attention": "aditive"}, "attention: unknown name 'aditive': did you mean 'additive'?"),
     (Seq2SeqConfig, {"encoder_layers": 0}, "encoder_layers: expected a whole number of 1 or more, got 0"),

@@ -205,7 +205,7 @@ def test_without_a_whole_checkpoint_resuming_is_an_error(tmp_path):
     for path in checkpoints(tmp_path):
         cut(path / "state.json")
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    with pytest.raises(FileError, match="no checkpoint is whole: .*step-00000004.*step-00000002"):
+    with pytest.raises(FileError, match="no checkpoint is complete: .*step-00000004.*step-00000002"):
         run(tmp_path, resume=True)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
@@ -221,7 +221,9 @@ def full(*arguments, **keywords):
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch, what):
     (before,) = save(tmp_path, 1)
     monkeypatch.setattr(module, what, full)
-    message = "cannot write .*step-00000002: No space left on device: the checkpoint before it, .*1, is whole"
+    message = (
+        "cannot write .*step-00000002: No space left on device: the checkpoint before it, .*1, is complete"
+    )
     with pytest.raises(FileError, match=message):
         save(tmp_path, 2)
     assert load_checkpoint(before).state["step"] == 1
@@ -284,7 +286,7 @@ def test_a_disk_that_is_really_full(small_disk, capsys):
     assert said.startswith("regard: cannot write ")
     assert "No space left on device" in said or "os error 28" in said
     newest = latest_checkpoint(small_disk / "run" / "checkpoints")
-    assert f"the checkpoint before it, {newest}, is whole" in said
+    assert f"the checkpoint before it, {newest}, is complete" in said
     assert load_checkpoint(newest).state["progress"]["step"] > 1
     for path in checkpoints(small_disk / "run")[:-1]:
         shutil.rmtree(path)

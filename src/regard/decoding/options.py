@@ -30,7 +30,7 @@ class DecodingOptions:
     >>> DecodingOptions(beams=2, n_best=3)
     Traceback (most recent call last):
         ...
-    regard.errors.ArgumentError: n_best: 3 of 2 beams cannot be given: raise beams=
+    regard.errors.ArgumentError: n_best: expected at most 2, the number of beams, got 3: raise beams=
     """
 
     beams: int = 5
@@ -60,7 +60,9 @@ class DecodingOptions:
                 )
         if not self.sample and self.n_best > self.beams:
             raise ArgumentError(
-                "n_best", f"{self.n_best} of {self.beams} beams cannot be given", f"raise {option('beams')}"
+                "n_best",
+                f"expected at most {self.beams}, the number of beams, got {self.n_best}",
+                f"raise {option('beams')}",
             )
         if not 0 < self.top_p <= 1:
             raise ArgumentError("top_p", f"expected a share above 0 and up to 1, got {self.top_p}")

@@ -204,7 +204,7 @@ class TextClassifierConfig(EncoderConfig):
             raise ArgumentError("convolution", told, "the token itself is in the middle")
         if self.recurrent_layers and self.width % 2:
             told = f"expected an even number for a bidirectional GRU, got {self.width}"
-            raise ArgumentError("width", told, "half for each direction")
+            raise ArgumentError("width", told, "each direction takes half of it")
         if self.pooling_heads is not None:
             whole_number("pooling_heads", self.pooling_heads, least=1)
             if self.pooling == "multihead" and self.width % self.pooling_heads:
@@ -335,7 +335,7 @@ class Seq2SeqConfig(EncoderDecoderConfig):
         check_name("cell", self.cell, CELLS)
         if self.width % 2:
             raise ArgumentError(
-                "width", f"expected an even number, got {self.width}", "half for each direction"
+                "width", f"expected an even number, got {self.width}", "each direction takes half of it"
             )
         if self.attention is not None:
             check_name("attention", self.attention, SCORES)

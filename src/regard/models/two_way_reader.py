@@ -62,7 +62,7 @@ class TwoWayReaderConfig(EncoderConfig):
         whole_number("layers", self.layers, least=1)
         if self.encoder == "gru" and self.width % 2:
             told = f"expected an even number, got {self.width}"
-            raise ArgumentError("width", told, "half for each direction")
+            raise ArgumentError("width", told, "each direction takes half of it")
 
 
 class TwoWayReader(Pretrained, nn.Module):

@@ -71,7 +71,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
         write_folder(target, lambda part: _write(part, checkpoint))
     except FileError as error:
         held = latest_checkpoint(folder)
-        kept = f"the checkpoint before it, {held}, is whole" if held else "there is no earlier checkpoint"
+        kept = f"the checkpoint before it, {held}, is complete" if held else "there is no earlier checkpoint"
         raise FileError(f"{error}: {kept}") from error
     for old in _checkpoints(folder)[:-keep]:
         _remove(old)
@@ -117,7 +117,7 @@ def newest_whole(folder: Path) -> Found | None:
         except FileError as error:
             damaged[path] = str(error)
     if damaged:
-        raise FileError(f"{folder}: no checkpoint is whole: {'; '.join(damaged.values())}")
+        raise FileError(f"{folder}: no checkpoint is complete: {'; '.join(damaged.values())}")
     return None
 
 

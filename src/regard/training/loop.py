@@ -164,7 +164,7 @@ class Trainer:
                 began = time.perf_counter()
             if p.batch == 0:
                 raise TrainingError(
-                    f"epoch {p.epoch} has no batches, though {self.batches_per_epoch} were promised"
+                    f"epoch {p.epoch} has no batches, but batches_per_epoch() returned {self.batches_per_epoch}"
                 )
             p.epoch += 1
             p.batch = 0

@@ -86,8 +86,8 @@ class RunState:
         _check_same_model(own, tensors["model"])
         if checkpoint.state.get("data", self.data) != self.data:
             raise FileError(
-                "the training data is not what the run was started with, so it cannot go on as if uninterrupted: "
-                "bring the data back, or start a run in another folder"
+                "the training data is not what the run was started with: "
+                "restore that data, or start a new run in another folder"
             )
         with torch.no_grad():
             for name, tensor in tensors["model"].items():
