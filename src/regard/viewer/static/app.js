@@ -293,7 +293,7 @@ export class App {
   /** The visible part of the drawing. */
   band() {
     const stage = /** @type {HTMLElement} */ (this.stage);
-    return { top: stage.scrollTop, bottom: stage.scrollTop + stage.clientHeight };
+    return { top: stage.scrollTop, bottom: stage.scrollTop + stage.clientHeight, left: stage.scrollLeft };
   }
 
   /** Scroll a part of the drawing into view. @param {{x: number, y: number, w: number, h: number}} box */

@@ -43,7 +43,7 @@ export class GridView {
   /** The size of the drawing, whose thumbnails are as small as needed to show all layers, but not below SMALLEST. @param {number} width @param {number} height */
   size(width, height) {
     const { records } = this.scene.doc;
-    const widest = Math.max(...records.map((_, n) => textWidth(this.rowLabel(n), { size: 12 })));
+    const widest = Math.max(...records.map((_, n) => textWidth(this.rowLabel(n), { size: 12, bold: true })));
     this.left = Math.min(widest + 14, Math.max(56, width * 0.2));
     const room = (width - this.left - 12) / this.heads - THUMB_GAP;
     const most = Math.min(this.heads <= 4 ? 190 : 140, Math.max(SMALLEST, (height - GRID_TOP - 10) / records.length - THUMB_GAP));
@@ -59,26 +59,49 @@ export class GridView {
     return { x: this.left + head * (this.side + THUMB_GAP), y: GRID_TOP + record * (this.side + THUMB_GAP) };
   }
 
-  /** @param {Painter} p @param {number} _width @param {number} _height */
-  draw(p, _width, _height) {
+  /** @param {Painter} p @param {number} width @param {number} height */
+  draw(p, width, height) {
     const { doc, theme, state } = this.scene;
     const mark = this.under ?? { record: state.record, head: state.head };
-    for (let head = 0; head < this.heads; head++) {
-      const on = mark.head === head;
-      const style = { fill: on ? theme.accent : theme.soft, size: 11, align: "center", bold: on };
-      const text = this.heads <= 3 ? `head ${this.column(head)}` : String(this.column(head));
-      if (this.side > 18 || head % 4 === 0) p.text(text, this.corner(0, head).x + this.side / 2, 13, style);
-    }
-    if (this.heads > 3) p.text("head", 4, 13, { fill: theme.soft, size: 11 });
     doc.records.forEach((record, n) => {
-      const on = mark.record === n;
-      const style = { fill: on ? theme.accent : theme.ink, size: 12, bold: on };
-      p.text(fittedText(this.rowLabel(n), this.left - 8, style), 4, this.corner(n, 0).y + this.side / 2, style);
       for (let head = 0; head < record.shape[1]; head++) this.drawThumbnail(p, n, head);
     });
     if (mark.head >= 0) {
       const { x, y } = this.corner(mark.record, mark.head);
       p.rect(x - 1.5, y - 1.5, this.side + 3, this.side + 3, { stroke: theme.accent, width: 2.5, radius: 3 });
+    }
+    const { top, left } = this.scrolled(p);
+    if (left) p.rect(left, 0, this.left - 4, height, { fill: theme.surface });
+    this.drawRowLabels(p, left, mark.record);
+    if (top) p.rect(0, top, width, GRID_TOP - 3, { fill: theme.surface });
+    this.drawHeadNumbers(p, top, mark.head);
+    if (top || left) p.rect(left, top, this.left - 4, GRID_TOP - 3, { fill: theme.surface });
+    if (this.heads > 3) p.text("head", left + 4, top + 13, { fill: theme.soft, size: 11 });
+  }
+
+  /** How far the drawing is scrolled. The labels stay in sight on the screen, and at the edges in a file. @param {Painter} p */
+  scrolled(p) {
+    return p.screen ? this.scene.band() : { top: 0, left: 0 };
+  }
+
+  /** @param {Painter} p @param {number} left @param {number} chosen the record */
+  drawRowLabels(p, left, chosen) {
+    const { doc, theme } = this.scene;
+    doc.records.forEach((_, n) => {
+      const on = chosen === n;
+      const style = { fill: on ? theme.accent : theme.ink, size: 12, bold: on };
+      p.text(fittedText(this.rowLabel(n), this.left - 8, style), left + 4, this.corner(n, 0).y + this.side / 2, style);
+    });
+  }
+
+  /** @param {Painter} p @param {number} top @param {number} chosen the head */
+  drawHeadNumbers(p, top, chosen) {
+    const { theme } = this.scene;
+    for (let head = 0; head < this.heads; head++) {
+      const on = chosen === head;
+      const style = { fill: on ? theme.accent : theme.soft, size: 11, align: "center", bold: on };
+      const text = this.heads <= 3 ? `head ${this.column(head)}` : String(this.column(head));
+      if (this.side > 18 || head % 4 === 0) p.text(text, this.corner(0, head).x + this.side / 2, top + 13, style);
     }
   }
 
@@ -100,6 +123,8 @@ export class GridView {
 
   /** @param {number} x @param {number} y */
   at(x, y) {
+    const { top, left } = this.scene.band();
+    if (y < top + GRID_TOP || x < left + this.left) return null; // on a label
     const record = Math.floor((y - GRID_TOP) / (this.side + THUMB_GAP));
     const head = Math.floor((x - this.left) / (this.side + THUMB_GAP));
     const found = this.scene.doc.records[record];
@@ -145,7 +170,8 @@ export class GridView {
   revealChosen() {
     const { record, head } = this.scene.state;
     const { x, y } = this.corner(record, Math.max(0, head));
-    this.scene.reveal({ x: x - THUMB_GAP, y: y - THUMB_GAP, w: this.side + 2 * THUMB_GAP, h: this.side + 2 * THUMB_GAP });
+    const [above, beside] = [GRID_TOP + THUMB_GAP, this.left + THUMB_GAP]; // the labels cover this much
+    this.scene.reveal({ x: x - beside, y: y - above, w: beside + this.side + THUMB_GAP, h: above + this.side + THUMB_GAP });
   }
 
   hint() {

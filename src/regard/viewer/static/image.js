@@ -28,10 +28,24 @@ export class ImageView {
     return this.scene.doc.records[this.scene.state.record];
   }
 
-  /** @param {number} width @param {number} height */
+  /** The size of the drawing, which is no higher than the picture and the heads below it need. @param {number} width @param {number} height */
   size(width, height) {
     const { lines, side } = this.headSizes(width);
-    return { width, height: Math.max(height, IMAGE_TOP + 220 + BAR_ROOM + lines * (side + 20)) };
+    const around = IMAGE_TOP + BAR_ROOM + lines * (side + 20) + 8;
+    const enough = around + this.widest(width) / this.ratio();
+    return { width, height: this.record.keyGrid ? Math.min(enough, Math.max(height, around + 220)) : height };
+  }
+
+  /** Width over height of the picture, or of the grid of patches without a picture. */
+  ratio() {
+    const [rows, cols] = this.record.keyGrid ?? [1, 1];
+    const picture = this.picture();
+    return picture ? picture.width / picture.height : cols / rows;
+  }
+
+  /** The largest width of the picture in a drawing of this width. @param {number} width */
+  widest(width) {
+    return Math.min(width - 24, 720 * Math.max(1, this.ratio()));
   }
 
   picture() {
@@ -40,12 +54,10 @@ export class ImageView {
 
   /** The position of the picture. @returns {Box} */
   box() {
-    const [rows, cols] = this.record.keyGrid ?? [1, 1];
-    const picture = this.picture();
-    const ratio = picture ? picture.width / picture.height : cols / rows;
+    const ratio = this.ratio();
     const { lines, side } = this.headSizes(this.room.width);
-    const [wide, high] = [this.room.width - 24, this.room.height - IMAGE_TOP - BAR_ROOM - lines * (side + 20) - 8];
-    const w = Math.min(wide, high * ratio, 720 * Math.max(1, ratio));
+    const high = this.room.height - IMAGE_TOP - BAR_ROOM - lines * (side + 20) - 8;
+    const w = Math.min(this.widest(this.room.width), high * ratio);
     return { x: (this.room.width - w) / 2, y: IMAGE_TOP, w, h: w / ratio };
   }
 
@@ -168,11 +180,18 @@ export class ImageView {
     }));
   }
 
+  /** The largest box with the proportions of the picture inside a square. @param {Box} square @returns {Box} */
+  centered({ x, y, w, h }) {
+    const ratio = this.ratio();
+    const [wide, high] = [w * Math.min(1, ratio), h / Math.max(1, ratio)];
+    return { x: x + (w - wide) / 2, y: y + (h - high) / 2, w: wide, h: high };
+  }
+
   /** @param {Painter} p */
   drawHeads(p) {
     const { theme, state } = this.scene;
     this.headBoxes().forEach((box, head) => {
-      this.drawOver(p, box, head, false);
+      this.drawOver(p, this.centered(box), head, false);
       const on = state.head === head;
       if (on) p.rect(box.x - 1, box.y - 1, box.w + 2, box.h + 2, { stroke: theme.accent, width: 2.5 });
       p.text(String(headNumber(this.record, head)), box.x + box.w / 2, box.y + box.h + 10, { fill: on ? theme.accent : theme.soft, size: 11, align: "center", bold: on });

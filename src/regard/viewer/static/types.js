@@ -140,7 +140,7 @@
  * @property {import("./pictures.js").Pictures} pictures
  * @property {(changes: Partial<State>) => boolean} set whether anything changed
  * @property {(box: {x: number, y: number, w: number, h: number}) => void} reveal scrolls a part of the drawing into sight
- * @property {() => {top: number, bottom: number}} band the visible part of the drawing
+ * @property {() => {top: number, bottom: number, left: number}} band the visible part of the drawing
  * @property {(text: string) => void} say for screen readers
  * @property {() => number[]} tokensFound the tokens of the chosen side that contain the searched text
  * @property {(step: number) => void} findNext chooses the next match
