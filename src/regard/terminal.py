@@ -114,13 +114,13 @@ def _lines(
 
 def _column_ranges(widths: list[int], room: int) -> list[tuple[int, int]]:
     """Split the columns into (start, stop) ranges that fit side by side, with at least one column each."""
-    bands, start, used = [], 0, 0
+    ranges, start, used = [], 0, 0
     for j, width in enumerate(widths):
         if j > start and used + width + 2 > room:
-            bands.append((start, j))
+            ranges.append((start, j))
             start, used = j, 0
         used += width + 2
-    return [*bands, (start, len(widths))]
+    return [*ranges, (start, len(widths))]
 
 
 def _level(array: np.ndarray, i: int, j: int) -> float:

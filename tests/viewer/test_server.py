@@ -27,7 +27,8 @@ pytest.importorskip("starlette", reason="the server needs the extra 'view'")
 pytest.importorskip("uvicorn", reason="the server needs the extra 'view'")
 
 from regard.viewer import server
-from regard.viewer.application import Overviews, Viewer
+from regard.viewer.application import Viewer
+from regard.viewer.overviews import Overviews
 from regard.viewer.tiles import HIDDEN
 
 

@@ -1,4 +1,4 @@
-"""See what a model attends to, without touching it.
+"""Records the attention weights of any PyTorch model while it runs.
 
 >>> import torch, regard
 >>> model = torch.nn.TransformerEncoderLayer(8, 2, batch_first=True).eval()
@@ -7,8 +7,8 @@
 >>> seen[0].map
 AttentionMap(b=3, h=2, q=5, k=5, recomputed)
 
-This package is what ``regard.capture`` is, and it can be called: ``regard.capture(model)`` is
-:func:`regard.capture.capture`. So it makes no difference which of the two was imported first.
+This package can be called. ``regard.capture(model)`` calls :func:`regard.capture.capture`, whether the name
+``regard.capture`` was imported as a package or as a function.
 """
 
 from __future__ import annotations

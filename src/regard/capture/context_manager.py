@@ -61,30 +61,32 @@ def capture(
     device: torch.device | str | None = None,
     memory: int | None = None,
 ) -> Capture:
-    """Record what a model attends to, while its own kernels compute its own output.
+    """Record the attention weights of a model while it runs, without changing its output.
+
+    Returns a context manager, inside which the model is called. Entering it gives the :class:`Recording`.
 
     tokenizer
-        Turns the token ids that the model is given into labels: a tokenizer, or a callable on a list of ids.
+        Turns the token ids of the input into labels. A tokenizer, or a callable from a list of ids to a list of words.
     tokens
         The words of the input as labels, or a list of words for each sequence.
     query_tokens, key_tokens
         The labels of a model with cross attention, as for :meth:`Recording.label`. ``tokens`` is the short form of
         ``query_tokens`` for models that have self-attention only.
     layers, heads
-        Which to keep; all by default. Negative numbers count from the end.
+        The layers and heads to keep, by default all. Negative numbers count from the end.
     modules
-        Modules that compute a softmax by hand, by name, by class or themselves. A softmax of a product inside a
-        module that is called an attention is found without. A dictionary gives the axes of their scores too, with a
-        letter for each: ``{"layer.attn": "bqhk"}``, or ``"(hb)qk"`` for heads folded into the batch.
+        Names, classes or instances of modules that compute attention by hand. It is needed only for modules that
+        neither their name nor their class calls an attention. A dictionary also gives the axes of their scores, with a
+        letter for each axis, as in ``{"layer.attn": "bqhk"}``, or ``"(hb)qk"`` for heads folded into the batch.
     device
-        Where records are kept: ``"cpu"`` spares the memory of an accelerator. By default where the model runs.
+        The device of the records, by default that of the model. ``"cpu"`` saves the memory of an accelerator.
     memory
-        Bytes that the records may take, by default a quarter of what is free. What comes after is dropped, and its
-        record says so.
+        The most bytes that the records may take, by default a quarter of the free memory. Calls beyond it are
+        dropped, and their record says so.
 
-    While it is active a compiled model runs uncompiled, and the encoder fast path of torch is off. Calls in other
-    threads cannot be seen; that is an error, as it is one if no attention was found. Attention that ran and could not
-    be recorded is warned of, and its modules stand in ``seen.unseen``.
+    During the capture a compiled model runs uncompiled, and the encoder fast path of torch is off. Raises CaptureError
+    if no attention was found, or if the model ran in another thread. A warning names modules whose attention could not
+    be recorded, and ``seen.unseen`` lists them.
 
     >>> model = nn.MultiheadAttention(8, 2, batch_first=True)
     >>> x = torch.randn(3, 5, 8)
@@ -103,7 +105,8 @@ def capture(
     }
     naming = _label_sources(tokenizer, tokens, query_tokens, key_tokens)
     if memory is not None:
-        MemoryBudget(memory)  # a wrong number is refused here
+        # Raises an error for a wrong number before the model runs.
+        MemoryBudget(memory)
     return Capture(model, names, options, naming, memory)
 
 
@@ -118,7 +121,10 @@ def _label_sources(tokenizer: Any, tokens: Any, query_tokens: Any, key_tokens: A
 
 
 class Capture:
-    """Watches a model while it is entered. Entering returns the :class:`Recording`. It can be entered again."""
+    """A context manager that records the attention of a model, and can be entered several times.
+
+    Entering it returns the :class:`Recording`.
+    """
 
     def __init__(
         self,
@@ -154,7 +160,8 @@ class Capture:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._active is None:
-            remove_ended_modes()  # it may have ended in another thread
+            # The capture may have ended in another thread, which cannot remove the modes of this one.
+            remove_ended_modes()
             if error is not None:
                 return
             raise CaptureError(f"this capture is not active, or ended in another thread: {_USE}")
@@ -224,7 +231,8 @@ class _Switches:
         self._back.enter_context(report_module_calls())
         self._back.enter_context(report_cache_crops(_tell_sessions))
         self._back.enter_context(_scripted_functions_shown())
-        if "torch._dynamo" in sys.modules:  # else nothing is compiled, and loading it would take seconds
+        # If torch._dynamo is not loaded, nothing is compiled. Importing it takes seconds.
+        if "torch._dynamo" in sys.modules:
             self._back.enter_context(torch.compiler.set_stance("force_eager"))
 
 
@@ -239,11 +247,11 @@ def _tell_sessions(cache: Any, rejected: int) -> None:
 
 @contextlib.contextmanager
 def _scripted_functions_shown() -> Iterator[None]:
-    """Report the operations of scripted functions, whose calls no function mode sees."""
+    """Watch the operations of scripted functions, since a function mode does not see calls of them."""
     call, on = torch._C.ScriptFunction.__call__, True
 
     def shown(self: Any, *args: Any, **kwargs: Any) -> Any:
-        told = [
+        sessions = [
             session
             for session in core.OBSERVERS
             if on
@@ -251,11 +259,11 @@ def _scripted_functions_shown() -> Iterator[None]:
             and session.is_in_forward_pass
             and _may_matter(self, session, args)
         ]
-        if not told:
+        if not sessions:
             return call(self, *args, **kwargs)
-        with contextlib.ExitStack() as sessions:
-            for session in told:
-                sessions.enter_context(operations_watched(session))
+        with contextlib.ExitStack() as watched:
+            for session in sessions:
+                watched.enter_context(operations_watched(session))
             return call(self, *args, **kwargs)
 
     torch._C.ScriptFunction.__call__ = shown
@@ -267,7 +275,7 @@ def _scripted_functions_shown() -> Iterator[None]:
 
 
 def _may_matter(function: Any, session: Session, args: tuple) -> bool:
-    """Whether a scripted function may make scores, or is given some that are followed."""
+    """Return whether a scripted function may compute scores, or has followed scores among its arguments."""
     if holds_product(function):
         return True
     with torch._C.DisableTorchFunction():
@@ -289,10 +297,10 @@ def _observing(session: Session) -> Iterator[None]:
 
 
 def _device_of(modules: Iterable[nn.Module]) -> torch.device | None:
-    """The device of the first parameter of some modules. None where there are no parameters."""
+    """Return the device of the first parameter of some modules, or None if they have no parameters."""
     return next((p.device for x in modules for p in x._parameters.values() if p is not None), None)
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
-    """The model inside ``torch.compile(model)``."""
+    """Return the model inside ``torch.compile(model)``."""
     return getattr(model, "_orig_mod", model)

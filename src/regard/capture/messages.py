@@ -1,4 +1,4 @@
-"""What to say when nothing can be seen, and what to try."""
+"""Errors and warnings of a capture that found no attention, or not all of it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ __all__ = [
 ]
 
 _UNSEEN = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
-_NAMED = 12  # modules that a warning names
+# The number of modules that a warning names.
+_NAMED = 12
 
 
 def check_model(model: object) -> None:
-    """Refuse what cannot be watched, before anything runs."""
+    """Raise an error for a model that cannot be captured."""
     if not isinstance(model, nn.Module):
         inner = next((a for a in ("model", "module") if isinstance(getattr(model, a, None), nn.Module)), None)
         hint = f"pass its .{inner}" if inner else "pass the module whose forward is called"
@@ -48,7 +49,7 @@ def check_model(model: object) -> None:
 
 
 def ran_in_other_thread_error() -> CaptureError:
-    """The error for a model that ran in a thread in which nothing can be seen."""
+    """Return the error for a model that ran in another thread than the capture."""
     return CaptureError(
         "the model ran in another thread than the one that entered capture(), where its attention cannot be seen: "
         "put `with regard.capture(model)` into the function that the thread runs"
@@ -56,7 +57,7 @@ def ran_in_other_thread_error() -> CaptureError:
 
 
 def ended_in_other_thread_error() -> CaptureError:
-    """The error for a capture that ends in another thread than the one in which it began."""
+    """Return the error for a capture that ended in another thread than the one in which it began."""
     return CaptureError(
         "the capture ended in another thread than the one that entered it. It is switched off, and its records may "
         "not be whole: enter and leave capture() in one thread"
@@ -64,14 +65,14 @@ def ended_in_other_thread_error() -> CaptureError:
 
 
 def no_attention_error(model: nn.Module, session: Session) -> CaptureError:
-    """The error for a capture without a record."""
+    """Return the error for a capture without a record."""
     if session.log.unseen.numberless:
         return without_numbers(session.log.unseen.numberless)
     return CaptureError(f"no attention was found in {type(model).__name__}: {_reason(model, session)}")
 
 
 def check_layers(session: Session) -> None:
-    """Refuse layers that the model, which has run, does not have."""
+    """Raise ArgumentError if a chosen layer did not occur among the calls of the model."""
     wanted = session.collector.layers if isinstance(session.collector.layers, set) else set()
     missing = sorted(wanted - session.collector.layers_seen - session.collector.layers_from_end)
     if missing and session.collector.calls:
@@ -80,38 +81,38 @@ def check_layers(session: Session) -> None:
 
 
 def unseen_warning(unseen: UnseenAttention) -> str:
-    """The warning for a capture that has records, but not of all that looks like attention."""
-    told = []
+    """Return the warning for attention that ran and was not recorded."""
+    reasons = []
     if unseen.softmaxes:
-        told.append(
+        reasons.append(
             f"a softmax in {_listed(unseen.softmaxes)}; "
             f"if that is attention, use capture(model, modules={list(unseen.softmaxes)})"
         )
     if unseen.without_softmax:
-        told.append(_without_softmax(unseen))
+        reasons.append(_without_softmax(unseen))
     if unseen.functions:
-        told.append(
+        reasons.append(
             f"a call of F.scaled_dot_product_attention in {_listed(sorted(unseen.functions))}, "
             "of tensors in an unusual form"
         )
-    return f"not recorded: {'; '.join(told)}"
+    return f"not recorded: {'; '.join(reasons)}"
 
 
 def guessed_axes_warning(guessed: Mapping[str, tuple[int, ...]]) -> str:
-    """The warning for maps whose axes may be meant in another way than they were read."""
-    told = ", ".join(f"{name!r} {axes(shape)}" for name, shape in guessed.items())
+    """Return the warning for maps whose axes were guessed."""
+    modules = ", ".join(f"{name!r} {axes(shape)}" for name, shape in guessed.items())
     name, shape = next(iter(guessed.items()))
     folded = len(shape) == 3
     letters = "(bh)qk" if folded else "b" * (len(shape) - 3) + "hqk"
     other = ", or '(hb)qk' where the heads come first" if folded else ""
     return (
-        f"the axes of the scores of {told} are a guess: nothing shows which are sequences, heads and queries; "
+        f"the axes of the scores of {modules} are a guess: nothing shows which are sequences, heads and queries; "
         f"give a letter for each, as in capture(model, modules={{{name!r}: {letters!r}}}){other}"
     )
 
 
 def doubtful_weights_warning(names: Iterable[str]) -> str:
-    """The warning for softmaxes that are not seen to multiply the values."""
+    """Return the warning for weights that were not seen to multiply the values."""
     return (
         f"the weights of {_listed(names)} are recorded as the softmax gives them, but are not seen to multiply the "
         "values: the model may change them first; record.note marks them"
@@ -119,7 +120,7 @@ def doubtful_weights_warning(names: Iterable[str]) -> str:
 
 
 def dropped_warning(chains: Iterable[CallChain], budget: MemoryBudget) -> str | None:
-    """The warning for records that are not whole for want of memory, if there are any."""
+    """Return the warning for records that exceed the memory budget, or None if there are none."""
     names = list(dict.fromkeys(chain.name for chain in chains if chain.dropped))
     if not names:
         return None
@@ -139,7 +140,7 @@ def _without_softmax(unseen: UnseenAttention) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """Names in quotes, as many as a reader takes in."""
+    """Return the first names in quotes, and the number of the others."""
     quoted = [repr(name) for name in names]
     if len(quoted) > _NAMED:
         quoted[_NAMED:] = [f"{len(quoted) - _NAMED} more (seen.unseen has all)"]

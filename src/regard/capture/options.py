@@ -16,11 +16,12 @@ from regard.shapes import whole_number
 
 __all__ = ["as_layers", "as_modules", "as_numbers"]
 
-_EXAMPLES = 5  # names that an error gives
+# The number of names that an error gives as examples.
+_EXAMPLES = 5
 
 
 def as_numbers(name: str, value: int | Iterable[int]) -> list[int]:
-    """A number or several as a list, each of them once."""
+    """Return one or several numbers as a list, or raise an error if one occurs twice."""
     if isinstance(value, slice):
         raise DtypeError(name, f"expected a number or a list of numbers, got {value}", "use range(...)")
     numbers = [whole_number(name, n) for n in (value if isinstance(value, Iterable) else [value])]
@@ -33,14 +34,14 @@ def as_numbers(name: str, value: int | Iterable[int]) -> list[int]:
 
 
 def as_layers(layers: int | Iterable[int] | slice | None) -> Any:
-    """The numbers of the layers to keep as a collection, or None for all."""
+    """Return the layer numbers to keep as a collection, or None for all layers."""
     if layers is None:
         return None
     return _Slice(layers) if isinstance(layers, slice) else set(as_numbers("layers", layers))
 
 
 class _Slice:
-    """Layers by a slice, whose number is not known before the model runs."""
+    """The layer numbers of a slice, since the number of layers is not known before the model runs."""
 
     def __init__(self, wanted: slice):
         start, stop, step = (
@@ -63,7 +64,10 @@ def as_modules(
     names: Mapping[nn.Module, str],
     modules: ModuleChoice | Iterable[ModuleChoice] | Mapping[ModuleChoice, str | None],
 ) -> dict[ModuleChoice, AxisLetters | None]:
-    """The modules that the user chose, each with the letters of its axes. ``names`` holds all modules of the model."""
+    """Return the modules that the user chose, with the axis letters of each.
+
+    ``names`` holds the name of every module of the model.
+    """
     wanted: dict[ModuleChoice, AxisLetters | None] = {}
     for entry, letters in _entries(modules):
         _check_module(entry, names)
@@ -82,7 +86,7 @@ def _entries(modules: Any) -> Sequence[tuple[Any, Any]]:
 
 
 def _check_module(entry: object, names: Mapping[nn.Module, str]) -> None:
-    """Reject an entry of ``modules=`` that stands for no module of the model."""
+    """Raise an error for an entry of ``modules=`` that matches no module of the model."""
     if isinstance(entry, str):
         if entry not in names.values():
             raise UnknownNameError("modules", entry, _likely_first(names, names.values()))
@@ -99,7 +103,7 @@ def _check_module(entry: object, names: Mapping[nn.Module, str]) -> None:
 
 
 def _absent(problem: str, entry: nn.Module | type, names: Mapping[nn.Module, str]) -> ArgumentError:
-    """The error for a module or a class that the model does not have, with a few names that it has."""
+    """Return the error for a module or a class that the model does not have, with some names that it has."""
     kind = entry if isinstance(entry, type) else type(entry)
     classes = _likely_first(names, (type(module).__name__ for module in names))
     known = _likely_first(names, names.values())[:_EXAMPLES]
@@ -108,7 +112,7 @@ def _absent(problem: str, entry: nn.Module | type, names: Mapping[nn.Module, str
 
 
 def _likely_first(names: Mapping[nn.Module, str], words: Iterable[str]) -> list[str]:
-    """One word for each module without repetitions, those of attentions first."""
+    """Return the distinct words, of which ``words`` has one for each module, with those of attention modules first."""
     pairs = list(zip(names.items(), words, strict=True))
     attentions = [word for (module, name), word in pairs if is_attention(module, name)]
     return list(dict.fromkeys((*attentions, *(word for _, word in pairs))))

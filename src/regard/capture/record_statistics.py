@@ -1,4 +1,4 @@
-"""The analyses of :mod:`regard.analysis` as methods of what was seen."""
+"""The functions of :mod:`regard.analysis` as methods of a recording."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["RecordStatistics"]
 
 
 class RecordStatistics(Sequence[Record]):
-    """Records with the numbers that people ask of them.
+    """A sequence of records with methods for their statistics.
 
-    What goes through all layers (rollout, flow, agreement) needs records between the same tokens; of a model that has
-    several kinds of attention, take one: ``seen.by(kind="self").rollout()``. Records that were dropped altogether
-    have no numbers and are left out of tables; ``seen.dropped`` names them. Rollout and flow refuse to do without them.
+    Rollout, flow and agreement need records between the same tokens. If a model has several kinds of attention, choose
+    one, as in ``seen.by(kind="self").rollout()``. Records whose map was dropped are left out, and ``seen.dropped``
+    names them. For rollout and flow they are an error.
 
-    Means leave out the queries that see nothing and those of padding (in self-attention, queries whose own key the mask
-    hides from all); ``entropy`` and ``distance`` have a number for every query.
+    Means leave out fully masked queries and padding queries. A padding query of self-attention is one whose own key the
+    mask hides from every query. ``entropy`` and ``distance`` have a number for every query.
     """
 
     def _whole(self) -> list[Record]:
-        """The records that have a map. Those that were dropped altogether have none."""
+        """Return the records whose map was not dropped."""
         return [record for record in self if not isinstance(record.map._source, Unrecorded)]
 
     def entropy(self) -> list[np.ndarray]:
-        """How wide each query looks, in nats, ``(b,h,q)`` of each record.
+        """Return the entropy of the weights of each query in nats, ``(b,h,q)`` for each record.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights(np.array([[1.0, 0.0], [0.5, 0.5]])).entropy()[0].round(3)
@@ -43,7 +43,7 @@ class RecordStatistics(Sequence[Record]):
         return [entropy(record) for record in self._whole()]
 
     def distance(self) -> list[np.ndarray]:
-        """How far each query looks on average, in tokens, ``(b,h,q)`` of each record.
+        """Return the mean distance in tokens from each query to its keys, ``(b,h,q)`` for each record.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights(np.array([[1.0, 0.0], [0.5, 0.5]])).distance()
@@ -54,7 +54,7 @@ class RecordStatistics(Sequence[Record]):
         return [distance(record) for record in self._whole()]
 
     def received(self) -> list[np.ndarray]:
-        """The mean weight that each key gets from a query, ``(b,h,k)`` of each record.
+        """Return the mean weight that each key receives over the queries, ``(b,h,k)`` for each record.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights(np.array([[1.0, 0.0], [0.5, 0.5]])).received()
@@ -65,7 +65,7 @@ class RecordStatistics(Sequence[Record]):
         return [received(record) for record in self._whole()]
 
     def sink_mass(self, key: int = 0) -> list[np.ndarray]:
-        """The mean weight on one key, the first by default, ``(b,h)`` of each record.
+        """Return the mean weight on one key, by default the first, ``(b,h)`` for each record.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights(np.array([[0.9, 0.1], [0.7, 0.3]])).sink_mass()
@@ -76,7 +76,9 @@ class RecordStatistics(Sequence[Record]):
         return [sink_mass(record, key) for record in self._whole()]
 
     def alignments(self, batch: int = 0) -> list[set[tuple[int, int]]]:
-        """Links ``(key, query)`` of each record, from each query to its key of the largest weight, averaged over heads.
+        """Return a link ``(key, query)`` from each query to the key with the largest mean weight of all heads.
+
+        The result has one set of links for each record.
 
         >>> from regard.capture import Recording
         >>> [sorted(links) for links in Recording.from_weights(np.array([[0.9, 0.1], [0.2, 0.8]])).alignments()]
@@ -87,9 +89,9 @@ class RecordStatistics(Sequence[Record]):
         return [alignment_links(record, batch) for record in self._whole()]
 
     def head_table(self) -> Any:
-        """A table with the entropy, distance, weight on the first key and largest weight of each head.
+        """Return a table with the entropy, distance, weight on the first key and largest weight of each head.
 
-        A pandas ``DataFrame`` where pandas is installed, else a list of dictionaries.
+        It is a pandas ``DataFrame`` if pandas is installed, and otherwise a list of dictionaries.
 
         >>> from regard.capture import Recording
         >>> table = Recording.from_weights([np.eye(3), np.full((3, 3), 1 / 3)]).head_table()
@@ -101,7 +103,7 @@ class RecordStatistics(Sequence[Record]):
         return head_table(self._whole())
 
     def top_links(self, n: int = 10) -> list[WeightedLink]:
-        """The n largest weights of all records, largest first, with their tokens.
+        """Return the n largest weights of all records, largest first, with their tokens.
 
         >>> from regard.capture import Recording
         >>> seen = Recording.from_weights(np.array([[0.9, 0.1], [0.3, 0.7]]), ["the", "cat"])
@@ -113,7 +115,7 @@ class RecordStatistics(Sequence[Record]):
         return top_links(self._whole(), n)
 
     def head_agreement(self) -> np.ndarray:
-        """The similarity of the heads of all records, ``(heads, heads)``, 1 for the same weights.
+        """Return the similarity of every pair of heads, ``(heads, heads)``, which is 1 for equal weights.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights([np.eye(2), np.eye(2)[::-1]]).head_agreement()
@@ -125,7 +127,7 @@ class RecordStatistics(Sequence[Record]):
         return head_agreement(self._whole())
 
     def cluster_heads(self, count: int) -> np.ndarray:
-        """Heads that look alike under one number, ``(heads,)``, in ``count`` groups.
+        """Group heads with similar weights into ``count`` clusters, and return the cluster of each head, ``(heads,)``.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights([np.eye(2), np.eye(2)[::-1], np.eye(2)]).cluster_heads(2)
@@ -136,7 +138,7 @@ class RecordStatistics(Sequence[Record]):
         return cluster_heads(self._whole(), count)
 
     def rollout(self, *, residual: float = 0.5) -> np.ndarray:
-        """The share of each token before the first of these layers in each token after the last, ``(b,q,k)``.
+        """Return the attention rollout, the share of each input token in each output token, ``(b,q,k)``.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights([np.array([[1.0, 0.0], [1.0, 0.0]])] * 2).rollout()[0]
@@ -148,8 +150,7 @@ class RecordStatistics(Sequence[Record]):
         return rollout(list(self), residual=residual)
 
     def flow(self, queries: Iterable[int] | None = None, *, residual: float = 0.5) -> np.ndarray:
-        """The largest flow from each token before the first of these layers to the tokens ``queries`` after the last,
-        ``(b,queries,k)``.
+        """Return the maximum flow from each input token to the output tokens ``queries``, ``(b,queries,k)``.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights([np.array([[1.0, 0.0], [1.0, 0.0]])] * 2).flow(queries=[1])[0]

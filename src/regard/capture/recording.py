@@ -118,7 +118,7 @@ class Recording(RecordStatistics):
     @overload
     def __getitem__(self, index: slice) -> Recording: ...
     def __getitem__(self, index: int | str | slice) -> Record | Recording:
-        """A record by its number or by the name of its module, or several by a slice."""
+        """Return a record by its index or by the name of its module, or several records by a slice."""
         if isinstance(index, slice):
             return self._part(self.records[index])
         if isinstance(index, str):
@@ -143,7 +143,10 @@ class Recording(RecordStatistics):
         kind: str | None = None,
         name: str | None = None,
     ) -> Recording:
-        """The records of some layers (from the end, if negative), of a kind, or of modules with ``name`` in theirs."""
+        """Return the records of some layers, of one kind, or of modules whose name contains ``name``.
+
+        Negative layer numbers count from the end.
+        """
         if kind is not None:
             _check_kind(kind)
         layers = None if layer is None else self._layers(layer)
@@ -158,15 +161,15 @@ class Recording(RecordStatistics):
         )
 
     def _layers(self, wanted: int | Iterable[int]) -> set[int]:
-        """The numbers of layers, counted from the start. A layer without a record is an error."""
-        there = sorted({record.layer for record in self.records if record.layer is not None})
-        found = set()
-        for one in [wanted] if isinstance(wanted, int) else wanted:
-            layer = one + there[-1] + 1 if one < 0 and there else one
-            if layer not in there:
-                raise ArgumentError("layer", f"there is no record of layer {one}", f"there are {there}")
-            found.add(layer)
-        return found
+        """Return layer numbers counted from the start, or raise ArgumentError for a layer without a record."""
+        recorded = sorted({record.layer for record in self.records if record.layer is not None})
+        layers = set()
+        for number in [wanted] if isinstance(wanted, int) else wanted:
+            layer = number + recorded[-1] + 1 if number < 0 and recorded else number
+            if layer not in recorded:
+                raise ArgumentError("layer", f"there is no record of layer {number}", f"there are {recorded}")
+            layers.add(layer)
+        return layers
 
     def _part(self, records: Sequence[Record]) -> Recording:
         part = Recording(records)
@@ -182,19 +185,19 @@ class Recording(RecordStatistics):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the maps hold, where shared tensors are counted for each map."""
+        """The number of bytes of all maps. A tensor that several maps share is counted for each."""
         return sum(record.map.nbytes for record in self.records)
 
     @property
     def dropped(self) -> list[str]:
-        """The reason for each record that is not complete, as a sentence."""
+        """For each incomplete record, its name and the reason."""
         return [f"{record.name}: {record.dropped}" for record in self.records if record.dropped]
 
     @property
     def unseen(self) -> list[str]:
-        """Names of the modules whose attention ran and is in no record.
+        """The names of modules whose attention ran and was not recorded.
 
-        ``capture(model, modules=...)`` takes those that have a softmax; of others the weights cannot be read.
+        ``capture(model, modules=...)`` records those that compute a softmax. The weights of others cannot be read.
         """
         return [] if self._session is None else self._session.log.unseen.names
 
@@ -218,7 +221,7 @@ class Recording(RecordStatistics):
         return self._part([naming.relabel(record) for record in self.records])
 
     def words(self, batch: int = 0) -> Recording:
-        """The records between words instead of word pieces, for one sequence of the batch.
+        """Return the records of one sequence with word pieces joined to words.
 
         >>> import numpy as np
         >>> pieces = Recording.from_weights(np.full((3, 3), 1 / 3), ["a", "mat", "##ador"])
@@ -232,11 +235,10 @@ class Recording(RecordStatistics):
     # ---- beams
 
     def follow(self, output: Any) -> Recording:
-        """The same records along the hypotheses that won a beam search.
+        """Return the records of the hypotheses that a beam search returned.
 
-        ``output`` is what ``model.generate(..., num_beams=..., return_dict_in_generate=True)`` returned, or its
-        ``beam_indices``. The maps then have one entry for each returned sequence; after the end of a sequence its
-        rows are 0.
+        ``output`` is the result of ``model.generate(..., num_beams=..., return_dict_in_generate=True)``, or its
+        ``beam_indices``. The maps have one entry for each returned sequence. Rows after the end of a sequence are 0.
         """
         indices = getattr(output, "beam_indices", output)
         if not isinstance(indices, Tensor) or indices.ndim != 2:
@@ -251,21 +253,21 @@ class Recording(RecordStatistics):
             (kept.grid.b for chain in self._session.collector.chains for kept in chain.calls), default=0
         )
         if indices.numel() and int(indices.max()) >= rows:
-            told = f"expected the beam_indices of a search with {rows} rows, got numbers up to {int(indices.max())}"
+            problem = f"expected the beam_indices of a search with {rows} rows, got numbers up to {int(indices.max())}"
             raise ArgumentError(
-                "output", told, "call generate(..., num_beams=n, return_dict_in_generate=True)"
+                "output", problem, "call generate(..., num_beams=n, return_dict_in_generate=True)"
             )
         followed = Recording._of(self._capture, self._session, self._naming)  # type: ignore[arg-type]
         followed._beams = Beams(indices)
         return followed
 
-    # ---- proof
+    # ---- verification
 
     def verify(self, *args: Any, **kwargs: Any) -> Verified:
-        """Run the model twice on these inputs, once plain and once captured, and compare.
+        """Run the model on the arguments twice, once plain and once captured, and compare the outputs.
 
-        The inputs are the model's own; ``verify(inputs)`` calls ``model(inputs)``. The result says by how much the
-        outputs differ (0 where nothing does), and how far the rows of the maps are from a sum of 1.
+        ``verify(inputs)`` calls ``model(inputs)``. The result holds the largest difference of the outputs, and the
+        largest distance of the sum of a row of the maps from 1.
         """
         from regard.capture.verification import verify
 
@@ -278,7 +280,7 @@ class Recording(RecordStatistics):
     def save(self, path: str | os.PathLike, *, as_weights: bool = False) -> None:
         """Write all records to one safetensors file, which ``regard view`` and :meth:`load` read.
 
-        ``as_weights`` writes the weights themselves, for maps whose score is a function of yours.
+        ``as_weights`` writes the full weights, which a map with a callable as its score needs.
         """
         save_records(self.records, path, as_weights=as_weights)
 
@@ -288,9 +290,10 @@ class Recording(RecordStatistics):
         return Recording(load_records(path))
 
     def save_html(self, path: str | os.PathLike, *, title: str | None = None, images: object = None) -> None:
-        """Write a page that shows the records, opens offline, and needs nothing but a browser.
+        """Write the records to one self-contained HTML page, which opens in a browser without a network.
 
-        ``images`` are pictures to lay attention over, one for each sequence: files, PIL images or arrays.
+        ``images`` are drawn below the attention of image models. There is one for each sequence of the batch, as a
+        file, a PIL image or an array.
         """
         from regard import viewer
 
@@ -322,6 +325,6 @@ def _kind_of(weights: AttentionMap, has_key_tokens: bool) -> str:
 
 def _line(n: int, record: Record) -> str:
     layer = "" if record.layer is None else f"  layer {record.layer}"
-    told = [word for word in (record.dropped, record.note) if word]
-    note = f"  ({'; '.join(told)})" if told else ""
+    remarks = [remark for remark in (record.dropped, record.note) if remark]
+    note = f"  ({'; '.join(remarks)})" if remarks else ""
     return f"  {n}  {record.name}{layer}  {record.kind}  (b,h,q,k) = {axes(record.map.shape)}{note}"

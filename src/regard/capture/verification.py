@@ -1,4 +1,4 @@
-"""Proof that a capture leaves the model's output as it is."""
+"""Comparison of the outputs of a model with and without a capture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from regard.maps.unrecorded import Unrecorded
 
 __all__ = ["Repeatable", "Verified", "verify"]
 
-_ROWS = 16  # of each map, of which the sum is looked at
+# The number of rows of each map whose sum is checked.
+_ROWS = 16
 
 
 class Repeatable(Protocol):
@@ -29,13 +30,15 @@ class Repeatable(Protocol):
 
 
 class Verified(NamedTuple):
-    """By how much a captured run differs from a plain one."""
+    """The result of a comparison of a plain run and a captured run."""
 
-    outputs: int  # tensors compared
-    difference: float  # the largest between any two numbers of them
+    # The number of compared tensors, and the largest absolute difference between them.
+    outputs: int
+    difference: float
     bit_equal: bool
+    # The number of maps, and the largest distance of the sum of a row from 1, or from 0 for a fully masked row.
     maps: int
-    row_error: float  # the largest distance of a row's sum from 1, or from 0 where it sees no key
+    row_error: float
 
 
 def verify(capture: Repeatable, args: tuple, kwargs: dict[str, Any]) -> Verified:
@@ -60,7 +63,7 @@ def verify(capture: Repeatable, args: tuple, kwargs: dict[str, Any]) -> Verified
 
 @contextmanager
 def _same_start(model: nn.Module) -> Iterator[None]:
-    """Leaves the random state and the buffers of the model as they were."""
+    """Restore the random state and the buffers of the model at the end of the block."""
     buffers = [(x, x.detach().clone()) for x in model.buffers()]
     with torch.random.fork_rng():
         yield
@@ -71,7 +74,7 @@ def _same_start(model: nn.Module) -> Iterator[None]:
 
 
 def _tensors(value: object) -> Iterator[Tensor]:
-    """All tensors in what a model returns, in order."""
+    """Yield all tensors in the output of a model, in order."""
     if isinstance(value, Tensor):
         yield value.detach()
     elif isinstance(value, Mapping):

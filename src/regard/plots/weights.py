@@ -33,7 +33,8 @@ __all__ = ["plot_attention_weights", "plot_weights", "visualize_attention"]
 
 CELL = 0.34  # inches, the side of a cell with a readable label
 NUMBER_CELL = 0.52  # inches, the width of a cell that contains "0.25"
-MOST_NUMBERS = 60  # tokens along either axis up to which numbers are written by default
+# Up to this number of tokens on both axes, numbers are written into the cells by default.
+MOST_NUMBERS = 60
 
 
 def plot_attention_weights(

@@ -24,21 +24,28 @@ from regard.maps.image_windows import ImageWindows
 from regard.maps.sources import HeadMean, Recomputed, Selected, Source, Tile
 from regard.viewer import assets
 from regard.viewer.encoding import without_selections
+from regard.viewer.overviews import Overviews
 from regard.viewer.page import page_of
 from regard.viewer.payload import checked_records, remote, source_of
-from regard.viewer.tiles import HIDDEN, Overview, one_head, pooled_tile, visible_weights
+from regard.viewer.tiles import HIDDEN, one_head, pooled_tile, visible_weights
 
 __all__ = ["Refused", "Viewer"]
 
 TILE_SIDE = 512
-POOLS = (1, 2, 4)  # weights along a side of a cell; the overview is coarser
-SQUARE_SIDE = 64  # a small tile, for a few single weights of many heads
+# The numbers of weights along a side of a cell of a tile. The overview is coarser.
+POOLS = (1, 2, 4)
+# The side of a small tile, for a few weights of many heads.
+SQUARE_SIDE = 64
 OVERVIEW_SIDE = 1024
 THUMBNAIL_SIDE = 64
-MEAN_QUERIES = 1024  # evenly spread, of which a mean is taken; sources.js has the same number
-MEAN_AT_ONCE = 2**22  # weights
-LSE_AT_START = 2**28  # scores; the log-sum-exp of larger maps is computed at the first request
-LONGEST_NUMBER = 9  # digits
+# The most queries of a mean, which are evenly spread. sources.js has the same number.
+MEAN_QUERIES = 1024
+# The weights in memory while a mean is computed.
+MEAN_AT_ONCE = 2**22
+# Up to this number of scores, the log-sum-exp of a map is computed at the start, and otherwise at the first request.
+LSE_AT_START = 2**28
+# The most digits of a number in a request.
+LONGEST_NUMBER = 9
 
 
 class Refused(Exception):
@@ -338,63 +345,3 @@ def _without_infinities(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_infinities(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-class Overviews:
-    """Overviews that one thread computes in the background, the most recently requested first."""
-
-    LIMIT = 2**28  # bytes of all overviews in memory
-
-    def __init__(self) -> None:
-        self._held: dict[tuple[int, int, int, int], Overview] = {}
-        self._waiting: list[Overview] = []
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._stopped = False
-
-    def get(self, key: tuple[int, int, int, int], source: Source) -> Overview:
-        """Return the overview of (record, sequence, head, side), and start to compute it at the first call."""
-        with self._lock:
-            found = self._held.pop(key, None)
-            if found is None:
-                found = Overview(source, *key[1:])
-                self._waiting.append(found)
-            self._held[key] = found  # the newest is the last
-            self._drop_oldest()
-            if found in self._waiting:  # to the front of the queue
-                self._waiting.remove(found)
-                self._waiting.append(found)
-            if self._thread is None and self._waiting and not self._stopped:
-                self._thread = threading.Thread(target=self._work, daemon=True)
-                self._thread.start()
-        return found
-
-    def _drop_oldest(self) -> None:
-        """Drop the oldest finished overviews. Unfinished ones stay, or they would be started again and again."""
-        size = sum(one.values.nbytes for one in self._held.values())
-        for key, one in [*self._held.items()][:-1]:
-            if size > self.LIMIT and one not in self._waiting:
-                size -= self._held.pop(key).values.nbytes
-
-    def stop(self) -> None:
-        """Stop the computation, and wait for the thread to end."""
-        with self._lock:
-            self._stopped = True
-            thread = self._thread
-        if thread is not None:
-            thread.join(timeout=10)
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                self._waiting = [one for one in self._waiting if one.done < 1]
-                if self._stopped or not self._waiting:
-                    self._thread = None
-                    return
-                current = self._waiting[-1]
-            try:
-                current.advance()
-            except Exception as error:  # sent to the next request of this overview; the others continue
-                current.error = error
-                with self._lock:
-                    self._waiting.remove(current)

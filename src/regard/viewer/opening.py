@@ -23,9 +23,11 @@ from regard.viewer.tiles import HIDDEN, visible_weights
 
 __all__ = ["opening"]
 
-MOST_QUERIES = 48  # of each head, evenly spread
-WORK = 2**23  # weights that are computed in all, about
-AT_ONCE = 2**21  # weights of several heads
+# The most queries of each head that are computed, evenly spread.
+MOST_QUERIES = 48
+# The approximate number of weights that are computed in total, and at once.
+WORK = 2**23
+AT_ONCE = 2**21
 MARK = re.compile(r"\[[A-Za-z][^\[\]]*\]|<(?!0x)[^<>\s]+>")
 """Matches special tokens. tokens.js has the same rule."""
 

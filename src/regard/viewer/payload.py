@@ -22,11 +22,15 @@ from regard.viewer.tiles import HIDDEN, Overview, has_negative_weights
 __all__ = ["Document", "checked_records", "embedded", "remote", "source_of"]
 
 FORMAT = "regard.viewer/1"
-MAX_BYTES = 400 * 2**20  # of all blobs in a page; browsers cannot load much more text
-EIGHT_BITS_BEYOND = 2**23  # stored weights, which take 16 bits each up to this number
-OVERVIEW_SIDES = (64, 256)  # cells along a side, in pages of many heads and of few
+# The most bytes of all blobs of a page. Browsers cannot load much more text.
+MAX_BYTES = 400 * 2**20
+# Up to this number of stored weights in a page, each takes 16 bits, and otherwise 8 bits.
+EIGHT_BITS_BEYOND = 2**23
+# The cells along a side of an overview, in pages of more than MANY_HEADS heads and in others.
+OVERVIEW_SIDES = (64, 256)
 MANY_HEADS = 32
-LONG = 8_000  # tokens, from which on a server is recommended instead of a page
+# From this number of tokens on, a hint recommends the server instead of a page.
+LONG = 8_000
 HINT = (
     "A page of maps of {:,} tokens is being written. For maps of this size, save the recording with "
     "seen.save('FILE.safetensors') and open it with `regard view FILE.safetensors`, which computes only the parts "

@@ -31,7 +31,7 @@ def as_pictures(images: object) -> list[tuple[str, bytes]]:
     if not several and getattr(images, "ndim", 0) == 4:
         several = True
     found: Any = images if several else [images]
-    return [_as_picture(one, f"images[{n}]") for n, one in enumerate(found)]
+    return [_as_picture(image, f"images[{n}]") for n, image in enumerate(found)]
 
 
 def _as_picture(image: Any, name: str) -> tuple[str, bytes]:

@@ -43,14 +43,16 @@ class ScoreSummary(NamedTuple):
     """The log-sum-exp of every row, and the overview (None if it was not asked for)."""
 
     lse: Tensor  # (b,h,q)
-    overview: np.ndarray | None  # (b,h,rows,cols), HIDDEN where the mask hides all pairs of a cell
+    # (b,h,rows,cols), HIDDEN where the mask hides all pairs of a cell
+    overview: np.ndarray | None
 
 
 class KeyTile(NamedTuple):
     """Consecutive cells of a row of the overview, and the keys that they pool."""
 
     cells: slice
-    keys: Tensor  # (width, cells), -1 in padding slots, which are in the last line
+    # (width, cells), -1 in padding slots, which are in the last row
+    keys: Tensor
 
 
 def summarize_scores(

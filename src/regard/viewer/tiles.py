@@ -62,9 +62,8 @@ def _kept(source: Source, tile: Tile) -> Tensor | None:
     """Return the pairs that the mask keeps, ``(b or 1, h or 1, q, k)``, or None if there is no mask."""
     if isinstance(source, HeadMean):
         inner = _kept(source.source, tile._replace(h=slice(0, source.source.grid.h)))
-        return (
-            None if inner is None else inner.any(dim=1, keepdim=True)
-        )  # a pair is hidden if all heads hide it
+        # A pair is hidden if all heads hide it.
+        return None if inner is None else inner.any(dim=1, keepdim=True)
     if isinstance(source, Selected):
         return _kept(source.source, tile._replace(b=_inside(source.b, tile.b), h=_inside(source.h, tile.h)))
     i, j = _numbers(tile.q, source.grid.q), _numbers(tile.k, source.grid.k)

@@ -1,1 +1,1 @@
-"""Joining the calls of several forward passes, such as those of ``generate()``, into one record for each attention."""
+"""Joins the calls of several forward passes, such as those of ``generate()``, into one record for each attention."""

@@ -1,6 +1,6 @@
 """Chains of calls whose keys continue one another, such as the steps of ``generate()``.
 
-A chain holds the calls of one module whose keys continue one another. Each key is stored once, whichever calls use it.
+Each key of a chain is stored once, although several calls use it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ __all__ = ["CallChain", "RecordedCall", "runs_of_calls"]
 
 
 class RecordedCall(NamedTuple):
-    """A call that was added to a chain, so that what was kept of it can be changed later."""
+    """A call in its chain, through which its kept tensors can be changed later."""
 
     chain: CallChain
     kept: KeptCall
-    keys: int  # of the call itself, before keys that no query sees were left out
+    # The number of keys of the call, including unused keys, which are not kept.
+    keys: int
 
 
 class CallChain:
-    """The pieces of one module, on one set of keys."""
+    """The calls of one module whose keys continue one another."""
 
     def __init__(
         self,
@@ -45,18 +46,27 @@ class CallChain:
         self.scale, self.score = call.scale, call.score
         self.v = None if call.v is None else _copy(call.v, device)
         self.calls: list[KeptCall] = []
-        self.count = 0  # keys
+        # The number of keys.
+        self.count = 0
+        # Whether a beam search has reordered the rows of the keys.
         self.reordered = False
+        # The reason why later calls are dropped, and the number of their rows.
         self.dropped: str | None = None
-        self.lost = 0  # rows that came after the memory ran out
-        self._last = call.grid  # of the latest call, kept or not
-        self._step = -1  # in which it was made
-        self.refused: KeptCall | None = None  # the first call that was not kept
-        self.heads: tuple[int, ...] | None = None  # which were asked for
-        self.windows: tuple[tuple[int, int], int, int] | None = None  # a picture's sides, window and shift
-        self.cache: weakref.ref[Any] | None = None  # of Hugging Face, that the last calls were given
-        self.sinks = Sinks()  # keys in front that are no token
-        self._keys: Tensor | None = None  # (b,g,room,d)
+        self.lost = 0
+        # The sizes and the step of the latest call, kept or not.
+        self._last = call.grid
+        self._step = -1
+        # The first call that was dropped.
+        self.refused: KeptCall | None = None
+        # The heads that were asked for, or None for all.
+        self.heads: tuple[int, ...] | None = None
+        # The sides of the image, the window size and the shift of window attention.
+        self.windows: tuple[tuple[int, int], int, int] | None = None
+        # The Hugging Face cache that the latest calls used.
+        self.cache: weakref.ref[Any] | None = None
+        self.sinks = Sinks()
+        # (b,g,room,d), where room is at least the number of keys
+        self._keys: Tensor | None = None
 
     @property
     def keys(self) -> Tensor | None:
@@ -68,18 +78,22 @@ class CallChain:
         """The step of the latest call, kept or not."""
         return self._step
 
-    # ---- does a call go on from here?
+    # ---- does a call continue this chain?
 
     def how_it_continues(self, call: AttentionCall, step: int, sinks: Sinks) -> str | None:
-        """How a call continues this chain, as "grows", "again" (the same keys) or "reordered". None if it does not."""
+        """Return how a call continues this chain, or None if it does not.
+
+        "grows" adds keys, "again" has the same keys, and "reordered" adds keys after a beam search moved the rows.
+        """
         if self.dropped or sinks != self.sinks:
             return None
         last = self.calls[-1]
         (b, h, _, k), old = call.grid, k_minus_q(call.grid)
         if step == last.step or (b, h) != last.grid[:2]:
             return None
+        # Without keys there is no evidence that one call continues another.
         if call.k is None or self._keys is None or not self._alike(call):
-            return None  # without keys nothing shows that one call goes on from another
+            return None
         if (
             self.cross is not True
             and 0 < old <= self.count
@@ -120,9 +134,9 @@ class CallChain:
         return all(any(torch.equal(row, held) for held in keys) for row in k)
 
     def continues_dropped_calls(self, call: AttentionCall, step: int, growing: bool) -> str | None:
-        """How a call continues dropped calls, judged by its sizes. Its rows are counted as lost.
+        """Return how a call continues dropped calls, judged by its sizes, and count its rows as lost.
 
-        ``growing`` says that this is a step of ``generate()``: only there are the same keys looked at again.
+        ``growing`` says that this is a step of ``generate()``. Only then can a call use the same keys again.
         """
         if self.dropped is None or step != self._step + 1 or call.grid[:2] != self._last[:2]:
             return None
@@ -133,47 +147,52 @@ class CallChain:
         self.lost += call.grid.q
         return "grows" if grows else "again"
 
-    # ---- adding, and taking out again
+    # ---- adding and removing calls
 
     def reject(self, count: int) -> None:
-        """Take out the last tokens, if they came with the last call and it had others, or was one token itself."""
+        """Remove the last ``count`` tokens if they came with the last call.
+
+        All tokens of the last call are removed only if it continued another call.
+        """
         if self.dropped:
             self.lost -= count
             self._last = self._last._replace(q=self._last.q - count, k=self._last.k - count)
             return
         last = self.calls[-1]
-        own = self.cross is not True
+        # Keys of cross attention are not the tokens of the queries.
+        with_keys = self.cross is not True
         if self.reordered or count > last.grid.q - (0 if last.grew and len(self.calls) > 1 else 1):
             return
         if count == last.grid.q:
             self.calls.pop()
-        elif not without_last_rows(last, count, keys=own):
+        elif not without_last_rows(last, count, keys=with_keys):
             return
-        self.count -= count if own else 0
+        self.count -= count if with_keys else 0
         self._last = self.calls[-1].grid
 
     def drop(self, kept: KeptCall, why: str) -> None:
-        """Keep nothing of a call but its size and the reason."""
+        """Drop a call, and note its size and the reason."""
         self.lost += kept.grid.q
         self._last, self._step = kept.grid, kept.step
         self.dropped = why
         self.refused = self.refused or kept
 
     def replace_last(self, weights: Tensor) -> None:
-        """Keep other weights, ``(b,h,q,k)``, in the place of what the last call was."""
+        """Replace the last call by its weights ``(b,h,q,k)`` as the model changed them."""
         kept = self.calls[-1]
-        if weights.shape[3] != kept.grid.k:  # queries and keys have changed places
+        # The model transposed the weights.
+        if weights.shape[3] != kept.grid.k:
             self._keys, self.count = None, weights.shape[3]
         kept.grid = Grid(*weights.shape)
         kept.weights, kept.changed = weights, True
         kept.q = kept.lse = kept.mask = kept.bias = None
 
     def drop_last(self, why: str) -> None:
-        """Keep nothing of the last call but its size and the reason."""
+        """Drop the last call, and note its size and the reason."""
         self.drop(self.calls.pop(), why)
 
     def cost(self, call: AttentionCall, how: str | None) -> int:
-        """Bytes that a call will take."""
+        """Return the bytes that keeping a call takes."""
         rows = 0 if call.weights is None else call.weights.nbytes
         if call.q is not None:
             sums = call.grid.b * call.grid.h * call.grid.q * wide_dtype(call.q.dtype).itemsize
@@ -189,15 +208,16 @@ class CallChain:
         need, room = self.count + call.grid.q, 0 if self._keys is None else self._keys.shape[2]
         more = 0 if need <= room else _with_room(need) - room
         if how == "reordered" and not self.reordered:
-            more += self.count  # every call gets its own keys
+            # From now on every call holds a copy of its keys.
+            more += self.count
         return (more + (call.grid.q if self.reordered or how == "reordered" else 0)) * each
 
     def add(
         self, kept: KeptCall, call: AttentionCall, reading: MaskReading, how: str | None, device: Any
     ) -> None:
-        """Keep copies of the tensors of a call, which later changes by the model do not reach.
+        """Keep copies of the tensors of a call, so that later in-place changes by the model do not affect them.
 
-        Under inference mode the copies could not be used after it: it is to be off here, and so are gradients.
+        The caller switches off inference mode, whose tensors could not be used after it, and gradients.
         """
         kept.mask, kept.bias, kept.causal = reading.mask, reading.bias, reading.causal
         kept.grew = how in ("grows", "reordered")
@@ -257,7 +277,7 @@ class CallChain:
 
 
 def _with_room(count: int) -> int:
-    """For how many keys there is to be room, so that not every step copies them all."""
+    """Return the number of keys to allocate, which is larger than needed, so that most steps copy no old keys."""
     return count + count // 2
 
 
@@ -266,10 +286,10 @@ def k_minus_q(grid: Grid) -> int:
 
 
 def runs_of_calls(chain: CallChain, continued: set[int]) -> list[list[KeptCall]]:
-    """The pieces of a chain that make one map each.
+    """Return the calls of a chain in groups, of which each becomes one map.
 
-    A call on the same keys continues the one before only in a step in which the keys of some chain grew, as in one of
-    ``generate()``. Otherwise the model was called on a new input.
+    ``continued`` are the steps in which the keys of some chain grew, as in ``generate()``. Only in these does a call on
+    the same keys continue the call before. In other steps the model was called on a new input.
     """
     runs: list[list[KeptCall]] = []
     for kept in chain.calls:
@@ -282,12 +302,12 @@ def runs_of_calls(chain: CallChain, continued: set[int]) -> list[list[KeptCall]]
 
 
 def _copy(x: Tensor, device: Any) -> Tensor:
-    """A copy of our own, on the device that was asked for."""
+    """Return a copy of a tensor, on the device of the records."""
     return x.clone() if device is None else x.to(device, copy=True)
 
 
 def _even_rows(kept: KeptCall, reading: MaskReading) -> None:
-    """Give uniform weights to the rows whose keys were all hidden by one finite number, by a query of zeros."""
+    """Make the weights of fully masked rows uniform, by queries of zeros, where the mask value is finite."""
     if reading.even is None or kept.q is None:
         return
     sums = reading.even.to(kept.q.device)

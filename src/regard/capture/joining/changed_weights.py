@@ -13,7 +13,7 @@ __all__ = ["changed_weights"]
 
 
 def changed_weights(recorded: RecordedCall, weights: Tensor, heads: list[int] | None) -> Tensor | None:
-    """Copy weights ``(b,h,q,k)`` that multiply the values. Returns None where they equal those of the softmax."""
+    """Copy weights ``(b,h,q,k)`` that multiply the values, or return None if they equal those of the softmax."""
     chain, kept = recorded.chain, recorded.kept
     if kept is not chain.calls[-1]:
         return None

@@ -1,4 +1,4 @@
-"""Calls of attention, collected into chains of pieces within a memory budget."""
+"""Collects attention calls into chains, within a memory budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Collector"]
 
 
 class Collector:
-    """Keeps the calls of a model that were asked for, each in the chain that it continues."""
+    """Keeps the calls of the chosen layers and heads, each in the chain that it continues."""
 
     def __init__(
         self,
@@ -42,25 +42,34 @@ class Collector:
     ):
         self.layers, self.heads, self.device, self.budget = layers, heads, device, budget
         self.chains: list[CallChain] = []
-        self.steps = 0  # forward passes of the whole model so far
-        self.calls = 0  # attention calls of the model, kept or not
-        self.token_ids: list[TokenIds] = []  # of all modules, in the order of their calls
-        self.new_calls: list[KeptCall] = []  # of the forward pass under way
-        self.patches: list[tuple[int, int]] = []  # grids of image patches in the pass under way
-        self.continued: set[int] = set()  # steps in which some keys went on from the step before
-        self.reordered: set[int] = set()  # steps in which a beam search had moved its rows
+        # The number of forward passes of the whole model so far. A step is one of them.
+        self.steps = 0
+        # The number of attention calls so far, kept or not.
+        self.calls = 0
+        # The token ids given to all modules, in the order of the calls.
+        self.token_ids: list[TokenIds] = []
+        # The calls and the grids of image patches of the current forward pass.
+        self.new_calls: list[KeptCall] = []
+        self.patches: list[tuple[int, int]] = []
+        # The steps in which the keys of some chain continued those of the step before.
+        self.continued: set[int] = set()
+        # The steps before which a beam search reordered its rows.
+        self.reordered: set[int] = set()
+        # The layer numbers of all calls, counted from the start, and from the end with -1 for the last layer.
         self.layers_seen: set[int] = set()
-        self.layers_from_end: set[int] = set()  # the same, -1 for the last
-        self.doubted: dict[str, None] = {}  # modules whose weights may be others than those recorded
-        self._rejections = 0  # of draft tokens
-        self._open: dict[tuple[str, int], CallChain] = {}  # by module and its call within a step
+        self.layers_from_end: set[int] = set()
+        # The names of modules whose recorded weights were not seen to multiply the values.
+        self.doubted: dict[str, None] = {}
+        # The number of times that draft tokens were rejected.
+        self._rejections = 0
+        # The latest chain of each module, and of each of its calls within a step.
+        self._open: dict[tuple[str, int], CallChain] = {}
         self._numbers = LayerNumbers({name: type(module) for module, name in names.items()})
         self._reader = MaskReader()
-        self._moved = (
-            MaskReading(),
-            MaskReading(),
-        )  # the last reading, and itself on the device of the records
-        self._counted: set[int] = set()  # masks and biases that the budget knows
+        # The latest mask reading, and the same on the device of the records.
+        self._moved = (MaskReading(), MaskReading())
+        # The addresses of masks and biases that the memory budget already counts.
+        self._counted: set[int] = set()
 
     def begin_step(self) -> None:
         """Count a forward pass of the whole model."""
@@ -68,14 +77,14 @@ class Collector:
         self.patches = []
 
     def finish(self) -> None:
-        """Release the model's masks and the chains that could go on."""
+        """Release references to the masks of the model, and continue no chain from here on."""
         self.new_calls.clear()
         self._open.clear()
         self._reader = MaskReader()
 
     @property
     def changes(self) -> int:
-        """A number that grows with everything that changes the records."""
+        """A number that grows whenever the records change."""
         return self.calls + self._rejections
 
     # ---- keeping a call
@@ -83,7 +92,7 @@ class Collector:
     def add(
         self, call: AttentionCall, running: RunningModule, cross: bool | None, stack: Sequence[RunningModule]
     ) -> RecordedCall | None:
-        """Keep a call of the module ``running``, inside the modules of ``stack``. Returns None where it is not kept."""
+        """Keep a call of the module ``running``, inside the modules of ``stack``, or return None if it is not kept."""
         self.calls += 1
         layer, again = self._numbers.call(running.name, self.steps)
         if not self._wanted(running.name, layer):
@@ -116,7 +125,7 @@ class Collector:
             return self._keep(chain, call, reading, how, keys)
 
     def _wanted(self, name: str, layer: int | None) -> bool:
-        """Whether a layer is one of those to keep. It counts as seen either way."""
+        """Return whether to keep the calls of a layer, and note that the layer was seen."""
         if layer is not None:
             self.layers_seen.add(layer)
         if self.layers is None or layer is None:
@@ -135,7 +144,8 @@ class Collector:
         else:
             reading = self._reader.read(call.attn_mask, call.causal, call.grid)
             unused = reading.seen is not None and reading.seen < call.grid.k
-            if unused and cross is False and reading.seen is not None:  # the free places of a static cache
+            if unused and cross is False and reading.seen is not None:
+                # A static cache has free places behind its keys.
                 call = selection.first_keys(call, reading.seen)
                 reading = self._reader.read(call.attn_mask, call.causal, call.grid)
         if self.heads is not None:
@@ -152,7 +162,8 @@ class Collector:
             return None
         self._counted |= set(shared)
         if reading is not self._moved[0]:
-            self._moved = (reading, reading.on(self.device))  # once for the layers that share it
+            # Layers that share a mask share the copy on the device of the records.
+            self._moved = (reading, reading.on(self.device))
         chain.add(kept, call, self._moved[1], how, self.device)
         self.new_calls.append(kept)
         if kept.grew:
@@ -164,7 +175,7 @@ class Collector:
     # ---- changing what was kept
 
     def reject(self, cache: Any, count: int) -> None:
-        """Take back the last tokens of a cache, drafts that the model does not accept."""
+        """Remove the last ``count`` tokens of a cache from the records, after the model rejected them as drafts."""
         for chain in self._open.values():
             if chain.cache is not None and chain.cache() is cache and chain.step == self.steps:
                 chain.reject(count)
@@ -173,20 +184,23 @@ class Collector:
     def change_weights(
         self, recorded: RecordedCall, weights: Tensor, parts: Collection[RecordedCall]
     ) -> None:
-        """Replace the result of a softmax by the weights that multiply the values, which hold other softmaxes too."""
+        """Replace the result of a softmax by the weights that multiply the values.
+
+        ``parts`` are other softmaxes that went into these weights. Their own calls are removed.
+        """
         with torch.inference_mode(False), torch.no_grad():
-            own = changed_weights(recorded, weights, self.heads)
-            if own is None:
+            changed = changed_weights(recorded, weights, self.heads)
+            if changed is None:
                 return
-            if not self.budget.take(own.nbytes):
+            if not self.budget.take(changed.nbytes):
                 recorded.chain.drop_last(f"past the memory budget of {bytes_as_text(self.budget.limit)}")
             else:
-                recorded.chain.replace_last(own if self.device is None else own.to(self.device))
+                recorded.chain.replace_last(changed if self.device is None else changed.to(self.device))
         for part in parts:
             self._undo(part)
 
     def _undo(self, recorded: RecordedCall) -> None:
-        """Keep nothing of a softmax whose result went into the weights of another, as in differential attention."""
+        """Remove a softmax whose result is a part of the weights of another, as in differential attention."""
         chain, kept = recorded.chain, recorded.kept
         if not chain.calls or chain.calls[-1] is not kept:
             return
@@ -211,7 +225,7 @@ class Collector:
 
 
 def _unwatched(call: AttentionCall) -> AbstractContextManager[object]:
-    """Hide the collector's own operations from the capture, since seen copies cost five times as much.
+    """Hide the operations of the collector from the capture, since watched copies take five times as long.
 
     Tensor subclasses, such as those of distributed models, need the dispatch that is switched off here.
     """

@@ -18,7 +18,7 @@ _TARGET = re.compile(r"decoder|tgt|target", re.IGNORECASE)
 
 
 def query_ids(run: list[KeptCall], decoder: bool, beams: Beams | None = None) -> Tensor | None:
-    """The token ids of the queries of several calls, ``(b,q)``, or None where they are unknown."""
+    """Return the token ids of the queries of several calls, ``(b,q)``, or None if they are unknown."""
     parts = []
     for n, piece in enumerate(run):
         part = _choose(piece.inputs, piece.grid.b, piece.grid.q + piece.rejected, decoder)
@@ -32,7 +32,7 @@ def query_ids(run: list[KeptCall], decoder: bool, beams: Beams | None = None) ->
 def key_ids(
     run: list[KeptCall], seen: list[TokenIds], count: int, beams: Beams | None = None
 ) -> Tensor | None:
-    """The token ids of the keys of a cross attention, ``(b,k)``, which were given to the encoder in an earlier call."""
+    """Return the token ids of the keys of cross attention, ``(b,k)``, which an encoder was given earlier."""
     piece = run[-1]
     known = [x for x in (*piece.inputs, *seen[::-1]) if not _TARGET.search(x.name)]
     found = _choose(known, piece.grid.b, count, decoder=False)
@@ -40,14 +40,16 @@ def key_ids(
 
 
 def _choose(inputs: Sequence[TokenIds], batch: int, count: int, decoder: bool) -> Tensor | None:
-    """The nearest token ids of the right size, preferring names of the right side (encoder or decoder)."""
+    """Return the nearest token ids of the right size, preferring names of the right side (encoder or decoder)."""
     fitting = [x for x in inputs if x.values.shape[1] == count and batch % max(len(x.values), 1) == 0]
     if not fitting:
         return None
-    ours = [x for x in fitting if bool(_TARGET.search(x.name)) == decoder]
-    if not ours and not decoder:  # what is given to a decoder alone is no label of an encoder's
+    same_side = [x for x in fitting if bool(_TARGET.search(x.name)) == decoder]
+    # Token ids that only a decoder was given do not label an encoder.
+    if not same_side and not decoder:
         fitting = [x for x in fitting if not _TARGET.search(x.name.rpartition(".")[2])]
         if not fitting:
             return None
-    values = (ours or fitting)[0].values
-    return values.repeat_interleave(batch // len(values), dim=0)  # beams: each sequence several times
+    values = (same_side or fitting)[0].values
+    # A beam search repeats each sequence.
+    return values.repeat_interleave(batch // len(values), dim=0)

@@ -1,4 +1,4 @@
-"""The queries of one attention call and what belongs to them, as they are kept."""
+"""The kept tensors of one attention call, without the keys, which its chain holds."""
 
 from __future__ import annotations
 
@@ -18,30 +18,38 @@ __all__ = ["KeptCall"]
 class KeptCall:
     """The queries of one call, its mask and its token ids. The keys belong to its chain."""
 
-    order: int  # among all calls
-    step: int  # which call of the model it was made in
+    # The number of the call among all attention calls, and the forward pass in which it was made.
+    order: int
+    step: int
     grid: Grid
-    first: int = 0  # the key of the chain that is its first
+    # The index of its first key among the keys of the chain.
+    first: int = 0
     q: Tensor | None = None  # (b,h,q,d)
     lse: Tensor | None = None  # (b,h,q)
     mask: Mask | None = None
     bias: Bias | None = None
-    weights: Tensor | None = None  # (b,h,q,k) where there are no q and k
+    # (b,h,q,k) if the weights cannot be computed from q and k
+    weights: Tensor | None = None
     # Whether the model changed the weights between the softmax and the product with the values.
     changed: bool = False
-    doubtful: bool = False  # whether the model may have multiplied the values by others
+    # Whether the weights were not seen to multiply the values.
+    doubtful: bool = False
     # Whether no query attends to a later key. Fully masked rows do not count.
     causal: bool = False
-    added: tuple[int, int] = (0, 0)  # the keys of the chain that came with it
-    new: Tensor | None = None  # these keys themselves, once a beam search has reordered the chain
-    rejected: int = 0  # queries that came with it and were taken out again
-    grew: bool = False  # whether it went on from the keys of the call before
-    inputs: list[TokenIds] = field(default_factory=list)  # innermost first
-    # Whether token ids from outside label the call. Inside a module that was given a picture or a sound they do not.
+    # The (start, stop) of the keys that this call added to the chain.
+    added: tuple[int, int] = (0, 0)
+    # A copy of these keys, if a beam search has reordered the chain.
+    new: Tensor | None = None
+    # The number of queries that were removed again as rejected drafts.
+    rejected: int = 0
+    # Whether its keys continue those of the call before.
+    grew: bool = False
+    # The token ids given to the modules around the call, innermost first.
+    inputs: list[TokenIds] = field(default_factory=list)
+    # Whether token ids of outer modules label the call. They do not inside a module that was given an image or a sound.
     worded: bool = True
-    patches: list[tuple[int, int]] = field(
-        default_factory=list
-    )  # grids of patches seen before it, latest first
+    # The grids of image patches seen before the call, latest first.
+    patches: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def nbytes(self) -> int:

@@ -1,7 +1,7 @@
 """Masks whose rows are intervals of keys, joined into one mask without a matrix of queries and keys.
 
-A row of such a mask is an interval of keys, of which padding may hide some. That is a few numbers for each row, so that
-the mask of a long text is joined_mask, and checked, without any matrix of queries and keys.
+A row of such a mask is an interval of keys, of which padding may hide some. A row takes a few numbers, so the masks
+of a long text are joined and checked in O(q + k) memory.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["KeyIntervals", "intervals_of", "joined_mask"]
 
 
 class KeyIntervals(NamedTuple):
-    """Rows that see the keys from ``first`` to ``last``, but for those that padding hides."""
+    """For each row, the first and the last visible key, and the padding of all rows."""
 
     first: Tensor  # (q,)
-    last: Tensor  # (q,), before the first where a row sees nothing
-    padding: Tensor | None  # bool (b or 1,k), True on keys that are there
+    last: Tensor  # (q,), less than first if the row sees nothing
+    padding: Tensor | None  # bool (b or 1,k), False on padding
 
     def moved(self, by: int, keys: int) -> KeyIntervals:
-        """The same rows among ``keys`` keys, of which their own begin at ``by``."""
+        """Return the rows with their keys moved by ``by`` positions, among ``keys`` keys in total."""
         padding = self.padding
         if padding is not None:
             padding = torch.nn.functional.pad(padding, (by, keys - by - padding.shape[1]))
@@ -38,7 +38,7 @@ class KeyIntervals(NamedTuple):
 
 
 def intervals_of(mask: Mask | None, grid: Grid) -> KeyIntervals | None:
-    """The rows of a mask as intervals, or None where some row is not an interval."""
+    """Return the rows of a mask as intervals, or None if some row is not an interval."""
     here = torch.arange(grid.q)
     first, last = torch.zeros_like(here), torch.full_like(here, grid.k - 1)
     padding: Tensor | None = None
@@ -69,86 +69,88 @@ def _parts(mask: Mask | None) -> Iterator[Mask]:
         yield mask
 
 
-def joined_mask(bands: Iterable[KeyIntervals], grid: Grid) -> tuple[bool, Mask | None]:
-    """Whether these rows together make a mask rule, and that rule. A rule of None hides nothing.
+def joined_mask(parts: Iterable[KeyIntervals], grid: Grid) -> tuple[bool, Mask | None]:
+    """Return whether these rows together make a mask rule, and that rule, or None for a mask that hides nothing.
 
     >>> prompt, step = intervals_of(Causal(), Grid(1, 1, 3, 3)), intervals_of(None, Grid(1, 1, 1, 4))
     >>> joined_mask([prompt.moved(0, 4), step.moved(0, 4)], Grid(1, 1, 4, 4))
     (True, Causal(offset=None))
     """
-    bands = list(bands)
-    ends = [_ends(band, grid.k) for band in bands]
-    first, last = (_under_one_another(x) for x in zip(*ends, strict=True))  # (b or 1,q)
+    parts = list(parts)
+    ends = [_ends(rows, grid.k) for rows in parts]
+    first, last = (_stacked_rows(x) for x in zip(*ends, strict=True))  # (b or 1,q)
     rule = rule_between(first, last, first <= last, grid)
-    padding = Padding(_seen(bands, grid.k))
+    padding = Padding(_seen(parts, grid.k))
     candidates: list[Mask | None] = [None, padding]
     if rule is not None:
         candidates += [rule, And(rule, padding)]
     for mask in candidates:
-        if _says(mask, bands, grid):
+        if _equals_intervals(mask, parts, grid):
             return True, mask
     return False, None
 
 
-def _ends(band: KeyIntervals, keys: int) -> tuple[Tensor, Tensor]:
-    """The first and last visible key of each row, ``(b or 1,q)``, in reverse order where no key is visible."""
-    if band.padding is None:
-        return band.first[None], band.last[None]
+def _ends(rows: KeyIntervals, keys: int) -> tuple[Tensor, Tensor]:
+    """Return the first and last visible key of each row, ``(b or 1,q)``, with last < first if no key is visible."""
+    if rows.padding is None:
+        return rows.first[None], rows.last[None]
     j = torch.arange(keys)
-    following = j.where(band.padding, keys).flip(1).cummin(dim=1).values.flip(1)  # the next key that is there
-    before = j.where(band.padding, -1).cummax(dim=1).values
-    first = following[:, band.first.clamp(max=keys - 1)]
-    last = before[:, band.last.clamp(min=0)]
-    nothing = (first > band.last) | (last < band.first)
+    # The nearest key without padding from each key on, and up to each key.
+    following = j.where(rows.padding, keys).flip(1).cummin(dim=1).values.flip(1)
+    before = j.where(rows.padding, -1).cummax(dim=1).values
+    first = following[:, rows.first.clamp(max=keys - 1)]
+    last = before[:, rows.last.clamp(min=0)]
+    nothing = (first > rows.last) | (last < rows.first)
     return first.masked_fill(nothing, keys), last.masked_fill(nothing, -1)
 
 
-def _under_one_another(parts: tuple[Tensor, ...]) -> Tensor:
+def _stacked_rows(parts: tuple[Tensor, ...]) -> Tensor:
     b = max(x.shape[0] for x in parts)
     return torch.cat([x.expand(b, -1) for x in parts], dim=1)
 
 
-def _seen(bands: list[KeyIntervals], keys: int) -> Tensor:
-    """Keys that some row sees, ``(b or 1,k)``."""
+def _seen(parts: list[KeyIntervals], keys: int) -> Tensor:
+    """Return a boolean tensor ``(b or 1,k)`` that is True for keys that some row sees."""
     found = torch.zeros(1, keys, dtype=torch.bool)
-    for band in bands:
-        some = band.first <= band.last
-        edges = torch.zeros(keys + 1, dtype=torch.long)  # one more interval begins, or has ended
-        edges.index_add_(0, band.first[some], torch.ones_like(band.first[some]))
-        edges.index_add_(0, band.last[some] + 1, -torch.ones_like(band.last[some]))
+    for rows in parts:
+        some = rows.first <= rows.last
+        # The number of intervals that begin at each key, minus those that ended before it.
+        edges = torch.zeros(keys + 1, dtype=torch.long)
+        edges.index_add_(0, rows.first[some], torch.ones_like(rows.first[some]))
+        edges.index_add_(0, rows.last[some] + 1, -torch.ones_like(rows.last[some]))
         inside = (edges.cumsum(0)[:-1] > 0)[None]
-        found = found | (inside if band.padding is None else inside & band.padding)
+        found = found | (inside if rows.padding is None else inside & rows.padding)
     return found
 
 
-def _says(mask: Mask | None, bands: list[KeyIntervals], grid: Grid) -> bool:
-    """Whether a mask hides the same keys from every row as the intervals."""
+def _equals_intervals(mask: Mask | None, parts: list[KeyIntervals], grid: Grid) -> bool:
+    """Return whether a mask hides the same keys from every row as the intervals."""
     whole = intervals_of(mask, grid)
     assert whole is not None
-    at = 0
-    for band in bands:
-        rows = slice(at, at + len(band.first))
-        at = rows.stop
-        if not _same(KeyIntervals(whole.first[rows], whole.last[rows], whole.padding), band, grid.k):
+    start = 0
+    for rows in parts:
+        part = slice(start, start + len(rows.first))
+        start = part.stop
+        if not _same(KeyIntervals(whole.first[part], whole.last[part], whole.padding), rows, grid.k):
             return False
     return True
 
 
 def _same(one: KeyIntervals, other: KeyIntervals, keys: int) -> bool:
-    """Whether two sets of intervals hold the same keys, judged by the sizes of both and of their intersection."""
+    """Return whether two sets of rows see the same keys, by comparing the sizes of both and of their intersection."""
     both = one.padding
     if other.padding is not None:
         both = other.padding if both is None else both & other.padding
     common = KeyIntervals(torch.maximum(one.first, other.first), torch.minimum(one.last, other.last), both)
     count = _counts(common, keys)
-    return all(bool((_counts(band, keys) == count).all()) for band in (one, other))
+    return all(bool((_counts(rows, keys) == count).all()) for rows in (one, other))
 
 
-def _counts(band: KeyIntervals, keys: int) -> Tensor:
-    """How many keys each row sees, ``(b or 1,q)``."""
-    length = (band.last - band.first + 1).clamp(min=0)
-    if band.padding is None:
+def _counts(rows: KeyIntervals, keys: int) -> Tensor:
+    """Return the number of keys that each row sees, ``(b or 1,q)``."""
+    length = (rows.last - rows.first + 1).clamp(min=0)
+    if rows.padding is None:
         return length[None]
-    before = torch.nn.functional.pad(band.padding.cumsum(dim=1), (1, 0))  # (b or 1,k + 1)
-    ends = band.first + length
-    return before[:, ends.clamp(max=keys)] - before[:, band.first.clamp(max=keys)]
+    before = torch.nn.functional.pad(rows.padding.cumsum(dim=1), (1, 0))  # (b or 1,k + 1)
+    ends = rows.first + length
+    return before[:, ends.clamp(max=keys)] - before[:, rows.first.clamp(max=keys)]

@@ -1,4 +1,4 @@
-"""How much memory the records may take."""
+"""The limit on the memory of the records, and the free memory of this machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from regard.shapes import whole_number
 
 __all__ = ["MemoryBudget", "available_memory", "bytes_as_text"]
 
-# Records take at most one part in this many of the memory that is free.
+# By default the records may take this part of the free memory, here a quarter.
 _SHARE = 4
-# Bytes that are reserved before the free memory is asked for, which takes longer than to record a short input.
+# Up to this number of bytes the free memory is not read, since that takes longer than recording a short input.
 _ALWAYS_FREE = 2**20
 
 
@@ -33,13 +33,13 @@ class MemoryBudget:
 
     @property
     def limit(self) -> int:
-        """The largest number of bytes, by default a quarter of what is free when it is first asked for."""
+        """The largest number of bytes, by default a quarter of the memory that is free at the first use."""
         if self._limit is None:
             self._limit = available_memory(self._device) // _SHARE
         return self._limit
 
     def take(self, size: int) -> bool:
-        """Reserve some bytes. Returns False, and reserves nothing, where they exceed the limit."""
+        """Reserve some bytes, or return False and reserve nothing if they exceed the limit."""
         is_little = self._limit is None and self.used + size <= _ALWAYS_FREE
         if not is_little and self.used + size > self.limit:
             return False
@@ -47,21 +47,24 @@ class MemoryBudget:
         return True
 
     def rest(self) -> MemoryBudget:
-        """A new budget with the bytes that are left."""
+        """Return a new budget with the bytes that are left."""
         rest = MemoryBudget(self.limit)
         rest.used = self.used
         return rest
 
 
 def available_memory(device: torch.device | None = None) -> int:
-    """Bytes that are free on a device or on this machine without swapping, a low estimate where that is unknown."""
+    """Return the free bytes on a device or, without swapping, on this machine.
+
+    The result is a low estimate if the system does not say.
+    """
     if device is not None and device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return min([_free_on_this_machine(), *_left_by_cgroups("/sys/fs/cgroup")])
 
 
 def _left_by_cgroups(root: str | Path) -> list[int]:
-    """Bytes left under the cgroup limits of versions 1 and 2, where there are any."""
+    """Return the bytes left under the cgroup limits of versions 1 and 2, without entries if there are no limits."""
     found = []
     for limit, used in (
         ("memory.max", "memory.current"),
@@ -94,7 +97,7 @@ def _free_on_this_machine() -> int:
 
 
 def bytes_as_text(size: int) -> str:
-    """A number of bytes with a unit.
+    """Return a number of bytes as text with a unit.
 
     >>> bytes_as_text(1_500_000)
     '1.5 MB'

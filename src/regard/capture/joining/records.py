@@ -29,7 +29,8 @@ from regard.maps.unrecorded import Unrecorded
 
 __all__ = ["LabelSources", "build"]
 
-_USER = 5  # from here up to the line that asked for the records
+# The number of stack frames from here up to the user's line, for warnings.
+_USER = 5
 _BEAMS = (
     "a beam search changed the order of its hypotheses, so that the steps do not make one map: "
     "use seen.follow(output), with output = model.generate(..., return_dict_in_generate=True)"
@@ -53,7 +54,7 @@ class LabelSources:
         return self.query_tokens is not None or self.key_tokens is not None
 
     def check(self, records: list[Record]) -> None:
-        """Reject labels whose number fits no map."""
+        """Raise ArgumentError for labels whose number fits no map."""
         shapes = [(record.kind, record.map.shape, len(record.sinks)) for record in records]
         sides = [(b, n) for _, (b, _, q, k), sinks in shapes for n in (q, k, k - sinks)]
         keys = [(b, n) for kind, (b, _, _, k), sinks in shapes if kind == "cross" for n in (k, k - sinks)]
@@ -97,7 +98,7 @@ def _row_labels(labels: tokens.Labels | None, record: Record) -> tokens.Labels |
 
 
 def _column_labels(labels: tokens.Labels | None, record: Record) -> tokens.Labels | None:
-    """Labels of the keys, given with the sinks or without them."""
+    """Return the labels of the keys. The given labels may leave out the sinks."""
     b, _, _, k = record.map.shape
     found = tokens.fitting(labels, b, k)
     if found is None and record.sinks:
@@ -106,9 +107,10 @@ def _column_labels(labels: tokens.Labels | None, record: Record) -> tokens.Label
 
 
 def build(collector: Collector, naming: LabelSources, beams: Beams | None) -> list[Record]:
-    """The records of a session, in the order of the calls."""
+    """Build the records of all chains, in the order of the calls."""
     found: list[tuple[int, Record]] = []
-    room = collector.budget.rest()  # for what is made here, and again if it is built again
+    # A copy of the budget, since building the records again takes the same memory again.
+    room = collector.budget.rest()
     for chain in collector.chains:
         for run in runs_of_calls(chain, collector.continued):
             found.append((run[0].order, _record(collector, chain, run, naming, beams, room)))
@@ -162,14 +164,14 @@ def _record(
 
 
 def _note(run: list[KeptCall]) -> str | None:
-    """The note of a record on weights that were changed after the softmax or may have been."""
+    """Return a note if the weights were changed after the softmax, or may have been."""
     if any(kept.doubtful for kept in run):
         return _DOUBTFUL
     return _CHANGED if any(kept.changed for kept in run) else None
 
 
 def _is_causal(kept: KeptCall, sinks: int) -> bool:
-    """Whether no query has a weight on a later key, judged by the mask, or by the weights where only they were kept."""
+    """Return whether no query has a weight on a later key, judged by the mask or else by the weights."""
     _, _, q, k = kept.grid
     if kept.weights is not None and 1 < q == k - sinks:
         return _looks_back(kept.weights[..., sinks:])
@@ -177,9 +179,9 @@ def _is_causal(kept: KeptCall, sinks: int) -> bool:
 
 
 def _looks_back(weights: Tensor) -> bool:
-    """Whether weights ``(b,h,n,n)`` are 0 ahead of each query, but for those of padding.
+    """Return whether weights ``(b,h,n,n)`` are 0 on all later keys, leaving out padding queries.
 
-    Such a query looks at all keys alike, or nothing looks at its own key.
+    A padding query has uniform weights, or no query has a weight on the key at its position.
     """
     ahead = weights.triu(1) != 0
     even = (weights == weights[..., :1]).all(dim=-1, keepdim=True)  # (b,h,n,1)
@@ -188,12 +190,12 @@ def _looks_back(weights: Tensor) -> bool:
 
 
 def _says_causal(chain: CallChain) -> bool:
-    """Whether a module has ``is_causal = True``, as those of Hugging Face, since a single token does not show it."""
+    """Return whether a module says that it is causal, which a call on a single token does not show."""
     return chain.cross is False and getattr(chain.module, "is_causal", False) is True
 
 
 def _in_search(collector: Collector, run: list[KeptCall]) -> bool:
-    """Whether calls belong to a beam search, which continues over several steps."""
+    """Return whether calls may belong to a beam search, which takes several steps."""
     return len(run) > 1 or run[0].step + 1 in collector.continued
 
 
@@ -209,7 +211,7 @@ def _axes(
     naming: LabelSources,
     beams: Beams | None,
 ) -> dict[str, Any]:
-    """Words and patches of the rows and columns."""
+    """Return the tokens and the grids of patches of the queries and keys, as fields of a record."""
     if chain.windows is not None:
         return {"query_grid": chain.windows[0], "key_grid": chain.windows[0]}
     words = _words(collector, chain, run, record, naming, beams)

@@ -1,4 +1,4 @@
-"""Draft tokens that a model has rejected, taken out of the maps again.
+"""Removes draft tokens that a model has rejected from kept calls.
 
 Assisted and prompt-lookup decoding of Hugging Face run the model over several proposed tokens at once, and then crop
 its cache to those that it accepts.
@@ -26,7 +26,10 @@ __all__ = ["without_last_rows"]
 
 @torch.no_grad()
 def without_last_rows(kept: KeptCall, count: int, *, keys: bool) -> bool:
-    """Remove the last queries of a call, and as many keys if asked. Returns False if other queries attend to them."""
+    """Remove the last ``count`` queries of a call, and with ``keys`` as many keys.
+
+    Returns False, and removes nothing, if other queries attend to these keys.
+    """
     old = kept.grid
     new = old._replace(q=old.q - count, k=old.k - count if keys else old.k)
     if keys and not _unseen_by_others(kept, new):
@@ -46,7 +49,7 @@ def without_last_rows(kept: KeptCall, count: int, *, keys: bool) -> bool:
 
 
 def _unseen_by_others(kept: KeptCall, new: Grid) -> bool:
-    """Whether the queries that are kept have no weight on the keys that go."""
+    """Return whether the remaining queries have no weight on the removed keys."""
     if kept.weights is not None:
         return not bool(kept.weights[:, :, : new.q, new.k :].any())
     return kept.causal or is_causal_mask(kept.mask, kept.grid)
@@ -54,10 +57,11 @@ def _unseen_by_others(kept: KeptCall, new: Grid) -> bool:
 
 def _cut_mask(mask: Mask, old: Grid, new: Grid) -> Mask | None:
     if isinstance(mask, And):
-        parts = [cut for one in (mask.left, mask.right) if (cut := _cut_mask(one, old, new)) is not None]
+        parts = [cut for side in (mask.left, mask.right) if (cut := _cut_mask(side, old, new)) is not None]
         return And(*parts) if len(parts) == 2 else parts[0] if parts else None
+    # Removing as many queries as keys leaves these rules as they are.
     if isinstance(mask, Causal | Window) and new.shift == old.shift:
-        return mask  # counted from the start, or from the end of queries and keys alike
+        return mask
     if isinstance(mask, Padding):
         lengths = mask.keep.ndim == 1
         return Padding(mask.keep.clamp(max=new.k) if lengths else mask.keep[:, : new.k])

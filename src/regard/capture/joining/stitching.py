@@ -1,4 +1,4 @@
-"""The calls of a chain joined into one source of weights, with the rows of one call below those of another."""
+"""Joins the calls of a chain into one source of weights. The rows of each call follow those of the call before."""
 
 from __future__ import annotations
 
@@ -52,58 +52,60 @@ def _grid(run: list[KeptCall], beams: Beams | None) -> Grid:
 
 
 def _rule(run: list[KeptCall], grid: Grid, beams: Beams | None) -> tuple[bool, Mask | None]:
-    """Whether the masks of all pieces together are a rule, and which."""
-    bands = []
+    """Return whether the masks of all calls together make a mask rule, and that rule."""
+    rows = []
     for n, kept in enumerate(run):
-        band = intervals_of(kept.mask, kept.grid)
-        if band is None:
+        intervals = intervals_of(kept.mask, kept.grid)
+        if intervals is None:
             return False, None
-        band = band.moved(kept.first, grid.k)
-        bands.append(
-            band if beams is None else band._replace(padding=_followed(band.padding, beams, n, grid))
-        )
-    found, mask = joined_mask(bands, grid)
+        intervals = intervals.moved(kept.first, grid.k)
+        if beams is not None:
+            intervals = intervals._replace(padding=_followed(intervals.padding, beams, n, grid))
+        rows.append(intervals)
+    found, mask = joined_mask(rows, grid)
     device = _device_of(run)
     return found, None if mask is None else mask.map_tensors(lambda x: x.to(device))
 
 
 def _followed(padding: Tensor | None, beams: Beams, step: int, grid: Grid) -> Tensor | None:
-    """The padding of each hypothesis in a step, all of it hidden for those that have ended."""
+    """Return the padding of each hypothesis in a step, which hides all keys of a hypothesis that has ended."""
     ended = beams.ended(step)
     if padding is not None and padding.shape[0] > 1:
         padding = padding[beams.rows(step)]
     if not bool(ended.any()):
         return padding
-    there = torch.ones(1, grid.k, dtype=torch.bool) if padding is None else padding
-    return there & ~ended[:, None]
+    visible = torch.ones(1, grid.k, dtype=torch.bool) if padding is None else padding
+    return visible & ~ended[:, None]
 
 
 def _dense_bytes(run: list[KeptCall], grid: Grid, beams: Beams | None, masked: bool) -> int:
-    """Bytes of the matrices of queries and keys, which are the weights or a stored mask, and a bias."""
+    """Return the bytes of the matrices (q,k) to be stored, which are the weights, or a mask and a bias."""
     weights = next((kept.weights for kept in run if kept.weights is not None), None)
     if weights is not None:
         return grid.b * grid.h * grid.q * grid.k * weights.itemsize
-    at = torch.zeros(1, 1, dtype=torch.long, device=_device_of(run))  # one pair shows how many share a number
-    masks = [kept.mask.allow(at, at, kept.grid) for kept in run if kept.mask is not None]
-    biases = [kept.bias.tile(at, at, kept.grid) for kept in run if kept.bias is not None]
+    # The first pair shows for how many sequences and heads the masks and biases differ.
+    first = torch.zeros(1, 1, dtype=torch.long, device=_device_of(run))
+    masks = [kept.mask.allow(first, first, kept.grid) for kept in run if kept.mask is not None]
+    biases = [kept.bias.tile(first, first, kept.grid) for kept in run if kept.bias is not None]
     each = _lead(masks, grid, beams) if masked else 0
     each += _lead(biases, grid, beams) * biases[0].itemsize if biases else 0
     return each * grid.q * grid.k
 
 
 def _lead(parts: list[Tensor], grid: Grid, beams: Beams | None) -> int:
-    """For how many sequences and heads these parts, ``(b or 1,h or 1,...)`` each, differ."""
+    """Return the number of matrices that tensors ``(b or 1,h or 1,...)`` hold, one for each sequence and head."""
     b = grid.b if beams is not None else max([1, *(x.shape[0] for x in parts)])
     return b * max([1, *(x.shape[1] for x in parts)])
 
 
 def _lse(chain: CallChain, run: list[KeptCall], beams: Beams | None) -> Tensor | None:
-    """The log-sum-exp of all rows, ``(b,h,q)``, or None where it is computed on demand.
+    """Return the log-sum-exp of all rows, ``(b,h,q)``, or None if the map is to compute it on demand.
 
-    A long prompt has it from its kernel. The few rows of the steps after it, which have not, are computed here.
+    The kernel returned it for a long prompt. For the few rows of the later steps it is computed here.
     """
     known = [kept.lse is not None for kept in run]
-    if not any(known) or (beams is not None and not all(known)):  # the keys of a chain may have moved
+    # With beams, the keys of a call may have moved to another row, so that its sums cannot be computed here.
+    if not any(known) or (beams is not None and not all(known)):
         return None
     parts = [kept.lse for kept in run]
     for n, kept in enumerate(run):
@@ -114,7 +116,7 @@ def _lse(chain: CallChain, run: list[KeptCall], beams: Beams | None) -> Tensor |
 
 
 def source_of_call(chain: CallChain, kept: KeptCall) -> Source:
-    """The source of one call."""
+    """Return the source of the weights of one call."""
     if kept.weights is not None:
         return Stored(kept.weights)
     keys = chain.keys
@@ -129,10 +131,11 @@ def _stored(chain: CallChain, run: list[KeptCall], beams: Beams | None) -> Tenso
     width = _width(run)
     rows = []
     for n, kept in enumerate(run):
-        own = kept.weights  # in some steps only, where those of a softmax were changed for the values
-        part = _rows(
-            AttentionMap(source_of_call(chain, kept)).weights() if own is None else own, beams, n
-        )  # (b,h,q,k)
+        # Calls whose weights the model changed after the softmax store them. Others compute them from q and k.
+        weights = kept.weights
+        if weights is None:
+            weights = AttentionMap(source_of_call(chain, kept)).weights()
+        part = _rows(weights, beams, n)  # (b,h,q,k)
         part = torch.nn.functional.pad(part, (kept.first, width - kept.first - kept.grid.k))
         if beams is not None:
             part[beams.ended(n).to(part.device)] = 0.0
@@ -145,7 +148,8 @@ def _keys(chain: CallChain, run: list[KeptCall], beams: Beams | None) -> Tensor:
         return torch.cat([_rows(kept.new, beams, n) for n, kept in enumerate(run)], dim=2)
     keys = chain.keys
     assert keys is not None
-    last = len(run) - 1  # where nothing moved, the row that a hypothesis ends in is where it always was
+    # Without reordering, a hypothesis is in the same row in every step.
+    last = len(run) - 1
     return _rows(keys[:, :, : _width(run)], beams, last)
 
 
@@ -159,10 +163,9 @@ def _rows(x: Tensor | None, beams: Beams | None, step: int) -> Tensor:
 
 
 def _keep(run: list[KeptCall], grid: Grid, beams: Beams | None) -> Tensor:
-    """The pairs that no mask hides, ``(b or 1,h or 1,q,k)``, limited to the keys of each call."""
-    parts = [
-        None if kept.mask is None else kept.mask.dense(kept.grid) for kept in run
-    ]  # (b or 1,h or 1,q or 1,k)
+    """Return the visible pairs, ``(b or 1,h or 1,q,k)``. Queries of a call see only keys of that call."""
+    # (b or 1,h or 1,q or 1,k) each
+    parts = [None if kept.mask is None else kept.mask.dense(kept.grid) for kept in run]
     b = grid.b if beams is not None else max([1, *(p.shape[0] for p in parts if p is not None)])
     h = max([1, *(p.shape[1] for p in parts if p is not None)])
     device = _device_of(run)
@@ -187,7 +190,7 @@ def _device_of(run: list[KeptCall]) -> torch.device:
 
 
 def _bias(run: list[KeptCall], grid: Grid, beams: Beams | None) -> Bias | None:
-    """The numbers added to the scores, ``(b or 1,h or 1,q,k)``, where any call has some."""
+    """Return the bias of all calls, ``(b or 1,h or 1,q,k)``, or None if no call has a bias."""
     if all(kept.bias is None for kept in run):
         return None
     parts = [None if kept.bias is None else dense_bias(kept.bias, kept.grid, _device_of(run)) for kept in run]

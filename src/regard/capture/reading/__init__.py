@@ -1,1 +1,1 @@
-"""Reads one attention call, with its axes, mask, kind, token ids and module."""
+"""Reads a single attention call, with its axes, mask, kind, token ids and module."""

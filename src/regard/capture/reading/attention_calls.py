@@ -41,39 +41,49 @@ class AttentionCall:
 
     grid: Grid
     q: Tensor | None = None  # (b,h,q,d)
-    k: Tensor | None = None  # (b,g,k,d), g dividing h
+    k: Tensor | None = None  # (b,g,k,d), where g divides h
     scale: float = 1.0
-    lse: Tensor | None = None  # (b,h,q) where the kernel gave it
-    attn_mask: Tensor | None = None  # as torch was given it
-    causal: bool = False  # torch's flag: aligned to the upper left corner
-    mask: Mask | None = None  # as Regard was given it
+    # (b,h,q), if the kernel returned it
+    lse: Tensor | None = None
+    # The arguments attn_mask and is_causal of torch. is_causal is aligned to the upper left corner.
+    attn_mask: Tensor | None = None
+    causal: bool = False
+    # The mask and the bias of a call of regard.attention.
+    mask: Mask | None = None
     bias: Bias | None = None
-    v: Tensor | None = None  # (m,) of an additive score
-    score: Callable[[Tensor, Tensor], Tensor] | None = None  # of the user's
-    weights: Tensor | None = None  # (b,h,q,k) where they cannot be made of q and k
-    sinks: tuple[int, ...] = ()  # keys that are no token: they take a part of each row
-    leading: LeadingAxes | None = None  # how sequences and heads stand in the model's own tensor of weights
-    guessed: bool = False  # whether its axes could be meant in another way
-    axes: tuple[int, int] | None = None  # of queries and keys in the model's own tensor of weights
-    picked: Tensor | None = None  # the keys of the model's own weights, where it chose some for each query
+    # The vector (m,) of an additive score, or a callable score.
+    v: Tensor | None = None
+    score: Callable[[Tensor, Tensor], Tensor] | None = None
+    # (b,h,q,k), if they cannot be computed from q and k
+    weights: Tensor | None = None
+    # The indices of keys that are attention sinks, not tokens.
+    sinks: tuple[int, ...] = ()
+    # The axes of sequences and heads in the weights tensor of the model, and whether they were guessed.
+    leading: LeadingAxes | None = None
+    guessed: bool = False
+    # The axes of queries and keys in the weights tensor of the model.
+    axes: tuple[int, int] | None = None
+    # The keys that the model selected for each query, if its weights tensor holds only these.
+    picked: Tensor | None = None
 
     @property
     def is_small(self) -> bool:
-        """Whether the log-sum-exp is better computed when it is needed than taken from the kernel.
+        """Whether the log-sum-exp is computed on demand instead of being read from the kernel.
 
-        Seeing what a kernel returns costs more than a small call itself. Under autocast it also tells the dtype.
+        Watching a kernel takes longer than a small call itself. Under autocast the kernel is watched in any case, since
+        it shows the dtype.
         """
         b, h, q, k = self.grid
         return b * h * q * k <= SMALL_WORK and not torch._C._is_any_autocast_enabled()
 
     def with_result(self, result: Any) -> AttentionCall:
-        """With the log-sum-exp that the fused kernel for the CPU returned, and in the dtype it worked in."""
+        """Return the call with the log-sum-exp from the result of the fused kernel for the CPU."""
         lse = result[1] if isinstance(result, tuple) and len(result) > 1 else None
         fits = isinstance(lse, Tensor) and tuple(lse.shape) == self.grid[:3]
         return replace(self, lse=lse.detach() if fits and isinstance(lse, Tensor) else None)
 
     def in_dtype(self, dtype: torch.dtype) -> AttentionCall:
-        """The call in the dtype of the kernel, which differs from that of the function under autocast."""
+        """Return the call in the dtype of the kernel, which under autocast differs from that of the function."""
         if self.q is None or self.k is None or self.q.dtype == dtype:
             return self
         return replace(self, q=self.q.to(dtype), k=self.k.to(dtype))
@@ -91,7 +101,10 @@ def read_sdpa_function(
     *,
     leading: LeadingAxes | None = None,
 ) -> AttentionCall:
-    """Read a call of ``F.scaled_dot_product_attention`` with its arguments. ``leading`` says how its axes are read."""
+    """Read a call of ``F.scaled_dot_product_attention`` from its arguments.
+
+    ``leading`` describes the axes in front of queries and keys. None stands for the order of torch.
+    """
     if query.is_nested or key.is_nested:
         raise CaptureError(
             "nested tensors cannot be recorded: capture the model on a padded batch with a mask"
@@ -100,7 +113,8 @@ def read_sdpa_function(
         raise without_numbers("a model of fake tensors")
     if query.is_meta:
         raise without_numbers("a model on the meta device")
-    if enable_gqa and query.ndim == 3:  # heads, of which there are fewer in the keys, without a batch
+    # Grouped heads without a batch axis.
+    if enable_gqa and query.ndim == 3:
         query, key = query[None], key[None]
     if not isinstance(attn_mask, Tensor) or type(attn_mask) in (Tensor, nn.Parameter):
         return _product(query, key, attn_mask, is_causal, scale, leading)
@@ -108,13 +122,14 @@ def read_sdpa_function(
 
 
 def without_numbers(model: str) -> CaptureError:
-    """The error for tensors that have a shape and nothing else."""
+    """Return the error for tensors without data, such as meta tensors."""
     return CaptureError(f"{model} has no numbers to record: load its weights first")
 
 
 def _rule_of(mask: Any) -> Mask:
-    """The mask rule of a ``CausalBias`` of torch, which is a tensor without numbers."""
-    torchs = sys.modules.get("torch.nn.attention.bias")  # importing it would load the compiler
+    """Return the mask rule of a ``CausalBias`` of torch, which is a tensor without data."""
+    # Importing the module would load the compiler.
+    torchs = sys.modules.get("torch.nn.attention.bias")
     if torchs is None or not isinstance(mask, torchs.CausalBias):
         raise CaptureError(
             f"attn_mask: a mask of the class {type(mask).__name__} cannot be read: pass a plain tensor, "
@@ -124,8 +139,9 @@ def _rule_of(mask: Any) -> Mask:
 
 
 def refuse_transforms(*tensors: object) -> None:
-    """Refuse, in words, tensors that a transform of torch's has wrapped."""
-    if peek_interpreter_stack() is None:  # no transform is running
+    """Raise CaptureError for tensors that a transform of torch.func has wrapped."""
+    # No transform is running.
+    if peek_interpreter_stack() is None:
         return
     if any(isinstance(x, Tensor) and is_functorch_wrapped_tensor(x) for x in tensors):
         raise CaptureError(
@@ -142,7 +158,7 @@ def without_transforms(x: Tensor) -> Tensor:
 
 
 def read_kernel(func: Any, args: tuple, kwargs: dict[str, Any]) -> AttentionCall:
-    """Read a call of a fused kernel. Those of all devices have the same argument names."""
+    """Read a call of a fused kernel. The kernels of all devices have the same argument names."""
     given = {a.name: x for a, x in zip(func._schema.arguments, args, strict=False)} | kwargs
     added = given.get("attn_mask", given.get("attn_bias"))
     return _product(
@@ -164,11 +180,13 @@ def _product(
         mask = mask[:, None]
     q, k = _four(q.detach()), _four(k.detach())
     if q.ndim != 4 or q.shape[0] != k.shape[0] or (mask is not None and mask.ndim > 4):
-        batch = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])  # heads may be grouped
+        # The axes of heads differ if they are grouped.
+        batch = torch.broadcast_shapes(q.shape[:-3], k.shape[:-3])
         q, k = (x.expand(*batch, *x.shape[-3:]).flatten(0, -4) for x in (q, k))  # (b,h,n,d)
         if mask is not None and mask.ndim > 3 and len(batch) > 1:
             mask = mask.expand(*batch, *mask.shape[-3:]).flatten(0, -4)
-    if k.shape[1] > q.shape[1]:  # one head of queries that torch broadcasts
+    # Torch broadcasts a single head of queries.
+    if k.shape[1] > q.shape[1]:
         q = q.expand(-1, k.shape[1], -1, -1)
     b, h, queries, _ = q.shape
     grid = Grid(b, h, queries, k.shape[2])
@@ -179,7 +197,7 @@ def _product(
 def _arranged(
     leading: LeadingAxes, q: Tensor, k: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """A call on four axes, in the order that was found or given."""
+    """Return queries, keys and mask with the axes ``(b,h,n,d)`` and ``(b,h,q,k)``, as ``leading`` describes them."""
     sizes = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])
     q, k = (leading.arrange(x.detach().expand(*sizes, *x.shape[-2:])) for x in (q, k))  # (b,h,n,d)
     if mask is not None:

@@ -1,8 +1,9 @@
 """The axes of a tensor of scores, read as sequences, heads, queries and keys.
 
-Scores come as ``(b,h,q,k)``, but also as ``(b,q,h,k)``, ``(h*b,q,k)`` or with windows on an axis of their own. Where
-the product was followed, its queries and keys are known; which of the other axes are heads is told by their number,
-which most modules have as an attribute. A user may say it by hand, with a letter for each axis: ``"bqhk"``.
+Most models compute scores ``(b,h,q,k)``. Others compute ``(b,q,h,k)`` or ``(h*b,q,k)``, or have another axis for
+windows. The product that the scores come from shows the axes of queries and keys. The axis of the heads is the one
+whose size is the number of heads, which most modules have as an attribute. A user can give a letter for each axis,
+such as ``"bqhk"``.
 """
 
 from __future__ import annotations
@@ -34,10 +35,13 @@ _GROUP = re.compile(r"\(([bh]{2,})\)|([bhqk])")
 class LeadingAxes(NamedTuple):
     """How the axes in front of queries and keys are read as sequences and heads."""
 
-    sizes: tuple[int, ...]  # of the axes, a folded one taken apart
-    b: tuple[int, ...]  # which of them count sequences
-    h: tuple[int, ...]  # which of them count heads
-    guessed: bool = False  # whether they could be meant in another way
+    # The sizes of the axes. A folded axis counts as two.
+    sizes: tuple[int, ...]
+    # The indices of the axes of sequences, and of those of heads.
+    b: tuple[int, ...]
+    h: tuple[int, ...]
+    # Whether another reading is possible.
+    guessed: bool = False
 
     def grid(self, q: int, k: int) -> Grid:
         b, h = (math.prod(self.sizes[axis] for axis in group) for group in (self.b, self.h))
@@ -46,7 +50,7 @@ class LeadingAxes(NamedTuple):
     def arrange(self, x: Tensor) -> Tensor:
         """Reshape ``(*leading,m,n)``, whose leading axes may be folded, to ``(b,h,m,n)``."""
         m, n = x.shape[-2:]
-        if self.b == (0,) and self.h == (1,):  # as they are
+        if self.b == (0,) and self.h == (1,):
             return x.reshape(*self.sizes, m, n)
         x = x.reshape(*self.sizes, m, n).permute(*self.b, *self.h, -2, -1)
         return x.reshape(self.grid(m, n))
@@ -77,10 +81,10 @@ def read_leading_axes(
     strides: Sequence[int] = (),
     heads_first: bool | None = None,
 ) -> LeadingAxes:
-    """Which of the axes in front of queries and keys are heads.
+    """Find the axes of the heads among the axes in front of queries and keys.
 
-    ``heads`` is what the module says of itself, ``batches`` are sizes of batches that it was given, ``strides`` those
-    of the same axes in the queries, where they are known, and ``heads_first`` tells how one folded axis was made.
+    ``heads`` is the number of heads of the module and ``batches`` are the batch sizes of its arguments. ``strides`` are
+    those of the same axes in the queries, if they are known. ``heads_first`` says whether a folded axis is (h*b).
 
     >>> read_leading_axes((3, 2), 3)
     LeadingAxes(sizes=(3, 2), b=(1,), h=(0,), guessed=False)
@@ -95,11 +99,14 @@ def read_leading_axes(
             return LeadingAxes((heads, sizes[0] // heads), (1,), (0,))
         guessed = heads_first is None and 1 < heads < sizes[0]
         return LeadingAxes((sizes[0] // heads, heads), (0,), (1,), guessed)
-    if count == 3 and heads and heads == sizes[1] * sizes[2]:  # groups of heads that share their keys
+    # Groups of heads that share their keys.
+    if count == 3 and heads and heads == sizes[1] * sizes[2]:
         return LeadingAxes(sizes, (0,), (1, 2))
     found = [axis for axis, size in enumerate(sizes) if size == heads]
-    found = found[1:] if len(found) > 1 and found[0] == 0 else found  # sequences come first, mostly
-    if len(found) > 1 and strides:  # heads lie next to one another in the width of a model, windows do not
+    # The first axis is nearly always that of the sequences.
+    found = found[1:] if len(found) > 1 and found[0] == 0 else found
+    # Heads split the model width, so their stride is smaller than that of windows.
+    if len(found) > 1 and strides:
         found = [min(found, key=lambda axis: strides[axis])]
     usual = count - 1
     axis = found[0] if len(found) == 1 else 1 if 1 in found else usual
@@ -110,9 +117,9 @@ def read_leading_axes(
 def query_axis(
     shape: Sequence[int], key: int, heads: int | None, queries: int | None = None
 ) -> tuple[int, bool]:
-    """Which axis of a softmax over ``key`` counts the queries, and whether that is a guess.
+    """Return the axis of the queries in a softmax over the axis ``key``, and whether it is a guess.
 
-    ``queries`` is how many the product had that the scores were made of, where that is known.
+    ``queries`` is the number of queries of the product that the scores come from, if it is known.
 
     >>> query_axis((2, 7, 3, 5), 3, heads=3)
     (1, False)
@@ -140,7 +147,7 @@ class AxisLetters(NamedTuple):
 
     @classmethod
     def read(cls, text: object) -> AxisLetters:
-        """Read the letters that were given for a module. Others than b, h, q and k are an error."""
+        """Read the letters that a user gave for a module, or raise an error if they are not b, h, q and k."""
         if not isinstance(text, str):
             raise DtypeError("modules", f"expected the axes as letters, got {text!r}", 'for example "bqhk"')
         plain = text.replace(" ", "")
@@ -157,8 +164,8 @@ class AxisLetters(NamedTuple):
     def place(self, name: str, shape: Sequence[int], heads: int | None) -> tuple[int, int, LeadingAxes]:
         """The axes of queries and keys of a tensor, and how the others are read."""
         if len(self.groups) != len(shape):
-            told = f"{name}: the axes {self.text!r} were given, but its scores are {axes(tuple(shape))}"
-            raise CaptureError(f"{told}: give a letter for each axis in modules=")
+            problem = f"{name}: the axes {self.text!r} were given, but its scores are {axes(tuple(shape))}"
+            raise CaptureError(f"{problem}: give a letter for each axis in modules=")
         leading = [(group, n) for group, n in zip(self.groups, shape, strict=True) if group not in "qk"]
         sizes: list[int] = []
         letters = ""
@@ -166,7 +173,8 @@ class AxisLetters(NamedTuple):
             sizes += self._parts(name, group, n, heads) if len(group) > 1 else [n]
             letters += group
         found = {letter: tuple(a for a, x in enumerate(letters) if x == letter) for letter in "bh"}
-        for letter in "bh":  # an axis that is not there has one entry
+        # A missing axis has size 1.
+        for letter in "bh":
             if not found[letter]:
                 found[letter] = (len(sizes),)
                 sizes.append(1)
@@ -178,32 +186,39 @@ class AxisLetters(NamedTuple):
 
     def _parts(self, name: str, group: str, size: int, heads: int | None) -> list[int]:
         if sorted(group) != ["b", "h"] or not heads or size % heads:
-            told = f"{name}: an axis of {size} cannot be taken apart as ({group})"
+            problem = f"{name}: an axis of {size} cannot be taken apart as ({group})"
             has = (
                 f"its module says {heads} heads" if heads else "its module does not say how many heads it has"
             )
-            raise CaptureError(f"{told}, {has}: set module.num_heads, or give the axes of another tensor")
+            raise CaptureError(f"{problem}, {has}: set module.num_heads, or give the axes of another tensor")
         return [heads if letter == "h" else size // heads for letter in group]
 
 
 def strides_of(*sides: Tensor) -> tuple[int, ...]:
-    """The strides of the axes in front, of the first side that has them as the model made them."""
+    """Return the leading strides of the first tensor that is not contiguous, or () if all are.
+
+    The strides of a contiguous copy do not show how the model split its width into heads.
+    """
     made = next((x for x in sides if x.ndim > 4 and not x.is_contiguous()), None)
     return () if made is None else made.stride()[:-2]
 
 
 def moved(x: Tensor, rows: int, columns: int) -> Tensor:
-    """With the axes of queries and keys at the end."""
+    """Return the tensor with the axes of queries and keys last."""
     if (rows, columns) == (x.ndim - 2, x.ndim - 1):
         return x
     return torch.movedim(x, (rows, columns), (-2, -1))
 
 
 class SoftmaxContext(NamedTuple):
-    """What is known of the module around a softmax."""
+    """Properties of the module that computes a softmax."""
 
     name: str = ""
-    heads: int | None = None  # as it says of itself
-    batches: Collection[int] = ()  # the first axes of the sequences that it was given
-    letters: AxisLetters | None = None  # the axes as the user gave them
-    heads_inside: bool = False  # whether it is known to fold heads into the batch as (b*h)
+    # The number of heads among its attributes.
+    heads: int | None = None
+    # The sizes of the first axis of the sequences among its arguments.
+    batches: Collection[int] = ()
+    # The axes that the user gave.
+    letters: AxisLetters | None = None
+    # Whether it folds heads into the batch as (b*h).
+    heads_inside: bool = False

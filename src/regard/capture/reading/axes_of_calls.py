@@ -1,4 +1,4 @@
-"""The axes of a call, told from the module that makes it and from what the user gave."""
+"""The axes of a call, from the attributes of its module or from the letters that the user gave."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def axes_of_sdpa_function(
     enable_gqa: bool = False,
     **__: Any,
 ) -> tuple[LeadingAxes | None, tuple[int, ...]]:
-    """The axes in front of the queries of ``F.scaled_dot_product_attention``, and the shape of its scores.
+    """Return the leading axes of ``F.scaled_dot_product_attention``, and the shape of its scores.
 
-    The axes are None where torch's own order holds: the last axis in front is that of the heads.
+    The axes are None if they have the order of torch, in which the last leading axis is that of the heads.
     """
     letters = axis_letters_of(stack, modules)
     if letters is None and (query.ndim in (2, 4) or enable_gqa):
@@ -73,7 +73,7 @@ def context_of_softmax(
     modules: Mapping[ModuleChoice, AxisLetters | None],
     torchs_own: bool,
 ) -> SoftmaxContext:
-    """The sizes and axes that are known of scores computed by hand in a module.
+    """Return the known properties of a module that computes a softmax by hand.
 
     ``torchs_own`` says that ``F.multi_head_attention_forward`` runs, which folds heads as (b*h).
     """
@@ -81,7 +81,8 @@ def context_of_softmax(
     return SoftmaxContext(
         running.name,
         heads_of(running, stack),
-        {x.shape[0] for x in given if x.shape[-1] == given[0].shape[-1]},  # without a bias, (b*h,q,k)
+        # A bias (b*h,q,k) has another width.
+        {x.shape[0] for x in given if x.shape[-1] == given[0].shape[-1]},
         axis_letters_of(stack, modules),
         torchs_own or isinstance(running.module, nn.MultiheadAttention),
     )

@@ -1,4 +1,4 @@
-"""The cache of Hugging Face among the arguments of a module."""
+"""Finds the Hugging Face cache among the arguments of modules."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _CACHES = "transformers.cache_utils"
 
 
 def cache_given(modules: Iterable[RunningModule]) -> Any:
-    """The cache of Hugging Face among the arguments of some modules, or None."""
+    """Return the Hugging Face cache among the arguments of some modules, or None if there is none."""
     caches = sys.modules.get(_CACHES)
     if caches is None:
         return None
-    for running in modules:  # loops, since a generator takes twice as long
+    # Loops take half the time of a generator.
+    for running in modules:
         for x in (*running.kwargs.values(), *running.args):
             if isinstance(x, caches.Cache):
                 return x

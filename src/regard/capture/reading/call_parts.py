@@ -22,14 +22,15 @@ __all__ = [
 
 
 def distinct_heads(k: Tensor) -> Tensor:
-    """Keys ``(b,h,k,d)`` without the copies that a model made for grouped queries, ``(b,g,k,d)``.
+    """Return keys ``(b,h,k,d)`` as ``(b,g,k,d)``, without the copies that a model made for grouped heads.
 
     >>> distinct_heads(torch.randn(2, 3, 5, 4).repeat_interleave(2, dim=1)).shape
     torch.Size([2, 3, 5, 4])
     """
     heads = k.shape[1]
+    # Most models have no copies, which the first key shows.
     if heads < 2 or not k.numel() or not torch.equal(k[0, 0, 0], k[0, 1, 0]):
-        return k  # one comparison of a few numbers, for most models
+        return k
     alike = (k[0, :, 0] == k[0, :1, 0]).all(dim=-1).tolist()
     run = next((n for n, same in enumerate(alike) if not same), heads)
     while run > 1:
@@ -42,7 +43,7 @@ def distinct_heads(k: Tensor) -> Tensor:
 
 
 def first_keys(call: AttentionCall, count: int) -> AttentionCall:
-    """Only the first keys of a call."""
+    """Return a call with its first ``count`` keys only."""
     assert call.k is not None
     mask = call.attn_mask
     if mask is not None and mask.shape[-1] != 1:
@@ -53,7 +54,7 @@ def first_keys(call: AttentionCall, count: int) -> AttentionCall:
 def some_heads(
     call: AttentionCall, reading: MaskReading, heads: list[int]
 ) -> tuple[AttentionCall, MaskReading]:
-    """Only these heads of a call and of its mask."""
+    """Return a call and its mask with some heads only."""
     grid = call.grid
     for head in heads:
         if not -grid.h <= head < grid.h:

@@ -1,4 +1,4 @@
-"""How a model folded its heads into the batch, seen when it joined two axes to one."""
+"""Watches how a model folds heads into the batch, as (b*h) or (h*b), when it joins two axes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _MULTIPLYING = {torch.matmul, Tensor.matmul, Tensor.__matmul__}
 
 
 class HeadFolds:
-    """Remembers how a model joined two axes into one, which shows whether heads or sequences come first."""
+    """Records how a model joined two axes into one, which shows whether heads or sequences come first."""
 
     def __init__(self) -> None:
-        # Of an axis, the size of its outer part, and whether that has the smaller stride: heads do, sequences do not.
-        # The second is None where nothing shows it.
+        # For the size of a joined axis, the size of its outer part, and whether the outer part had the smaller stride.
+        # Heads have a smaller stride than sequences. The second is None if it is unknown.
         self._outer: dict[int, tuple[int, bool | None]] = {}
-        # Of axes in front of queries or keys, their strides by their sizes.
+        # The strides of the leading axes of queries or keys, by the sizes of these axes.
         self._strides: dict[tuple[int, ...], tuple[int, ...]] = {}
-        # Of copies, by the address of their first number: the strides of the tensor that was copied.
+        # For the address of a copy, its storage and sizes, and the strides of the original.
         self._copies: dict[int, tuple[StorageWeakRef, tuple[int, ...], tuple[int, ...]]] = {}
 
     def clear(self) -> None:
@@ -33,7 +33,7 @@ class HeadFolds:
         self._copies.clear()
 
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Tensor) -> None:
-        """Take note of a function that multiplied, copied or joined tensors."""
+        """Record a call of a function that multiplies, copies or joins tensors."""
         if result.ndim > 4:
             if func in _MULTIPLYING:
                 self.multiplied(*args[:2])
@@ -46,7 +46,7 @@ class HeadFolds:
                 self.reshaped(args[0], result)
 
     def copied(self, before: Tensor, after: Tensor) -> None:
-        """Take note of a copy on four axes, whose strides no longer show which of two equal axes is the heads."""
+        """Record a copy with four axes of which two are equal, since its own strides do not show the heads."""
         sizes = after.shape
         if after.ndim != 4 or (sizes[0] != sizes[1] != sizes[2]) or before.data_ptr() == after.data_ptr():
             return
@@ -54,29 +54,29 @@ class HeadFolds:
         self._copies[after.data_ptr()] = (ref, tuple(sizes), self._made_with(before))
 
     def _made_with(self, x: Tensor) -> tuple[int, ...]:
-        """The strides of a tensor, or of the one that it is a copy of."""
+        """Return the strides of a tensor, or of the original if it is a copy."""
         ref, sizes, strides = self._copies.get(x.data_ptr(), (None, (), ()))
         return strides if ref is not None and not ref.expired() and sizes == tuple(x.shape) else x.stride()
 
     def multiplied(self, *sides: object) -> None:
-        """Take note of how queries and keys lay in memory before their product."""
+        """Record the strides of queries and keys in their product."""
         for x in sides:
             if isinstance(x, Tensor) and x.ndim > 4 and not x.is_contiguous():
                 self._strides.setdefault(tuple(x.shape[:-2]), x.stride()[:-2])
 
     def strides(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """The strides of axes of these sizes in queries or keys, empty where they are not known."""
+        """Return the strides of leading axes of these sizes, or () if they are unknown."""
         return self._strides.get(tuple(sizes), ())
 
     def stacked(self, parts: object, axis: object) -> None:
-        """Take note of tensors that were put behind one another."""
+        """Record a concatenation along the first axis, in which each part is a head."""
         if axis not in (0, None) or not isinstance(parts, list | tuple) or len(parts) < 2:
             return
         if isinstance(parts[0], Tensor) and parts[0].ndim == 3:
             self._outer[parts[0].shape[0] * len(parts)] = (len(parts), True)
 
     def reshaped(self, before: Tensor, after: Tensor) -> None:
-        """Note two axes that were joined, as in (b*h,n,d), (n,b*h,d), or (3,b*h,n,d) for q, k and v at once."""
+        """Record two axes that were joined, as in (b*h,n,d), (n,b*h,d), or (3,b*h,n,d) for q, k and v at once."""
         if after.ndim not in (3, 4) or before.ndim < 3:
             return
         old, new = before.shape, after.shape
@@ -87,18 +87,18 @@ class HeadFolds:
                 self._outer[new[at]] = (old[at], nearer)
 
     def _is_nearer(self, x: Tensor, axis: int) -> bool | None:
-        """Whether an axis had a smaller stride than the next before it was copied, or None where that is unknown."""
+        """Return whether an axis had a smaller stride than the next one, or None if a copy hides it."""
         step = self._made_with(x)
         if x.is_contiguous() and step == x.stride():
             return None
         return step[axis] < step[axis + 1]
 
     def is_ambiguous(self, size: int, heads: int | None) -> bool:
-        """Whether an axis of so many joins as many sequences as heads, and nothing shows which of them is outer."""
+        """Return whether a joined axis has as many sequences as heads, and it is unknown which come first."""
         return heads is not None and heads * heads == size and self._outer.get(size) == (heads, None)
 
     def heads_first(self, size: int, heads: int | None) -> bool | None:
-        """Whether a folded axis of this size has the heads first, or None where that is unknown."""
+        """Return whether a joined axis of this size has the heads first, or None if that is unknown."""
         outer, nearer = self._outer.get(size, (0, False))
         if not outer or not heads:
             return None

@@ -11,16 +11,21 @@ from regard.shapes import Grid
 
 __all__ = ["image_windows_of", "patch_grid", "patch_grids_after"]
 
-_MOST_EXTRA = 8  # class, distillation and register tokens in front of the patches
+# The most class, distillation and register tokens before the first patch.
+_MOST_EXTRA = 8
 _REMEMBERED = 4
 
-Picture = tuple[tuple[int, int], int, int]  # the sides in tokens, the side of a window, the shift
+# The (rows, columns) of tokens of an image, the side of a window, and the shift of the windows.
+WindowLayout = tuple[tuple[int, int], int, int]
 
 
 def patch_grids_after(
     module: nn.Module, result: object, seen: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """The grids of patches known after a module has run. A convolution with a stride makes one."""
+    """Return the grids of patches seen so far, latest first, after a module has run.
+
+    The output of a convolution with a stride is such a grid.
+    """
     if not isinstance(module, nn.Conv2d) or not isinstance(result, Tensor) or result.ndim != 4:
         return seen
     if max(module.stride) < 2:
@@ -29,7 +34,9 @@ def patch_grids_after(
 
 
 def patch_grid(count: int, grids: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], int] | None:
-    """The (rows, columns) of so many tokens, and how many stand in front of the first patch.
+    """Return the (rows, columns) of ``count`` tokens, and the number of tokens before the first patch.
+
+    The result is None if no grid fits.
 
     >>> patch_grid(5 * 7 + 1, [(5, 7)]), patch_grid(50, [(5, 7)])
     (((5, 7), 1), None)
@@ -41,17 +48,19 @@ def patch_grid(count: int, grids: Sequence[tuple[int, int]]) -> tuple[tuple[int,
     return None
 
 
-def image_windows_of(stack: Sequence[RunningModule], grid: Grid) -> Picture | None:
-    """The image size, window size and shift of an attention inside windows, as Swin's, or None for any other."""
+def image_windows_of(stack: Sequence[RunningModule], grid: Grid) -> WindowLayout | None:
+    """Return the layout of window attention as in Swin, or None for any other attention."""
     if grid.q != grid.k:
         return None
     for running in reversed(stack):
-        held = vars(running.module)  # as its class has neither, asking the module would search all its parts
+        # vars() is faster than getattr, which searches all parts of a module for a missing name.
+        held = vars(running.module)
         side, shift = held.get("window_size"), held.get("shift_size")
         if side is None or shift is None or (sides := running.arguments.get("input_dimensions")) is None:
             continue
         side, shift = int(side), int(shift)
-        rows, columns = (-(-int(n) // side) * side for n in sides)  # filled up to whole windows
+        # The model pads the image to whole windows.
+        rows, columns = (-(-int(n) // side) * side for n in sides)
         if grid.q == side * side and grid.b % ((rows // side) * (columns // side)) == 0:
             return (rows, columns), side, shift
     return None

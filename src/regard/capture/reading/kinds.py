@@ -23,7 +23,7 @@ __all__ = [
     "sequences_in",
 ]
 
-# CrossFormer is the name of a model that looks at itself; cross-covariance is between channels.
+# CrossFormer is a model with self-attention, and cross-covariance attention is between channels.
 _OTHER = re.compile(
     r"cross(?!_?former|_?cov)|encoder_attn|enc_?dec|encoder_?decoder|multihead_attn|src_attn", re.IGNORECASE
 )
@@ -47,9 +47,9 @@ _FOREIGN = (
 
 
 def is_cross(module: nn.Module, name: str, arguments: Mapping[str, Any]) -> bool | None:
-    """Whether an attention has keys of another sequence, judged by its arguments and its name. None if unknown.
+    """Return whether an attention has keys of another sequence, or None if that is unknown.
 
-    What it was given says more than what it is called: one sequence given twice is one sequence.
+    The arguments count more than the name. The same sequence as query and key is self-attention under any name.
 
     >>> import torch
     >>> attend, x, y = nn.MultiheadAttention(4, 2), torch.ones(5, 1, 4), torch.zeros(7, 1, 4)
@@ -88,18 +88,18 @@ def attribute(module: nn.Module, name: str) -> object:
 
 
 def _given_one_sequence(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
-    """Whether an attention has nothing to look at but the one sequence that it was given."""
+    """Return whether a module was given a single sequence and has no learned queries."""
     if "hidden_states" in arguments:
         return True
     given = list(sequences_in(arguments))
     if len(given) != 1 or given[0] in _FOREIGN:
         return False
     own = (at for at, x in module._parameters.items() if x is not None and x.ndim > 1)
-    return all(_NO_QUERIES.search(at) for at in own)  # learned queries look at another sequence
+    return all(_NO_QUERIES.search(at) for at in own)
 
 
 def sequences_in(arguments: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The arguments that may be sequences of vectors, without masks and biases, by their names."""
+    """Return the arguments that may be sequences of vectors, by name. Masks and biases are left out."""
     return {
         at: x
         for at, x in arguments.items()
@@ -113,7 +113,10 @@ def _names_no_sequence(name: str) -> bool:
 
 
 def _pooled(one: Tensor, other: Tensor) -> bool:
-    """Whether one sequence is pooled from the other, so that each vector lies between those around its position."""
+    """Return whether one sequence may be pooled from the other.
+
+    A pooled vector lies between the smallest and the largest numbers of the vectors around its position.
+    """
     differing = [
         n for n, sizes in enumerate(zip(one.shape, other.shape, strict=False)) if sizes[0] != sizes[1]
     ]
@@ -139,13 +142,14 @@ def _by_its_name(name: str, kind: str) -> bool | None:
     tail = name.split(".")[-3:]
     if any(_OTHER.search(part) for part in (*tail, kind)):
         return True
+    # Queries and keys may still differ, since positions were added or some queries were left out.
     if any(_OWN.search(part) for part in tail[-2:]):
-        return False  # even where queries and keys differ: by their positions, or a part of them
+        return False
     return None
 
 
 def _another(arguments: Mapping[str, Any]) -> bool:
-    """Whether there is a second sequence among the arguments, under a name that is used for it."""
+    """Return whether an argument with a name of _FOREIGN is another sequence than the first argument."""
     if not any(isinstance(arguments.get(name), Tensor) for name in _FOREIGN):
         return False
     given = {at: x for at, x in arguments.items() if isinstance(x, Tensor) and x.is_floating_point()}
@@ -155,17 +159,20 @@ def _another(arguments: Mapping[str, Any]) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two arguments are the same sequence, as one tensor or as two equal ones."""
+    """Return whether two arguments are the same tensor or equal tensors."""
     if one is other:
         return True
-    if is_wrapper(one) or is_wrapper(other):  # comparing them may mean to talk to other processes
+    # Comparing distributed tensors may need communication with other processes.
+    if is_wrapper(one) or is_wrapper(other):
         return False
     both = isinstance(one, Tensor) and isinstance(other, Tensor)
     return both and one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)
 
 
 def kind_of(cross: bool | None, causal: bool, grows: bool, q: int, k: int) -> str:
-    """``"self"``, ``"causal"`` or ``"cross"``.
+    """Return the kind of an attention, ``"self"``, ``"causal"`` or ``"cross"``.
+
+    ``grows`` says that its keys grow from step to step.
 
     >>> kind_of(None, False, False, 5, 7), kind_of(None, True, False, 5, 5), kind_of(False, False, False, 5, 5)
     ('cross', 'causal', 'self')
@@ -178,7 +185,7 @@ def kind_of(cross: bool | None, causal: bool, grows: bool, q: int, k: int) -> st
 
 
 def is_attention(module: nn.Module, name: str) -> bool:
-    """Whether a module is called an attention, by its name or by that of its class.
+    """Return whether the name or the class of a module says that it is an attention.
 
     >>> is_attention(nn.MultiheadAttention(4, 2), "mixer"), is_attention(nn.Linear(2, 2), "head")
     (True, False)
@@ -190,7 +197,7 @@ def is_attention(module: nn.Module, name: str) -> bool:
 
 @functools.lru_cache(maxsize=8192)
 def is_called_attention(name: str, kind: str) -> bool:
-    """Whether the name of a module, or of its class, speaks of attention.
+    """Return whether the name of a module or of its class contains a word for attention.
 
     >>> is_called_attention("layers.0.attn", "Mixer"), is_called_attention("layers.0.mixer", "Mixer")
     (True, False)
@@ -199,7 +206,7 @@ def is_called_attention(name: str, kind: str) -> bool:
 
 
 def has_another_duty(module: nn.Module, name: str) -> bool:
-    """Whether a module inside an attention is called something else that takes a softmax, such as a router.
+    """Return whether a module has the name of another part that computes a softmax, such as a router.
 
     >>> has_another_duty(nn.Identity(), "attention.router"), has_another_duty(nn.Identity(), "attention.core")
     (True, False)

@@ -25,16 +25,14 @@ __all__ = [
 Speller = Callable[[list[int]], list[str]]
 Labels = list[list[str]]
 
-_MARKS = {
-    ord(" "): "\u0120",
-    ord("\n"): "\u010a",
-    ord("\t"): "\u0109",
-    ord("\r"): "\u010d",
-}  # GPT-2's own letters
+# The letters of GPT-2 for white space.
+_MARKS = {ord(" "): "\u0120", ord("\n"): "\u010a", ord("\t"): "\u0109", ord("\r"): "\u010d"}
 
 
 def as_speller(tokenizer: object) -> Speller:
-    """The function that turns ids into words, made of a tokenizer or a callable, or writing them as numbers.
+    """Return a function from token ids to words, made from a tokenizer or a callable.
+
+    Without a tokenizer, the words are the ids as text.
 
     >>> as_speller(None)([7, 11])
     ['7', '11']
@@ -59,18 +57,19 @@ def as_speller(tokenizer: object) -> Speller:
 
 
 def _spells_bytes(tokenizer: Any) -> bool:
-    """Whether a tokenizer writes each byte as a letter, as those of GPT-2, Llama 3 and Qwen do."""
+    """Return whether a tokenizer writes each byte as a letter, as those of GPT-2, Llama 3 and Qwen do."""
     join = getattr(tokenizer, "convert_tokens_to_string", None)
     join = join or getattr(getattr(tokenizer, "decoder", None), "decode", None)
     try:
         return join is not None and join(["\u00e4\u00bd\u0142"]) == "\u4f60"
-    except Exception:  # a tokenizer of another kind, which knows no such piece
+    # A tokenizer of another kind may raise any error for an unknown piece.
+    except Exception:
         return False
 
 
 @functools.cache
 def _bytes_of_letters() -> dict[str, int]:
-    """GPT-2's table of letters for bytes, in which bytes that cannot be printed are letters from 256 on."""
+    """Return GPT-2's table from letters to bytes, in which letters from 256 on stand for unprintable bytes."""
     plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + n): byte for n, byte in enumerate(others)}
@@ -88,7 +87,8 @@ def as_text(pieces: list[str]) -> list[str]:
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     found = []
     for piece in pieces:
-        if any(letter not in letters for letter in piece):  # a special token, which is text already
+        # A special token is already text.
+        if any(letter not in letters for letter in piece):
             decoder.reset()
             found.append(piece)
             continue
@@ -130,11 +130,11 @@ def as_batch_labels(name: str, tokens: Sequence[Any] | None) -> Labels | None:
 
 
 def _listed(name: str, values: Any) -> list[Any]:
-    """What a user gave as a list, a tensor or an array, as a list."""
+    """Convert a list, a tensor or an array to a list, or raise an error for other values."""
     plain = values.tolist() if hasattr(values, "tolist") else values
     if isinstance(plain, str) or not isinstance(plain, Iterable):
         raise DtypeError(name, f"expected a list of words, got {plain!r}", "use [...]")
-    return [one.tolist() if hasattr(one, "tolist") else one for one in plain]
+    return [value.tolist() if hasattr(value, "tolist") else value for value in plain]
 
 
 def _label(name: str, word: Any) -> str:
@@ -144,7 +144,7 @@ def _label(name: str, word: Any) -> str:
 
 
 def fitting(labels: Labels | None, batch: int, count: int) -> Labels | None:
-    """Labels for a batch of so many tokens, or None where they are made for other sizes."""
+    """Return the labels for ``batch`` sequences of ``count`` tokens, or None if the labels have other sizes."""
     if labels is None or any(len(row) != count for row in labels):
         return None
     return labels * batch if len(labels) == 1 else labels if len(labels) == batch else None

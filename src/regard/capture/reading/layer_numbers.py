@@ -1,4 +1,4 @@
-"""The layer that a module belongs to, read from its name and from the order of the calls."""
+"""Layer numbers of modules, from their names and from the order of the calls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from regard.capture.reading.kinds import is_called_attention
 
 __all__ = ["LayerNumbers"]
 
-# A part of a name that is a number, or a layer with a number behind it: stage2, or torchvision's encoder_layer_3.
+# A part of a name that is a number, or a word for a layer and a number, such as stage2 or encoder_layer_3.
 _NUMBER = re.compile(
     r"(?<![^.])((?:[A-Za-z]\w*_)?(?:layers?|blocks?|stages?|levels?)_?)?(\d+)(?![^.])", re.IGNORECASE
 )
@@ -20,23 +20,27 @@ _NUMBER = re.compile(
 class LayerNumbers:
     """The number of the layer that a module belongs to, from its name and from the order of the calls.
 
-    One number in the name is the layer (``encoder.layer.3.attention``, ``encoder_layer_3.self_attention``). Several
-    (``stages.1.blocks.0.attn``, ``stage2.0.attn``) are counted through. Only a module that has no others beside it, as
-    ALBERT's, is another layer with each call: where there are several, one that is called twice looked at two inputs.
+    A single number in the name is the layer (``encoder.layer.3.attention``, ``encoder_layer_3.self_attention``). Names
+    with several numbers (``stages.1.blocks.0.attn``, ``stage2.0.attn``) are numbered in the order of the modules. A
+    module without siblings, as in ALBERT, is a new layer with each call. A module with siblings that is called twice in
+    a step has read two inputs.
     """
 
     def __init__(self, kinds: Mapping[str, type]):
-        self._kinds = kinds  # the class of the module of each name
+        # The class of each module, by name.
+        self._kinds = kinds
         self._families: dict[str, list[str]] = {}
         for name in kinds:
             self._families.setdefault(_family(name), []).append(name)
         self._counted_with: dict[str, list[str]] = {}
-        self._about: dict[str, tuple[list[str], int | None]] = {}  # the family of a name, and its layer
+        # The siblings of a module and its layer, by name.
+        self._about: dict[str, tuple[list[str], int | None]] = {}
         self._step = -1
-        self._calls: Counter[str] = Counter()  # of each module in this step
+        # The number of calls of each module in the current step.
+        self._calls: Counter[str] = Counter()
 
     def call(self, name: str, step: int) -> tuple[int | None, int]:
-        """The layer of a call, and how often this module was called in this step before."""
+        """Return the layer of a call, and the number of earlier calls of this module in the step."""
         if step != self._step:
             self._step = step
             self._calls.clear()
@@ -47,14 +51,15 @@ class LayerNumbers:
         before = self._calls[name]
         shared = len(members) == 1
         if before and not shared and sum(self._calls[one] for one in members) == before * len(members):
-            before = 0  # all were called: the model runs over another input
+            # Every sibling was called as often, so the model now reads another input.
+            before = 0
             for member in members:
                 self._calls[member] = 0
         self._calls[name] += 1
         return (layer + before if shared and layer is not None else layer), before
 
     def from_end(self, name: str, layer: int) -> int | None:
-        """The number of a layer counted from the end, -1 for the last, or None where the last is not known yet."""
+        """Return the number of a layer from the end, -1 for the last, or None for a module without siblings."""
         members = self._counted(name)
         last = max((n for one in members if (n := _place(one, members)) is not None), default=0)
         return layer - last - 1 if len(members) > 1 else None
@@ -63,9 +68,9 @@ class LayerNumbers:
         return self._families.get(_family(name), [name])
 
     def _counted(self, name: str) -> list[str]:
-        """The modules among which one is counted.
+        """Return the modules among which a module is numbered.
 
-        Lists hold other modules too: of several numbers, those of its class count, and those called attention.
+        If its name has several numbers, these are the siblings of its class and those called attention.
         """
         found = self._counted_with.get(name)
         if found is None:
@@ -85,7 +90,7 @@ class LayerNumbers:
 
 
 def _place(name: str, members: list[str]) -> int | None:
-    """The layer that a name speaks of."""
+    """Return the layer number of a name, or None if it has no number."""
     numbers = _numbers(name)
     if not numbers:
         return None

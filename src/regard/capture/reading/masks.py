@@ -1,7 +1,7 @@
-"""Masks as torch's attention takes them, read back into the compact masks of :mod:`regard.masks`.
+"""Conversion of mask tensors to the masks of :mod:`regard.masks`.
 
-A model hands over a tensor of ``q * k`` numbers; what it means is mostly "causal", "padding" or "a window". What is
-recognised is kept as that rule, and only what is not stays a tensor.
+Models pass a tensor of ``q * k`` numbers, which mostly is causal, padding or a window. If it is one of these, the
+mask is kept as a rule, and otherwise as a tensor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from regard.shapes import Grid
 __all__ = ["HIDING", "MaskReader", "MaskReading", "is_causal_mask", "recognise", "rule_between"]
 
 HIDING = -1e4
-"""Numbers from here down are put in place of a score, or added to it, to hide it and not to weigh it."""
+"""The largest number that counts as a mask value. Larger numbers in a mask tensor are a bias."""
 
 
 class MaskReading(NamedTuple):
@@ -29,23 +29,22 @@ class MaskReading(NamedTuple):
 
     mask: Mask | None = None
     bias: StoredBias | None = None
-    even: Tensor | None = (
-        None  # (b,h,q) for rows whose weights are all alike, drowned in one number: their log-sum-exp; else NaN
-    )
-    seen: int | None = None  # keys up to the last that any query may see
-    causal: bool = (
-        False  # whether no query sees what comes after it, but for those that the mask hides as a whole
-    )
+    # The log-sum-exp (b,h,q) of uniform rows, in which one finite mask value hides every key, and NaN for other rows.
+    even: Tensor | None = None
+    # The number of keys up to the last one that any query may see.
+    seen: int | None = None
+    # Whether no query sees a later key. Fully masked rows do not count.
+    causal: bool = False
 
     def on(self, device: torch.device | None) -> MaskReading:
-        """The same with its tensors moved to a device, unless that is None."""
+        """Return the reading with its tensors on a device. None leaves them where they are."""
         if device is None:
             return self
         mask = None if self.mask is None else self.mask.map_tensors(lambda x: x.to(device))
         return self._replace(mask=mask, bias=moved_bias(self.bias, device))
 
     def tensors(self) -> list[Tensor]:
-        """What it holds, for the memory budget."""
+        """Return the tensors of the mask and the bias, for the memory budget."""
         found: list[Tensor] = []
         if self.mask is not None:
             self.mask.map_tensors(lambda x: found.append(x) or x)
@@ -55,20 +54,19 @@ class MaskReading(NamedTuple):
 
 
 class MaskReader:
-    """Reads masks and remembers the last few, since the layers of a model mostly share one.
+    """Reads mask tensors and caches the latest readings, since the layers of a model mostly share one mask.
 
-    A mask is known again by its numbers. Neither its identity nor its version shows whether it changed: writing
-    through ``.data`` leaves both as they were.
+    Cached masks are compared by value. Writing through ``.data`` changes neither the identity nor the version of a
+    tensor.
     """
 
     def __init__(self, remembered: int = 3):
-        self._held: list[
-            tuple[Tensor, Grid, bool, MaskReading]
-        ] = []  # the numbers of a mask, and what they say
+        # A copy of each mask, its sizes, the flag is_causal and the reading.
+        self._held: list[tuple[Tensor, Grid, bool, MaskReading]] = []
         self._remembered = remembered
 
     def read(self, mask: Tensor | None, causal: bool, grid: Grid) -> MaskReading:
-        """The meaning of ``attn_mask`` and ``is_causal`` for these sizes."""
+        """Read the arguments ``attn_mask`` and ``is_causal`` of torch for these sizes."""
         if mask is None:
             return MaskReading(_upper_left(grid) if causal else None)
         numbers = _once(mask.detach())
@@ -80,7 +78,7 @@ class MaskReader:
         return reading
 
     def _shared(self, reading: MaskReading) -> MaskReading:
-        """The same reading, holding the tensor of an earlier one where the numbers are the same."""
+        """Return the reading with the bias tensor of an earlier reading if the two are equal."""
         if reading.bias is not None:
             for *_, earlier in self._held:
                 if earlier.bias is not None and _same(earlier.bias.values, reading.bias.values):
@@ -94,7 +92,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 def _once(mask: Tensor) -> Tensor:
-    """A mask without the copies that an expanded axis stands for."""
+    """Return a mask with size 1 along expanded axes."""
     for axis, step in enumerate(mask.stride()):
         if step == 0 and mask.shape[axis] > 1:
             mask = mask.narrow(axis, 0, 1)
@@ -102,7 +100,7 @@ def _once(mask: Tensor) -> Tensor:
 
 
 def _upper_left(grid: Grid) -> Mask | None:
-    """The causal rule of torch, in which key j <= query i are both counted from the start."""
+    """Return the causal rule of torch, which counts queries and keys from the start."""
     return (Causal() if grid.shift == 0 else Causal(0)).simplified(grid)
 
 
@@ -122,9 +120,10 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> MaskReading:
         keep = values
     else:
         keep = _seen_beside(values)
-        drowned = _largest(values)
-        hidden = ~keep.any(dim=-1) & drowned.any(dim=-1)  # (b,h,q): scores drowned in one number
-        keep = keep | (drowned & hidden[..., None])
+        # Rows (b,h,q) in which a finite mask value hides every key. It swamps the scores, so the weights are uniform.
+        largest = _largest(values)
+        hidden = ~keep.any(dim=-1) & largest.any(dim=-1)
+        keep = keep | (largest & hidden[..., None])
         bias = _bias(values, keep, hidden)
     keep = keep.expand(*keep.shape[:2], keep.shape[2], grid.k)
     meant = keep if hidden is None else keep & ~hidden[..., None]
@@ -137,11 +136,11 @@ def _read(mask: Tensor, causal: bool, grid: Grid) -> MaskReading:
 
 
 def _is_plainly_causal(mask: Tensor, grid: Grid) -> bool:
-    """Whether a mask hides the future from each query and does nothing else, as that of most decoders."""
+    """Return whether a mask is causal without padding, as in most decoders."""
     if not 1 < grid.q <= grid.k or mask.numel() != grid.q * grid.k or mask.shape[-2:] != grid[2:]:
         return False
-    last = mask[..., 0, -1]  # the most distant future
-    lowest = float(last)
+    # The last key is hidden from the first query.
+    lowest = float(mask[..., 0, -1])
     if mask.dtype == torch.bool:
         past = torch.ones(grid[2:], dtype=torch.bool, device=mask.device).tril(grid.shift)
     elif lowest > HIDING or not mask.is_floating_point():
@@ -152,45 +151,47 @@ def _is_plainly_causal(mask: Tensor, grid: Grid) -> bool:
 
 
 def _hides_nothing(values: Tensor) -> bool:
-    """Whether numbers added to the scores of all sequences are a bias and no mask, as those of DeBERTa and T5."""
+    """Return whether numbers for all sequences are a bias that hides nothing, as in DeBERTa and T5."""
     if values.shape[0] != 1 or not values.is_floating_point() or not values.numel():
         return False
     return float(values.amin()) > HIDING and bool(values.any())
 
 
 def _ahead(grid: Grid, device: torch.device | str) -> Tensor:
-    """Pairs in which the key comes after the query, ``(q,k)``."""
+    """Return a boolean tensor ``(q,k)`` that is True for keys after their query."""
     i = torch.arange(grid.q, device=device)[:, None] + max(grid.shift, 0)
     return torch.arange(grid.k, device=device)[None, :] > i
 
 
 def _seen_beside(values: Tensor) -> Tensor:
-    """The scores that keep a weight after a number was added, which are not far below the rest of their row.
+    """Return where the weight is not 0 after these numbers are added to the scores.
 
-    The exponential of -5,000 is 0 in every dtype. Of a row that is low as a whole, what counts is the difference.
+    A number hides its pair if it is far below the largest of its row. The exponential of -5,000 is 0 in every dtype.
     """
     if not values.numel():
         return values > HIDING
     near = (values > HIDING) | (values > values.amax(dim=-1, keepdim=True) + HIDING / 2)
-    if values.dtype == torch.float16:  # kernels add in float32, where its lowest number drowns no score
+    # Kernels add in float32, in which the lowest number of float16 is small enough to keep the scores.
+    if values.dtype == torch.float16:
         return near
     return near & (values > torch.finfo(values.dtype).min / 2)
 
 
 def _largest(values: Tensor) -> Tensor:
-    """Where each row has its largest number, if that is finite."""
+    """Return where each row has its largest number, if it is finite."""
     if not values.numel():
         return values > HIDING
     return (values == values.amax(dim=-1, keepdim=True)) & values.isfinite()
 
 
 def _bias(values: Tensor, keep: Tensor, hidden: Tensor) -> StoredBias | None:
-    """The finite numbers of a mask as a bias, 0 in the rows ``hidden (b,h,q)``."""
+    """Return the finite numbers of a mask as a bias, which is 0 in the rows ``hidden`` ``(b,h,q)``."""
     meant = keep & ~hidden[..., None]
     numbers = values.masked_fill(~meant, 0.0)
     if not bool(numbers.any()):
         return None
-    if values.shape[0] > 1:  # sequences often differ in their padding only
+    # Sequences often differ in their padding only.
+    if values.shape[0] > 1:
         shared = values.masked_fill(~meant, float("-inf")).amax(dim=0, keepdim=True)
         shared = shared.masked_fill(~meant.any(dim=0, keepdim=True), 0.0)
         if bool(((numbers == shared) | ~keep).all()):
@@ -205,7 +206,7 @@ def _seen_until(keep: Tensor) -> int:
 
 @torch.no_grad()
 def recognise(keep: Tensor, grid: Grid) -> Mask | None:
-    """The simplest mask with the values of a boolean tensor, or None where nothing is hidden.
+    """Return the simplest mask that is equal to a boolean tensor, or None if it hides nothing.
 
     >>> from regard.masks import causal, padding
     >>> grid = Grid(b=2, h=3, q=5, k=5)
@@ -221,7 +222,8 @@ def recognise(keep: Tensor, grid: Grid) -> Mask | None:
     if keep.shape[1] > 1 or keep.shape[2] == 1:
         return StoredMask(keep.clone())
     rule = _rule(keep[:, 0], grid)
-    padding = Padding(keep[:, 0].any(dim=1))  # keys that some query sees, (b or 1,k)
+    # The keys that some query sees, (b or 1,k).
+    padding = Padding(keep[:, 0].any(dim=1))
     for mask in (rule, padding if rule is None else And(rule, padding)):
         if mask is not None and bool((mask.dense(grid, keep.device) == keep).all()):
             return mask
@@ -229,7 +231,7 @@ def recognise(keep: Tensor, grid: Grid) -> Mask | None:
 
 
 def _without_equal(keep: Tensor, axis: int) -> Tensor:
-    """Without an axis along which everything is the same."""
+    """Return the tensor with size 1 along an axis on which all entries are equal."""
     first = keep.narrow(axis, 0, 1)
     if keep.shape[axis] == 1 or keep.stride(axis) == 0 or bool((keep == first).all()):
         return first
@@ -237,7 +239,7 @@ def _without_equal(keep: Tensor, axis: int) -> Tensor:
 
 
 def _rule(keep: Tensor, grid: Grid) -> Mask | None:
-    """The causal or window rule that covers the kept pairs of ``keep (b,q,k)``."""
+    """Return the causal or window rule that covers the kept pairs of ``keep`` ``(b,q,k)``."""
     some = keep.any(dim=2)  # (b,q)
     table = keep.to(torch.uint8)
     first = table.argmax(dim=2)  # the first key that is kept
@@ -246,7 +248,10 @@ def _rule(keep: Tensor, grid: Grid) -> Mask | None:
 
 
 def rule_between(first: Tensor, last: Tensor, some: Tensor, grid: Grid) -> Mask | None:
-    """The narrowest rule that covers the first and last key of each row ``(b,q)``. ``some`` marks rows with a key."""
+    """Return the narrowest rule that covers the first and last key of each row, ``(b,q)`` each.
+
+    ``some`` ``(b,q)`` is True for rows that see a key.
+    """
     here = torch.arange(grid.q, device=first.device)[None, :] + grid.shift
     if not bool(some.any()):
         return None
@@ -264,7 +269,7 @@ def rule_between(first: Tensor, last: Tensor, some: Tensor, grid: Grid) -> Mask 
 
 
 def is_causal_mask(mask: Mask | None, grid: Grid) -> bool:
-    """Whether no query sees a key that comes after it.
+    """Return whether no query sees a later key.
 
     >>> from regard.masks import causal, padding, window
     >>> is_causal_mask(causal() & padding([2, 3]), Grid(2, 1, 3, 3)), is_causal_mask(window(1, 1), Grid(1, 1, 3, 3))

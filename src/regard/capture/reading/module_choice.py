@@ -15,14 +15,14 @@ ModuleChoice = str | nn.Module | type[nn.Module]
 
 
 def is_chosen(module: nn.Module, name: str, modules: Iterable[ModuleChoice]) -> bool:
-    """The same for a module that is not running."""
+    """Return whether a module is one of those that the user chose, by name, class or instance."""
     return any(_is(module, name, wanted) for wanted in modules)
 
 
 def axis_letters_of(
     stack: Sequence[RunningModule], modules: Mapping[ModuleChoice, AxisLetters | None]
 ) -> AxisLetters | None:
-    """The axes that the user gave for the innermost module that is running, if any."""
+    """Return the axes that the user gave for the innermost running module, or None if there are none."""
     given = [(wanted, letters) for wanted, letters in modules.items() if letters is not None]
     if not given:
         return None

@@ -21,7 +21,8 @@ def read_regard_call(call: Call, sums: list[Tensor]) -> AttentionCall:
     bias = freeze_bias(call.bias)
     if ready is not None:
         whole = len(sums) == 1 and sums[0].numel() == grid.b * grid.h * grid.q
-        lse = sums[0].reshape(grid[:3]) if whole else None  # grouped heads stand behind one another
+        # The kernel has grouped heads one after another, as in (h,q).
+        lse = sums[0].reshape(grid[:3]) if whole else None
         return AttentionCall(
             grid, q=ready.q, k=ready.k, scale=ready.scale, v=ready.v, lse=lse, mask=mask, bias=bias
         )
@@ -29,6 +30,7 @@ def read_regard_call(call: Call, sums: list[Tensor]) -> AttentionCall:
     scale = 1.0 if call.scale is None else call.scale
     try:
         check_pairwise(call.score, Prepared(call.q, call.k, scale))
-    except ArgumentError:  # scores that depend on all pairs at once: only the weights can be kept
+    # The score of a pair depends on other pairs, so the weights are kept instead.
+    except ArgumentError:
         return AttentionCall(grid, k=call.k, weights=weights_of(call))
     return AttentionCall(grid, q=call.q, k=call.k, scale=scale, score=call.score, mask=mask, bias=bias)

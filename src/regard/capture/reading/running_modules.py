@@ -1,4 +1,4 @@
-"""A module that is running, with its name, its arguments and its number of heads."""
+"""A module whose ``forward`` is running, with its name, its arguments and its number of heads."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ __all__ = [
 
 @dataclass(slots=True)
 class RunningModule:
-    """A module that is running now."""
+    """A module whose ``forward`` is running."""
 
     module: nn.Module
     name: str
     args: tuple
     kwargs: dict[str, Any]
-    # How many there were when it began:
-    first: int = 0  # pieces
-    products: int = 0  # products of scores
-    calls: int = 0  # attention calls
+    # The counts of the session when the module began: kept calls, products of queries and keys, attention calls,
+    # exponentials, and attentions that were noticed, recorded or not.
+    first: int = 0
+    products: int = 0
+    calls: int = 0
     exponentials: int = 0
-    noticed: int = 0  # attentions, recorded or not
+    noticed: int = 0
     _arguments: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """What the module was given, by the names of its ``forward``."""
+        """The arguments of the call, by the parameter names of ``forward``."""
         if self._arguments is None:
             self._arguments = _by_name(self.module, self.args, self.kwargs)
         return self._arguments
@@ -54,10 +55,11 @@ _HEADS = (
 
 
 def heads_of(running: RunningModule, stack: Sequence[RunningModule] = ()) -> int | None:
-    """How many heads a module says it has, or else one of the two around it."""
+    """Return the number of heads among the attributes of a module, or else of one of the two modules around it."""
     around = stack[: next((n for n, one in enumerate(stack) if one is running), 0)]
     for one in (running, *around[:-3:-1]):
-        own = one.module.__dict__  # asking the module would search all its parts
+        # __dict__ is faster than getattr, which searches all parts of a module for a missing name.
+        own = one.module.__dict__
         for name in _HEADS:
             count = own.get(name)
             if type(count) is int and count > 0:
@@ -71,20 +73,20 @@ def heads_of(running: RunningModule, stack: Sequence[RunningModule] = ()) -> int
 
 @functools.lru_cache(maxsize=1024)
 def _heads_named_by(kind: type[nn.Module]) -> tuple[str, ...]:
-    """The names for a number of heads that a class has itself."""
+    """Return the names for a number of heads that are attributes of a class."""
     return tuple(name for name in _HEADS if hasattr(kind, name))
 
 
 @functools.lru_cache(maxsize=1024)
 def _parameters(kind: type[nn.Module]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The names of what the ``forward`` of a class takes by position, and what it takes where nothing is given."""
+    """Return the positional parameters of the ``forward`` of a class, and the default of each parameter."""
     taken = list(inspect.signature(kind.forward).parameters.values())[1:]  # without self
     by_position = tuple(p.name for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
     return by_position, {p.name: p.default for p in taken if p.default is not p.empty}
 
 
 def _by_name(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Bind arguments to the names in ``forward``, ten times as fast as ``inspect``."""
+    """Bind arguments to the parameter names of ``forward``, ten times as fast as ``inspect``."""
     try:
         names, defaults = _parameters(type(module))
     except (TypeError, ValueError, AttributeError):  # a forward without a signature
@@ -92,6 +94,7 @@ def _by_name(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> dict[str
     found = dict(zip(names, args, strict=False))
     found |= {f"argument {n}": x for n, x in enumerate(args[len(names) :])}
     found |= kwargs
-    for name, value in defaults.items():  # an argument that was offered and not used says something too
+    # The names of unused parameters are evidence as well.
+    for name, value in defaults.items():
         found.setdefault(name, value)
     return found

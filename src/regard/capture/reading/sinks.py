@@ -1,8 +1,7 @@
-"""Attention sinks, which are keys without a token that take a part of the weight of each row.
+"""Attention sinks, which are keys without a token that receive a part of each row.
 
-A sink is a score beside the others (GPT-OSS, the softmax that is off by one) or a key that the model has learned.
-While calls are put together sinks stand in front, so that the keys of a growing cache go on behind them; in a record
-they stand where the model has them.
+A sink is an additional score (GPT-OSS, off-by-one softmax) or a learned key. While calls are joined, sinks are the
+first keys, so that a growing cache appends its keys behind them. In a record they are where the model has them.
 """
 
 from __future__ import annotations
@@ -23,13 +22,14 @@ from regard.masks import Mask
 from regard.scores import Prepared
 from regard.shapes import Grid
 
-_NO_KEYS = re.compile(r"weight|proj|bias(?!_k)|pos|table")  # names of parameters that are no keys
+# Names of parameters that are not keys.
+_NO_KEYS = re.compile(r"weight|proj|bias(?!_k)|pos|table")
 
 __all__ = ["Sinks", "learned_sink_keys", "with_sink_labels"]
 
 
 class Sinks(NamedTuple):
-    """How many sinks a model has before its other keys, and how many behind them."""
+    """The number of sinks before and behind the other keys."""
 
     before: int = 0
     behind: int = 0
@@ -39,9 +39,9 @@ class Sinks(NamedTuple):
         """Count the sinks at the start and at the end of the keys. Others are ignored."""
         if not columns:
             return _NONE
-        there = set(columns)
-        before = next((n for n in range(keys) if n not in there), keys)
-        behind = next((n for n in range(keys - before) if keys - 1 - n not in there), 0)
+        sinks = set(columns)
+        before = next((n for n in range(keys) if n not in sinks), keys)
+        behind = next((n for n in range(keys - before) if keys - 1 - n not in sinks), 0)
         return cls(before, behind)
 
     @property
@@ -49,15 +49,15 @@ class Sinks(NamedTuple):
         return self.before + self.behind
 
     def columns(self, keys: int) -> tuple[int, ...]:
-        """Which keys of so many they are, as the model has them."""
+        """Return the indices of the sinks among ``keys`` keys in the order of the model."""
         return (*range(self.before), *range(keys - self.behind, keys))
 
     def order(self, keys: int) -> list[int]:
-        """The keys as the model has them, with the sinks in front."""
+        """Return the indices of all keys in the order of the model, but with the sinks first."""
         return [*self.columns(keys), *range(self.before, keys - self.behind)]
 
     def in_front(self, call: AttentionCall) -> AttentionCall:
-        """A call with its sinks before all other keys."""
+        """Return a call with its sinks as the first keys."""
         if not self.behind:
             return call
         grid, mask, device = call.grid, call.attn_mask, _device(call)
@@ -79,9 +79,10 @@ class Sinks(NamedTuple):
     def after_all(
         self, call: AttentionCall, reading: MaskReading, held: Tensor | None
     ) -> tuple[AttentionCall, MaskReading]:
-        """A step on the last of the keys so far, as one on all of them that does not see the others.
+        """Extend a step of a sliding window to all keys so far, of which its mask hides the older ones.
 
-        ``held`` are the keys so far, ``(b,g,k,d)``. A window that moves along leaves the sinks where they are.
+        ``held`` are the keys so far, ``(b,g,k,d)``. A sliding window drops old keys but keeps the sinks, so without
+        this the keys of the step would not continue those before.
         """
         count, k = self.total, call.k
         if (
@@ -110,7 +111,7 @@ class Sinks(NamedTuple):
         return replace(call, grid=grid, k=every, weights=weights), reading._replace(mask=mask, bias=bias)
 
     def as_in_model(self, source: Source) -> Source:
-        """A map with its sinks where the model has them."""
+        """Return a source with its sinks where the model has them."""
         if not self.behind:
             return source
         grid = source.grid
@@ -134,7 +135,7 @@ _NONE = Sinks()
 
 
 def _with_columns(x: Tensor, at: int, count: int) -> Tensor:
-    """With so many columns of zeros in one place."""
+    """Insert ``count`` columns of zeros at the index ``at``."""
     zeros = x.new_zeros(*x.shape[:-1], count)
     return torch.cat([x[..., :at], zeros, x[..., at:]], dim=-1)
 
@@ -159,7 +160,7 @@ def _device(call: AttentionCall) -> torch.device:
 
 
 def learned_sink_keys(module: nn.Module, call: AttentionCall) -> tuple[int, ...]:
-    """The keys of a call that are parameters of the module, or the zeros of ``add_zero_attn``."""
+    """Return the indices of keys that are parameters of the module, or the zeros of ``add_zero_attn``."""
     k = call.k
     if k is None or not k.numel() or k.shape[2] != call.grid.k:
         return ()
@@ -179,7 +180,7 @@ def learned_sink_keys(module: nn.Module, call: AttentionCall) -> tuple[int, ...]
 
 
 def _own_rows(module: nn.Module, heads: int, width: int) -> list[Tensor]:
-    """The module's own parameters as keys, ``(n,h,d)`` or ``(n,1,d)`` each, in the orders in which they are kept."""
+    """Return the parameters of a module as possible keys, ``(n,h,d)`` or ``(n,1,d)`` each, in every axis order."""
     found = []
     for name, values in module._parameters.items():
         if values is None or values.ndim < 2 or not values.is_floating_point() or _NO_KEYS.search(name):
@@ -192,12 +193,12 @@ def _own_rows(module: nn.Module, heads: int, width: int) -> list[Tensor]:
             if flat.shape[0] % heads == 0:
                 found.append(flat.reshape(heads, -1, width).transpose(0, 1))  # (h,n,d)
                 found.append(flat.reshape(-1, heads, width))  # (n,h,d)
-            found.append(flat[:, None])  # the same for all heads
+            found.append(flat[:, None])  # (n,1,d), shared by all heads
     return found
 
 
 def with_sink_labels(labels: list[list[str]] | None, sinks: tuple[int, ...]) -> list[list[str]] | None:
-    """Labels of tokens with names for the sinks between them.
+    """Insert labels for the sinks between the labels of tokens.
 
     >>> with_sink_labels([["a", "b"]], (2,))
     [['a', 'b', '[sink]']]

@@ -1,7 +1,7 @@
-"""Tensors without numbers of their own, such as subclasses that wrap other tensors, and fake tensors.
+"""Tensor subclasses that wrap other tensors, and fake tensors.
 
-Quantised weights (torchao) and the parts of a distributed tensor (DTensor) are such subclasses. Their operations are
-seen one level below, on the plain tensors that they are made of.
+Quantised weights (torchao) and distributed tensors (DTensor) are such subclasses. A capture sees their operations on
+the plain tensors inside.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["is_fake", "is_wrapper", "local_tensor", "storages_of"]
 
 
 def is_wrapper(x: object) -> bool:
-    """Whether an object is a tensor of a class that handles torch's operations itself.
+    """Return whether an object is a tensor of a subclass that handles the operations of torch itself.
 
     >>> is_wrapper(torch.zeros(2)), is_wrapper(2)
     (False, False)
@@ -28,7 +28,7 @@ def is_wrapper(x: object) -> bool:
 
 
 def is_fake(x: object) -> bool:
-    """Whether a tensor is one of torch's fake tensors, which have a shape and no numbers."""
+    """Return whether a tensor is a fake tensor of torch, which has a shape and no data."""
     fake = sys.modules.get("torch._subclasses.fake_tensor")
     return fake is not None and isinstance(x, fake.FakeTensor)
 
@@ -40,12 +40,13 @@ def local_tensor(x: Tensor) -> Tensor | None:
     """
     if not is_wrapper(x):
         return x
-    local: Any = getattr(x, "to_local", None)  # of a DTensor
+    # A DTensor has this method.
+    local: Any = getattr(x, "to_local", None)
     return None if local is None or is_fake(x) else local()
 
 
 def storages_of(tensors: Iterable[Tensor]) -> set[int]:
-    """The addresses of the numbers that some tensors hold, themselves or in the tensors that they wrap."""
+    """Return the addresses of the storages of some tensors, or of the tensors that they wrap."""
     found: set[int] = set()
     for x in tensors:
         if is_wrapper(x):
@@ -58,7 +59,7 @@ def storages_of(tensors: Iterable[Tensor]) -> set[int]:
 
 
 def _parts(x: Tensor) -> list[object]:
-    """The tensors inside a wrapper, by ``__tensor_flatten__`` or among its attributes."""
+    """Return the tensors inside a wrapper, from ``__tensor_flatten__`` or else all its attributes."""
     if is_fake(x):
         return []
     flatten: Any = getattr(x, "__tensor_flatten__", None)

@@ -1,4 +1,4 @@
-"""Token ids among the arguments of a module."""
+"""Finds token ids among the arguments of a module."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ __all__ = ["TokenIds", "ids_in", "may_hold_ids", "without_words"]
 _SOURCE = re.compile(r"encoder|src|source", re.IGNORECASE)
 _NOT_TOKENS = re.compile(r"mask|position|type|label|segment|length|cache|size|index|bbox", re.IGNORECASE)
 _NOT_WORDS = re.compile(r"pixel|image|img|picture|video|input_features|input_values", re.IGNORECASE)
-_CHANNELS = 3  # of a picture
+# The number of colours of an image.
+_CHANNELS = 3
 _IDS = (torch.int64, torch.int32)
 
 
@@ -44,7 +45,7 @@ def may_hold_ids(args: tuple, kwargs: Mapping[str, Any]) -> bool:
 
 
 def ids_in(where: str, arguments: Mapping[str, Any]) -> list[TokenIds]:
-    """The token ids among the arguments of a module and in dictionaries there, as integers ``(b,n)``."""
+    """Return the token ids ``(b,n)`` among the arguments of a module, also inside dictionaries."""
     found = {
         name: value
         for name, value in _tensors(arguments)
@@ -53,15 +54,16 @@ def ids_in(where: str, arguments: Mapping[str, Any]) -> list[TokenIds]:
     if not found:
         return []
     if len(found) > 1 and not any(map(_SOURCE.search, found)):
-        found.pop("targets", None)  # of a loss: what is to be predicted, not what is read
+        # The targets of a loss are not an input.
+        found.pop("targets", None)
     plain = {name: local_tensor(value.detach()) for name, value in found.items()}
     return [TokenIds(f"{where}.{name}", x.cpu().clone()) for name, x in plain.items() if x is not None]
 
 
 def without_words(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
-    """Whether a module was given a picture or a sound.
+    """Return whether a module was given an image or a sound.
 
-    Four axes alone make no picture: rotary angles and biases have four as well.
+    A tensor with four axes need not be an image, since rotary angles and biases have four as well.
     """
     given = [(name, x) for name, x in _tensors(arguments) if not _names_no_tokens(name)]
     if any(_names_no_words(name) for name, _ in given):
@@ -70,11 +72,12 @@ def without_words(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
     return any(shape[1] == _CHANNELS for shape in shapes) or (bool(shapes) and _convolves(module))
 
 
-_NO_MAPPING = (type(None), int, float, str, tuple, list)  # asking an abstract class takes longer
+# Frequent types that are no mappings. This check is faster than isinstance with an abstract class.
+_NO_MAPPING = (type(None), int, float, str, tuple, list)
 
 
 def _tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
-    """The tensors among some arguments, and those in dictionaries among them, with their names."""
+    """Yield the names and values of the tensors among some arguments, also inside dictionaries."""
     for name, value in arguments.items():
         if isinstance(value, Tensor):
             yield name, value
@@ -90,5 +93,6 @@ def _convolves(module: nn.Module) -> bool:
 class TokenIds:
     """Token ids that a module was given."""
 
-    name: str  # of the module and the argument
+    # The names of the module and of the argument, joined by a dot.
+    name: str
     values: Tensor  # (b,n) on the CPU
