@@ -87,7 +87,9 @@ def write_encoder(folder: Path, family: str = "bert", kind: str = "Model", **set
     else:
         write_bert_vocabulary(folder)
         sizes |= {"vocab_size": len(BERT_TOKENS), "max_position_embeddings": 32}
-    config = getattr(transformers, names[family] + "Config")(**sizes, initializer_range=0.3, **settings)
+    config = getattr(transformers, names[family] + "Config")(
+        **{**sizes, "initializer_range": 0.3, **settings}
+    )
     torch.manual_seed(3)
     model = getattr(transformers, names[family] + kind)(config).eval()
     model.save_pretrained(folder)

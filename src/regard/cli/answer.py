@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from regard.cli.streams import DEVICE, Output, check_out, input_chunks, predict_stream
-from regard.errors import ArgumentError, FileError, option
+from regard.errors import ArgumentError, FileError, option, renamed
 
 __all__ = ["answer"]
 
@@ -59,7 +59,8 @@ def answer(
     def predict(lines: list[Any], first: int) -> list[Any]:
         return reader.answer(_parsed(lines, first), **options)
 
-    predict_stream(reader, chunks, predict, output, out)
+    with renamed(**({} if text or question else {"file": "questions"})):
+        predict_stream(reader, chunks, predict, output, out)
 
 
 def _asked(
@@ -76,7 +77,8 @@ def _asked(
             if value is not None:
                 fix = f'add {option("question")}, such as --question "Who wrote it?"'
                 raise ArgumentError(name, "given without a question", fix)
-        return input_chunks(None, questions, verb="answer")
+        with renamed(file="questions"):
+            return input_chunks(None, questions, verb="answer")
     if questions is not None:
         raise ArgumentError("questions", "given besides a question", "give one of them")
     if (context is None) == (file is None):
@@ -91,7 +93,6 @@ def _asked(
 
 def _read(file: Path | None) -> str:
     """Return the text of a file."""
-    from regard.errors import renamed
     from regard.text.lines import check_readable, whole_text
 
     with renamed(path="file"):
@@ -107,6 +108,8 @@ def _parsed(lines: list[Any], first: int) -> list[Any]:
     for number, line in enumerate(lines, start=first + 1):
         value = line
         if isinstance(line, str):
+            if not line.strip():
+                continue
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError) as error:

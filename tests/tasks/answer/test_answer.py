@@ -20,9 +20,11 @@ from regard.tasks.answer.evaluation import scores_of
 from regard.tasks.answer.network import span_loss
 from regard.tasks.answer.reader import Candidate
 from regard.tasks.answer.search import best_spans
+from regard.tasks.answer.shortening import shortened
 from regard.text.questions import Question, ReferenceAnswer, read_questions
 from regard.text.spans import SpanBatch
 from support.paths import ROOT
+from support.pretrained_folders import write_bert_vocabulary, write_encoder
 
 SQUAD = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data")) / "squad"
 SMALL = {
@@ -440,3 +442,74 @@ def test_the_baseline_is_measured_like_a_reader():
     questions = list(read_questions(SQUAD / "train.json.gz"))[:600]
     scores, _ = scores_of(SlidingWindow(), questions, threshold=0.0)
     assert 12 < scores.f1 < 30
+
+
+# -- pretrained encoders ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["joined", "gru"])
+def started(request, tmp_path_factory):
+    """A run that started from a small BERT with random weights."""
+    folder = tmp_path_factory.mktemp("bert")
+    (folder / "bert").mkdir()
+    write_encoder(folder / "bert", max_position_embeddings=64)
+    write_bert_vocabulary(folder / "bert")
+    settings = {
+        "start": str(folder / "bert"),
+        "architecture": request.param,
+        "embedded": 60,
+        "steps": 3,
+        "batch_tokens": 600,
+    }
+    settings |= {"max_tokens": 64, "stride": 16, "validate_questions": 10, "precision": "float32"}
+    tasks.train("answer", settings, folder / "run", show=False)
+    return folder / "run"
+
+
+def test_a_started_reader_answers_with_spans_and_attention(started, tmp_path):
+    reader = Reader.load(started)
+    context = "Emma   helped the Teacher. " * 20
+    found = reader.ask("Who helped the teacher?", context, threshold=0.0)
+    assert context[slice(*found.span)] == found.text
+    (weights,) = reader.word_weights(found)
+    assert weights.row_words == ["Who", "helped", "the", "teacher", "?"]
+    np.testing.assert_allclose(weights.weights.sum(axis=1), 1.0, atol=0.35)
+    assert len(reader.attention(found)) >= 2
+    reader.save(tmp_path)
+    again = Reader.load(tmp_path).ask("Who helped the teacher?", context, threshold=0.0)
+    assert again.candidates == found.candidates
+
+
+def test_a_shortened_reader_reads_the_words_that_it_kept_as_before(started):
+    reader = Reader.load(started)
+    whole = len(reader.vocabulary)
+    short = shortened(reader, whole - 3)
+    assert len(short.vocabulary) == whole - 3
+    texts = ("the lazy dog", "the quick brown fox over the dog .")
+    one, other = reader.ask(*texts, threshold=0.0), short.ask(*texts, threshold=0.0)
+    assert one.text == other.text
+    assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
+    with pytest.raises(ArgumentError, match="size: expected more than"):
+        shortened(reader, 3)
+
+
+def test_the_joined_input_is_question_then_window():
+    from regard.tasks.answer.network import joined_tokens
+    from regard.text.framing import Framing
+
+    class Vocabulary:
+        framing = Framing(start=101, end=102, pad=0, between=(102,), second_type=1)
+
+    parts = (
+        [[7, 8], [9, 0]],
+        [2, 1],
+        [[101, 11, 12, 13], [101, 14, 0, 0]],
+        [4, 2],
+        [[0, 0]] * 2,
+        [[0] * 4] * 2,
+    )
+    batch = SpanBatch(*map(torch.tensor, parts), *[torch.zeros(2, 1, dtype=torch.int64)] * 2, torch.ones(2))
+    joined = joined_tokens(batch, Vocabulary())
+    assert joined.tokens.tolist() == [[101, 7, 8, 102, 11, 12, 13, 102], [101, 9, 102, 14, 102, 0, 0, 0]]
+    assert joined.places.tolist() == [[0, 4, 5, 6], [0, 3, 0, 0]]
+    assert joined.lengths.tolist() == [8, 5]
