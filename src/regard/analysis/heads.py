@@ -128,7 +128,7 @@ def _distance(argument: str, layer: Any) -> np.ndarray:
 
 
 def _distances(rows: slice, q: int, k: int, sinks: Sequence[int] = ()) -> np.ndarray:
-    """Return the distance from each query in ``rows`` to each key, ``(rows,k)``; to a sink it is 0."""
+    """Return the distance from each query in ``rows`` to each key, ``(rows,k)``, which is 0 for sinks."""
     token = ~np.isin(np.arange(k), list(sinks))
     positions = np.arange(rows.start, rows.stop) + (k - len(sinks) - q)
     return np.abs(positions[:, None] - (np.cumsum(token) - 1)[None, :]) * token

@@ -303,7 +303,7 @@ class Recording(RecordStatistics):
         """Return the interactive views of the records as a widget, which a notebook displays as the result of a cell.
 
         :func:`regard.show` returns a picture in the same way. In a script neither displays, writes or prints
-        anything; :meth:`save_html` writes the views to a page. ``height`` is in pixels, and ``images`` are as for
+        anything. :meth:`save_html` writes the views to a page. ``height`` is in pixels, and ``images`` are as for
         :meth:`save_html`.
         """
         from regard import viewer

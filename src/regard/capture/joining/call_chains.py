@@ -127,7 +127,7 @@ class CallChain:
         return torch.equal(held, k if k.device == held.device else k.to(held.device))
 
     def _rows_moved(self, k: Tensor) -> bool:
-        """Whether each row continues some row of the chain, as after the reordering of a beam search."""
+        """Return whether each row continues some row of the chain, as after the reordering of a beam search."""
         keys = self.keys
         assert keys is not None
         k = k.to(keys.device)

@@ -33,7 +33,7 @@ _GROUP = re.compile(r"\(([bh]{2,})\)|([bhqk])")
 
 
 class LeadingAxes(NamedTuple):
-    """How the axes in front of queries and keys are read as sequences and heads."""
+    """The axes of sequences and heads among the axes in front of queries and keys."""
 
     # The sizes of the axes. A folded axis counts as two.
     sizes: tuple[int, ...]
