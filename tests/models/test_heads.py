@@ -285,6 +285,12 @@ def test_a_part_of_a_model_has_the_settings_of_the_part():
     assert model.encoder.config == EncoderConfig(**SIZES, norm="post")
 
 
+def test_a_saved_classifier_keeps_the_kind_of_earlier_versions():
+    settings = TextClassifierConfig(**SIZES, classes=C).to_json()
+    assert settings["kind"] == "classifier"
+    assert models.KINDS["classifier"] == (TextClassifierConfig, TextClassifier)
+
+
 @pytest.mark.parametrize("old", ["Classifier", "ClassifierConfig"])
 def test_the_old_name_of_the_classifier_still_works_and_names_the_new_one(old):
     with pytest.warns(DeprecationWarning, match=f"regard.models.{old} is now regard.models.Text{old}"):
