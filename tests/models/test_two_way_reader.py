@@ -5,7 +5,7 @@ import torch
 
 from regard.errors import ArgumentError, ShapeError
 from regard.models import EncoderConfig, TwoWayReader, TwoWayReaderConfig, load_model
-from regard.models.two_way_reader import BidirectionalGRU
+from regard.models.two_way_reader import TwoWayGRU
 from regard.text.forms import ENDINGS, FLAGS
 
 B, Q, N, SIZE = 2, 5, 7, 31
@@ -130,7 +130,7 @@ def test_states_beyond_the_limit_are_not_kept(monkeypatch):
 
 
 def test_a_bidirectional_gru_equals_that_of_torch():
-    layer = BidirectionalGRU(6)
+    layer = TwoWayGRU(6)
     theirs = torch.nn.GRU(6, 3, batch_first=True, bidirectional=True)
     state = {f"{name}": value for name, value in layer.forwards.state_dict().items()}
     state |= {f"{name}_reverse": value for name, value in layer.backwards.state_dict().items()}

@@ -207,7 +207,7 @@ class Layers(nn.Module):
         self.recurrent = config.encoder == "gru"
         self.dropout = Dropout(config.dropout)
         if self.recurrent:
-            self.layers = nn.ModuleList(BidirectionalGRU(config.width) for _ in range(config.layers))
+            self.layers = nn.ModuleList(TwoWayGRU(config.width) for _ in range(config.layers))
             return
         self.layers = nn.ModuleList(
             Block(config, f"{name}.layers.{i}", causal=False, cross=False) for i in range(config.layers)
@@ -226,13 +226,13 @@ class Layers(nn.Module):
         return self.norm(x)
 
 
-class BidirectionalGRU(nn.Module):
+class TwoWayGRU(nn.Module):
     """Two GRUs, one of which reads each sequence from its end.
 
     The second one reads each sequence reversed in front of its padding. On a CPU this takes half the time of a packed
     sequence.
 
-    >>> layer = BidirectionalGRU(4)
+    >>> layer = TwoWayGRU(4)
     >>> x = torch.randn(2, 5, 4)
     >>> alone = layer(x[1:, :3], None)
     >>> torch.allclose(layer(x, torch.tensor([5, 3]))[1:, :3], alone, atol=1e-6)

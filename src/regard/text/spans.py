@@ -41,7 +41,10 @@ _STORES = ("question", "context", "question_forms", "context_forms", "answers")
 
 @dataclass(frozen=True)
 class Windows:
-    """How a context is cut: question and window have at most ``max_tokens`` tokens, and windows share ``stride``."""
+    """The sizes of the windows that a long context is cut into.
+
+    A question and a window together have at most ``max_tokens`` tokens. Two neighbouring windows share ``stride`` tokens.
+    """
 
     max_tokens: int = 384
     stride: int = 128
