@@ -43,7 +43,7 @@ _STORES = ("question", "context", "question_forms", "context_forms", "answers")
 class Windows:
     """The sizes of the windows that a long context is cut into.
 
-    A question and a window together have at most ``max_tokens`` tokens. Two neighbouring windows share ``stride`` tokens.
+    A question and a window together have at most ``max_tokens`` tokens. Neighbouring windows share ``stride`` tokens.
     """
 
     max_tokens: int = 384
