@@ -17,6 +17,7 @@ __all__ = [
     "answer_f1",
     "bleu",
     "by_length",
+    "calibration_error",
     "chrf",
     "confusion",
     "exact_match",
@@ -206,6 +207,31 @@ def _word_f1(found: list[str], expected: list[str]) -> float:
         return 0.0
     precision, recall = common / len(found), common / len(expected)
     return 2 * precision * recall / (precision + recall)
+
+
+def calibration_error(probabilities: Sequence[float], right: Sequence[bool], bins: int = 15) -> float:
+    """Return the expected calibration error, from 0 to 1 (Naeini et al. 2015).
+
+    ``probabilities`` are those of the predicted classes, and ``right`` says which predictions are right. They are
+    sorted into ``bins`` of equal width. The error is the difference between the mean probability and the share of
+    right predictions of each bin, averaged over the predictions.
+
+    >>> round(calibration_error([0.9, 0.9, 0.6], [True, False, True]), 4)
+    0.4
+    """
+    if len(probabilities) != len(right) or not len(right):
+        told = (
+            f"expected one for each of {len(right)} predictions, and at least one, got {len(probabilities)}"
+        )
+        raise ArgumentError("probabilities", told)
+    totals = [
+        [0.0, 0] for _ in range(bins)
+    ]  # for each bin, the sum of probabilities and the right predictions
+    for probability, is_right in zip(probabilities, right, strict=True):
+        total = totals[min(int(probability * bins), bins - 1)]
+        total[0] += probability
+        total[1] += bool(is_right)
+    return sum(abs(expected - found) for expected, found in totals) / len(right)
 
 
 def _scored(metric: Any, outputs: Sequence[str], references: Sequence[Sequence[str | None]]) -> MetricScore:

@@ -110,14 +110,17 @@ def test_a_gru_reads_both_directions_and_nothing_of_padding():
 def test_additive_heads_are_those_of_the_oracle():
     torch.manual_seed(0)
     pooling = AdditivePooling(M, H).double()
+    torch.nn.init.normal_(pooling.query)
     states, records = torch.randn(B, N, M, dtype=torch.double), []
     pooled = pooling(states, LENGTHS, records=records)
     weights = records[0].map.weights()  # (b,h,1,n)
     assert weights.shape == (B, H, 1, N)
     assert len(torch.unique(weights[0, :, 0, 0])) == H
-    queries, keys = pooling.query.detach().numpy(), states.numpy() @ pooling.W.weight.detach().numpy().T
+    queries, v = pooling.query.detach().numpy(), pooling.v.detach().numpy()  # (h,m) each
+    keys = states.numpy() @ pooling.W.weight.detach().numpy().T  # (b,n,m)
     for row, length in enumerate(LENGTHS.tolist()):
-        scores = np.tanh(queries[:, None] + keys[row, None, :length]) @ pooling.v.detach().numpy()  # (h,n)
+        hidden = np.tanh(queries[:, None] + keys[row, None, :length])  # (h,n,m)
+        scores = np.einsum("hnm,hm->hn", hidden, v)
         expected = reference.softmax(scores)
         np.testing.assert_allclose(weights[row, :, 0, :length].detach(), expected, atol=1e-12)
         context = torch.from_numpy(expected @ states[row, :length].numpy()).flatten()

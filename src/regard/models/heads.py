@@ -150,8 +150,8 @@ class FirstPooling(nn.Module):
 class AdditivePooling(nn.Module):
     """Additive attention of learned queries to the states (Yang et al. 2016).
 
-    The score of a state is ``v . tanh(W state + query)``. Each of several ``heads`` has a query of its own, and their
-    contexts are projected to the width of one state.
+    The score of a state is ``v . tanh(W state + query)``. Each of several ``heads`` has a query and a ``v`` of its own,
+    and their contexts are projected to the width of one state.
 
     >>> AdditivePooling(8, heads=3)(torch.ones(2, 5, 8), torch.tensor([5, 3])).shape
     torch.Size([2, 8])
@@ -160,25 +160,29 @@ class AdditivePooling(nn.Module):
     def __init__(self, width: int, heads: int = 1, *, name: str = ""):
         super().__init__()
         self.name, self.heads = name, heads
-        # Several queries have to differ from each other to learn different weights.
-        self.query = nn.Parameter(torch.zeros(width) if heads == 1 else torch.randn(heads, width))
+        shape = (width,) if heads == 1 else (heads, width)
+        self.query = nn.Parameter(torch.zeros(shape))
         self.W = nn.Linear(width, width, bias=False)
-        self.v = nn.Parameter(torch.empty(width))
+        self.v = nn.Parameter(torch.empty(shape))
         nn.init.uniform_(self.v, -(width**-0.5), width**-0.5)
         self.W_o = nn.Linear(heads * width, width) if heads > 1 else None
 
     def forward(
         self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
-        query = self.query.view(1, self.heads, -1).expand(len(states), -1, -1)  # (b,h,m)
-        options = {"score": Tanh(self.v), "mask": source_padding(lengths, states.shape[1])}
-        keys = self.W(states)  # (b,n,m)
-        if records is None:
-            context = attention(query, keys, states, **options)  # (b,h,m)
-        else:
-            context, weights = attention_with_weights(query, keys, states, **options)  # (b,h,m), (b,h,n)
-            add_record(records, name=self.name, kind="cross", weights=weights[:, :, None])
-        return context[:, 0] if self.W_o is None else self.W_o(context.flatten(1))
+        keys, mask = self.W(states), source_padding(lengths, states.shape[1])  # (b,n,m), (b,1,1,n)
+        contexts, weights = [], []
+        for query, v in zip(self.query.view(self.heads, -1), self.v.view(self.heads, -1), strict=True):
+            inputs = (query.expand(len(states), 1, -1), keys, states)  # (b,1,m), (b,n,m), (b,n,m)
+            if records is None:
+                contexts.append(attention(*inputs, score=Tanh(v), mask=mask)[:, 0])  # (b,m)
+            else:
+                context, row = attention_with_weights(*inputs, score=Tanh(v), mask=mask)  # (b,1,m), (b,1,n)
+                contexts.append(context[:, 0])
+                weights.append(row)
+        if records is not None:
+            add_record(records, name=self.name, kind="cross", weights=torch.stack(weights, dim=1))
+        return contexts[0] if self.W_o is None else self.W_o(torch.cat(contexts, dim=-1))  # (b,m)
 
 
 class MultiHeadPooling(nn.Module):

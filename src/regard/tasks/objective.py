@@ -66,7 +66,10 @@ class BatchedObjective:
 
     def save(self, model: nn.Module, folder: Path, results: dict[str, Any]) -> None:
         """Write the predictor and its card, ready for use."""
-        predictor = self.predictor(model)
+        self.save_predictor(self.predictor(model), folder, results)
+
+    def save_predictor(self, predictor: Any, folder: Path, results: dict[str, Any]) -> None:
+        """Write a predictor of this task and its card."""
         predictor.save(folder, results=results)
         numbers = ", ".join(f"{name} {value:.4g}" for name, value in results.items())
         facts = CardFacts(results=(("validation", numbers),))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -36,6 +36,8 @@ LABEL_FIELDS = tuple(
     for label in ("label", "class", "category", "sentiment", "target")
 )
 
+SHOWN = 20  # classes that an error names
+
 
 class ClassLabels:
     """The names of the classes, in a fixed order.
@@ -43,14 +45,26 @@ class ClassLabels:
     >>> labels = ClassLabels(["negative", "positive"])
     >>> labels.encode_batch(["positive", "negative"]), labels[1]
     ([[1], [0]], 'positive')
+
+    ``aliases`` are other names of classes, such as the labels of the data where the classes have readable names.
+
+    >>> ClassLabels(["negative", "positive"], {"0": "negative", "1": "positive"}).index("1")
+    1
     """
 
-    def __init__(self, names: Iterable[str]):
-        self.names = list(names)
+    def __init__(self, names: Iterable[str], aliases: Mapping[str, str] | None = None):
+        self.names, self.aliases = list(names), dict(aliases or {})
         if len(set(self.names)) != len(self.names) or len(self.names) < 2:
             shown = ", ".join(map(repr, self.names[:5])) or "none"
             raise ArgumentError("labels", f"expected two different classes or more, got {shown}")
         self._index = {name: index for index, name in enumerate(self.names)}
+        for alias, name in self.aliases.items():
+            if (
+                name not in self.names
+                or self._index.setdefault(alias, self._index[name]) != self._index[name]
+            ):
+                told = f"expected other names of {', '.join(self.names[:5])}, got {alias!r} for {name!r}"
+                raise ArgumentError("aliases", told)
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str]]) -> Self:
@@ -66,13 +80,21 @@ class ClassLabels:
     @property
     def fingerprint(self) -> str:
         """A hash of the names."""
-        return fingerprint_of(self.names)
+        return fingerprint_of(self.names, self.aliases) if self.aliases else fingerprint_of(self.names)
 
     def index(self, name: str) -> int:
         """Return the number of a class, or raise FileError if there is none of that name."""
-        if name.strip() not in self._index:
-            raise FileError(f"the label {name.strip()!r} is not one of {', '.join(self.names)}")
+        problem = self.problem_of("", name)
+        if problem:
+            raise FileError(problem)
         return self._index[name.strip()]
+
+    def problem_of(self, _text: str, name: str) -> str:
+        """Return why the label of a row is none of the classes, or nothing if it is one."""
+        if name.strip() in self._index:
+            return ""
+        known = ", ".join(self.names[:SHOWN]) + ", …" * (len(self.names) > SHOWN)
+        return f"the label {name.strip()!r:.60} is not one of {known}"
 
     def encode_batch(self, names: Sequence[str]) -> list[list[int]]:
         """Return the number of each class, in lists of one, as a vocabulary returns ids."""
@@ -80,21 +102,25 @@ class ClassLabels:
 
     def save(self, path: Path) -> None:
         """Write the names into a file."""
-        text = json.dumps({"format": "regard.labels/1", "labels": self.names}, ensure_ascii=False) + "\n"
+        values = {"format": "regard.labels/1", "labels": self.names, "label_aliases": self.aliases}
+        text = json.dumps(values, ensure_ascii=False) + "\n"
         write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read the names from a file."""
-        return cls.checked(read_json(path).get("labels"), str(path))
+        return cls.checked(read_json(path), str(path))
 
     @classmethod
-    def checked(cls, names: Any, where: str) -> Self:
-        """Return the labels of a list of names, or raise FileError if it is none."""
+    def checked(cls, values: Mapping[str, Any], where: str) -> Self:
+        """Return the labels that a JSON object of the file ``where`` holds, or raise FileError if it holds none."""
+        names, aliases = values.get("labels"), values.get("label_aliases", {})
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise FileError(f"{where}: labels: expected a list of names, got {names!r}")
+        if not isinstance(aliases, dict) or not all(isinstance(name, str) for name in aliases.values()):
+            raise FileError(f"{where}: label_aliases: expected names by label, got {aliases!r}")
         try:
-            return cls(names)
+            return cls(names, aliases)
         except ArgumentError as error:
             raise FileError(f"{where}: {error}") from None
 

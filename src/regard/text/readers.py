@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -67,6 +67,7 @@ def read_pairs(
     max_words: int | None = 1000,
     languages: tuple[str, str] | None = None,
     fields: Sequence[tuple[str, str]] = (),
+    check: Callable[[str, str], str] | None = None,
     skip_bad_rows: bool = False,
     skipped: Skipped | None = None,
 ) -> Iterator[tuple[str, str]]:
@@ -90,14 +91,16 @@ def read_pairs(
 
     Rows that cannot be read are an error that names the first of their lines. They have too few columns, are not
     UTF-8, hold a null character, are not CSV or JSON, or lack a field. ``skip_bad_rows`` leaves them out and counts
-    them too. A file without a single pair is always an error, and so are two files of different length.
+    them too. ``check`` takes the two texts of a row and returns why the row is bad, or an empty text. A file without a
+    single pair is always an error, and so are two files of different length.
     """
     bad = BadRows(skipped if skipped is not None else Skipped(), skip=skip_bad_rows, argument="source")
     columns = _checked_columns(columns)
     kind = _format_of(source, target, format)
     if kind == "hf":
         objects = rows_of(os.fspath(source)[3:], split=split, config=config)
-        return _filtered(_picked(objects, columns, languages, fields, bad), name_of(source), max_words, bad)
+        rows = _picked(objects, columns, languages, fields, bad)
+        return _filtered(rows, name_of(source), max_words, bad, check)
     check_readable("source", source)
     if target is not None:
         check_readable("target", target)
@@ -111,7 +114,7 @@ def read_pairs(
         rows = _picked(parquet_rows(source), columns, languages, fields, bad)
     else:
         rows = _picked(_objects(lines_of("source", source), bad), columns, languages, fields, bad)
-    return _filtered(rows, name_of(source), max_words, bad)
+    return _filtered(rows, name_of(source), max_words, bad, check)
 
 
 def read_lines(
@@ -309,7 +312,11 @@ def _fields(value: Any) -> str:
 
 
 def _filtered(
-    rows: Iterator[Row], name: str, max_words: int | None, bad: BadRows
+    rows: Iterator[Row],
+    name: str,
+    max_words: int | None,
+    bad: BadRows,
+    check: Callable[[str, str], str] | None,
 ) -> Iterator[tuple[str, str]]:
     read = kept = 0
     for place, left, right in rows:
@@ -323,6 +330,8 @@ def _filtered(
             bad.skipped.count("too_long", place)
         elif not left.strip() or not right.strip():
             bad.skipped.count("empty", place)
+        elif check is not None and (problem := check(left, right)):
+            bad.add(place, problem)
         else:
             kept += 1
             yield left, right

@@ -14,7 +14,7 @@ from regard.tasks.classify.task import ClassificationObjective, ClassifyTask
 from regard.text import ClassLabels
 from support.command_line import assert_one_line, run_here
 
-SMALL = {"embedded": 400, "vocabulary_size": 400, "width": 16, "batch_tokens": 300, "steps": 30, "warmup": 3}
+SMALL = {"embedded": 400, "vocabulary_size": 400, "width": 16, "batch_tokens": 300, "steps": 30, "warmup": 3, "max_tokens": 300}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_embedded_sentences_are_labelled_by_their_meaning():
     ("options", "message"),
     [
         ({"pooling": "max"}, "pooling: unknown name 'max'"),
-        ({"layers": 3}, "layers: of no use for architecture=pooling: .* architecture=encoder"),
+        ({"layers": 3}, "layers: of no use for architecture=pooling: .* architecture=recurrent"),
         ({"heads": 2}, "heads: of no use for pooling=additive"),
         ({"data": "x.tsv", "embedded": 5}, "embedded: of no use with data="),
         ({"embedded": 0}, "embedded: nothing to train on"),

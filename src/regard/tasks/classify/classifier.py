@@ -10,10 +10,12 @@ import numpy as np
 import torch
 
 from regard.analysis import merge_tokens, word_spans, words_of_tokens
-from regard.errors import ArgumentError
+from regard.errors import RegardError
 from regard.maps import Record
+from regard.models.config import check_positive
 from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, BundledPredictor
+from regard.tasks.classify.encoding import TextEncoder, without_line_breaks
 from regard.tasks.inputs import checked_texts
 from regard.text import ClassLabels, Vocabulary, pad_sequences
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Classification", "Classifier", "TextWeights"]
 
 BATCH = 64  # texts that are classified together
+TOGETHER = 1024  # texts that are sorted by length, so that those of a batch need little padding
 LONGEST = 128  # tokens that are read, where the model does not say how many it was trained on
 
 
@@ -38,7 +41,7 @@ class Classification:
     label: str
     probabilities: dict[str, float]
     token_ids: list[int]
-    cut_off: bool = False  # whether the model read the beginning of a long text only
+    cut_off: bool = False  # whether the model did not read all of a long text
 
     @property
     def sure(self) -> float:
@@ -60,11 +63,18 @@ class Classification:
 
 @dataclass(frozen=True)
 class TextWeights:
-    """The attention of the pooling to the words of a text, in one row for each head."""
+    """The attention of the pooling to the words of a text, in one row for each head.
+
+    ``spans`` are the (start, end) characters of the words that the model read, and ``unread`` the part of ``text``
+    that it did not read.
+    """
 
     row_words: list[str]
     column_words: list[str]
     weights: np.ndarray  # (heads, words)
+    text: str = ""
+    spans: tuple[tuple[int, int], ...] = ()
+    unread: tuple[int, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the words and the weights as a JSON object."""
@@ -75,7 +85,9 @@ class TextWeights:
 class Classifier(BundledPredictor):
     """A model with its vocabulary and its labels, which classifies texts.
 
-    ``Classifier.load("runs/classify")`` loads a trained model, and ``classify(texts)`` returns the labels in order.
+    ``Classifier.load("sentiment-en")`` loads a trained model, and ``classify(texts)`` returns the labels in order.
+    ``extra`` are its further settings: ``max_tokens`` and ``cut`` of long texts, and the ``temperature`` that the
+    logits are divided by.
     """
 
     task: ClassVar[str] = "classify"
@@ -85,37 +97,49 @@ class Classifier(BundledPredictor):
     ):
         self.model, self.vocabulary, self.labels = model, vocabulary, labels
         self.extra = extra or {}
+        longest, cut = self.extra.get("max_tokens", LONGEST), self.extra.get("cut", "end")
+        self.encoder = TextEncoder(vocabulary, longest, cut)
 
-    @torch.no_grad()
     def classify(self, texts: Iterable[str], *, batch_size: int | None = None) -> list[Classification]:
         """Classify texts, and return the classifications in their order.
 
-        The model reads the first tokens of a long text, as many as it was trained on.
+        The model reads as many tokens of a long text as it was trained on.
         """
         texts = checked_texts(texts)
-        size = BATCH if batch_size is None else whole_number("batch_size", batch_size, least=1)
-        self.model.eval()
-        whole = self.vocabulary.encode_batch(texts)
-        ids = [one[: self.longest] for one in whole]
         found: list[Classification] = []
-        for start in range(0, len(texts), size):
-            shares = self._logits(ids[start : start + size]).softmax(dim=-1).tolist()
-            for place, row in enumerate(shares, start=start):
+        for start in range(0, len(texts), TOGETHER):
+            some = texts[start : start + TOGETHER]
+            encoded = self.encoder.encode(some)
+            logits = self.logits([ids for ids, _ in encoded], batch_size=batch_size)  # (b,classes)
+            shares = (logits / self.temperature).softmax(dim=-1).tolist()
+            for text, (ids, cut), row in zip(some, encoded, shares, strict=True):
                 by_label = dict(sorted(zip(self.labels.names, row, strict=True), key=lambda item: -item[1]))
-                cut = len(whole[place]) > len(ids[place])
-                found.append(Classification(texts[place], next(iter(by_label)), by_label, ids[place], cut))
+                found.append(Classification(text, next(iter(by_label)), by_label, ids, cut))
         return found
 
     __call__ = classify
 
-    def _logits(self, ids: list[list[int]], records: list[Record] | None = None) -> torch.Tensor:
-        tokens, lengths = pad_sequences(ids, end=self.vocabulary.eos)
+    @torch.no_grad()
+    def logits(self, ids: Sequence[list[int]], *, batch_size: int | None = None) -> torch.Tensor:
+        """Return the logits ``(b,classes)`` of encoded texts, computed in batches of similar length."""
+        size = BATCH if batch_size is None else whole_number("batch_size", batch_size, least=1)
+        self.model.eval()
+        order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
+        logits = torch.empty(len(ids), len(self.labels))
+        for start in range(0, len(order), size):
+            places = order[start : start + size]
+            logits[places] = self._run([ids[place] for place in places]).float().cpu()
+        return logits
+
+    def _run(self, ids: list[list[int]], records: list[Record] | None = None) -> torch.Tensor:
+        framing = self.encoder.framing
+        tokens, lengths = pad_sequences(ids, start=framing.start, end=framing.end)
         return self.model(tokens.to(self.device), lengths.to(self.device), records=records)  # (b,classes)
 
     @property
-    def longest(self) -> int:
-        """The number of tokens that the model reads of a text."""
-        return int(self.extra.get("max_tokens", LONGEST))
+    def temperature(self) -> float:
+        """The number that the logits are divided by, so that the probabilities are those of being right."""
+        return float(self.extra.get("temperature", 1.0))
 
     @property
     def attends(self) -> bool:
@@ -129,30 +153,34 @@ class Classifier(BundledPredictor):
 
         records: list[Record] = []
         self.model.eval()
-        self._logits([prediction.token_ids], records)
-        tokens = [*self._pieces(prediction), "</s>"]
+        self._run([prediction.token_ids], records)
+        framing = self.encoder.framing
+        pieces = [prediction.source[a:b] for a, b in self.encoder.spans(prediction.source)]
+        tokens = [*["<s>"] * (framing.start is not None), *pieces, "</s>"]
         rows = {"cross": [prediction.label]}
         return Recording(
             [replace(one, query_tokens=[rows.get(one.kind, tokens)], key_tokens=[tokens]) for one in records]
         )
 
-    def _pieces(self, prediction: Classification) -> list[str]:
-        spans = self.vocabulary.spans(prediction.source)[: len(prediction.token_ids)]
-        return [prediction.source[a:b] for a, b in spans]
-
     def word_weights(self, prediction: Classification) -> list[TextWeights]:
         """Return the attention of the pooling to the words of a text, summed over the tokens of each word."""
         if not prediction.token_ids:
             return []
-        text, record = prediction.source, self.attention(prediction)[-1]
-        weights = record.map.weights()[0, :, 0].double().cpu().numpy()  # (h,n)
-        spans = self.vocabulary.spans(text)[: len(prediction.token_ids)]
-        words = [span for span in word_spans(text) if span[0] < spans[-1][1]]
-        columns = words_of_tokens(spans, words)  # (words,tokens)
+        text, record = without_line_breaks(prediction.source), self.attention(prediction)[-1]
+        first = int(self.encoder.framing.start is not None)
+        spans = self.encoder.spans(text)
+        weights = record.map.weights()[0, :, 0, first : first + len(spans)].double().cpu().numpy()  # (h,n)
+        shares = words_of_tokens(spans, word_spans(text))  # (words,tokens)
+        read = shares.sum(axis=1) > 0
+        words = [span for span, is_read in zip(word_spans(text), read, strict=True) if is_read]
         heads = len(weights)
-        merged = merge_tokens(weights[:, : len(spans)], np.eye(heads), columns)  # (h,words)
+        merged = merge_tokens(weights, np.eye(heads), shares[read])  # (h,words)
         names = [prediction.label] if heads == 1 else [f"head {head}" for head in range(heads)]
-        return [TextWeights(names, [text[a:b] for a, b in words], merged)]
+        columns, unread = (
+            [text[a:b] for a, b in words],
+            _gap(spans, len(text)) if prediction.cut_off else None,
+        )
+        return [TextWeights(names, columns, merged, prediction.source, tuple(words), unread)]
 
     def vocabularies(self) -> dict[str, Vocabulary]:
         """Return the vocabulary to save."""
@@ -160,19 +188,27 @@ class Classifier(BundledPredictor):
 
     def saved_settings(self) -> dict[str, Any]:
         """Return the labels and what else was saved with the model."""
-        return {**self.extra, "labels": self.labels.names}
+        aliases = {"label_aliases": self.labels.aliases} if self.labels.aliases else {}
+        return {**self.extra, "labels": self.labels.names, **aliases}
 
     @classmethod
     def from_bundle(cls, bundle: Bundle) -> Self:
         """Make a classifier from a saved model, or raise FileError if its settings do not fit together."""
         settings, network = bundle.settings, bundle.model()
-        labels = ClassLabels.checked(settings.get("labels"), str(bundle.folder / "config.json"))
+        labels = ClassLabels.checked(settings, str(bundle.folder / "config.json"))
         vocabulary = bundle.vocabulary("tokenizer")
-        try:
-            whole_number("max_tokens", settings.get("max_tokens", 1), least=1)
-        except ArgumentError as error:
-            raise bundle.reject(str(error)) from None
         for name, size in (("classes", len(labels)), ("vocabulary_size", len(vocabulary))):
             if getattr(network.config, name, None) != size:
                 raise bundle.reject(f"{name} is not {size}, as the labels and the vocabulary beside it say")
-        return cls(network, vocabulary, labels, settings)
+        try:
+            check_positive("temperature", settings.get("temperature", 1.0))
+            return cls(network, vocabulary, labels, settings)
+        except RegardError as error:
+            raise bundle.reject(str(error)) from None
+
+
+def _gap(spans: list[tuple[int, int]], end: int) -> tuple[int, int]:
+    """Return the largest part of a text of ``end`` characters that no token covers."""
+    stops = [stop for _, stop in spans]
+    starts = [*(start for start, _ in spans[1:]), end]
+    return max(zip(stops, starts, strict=True), key=lambda gap: gap[1] - gap[0])

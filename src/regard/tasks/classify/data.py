@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.corpus import generate
 from regard.corpus.meaning import Clause, Compound, Statement
-from regard.errors import FileError
+from regard.errors import ArgumentError, FileError, option
 from regard.files import make_folder, remove_leftovers
-from regard.tasks.classify.settings import ClassificationSettings
-from regard.tasks.pairs import PairSource
+from regard.tasks.classify.encoding import TextEncoder, without_line_breaks
+from regard.tasks.classify.settings import ClassificationSettings, label_names
+from regard.tasks.pairs import Pair, PairSource
 from regard.tasks.vocabularies import learn_vocabulary
 from regard.text import LABEL_FIELDS, ClassLabels, LabelledData, Skipped, Vocabulary, load_vocabulary
 from regard.training.progress import Counted
 
 __all__ = ["ClassificationData", "embedded_rows", "prepare", "run_files", "sentence_kind"]
 
+MOST_CLASSES = 1000  # more labels than that are rather texts or numbers of rows
+
 
 @dataclass(frozen=True)
 class ClassificationData:
-    """The encoded training texts, the validation rows, the vocabulary and the labels."""
+    """The encoded training texts, the validation rows, the encoder of texts and the labels."""
 
     train: LabelledData
     valid: list[tuple[str, str]]
-    vocabulary: Vocabulary
+    encoder: TextEncoder
     labels: ClassLabels
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary of the encoder."""
+        return self.encoder.vocabulary
 
 
 def prepare(
@@ -41,24 +50,21 @@ def prepare(
         settings.hold_out_most,
         functools.partial(embedded_rows, settings.language, settings.embedded_seed),
         settings.embedded_count,
-        {"fields": LABEL_FIELDS},
+        {"fields": LABEL_FIELDS, "max_words": None},
     )
     valid = rows.validation()
     vocabulary_file, labels_file = run_files(folder)
     if learn or not (vocabulary_file.is_file() and labels_file.is_file()):
-        found = {label.strip() for _, label in rows.training()}
-        if len(found) < 2:
-            told = f"there is one class only, {', '.join(map(repr, found))}: expected two or more"
-            raise FileError(told, argument="data")
-        ClassLabels(sorted(found)).save(labels_file)
-        learn_vocabulary(settings, rows.training(), seed=settings.seed, show=show).save(vocabulary_file)
-    vocabulary, labels = load_vocabulary(vocabulary_file), ClassLabels.load(labels_file)
-    for _, label in valid:
-        labels.index(label)  # raises for a class that is not trained on
+        _found_labels(settings, rows).save(labels_file)
+        texts = ((without_line_breaks(text), label) for text, label in rows.training())
+        learn_vocabulary(settings, texts, seed=settings.seed, show=show).save(vocabulary_file)
+    labels = ClassLabels.load(labels_file)
+    encoder = TextEncoder(load_vocabulary(vocabulary_file), settings.max_tokens, settings.cut)
+    valid = _with_known_labels(valid, rows, labels)
     skipped = Skipped()
     train = LabelledData.build_or_open(
         lambda: Counted(rows.training(skipped), "rows encoded", wanted=show),
-        vocabulary,
+        encoder,  # type: ignore[arg-type]
         labels,  # type: ignore[arg-type]
         folder / "cache",
         files=rows.files(),
@@ -69,7 +75,45 @@ def prepare(
     if len(train) == 0:
         told = f"no row of {settings.data or 'the embedded corpus'} can be used: {train.skipped}"
         raise FileError(told, argument="data")
-    return ClassificationData(train, valid, vocabulary, labels)
+    return ClassificationData(train, valid, encoder, labels)
+
+
+def _with_known_labels(valid: list[Pair], rows: PairSource, labels: ClassLabels) -> list[Pair]:
+    """Return the validation rows whose labels are trained on, or raise FileError with the lines of the others."""
+    known = [row for row in valid if not labels.problem_of(*row)]
+    if len(known) == len(valid):
+        return valid
+    # The data is read again to find the lines. The reader raises an error, unless bad rows are to be skipped.
+    checked = replace(rows, reading={**rows.reading, "check": labels.problem_of})
+    skipped = Skipped()
+    for _ in checked.read("valid" if rows.valid_source else "data", skipped):
+        pass
+    warnings.warn(f"valid: left out: {Skipped(bad=skipped.bad, first=skipped.first)}", stacklevel=2)
+    if not known:
+        raise FileError("no row to validate on has a label of the training data", argument="valid")
+    return known
+
+
+def _found_labels(settings: ClassificationSettings, rows: PairSource) -> ClassLabels:
+    """Return the classes of the training data, with the names that the settings give them."""
+    names = label_names(settings.labels)
+    found: set[str] = set()
+    for _, label in rows.training():
+        found.add(label.strip())
+        if len(found) > MOST_CLASSES:
+            told = f"there are more than {MOST_CLASSES:,} different labels, such as {label.strip()!r:.60}"
+            raise FileError(
+                f"{told}: is it the column of the labels? see {option('columns')}", argument="data"
+            )
+    for label in names:
+        if label not in found:
+            told = f"{label!r} is not a label of the data, which has {', '.join(sorted(found)[:10])}"
+            raise ArgumentError("labels", told)
+    classes = sorted({names.get(label, label) for label in found})
+    if len(classes) < 2:
+        told = f"there is one class only, {', '.join(map(repr, classes))}: expected two or more"
+        raise FileError(told, argument="data")
+    return ClassLabels(classes, names)
 
 
 def run_files(folder: Path) -> list[Path]:

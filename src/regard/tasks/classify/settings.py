@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,11 +20,16 @@ from regard.tasks.settings import (
     reject_unused,
 )
 
-__all__ = ["ARCHITECTURES", "ClassificationEvaluationSettings", "ClassificationSettings"]
+__all__ = ["ARCHITECTURES", "ClassificationEvaluationSettings", "ClassificationSettings", "label_names"]
 
-_BLOCKS = ("layers", "kv_heads", "feed_forward", "activation", "norm", "positions", "attention_dropout")
-# For each kind of network, the settings that the other has no use for.
-ARCHITECTURES: dict[str, tuple[str, ...]] = {"pooling": (), "encoder": _BLOCKS}
+_BLOCKS = ("kv_heads", "feed_forward", "activation", "norm", "positions", "attention_dropout")
+# For each kind of network, the settings that not all kinds use.
+ARCHITECTURES: dict[str, tuple[str, ...]] = {
+    "pooling": (),
+    "recurrent": ("layers",),
+    "encoder": ("layers", *_BLOCKS),
+}
+CUTS = ("end", "middle")
 POOLINGS = ("additive", "multihead", "mean", "first")
 EMBEDDED_LANGUAGES = ("en", "fr", "zh")
 EMBEDDED = 20_000
@@ -33,14 +39,36 @@ DEFAULTS: dict[str, Any] = {
     "embedded": EMBEDDED,
     "vocabulary_size": 2000,
     "width": 64,
+    "ngram_buckets": 2**14,
     "dropout": 0.1,
-    "label_smoothing": 0.0,
     "batch_tokens": 1000,
     "steps": 600,
     "learning_rate": 4e-3,
     "warmup": 50,
     "average": 0.99,
 }
+# The settings for data of up to so many bytes, before compression: a few thousand sentences, up to a hundred thousand
+# reviews, and more. The larger the data, the fewer the passes.
+BY_SIZE: tuple[tuple[float, dict[str, Any]], ...] = (
+    (4e6, {"epochs": 10.0, "vocabulary_size": 20_000, "ngram_buckets": 2**17, "warmup": 50}),
+    (4e8, {"epochs": 3.0, "ngram_buckets": 2**19}),
+    (float("inf"), {"epochs": 1.0, "ngram_buckets": 2**20}),
+)
+# Values for a pretrained encoder, which a high learning rate would destroy.
+FINE_TUNING: dict[str, Any] = {
+    "epochs": 2.0,
+    "learning_rate": 5e-5,
+    "schedule": "linear",
+    "warmup": 200,
+    "average": 0.0,
+    "dropout": 0.1,
+    "word_dropout": 0.0,
+    "max_tokens": 256,
+    "cut": "middle",
+    "batch_tokens": 8192,
+    "batch_texts": 32,
+}
+COMPRESSION = 2.7  # bytes of a text for each byte of its gzip file, about
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,23 +77,49 @@ class _Texts(EmbeddedSettings, DataSettings):
 
     title: ClassVar[str] = "Data"
 
+    labels: str | None = setting(None, "Names for labels of the data, such as 0=negative,1=positive.")
     language: str = setting("en", "Language of the embedded sentences: en, fr or zh.", flag="--from")
     hold_out_most: int = setting(2000, "Largest number of texts that are held out to validate on.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Network(TransformerSettings):
-    """Attention pooling over embeddings, or over a Transformer encoder."""
+class _Vocabulary(VocabularySettings):
+    """Tokens of texts, and how many of them are read."""
 
-    title: ClassVar[str] = "Model"
+    title: ClassVar[str] = "Vocabulary"
 
-    architecture: str = setting("pooling", "pooling (over embeddings) or encoder (a Transformer below it).")
-    pooling: str = setting("additive", "additive, multihead, mean or first.")
-    layers: int = setting(2, "Encoder: layers.")
+    vocabulary: str = setting("word", "bpe, word, character or byte.")
+    vocabulary_size: int = setting(30_000, "Entries of the vocabulary, at most.")
+    lowercase: bool = setting(True, "Convert everything to lower case.")
+    max_tokens: int = setting(1000, "Tokens that are read of a text. The rest of a longer text is cut off.")
+    cut: str = setting("end", "Part of a longer text that is cut off: end or middle.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassificationSettings(BatchSettings, _Network, VocabularySettings, _Texts):
+class _Network(TransformerSettings):
+    """Attention pooling over embeddings with n-grams and a convolution, over a GRU, or over a Transformer encoder."""
+
+    title: ClassVar[str] = "Model"
+
+    architecture: str = setting(
+        "pooling",
+        "pooling (over embeddings), recurrent (over a bidirectional GRU) or encoder (a Transformer).",
+    )
+    pooling: str = setting("additive", "additive, multihead, mean or first.")
+    pooling_heads: int | None = setting(
+        None, "Heads of the pooling; by default 4 for additive, or those of the encoder for multihead."
+    )
+    ngrams: int = setting(2, "Longest n-grams of tokens that have vectors of their own; 1 for none.")
+    ngram_buckets: int = setting(2**17, "Rows of each table of n-grams, which are hashed into it.")
+    convolution: int = setting(3, "Tokens that a convolution below the pooling reads; 0 for none.")
+    layers: int = setting(1, "Recurrent or encoder: layers.")
+    width: int = setting(32, "Numbers that represent a token.")
+    dropout: float = setting(0.4, "Share of the activations dropped in training.")
+    word_dropout: float = setting(0.3, "Share of the tokens dropped in training.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationSettings(BatchSettings, _Network, _Vocabulary, _Texts):
     """The data, the model and the training of a classifier.
 
     >>> ClassificationSettings(data="reviews.tsv").pooling
@@ -74,22 +128,32 @@ class ClassificationSettings(BatchSettings, _Network, VocabularySettings, _Texts
 
     title: ClassVar[str] = "Training"
 
+    batch_tokens: int = setting(16_384, "Tokens of a batch at most, padding included.")
+    batch_texts: int = setting(64, "Texts of a batch at most.")
     class_weights: bool = setting(False, "Weight classes by the inverse of their frequency.")
+    label_smoothing: float = setting(0.0, "Probability that is spread evenly over all classes.")
+    learning_rate: float = setting(3e-3, "The highest learning rate.")
+    warmup: int = setting(100, "Steps until it is reached.")
+    patience: int = setting(3, "Validations without a better one until training stops; 0 for never.")
 
     def __post_init__(self):
         super().__post_init__()
         reject_unused(self.architecture, ARCHITECTURES, changed(self))
         _reject_heads(self.architecture, self.pooling, changed(self))
-        if self.pooling not in POOLINGS:
-            raise UnknownNameError("pooling", self.pooling, POOLINGS)
-        if self.language not in EMBEDDED_LANGUAGES:
-            raise UnknownNameError("language", self.language, EMBEDDED_LANGUAGES)
+        for name, known in (("pooling", POOLINGS), ("language", EMBEDDED_LANGUAGES), ("cut", CUTS)):
+            if getattr(self, name) not in known:
+                raise UnknownNameError(name, getattr(self, name), known)
+        label_names(self.labels)
+        if self.batch_texts < 1:
+            raise ArgumentError("batch_texts", f"expected 1 or more, got {self.batch_texts}")
         if self.data is None and self.embedded_count < 1:
             fix = f"give a number above 0, or name texts with {option('data')}"
             raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
         if self.data is not None and self.embedded:
             fix = "leave it out: labelled data has classes of its own"
             raise ArgumentError("embedded", f"of no use with {option('data')}", fix)
+        if self.data is None and self.labels is not None:
+            raise ArgumentError("labels", f"of no use without {option('data')}", "leave it out")
 
     @property
     def embedded_count(self) -> int:
@@ -100,21 +164,57 @@ class ClassificationSettings(BatchSettings, _Network, VocabularySettings, _Texts
 
     @classmethod
     def complete(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Return a small model if no data is named, and ten epochs if nothing says how long to train."""
+        """Return the given values with defaults for the size of the data, or a small model if no data is named."""
         architecture = given.get("architecture", "pooling")
         reject_unused(architecture, ARCHITECTURES, given)
         _reject_heads(architecture, given.get("pooling", "additive"), given)
-        defaults = {"epochs": 10.0, "warmup": 100} if given.get("data") else dict(DEFAULTS)
+        defaults = dict(DEFAULTS)
+        if given.get("data"):
+            size = bytes_of(given["data"])
+            defaults = dict(next(values for most, values in BY_SIZE if size <= most))
+        room = given.get("batch_tokens", cls.max_tokens)
+        if isinstance(room, int) and room < cls.max_tokens:
+            defaults["max_tokens"] = room  # a batch holds at least one text
         if given.get("steps") is not None or given.get("epochs") is not None:
             defaults.pop("epochs", None)
             defaults.pop("steps", None)
         return {**defaults, **given}
 
 
+def bytes_of(data: str) -> float:
+    """Return about how many bytes of text a file holds, or 10 million if the size is not known beforehand."""
+    try:
+        size = os.path.getsize(data)
+    except (OSError, ValueError):  # standard input, a data set by name, or a file that is missing
+        return 1e7
+    return size * COMPRESSION if data.endswith((".gz", ".parquet", ".pq")) else size
+
+
+def label_names(labels: str | None) -> dict[str, str]:
+    """Return the names of labels, by the label in the data.
+
+    >>> label_names("0=negative, 1=positive")
+    {'0': 'negative', '1': 'positive'}
+    """
+    names: dict[str, str] = {}
+    for part in [] if labels is None else labels.split(","):
+        label, _, name = (word.strip() for word in part.partition("="))
+        if not label or not name or label in names:
+            told = f"expected label=name, each label once, separated by commas, got {labels!r}"
+            raise ArgumentError("labels", told, "such as 0=negative,1=positive")
+        names[label] = name
+    return names
+
+
 def _reject_heads(architecture: str, pooling: str, given: Iterable[str]) -> None:
-    if "heads" in given and architecture == "pooling" and pooling != "multihead":
-        told = f"of no use for {option('pooling', pooling)} over embeddings"
-        raise ArgumentError("heads", told, f"leave it out, or say {option('pooling', 'multihead')}")
+    if "heads" in given and architecture != "encoder" and pooling != "multihead":
+        told = f"of no use for {option('pooling', pooling)} over {architecture}"
+        raise ArgumentError(
+            "heads", told, f"say {option('pooling_heads')}, or {option('pooling', 'multihead')}"
+        )
+    if "pooling_heads" in given and pooling not in ("additive", "multihead"):
+        told = f"of no use for {option('pooling', pooling)}, which has no attention"
+        raise ArgumentError("pooling_heads", told, "leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,23 +11,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from regard.errors import ArgumentError
 from regard.metrics import confusion, macro_f1
 from regard.models import TextClassifier, TextClassifierConfig
 from regard.settings import part_of
 from regard.tasks.base import Task
 from regard.tasks.card import Card, CardFacts, training_command
+from regard.tasks.classify.calibration import fit_temperature
 from regard.tasks.classify.classifier import Classifier
-from regard.tasks.classify.data import ClassificationData, embedded_rows, prepare, run_files
+from regard.tasks.classify.data import ClassificationData, prepare, run_files
+from regard.tasks.classify.evaluation import ClassificationReport, evaluate_classifiers
 from regard.tasks.classify.settings import ClassificationEvaluationSettings, ClassificationSettings
-from regard.tasks.measuring import check_out, rows_to_measure, write_predictions
 from regard.tasks.objective import BatchedObjective
 from regard.tasks.pairs import counted_rows
-from regard.text import LABEL_FIELDS, LabelledBatch, Skipped
+from regard.text import BucketedBatches, LabelledBatch
 
-__all__ = ["ClassificationObjective", "ClassificationReport", "ClassifyTask"]
+__all__ = ["ClassificationObjective", "ClassifyTask"]
 
-EMBEDDED_TEST = 1000  # sentences of the embedded corpus that are measured on, if no limit is given
+ADDITIVE_HEADS = 4  # of additive pooling, where the settings do not say how many
 
 
 class ClassifyTask(Task):
@@ -56,6 +55,10 @@ class ClassifyTask(Task):
     def describe(self, settings: ClassificationSettings, data: ClassificationData) -> list[str]:
         """Return the numbers of texts, classes and tokens as text."""
         lines = counted_rows(data.train, "texts")
+        long = int((data.train.source.lengths() >= settings.max_tokens).sum())
+        if long:
+            part = "the end" if settings.cut == "end" else "the middle"
+            lines.append(f"long texts: {long:,} have {settings.max_tokens} tokens or more, {part} is cut off")
         counts = torch.from_numpy(data.train.labels()).bincount(minlength=len(data.labels)).tolist()
         classes = ", ".join(
             f"{name} {count:,}" for name, count in zip(data.labels.names, counts, strict=True)
@@ -77,7 +80,7 @@ class ClassifyTask(Task):
     def evaluate(
         self, predictors: Mapping[str, Classifier], options: ClassificationEvaluationSettings
     ) -> ClassificationReport:
-        """Measure accuracy, macro F1 and confusion."""
+        """Measure accuracy, macro F1, confusion and calibration."""
         return evaluate_classifiers(predictors, options)
 
     def card(self, predictor: Classifier, settings: Any, facts: CardFacts) -> Card:
@@ -94,7 +97,13 @@ class ClassifyTask(Task):
 
 def _config(settings: ClassificationSettings, **sizes: int) -> TextClassifierConfig:
     values = part_of(settings, TextClassifierConfig)
-    values["layers"] = settings.layers if settings.architecture == "encoder" else 0
+    if settings.pooling == "additive" and settings.pooling_heads is None:
+        values["pooling_heads"] = ADDITIVE_HEADS
+    if settings.architecture != "encoder":
+        # There are no blocks, so there are no positions and norms either.
+        values |= {"layers": 0, "norm": "post", "positions": "none", "scaled_embeddings": False}
+    if settings.architecture == "recurrent":
+        values["recurrent_layers"] = settings.layers
     return TextClassifierConfig(**{**values, **sizes})
 
 
@@ -125,105 +134,33 @@ class ClassificationObjective(BatchedObjective):
             label_smoothing=self.settings.label_smoothing,
         )
 
+    def _bucketed(self, rank: int, world: int) -> BucketedBatches:
+        s = self.settings
+        sizes = {"tokens": s.batch_tokens, "min_sentences": 1, "max_sentences": s.batch_texts}
+        return BucketedBatches(self.train, **sizes, seed=s.seed, rank=rank, world=world)
+
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return accuracy and macro F1 on the validation texts."""
-        scores = _scores(self.predictor(model), self.data.valid)
-        return {"macro_f1": scores.macro_f1, "accuracy": scores.accuracy}
+        """Return accuracy and macro F1 on the validation texts, and the temperature that fits them best."""
+        classifier = self.predictor(model)
+        logits = classifier.logits(self._valid_ids)  # (n,classes)
+        expected = [self.data.labels.index(label) for _, label in self.data.valid]
+        counts = confusion(expected, logits.argmax(dim=-1).tolist(), len(self.data.labels))
+        accuracy = 100 * sum(counts[place][place] for place in range(len(counts))) / len(expected)
+        temperature = fit_temperature(logits, torch.tensor(expected))
+        return {"macro_f1": 100 * macro_f1(counts), "accuracy": accuracy, "temperature": temperature}
+
+    @functools.cached_property
+    def _valid_ids(self) -> list[list[int]]:
+        return self.data.encoder.encode_batch([text for text, _ in self.data.valid])
 
     def predictor(self, model: nn.Module) -> Classifier:
         """Return the model as a classifier."""
-        extra = {"max_tokens": self.settings.max_tokens, "language": self.settings.language}
+        s = self.settings
+        extra = {"max_tokens": s.max_tokens, "cut": s.cut, "language": s.language}
         return Classifier(model, self.data.vocabulary, self.data.labels, extra)
 
-
-@dataclass(frozen=True)
-class ClassificationScores:
-    """The scores of one classifier, in percent."""
-
-    texts: int
-    accuracy: float
-    macro_f1: float
-    confusion: list[list[int]]
-    seconds: float
-    labels: list[str] = field(repr=False)  # of each text
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the numbers as a JSON object."""
-        names = ("texts", "accuracy", "macro_f1", "confusion", "seconds")
-        return {name: getattr(self, name) for name in names}
-
-
-@dataclass(frozen=True)
-class ClassificationReport:
-    """The scores of one classifier, or of several on the same texts."""
-
-    measured_on: str
-    classes: list[str]
-    scores: dict[str, ClassificationScores]
-    notes: list[str] = field(default_factory=list)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the numbers of the first model, with those of the others under ``compared``."""
-        (name, first), *others = self.scores.items()
-        values = {"measured_on": self.measured_on, "model": name, "classes": self.classes, **first.to_json()}
-        return values | ({"compared": {name: one.to_json() for name, one in others}} if others else {})
-
-    def __str__(self) -> str:
-        lines = [f"measured on {self.measured_on}"]
-        wide = max(8, *(len(name) for name in self.classes)) + 2
-        for name, one in self.scores.items():
-            lines += [f"{name}:"] if len(self.scores) > 1 else []
-            lines += [f"accuracy {one.accuracy:6.2f} %", f"macro F1 {one.macro_f1:6.2f} %"]
-            lines.append("confusion (rows: expected, columns: predicted):")
-            lines.append(" " * wide + "".join(f"{label:>{wide}}" for label in self.classes))
-            for label, row in zip(self.classes, one.confusion, strict=True):
-                lines.append(f"{label:>{wide}}" + "".join(f"{count:>{wide}}" for count in row))
-        return "\n".join(lines)
-
-
-def evaluate_classifiers(
-    classifiers: Mapping[str, Classifier], options: ClassificationEvaluationSettings
-) -> ClassificationReport:
-    """Measure classifiers by name on the same texts."""
-    check_out(options)
-    (first_name, first), *others = classifiers.items()
-    for name, other in others:
-        if other.labels.names != first.labels.names:
-            raise ArgumentError("compare", f"{name} has other classes than {first_name}")
-    skipped = Skipped()
-    rows, where = _rows(first, options, skipped)
-    scores = {name: _scores(one, rows) for name, one in classifiers.items()}
-    write_predictions(options, scores[first_name].labels)
-    notes = [f"not measured: {skipped}"] if skipped.total else []
-    return ClassificationReport(where, first.labels.names, scores, notes)
-
-
-def _rows(
-    classifier: Classifier, options: ClassificationEvaluationSettings, skipped: Skipped
-) -> tuple[list[tuple[str, str]], str]:
-    where = options.data or "the test part of the embedded corpus"
-    kinds = {"command", "denial", "question", "statement"}
-    if options.data is None and set(classifier.labels.names) != kinds:
-        told = "not given, and the embedded corpus has other classes than the model"
-        raise ArgumentError("data", told, "name labelled texts to measure on")
-
-    def embedded() -> Iterable[tuple[str, str]]:
-        language = classifier.extra.get("language", "en")
-        return embedded_rows(language, 0, "test", max(options.limit, EMBEDDED_TEST))
-
-    rows = rows_to_measure(options, skipped, embedded=embedded, fields=LABEL_FIELDS)
-    return rows, f"{len(rows):,} texts of {where}"
-
-
-def _scores(classifier: Classifier, rows: list[tuple[str, str]]) -> ClassificationScores:
-    if not rows:
-        raise ArgumentError("data", "there is nothing to measure on")
-    labels = classifier.labels
-    began = time.perf_counter()
-    found = [one.label for one in classifier.classify([text for text, _ in rows])]
-    seconds = time.perf_counter() - began
-    expected = [labels.index(label) for _, label in rows]
-    counts = confusion(expected, [labels.index(label) for label in found], len(labels))
-    right = sum(counts[place][place] for place in range(len(labels)))
-    accuracy, f1 = 100 * right / len(rows), 100 * macro_f1(counts)
-    return ClassificationScores(len(rows), accuracy, f1, counts, seconds, found)
+    def save(self, model: nn.Module, folder: Path, results: dict[str, Any]) -> None:
+        """Write the classifier with the temperature of its validation, and its card."""
+        classifier = self.predictor(model)
+        classifier.extra["temperature"] = results["temperature"]
+        self.save_predictor(classifier, folder, results)
