@@ -12,7 +12,7 @@ the  1.00 #  0.00
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,14 +22,17 @@ from rich.style import Style
 from rich.text import Text
 
 from regard._drawing import as_labels, as_weights
+from regard._highlights import Stretch, colour_of, highlighted_text, stretches, strongest_words
 from regard.errors import former_names
 
-__all__ = ["draw_weights", "weights_text"]
+__all__ = ["draw_text", "draw_weights", "weights_text"]
 
 ASCII = " .:*#"
 SHADES = " ░▒▓█"
 # The longest label in terminal columns. Longer labels are cut and end in "~".
 LONGEST_LABEL = 16
+# Words of a text whose weight is below this share of the largest one are not coloured.
+LEAST_LEVEL = 0.15
 # The ends of the colour scale of tables with negative weights.
 BLUE, RED = (33, 102, 172), (178, 24, 43)
 COLOUR_NOTE = "Red weights are positive, blue weights are negative."
@@ -79,6 +82,42 @@ def weights_text(
     return "\n".join(
         line.plain for line in _lines(weights, query_tokens, key_tokens, width, ASCII, colour=False)
     )
+
+
+def draw_text(
+    text: str,
+    spans: Sequence[tuple[int, int]],
+    weights: Any,
+    *,
+    unread: tuple[int, int] | None = None,
+    console: Console | None = None,
+) -> None:
+    """Print a text with a background behind each word by its weight, or with asterisks where there is no colour.
+
+    ``spans`` are the (start, end) characters of the words and ``weights`` has one number for each. ``unread`` is a part
+    of the text that the model did not read. The lines are wrapped at the width of the terminal. A last line names the
+    words with the largest weights.
+    """
+    console = console or Console(highlight=False)
+    colour = console.is_terminal and console.color_system is not None and not console.no_color
+    if colour:
+        shown = Text()
+        for part in stretches(text, spans, weights, unread):
+            shown.append(part.text, _style(part))
+    else:
+        shown = Text(highlighted_text(text, spans, weights, unread))
+    console.print(shown)
+    words = ", ".join(f"{word} {weight:.2f}" for word, weight in strongest_words(text, spans, weights))
+    console.print(Text(f"largest weights: {words}", style="dim" if colour else ""))
+
+
+def _style(part: Stretch) -> Style:
+    if not part.read:
+        return Style(dim=True)
+    if part.level < LEAST_LEVEL:
+        return Style()
+    red, green, blue = colour_of(part.level)
+    return Style.parse(f"black on rgb({red},{green},{blue})")
 
 
 def _lines(

@@ -37,8 +37,9 @@ ALLOWED: dict[str, set[str]] = {
     "integrations": CORE,
     "_drawing": BASE,
     "_fonts": BASE,
-    "plots": BASE | {"_drawing", "_fonts", "maps"},
-    "terminal": BASE | {"_drawing", "maps"},
+    "_highlights": BASE | {"_drawing"},
+    "plots": BASE | {"_drawing", "_fonts", "_highlights", "maps"},
+    "terminal": BASE | {"_drawing", "_highlights", "maps"},
     "_lazy": set(),
     "topk": set(),
     "viewer": CORE - {"core"} | {"_lazy"},  # maps and what they are made of; no models, no tasks
@@ -62,7 +63,7 @@ ALLOWED: dict[str, set[str]] = {
         "metrics",
         "analysis",
     }
-    | {"plots", "capture"},  # predictors record their attention, `look` that of any model
+    | {"plots", "_highlights", "capture"},  # predictors record their attention, `look` that of any model
     "pipelines": CORE | {"_lazy", "models", "text", "tasks", "capture"},
     "learn": CORE | {"layers", "training", "reference", "plots", "terminal", "_drawing"},
     "cli": CORE

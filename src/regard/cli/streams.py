@@ -119,9 +119,13 @@ class Output:
 
     def _draw(self, words: Any) -> None:
         if self.attention and not self.as_json:
-            from regard.terminal import draw_weights
+            from regard.tasks.word_pages import is_text
+            from regard.terminal import draw_text, draw_weights
 
-            draw_weights(words.weights, words.row_words, words.column_words)
+            if is_text(words):
+                draw_text(words.text, words.spans, words.weights.mean(axis=0), unread=words.unread)
+            else:
+                draw_weights(words.weights, words.row_words, words.column_words)
         if self.picture is not None:
             from regard.tasks.word_pages import save_word_weights
 

@@ -13,6 +13,7 @@ from regard.plots.by_shape import show
 from regard.plots.heads import plot_heads, plot_model
 from regard.plots.images import plot_image_attention
 from regard.plots.lengths import plot_by_length
+from regard.plots.texts import plot_text
 from regard.plots.weights import plot_attention_weights, plot_weights, visualize_attention
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "plot_heads",
     "plot_image_attention",
     "plot_model",
+    "plot_text",
     "plot_weights",
     "show",
     "visualize_attention",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from regard._highlights import highlighted_html, strongest_words
 from regard.files import write_atomically
 from regard.tasks.base import WordWeights
 
-__all__ = ["save_word_weights", "word_weights_page"]
+__all__ = ["is_text", "save_word_weights", "text_page", "word_weights_page"]
 
 _STYLE = (
     "body{font:16px system-ui,sans-serif;margin:2em;color:#222;background:#fff}"
@@ -16,11 +19,19 @@ _STYLE = (
     "td{width:3.2em;height:2em;text-align:center;font-size:.8em;border:1px solid #fff}"
     "th{font-weight:600;padding:.2em .5em;white-space:nowrap}th[scope=row]{text-align:right}"
     "caption{text-align:left;padding-bottom:1em}"
+    "h1{font-size:1em}p{max-width:44em;line-height:1.7;white-space:pre-wrap}"
+    "p span{border-radius:.2em;padding:.1em 0}p i{color:#999;font-style:normal}small{color:#666}"
 )
 
 
 def save_word_weights(found: WordWeights, path: Path, *, title: str) -> None:
-    """Write a heat map to a .png, .svg or .pdf file, or a page without scripts to .html."""
+    """Write a heat map to a .png, .svg or .pdf file, or a page without scripts to .html.
+
+    Weights that have a ``text`` and the ``spans`` of its words are shown as that text with highlighted words.
+    """
+    if is_text(found):
+        _save_text(found, path, title)
+        return
     if path.suffix.lower() == ".html":
         page = word_weights_page(found, title)
         write_atomically(path, lambda part: part.write_text(page, encoding="utf-8"))
@@ -28,6 +39,43 @@ def save_word_weights(found: WordWeights, path: Path, *, title: str) -> None:
     from regard.plots import visualize_attention
 
     visualize_attention(found.weights, found.column_words, found.row_words, path=path, title=title)
+
+
+def is_text(found: Any) -> bool:
+    """Whether weights are shown as a running text, and not as a table."""
+    return bool(getattr(found, "spans", ()))
+
+
+def _save_text(found: Any, path: Path, title: str) -> None:
+    """Write a text with its words highlighted by the mean of their weights over the rows."""
+    weights = found.weights.mean(axis=0)  # (words,)
+    if path.suffix.lower() == ".html":
+        page = text_page(found.text, found.spans, weights, title, found.unread)
+        write_atomically(path, lambda part: part.write_text(page, encoding="utf-8"))
+        return
+    from regard.plots import plot_text
+
+    plot_text(found.text, found.spans, weights, unread=found.unread, title=title, path=path)
+
+
+def text_page(
+    text: str,
+    spans: Sequence[tuple[int, int]],
+    weights: Any,
+    title: str,
+    unread: tuple[int, int] | None = None,
+) -> str:
+    """Return a self-contained page of a text with highlighted words, without scripts or network.
+
+    >>> page = text_page("a <b>", [(0, 1), (3, 4)], [0.1, 0.9], "Attention")
+    >>> 'title="0.900">b</span>&gt;' in page
+    True
+    """
+    words = ", ".join(
+        f"{html.escape(word)} {weight:.2f}" for word, weight in strongest_words(text, spans, weights)
+    )
+    body = f"<p>{highlighted_html(text, spans, weights, unread)}</p>\n<small>Largest weights: {words}</small>"
+    return _page(f"<h1>{html.escape(title)}</h1>\n{body}")
 
 
 def word_weights_page(found: WordWeights, title: str) -> str:
@@ -43,12 +91,17 @@ def word_weights_page(found: WordWeights, title: str) -> str:
         f'<tr><th scope="row">{html.escape(word)}</th>{"".join(_cell(float(w)) for w in row)}</tr>'
         for word, row in zip(found.row_words, found.weights, strict=True)
     )
+    return _page(
+        f"<table><caption>{html.escape(title)}</caption>\n<tr><td></td>{columns}</tr>\n{rows}\n</table>"
+    )
+
+
+def _page(body: str) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         f'<meta name="viewport" content="width=device-width"><title>Attention</title><style>{_STYLE}</style></head>\n'
-        f"<body><table><caption>{html.escape(title)}</caption>\n"
-        f"<tr><td></td>{columns}</tr>\n{rows}\n</table></body></html>\n"
+        f"<body>{body}</body></html>\n"
     )
 
 

@@ -14,7 +14,15 @@ from regard.tasks.classify.task import ClassificationObjective, ClassifyTask
 from regard.text import ClassLabels
 from support.command_line import assert_one_line, run_here
 
-SMALL = {"embedded": 400, "vocabulary_size": 400, "width": 16, "batch_tokens": 300, "steps": 30, "warmup": 3, "max_tokens": 300}
+SMALL = {
+    "embedded": 400,
+    "vocabulary_size": 400,
+    "width": 16,
+    "batch_tokens": 300,
+    "steps": 30,
+    "warmup": 3,
+    "max_tokens": 300,
+}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,112 @@
+"""Texts whose words are highlighted by their weights, shared by ``terminal``, ``plots`` and the pages of tasks.
+
+>>> print(highlighted_text("A fine film.", [(0, 1), (2, 6), (7, 11)], [0.1, 0.8, 0.4]))
+A ****fine**** **film**.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from regard._drawing import as_weights
+from regard.errors import ShapeError
+
+__all__ = ["Stretch", "colour_of", "highlighted_html", "highlighted_text", "stretches", "strongest_words"]
+
+Span = tuple[int, int]
+LEVELS = 4  # marks around a word of the largest weight, where there is no colour
+COLOUR = (253, 141, 60)  # behind a word of the largest weight
+_LINE_BREAK = re.compile(r"\s*<br\s*/?>\s*(?:<br\s*/?>\s*)*", re.IGNORECASE)
+
+
+class Stretch(NamedTuple):
+    """A part of a text: a word with its weight, or the characters between words, whose weight is None.
+
+    ``level`` is the weight as a share of the largest one. ``read`` is False for text that the model did not read.
+    """
+
+    text: str
+    weight: float | None = None
+    level: float = 0.0
+    read: bool = True
+
+
+def stretches(
+    text: str, spans: Sequence[Span], weights: Any, unread: Span | None = None
+) -> Iterator[Stretch]:
+    """Yield the words of a text with their weights, and the text between them.
+
+    ``spans`` are the (start, end) characters of the words in order, and ``weights`` has one number for each. Line
+    breaks of HTML become line breaks.
+
+    >>> [part.text for part in stretches("It is<br />fine.", [(0, 2), (11, 15)], [0.2, 0.8])]
+    ['It', ' is\\n', 'fine', '.']
+    """
+    array = as_weights("weights", weights, "k") if len(spans) else np.zeros(0)
+    if len(array) != len(spans):
+        raise ShapeError("weights", f"{len(array)} given for {len(spans)} words", "give one for each")
+    largest = float(array.max(initial=0.0)) or 1.0
+    place = 0
+    for (start, end), weight in zip(spans, array.tolist(), strict=True):
+        yield from _between(text, place, start, unread)
+        yield Stretch(text[start:end], weight, max(weight, 0.0) / largest)
+        place = end
+    yield from _between(text, place, len(text), unread)
+
+
+def _between(text: str, start: int, end: int, unread: Span | None) -> Iterator[Stretch]:
+    cuts = (
+        [start, end] if unread is None else sorted({start, end, *(min(max(c, start), end) for c in unread)})
+    )
+    for left, right in itertools.pairwise(cuts):
+        read = unread is None or not (unread[0] <= left and right <= unread[1])
+        if left < right:
+            yield Stretch(_LINE_BREAK.sub("\n", text[left:right]), read=read)
+
+
+def strongest_words(text: str, spans: Sequence[Span], weights: Any, most: int = 5) -> list[tuple[str, float]]:
+    """Return the words with the largest weights, from the largest, each with its weight.
+
+    >>> strongest_words("A fine film.", [(0, 1), (2, 6), (7, 11)], [0.1, 0.6, 0.3], most=2)
+    [('fine', 0.6), ('film', 0.3)]
+    """
+    array = as_weights("weights", weights, "k") if len(spans) else np.zeros(0)
+    places = np.argsort(-array, kind="stable")[:most]
+    return [(text[slice(*spans[place])], float(array[place])) for place in places]
+
+
+def highlighted_text(text: str, spans: Sequence[Span], weights: Any, unread: Span | None = None) -> str:
+    """Return a text with up to four asterisks around each word, the more the larger its weight."""
+    parts = []
+    for part in stretches(text, spans, weights, unread):
+        marks = "*" * round(part.level * LEVELS)
+        parts.append(f"{marks}{part.text}{marks}")
+    return "".join(parts)
+
+
+def colour_of(level: float) -> tuple[int, int, int]:
+    """Return the red, green and blue behind a word of this level, 0 to 1."""
+    red, green, blue = (round(255 + (end - 255) * level) for end in COLOUR)
+    return red, green, blue
+
+
+def highlighted_html(text: str, spans: Sequence[Span], weights: Any, unread: Span | None = None) -> str:
+    """Return the HTML of a text, each word on a background that is darker for a larger weight.
+
+    >>> highlighted_html("<b>", [(1, 2)], [0.5])
+    '&lt;<span style="background:rgb(253,141,60)" title="0.500">b</span>&gt;'
+    """
+    parts = []
+    for part in stretches(text, spans, weights, unread):
+        shown = html.escape(part.text)
+        if part.weight is not None:
+            colour = "rgb({},{},{})".format(*colour_of(part.level))
+            shown = f'<span style="background:{colour}" title="{part.weight:.3f}">{shown}</span>'
+        parts.append(shown if part.read else f"<i>{shown}</i>")
+    return "".join(parts)
