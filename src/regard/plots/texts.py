@@ -102,7 +102,7 @@ class _Measure:
 
         self.renderer = RendererAgg(10, 10, DPI)
         family = font.get("fontfamily")
-        self.font = FontProperties(family=family, size=font["fontsize"])  # pyright: ignore[reportArgumentType]
+        self.font = FontProperties(family=family, size=font["fontsize"])
 
     def __call__(self, text: str) -> float:
         return self.renderer.get_text_width_height_descent(text, self.font, ismath=False)[0] / DPI

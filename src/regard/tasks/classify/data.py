@@ -105,6 +105,8 @@ def _found_labels(settings: ClassificationSettings, rows: PairSource) -> ClassLa
             raise FileError(
                 f"{told}: is it the column of the labels? see {option('columns')}", argument="data"
             )
+    if not found:
+        raise FileError("no row is left to train on: all are held out to validate", argument="data")
     for label in names:
         if label not in found:
             told = f"{label!r} is not a label of the data, which has {', '.join(sorted(found)[:10])}"
