@@ -17,7 +17,7 @@ from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, BundledPredictor
 from regard.tasks.classify.encoding import TextEncoder, without_line_breaks
 from regard.tasks.inputs import checked_texts
-from regard.text import ClassLabels, Vocabulary, pad_sequences
+from regard.text import ClassLabels, Vocabulary
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -133,7 +133,7 @@ class Classifier(BundledPredictor):
 
     def _run(self, ids: list[list[int]], records: list[Record] | None = None) -> torch.Tensor:
         framing = self.encoder.framing
-        tokens, lengths = pad_sequences(ids, start=framing.start, end=framing.end)
+        tokens, _, lengths = framing.pad_batch([framing.frame(one) for one in ids])  # (b,n), (b,)
         return self.model(tokens.to(self.device), lengths.to(self.device), records=records)  # (b,classes)
 
     @property

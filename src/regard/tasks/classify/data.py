@@ -15,6 +15,7 @@ from regard.files import make_folder, remove_leftovers
 from regard.tasks.classify.encoding import TextEncoder, without_line_breaks
 from regard.tasks.classify.settings import ClassificationSettings, label_names
 from regard.tasks.pairs import Pair, PairSource
+from regard.tasks.pretrained import starting_vocabulary
 from regard.tasks.vocabularies import learn_vocabulary
 from regard.text import LABEL_FIELDS, ClassLabels, LabelledData, Skipped, Vocabulary, load_vocabulary
 from regard.training.progress import Counted
@@ -56,8 +57,7 @@ def prepare(
     vocabulary_file, labels_file = run_files(folder)
     if learn or not (vocabulary_file.is_file() and labels_file.is_file()):
         _found_labels(settings, rows).save(labels_file)
-        texts = ((without_line_breaks(text), label) for text, label in rows.training())
-        learn_vocabulary(settings, texts, seed=settings.seed, show=show).save(vocabulary_file)
+        _vocabulary(settings, rows, show=show).save(vocabulary_file)
     labels = ClassLabels.load(labels_file)
     encoder = TextEncoder(load_vocabulary(vocabulary_file), settings.max_tokens, settings.cut)
     valid = _with_known_labels(valid, rows, labels)
@@ -76,6 +76,14 @@ def prepare(
         told = f"no row of {settings.data or 'the embedded corpus'} can be used: {train.skipped}"
         raise FileError(told, argument="data")
     return ClassificationData(train, valid, encoder, labels)
+
+
+def _vocabulary(settings: ClassificationSettings, rows: PairSource, *, show: bool) -> Vocabulary:
+    """Learn the vocabulary from the texts, or return that of the pretrained encoder."""
+    if settings.start is not None:
+        return starting_vocabulary(settings)
+    texts = ((without_line_breaks(text), label) for text, label in rows.training())
+    return learn_vocabulary(settings, texts, seed=settings.seed, show=show)
 
 
 def _with_known_labels(valid: list[Pair], rows: PairSource, labels: ClassLabels) -> list[Pair]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
 
 from regard.errors import UnknownNameError
 from regard.shapes import whole_number
 from regard.tasks.classify.settings import CUTS
-from regard.text import Vocabulary
+from regard.text import Framing, Vocabulary
 from regard.text.cache import fingerprint_of
 
 __all__ = ["TextEncoder", "without_line_breaks"]
@@ -54,9 +52,9 @@ class TextEncoder:
         return fingerprint_of(self.vocabulary.fingerprint, self.most, self.cut, "line breaks")
 
     @property
-    def framing(self) -> Any:
+    def framing(self) -> Framing:
         """The special tokens that are put around a text."""
-        return getattr(self.vocabulary, "framing", SimpleNamespace(start=None, end=2))  # FIXME framing
+        return self.vocabulary.framing
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of each text that are read, without special tokens."""

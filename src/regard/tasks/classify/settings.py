@@ -14,6 +14,7 @@ from regard.tasks.settings import (
     DataSettings,
     EmbeddedSettings,
     EvaluationSettings,
+    PretrainedSettings,
     TransformerSettings,
     VocabularySettings,
     changed,
@@ -51,7 +52,7 @@ DEFAULTS: dict[str, Any] = {
 # reviews, and more. The larger the data, the fewer the passes.
 BY_SIZE: tuple[tuple[float, dict[str, Any]], ...] = (
     (4e6, {"epochs": 10.0, "vocabulary_size": 20_000, "ngram_buckets": 2**17, "warmup": 50}),
-    (4e8, {"epochs": 3.0, "ngram_buckets": 2**19}),
+    (4e8, {"epochs": 4.0, "ngram_buckets": 2**19}),
     (float("inf"), {"epochs": 1.0, "ngram_buckets": 2**20}),
 )
 # Values for a pretrained encoder, which a high learning rate would destroy.
@@ -96,7 +97,7 @@ class _Vocabulary(VocabularySettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Network(TransformerSettings):
+class _Network(PretrainedSettings, TransformerSettings):
     """Attention pooling over embeddings with n-grams and a convolution, over a GRU, or over a Transformer encoder."""
 
     title: ClassVar[str] = "Model"
@@ -111,7 +112,7 @@ class _Network(TransformerSettings):
     )
     ngrams: int = setting(2, "Longest n-grams of tokens that have vectors of their own; 1 for none.")
     ngram_buckets: int = setting(2**17, "Rows of each table of n-grams, which are hashed into it.")
-    convolution: int = setting(3, "Tokens that a convolution below the pooling reads; 0 for none.")
+    convolution: int = setting(0, "Tokens that a convolution below the pooling reads; 0 for none.")
     layers: int = setting(1, "Recurrent or encoder: layers.")
     width: int = setting(32, "Numbers that represent a token.")
     dropout: float = setting(0.4, "Share of the activations dropped in training.")
@@ -138,8 +139,7 @@ class ClassificationSettings(BatchSettings, _Network, _Vocabulary, _Texts):
 
     def __post_init__(self):
         super().__post_init__()
-        reject_unused(self.architecture, ARCHITECTURES, changed(self))
-        _reject_heads(self.architecture, self.pooling, changed(self))
+        _reject_unused(self.start, self.architecture, self.pooling, changed(self))
         for name, known in (("pooling", POOLINGS), ("language", EMBEDDED_LANGUAGES), ("cut", CUTS)):
             if getattr(self, name) not in known:
                 raise UnknownNameError(name, getattr(self, name), known)
@@ -165,13 +165,15 @@ class ClassificationSettings(BatchSettings, _Network, _Vocabulary, _Texts):
     @classmethod
     def complete(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Return the given values with defaults for the size of the data, or a small model if no data is named."""
-        architecture = given.get("architecture", "pooling")
-        reject_unused(architecture, ARCHITECTURES, given)
-        _reject_heads(architecture, given.get("pooling", "additive"), given)
+        start = given.get("start")
+        _reject_unused(start, given.get("architecture", "pooling"), given.get("pooling", "additive"), given)
         defaults = dict(DEFAULTS)
         if given.get("data"):
             size = bytes_of(given["data"])
             defaults = dict(next(values for most, values in BY_SIZE if size <= most))
+        if start:
+            defaults = {"embedded": defaults["embedded"]} if "embedded" in defaults else {}
+            defaults |= FINE_TUNING
         room = given.get("batch_tokens", cls.max_tokens)
         if isinstance(room, int) and room < cls.max_tokens:
             defaults["max_tokens"] = room  # a batch holds at least one text
@@ -206,9 +208,17 @@ def label_names(labels: str | None) -> dict[str, str]:
     return names
 
 
-def _reject_heads(architecture: str, pooling: str, given: Iterable[str]) -> None:
-    if "heads" in given and architecture != "encoder" and pooling != "multihead":
-        told = f"of no use for {option('pooling', pooling)} over {architecture}"
+def _reject_unused(start: str | None, architecture: str, pooling: str, given: Iterable[str]) -> None:
+    """Reject settings that the network does not use."""
+    given = list(given)
+    for name in ("architecture", "ngrams", "ngram_buckets", "convolution"):
+        if start is not None and name in given:
+            told = f"of no use with {option('start', start)}, which is the network below the pooling"
+            raise ArgumentError(name, told, "leave it out")
+    network = "encoder" if start is not None else architecture
+    reject_unused(network, ARCHITECTURES, given)
+    if "heads" in given and network != "encoder" and pooling != "multihead":
+        told = f"of no use for {option('pooling', pooling)} over {network}"
         raise ArgumentError(
             "heads", told, f"say {option('pooling_heads')}, or {option('pooling', 'multihead')}"
         )

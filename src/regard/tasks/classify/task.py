@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from regard.errors import ArgumentError
 from regard.metrics import confusion, macro_f1
-from regard.models import TextClassifier, TextClassifierConfig
+from regard.models import EncoderConfig, TextClassifier, TextClassifierConfig
 from regard.settings import part_of
 from regard.tasks.base import Task
 from regard.tasks.card import Card, CardFacts, training_command
@@ -23,6 +24,7 @@ from regard.tasks.classify.evaluation import ClassificationReport, evaluate_clas
 from regard.tasks.classify.settings import ClassificationEvaluationSettings, ClassificationSettings
 from regard.tasks.objective import BatchedObjective
 from regard.tasks.pairs import counted_rows
+from regard.tasks.pretrained import starting_config, starting_encoder, starting_vocabulary
 from regard.text import BucketedBatches, LabelledBatch
 
 __all__ = ["ClassificationObjective", "ClassifyTask"]
@@ -39,8 +41,15 @@ class ClassifyTask(Task):
     evaluation: ClassVar[Any] = ClassificationEvaluationSettings
 
     def check(self, settings: ClassificationSettings) -> None:
-        """Raise an error if the settings make no model."""
-        _config(settings, vocabulary_size=10, classes=2)
+        """Raise an error if the settings make no model, or read more tokens than a pretrained encoder can."""
+        if settings.start is None:
+            _config(settings, vocabulary_size=10, classes=2)
+            return
+        config = _config_around(starting_config(settings), settings, classes=2)
+        most = config.max_length - starting_vocabulary(settings).framing.added()
+        if config.positions == "learned" and settings.max_tokens > most:
+            told = f"{settings.start} reads {most} tokens of a text at most, got {settings.max_tokens}"
+            raise ArgumentError("max_tokens", told)
 
     def prepare(
         self, settings: ClassificationSettings, folder: Path, *, learn: bool, show: bool = False
@@ -64,12 +73,18 @@ class ClassifyTask(Task):
             f"{name} {count:,}" for name, count in zip(data.labels.names, counts, strict=True)
         )
         lines += [f"validation: {len(data.valid):,} texts held out", f"classes: {classes}"]
-        return [*lines, f"vocabulary: {settings.vocabulary}, {len(data.vocabulary):,} tokens"]
+        kind = settings.vocabulary if settings.start is None else f"of {settings.start}"
+        return [*lines, f"vocabulary: {kind}, {len(data.vocabulary):,} tokens"]
 
     def build(self, settings: ClassificationSettings, data: ClassificationData) -> nn.Module:
-        """Return a new model with random weights."""
-        sizes = {"vocabulary_size": len(data.vocabulary), "classes": len(data.labels)}
-        return TextClassifier(_config(settings, **sizes))
+        """Return a new model with random weights, or around the pretrained encoder that the settings name."""
+        if settings.start is None:
+            sizes = {"vocabulary_size": len(data.vocabulary), "classes": len(data.labels)}
+            return TextClassifier(_config(settings, **sizes))
+        encoder, _ = starting_encoder(settings)
+        model = TextClassifier(_config_around(encoder.config, settings, classes=len(data.labels)))
+        model.encoder.load_state_dict(encoder.state_dict())
+        return model
 
     def objective(
         self, settings: ClassificationSettings, data: ClassificationData
@@ -96,15 +111,28 @@ class ClassifyTask(Task):
 
 
 def _config(settings: ClassificationSettings, **sizes: int) -> TextClassifierConfig:
-    values = part_of(settings, TextClassifierConfig)
-    if settings.pooling == "additive" and settings.pooling_heads is None:
-        values["pooling_heads"] = ADDITIVE_HEADS
+    values = part_of(settings, TextClassifierConfig) | _pooling(settings)
     if settings.architecture != "encoder":
         # There are no blocks, so there are no positions and norms either.
         values |= {"layers": 0, "norm": "post", "positions": "none", "scaled_embeddings": False}
     if settings.architecture == "recurrent":
         values["recurrent_layers"] = settings.layers
     return TextClassifierConfig(**{**values, **sizes})
+
+
+def _config_around(
+    encoder: EncoderConfig, settings: ClassificationSettings, classes: int
+) -> TextClassifierConfig:
+    """Return the settings of a classifier around a pretrained encoder."""
+    values = _pooling(settings) | {"word_dropout": settings.word_dropout}
+    return encoder.part(TextClassifierConfig, classes=classes, **values)
+
+
+def _pooling(settings: ClassificationSettings) -> dict[str, Any]:
+    heads = settings.pooling_heads
+    if settings.pooling == "additive" and heads is None:
+        heads = ADDITIVE_HEADS
+    return {"pooling": settings.pooling, "pooling_heads": heads}
 
 
 class ClassificationObjective(BatchedObjective):
