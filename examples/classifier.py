@@ -8,37 +8,39 @@ import torch
 
 from regard.corpus import generate
 from regard.models import TextClassifier, TextClassifierConfig
-from regard.text import pad_sequences, train_vocabulary
+from regard.text import BucketedBatches, ClassLabels, LabelledData, train_vocabulary
 
-sentences = [triple.english.text for triple in generate(4000, seed=0)]
-texts = [sentence[:-1] for sentence in sentences]
-labels = torch.tensor([sentence.endswith("?") for sentence in sentences]).long()
-train, test = range(3000), range(3000, 4000)
 
-vocabulary = train_vocabulary("word", [texts[i] for i in train], size=2000)
-encoded = vocabulary.encode_batch(texts)
+def labelled(split, count):
+    texts = [triple.english.text for triple in generate(count, split=split)]
+    return [(text[:-1], "question" if text.endswith("?") else "statement") for text in texts]
+
+
+rows, others = labelled("train", 3000), labelled("test", 1000)
+vocabulary, labels = train_vocabulary("word", [text for text, _ in rows], size=2000), ClassLabels.of(rows)
+train = LabelledData.in_memory(rows, vocabulary, labels)
+test = LabelledData.in_memory(others, vocabulary, labels, deduplicate=False)
+
 torch.manual_seed(0)
 config = TextClassifierConfig(
-    vocabulary_size=len(vocabulary), classes=2, width=32, layers=1, pooling="additive"
+    vocabulary_size=len(vocabulary), classes=len(labels), width=32, layers=1, pooling="additive"
 )
 model = TextClassifier(config)
-optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-for step in range(1, 121):
-    batch = torch.randint(len(train), (32,)).tolist()
-    tokens, lengths = pad_sequences([encoded[i] for i in batch])
-    loss = torch.nn.functional.cross_entropy(model(tokens, lengths), labels[batch])
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    if step % 40 == 0:
-        print(f"step {step}: loss {loss.item():.3f}")
+optimizer, loss = torch.optim.AdamW(model.parameters(), lr=3e-3), torch.zeros(())
+for epoch in range(3):
+    for batch in BucketedBatches(train, tokens=500).epoch(epoch):
+        loss = torch.nn.functional.cross_entropy(model(batch.tokens, batch.lengths), batch.labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    print(f"epoch {epoch + 1}: loss {loss.item():.3f}")
 
 records = []
-tokens, lengths = pad_sequences([encoded[i] for i in test])
+batch = test.batch(range(len(test)))
 with torch.no_grad():
-    predicted = model.eval()(tokens, lengths, records=records).argmax(dim=1)
-print(f"accuracy on {len(test)} other sentences: {(predicted == labels[test.start :]).float().mean():.3f}")
-first = int(labels[test.start :].argmax())  # a question
-weights = records[-1].map[first, 0, 0, : int(lengths[first])]  # those of the pooling
-best = vocabulary.decode([int(tokens[first, weights.argmax()])])
-print(f"{texts[test.start + first]}: {weights.max():.2f} of the attention is on {best!r}")
+    predicted = model.eval()(batch.tokens, batch.lengths, records=records).argmax(dim=1)
+print(f"accuracy on {len(test)} other sentences: {(predicted == batch.labels).float().mean():.3f}")
+first = batch.labels.tolist().index(labels.index("question"))
+weights = records[-1].map[first, 0, 0, : int(batch.lengths[first])]  # those of the pooling
+best = vocabulary.decode([int(batch.tokens[first, weights.argmax()])])
+print(f"{others[first][0]}: {weights.max():.2f} of the attention is on {best!r}")

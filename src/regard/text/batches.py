@@ -86,7 +86,7 @@ class PairData:
         cls,
         pairs: Iterable[tuple[str, str]],
         source: Vocabulary,
-        target: Vocabulary,
+        target: Any,  # a Vocabulary, or ClassLabels for LabelledData
         *,
         max_tokens: int = 256,
         deduplicate: bool = True,
