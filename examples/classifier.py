@@ -28,7 +28,8 @@ config = TextClassifierConfig(
 model = TextClassifier(config)
 optimizer, loss = torch.optim.AdamW(model.parameters(), lr=3e-3), torch.zeros(())
 for epoch in range(3):
-    for batch in BucketedBatches(train, tokens=500).epoch(epoch):
+    for indices in BucketedBatches(train, tokens=500).plan(epoch):
+        batch = train.batch(indices)
         loss = torch.nn.functional.cross_entropy(model(batch.tokens, batch.lengths), batch.labels)
         optimizer.zero_grad()
         loss.backward()
