@@ -85,7 +85,7 @@ def align(translator: Translator, translation: Translation) -> WordAlignment:
 
 
 def _joined(parts: Sequence[WordAlignment]) -> WordAlignment:
-    """One alignment of all parts, with a block of weights for each."""
+    """Join the alignments of parts into one, with a block of weights for each part."""
     source_words = [word for part in parts for word in part.source_words]
     target_words = [word for part in parts for word in part.target_words]
     weights = np.zeros((len(target_words), len(source_words)))

@@ -134,9 +134,9 @@ class Translator(BundledPredictor):
     def _translate(
         self, texts: list[str], numbers: list[int], options: DecodingOptions, batch_size: int | None
     ) -> list[Translation]:
-        """The translations of texts of bearable length."""
+        """Translate texts that are short enough for the model."""
         self.model.eval()
-        # Nothing is nothing in every language, where a model would make something up; a word without end is copied.
+        # An empty text stays empty, because a model would invent a translation. A word without end is copied.
         found = [Translation(text, text if is_endless(text) else "", 0.0, [], []) for text in texts]
         said = [i for i, text in enumerate(texts) if text.strip() and not is_endless(text)]
         encoded = dict(zip(said, self.source.encode_batch([texts[i] for i in said]), strict=True))
@@ -166,7 +166,7 @@ class Translator(BundledPredictor):
         return cut_text(text, self.source, self.longest, "" if is_chinese(self.source_language) else " ")
 
     def _joined(self, text: str, parts: list[Translation]) -> Translation:
-        """One translation of all pieces; its alternatives are those of the pieces, rank by rank."""
+        """Join the translations of the pieces, and their alternatives rank by rank."""
         if len(parts) == 1:
             return replace(parts[0], source=text)
         ranked = [((part.text, part.score), *part.alternatives) for part in parts]
@@ -189,7 +189,7 @@ class Translator(BundledPredictor):
 
     @property
     def attends(self) -> bool:
-        """Whether the model attends to the source at all."""
+        """Whether the model has attention to the source."""
         return getattr(self.model.config, "attention", "") is not None
 
     def _translation(self, text: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
@@ -200,7 +200,7 @@ class Translator(BundledPredictor):
         return Translation(text, words, best.score, ids, *written, cut_off=not best.ended)
 
     def _readable(self, source: str, source_ids: list[int], target_ids: list[int]) -> tuple[str, list[Span]]:
-        """The text; what the vocabulary has no word for is copied from the source, and then where the tokens are."""
+        """Return the text, with unknown words copied from the source, and the spans of the tokens if there are any."""
         if self.target.unk is None or self.target.unk not in target_ids or not self.attends:
             return self.target.decode(target_ids), []
         copied = self._looked_at(source, source_ids, target_ids)
@@ -238,7 +238,7 @@ class Translator(BundledPredictor):
         return pieces
 
     def _looked_at(self, source: str, source_ids: list[int], target_ids: list[int]) -> list[str]:
-        """For each target token the source token that was looked at most."""
+        """Return, for each target token, the source token with the largest attention weight."""
         spans = self.source.spans(source)
         records = self.forced([source_ids], [target_ids], ended=False)
         weights = alignment_head_of(self).weights(records, 0, len(target_ids), len(spans))  # (t,s)
@@ -266,9 +266,9 @@ class Translator(BundledPredictor):
     def forced(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]], *, ended: bool = True
     ) -> list[Record]:
-        """All attention of the model while it reads these sources and is made to write these targets.
+        """Return all attention of the model for these sources and targets, with teacher forcing.
 
-        ``ended`` gives it the end of each target too, after which it writes nothing.
+        ``ended`` appends the end-of-sentence token to each target.
         """
         source, lengths = pad_sequences(sources, end=self.source.eos)
         end = {"end": self.target.eos} if ended else {}
@@ -319,7 +319,7 @@ def _language(settings: dict[str, Any], name: str) -> str:
 
 
 def _spelled(pieces: list[str]) -> tuple[str, list[Span]]:
-    """The pieces joined to a text, and where each is in it, without the space before it.
+    """Join pieces to a text, and return the span of each without the space before it.
 
     >>> _spelled(["le", " chat", "."])
     ('le chat.', [(0, 2), (3, 7), (7, 8)])
@@ -333,7 +333,7 @@ def _spelled(pieces: list[str]) -> tuple[str, list[Span]]:
 
 
 def _batches(lengths: list[int], batch_size: int | None = None) -> Iterator[list[int]]:
-    """Places of sentences of like length, the longest first, as many as fit in a batch."""
+    """Yield the indices of sentences of similar length, the longest first, as many as fit in a batch."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
     while start < len(order):
