@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from regard import tasks
+from regard.corpus.questions import _SHARES, _share_of
 from regard.errors import ArgumentError, DtypeError, FileError
 from regard.metrics import answer_f1, exact_match
 from regard.tasks.answer import Answer, AnswerSettings, Reader
@@ -235,7 +236,7 @@ def test_validation_and_excluded_data_is_never_trained_on(tmp_path):
 
 def test_a_share_of_the_questions_is_asked_of_an_earlier_context():
     rows = [
-        Question(f"What is {n}?", f"{n} is {n}x.", (ReferenceAnswer(f"{n}x", len(f"{n} is ")),), str(n))
+        Question(f"What is {n}?", f"{n} is {n % 5}Y.", (ReferenceAnswer(f"{n % 5}Y", len(f"{n} is ")),), str(n))
         for n in range(100, 900)
     ]
     found = list(with_other_contexts(rows, 0.25, seed=3))
@@ -252,22 +253,22 @@ def test_a_share_of_the_questions_is_asked_of_an_earlier_context():
 
 
 def test_embedded_questions_have_their_answers_and_splits_share_none():
-    found = {split: list(embedded_questions(0, split, 300)) for split in ("train", "valid", "test")}
-    for questions in found.values():
-        assert len(questions) == 300
+    counts = {"train": 300, "valid": 100, "test": 100}
+    found = {split: list(embedded_questions(0, split, count)) for split, count in counts.items()}
+    for split, questions in found.items():
+        assert len(questions) == counts[split]
         for one in questions:
             (reference,) = one.answers
             assert one.context[slice(*reference.span)] == reference.text
             assert one.question.endswith("?")
     assert {one.question.split()[0] for one in found["train"]} == {"Who", "What", "Where", "When"}
-    sentences = {}
     for split, questions in found.items():
         for one in questions:
             start = one.context.rfind(". ", 0, one.answers[0].start) + 1
-            sentences.setdefault(split, set()).add(
-                one.context[start : one.context.find(".", start + 1)].strip()
-            )
-    assert not sentences["train"] & sentences["test"]
+            sentence = one.context[start : one.context.find(".", one.answers[0].start) + 1].strip()
+            assert _share_of(sentence) in _SHARES[split]
+    shares = [share for part in _SHARES.values() for share in part]
+    assert sorted(shares) == list(range(10))  # each of them is of one split
 
 
 def test_prepared_data_is_cached_and_counts_what_is_left_out(tmp_path):

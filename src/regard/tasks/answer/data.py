@@ -157,8 +157,7 @@ def with_other_contexts(questions: Iterable[Question], share: float, seed: int) 
             contexts = [
                 context
                 for article, context in earlier
-                if context != row.context
-                and article == row.article
+                if article == row.article
                 and not any(answer.text.lower() in context.lower() for answer in row.answers)
             ]
             if contexts:
