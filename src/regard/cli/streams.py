@@ -118,13 +118,15 @@ class Output:
             show_page(predictor.attention(prediction), title=self.title)
 
     def _draw(self, words: Any) -> None:
+        shown = words
         if self.attention and not self.as_json:
             from regard.tasks.word_pages import is_text
             from regard.terminal import draw_text, draw_weights
 
             if is_text(words):
                 draw_text(words.text, words.spans, words.weights.mean(axis=0), unread=words.unread)
-            else:
+                words = getattr(words, "table", None)  # of the words around an answer
+            if words is not None:
                 draw_weights(words.weights, words.row_words, words.column_words)
         if self.picture is not None:
             from regard.tasks.word_pages import save_word_weights
@@ -132,7 +134,7 @@ class Output:
             self.drawn += 1
             number = "" if self.drawn == 1 else f"-{self.drawn}"
             path = self.picture.with_stem(self.picture.stem + number)
-            save_word_weights(words, path, title=self.title)
+            save_word_weights(shown, path, title=getattr(shown, "title", self.title))
             if number:
                 print(f"the picture of another sentence is in {path}", file=sys.stderr)
 

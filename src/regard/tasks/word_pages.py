@@ -50,7 +50,7 @@ def _save_text(found: Any, path: Path, title: str) -> None:
     """Write a text with its words highlighted by the mean of their weights over the rows."""
     weights = found.weights.mean(axis=0)  # (words,)
     if path.suffix.lower() == ".html":
-        page = text_page(found.text, found.spans, weights, title, found.unread)
+        page = text_page(found.text, found.spans, weights, title, found.unread, getattr(found, "table", None))
         write_atomically(path, lambda part: part.write_text(page, encoding="utf-8"))
         return
     from regard.plots import plot_text
@@ -64,8 +64,11 @@ def text_page(
     weights: Any,
     title: str,
     unread: tuple[int, int] | None = None,
+    table: Any = None,
 ) -> str:
     """Return a self-contained page of a text with highlighted words, without scripts or network.
+
+    ``table`` are weights between words that are shown below the text.
 
     >>> page = text_page("a <b>", [(0, 1), (3, 4)], [0.1, 0.9], "Attention")
     >>> 'title="0.900">b</span>&gt;' in page
@@ -75,7 +78,8 @@ def text_page(
         f"{html.escape(word)} {weight:.2f}" for word, weight in strongest_words(text, spans, weights)
     )
     body = f"<p>{highlighted_html(text, spans, weights, unread)}</p>\n<small>Largest weights: {words}</small>"
-    return _page(f"<h1>{html.escape(title)}</h1>\n{body}")
+    below = "" if table is None else f"\n<div>{_table(table, '')}</div>"
+    return _page(f"<h1>{html.escape(title)}</h1>\n{body}{below}")
 
 
 def word_weights_page(found: WordWeights, title: str) -> str:
@@ -86,14 +90,17 @@ def word_weights_page(found: WordWeights, title: str) -> str:
     >>> "<b>" in page, "&lt;b&gt;" in page
     (False, True)
     """
+    return _page(_table(found, title))
+
+
+def _table(found: Any, title: str) -> str:
+    """Return the HTML of a table of weights."""
     columns = "".join(f'<th scope="col">{html.escape(word)}</th>' for word in found.column_words)
     rows = "\n".join(
         f'<tr><th scope="row">{html.escape(word)}</th>{"".join(_cell(float(w)) for w in row)}</tr>'
         for word, row in zip(found.row_words, found.weights, strict=True)
     )
-    return _page(
-        f"<table><caption>{html.escape(title)}</caption>\n<tr><td></td>{columns}</tr>\n{rows}\n</table>"
-    )
+    return f"<table><caption>{html.escape(title)}</caption>\n<tr><td></td>{columns}</tr>\n{rows}\n</table>"
 
 
 def _page(body: str) -> str:

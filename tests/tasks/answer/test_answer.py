@@ -236,7 +236,9 @@ def test_validation_and_excluded_data_is_never_trained_on(tmp_path):
 
 def test_a_share_of_the_questions_is_asked_of_an_earlier_context():
     rows = [
-        Question(f"What is {n}?", f"{n} is {n % 5}Y.", (ReferenceAnswer(f"{n % 5}Y", len(f"{n} is ")),), str(n))
+        Question(
+            f"What is {n}?", f"{n} is {n % 5}Y.", (ReferenceAnswer(f"{n % 5}Y", len(f"{n} is ")),), str(n)
+        )
         for n in range(100, 900)
     ]
     found = list(with_other_contexts(rows, 0.25, seed=3))

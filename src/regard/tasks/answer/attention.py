@@ -39,7 +39,8 @@ class QuestionWeights:
     """The attention of each word of a question to each word of the window of the context that was read.
 
     ``text`` is the context and ``spans`` are the characters of its words. ``unread`` is the longer part of a long
-    context that lies outside the window. ``table`` are the weights of the words around the answer.
+    context that lies outside the window. ``table`` are the weights of the words around the answer. ``title`` is the
+    question with its answer.
     """
 
     row_words: list[str]
@@ -48,6 +49,7 @@ class QuestionWeights:
     text: str
     spans: list[tuple[int, int]]
     table: WeightTable
+    title: str
     unread: tuple[int, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -97,6 +99,7 @@ def question_weights(reader: Reader, answer: Answer) -> list[QuestionWeights]:
         answer.context,
         columns,
         _around(answer, row_words, columns, merged),
+        f"{answer.question} Answer: {answer.text or 'not found'}",
         unread if answer.context[slice(*unread)].strip() else None,
     )
     return [found]

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from regard._lazy import lazily
 
 if TYPE_CHECKING:
-    from regard.tasks.registry import installed_models
     from regard.tasks.run import settings_of_run
     from regard.tasks.translate.alignment import WordAlignment, align
     from regard.tasks.translate.evaluation import Evaluation, evaluate
-    from regard.tasks.translate.names import find_translator, resume_translator, train_translator
+    from regard.tasks.translate.names import (
+        find_translator,
+        installed_models,
+        resume_translator,
+        train_translator,
+    )
     from regard.tasks.translate.settings import DEFAULTS, TranslationSettings, with_defaults
     from regard.tasks.translate.translator import Translation, Translator
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.tasks.registry import find_model, installed_models
+from regard.tasks import registry
+from regard.tasks.registry import Installed, find_model
 from regard.tasks.run import resume, settings_of_run, train
 from regard.tasks.translate.settings import TranslationSettings
 from regard.training import Outcome
@@ -19,6 +20,15 @@ __all__ = [
     "settings_of_run",
     "train_translator",
 ]
+
+
+def installed_models() -> list[Installed]:
+    """Return the translators among the installed models.
+
+    >>> [model.name for model in installed_models()][:2]
+    ['en-fr', 'en-zh']
+    """
+    return [model for model in registry.installed_models() if model.task == "translate"]
 
 
 def find_translator(

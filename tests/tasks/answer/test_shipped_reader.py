@@ -1,0 +1,54 @@
+"""The reader in the package: that it is there, is small, names its licence and has the figures of the documents."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from regard import tasks
+from regard.tasks.answer import Reader
+from regard.tasks.registry import find_model
+from support.command_line import run_here
+from support.paths import ROOT
+
+FOLDER = find_model("answer", "answer-en")
+SQUAD = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data")) / "squad"
+
+
+def test_the_shipped_reader_is_small_and_says_its_licence():
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 10e6
+    card = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert "CC BY-SA 4.0" in card
+    assert "SQuAD" in card
+    assert "## Limits" in card
+
+
+def test_a_question_is_answered_without_naming_a_model():
+    context = "The lighthouse on Fair Island was built in 1874. Eleven ships had been lost there."
+    done = run_here("answer", "How many ships had been lost?", "--context", context, "--json")
+    found = json.loads(done.stdout)
+    assert (found["answer"], found["start"], found["end"]) == ("Eleven", 49, 55)
+    assert found["confidence"] > 0.5
+    done = run_here("answer", "Who is the king of Spain?", "--context", context)
+    assert done.stdout.startswith("no answer found\t")
+
+
+def test_the_reader_has_a_threshold():
+    assert 0.05 < Reader.load("answer-en").threshold < 0.9
+
+
+def test_the_card_the_results_and_the_changelog_have_the_measured_figures():
+    if not SQUAD.is_dir():
+        pytest.skip(f"SQuAD is not in {SQUAD.parent}: set REGARD_DATA to the folder of the data")
+    options = {"data": str(SQUAD / "valid.json.gz"), "baseline": True}
+    report = tasks.evaluate("answer", "answer-en", options).to_json()
+    exact, f1, baseline = report["exact"], report["f1"], report["compared"]["sliding window"]["f1"]
+    assert f1 >= baseline + 8
+    card = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert f"exact match {exact:.2f}, F1 {f1:.2f}" in card
+    row = re.search(r"shipped `answer-en`.*", (ROOT / "docs/results.md").read_text(encoding="utf-8"))
+    assert row is not None
+    assert f"**{exact:.2f}** | **{f1:.2f}**" in row[0]
+    assert f"F1 of {f1:.1f}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
