@@ -11,6 +11,7 @@ from regard.pipelines.base import Pipeline, Result, checked_text
 from regard.pipelines.networks import HuggingFaceNetwork
 from regard.pipelines.spans import best_spans, windows
 from regard.shapes import whole_number
+from regard.text.questions import Question
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -24,33 +25,20 @@ LARGEST_OVERLAP = 128  # tokens that two neighbouring parts of a context share
 LONGEST_ANSWER = 15  # tokens
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question and the text that its answer is looked for in."""
-
-    question: str
-    context: str
-
-    @classmethod
-    def of(cls, one: Any) -> Question:
-        """Make a question from a dict, or from an object with the attributes of a SquadExample."""
-        if isinstance(one, Question):
-            return one
-        if isinstance(one, dict):
-            for name in ("question", "context"):
-                if name not in one:
-                    raise ArgumentError(
-                        "inputs", f"expected a dict with 'question' and 'context', got {list(one)}"
-                    )
-            question, context = one["question"], one["context"]
-        elif hasattr(one, "question_text") and hasattr(one, "context_text"):
-            question, context = one.question_text, one.context_text
-        else:
-            raise DtypeError("inputs", f"expected a dict with 'question' and 'context', got {one!r}")
-        for name, text in (("question", question), ("context", context)):
-            if not checked_text(name, text):
-                raise ArgumentError(name, "expected a text, got an empty one")
-        return cls(question, context)
+def _question(one: Any) -> Question:
+    """Make a question from a dict, or from an object with the attributes of a SquadExample."""
+    if isinstance(one, dict):
+        if not {"question", "context"} <= set(one):
+            raise ArgumentError("inputs", f"expected a dict with 'question' and 'context', got {list(one)}")
+        question, context = one["question"], one["context"]
+    elif hasattr(one, "question_text") and hasattr(one, "context_text"):
+        question, context = one.question_text, one.context_text
+    else:
+        raise DtypeError("inputs", f"expected a dict with 'question' and 'context', got {one!r}")
+    for name, text in (("question", question), ("context", context)):
+        if not checked_text(name, text):
+            raise ArgumentError(name, "expected a text, got an empty one")
+    return Question(question, context)
 
 
 class QuestionAnsweringPipeline(Pipeline):
@@ -90,7 +78,7 @@ class QuestionAnsweringPipeline(Pipeline):
     def run(self, inputs: list[Any], options: dict[str, Any]) -> list[Any]:
         """Return the answer, or the answers, to each question."""
         most = whole_number("top_k", options.get("top_k", 1), least=1)
-        questions = [Question.of(one) for one in inputs]
+        questions = [_question(one) for one in inputs]
         answered = self.source.answers(questions, most, options)
         return [found[0] if len(found) == 1 else found for found in answered]
 
