@@ -32,6 +32,7 @@ class Case:
     row: str
     texts: list
     ending: str = "tsv"  # of the names of its data files
+    bad_row: bytes = b"alone\n"
 
 
 CASES = [
@@ -49,6 +50,13 @@ CASES = [
         '"answers": [{{"text": "a dog", "answer_start": {place}}}]}}',
         [("What is 3?", "The 3 is")],
         "jsonl",
+    ),
+    Case(
+        "encode",
+        {**SMALL, **BLOCK, "layers": 1, "max_tokens": 32},
+        "a dog {n}",
+        ["a dog 3"],
+        bad_row=b"nul\x00l\n",  # any text is a row
     ),
     Case("tagger:Tagger", SMALL, "a dog {n}\tDET NOUN NUM", ["a dog 3"]),
 ]
@@ -214,16 +222,16 @@ def test_a_task_that_cannot_be_imported_is_one_line(tmp_path):
     assert_one_line(run_here("train", "translat", cwd=tmp_path), 2, "did you mean 'translate'?")
 
 
-def with_bad_rows(path, name):
+def with_bad_rows(case, path, name):
     """Write the data with two bad rows, after the 10th and the last row."""
     lines = path.read_bytes().splitlines(keepends=True)
-    lines[10:10], lines[len(lines) :] = [b"alone\n"], [b"caf\xe9\tx\n"]
+    lines[10:10], lines[len(lines) :] = [case.bad_row], [b"caf\xe9\tx\n"]
     (path.parent / name).write_bytes(b"".join(lines))
     return path.parent / name
 
 
 def test_bad_rows_are_an_error_or_counted(case, tmp_path):
-    data = with_bad_rows(tmp_path / f"data.{case.ending}", f"bad.{case.ending}")
+    data = with_bad_rows(case, tmp_path / f"data.{case.ending}", f"bad.{case.ending}")
     with pytest.raises(FileError, match=r"bad\.\w+, line 11: .*2 rows cannot be read \(lines 11, 62\)"):
         train(case, tmp_path / "run", data=str(data))
     assert not (tmp_path / "run").exists()
@@ -233,7 +241,7 @@ def test_bad_rows_are_an_error_or_counted(case, tmp_path):
 
 
 def test_bad_rows_in_validation_data_are_warned_of(case, tmp_path):
-    valid = with_bad_rows(tmp_path / f"data.{case.ending}", f"valid.{case.ending}")
+    valid = with_bad_rows(case, tmp_path / f"data.{case.ending}", f"valid.{case.ending}")
     write_rows(case, tmp_path, range(60, 120))
     with pytest.raises(FileError, match=r"valid: .*valid\.\w+, line 11"):
         train(case, tmp_path / "run", valid=str(valid))
@@ -243,13 +251,14 @@ def test_bad_rows_in_validation_data_are_warned_of(case, tmp_path):
 
 def test_bad_rows_of_an_evaluation(case, tmp_path):
     train(case, tmp_path / "run")
-    data = str(with_bad_rows(tmp_path / f"data.{case.ending}", f"bad.{case.ending}"))
+    data = str(with_bad_rows(case, tmp_path / f"data.{case.ending}", f"bad.{case.ending}"))
     with pytest.raises(FileError, match=r"2 rows cannot be read \(lines 11, 62\)"):
         tasks.evaluate(case.task, tmp_path / "run", {"data": data})
     report = tasks.evaluate(case.task, tmp_path / "run", {"data": data, "skip_bad_rows": True})
     assert case.task not in TASKS or "2 that cannot be read" in report.notes[0]
     options = {"data": data, "skip_bad_rows": True, "out": str(tmp_path / "out.txt")}
-    if case.task != "answer":  # which writes its answers by the ids of the questions
+    # An encoder has no prediction for each row, and answers are written by the ids of the questions.
+    if case.task not in ("encode", "answer"):
         with pytest.raises(ArgumentError, match="out: its lines would not be those of the data"):
             tasks.evaluate(case.task, tmp_path / "run", options)
     with pytest.raises(ArgumentError, match="skip_bad_rows: of no use without data="):

@@ -131,6 +131,17 @@ class HuggingFaceFolder:
             )
         return ACTIVATIONS[str(name)]
 
+    def has(self, model: type) -> bool:
+        """Return whether the folder holds the output layers of a class of models."""
+        if model is Encoder:
+            return True
+        names = self.family.heads[_kind(model)]
+        first = next(iter(names.values())).lstrip(".")
+        return any(
+            name.removeprefix(self.family.prefix).startswith(first)
+            for name in SafetensorsFiles(self.folder).shapes
+        )
+
     def load(self, model: type[Model] = Encoder) -> Model:
         """Return the model of the folder as a model of this class, in float32 and in evaluation mode."""
         files = SafetensorsFiles(self.folder)

@@ -46,17 +46,15 @@ class MaskedLanguageModel(Pretrained, nn.Module):
         lengths: Tensor | None = None,
         *,
         types: Tensor | None = None,
+        at: Tensor | None = None,
         records: list[Record] | None = None,
     ) -> Tensor:
         """Return the logits of the token at each position of ``tokens (b,n)``, ``(b,n,vocabulary)``.
 
-        The arguments are those of :class:`Encoder`.
+        If ``at (b,n)`` is given, the logits are those of the positions where it is True, ``(positions,vocabulary)``.
+        Training needs those of the hidden tokens only. The other arguments are those of :class:`Encoder`.
         """
-        return self.logits(self.encoder(tokens, lengths, types=types, records=records))
-
-    def logits(self, states: Tensor) -> Tensor:
-        """Return the logits ``(...,vocabulary)`` of states ``(...,m)`` of the encoder.
-
-        Training needs those of the hidden positions only, which are few.
-        """
+        states = self.encoder(tokens, lengths, types=types, records=records)  # (b,n,m)
+        if at is not None:
+            states = states[at]  # (positions,m)
         return self.output(self.norm(self.activation(self.transform(states))))

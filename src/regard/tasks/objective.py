@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from regard.files import write_atomically
 from regard.tasks.base import Task
 from regard.tasks.card import CardFacts
-from regard.text import BucketedBatches, PairData
+from regard.text import BucketedBatches
 
 __all__ = ["BatchedObjective"]
 
@@ -29,7 +29,7 @@ class BatchedObjective:
 
     def __init__(self, task: Task, settings: Any, data: Any):
         self.task, self.settings, self.data = task, settings, data
-        self.train: PairData = data.train
+        self.train: Any = data.train  # PairData, or other data that BucketedBatches takes
         self.fingerprint = self.train.manifest.get("fingerprint", "")
 
     def batches_per_epoch(self, world: int) -> int:

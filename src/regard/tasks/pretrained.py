@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from regard.errors import ArgumentError, FileError
-from regard.models import Encoder, EncoderConfig, HuggingFaceFolder, load_model
+from regard.models import Encoder, EncoderConfig, HuggingFaceFolder, MaskedLanguageModel, load_model
 from regard.models.pretrained import CONFIG, read_config
 from regard.models.sizes import without_memory
 from regard.tasks.minilm import MINILM, minilm_folder
 from regard.tasks.registry import model_in
 from regard.text import PretrainedVocabulary, Vocabulary, load_vocabulary
 
-__all__ = ["starting_config", "starting_encoder", "starting_vocabulary"]
+__all__ = ["starting_config", "starting_encoder", "starting_masked_model", "starting_vocabulary"]
 
 VOCABULARY = "tokenizer.json"  # in a folder of Regard
 
@@ -32,6 +32,29 @@ def starting_encoder(settings: Any) -> tuple[Encoder, Vocabulary]:
         encoder = Encoder(config)
     encoder.load_state_dict(weights, assign=True)
     return encoder.train(), starting_vocabulary(settings)
+
+
+def starting_masked_model(settings: Any) -> MaskedLanguageModel | None:
+    """Return the masked language model that ``settings.start`` names, or None if it has no output for masked words.
+
+    It is in training mode and has the dropout of the settings.
+    """
+    folder = _folder(settings.start)
+    if _is_ours(folder):
+        _config(folder)  # raises if it is no encoder
+        found = load_model(folder)
+        if not isinstance(found, MaskedLanguageModel):
+            return None
+    else:
+        source = HuggingFaceFolder(folder)
+        if not source.has(MaskedLanguageModel):
+            return None
+        found = source.load(MaskedLanguageModel)
+    dropout = {name: getattr(settings, name) for name in ("dropout", "attention_dropout")}
+    with without_memory(str(folder / CONFIG)):
+        model = MaskedLanguageModel(replace(found.config, **dropout))
+    model.load_state_dict(found.state_dict(), assign=True)
+    return model.train()
 
 
 def starting_config(settings: Any) -> EncoderConfig:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.errors import ArgumentError, FileError, UnknownNameError, option
 from regard.files import read_json
+from regard.tasks.minilm import MINILM, installed_minilm
 
 if TYPE_CHECKING:
     from regard.settings import Settings
@@ -71,6 +72,13 @@ TASKS: dict[str, RegisteredTask] = {
         evaluation="regard.tasks.answer.settings:AnswerEvaluationSettings",
         trains="Train a reader that answers questions; without data, on sentences of the embedded corpus.",
         measures="Exact match and F1 of a reader, as SQuAD's script counts them.",
+    ),
+    "encode": RegisteredTask(
+        task="regard.tasks.encode.task:EncodeTask",
+        settings="regard.tasks.encode.settings:EncodingSettings",
+        evaluation="regard.tasks.encode.settings:EncodingEvaluationSettings",
+        trains="Train an encoder on masked words; without data, on the embedded corpus.",
+        measures="Accuracy and perplexity of an encoder on masked words.",
     ),
 }
 
@@ -158,9 +166,9 @@ class Installed:
 
 
 def installed_models() -> list[Installed]:
-    """Return the shipped models, and the models and runs in the folders that ``REGARD_MODELS`` names.
+    """Return the shipped models, the models and runs in the folders that ``REGARD_MODELS`` names, and MiniLM.
 
-    A missing folder gives a warning.
+    MiniLM is a package of its own. A missing folder gives a warning.
     """
     found: dict[str, Installed] = {}
     for root in [*_own_folders(), SHIPPED]:
@@ -171,6 +179,9 @@ def installed_models() -> list[Installed]:
             first = found.setdefault(one.name, one)
             if one.folder.resolve() not in [place.resolve() for place in (first.folder, *first.instead_of)]:
                 found[one.name] = replace(first, instead_of=(*first.instead_of, one.folder))
+    minilm = installed_minilm()
+    if minilm is not None:
+        found.setdefault(MINILM, Installed(MINILM, minilm, {"task": "encode", "model": {"kind": "bert"}}))
     return sorted(found.values(), key=lambda one: not one.is_shipped)
 
 

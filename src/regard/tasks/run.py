@@ -113,7 +113,9 @@ def load(model: str | os.PathLike, *, task: str | Task | None = None, device: st
         found = find_task(task)
         return found.load(find_model(found.name, model), device)
     folder = find_model("", model)
-    name = read_config(folder).get("task")
+    settings = read_config(folder)
+    # A folder of Hugging Face has no task, and its model is an encoder.
+    name = "encode" if "model_type" in settings else settings.get("task")
     if name not in list(TASKS):
         told = f"{folder} is a model for {name!r}, which is not a task of Regard"
         raise ArgumentError("model", told, f"name its task with {option('task', 'module:Class')}")

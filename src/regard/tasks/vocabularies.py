@@ -22,10 +22,12 @@ def learn_vocabulary(
     *,
     seed: int = 0,
     show: bool = False,
+    specials: Sequence[str] = (),
 ) -> Vocabulary:
     """Learn a vocabulary from the texts on some sides of the rows.
 
-    Of more than 400,000 rows a random sample is used, so that memory does not grow with the data.
+    ``specials`` are the names of further special tokens. Of more than 400,000 rows a random sample is used, so that
+    memory does not grow with the data.
     """
     counted = Counted(rows, "rows read for the vocabulary", wanted=show)
     kept = reservoir(counted, VOCABULARY_ROWS, seed)
@@ -33,5 +35,9 @@ def learn_vocabulary(
         print("learning the vocabulary …", file=sys.stderr)
     texts = (row[side] for row in kept for side in sides)
     return train_vocabulary(
-        settings.vocabulary, texts, settings.vocabulary_size, lowercase=settings.lowercase
+        settings.vocabulary,
+        texts,
+        settings.vocabulary_size,
+        lowercase=settings.lowercase,
+        specials=specials,
     )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from regard.text.cache import TokenStore
     from regard.text.framing import Framed, Framing
     from regard.text.labelled import LABEL_FIELDS, ClassLabels, LabelledBatch, LabelledData
+    from regard.text.pieces import PieceBatch, TextPieces
     from regard.text.readers import count_words, deduplicate, read_lines, read_pairs
     from regard.text.vocabularies import (
         BytePairVocabulary,
@@ -35,6 +36,7 @@ _HOMES: dict[str, list[str]] = {
     "framing": ["Framed", "Framing"],
     "labelled": ["LABEL_FIELDS", "LabelledBatch", "LabelledData", "ClassLabels"],
     "bad_rows": ["BadRowError", "BadRows", "Skipped"],
+    "pieces": ["PieceBatch", "TextPieces"],
     "readers": ["count_words", "deduplicate", "read_lines", "read_pairs"],
     "vocabularies": [
         "BytePairVocabulary",
@@ -64,8 +66,10 @@ __all__ = [
     "LabelledBatch",
     "LabelledData",
     "PairData",
+    "PieceBatch",
     "PretrainedVocabulary",
     "Skipped",
+    "TextPieces",
     "TokenStore",
     "Vocabulary",
     "WordVocabulary",

@@ -22,7 +22,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ from regard.text.cache import TokenStore, fingerprint_of, open_stores, write_sto
 from regard.text.readers import deduplicate as without_duplicates
 from regard.text.vocabularies import Vocabulary
 
-__all__ = ["Batch", "BucketedBatches", "PairData", "pad_sequences"]
+__all__ = ["Batch", "BatchData", "BucketedBatches", "PairData", "pad_sequences"]
 
 # The number of pairs encoded at once, enough for the tokenizer to use all cores.
 _CHUNK = 4096
@@ -217,6 +217,22 @@ class PairData:
         return Batch(*[torch.from_numpy(array) for array in arrays])
 
 
+class BatchData(Protocol):
+    """Encoded sequences that :class:`BucketedBatches` divides into batches, such as :class:`PairData`."""
+
+    def __len__(self) -> int:
+        """Return the number of sequences."""
+        ...
+
+    def lengths(self) -> np.ndarray:
+        """Return the length of each side of each sequence, (n, sides)."""
+        ...
+
+    def batch(self, indices: Sequence[int] | np.ndarray) -> Any:
+        """Return the sequences at these indices as a padded batch."""
+        ...
+
+
 class BucketedBatches:
     """Batches of pairs of similar length, which need little padding, shuffled in each epoch.
 
@@ -239,7 +255,7 @@ class BucketedBatches:
 
     def __init__(
         self,
-        data: PairData,
+        data: BatchData,
         *,
         tokens: int = 4096,
         seed: int = 0,
@@ -278,7 +294,7 @@ class BucketedBatches:
             return self._buckets.in_order()
         return self._buckets.shuffled(np.random.default_rng([self.seed, number]))
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+    def epoch(self, number: int, start: int = 0) -> Iterator[Any]:
         """Yield this rank's batches of an epoch from batch ``start`` on, without reading earlier ones."""
         if start < 0:
             raise ArgumentError("start", f"expected 0 or more, got {start}")

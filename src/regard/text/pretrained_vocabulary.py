@@ -120,6 +120,11 @@ class PretrainedVocabulary(Vocabulary):
             raise UnknownNameError("name", name, added)
         return added[name]
 
+    def special_ids(self) -> list[int]:
+        """Return the ids of all special tokens."""
+        added = self._tokenizer.get_added_tokens_decoder()
+        return sorted(number for number, token in added.items() if token.special)
+
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of the ids up to the first end of a text, without special tokens."""
         numbers = self._checked(ids)
