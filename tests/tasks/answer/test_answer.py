@@ -1,4 +1,4 @@
-"""The task of answering questions: spans over windows, threshold, held-out articles, loss, baseline and attention."""
+"""The task of answering questions: its measure, spans over windows, loss, threshold, data and settings."""
 
 import json
 import math
@@ -11,21 +11,17 @@ import torch
 
 from regard import tasks
 from regard.corpus.questions import _SHARES, _share_of
-from regard.errors import ArgumentError, DtypeError, FileError
+from regard.errors import ArgumentError
 from regard.metrics import answer_f1, exact_match
-from regard.tasks.answer import Answer, AnswerSettings, Reader
-from regard.tasks.answer.baseline import SlidingWindow
+from regard.tasks.answer import Answer, AnswerSettings
 from regard.tasks.answer.calibration import calibrated_threshold, other_contexts
 from regard.tasks.answer.data import QuestionSource, embedded_questions, prepare, with_other_contexts
-from regard.tasks.answer.evaluation import scores_of
 from regard.tasks.answer.network import span_loss
 from regard.tasks.answer.reader import Candidate
 from regard.tasks.answer.search import best_spans
-from regard.tasks.answer.shortening import shortened
 from regard.text.questions import Question, ReferenceAnswer, read_questions
 from regard.text.spans import SpanBatch
 from support.paths import ROOT
-from support.pretrained_folders import write_bert_vocabulary, write_encoder
 
 SQUAD = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data")) / "squad"
 SMALL = {
@@ -37,19 +33,6 @@ SMALL = {
     "max_tokens": 128,
 }
 SMALL |= {"stride": 32, "validate_questions": 20, "average": 0.0}
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "run"
-    settings = {**SMALL, "embedded": 1500, "steps": 120, "learning_rate": 0.01, "width": 32}
-    tasks.train("answer", settings, folder, show=False)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def reader(run):
-    return Reader.load(run)
 
 
 def needs_squad():
@@ -313,206 +296,3 @@ def test_windows_that_cannot_be_cut_are_refused_before_the_data_is_read(tmp_path
     with pytest.raises(ArgumentError, match="stride: expected fewer"):
         tasks.train("answer", {**SMALL, "stride": 100, "steps": 1}, tmp_path / "run", show=False)
     assert not (tmp_path / "run").exists()
-
-
-# -- the reader ------------------------------------------------------------------------------------------------------
-
-
-def test_a_reader_learns_to_answer(run, reader):
-    """Questions of the test part. A span at random has an F1 of less than 10."""
-    report = tasks.evaluate("answer", run, {"limit": 150, "baseline": True}).to_json()
-    assert report["f1"] > 35
-    assert report["questions"] == 150
-    assert 0 < reader.threshold < 1
-    assert report["calibrated_share"] > 10
-    assert report["answered_f1"] > report["f1"]
-    assert "sliding window" in report["compared"]
-
-
-def test_answers_are_spans_of_the_original_text(reader):
-    context = "  The  Tall\tfarmer\nsat\u00a0in Zu\u0308rich .  "
-    found = reader.ask("Who sat in Zürich?", context, top=5, threshold=0.0)
-    assert len(found.candidates) == 5
-    for one in found.candidates:
-        assert context[one.start : one.end] == one.text == one.text.strip()
-    assert found.text == found.candidates[0].text
-    shares = [one.confidence for one in found.candidates]
-    assert shares == sorted(shares, reverse=True)
-    assert sum(shares) <= 1
-
-
-def test_no_answer_is_found_below_the_threshold(reader):
-    found = reader.ask("Who went home?", "Ann went home.", threshold=1.0)
-    assert (found.text, found.found, found.span) == ("", False, None)
-    assert found.lines()[0].startswith("no answer found\t")
-    assert found.candidates[0].text
-    assert reader.ask("Who went home?", "Ann went home.", threshold=0.0).found
-
-
-def test_a_long_context_is_read_in_windows_and_the_answer_is_found_anywhere(reader):
-    filler = "The red car was on the bridge. " * 40
-    question = "Who helped the teacher?"
-    for context in (f"Emma helped the teacher. {filler}", f"{filler}Emma helped the teacher."):
-        found = reader.ask(question, context, threshold=0.0)
-        assert found.text == "Emma"
-        assert context[slice(*found.span)] == "Emma"
-        (weights,) = reader.word_weights(found)
-        assert len(weights.column_words) < 128
-        assert "Emma" in weights.table.column_words
-
-
-def test_answers_do_not_depend_on_the_batch(reader):
-    rows = list(embedded_questions(0, "test", 12))
-    together = reader.answer(rows)
-    alone = [reader.answer([row], batch_size=1)[0] for row in rows]
-    assert [one.candidates[0].text for one in together] == [one.candidates[0].text for one in alone]
-    for one, other in zip(together, alone, strict=True):
-        assert one.confidence == pytest.approx(other.confidence, abs=1e-4)
-
-
-def test_a_question_that_is_too_long_is_cut_with_a_word(reader):
-    found = reader.ask("Who " + "really " * 200 + "sat?", "Ann sat.")
-    assert found.cut_off
-    assert found.to_json()["cut_off"]
-    assert not reader.ask("Who sat?", "Ann sat.").cut_off
-
-
-@pytest.mark.parametrize(
-    ("questions", "problem"),
-    [
-        ("Who?", "expected a list of questions with contexts"),
-        (["Who?"], "expected a question with its context at place 0"),
-        ([("Who?", " ")], "the context is empty"),
-        ([("Who?", "Ann."), ("", "Ann.")], "place 1: the question is empty"),
-        ([{"question": "Who?"}], "'context' is missing"),
-        ([("Who?", None)], "'context' is not text, but null"),
-    ],
-)
-def test_questions_that_are_none_are_refused(reader, questions, problem):
-    with pytest.raises((ArgumentError, DtypeError), match=f"questions: .*{problem}"):
-        reader.answer(questions)
-
-
-@pytest.mark.parametrize("options", [{"threshold": 2}, {"threshold": "x"}, {"top": 0}, {"batch_size": 0}])
-def test_options_that_cannot_work_are_refused(reader, options):
-    with pytest.raises(ArgumentError, match=next(iter(options))):
-        reader.ask("Who?", "Ann.", **options)
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [({"threshold": 3}, "threshold"), ({"max_tokens": 2}, "max_tokens"), ({"stride": 10**6}, "stride")],
-)
-def test_damaged_settings_of_a_saved_reader_are_named(reader, tmp_path, change, problem):
-    reader.save(tmp_path)
-    values = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(values | change))
-    with pytest.raises(FileError, match=f"config.json: {problem}"):
-        Reader.load(tmp_path)
-
-
-# -- attention -------------------------------------------------------------------------------------------------------
-
-
-def test_the_attention_of_an_answer_is_a_recording(reader):
-    found = reader.ask("Who helped the teacher?", "Emma helped the teacher. It rained.")
-    recording = reader.attention(found)
-    by_name = {one.name: one for one in recording}
-    record = by_name["to_context"]
-    assert record.query_tokens[0] == ["Who", "helped", "the", "teacher", "?"]
-    assert record.key_tokens[0][:3] == ["[no answer]", "Emma", "helped"]
-    assert by_name["to_question"].query_tokens == record.key_tokens
-    (weights,) = reader.word_weights(found)
-    expected = record.map.weights()[0, 0, :, 1:].numpy()
-    np.testing.assert_allclose(weights.weights, expected, atol=1e-6)  # tokens are words here
-    assert weights.spans == [(0, 4), (5, 11), (12, 15), (16, 23), (23, 24), (25, 27), (28, 34), (34, 35)]
-    assert weights.table.row_words == ["helped", "teacher"]
-    assert weights.unread is None
-
-
-# -- the baseline ----------------------------------------------------------------------------------------------------
-
-
-def test_the_baseline_takes_words_beside_those_of_the_question():
-    context = "Bob slept in a bed. The old house was painted by Ann Berg in 1874."
-    (found,) = SlidingWindow().answer([Question("Who painted the old house?", context)])
-    assert found.text in ("Ann Berg", "Berg", "Ann")
-    assert context[slice(*found.span)] == found.text
-
-
-def test_the_baseline_is_measured_like_a_reader():
-    needs_squad()
-    questions = list(read_questions(SQUAD / "train.json.gz"))[:600]
-    scores, _ = scores_of(SlidingWindow(), questions, threshold=0.0)
-    assert 12 < scores.f1 < 30
-
-
-# -- pretrained encoders ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module", params=["joined", "gru"])
-def started(request, tmp_path_factory):
-    """A run that started from a small BERT with random weights."""
-    folder = tmp_path_factory.mktemp("bert")
-    (folder / "bert").mkdir()
-    write_encoder(folder / "bert", max_position_embeddings=64)
-    write_bert_vocabulary(folder / "bert")
-    settings = {
-        "start": str(folder / "bert"),
-        "architecture": request.param,
-        "embedded": 60,
-        "steps": 3,
-        "batch_tokens": 600,
-    }
-    settings |= {"max_tokens": 64, "stride": 16, "validate_questions": 10, "precision": "float32"}
-    tasks.train("answer", settings, folder / "run", show=False)
-    return folder / "run"
-
-
-def test_a_started_reader_answers_with_spans_and_attention(started, tmp_path):
-    reader = Reader.load(started)
-    context = "Emma   helped the Teacher. " * 20
-    found = reader.ask("Who helped the teacher?", context, threshold=0.0)
-    assert context[slice(*found.span)] == found.text
-    (weights,) = reader.word_weights(found)
-    assert weights.row_words == ["Who", "helped", "the", "teacher", "?"]
-    np.testing.assert_allclose(weights.weights.sum(axis=1), 1.0, atol=0.35)
-    assert len(reader.attention(found)) >= 2
-    reader.save(tmp_path)
-    again = Reader.load(tmp_path).ask("Who helped the teacher?", context, threshold=0.0)
-    assert again.candidates == found.candidates
-
-
-def test_a_shortened_reader_reads_the_words_that_it_kept_as_before(started):
-    reader = Reader.load(started)
-    whole = len(reader.vocabulary)
-    short = shortened(reader, whole - 3)
-    assert len(short.vocabulary) == whole - 3
-    texts = ("the lazy dog", "the quick brown fox over the dog .")
-    one, other = reader.ask(*texts, threshold=0.0), short.ask(*texts, threshold=0.0)
-    assert one.text == other.text
-    assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
-    with pytest.raises(ArgumentError, match="size: expected more than"):
-        shortened(reader, 3)
-
-
-def test_the_joined_input_is_question_then_window():
-    from regard.tasks.answer.network import joined_tokens
-    from regard.text.framing import Framing
-
-    class Vocabulary:
-        framing = Framing(start=101, end=102, pad=0, between=(102,), second_type=1)
-
-    parts = (
-        [[7, 8], [9, 0]],
-        [2, 1],
-        [[101, 11, 12, 13], [101, 14, 0, 0]],
-        [4, 2],
-        [[0, 0]] * 2,
-        [[0] * 4] * 2,
-    )
-    batch = SpanBatch(*map(torch.tensor, parts), *[torch.zeros(2, 1, dtype=torch.int64)] * 2, torch.ones(2))
-    joined = joined_tokens(batch, Vocabulary())
-    assert joined.tokens.tolist() == [[101, 7, 8, 102, 11, 12, 13, 102], [101, 9, 102, 14, 102, 0, 0, 0]]
-    assert joined.places.tolist() == [[0, 4, 5, 6], [0, 3, 0, 0]]
-    assert joined.lengths.tolist() == [8, 5]
