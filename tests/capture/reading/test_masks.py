@@ -18,6 +18,7 @@ from regard.capture.reading.masks import (
     recognise,
 )
 from regard.capture.watching.score_tracing import ScoreTracer
+from regard.capture.watching.softmax_calls import read_softmax
 from regard.masks import blocks, causal, padding, window
 from regard.masks.base import And
 from regard.masks.rules import Causal, Window
@@ -144,10 +145,10 @@ def test_scores_changed_without_the_tracer_are_not_taken_as_exact():
     tracer = ScoreTracer([])
     q, k = torch.randn(2, 5, 4), torch.randn(2, 4, 7)
     scores = torch.bmm(q, k)
-    tracer.saw(aten.bmm.default, (q, k), {}, scores)
+    tracer.note_operation(aten.bmm.default, (q, k), {}, scores)
     scores.mul_(3.0)  # behind the tracer's back
     weights = torch.softmax(scores, -1)
-    call = tracer.softmax((scores, -1, False), weights, SoftmaxContext())
+    call = read_softmax(tracer, (scores, -1, False), weights, SoftmaxContext())
     assert call.q is None
     assert call.weights is not None
     assert torch.equal(call.weights[:, 0], weights)

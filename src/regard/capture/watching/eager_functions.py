@@ -23,7 +23,7 @@ from torch._C._functorch import peek_interpreter_stack
 from regard.capture.reading.attention_calls import AttentionCall
 from regard.capture.watching.modes import idle_session
 from regard.capture.watching.patches import restore
-from regard.capture.watching.score_tracing import agrees, checked_rows, folded_product
+from regard.capture.watching.recomputed_rows import gives_output, gives_weights
 from regard.capture.watching.session import Session
 from regard.shapes import Grid
 
@@ -116,22 +116,10 @@ def _read(
     scale = width**-0.5 if scale is None else float(scale)
     call = AttentionCall(Grid(b, h, queries, keys), q=q.detach(), k=k.detach(), scale=scale, attn_mask=mask)
     weights = weights.detach()
-    if not agrees(call, weights):
+    if not gives_weights(call, weights):
         return None
     if function not in session.checked_functions:
-        if not _multiplies(weights, v.detach(), output.detach()):
+        if not gives_output(weights, v.detach(), output.detach()):
             return None
         session.checked_functions.add(function)
     return call
-
-
-@torch.no_grad()
-def _multiplies(weights: Tensor, v: Tensor, output: Tensor) -> bool:
-    """Whether a few rows of an output ``(b,q,h,d)`` are the product of the weights and the values."""
-    b, h, queries, _ = weights.shape
-    if output.shape != (b, queries, h, v.shape[-1]) or v.ndim != 4 or h % v.shape[1]:
-        return False
-    rows = checked_rows(queries)
-    expected = folded_product(weights[:, :, rows], v).transpose(1, 2)  # (b,rows,h,d)
-    slack = 1e-4 if output.dtype in (torch.float32, torch.float64) else 1e-1
-    return bool(torch.allclose(output[:, rows], expected, rtol=slack, atol=slack, equal_nan=True))

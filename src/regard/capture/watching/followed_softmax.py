@@ -1,4 +1,4 @@
-"""A softmax whose result is followed to the values, and the tensors that were made of it."""
+"""A softmax that is followed to the values, and the tensors that were computed from its result."""
 
 from __future__ import annotations
 
@@ -19,53 +19,54 @@ __all__ = ["DerivedWeights", "FollowedSoftmax"]
 
 @dataclass(eq=False)
 class FollowedSoftmax:
-    """A softmax that was recorded, and what became of its result."""
+    """A softmax that was recorded, and the pieces of its result that were multiplied with values so far."""
 
     recorded: RecordedCall
     call: AttentionCall
-    product: int  # the number of the product that the scores were, 0 if unknown
-    shape: tuple[int, ...] = ()  # of the result; keys that the model left out before the softmax count too
-    size: int = 0  # numbers of the result
-    valued: set[int] = field(default_factory=set)  # keys that met their values
-    met: int = 0  # numbers that met their values
-    lost: bool = (
-        False  # whether a tensor was multiplied of which it is not known how it was made of the result
-    )
+    product: int  # the number of the product that the scores came from, 0 if unknown
+    # The shape of the result, in which keys count that the model left out before the softmax.
+    shape: tuple[int, ...] = ()
+    size: int = 0  # how many weights the result has
+    multiplied: int = 0  # how many of them were multiplied with values
+    keys_with_values: set[int] = field(default_factory=set)
+    # Whether a tensor was multiplied whose weights cannot be traced back to the result.
+    lost: bool = False
     returned: bool = False  # whether the module that ended last returned it
-    parts: tuple[FollowedSoftmax, ...] = ()  # other softmaxes that went into the pieces that met their values
-    _plain: list[tuple[DerivedWeights, Tensor]] = field(
-        default_factory=list
-    )  # unchanged pieces that met their values
-    _changed: Tensor | None = None  # changed pieces that met their values, and one number for indices of -1
+    # Other softmaxes that are part of the pieces that were multiplied with values.
+    others: tuple[FollowedSoftmax, ...] = ()
+    # Unchanged pieces that were multiplied with values, each with the tensor that it is a view of.
+    _unchanged: list[tuple[DerivedWeights, Tensor]] = field(default_factory=list)
+    # Changed pieces that were multiplied with values, and behind them one number for indices of -1.
+    _changed: Tensor | None = None
     _indices: Tensor | None = None
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of the result has met its values."""
-        return self.met >= self.size
+        """Whether all of the result was multiplied with values."""
+        return self.multiplied >= self.size
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the weights that multiply the values may be others than those that are known."""
-        return not self.is_complete and (self.lost or not (self.met or self.returned))
+        """Whether the weights that multiply the values may differ from the recorded ones."""
+        return not self.is_complete and (self.lost or not (self.multiplied or self.returned))
 
     def indices(self, device: torch.device) -> Tensor:
-        """The indices of the whole result, which are made once."""
+        """The indices of the whole result, which are computed once."""
         if self._indices is None:
             self._indices = all_indices(self.shape, device)
         return self._indices
 
-    def meets(self, held: DerivedWeights, operand: Tensor, indices: Tensor) -> None:
-        """Note a part of the weights that multiplies values, with the keys on its last axis."""
-        self.met += int((indices >= 0).sum()) if held.changed else operand.numel()
-        self.parts = tuple(dict.fromkeys((*self.parts, *held.parts)))
-        for part in held.parts:
-            part.met = part.size
-        if held.changed:
-            self._write(indices, held.without_dropout(operand))
+    def note_multiplied(self, weights: DerivedWeights, operand: Tensor, indices: Tensor) -> None:
+        """Note a piece of some weights that multiplies values, with the keys on its last axis."""
+        self.multiplied += int((indices >= 0).sum()) if weights.changed else operand.numel()
+        self.others = tuple(dict.fromkeys((*self.others, *weights.others)))
+        for other in weights.others:
+            other.multiplied = other.size
+        if weights.changed:
+            self._write(indices, weights.without_dropout(operand))
             return
-        self._plain.append((held, operand))
-        self.valued.update(self.keys_at(indices.reshape(-1, indices.shape[-1])[0]).tolist())
+        self._unchanged.append((weights, operand))
+        self.keys_with_values.update(self.keys_at(indices.reshape(-1, indices.shape[-1])[0]).tolist())
 
     def keys_at(self, indices: Tensor) -> Tensor:
         """The keys that indices belong to."""
@@ -78,47 +79,51 @@ class FollowedSoftmax:
             self._changed = values.new_zeros(math.prod(self.shape) + 1)
         self._changed[indices.reshape(-1)] = values.reshape(-1)
 
-    def rebuilt(self) -> Tensor | None:
-        """The weights ``(b,h,q,k)`` that multiply the values, joined from parts, or None where no part was changed."""
+    def joined_pieces(self) -> Tensor | None:
+        """The weights ``(b,h,q,k)`` that multiply the values, joined from pieces. None where no piece was changed."""
         leading, axes = self.call.leading, self.call.axes
         if self._changed is None or leading is None:
             return None
-        for held, operand in self._plain:
-            indices = held.indices_of(operand)
+        for weights, operand in self._unchanged:
+            indices = weights.indices_of(operand)
             if indices is not None:
-                self._write(indices, held.without_dropout(operand))
-        weights = self._changed[:-1].view(self.shape)
-        return leading.arrange(weights.unsqueeze(-2) if axes is None else moved(weights, *axes))
+                self._write(indices, weights.without_dropout(operand))
+        joined = self._changed[:-1].view(self.shape)
+        return leading.arrange(joined.unsqueeze(-2) if axes is None else moved(joined, *axes))
 
 
 @dataclass(frozen=True)
 class DerivedWeights:
-    """A tensor that was made of a softmax."""
+    """A tensor that was computed from the result of a softmax."""
 
     softmax: FollowedSoftmax
     tensor: Tensor
-    clean: Tensor  # the same without dropout, of the same shape and strides
-    key: int  # its axis of keys, -1 if unknown
-    changed: bool = False  # whether more than copies, casts and dropout was done to it
-    parts: tuple[FollowedSoftmax, ...] = ()  # other softmaxes that went into it
+    undropped: Tensor  # the tensor without dropout, of the same shape and strides
+    key: int  # the axis of keys, -1 if unknown
+    changed: bool = False  # whether it is the result of more than copies, casts and dropout
+    others: tuple[FollowedSoftmax, ...] = ()  # other softmaxes that it was computed from
     aligned: bool = True  # whether its axes are those of the softmax's result
-    # The changed weights on those axes, of which this tensor holds copies; None where they are not known.
+    # The changed weights on the axes of the softmax's result, of which this tensor holds copies. None if unknown.
     final: Tensor | None = None
-    indices: Tensor | None = (
-        None  # of its numbers, where they are not those of the softmax's result one by one
-    )
-    joined: bool = False  # whether several softmaxes were put beside one another, and nothing else was done
-    # The weights, and the view of them, of which this is an elementwise product with a tensor of more axes.
-    spread: tuple[DerivedWeights, Tensor] | None = None
-    mixed: bool = False  # whether other tensors went into it in a way that is not known
+    # The indices of its numbers, where they are not those of the softmax's result in order.
+    indices: Tensor | None = None
+    concatenated: bool = False  # whether it is a concatenation of several softmaxes and nothing else
+    # For an elementwise product with a tensor of more axes, the weights and the view of them that was multiplied.
+    factor: tuple[DerivedWeights, Tensor] | None = None
+    mixed: bool = False  # whether it was computed from other tensors too, in an unknown way
 
     @property
     def softmaxes(self) -> tuple[FollowedSoftmax, ...]:
-        """The softmaxes that it was made of."""
-        return (self.softmax, *self.parts)
+        """The softmaxes that it was computed from."""
+        return (self.softmax, *self.others)
 
-    def is_seen_whole(self, view: Tensor) -> bool:
-        """Whether a view of it has its axes in the same order."""
+    def mark_lost(self) -> None:
+        """Note that the weights were multiplied in a way that is not known."""
+        for softmax in self.softmaxes:
+            softmax.lost = True
+
+    def has_axes_of(self, view: Tensor) -> bool:
+        """Whether a view has the shape and the strides of the tensor."""
         return view.shape == self.tensor.shape and view.stride() == self.tensor.stride()
 
     def indices_of(self, view: Tensor) -> Tensor | None:
@@ -135,13 +140,13 @@ class DerivedWeights:
         if self.key < 0:
             return None
         size, step = self.tensor.shape[self.key], self.tensor.stride(self.key)
-        found = [
-            a
-            for a, n in enumerate(view.shape)
-            if n <= size and (n > 1 or size == 1) and view.stride(a) == step
+        same_step = [
+            axis
+            for axis, n in enumerate(view.shape)
+            if n <= size and (n > 1 or size == 1) and view.stride(axis) == step
         ]
-        whole = [a for a in found if view.shape[a] == size] or found
-        return None if not whole else self.key if self.key in whole else whole[-1]
+        fitting = [axis for axis in same_step if view.shape[axis] == size] or same_step
+        return None if not fitting else self.key if self.key in fitting else fitting[-1]
 
     def is_over_keys(self, operand: Tensor) -> bool:
         """Whether the last axis of a view is that of the keys, or has a single key."""
@@ -154,18 +159,18 @@ class DerivedWeights:
         return bool((keys == keys[0]).all())
 
     def without_dropout(self, view: Tensor) -> Tensor:
-        """The weights without dropout, in the form of a view of those with it."""
-        if self.clean is self.tensor:
+        """The same view of the weights without dropout."""
+        if self.undropped is self.tensor:
             return view
-        offset = self.clean.storage_offset() + view.storage_offset() - self.tensor.storage_offset()
-        return self.clean.as_strided(view.shape, view.stride(), int(offset))
+        offset = self.undropped.storage_offset() + view.storage_offset() - self.tensor.storage_offset()
+        return self.undropped.as_strided(view.shape, view.stride(), int(offset))
 
     def arguments_without_dropout(self, args: tuple) -> list[Any]:
-        """Arguments of an operation, with the weights without dropout in place of those with it."""
-        home = storage_of(self.tensor)
+        """The arguments of an operation, with views of the weights replaced by views without dropout."""
+        storage = storage_of(self.tensor)
         return [
             self.without_dropout(x)
-            if isinstance(x, Tensor) and x.layout is torch.strided and storage_of(x) == home
+            if isinstance(x, Tensor) and x.layout is torch.strided and storage_of(x) == storage
             else x
             for x in args
         ]

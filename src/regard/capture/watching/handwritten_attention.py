@@ -17,6 +17,7 @@ from regard.capture.watching.module_stack import ModuleStack, repeats_for_gradie
 from regard.capture.watching.operators import EXPONENTIALS
 from regard.capture.watching.score_tracing import ScoreTracer
 from regard.capture.watching.shortcuts import is_plain, tensors_in
+from regard.capture.watching.softmax_calls import product_behind_softmax, read_softmax
 from regard.capture.watching.weight_tracing import WeightTracer
 
 __all__ = ["HandwrittenAttention"]
@@ -55,8 +56,8 @@ class HandwrittenAttention:
             for x in (value,) if isinstance(value, Tensor) else tensors_in((value,)):
                 if not is_plain(x):
                     return True
-                home = x.untyped_storage().data_ptr()
-                if self.weights.stands_at(home) or self.scores.stands_at(home):
+                storage = x.untyped_storage().data_ptr()
+                if self.weights.is_in_storage(storage) or self.scores.is_in_storage(storage):
                     return True
         return False
 
@@ -64,7 +65,7 @@ class HandwrittenAttention:
         """Note that the tensors which a function returned are no scores, though scores may have stood there before."""
         for x in (result,) if isinstance(result, Tensor) else tensors_in((result,)):
             if is_plain(x):
-                self.scores.lose(x)
+                self.scores.forget_tensor(x)
 
     def folded(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Note a function that joins or multiplies axes, as those that fold heads into the batch."""
@@ -82,47 +83,44 @@ class HandwrittenAttention:
             refuse_transforms(*args)
         for x in map(without_transforms, tensors_in(args)):
             if is_plain(x):
-                self.weights.lose_at(x.untyped_storage().data_ptr())
+                self.weights.mark_lost_at(x.untyped_storage().data_ptr())
 
     # ---- operations
 
     def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Follow an operation other than a softmax or a fused kernel."""
-        softmax = self.weights.saw(func, args, kwargs, result) if self.weights.follows else None
+        softmax = self.weights.note_operation(func, args, kwargs, result) if self.weights.follows else None
         self.exponentials += id(func) in EXPONENTIALS and args[0].ndim > 2
         if softmax is None:
-            self.scores.saw(func, args, kwargs, result)
+            self.scores.note_operation(func, args, kwargs, result)
         else:
-            self.scores.spend(softmax.product)
+            self.scores.finish_product(softmax.product)
 
     def softmax(self, args: tuple, result: Tensor, weights: Tensor, *, is_attention: bool) -> None:
         """Record a softmax and follow its result, if it is known to be attention or looks like it."""
         modules = self._stack.modules
         heads = heads_of(modules[-1], modules)
-        product = self.scores.attends(args[0], args[1], heads) if args[0].ndim > 1 else None
-        self.scores.lose(result)
+        product = product_behind_softmax(self.scores, args[0], args[1], heads) if args[0].ndim > 1 else None
+        self.scores.forget_tensor(result)
         if not self._stack.is_in_forward_pass or args[0].ndim < 2:
             return
         running = self._stack.innermost
         if product is not None:
-            self._log.unseen.softmax_follows(product.born)
+            self._log.unseen.softmax_follows(product.number)
         if product is not None and not self._stack.is_chosen(running):
             # The innermost module that computed both the product and the softmax. Modules inside it may do a part.
-            running = next(x for x in reversed(modules) if x.products < product.born)
+            running = next(x for x in reversed(modules) if x.products < product.number)
         shape = tuple(args[0].shape)
         if not is_attention and not self._is_recorded(running, product is not None, shape):
             return
-        call = self.scores.softmax(
-            args,
-            weights,
-            context_of_softmax(running, modules, self._stack.choices, self.in_multi_head_forward),
-        )
+        context = context_of_softmax(running, modules, self._stack.choices, self.in_multi_head_forward)
+        call = read_softmax(self.scores, args, weights, context)
         if call.guessed and args[0].numel():
             self._log.note_guess(running, shape)
         recorded = self._log.record(call, running)
         if recorded is not None:
-            born = 0 if product is None else product.born
-            self.weights.begin(FollowedSoftmax(recorded, call, born), result, args[1])
+            number = 0 if product is None else product.number
+            self.weights.begin(FollowedSoftmax(recorded, call, number), result, args[1])
 
     def _is_recorded(self, running: RunningModule, of_product: bool, shape: tuple[int, ...]) -> bool:
         """Whether a softmax is recorded. One that may be attention and is not recorded is noted."""
@@ -139,7 +137,7 @@ class HandwrittenAttention:
 
     def module_ended(self, running: RunningModule, result: object, attended: bool) -> None:
         """Follow only those scores and weights further that a module returned or keeps in its attributes."""
-        if not (self.scores.holds or self.weights.follows):
+        if not (not self.scores.is_empty or self.weights.follows):
             return
         kept = storages_in(result)
         if self.weights.follows:

@@ -1,4 +1,4 @@
-"""Tensors of scores, with the product that they are made of and the arithmetic on it."""
+"""Tensors of scores, with the product of queries and keys and the arithmetic that they were made by."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["AddedNumbers", "Product", "Scores"]
 class AddedNumbers:
     """Numbers added to scores, with the axes of queries and keys at the end."""
 
-    values: Tensor  # (*leading,q,k), each or 1
-    leading: tuple[int, ...]  # sizes of the other axes of the scores
+    values: Tensor  # (*leading,q,k), where each axis may be 1
+    leading: tuple[int, ...]  # the sizes of the other axes of the scores
     outer: tuple[int, ...]  # these axes from the largest stride to the smallest
 
     def on(self, scores: Scores) -> Tensor:
-        """The numbers ``(*leading,q,k)`` for scores whose axes may have been joined or split since."""
+        """The numbers as ``(*leading,q,k)`` of scores whose leading axes may have been joined or split since."""
         leading, outer = scores.leading, scores.outer
         if (self.leading, self.outer) == (leading, outer):
             return self.values
@@ -45,21 +45,22 @@ class Product:
     k: Tensor  # (B,d,k)
     scale: float = 1.0
     added: tuple[AddedNumbers, ...] = field(default=())
-    exact: bool = True  # False once something was done to the scores that cannot be followed
-    born: int = 0  # its number among the products
-    sinks: tuple[int, ...] = ()  # columns that are no keys of the product
+    exact: bool = True  # False after an operation on the scores that cannot be followed
+    number: int = 0  # its number among the products of a capture
+    sinks: tuple[int, ...] = ()  # the columns of attention sinks, which are no keys of the product
 
     @property
     def sides(self) -> tuple[int, int]:
+        """The numbers of queries and keys."""
         return self.q.shape[-2], self.k.shape[-1]
 
-    def stands_in(self, storages: set[int]) -> bool:
-        """Whether what the scores are made of has numbers in one of these storages."""
+    def is_in_storages(self, storages: set[int]) -> bool:
+        """Whether queries, keys or added numbers stand in one of these storages."""
         parts = (self.q, self.k, *(x.values for x in self.added))
         return any(x.untyped_storage().data_ptr() in storages for x in parts)
 
-    def turned(self) -> Product:
-        """With queries and keys in each other's place."""
+    def transposed(self) -> Product:
+        """The product with queries and keys exchanged."""
         return replace(
             self,
             q=self.k.mT,
@@ -68,31 +69,32 @@ class Product:
         )
 
 
-_IN_ORDER = tuple(range(64))  # a tensor has no more axes
+_IN_ORDER = tuple(range(64))  # a tensor has at most 64 axes
 
 
 @dataclass(frozen=True)
 class Scores:
-    """A tensor of scores, by the axes that are those of the product."""
+    """A tensor of scores, with the axes that hold the rows and columns of its product."""
 
     product: Product
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     rows: int
     columns: int
-    home: int  # its storage: writing to any part of it changes them
-    storage: StorageWeakRef
+    storage: int  # the address of its storage
+    storage_ref: StorageWeakRef
 
     @classmethod
     def of(cls, x: Tensor, product: Product, rows: int = -2, columns: int = -1) -> Scores:
+        """The scores in a tensor, with the axes that hold the rows and columns of a product."""
         storage = x.untyped_storage()
-        home, ref = storage.data_ptr(), StorageWeakRef(storage)
-        return cls(product, tuple(x.shape), x.stride(), rows % x.ndim, columns % x.ndim, home, ref)
+        address, ref = storage.data_ptr(), StorageWeakRef(storage)
+        return cls(product, tuple(x.shape), x.stride(), rows % x.ndim, columns % x.ndim, address, ref)
 
     @property
     def is_freed(self) -> bool:
         """Whether the memory was released and may hold other numbers now. Empty tensors have none."""
-        return self.home != 0 and self.storage.expired()
+        return self.storage != 0 and self.storage_ref.expired()
 
     @property
     def _others(self) -> list[int]:
@@ -129,26 +131,30 @@ class Scores:
     def _with_heads_in_rows(self, whole: Scores) -> Scores | None:
         """Split the heads from the queries of a product ``(b,h*q,d)`` whose heads share their keys."""
         product, count, step = self.product, whole.shape[whole.rows], whole.strides[whole.rows]
-        parts = zip(self.shape, self.strides, strict=True)
-        found = [n for n, (size, own) in enumerate(parts) if own == step and 0 < size < count]
-        if not found or count % self.shape[found[0]] or product.added:
+        axes = enumerate(zip(self.shape, self.strides, strict=True))
+        rows = next((axis for axis, (size, stride) in axes if stride == step and 0 < size < count), None)
+        if rows is None or count % self.shape[rows] or product.added:
             return None
-        queries = self.shape[found[0]]
+        queries = self.shape[rows]
         q = product.q.unflatten(1, (-1, queries)).flatten(0, 1)  # (b*h,q,d)
         k = product.k.repeat_interleave(count // queries, dim=0)  # (b*h,d,k)
-        return replace(self, product=replace(product, q=q, k=k), rows=found[0])
+        return replace(self, product=replace(product, q=q, k=k), rows=rows)
 
     def _axis(
         self, shape: tuple[int, ...], strides: tuple[int, ...], own: int, usual: int, taken: int | None
     ) -> int | None:
+        """The axis of a view that is the axis ``own`` of the scores, recognised by its size and stride.
+
+        ``usual`` is preferred where several axes fit, and ``taken`` is excluded.
+        """
         size, step = self.shape[own], self.strides[own]
-        fitting = [a for a, n in enumerate(shape) if n == size and a != taken]
-        near = [a for a in fitting if strides[a] == step] or (fitting if size == 1 else [])
+        same_size = [axis for axis, n in enumerate(shape) if n == size and axis != taken]
+        fitting = [axis for axis in same_size if strides[axis] == step] or (same_size if size == 1 else [])
         usual %= len(shape)
-        return usual if usual in near else near[-1] if near else None
+        return usual if usual in fitting else fitting[-1] if fitting else None
 
     def part(self, values: Tensor) -> AddedNumbers:
-        """Numbers that broadcast to the scores, as something added to them."""
+        """Numbers that broadcast to the scores, as a summand of these scores."""
         values = values.reshape((1,) * (len(self.shape) - values.ndim) + tuple(values.shape))
         return AddedNumbers(moved(values, self.rows, self.columns), self.leading, self.outer)
 

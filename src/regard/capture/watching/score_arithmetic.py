@@ -20,61 +20,65 @@ aten = torch.ops.aten
 class KnownScores(Protocol):
     """Knows which tensors are scores."""
 
-    def of(self, x: object) -> Scores | None: ...
+    def scores_of(self, x: object) -> Scores | None: ...
 
 
+# A rule gets the arguments of an operation. It returns the scores among them and the formula of the result, or None
+# where the operation cannot be followed.
 ArithmeticRule = Callable[[KnownScores, tuple, dict[str, Any]], tuple[Scores, Product] | None]
 
 
 def _scaled(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
-    if tracer.of(args[0]) is None and len(args) == 2:  # a number times scores
+    if tracer.scores_of(args[0]) is None and len(args) == 2:  # a number times scores
         args = args[::-1]
-    return _times(tracer, args, lambda factor: factor)
+    return _times(tracer, args, inverse=False)
 
 
 def _divided(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
-    return _times(tracer, args, lambda factor: 1 / factor)
+    return _times(tracer, args, inverse=True)
 
 
-def _times(tracer: KnownScores, args: tuple, turn: Callable[[float], float]) -> tuple[Scores, Product] | None:
-    known, factor = tracer.of(args[0]), _number(args[1])
+def _times(tracer: KnownScores, args: tuple, *, inverse: bool) -> tuple[Scores, Product] | None:
+    """Scores multiplied by a number, or divided by it."""
+    known, factor = tracer.scores_of(args[0]), _number(args[1])
     if known is None or not factor:
         return None
-    by, product = turn(factor), known.product
-    added = tuple(replace(x, values=x.values * by) for x in product.added)
-    return known, replace(product, scale=product.scale * by, added=added)
+    factor, product = 1 / factor if inverse else factor, known.product
+    added = tuple(replace(x, values=x.values * factor) for x in product.added)
+    return known, replace(product, scale=product.scale * factor, added=added)
 
 
 def _added(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
     scores, other = args[0], args[1]
     factor = kwargs.get("alpha", 1)
-    known = tracer.of(scores)
+    known = tracer.scores_of(scores)
     if known is None and factor == 1:
         scores, other = other, scores
-        known = tracer.of(scores)
+        known = tracer.scores_of(scores)
     if known is None:
         return None
-    return _with(tracer, known, other, factor)
+    return _with_summand(tracer, known, other, factor)
 
 
 def _subtracted(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
-    known, other = tracer.of(args[0]), args[1]
+    known, other = tracer.scores_of(args[0]), args[1]
     if known is None:
         return None
     if isinstance(other, Tensor) and other.ndim == len(known.shape) and other.shape[known.columns] == 1:
-        return (
-            known,
-            known.product,
-        )  # as the largest score of each row: what all keys share changes no softmax
-    return _with(tracer, known, other, -kwargs.get("alpha", 1))
+        # One number for each row, such as the largest score. A softmax does not depend on it.
+        return known, known.product
+    return _with_summand(tracer, known, other, -kwargs.get("alpha", 1))
 
 
-def _with(tracer: KnownScores, known: Scores, other: object, factor: float) -> tuple[Scores, Product] | None:
-    """Scores to which a tensor was added so many times."""
+def _with_summand(
+    tracer: KnownScores, known: Scores, other: object, factor: float
+) -> tuple[Scores, Product] | None:
+    """Scores to which ``factor`` times a tensor was added."""
     product = known.product
-    if isinstance(other, int | float):  # what all keys share changes no softmax
+    # A softmax does not depend on a number that is added to all scores.
+    if isinstance(other, int | float):
         return known, product
-    if not isinstance(other, Tensor) or not other.is_floating_point() or tracer.of(other) is not None:
+    if not isinstance(other, Tensor) or not other.is_floating_point() or tracer.scores_of(other) is not None:
         return None
     if not _broadcasts(other, known.shape):
         return None
@@ -105,8 +109,8 @@ def _chosen(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[S
 def _hidden(
     tracer: KnownScores, scores: object, hidden: Tensor, value: object
 ) -> tuple[Scores, Product] | None:
-    """Scores replaced by one very negative number, which hides them as well when it is added."""
-    known, number = tracer.of(scores), _number(value)
+    """Scores of which some were replaced by one very negative number. Adding that number hides them as well."""
+    known, number = tracer.scores_of(scores), _number(value)
     if known is None or number is None or number > HIDING:
         return None
     assert isinstance(scores, Tensor)
@@ -114,14 +118,14 @@ def _hidden(
         return None
     lowest = number if number == float("-inf") else torch.finfo(scores.dtype).min
     fill = torch.zeros((), dtype=scores.dtype, device=scores.device).masked_fill(hidden, lowest)
-    away = known.part(hidden)
-    # What was added before is 0 there: lowest + lowest would be -inf.
-    added = tuple(_without(x, away, known) for x in known.product.added)
+    # Earlier summands become 0 at the hidden scores, where the sum of two lowest numbers would be -inf.
+    hidden_part = known.part(hidden)
+    added = tuple(_zero_where(hidden_part, x, known) for x in known.product.added)
     return known, replace(known.product, added=(*added, known.part(fill)))
 
 
-def _without(part: AddedNumbers, away: AddedNumbers, scores: Scores) -> AddedNumbers:
-    return AddedNumbers(torch.where(away.values, 0.0, part.on(scores)), scores.leading, scores.outer)
+def _zero_where(hidden: AddedNumbers, summand: AddedNumbers, scores: Scores) -> AddedNumbers:
+    return AddedNumbers(torch.where(hidden.values, 0.0, summand.on(scores)), scores.leading, scores.outer)
 
 
 def _number(value: object) -> float | None:
@@ -132,28 +136,32 @@ def _number(value: object) -> float | None:
 
 
 def _kept(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
-    known = tracer.of(args[0])
+    known = tracer.scores_of(args[0])
     return None if known is None else (known, known.product)
 
 
 def _joined(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
-    """Scores with columns put beside them, which are attention sinks."""
+    """Scores concatenated with further columns, which are attention sinks."""
     parts, axis = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    at = [n for n, part in enumerate(parts) if tracer.of(part) is not None]
-    known = tracer.of(parts[at[0]]) if len(at) == 1 else None  # two products are keys in two parts
+    positions = [n for n, part in enumerate(parts) if tracer.scores_of(part) is not None]
+    # Two tensors of scores are two sets of keys, and no sinks.
+    if len(positions) != 1:
+        return None
+    position = positions[0]
+    known = tracer.scores_of(parts[position])
     if known is None or axis % len(known.shape) != known.columns:
         return None
     product = known.product
-    for before, others in ((True, parts[: at[0]][::-1]), (False, parts[at[0] + 1 :])):
+    for before, others in ((True, parts[:position][::-1]), (False, parts[position + 1 :])):
         for values in others:
             product = _with_sinks(known, product, values.detach(), before)
     return known, product
 
 
 def _padded(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[Scores, Product] | None:
-    """Scores with columns of one number put beside them by ``F.pad(scores, (1, 0))``."""
+    """Scores padded with columns of one number, as by ``F.pad(scores, (1, 0))``."""
     scores, pad, *rest = args
-    known, value = tracer.of(scores), rest[0] if rest else 0.0
+    known, value = tracer.scores_of(scores), rest[0] if rest else 0.0
     if known is None or len(pad) != 2 or min(pad) < 0 or known.columns != len(known.shape) - 1:
         return None
     product = known.product
@@ -165,14 +173,15 @@ def _padded(tracer: KnownScores, args: tuple, kwargs: dict[str, Any]) -> tuple[S
 
 
 def _with_sinks(scores: Scores, product: Product, values: Tensor, before: bool) -> Product:
-    """A sink is a key of zeros whose score is added."""
-    for axis, step in enumerate(values.stride()):  # expanded from one number for each head, mostly
+    """The product with a key of zeros for each sink, to which the score of the sink is added."""
+    # Scores of sinks are mostly expanded from one number for each head.
+    for axis, step in enumerate(values.stride()):
         if step == 0:
             values = values.narrow(axis, 0, 1)
     count = values.shape[scores.columns]
     keys = product.k.shape[-1]
     room = (count, 0) if before else (0, count)
-    own = torch.nn.functional.pad(scores.part(values).values, (0, keys) if before else (keys, 0))
+    sink_scores = torch.nn.functional.pad(scores.part(values).values, (0, keys) if before else (keys, 0))
     added = tuple(
         AddedNumbers(torch.nn.functional.pad(_wide(x.on(scores), keys), room), scores.leading, scores.outer)
         for x in product.added
@@ -181,7 +190,7 @@ def _with_sinks(scores: Scores, product: Product, values: Tensor, before: bool) 
     return replace(
         product,
         k=torch.nn.functional.pad(product.k, room),
-        added=(*added, AddedNumbers(own, scores.leading, scores.outer)),
+        added=(*added, AddedNumbers(sink_scores, scores.leading, scores.outer)),
         sinks=(*sinks, *(n + room[0] for n in product.sinks)),
     )
 
@@ -190,7 +199,7 @@ def _wide(values: Tensor, keys: int) -> Tensor:
     return values.expand(*values.shape[:-1], keys)
 
 
-_FOLLOWED: dict[Any, ArithmeticRule] = {
+_RULES: dict[Any, ArithmeticRule] = {
     **dict.fromkeys((aten.mul.Tensor, aten.mul.Scalar, aten.mul_.Tensor, aten.mul_.Scalar), _scaled),
     **dict.fromkeys((aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar), _divided),
     **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), _added),
@@ -209,5 +218,5 @@ _FOLLOWED: dict[Any, ArithmeticRule] = {
     aten.constant_pad_nd.default: _padded,
     **dict.fromkeys((aten._to_copy.default, aten.clone.default), _kept),
 }
-ARITHMETIC_RULES = {id(op): step for op, step in _FOLLOWED.items()}
-"""What can be followed, by the identity of the operation: operators are there once, and slow to hash."""
+ARITHMETIC_RULES = {id(op): rule for op, rule in _RULES.items()}
+"""The rules by the id of their operator, since operators exist once per process and are slow to hash."""

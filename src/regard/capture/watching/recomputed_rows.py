@@ -1,0 +1,68 @@
+"""A few rows of an attention, recomputed from its arguments and compared with the numbers of the model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from regard.capture.reading.attention_calls import AttentionCall
+from regard.shapes import wide_dtype
+
+__all__ = ["gives_output", "gives_weights"]
+
+
+def gives_weights(call: AttentionCall, weights: Tensor) -> bool:
+    """Whether q, k and the mask of a call give the model's weights ``(b,h,q,k)``, compared in a few rows."""
+    if 0 in call.grid:
+        return False
+    if not torch.is_grad_enabled():
+        return _gives_weights(call, weights)
+    with torch.no_grad():
+        return _gives_weights(call, weights)
+
+
+def _gives_weights(call: AttentionCall, weights: Tensor) -> bool:
+    q, k = call.q, call.k
+    assert q is not None
+    assert k is not None
+    rows = _compared_rows(call.grid.q)
+    wide = wide_dtype(q.dtype)
+    if k.dtype != wide:
+        k = k.to(wide)
+    scores = _grouped_product(q[:, :, rows].to(wide) * call.scale, k.mT)  # (b,h,rows,k)
+    if call.attn_mask is not None:
+        mask = call.attn_mask
+        scores = scores + (mask if mask.ndim < 2 or mask.shape[-2] == 1 else mask[..., rows, :])
+    recomputed, expected = torch.softmax(scores, dim=-1), weights[:, :, rows]
+    tolerance = 1e-5 if weights.dtype in (torch.float32, torch.float64) else 1e-2
+    if float((recomputed - expected).abs_().max()) <= tolerance:
+        return True
+    # A row without keys is NaN in one of them and may be zeros in the other.
+    expected = expected.to(wide).nan_to_num()
+    return bool(((recomputed.nan_to_num() - expected).abs() <= tolerance).all())
+
+
+@torch.no_grad()
+def gives_output(weights: Tensor, v: Tensor, output: Tensor) -> bool:
+    """Whether weights ``(b,h,q,k)`` times values ``(b,g,k,d)`` are an output ``(b,q,h,d)``, compared in a few rows."""
+    b, h, queries, _ = weights.shape
+    if output.shape != (b, queries, h, v.shape[-1]) or v.ndim != 4 or h % v.shape[1]:
+        return False
+    rows = _compared_rows(queries)
+    expected = _grouped_product(weights[:, :, rows], v).transpose(1, 2)  # (b,rows,h,d)
+    tolerance = 1e-4 if output.dtype in (torch.float32, torch.float64) else 1e-1
+    return bool(torch.allclose(output[:, rows], expected, rtol=tolerance, atol=tolerance, equal_nan=True))
+
+
+def _compared_rows(count: int) -> slice:
+    """Return two or three rows of so many, with the last."""
+    step = max(count // 2, 1)
+    return slice((count - 1) % step, None, step)
+
+
+def _grouped_product(x: Tensor, y: Tensor) -> Tensor:
+    """Multiply ``(b,h,m,n)`` by ``(b,g,n,p)``, each of whose heads belongs to ``h / g`` heads of the first."""
+    b, h, m, n = x.shape
+    if y.shape[1] == h:
+        return x @ y
+    return (x.reshape(b, y.shape[1], -1, n) @ y).view(b, h, m, y.shape[-1])
