@@ -33,12 +33,12 @@ from regard.capture.reading.module_choice import ModuleChoice, is_chosen
 from regard.capture.recording import Recording
 from regard.capture.watching.cache_crops import report_cache_crops
 from regard.capture.watching.eager_functions import record_eager_functions
+from regard.capture.watching.function_kinds import holds_product
 from regard.capture.watching.modes import FunctionMode, operations_watched, remove_ended_modes
 from regard.capture.watching.module_calls import report_module_calls, watch_modules
 from regard.capture.watching.module_stack import SESSIONS_OF
 from regard.capture.watching.patches import restore
 from regard.capture.watching.session import Session
-from regard.capture.watching.shortcuts import holds_product
 from regard.capture.watching.watched_modules import may_attend, named_modules
 from regard.errors import ArgumentError, CaptureError
 from regard.shapes import as_device

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 import regard
 from regard.capture.reading import attention_calls as calls
 from regard.capture.watching import modes
-from regard.capture.watching.shortcuts import FunctionKind, kind_of_function
+from regard.capture.watching.function_kinds import FunctionKind, kind_of_function
 
 B, H, N, D = 2, 3, 7, 5
 
@@ -115,7 +115,7 @@ def test_shortcuts_record_the_same_as_full_tracing(way, inference, monkeypatch):
         plain = model(x)
         with regard.capture(model) as short:
             out = model(x)
-        monkeypatch.setattr(modes, "shortcut", lambda *_: None)
+        monkeypatch.setattr(modes, "predict", lambda *_: None)
         with regard.capture(model) as seen:
             model(x)
     assert torch.equal(out, plain)

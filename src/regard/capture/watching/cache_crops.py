@@ -1,4 +1,4 @@
-"""Reports when ``generate()`` of Hugging Face crops a cache to the draft tokens that the model accepts."""
+"""Reports of caches that ``generate()`` of Hugging Face crops to the draft tokens that the model accepts."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _CACHES = "transformers.cache_utils"
 
 @contextmanager
 def report_cache_crops(tell: Callable[[Any, int], None]) -> Iterator[None]:
-    """Have it told, as a cache and a number of tokens, when ``generate()`` crops a cache."""
+    """Call ``tell(cache, removed tokens)`` whenever ``generate()`` crops a cache."""
     caches = sys.modules.get(_CACHES)
     kinds = [] if caches is None else [caches.Cache, *_subclasses(caches.Cache)]
-    own = {kind: vars(kind)["crop"] for kind in kinds if "crop" in vars(kind)}
+    replaced = {kind: vars(kind)["crop"] for kind in kinds if "crop" in vars(kind)}
     on = [True]
-    replacements = {kind: _telling(crop, tell, on) for kind, crop in own.items()}
+    replacements = {kind: _reporting(crop, tell, on) for kind, crop in replaced.items()}
     for kind, replacement in replacements.items():
         kind.crop = replacement
     try:
         yield
     finally:
         on.clear()
-        for kind, crop in own.items():
+        for kind, crop in replaced.items():
             restore(kind, "crop", replacements[kind], crop)
 
 
@@ -39,21 +39,21 @@ def _subclasses(kind: type) -> Iterator[type]:
         yield from _subclasses(each)
 
 
-def _telling(
+def _reporting(
     crop: Callable[..., Any], tell: Callable[[Any, int], None], on: list[bool]
 ) -> Callable[..., Any]:
     """Wrap a method that crops a cache. The wrapper only calls the method once ``on`` is empty."""
 
     @functools.wraps(crop)
-    def told(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def reported(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not on:
             return crop(self, *args, **kwargs)
         caller = sys._getframe(1).f_globals.get("__name__", "")
         before = self.get_seq_length()
         result = crop(self, *args, **kwargs)
-        # A user who crops a cache goes on from it in another way, and both are of interest.
+        # A user who crops a cache goes on with other tokens, and the records of both stay.
         if caller.startswith("transformers.generation"):
             tell(self, int(before) - int(self.get_seq_length()))
         return result
 
-    return told
+    return reported

@@ -1,4 +1,4 @@
-"""The attention calls of a model, handed to the collector or noted as not recorded."""
+"""The log of a model's attention calls, recorded by the collector or noted as not recorded."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ class CallLog:
     def __init__(self, stack: ModuleStack, collector: Collector):
         self.collector = collector
         self.unseen = UnseenAttention()
-        self.guessed: dict[str, tuple[int, ...]] = {}  # shapes of scores whose axes are a guess, by module
-        self.noticed = 0  # attention calls so far, recorded or not
+        self.guessed: dict[
+            str, tuple[int, ...]
+        ] = {}  # the shapes of scores whose axes are a guess, by module
+        self.noticed = 0  # the number of attention calls so far, recorded or not
         self._stack = stack
 
     def record(self, call: AttentionCall, running: RunningModule | None = None) -> RecordedCall | None:
-        """Record a call of a module, by default of the innermost. Returns None where the user did not ask for it."""
+        """Record a call of a module, by default the innermost. Returns None where the user did not ask for it."""
         self.noticed += 1
         running = running or self._stack.innermost
         return self.collector.add(call, running, self._stack.is_cross(running), self._stack.modules)

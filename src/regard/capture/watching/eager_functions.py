@@ -1,11 +1,11 @@
 """The eager attention functions of Hugging Face, whose calls are recorded as a whole.
 
 Most models of Hugging Face compute eager attention in ``eager_attention_forward(module, query, key, value, mask, ...)``
-of their own source file. Its arguments say all that a record needs, so that the ten functions of torch inside need not
-be followed. A few rows of the weights that it returns are compared with those that the arguments give, in every call.
-A few rows of its output are compared with the product of weights and values in the first call by each module class.
-If they differ, the call is made again and followed. Outputs of later layers of the same class are not compared, since
-that would add 5 % to the time of a short input.
+of their own source file. Its arguments hold all that a record needs, so that the ten functions of torch inside need not
+be followed. In every call, a few rows of the weights that it returns are compared with rows computed from its
+arguments. In the first call by each module class, a few rows of its output are compared with the product of weights
+and values. If they differ, the call is made again and followed. Outputs of later layers of the same class are not
+compared, since that would add 5 % to the time of a short input.
 """
 
 from __future__ import annotations
@@ -34,52 +34,60 @@ _NAME = "eager_attention_forward"
 
 @contextmanager
 def record_eager_functions(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Have the eager attention functions in the source files of some modules shown to the sessions.
+    """Replace the eager attention functions in the source files of some modules by functions that record their calls.
 
-    Where another capture has done so already, nothing is changed. If that capture ends first, the functions are
-    followed again as those of any other model.
+    A function that another capture has replaced already is left as it is. If that capture ends first, the functions
+    are followed like those of any other model.
     """
     files = {type(module).__module__ for module in modules}
-    own = {
+    in_files = {
         file: vars(sys.modules[file]).get(_NAME) for file in files if file.startswith("transformers.models.")
     }
-    changed = {file: forward for file, forward in own.items() if forward and not hasattr(forward, "is_shown")}
-    replacements = {file: _shown(forward) for file, forward in changed.items()}
+    replaced = {
+        file: forward for file, forward in in_files.items() if forward and not hasattr(forward, "is_recorded")
+    }
+    replacements = {file: _recorded(forward) for file, forward in replaced.items()}
     for file, replacement in replacements.items():
         setattr(sys.modules[file], _NAME, replacement)
     try:
         yield
     finally:
-        for file, forward in changed.items():
+        for file, forward in replaced.items():
             restore(sys.modules[file], _NAME, replacements[file], forward)
 
 
-def _shown(forward: Callable[..., Any]) -> Callable[..., Any]:
+def _recorded(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap an eager attention function so that its calls are recorded."""
+
     @functools.wraps(forward)
-    def shown(
+    def recorded(
         module: Any, query: Any, key: Any, value: Any, attention_mask: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        given = (query, key, value, attention_mask)
+        tensors = (query, key, value, attention_mask)
         session = None if args else idle_session()
-        if isinstance(session, Session) and _may_be_whole(session, forward, module, given, kwargs):
+        if isinstance(session, Session) and _can_be_recorded(session, forward, module, tensors, kwargs):
             with torch._C.DisableTorchFunction():
-                result = forward(module, *given, **kwargs)
-                call = _read(session, (forward, type(module)), given, kwargs, result)
+                result = forward(module, *tensors, **kwargs)
+                call = _read(session, (forward, type(module)), tensors, kwargs, result)
                 if call is not None:
                     session.record(call)
                     return result
             session.followed_functions.add(forward)
-        return forward(module, *given, *args, **kwargs)
+        return forward(module, *tensors, *args, **kwargs)
 
-    shown.is_shown = True  # type: ignore[attr-defined]
-    return shown
+    recorded.is_recorded = True  # type: ignore[attr-defined]
+    return recorded
 
 
-def _may_be_whole(
-    session: Session, forward: Callable[..., Any], module: Any, given: tuple[Any, ...], kwargs: dict[str, Any]
+def _can_be_recorded(
+    session: Session,
+    forward: Callable[..., Any],
+    module: Any,
+    tensors: tuple[Any, ...],
+    kwargs: dict[str, Any],
 ) -> bool:
-    """Whether a call is the running module's own, on plain tensors, with nothing around it that changes them."""
-    for x in given:
+    """Whether the running module itself makes a call, on plain tensors, outside of autocast, modes and transforms."""
+    for x in tensors:
         if type(x) is not Tensor and x is not None:
             return False
     if session.stack.choices or forward in session.followed_functions or not session.attends_now(module):
@@ -88,7 +96,7 @@ def _may_be_whole(
         return False
     if torch._C._is_any_autocast_enabled() or torch._C._len_torch_dispatch_stack():
         return False
-    if torch._C._is_torch_function_all_disabled():  # another function around this one is recorded
+    if torch._C._is_torch_function_all_disabled():  # a function that calls this one is recorded
         return False
     return peek_interpreter_stack() is None
 
@@ -96,12 +104,12 @@ def _may_be_whole(
 def _read(
     session: Session,
     function: tuple[Callable[..., Any], type[nn.Module]],
-    given: tuple[Any, ...],
+    tensors: tuple[Any, ...],
     kwargs: dict[str, Any],
     result: Any,
 ) -> AttentionCall | None:
-    """Read the call of a function by a class of modules. Returns None where its result is not that of its arguments."""
-    q, k, v, mask = given
+    """Read the call of a function by a module class. Returns None where its arguments do not give its result."""
+    q, k, v, mask = tensors
     output, weights = result if isinstance(result, tuple) and len(result) == 2 else (None, None)
     if type(weights) is not Tensor or type(output) is not Tensor or q.ndim != 4 or k.ndim != 4 or q.is_meta:
         return None

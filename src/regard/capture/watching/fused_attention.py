@@ -1,4 +1,4 @@
-"""Attention that one function computes, such as that of torch, its fused kernels and :func:`regard.attention`."""
+"""Attention that a single function or kernel of torch, or :func:`regard.attention`, computes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class FusedAttention:
         watched: Callable[[], AbstractContextManager[None]],
     ):
         self._stack, self._log, self._folds, self._watched = stack, log, folds, watched
-        # The call of F.scaled_dot_product_attention that is running, followed by the same call with what each of
-        # its kernels returned.
+        # The running call of F.scaled_dot_product_attention, and behind it a copy of the call with the result of each
+        # of its kernels.
         self._running: list[AttentionCall] | None = None
-        self.runs_on_wrappers = (
-            False  # whether F.scaled_dot_product_attention runs on tensors that wrap others
-        )
-        self._regard_sums: list[Tensor] | None = None  # log-sum-exps of kernels inside regard.attention
+        # Whether F.scaled_dot_product_attention runs on tensors that wrap others.
+        self.runs_on_wrappers = False
+        # The log-sum-exps of the kernels inside the running call of regard.attention.
+        self._regard_sums: list[Tensor] | None = None
 
     @property
     def is_running(self) -> bool:
@@ -97,7 +97,7 @@ class FusedAttention:
             return None
 
     def _axes(self, *args: Any, **kwargs: Any) -> dict[str, LeadingAxes]:
-        """The axes of a call of ``F.scaled_dot_product_attention``, where they are not ``(b,h,n,d)``."""
+        """The argument ``leading`` for a call of ``F.scaled_dot_product_attention``, unless its axes are ``(b,h,n,d)``."""
         running = self._stack.innermost
         leading, shape = axes_of_sdpa_function(
             running, self._stack.modules, self._stack.choices, self._folds, *args, **kwargs
@@ -121,7 +121,7 @@ class FusedAttention:
 
     @contextmanager
     def regard_call(self, call: Call) -> Iterator[None]:
-        """Record a call of :func:`regard.attention`, some of whose kernels are no operators of torch."""
+        """Record a call of :func:`regard.attention`, not all of whose kernels are operators of torch."""
         if self._regard_sums is not None or not self._stack.is_in_forward_pass:
             yield
             return

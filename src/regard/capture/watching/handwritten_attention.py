@@ -32,24 +32,25 @@ class HandwrittenAttention:
     def __init__(self, names: dict[nn.Module, str], stack: ModuleStack, log: CallLog):
         self.scores = ScoreTracer(names)
         self.weights = WeightTracer(lambda: self.scores.parameters, log.collector)
-        self.in_multi_head_forward = False  # F.multi_head_attention_forward runs, which folds heads as (b*h)
-        self.exponentials = 0  # of tensors with more than two axes, so far
+        # Whether F.multi_head_attention_forward runs, which folds heads as (b*h).
+        self.in_multi_head_forward = False
+        self.exponentials = 0  # how many were taken of tensors with more than two axes
         self._stack, self._log = stack, log
 
-    # ---- what functions are given and return
+    # ---- functions
 
     @property
     def follows(self) -> bool:
-        """Whether there are scores or weights that are followed."""
+        """Whether any scores or weights are followed."""
         return self.scores.follows or self.weights.follows
 
     @property
     def parameters(self) -> set[int]:
-        """Storages of the model's parameters."""
+        """The storages of the model's parameters."""
         return self.scores.parameters
 
     def concerns(self, *values: Any) -> bool:
-        """Whether some values hold a tensor with scores or weights that are followed, or one that cannot be read."""
+        """Whether some values hold a tensor of followed scores or weights, or a tensor that cannot be read."""
         for value in values:
             if value is None or type(value) in _NUMBERS:
                 continue
@@ -62,17 +63,18 @@ class HandwrittenAttention:
         return False
 
     def forget_results(self, result: Any) -> None:
-        """Note that the tensors which a function returned are no scores, though scores may have stood there before."""
+        """Note that the tensors that a function returned hold no scores, though scores may have had their addresses."""
         for x in (result,) if isinstance(result, Tensor) else tensors_in((result,)):
             if is_plain(x):
                 self.scores.forget_tensor(x)
 
-    def folded(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
-        """Note a function that joins or multiplies axes, as those that fold heads into the batch."""
+    def note_fold(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """Note a function that may fold the axis of heads into the batch."""
         if not self._stack.modules or type(result) is not Tensor or result.ndim < 3:
             return
+        # Most models split and join heads behind the axis of tokens, which folds no heads.
         if func in _RESHAPING and args[0].shape[:2] == result.shape[:2]:
-            return  # heads that are split or joined behind the sequence, as in most models
+            return
         self.scores.folds.saw(func, args, kwargs, result)
 
     def inside_transform(self, func: Any, args: tuple) -> None:
@@ -108,7 +110,7 @@ class HandwrittenAttention:
         if product is not None:
             self._log.unseen.softmax_follows(product.number)
         if product is not None and not self._stack.is_chosen(running):
-            # The innermost module that computed both the product and the softmax. Modules inside it may do a part.
+            # The innermost module that computed both the product and the softmax, itself or in modules inside it.
             running = next(x for x in reversed(modules) if x.products < product.number)
         shape = tuple(args[0].shape)
         if not is_attention and not self._is_recorded(running, product is not None, shape):
@@ -136,7 +138,7 @@ class HandwrittenAttention:
     # ---- the ends of modules
 
     def module_ended(self, running: RunningModule, result: object, attended: bool) -> None:
-        """Follow only those scores and weights further that a module returned or keeps in its attributes."""
+        """Go on following only the scores and weights that a module returned or keeps in its attributes."""
         if not (not self.scores.is_empty or self.weights.follows):
             return
         kept = storages_in(result)
@@ -145,8 +147,8 @@ class HandwrittenAttention:
         self.scores.forget(running.products + 1, () if attended else kept)
         self.weights.forget(running.calls + 1, kept)
 
-    def check_silent(self, running: RunningModule) -> None:
-        """Note a module that is called attention, multiplied or took exponentials, and called no softmax."""
+    def check_unseen(self, running: RunningModule) -> None:
+        """Note a module that is called attention, computed products or exponentials, and took no softmax."""
         computed = self.scores.products > running.products or self.exponentials > running.exponentials
         if not computed or self._log.noticed != running.noticed or repeats_for_gradient():
             return

@@ -1,8 +1,8 @@
-"""The two modes by which torch tells what it is asked to do, and what it does.
+"""The function mode and the dispatch mode of torch through which a capture sees a model.
 
-Neither is enough. The function mode sees ``F.scaled_dot_product_attention`` with its mask and flags as they were
-given, but not the one inside ``nn.MultiheadAttention``; the dispatch mode sees every kernel, its log-sum-exp, and
-products and softmaxes written by hand, but masks only after they were converted.
+Both are needed. The function mode sees the calls of ``F.scaled_dot_product_attention`` with their mask and flags, but
+not those inside ``nn.MultiheadAttention``. The dispatch mode sees every kernel with its log-sum-exp, and products and
+softmaxes written by hand, but masks only after their conversion.
 """
 
 from __future__ import annotations
@@ -21,19 +21,14 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.capture.reading.tensor_subclasses import is_fake, is_wrapper
+from regard.capture.watching.function_kinds import FUNCTION_KINDS, FunctionKind, kind_of_function
 from regard.capture.watching.observer import Observer
-from regard.capture.watching.shortcuts import (
-    FUNCTION_KINDS,
-    UNCHANGED,
-    FunctionKind,
-    kind_of_function,
-    report,
-    shortcut,
-)
+from regard.capture.watching.shortcuts import UNCHANGED, predict, report
 
 # Looking up an attribute of an enum is slow.
 _READS_ATTRIBUTE, _VIEW, _LINEAR = FunctionKind.READS_ATTRIBUTE, FunctionKind.VIEW, FunctionKind.LINEAR
 _ATTENTION, _UNKNOWN = FunctionKind.ATTENTION, FunctionKind.UNKNOWN
+# Functions that may fold the axis of heads into another.
 _FOLDING = {
     torch.cat,
     torch.clone,
@@ -61,7 +56,7 @@ __all__ = [
 
 
 class FunctionMode(TorchFunctionMode):
-    """Shows each call of ``F.scaled_dot_product_attention`` to a session, and has the operations of others shown."""
+    """Passes calls of ``F.scaled_dot_product_attention`` to a session, and reports operations of other functions."""
 
     def __init__(self, session: Observer):
         super().__init__()
@@ -84,7 +79,7 @@ class FunctionMode(TorchFunctionMode):
         kwargs = kwargs or {}
         try:
             kind = FUNCTION_KINDS[func]
-        except (KeyError, TypeError):  # met for the first time, or cannot be hashed
+        except (KeyError, TypeError):  # called for the first time, or cannot be hashed
             kind = kind_of_function(func)
         if kind is _READS_ATTRIBUTE:
             return func(*args, **kwargs)
@@ -92,25 +87,25 @@ class FunctionMode(TorchFunctionMode):
         if kind is _ATTENTION:
             return session.call_sdpa(func, args, kwargs)
         if kind >= _LINEAR or (kind is not _VIEW and session.handwritten.follows):
-            result = self._told(func, kind, args, kwargs)
+            result = self._call_and_report(func, kind, args, kwargs)
         else:
             result = func(*args, **kwargs)
         if kind is not _UNKNOWN and func in _FOLDING:
-            session.handwritten.folded(func, args, kwargs, result)
+            session.handwritten.note_fold(func, args, kwargs, result)
         return result
 
-    def _told(self, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """Call a function that may concern scores, and tell the session what it did."""
+    def _call_and_report(self, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Call a function that may concern scores, and report its operations to the session."""
         session = self.session
         if peek_interpreter_stack() is not None:
             session.handwritten.inside_transform(func, args)
             return func(*args, **kwargs)
-        known = None
-        # Inside a traced module operations are shown already, and a shortcut would tell them a second time.
+        predicted = None
+        # Inside a traced module all operations are reported already, and a prediction would repeat one.
         if session not in _HERE.operations.sessions:
-            with torch._C.DisableTorchFunction():  # what is looked at here is no work of the model's
-                known = shortcut(session.handwritten, func, kind, args, kwargs)
-        if known is None:
+            with torch._C.DisableTorchFunction():
+                predicted = predict(session.handwritten, func, kind, args, kwargs)
+        if predicted is None:
             session.handwritten.in_multi_head_forward = func is F.multi_head_attention_forward
             watch_operations(session, True)
             try:
@@ -119,14 +114,14 @@ class FunctionMode(TorchFunctionMode):
                 watch_operations(session, False)
                 session.handwritten.in_multi_head_forward = False
         result = func(*args, **kwargs)
-        if known is not UNCHANGED:
+        if predicted is not UNCHANGED:
             with torch._C.DisableTorchFunction():
-                report(session, known, result)
+                report(session, predicted, result)
         return result
 
 
 class _EndedFunctionMode(FunctionMode):
-    """The mode of a capture that is over, which passes every call on."""
+    """The mode of a capture that has ended. It passes every call on."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -155,12 +150,13 @@ def idle_session() -> Observer | None:
 
 
 class OperationMode(TorchDispatchMode):
-    """Shows each operation, after it ran, to the sessions that want to see them.
+    """Reports each operation, after it ran, to the sessions that ask for it.
 
-    There is one for each thread, and it is on only while some session wants it: it costs more than all the rest.
+    There is one for each thread. It is on only while a session asks for operations, since it costs more than all
+    other parts of a capture.
     """
 
-    supports_higher_order_operators = True  # else torch refuses to run them at all
+    supports_higher_order_operators = True  # without this, torch refuses to run them
 
     def __init__(self) -> None:
         super().__init__()
@@ -178,9 +174,10 @@ class OperationMode(TorchDispatchMode):
                 session.whole_graph(func)
             return func(*args, **kwargs)
         if types and any(kind is not Tensor for kind in types):
-            return self._of_a_subclass(func, args, kwargs)
+            return self._on_subclass(func, args, kwargs)
         if torch.is_inference_mode_enabled():
-            with self:  # elsewhere torch has taken its operators apart before it comes here
+            # Only in inference mode do composite operators reach this mode undecomposed.
+            with self:
                 result = func.decompose(*args, **kwargs)
             if result is not NotImplemented:
                 return result
@@ -190,7 +187,7 @@ class OperationMode(TorchDispatchMode):
                 session.operation(func, args, kwargs, result)
         return result
 
-    def _of_a_subclass(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _on_subclass(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Leave an operation to the class of its tensors, whose operations on plain tensors are reported."""
         if not any(map(is_fake, args)):
             return NotImplemented
@@ -199,12 +196,14 @@ class OperationMode(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
-class _OfThisThread(threading.local):
+class _ThreadModes(threading.local):
+    """The dispatch mode of each thread."""
+
     def __init__(self) -> None:
         self.operations = OperationMode()
 
 
-_HERE = _OfThisThread()
+_HERE = _ThreadModes()
 
 
 @contextmanager
@@ -218,7 +217,7 @@ def operations_watched(session: Observer) -> Iterator[None]:
 
 
 def watch_operations(session: Observer, wanted: bool) -> None:
-    """From now on show operations to a session, or no longer."""
+    """Start or stop reporting the operations of this thread to a session."""
     operations = _HERE.operations
     if wanted:
         operations.sessions.append(session)

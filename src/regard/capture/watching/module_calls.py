@@ -1,6 +1,6 @@
-"""Calls of modules, watched where ``nn.Module`` makes them.
+"""Calls of modules, reported from a replacement of ``nn.Module._call_impl``.
 
-Nothing is put on the model: hooks would be copied with it by ``copy.deepcopy``, and ``torch.save`` cannot write them.
+The model itself gets no hooks, which ``copy.deepcopy`` would copy and ``torch.save`` cannot write.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from regard.capture.watching.watched_modules import is_simple
 
 __all__ = ["report_module_calls", "watch_modules"]
 
-_SESSIONS: dict[int, tuple[Observer, ...]] = {}  # which want to know of a module, by its id
+_SESSIONS: dict[int, tuple[Observer, ...]] = {}  # the sessions that watch a module, by its id
 _CHANGING = threading.Lock()
 
 
 @contextmanager
 def watch_modules(modules: list[nn.Module], session: Observer) -> Iterator[None]:
-    """Report the calls and the ends of some modules to a session, which must hold references to them."""
+    """Report calls of some modules, and their ends, to a session. The session must hold references to the modules."""
     compiled = any(module._compiled_call_impl is not None for module in modules)
     with _CHANGING:
         for module in modules:
@@ -41,23 +41,24 @@ def watch_modules(modules: list[nn.Module], session: Observer) -> Iterator[None]
             if compiled:
                 _COMPILED.end()
             for module in modules:
-                left = tuple(s for s in _SESSIONS[id(module)] if s is not session)
-                if left:
-                    _SESSIONS[id(module)] = left
+                remaining = tuple(s for s in _SESSIONS[id(module)] if s is not session)
+                if remaining:
+                    _SESSIONS[id(module)] = remaining
                 else:
                     del _SESSIONS[id(module)]
 
 
 class _CompiledCalls:
-    """Has calls of modules that were compiled in place told too, while some of them are watched.
+    """Reports calls of modules that were compiled in place, while some of them are watched.
 
-    Changing ``nn.Module.__call__`` takes longer than all else that a capture begins with.
+    ``nn.Module.__call__`` is replaced only then, since replacing it takes longer than all other steps at the beginning
+    of a capture.
     """
 
     def __init__(self) -> None:
         self._watched, self._call = 0, nn.Module.__call__
         self._replacement = self._call
-        self._on: list[bool] = []  # empty once the replacement is to pass its calls on
+        self._on: list[bool] = []  # empty when the replacement only has to pass calls on
 
     def begin(self) -> None:
         self._watched += 1
@@ -70,7 +71,8 @@ class _CompiledCalls:
             compiled = self._compiled_call_impl
             if compiled is None or not on or (sessions := _SESSIONS.get(id(self))) is None:
                 return call(self, *args, **kwargs)
-            return _told(sessions, self, compiled, args, kwargs)  # it may hold the implementation from before
+            # Compiled code may hold torch's own _call_impl, which reports nothing.
+            return _reported(sessions, self, compiled, args, kwargs)
 
         self._replacement = nn.Module.__call__ = _wrapped_call_impl
 
@@ -86,7 +88,7 @@ _COMPILED = _CompiledCalls()
 
 @contextmanager
 def report_module_calls() -> Iterator[None]:
-    """For the whole process, have calls of modules told to the sessions that watch them."""
+    """Report calls of modules to the sessions that watch them, in the whole process."""
     implementation, on = nn.Module._call_impl, True
 
     def _call_impl(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -94,10 +96,11 @@ def report_module_calls() -> Iterator[None]:
             return implementation(self, *args, **kwargs)
         sessions = _SESSIONS.get(id(self))
         if sessions is not None:
-            return _told(sessions, self, implementation.__get__(self), args, kwargs)
-        simple = is_simple(self) and not kwargs and _is_as_it_was_made(self, args)
+            return _reported(sessions, self, implementation.__get__(self), args, kwargs)
+        simple = is_simple(self) and not kwargs and _is_plain_call(self, args)
         if simple and idle_session() is not None:
-            with torch._C.DisableTorchFunction():  # there is nothing in it to be told of
+            # A simple module calls no function that a capture has to see.
+            with torch._C.DisableTorchFunction():
                 return implementation(self, *args, **kwargs)
         return implementation(self, *args, **kwargs)
 
@@ -109,45 +112,48 @@ def report_module_calls() -> Iterator[None]:
         restore(nn.Module, "_call_impl", _call_impl, implementation)
 
 
-def _is_as_it_was_made(module: nn.Module, args: tuple) -> bool:
-    """Whether a module has plain tensors, no hooks and the ``forward`` of its class."""
+def _is_plain_call(module: nn.Module, args: tuple) -> bool:
+    """Whether a module has no hooks and the ``forward`` of its class, and is called on plain tensors."""
     if module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__:
         return False
     if hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
         return False
-    for x in args:  # loops, since all() with a generator takes three times as long
+    # Loops, since all() with a generator takes three times as long.
+    for x in args:
         if type(x) is not Tensor:
             return False
-    own = True
+    is_plain = True
     for x in module._parameters.values():
-        own = own and (x is None or type(x) is nn.Parameter)
-    return own
+        is_plain = is_plain and (x is None or type(x) is nn.Parameter)
+    return is_plain
 
 
 @contextmanager
-def _operations_shown(sessions: tuple[Observer, ...]) -> Iterator[None]:
-    """Report every operation inside a scripted module, of which nothing else is visible."""
-    with ExitStack() as shown:
+def _operations_reported(sessions: tuple[Observer, ...]) -> Iterator[None]:
+    """Report every operation inside a scripted module, whose functions no function mode sees."""
+    with ExitStack() as reporting:
         for session in sessions:
             if session.is_in_forward_pass:
-                shown.enter_context(operations_watched(session))
+                reporting.enter_context(operations_watched(session))
         yield
 
 
-def _told(
+def _reported(
     sessions: tuple[Observer, ...],
     module: nn.Module,
     run: Callable[..., Any],
     args: tuple,
     kwargs: dict[str, Any],
 ) -> Any:
+    """Run a module, and report its call and its end to sessions."""
     result = None
     try:
-        with torch._C.DisableTorchFunction():  # else torch shows us each shape that we look at ourselves
+        # Without this, each shape that a session reads would pass through the function mode.
+        with torch._C.DisableTorchFunction():
             for session in sessions:
                 session.enter(module, args, kwargs)
         if isinstance(module, torch.jit.ScriptModule):
-            with _operations_shown(sessions):
+            with _operations_reported(sessions):
                 result = run(*args, **kwargs)
         else:
             result = run(*args, **kwargs)

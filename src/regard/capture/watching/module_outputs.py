@@ -1,4 +1,4 @@
-"""The tensors in the outputs of a module, inside any container, and in its attributes."""
+"""The storages of the tensors in the output of a module, inside any container, and in its attributes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 __all__ = ["attributes_of", "storages_in"]
 
-_DEEPEST = 6  # containers inside one another
+_DEEPEST = 6  # levels of nested containers that are searched
 _OF_MODULES = frozenset(vars(nn.Module()))  # attributes that every module has
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), nn.Module, type)
 
@@ -27,18 +27,18 @@ def storages_in(value: Any) -> set[int]:
     >>> storages_in({"all": (1, [x[1:]])}) == {x.untyped_storage().data_ptr()}
     True
     """
-    found: set[int] = set()
-    _collect(value, found, _DEEPEST)
-    return found
+    storages: set[int] = set()
+    _collect(value, storages, _DEEPEST)
+    return storages
 
 
-def _collect(value: Any, found: set[int], depth: int) -> None:
+def _collect(value: Any, storages: set[int], depth: int) -> None:
     if isinstance(value, Tensor):
         if type(value) is Tensor and value.layout is torch.strided:
-            found.add(value.untyped_storage().data_ptr())
+            storages.add(value.untyped_storage().data_ptr())
     elif depth and not isinstance(value, _PLAIN):
         for part in _parts(value):
-            _collect(part, found, depth - 1)
+            _collect(part, storages, depth - 1)
 
 
 def _parts(value: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The modules of a model that are running now, and what they are."""
+"""The stack of a model's running modules, and the kind of attention that each computes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ModuleStack:
     """The watched modules that are running in the thread of a capture, outermost first."""
 
     def __init__(self, choices: Mapping[ModuleChoice, AxisLetters | None]):
-        self.choices = choices  # of the user, in modules=
+        self.choices = choices  # the modules that the user chose in modules=
         self.modules: list[RunningModule] = []
         self.ran_in_other_thread = False  # whether the model was called in a thread without a capture
         self._thread = threading.get_ident()
@@ -52,8 +52,8 @@ class ModuleStack:
 
     def pop(self, module: nn.Module) -> RunningModule | None:
         """Remove a module that has ended, and unfinished modules inside it. Returns None if it is not on the stack."""
-        latest = self.modules[-1].module if self.modules else None
-        if latest is not module and all(running.module is not module for running in self.modules):
+        innermost = self.modules[-1].module if self.modules else None
+        if innermost is not module and all(running.module is not module for running in self.modules):
             return None
         running = self.modules.pop()
         while running.module is not module:
@@ -62,8 +62,8 @@ class ModuleStack:
 
     def around(self, running: RunningModule) -> RunningModule | None:
         """The module that called another, or None for the outermost."""
-        at = next(n for n, other in enumerate(self.modules) if other is running)
-        return self.modules[at - 1] if at else None
+        depth = next(n for n, other in enumerate(self.modules) if other is running)
+        return self.modules[depth - 1] if depth else None
 
     def has_chosen_module(self) -> bool:
         """Whether one of the running modules was chosen by the user."""
@@ -78,11 +78,11 @@ class ModuleStack:
         if is_attention(running.module, running.name):
             return True
         around = self.around(running)
-        part = around is not None and is_attention(around.module, around.name)
-        return part and not has_another_duty(running.module, running.name)
+        in_attention = around is not None and is_attention(around.module, around.name)
+        return in_attention and not has_another_duty(running.module, running.name)
 
     def is_cross(self, running: RunningModule) -> bool | None:
-        """Whether an attention has keys of another sequence. None where neither it nor its caller shows that."""
+        """Whether an attention has the keys of another sequence. None where neither it nor its caller shows it."""
         cross = is_cross(running.module, running.name, running.arguments)
         if cross is not None:
             return cross

@@ -1,4 +1,4 @@
-"""One active capture, which is notified of modules, functions and operations and passes them on to its parts."""
+"""An active capture, which is notified of modules, functions and operations and passes them to its parts."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Session:
         collector = self.collector
         collector.patches = patch_grids_after(module, result, collector.patches)
         if result is not None:
-            self.handwritten.check_silent(running)
+            self.handwritten.check_unseen(running)
         attended = len(collector.new_calls) > running.first
         self.handwritten.module_ended(running, result, attended)
         if attended:
@@ -100,7 +100,7 @@ class Session:
         """Note the token ids that a module was given, for the calls that were made inside it."""
         ids = ids_in(running.name, running.arguments) if may_hold_ids(running.args, running.kwargs) else []
         self.collector.token_ids.extend(ids)
-        # The heads of an attention have four axes, as a picture has.
+        # An attention may get tensors of heads with four axes, which are no picture.
         attends = any(is_attention(x.module, x.name) for x in (running, *self.stack.modules[-1:]))
         worded = bool(ids) or attends or not without_words(running.module, running.arguments)
         for kept in self.collector.new_calls[running.first :]:
@@ -109,7 +109,7 @@ class Session:
                 kept.worded = worded
 
     def attends_now(self, module: nn.Module) -> bool:
-        """Whether a module is the innermost that is running, and is an attention."""
+        """Whether a module is the innermost running module and computes attention."""
         if self.fused.is_inside_regard or self.fused.is_running or not self.stack.is_in_forward_pass:
             return False
         return self.stack.innermost.module is module and self.stack.attends(self.stack.innermost)
@@ -129,7 +129,7 @@ class Session:
         return self.fused.regard_call(call)
 
     def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
-        """Pass on an operation that torch has done to the part that it concerns."""
+        """Pass an operation that torch has done to the part of the capture that it concerns."""
         fused = self.fused
         if fused.is_inside_regard:
             fused.kernel_in_regard(func, result)
@@ -147,22 +147,22 @@ class Session:
                 self.handwritten.softmax(args, result, weights, is_attention=fused.runs_on_wrappers)
 
     def fake_operation(self, func: Any) -> None:
-        """Note an operation on fake tensors, of the model or of a DTensor that computes a shape."""
+        """Note an operation on fake tensors, which a model has or a DTensor uses to compute a shape."""
         if id(func) in OPERATOR_ROLES and self.is_in_forward_pass:
             self.log.unseen.numberless = "a model of fake tensors"
 
     def whole_graph(self, func: Any) -> None:
-        """Reject ``flex_attention``, which is one operation with a function of the user inside."""
+        """Reject ``flex_attention``, a single operation whose score is a function of the user."""
         if "flex_attention" in func.name() and self.is_in_forward_pass:
             raise CaptureError(
                 f"{self.stack.innermost.name}: flex_attention cannot be recorded, since its score is a function of "
                 "the user: use F.scaled_dot_product_attention (attn_implementation='sdpa')"
             )
 
-    # ---- caches, and the end
+    # ---- rejected tokens and the end
 
     def rejected(self, cache: Any, count: int) -> None:
-        """Remove the last tokens of a cache from the records, drafts that the model rejected."""
+        """Remove draft tokens that the model rejected, the last ones of a cache, from the records."""
         if count and self.stack.is_in_its_thread:
             self.collector.reject(cache, count)
 

@@ -1,4 +1,4 @@
-"""Attention that ran and was not recorded, so that nothing is passed by in silence."""
+"""Attention that ran and was not recorded, of which the user is warned."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class UnseenAttention:
     """The modules of a model whose attention is in no record."""
 
     softmaxes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Modules with a softmax that may be attention, and its shape; ``modules=`` takes them."""
+    """Modules with a softmax that may be attention, and its shape. The user can choose them in ``modules=``."""
     functions: set[str] = field(default_factory=set)
-    """Modules that called ``F.scaled_dot_product_attention`` in a way that is not known here."""
+    """Modules that called ``F.scaled_dot_product_attention`` with arguments that cannot be read."""
     without_softmax: dict[str, range] = field(default_factory=dict)
     """Modules that are called attention and took no softmax, and the numbers of their products."""
     numberless: str | None = None

@@ -17,13 +17,11 @@ _SIMPLE |= {nn.GELU, nn.ReLU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Identity}
 
 
 class _Duty(Enum):
-    """What the class of a module says about its duty."""
+    """The duty of a module, known from its class."""
 
-    SIMPLE = 0  # a layer, a norm, an activation or dropout, if it has no parts
+    SIMPLE = 0  # a layer, a norm, an activation or dropout, unless it has parts
     FEED_FORWARD = 1  # a feed-forward part of a Hugging Face model
-    ATTENTION = (
-        2  # a class of torch that computes attention, or a convolution that cuts an image into patches
-    )
+    ATTENTION = 2  # an attention of torch, or a convolution that may cut an image into patches
     CONTAINER = 3  # another class of torch
     OWN = 4  # a class of the model's author
 

@@ -1,6 +1,7 @@
 """Indices that show from which weights of a softmax the numbers of another tensor come.
 
-The *indices* of a tensor are its numbers' indices in the softmax's result, -1 for numbers that are not of it.
+The *indices* of a tensor are the positions of its numbers in the flat result of the softmax, or -1 for numbers that do
+not come from it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ __all__ = [
 ]
 
 aten = torch.ops.aten
-# Operations that choose numbers, and whose other arguments say which.
+# Operations that choose numbers by their other arguments.
 _CHOOSING = {id(op) for op in (aten.gather.default, aten.index_select.default, aten.index.Tensor)}
 _PADDING = id(aten.constant_pad_nd.default)
 _RANKING = {id(aten.topk.default): 2, id(aten.sort.default): 1, id(aten.sort.stable): 3}
-"""Operations that return numbers in another order and their indices, with the position of the argument ``dim``."""
+"""Operations that return numbers in another order with their indices. The value is the position of ``dim``."""
 
 
 def reorders(func: Any) -> bool:
@@ -49,8 +50,9 @@ def indices_of_view(indices: Tensor, whole: Tensor, view: Tensor) -> Tensor | No
     if not view.numel() or extent != whole.numel():
         return None
     if indices.stride() != whole.stride():
-        laid = torch.empty_strided(whole.shape, whole.stride(), dtype=indices.dtype, device=indices.device)
-        indices = laid.copy_(indices)
+        # The indices get the memory layout of the tensor.
+        copy = torch.empty_strided(whole.shape, whole.stride(), dtype=indices.dtype, device=indices.device)
+        indices = copy.copy_(indices)
     start = int(view.storage_offset() - whole.storage_offset())
     last = start + sum((n - 1) * step for n, step in zip(view.shape, view.stride(), strict=True))
     if start < 0 or last >= extent:
@@ -83,5 +85,5 @@ def same_without_dropout(
 
 
 def _ranked_axis(func: Any, args: tuple, kwargs: dict[str, Any]) -> int:
-    at = _RANKING[id(func)]
-    return kwargs.get("dim", args[at] if len(args) > at else -1)
+    position = _RANKING[id(func)]
+    return kwargs.get("dim", args[position] if len(args) > position else -1)

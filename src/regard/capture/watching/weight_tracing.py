@@ -92,9 +92,8 @@ class WeightTracer:
             returned = {id(softmax) for x in in_kept if not x.mixed for softmax in x.softmaxes}
             for softmax in followed.values():
                 softmax.returned = id(softmax) in returned
-        going_on -= (
-            self._cut.keys()
-        )  # the module may have returned the product of their pieces with the values
+        # A module may have returned the product of cut pieces with the values.
+        going_on -= self._cut.keys()
         ended = [
             softmax
             for softmax in followed.values()
