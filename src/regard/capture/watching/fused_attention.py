@@ -97,7 +97,7 @@ class FusedAttention:
             return None
 
     def _axes(self, *args: Any, **kwargs: Any) -> dict[str, LeadingAxes]:
-        """The argument ``leading`` for a call of ``F.scaled_dot_product_attention``, unless its axes are ``(b,h,n,d)``."""
+        """The argument ``leading`` for a call of torch's function, or nothing where its axes are ``(b,h,n,d)``."""
         running = self._stack.innermost
         leading, shape = axes_of_sdpa_function(
             running, self._stack.modules, self._stack.choices, self._folds, *args, **kwargs
