@@ -1,7 +1,7 @@
 """Texts whose words are highlighted by their weights, shared by ``terminal``, ``plots`` and the pages of tasks.
 
->>> print(highlighted_text("A fine film.", [(0, 1), (2, 6), (7, 11)], [0.1, 0.8, 0.4]))
-A ****fine**** **film**.
+>>> print(highlighted_text("A fine film.", [(0, 1), (2, 6), (7, 11)], [0.0, 0.8, 0.4]))
+A ****fine**** film.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _LINE_BREAK = re.compile(r"\s*<br\s*/?>\s*(?:<br\s*/?>\s*)*", re.IGNORECASE)
 class Stretch(NamedTuple):
     """A part of a text: a word with its weight, or the characters between words, whose weight is None.
 
-    ``level`` is the weight as a share of the largest one. ``read`` is False for text that the model did not read.
+    ``level`` is 0 for a weight of the mean or below and 1 for the largest, so that nearly even weights leave few words
+    marked. ``read`` is False for text that the model did not read.
     """
 
     text: str
@@ -51,13 +52,18 @@ def stretches(
     array = as_weights("weights", weights, "k") if len(spans) else np.zeros(0)
     if len(array) != len(spans):
         raise ShapeError("weights", f"{len(array)} given for {len(spans)} words", "give one for each")
-    largest = float(array.max(initial=0.0)) or 1.0
     place = 0
-    for (start, end), weight in zip(spans, array.tolist(), strict=True):
+    for (start, end), weight, level in zip(spans, array.tolist(), _levels(array), strict=True):
         yield from _between(text, place, start, unread)
-        yield Stretch(text[start:end], weight, max(weight, 0.0) / largest)
+        yield Stretch(text[start:end], weight, level)
         place = end
     yield from _between(text, place, len(text), unread)
+
+
+def _levels(weights: np.ndarray) -> list[float]:
+    even = float(weights.mean()) if len(weights) > 1 else 0.0
+    most = float(weights.max(initial=0.0)) - even
+    return [max(0.0, weight - even) / most if most > 0 else 0.0 for weight in weights.tolist()]
 
 
 def _between(text: str, start: int, end: int, unread: Span | None) -> Iterator[Stretch]:

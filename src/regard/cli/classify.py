@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from regard.cli.environment import say
 from regard.cli.streams import DEVICE, Output, check_out, input_chunks, predict_stream
 
 __all__ = ["classify"]
@@ -43,6 +44,11 @@ def classify(
     classifier = task.load(task.find(model, {}), device)
 
     def predict(texts: list[str], _first: int) -> list[Any]:
-        return classifier.classify(texts, batch_size=batch_size)
+        found = classifier.classify(texts, batch_size=batch_size)
+        strange = [one.source for one in found if classifier.knows_no_word(one)]
+        if strange:
+            more = f" and of {len(strange) - 1:,} others" if len(strange) > 1 else ""
+            say(f"the model knows no word of {strange[0]!r:.60}{more}: the label is a guess")
+        return found
 
     predict_stream(classifier, chunks, predict, output, out)

@@ -32,6 +32,7 @@ __all__ = [
     "new_figure",
     "place_axes",
     "place_beside",
+    "quiet_glyphs",
     "save",
     "wants_screen",
 ]
@@ -79,7 +80,7 @@ def _displayable_figure_class() -> type[Figure]:
 
         def _repr_png_(self) -> bytes:
             png = io.BytesIO()
-            with _quiet_glyphs():
+            with quiet_glyphs():
                 self.savefig(png, format="png", dpi=min(DPI, 2400 / max(self.get_size_inches())))
             return png.getvalue()
 
@@ -106,7 +107,7 @@ def place_beside(figure: Figure, ax: Axes, bar: Axes) -> None:
 def fit(figure: Figure, axes: list[Axes]) -> None:
     """Resize the figure to its contents including labels, and keep the size of the axes in inches."""
     old = np.array(figure.get_size_inches())
-    with _quiet_glyphs():
+    with quiet_glyphs():
         drawn = figure.get_tightbbox()
     new = np.array([drawn.width, drawn.height]) + 2 * PAD
     places = [np.array(ax.get_position().bounds).reshape(2, 2) * old for ax in axes]
@@ -195,7 +196,7 @@ def families_of(texts: Iterable[str]) -> list[str] | None:
 
 
 @contextlib.contextmanager
-def _quiet_glyphs() -> Iterator[None]:
+def quiet_glyphs() -> Iterator[None]:
     """Suppress matplotlib's warnings for each missing character, since ``families_for`` warns once."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"Glyph \d+")
@@ -230,7 +231,7 @@ def save(figure: Figure, path: Path, tight: bool = False) -> None:
     dpi = min(DPI, 6000 / max(figure.get_size_inches()))
     box = "tight" if tight else None
     try:
-        with _quiet_glyphs():
+        with quiet_glyphs():
             write_atomically(path, lambda part: figure.savefig(part, format=ending, dpi=dpi, bbox_inches=box))
     except FileError:
         raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard._highlights import Stretch, colour_of, stretches
 from regard.errors import former_names
-from regard.plots.figures import check_path, families_of, finish, fit, new_axes, wants_screen
+from regard.plots.figures import check_path, families_of, finish, fit, new_axes, quiet_glyphs, wants_screen
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,7 +55,8 @@ def plot_text(
     parts = list(stretches(text, spans, weights, unread))
     families = families_of([text, title])
     font: dict[str, Any] = {"fontsize": SIZE, **({"fontfamily": families} if families else {})}
-    placed = list(_placed(parts, font))
+    with quiet_glyphs():
+        placed = list(_placed(parts, font))
     lines = placed[-1].line + 1 if placed else 1
     figure, ax = new_axes(WIDTH, LINE * lines, screen)
     ax.set(xlim=(0, WIDTH), ylim=(lines, 0))

@@ -142,7 +142,3 @@ def test_a_file_name_given_as_text_is_warned_of(run, tmp_path):
     (tmp_path / "in.txt").write_text("Shout\n", encoding="utf-8")
     result = run_here("classify", "--model", str(run), "in.txt", cwd=tmp_path)
     assert_one_line(result, 0, "in.txt is read as a text", "--file in.txt")
-
-
-def test_without_a_model_the_command_says_how_to_get_one(tmp_path):
-    assert_one_line(run_here("classify", "x", cwd=tmp_path), 2, "--model: no model for classify is installed")

@@ -136,6 +136,11 @@ class Classifier(BundledPredictor):
         tokens, _, lengths = framing.pad_batch([framing.frame(one) for one in ids])  # (b,n), (b,)
         return self.model(tokens.to(self.device), lengths.to(self.device), records=records)  # (b,classes)
 
+    def knows_no_word(self, prediction: Classification) -> bool:
+        """Whether a text has tokens, none of which is in the vocabulary."""
+        unknown, ids = self.vocabulary.unk, set(prediction.token_ids)
+        return unknown is not None and ids == {unknown}
+
     @property
     def temperature(self) -> float:
         """The number that the logits are divided by, so that the probabilities are those of being right."""
