@@ -247,3 +247,26 @@ def test_a_reader_of_regard_gives_its_candidates(reader):
     assert len(pipe.attention(found)) > 0
     with pytest.raises(ArgumentError, match="trained with"):
         pipe(question="Who sat?", context=CONTEXT, doc_stride=3)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encoder") / "run"
+    small = {"embedded": 60, "vocabulary_size": 300, "width": 16, "heads": 2, "layers": 1, "feed_forward": 16}
+    regard.tasks.train("encode", {**small, "steps": 2}, folder, show=False)
+    return folder
+
+
+def test_an_encoder_of_regard_fills_masks_and_gives_features(encoder):
+    pipe = regard.pipeline("fill-mask", encoder, device="cpu")
+    found = pipe("The <mask> sleeps.", top_k=3)
+    assert [list(one) for one in found] == [["score", "token", "token_str", "sequence"]] * 3
+    assert all("<mask>" not in one["sequence"] for one in found)
+    assert found[0]["token_str"].strip() in found[0]["sequence"]
+    both = pipe("The <mask> sees the <mask>.", top_k=1)
+    assert both[0][0]["sequence"].count("<mask>") == 1
+    with pytest.raises(ArgumentError, match="write <mask>"):
+        pipe("The cat sleeps.")
+    features = regard.pipeline("feature-extraction", encoder, device="cpu")("The cat sleeps.")
+    assert len(features[0][0]) == 16
+    assert len(pipe.attention(found)) == 1

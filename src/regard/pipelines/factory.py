@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import UnknownNameError
 from regard.files import read_json
 from regard.pipelines.base import Pipeline
+
+if TYPE_CHECKING:
+    from regard.pipelines.networks import TextNetwork
 
 __all__ = ["PIPELINES", "pipeline"]
 
@@ -67,9 +70,9 @@ def _huggingface_folder(model: str | os.PathLike | None) -> Path | None:
 def _from_huggingface(task: str, folder: Path, device: str | None, options: dict[str, Any]) -> Pipeline:
     """Make a pipeline on a Hugging Face folder, which is read into a model of Regard."""
     from regard import models
-    from regard.pipelines.networks import HuggingFaceNetwork
+    from regard.pipelines.networks import TextNetwork
 
-    network = HuggingFaceNetwork.load(folder, getattr(models, PIPELINES[task].network), device)
+    network = TextNetwork.from_huggingface(folder, getattr(models, PIPELINES[task].network), device)
     if task == "text-classification":
         from regard.pipelines.text_classification import HuggingFaceScores, TextClassificationPipeline
 
@@ -78,6 +81,10 @@ def _from_huggingface(task: str, folder: Path, device: str | None, options: dict
         from regard.pipelines.question_answering import HuggingFaceAnswers, QuestionAnsweringPipeline
 
         return QuestionAnsweringPipeline(HuggingFaceAnswers(network), **options)
+    return _on_encoder(task, network, options)
+
+
+def _on_encoder(task: str, network: TextNetwork, options: dict[str, Any]) -> Pipeline:
     if task == "fill-mask":
         from regard.pipelines.fill_mask import FillMaskPipeline
 
@@ -91,6 +98,8 @@ def _from_regard(
     task: str, model: str | os.PathLike | None, device: str | None, options: dict[str, Any]
 ) -> Pipeline:
     """Make a pipeline on a model of Regard, by default on an installed one."""
+    from regard import models
+    from regard.pipelines.networks import TextNetwork
     from regard.tasks import find_task
 
     found = find_task(PIPELINES[task].task)
@@ -99,6 +108,9 @@ def _from_regard(
         from regard.pipelines.text_classification import RegardScores, TextClassificationPipeline
 
         return TextClassificationPipeline(RegardScores(predictor), **options)
-    from regard.pipelines.question_answering import QuestionAnsweringPipeline, RegardAnswers
+    if task == "question-answering":
+        from regard.pipelines.question_answering import QuestionAnsweringPipeline, RegardAnswers
 
-    return QuestionAnsweringPipeline(RegardAnswers(predictor), **options)
+        return QuestionAnsweringPipeline(RegardAnswers(predictor), **options)
+    network = TextNetwork.from_encoder(predictor, getattr(models, PIPELINES[task].network))
+    return _on_encoder(task, network, options)

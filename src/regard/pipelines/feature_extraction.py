@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from regard.errors import DtypeError, UnknownArgumentError
 from regard.pipelines.base import Pipeline, ResultList, checked_text
-from regard.pipelines.networks import FRAMING_OPTIONS, HuggingFaceNetwork
+from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -23,7 +23,7 @@ class FeatureExtractionPipeline(Pipeline):
     task: ClassVar[str] = "feature-extraction"
     options: ClassVar[tuple[str, ...]] = ("return_tensors", "tokenize_kwargs", *FRAMING_OPTIONS)
 
-    def __init__(self, network: HuggingFaceNetwork, **defaults: Any):
+    def __init__(self, network: TextNetwork, **defaults: Any):
         super().__init__(**defaults)
         self.network = network
 

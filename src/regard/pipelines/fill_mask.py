@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, UnknownArgumentError
 from regard.pipelines.base import Pipeline, Result, checked_text
-from regard.pipelines.networks import FRAMING_OPTIONS, HuggingFaceNetwork
+from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork
 from regard.shapes import whole_number
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ class FillMaskPipeline(Pipeline):
     task: ClassVar[str] = "fill-mask"
     options: ClassVar[tuple[str, ...]] = ("top_k", "targets", "tokenizer_kwargs", "batch_size")
 
-    def __init__(self, network: HuggingFaceNetwork, **defaults: Any):
+    def __init__(self, network: TextNetwork, **defaults: Any):
         super().__init__(**defaults)
         self.network = network
         if network.vocabulary.mask is None:
             raise ArgumentError("model", "its tokenizer has no mask token")
-        (self.mask_name,) = network.vocabulary.pieces([network.vocabulary.mask])
+        self.mask_name = network.mask_name
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Return a list of dictionaries for a text, and a list of such lists for several masks or texts."""
@@ -71,7 +71,7 @@ class FillMaskPipeline(Pipeline):
         words = [given] if isinstance(given, str) else list(given)
         ids = []
         for word in words:
-            number = vocabulary.id_of(checked_text("targets", word))
+            number = self.network.id_of(checked_text("targets", word))
             if number is None:
                 first = vocabulary.encode(word)[:1]
                 if not first:

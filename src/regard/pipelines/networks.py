@@ -1,7 +1,8 @@
-"""A model with its vocabulary from a Hugging Face folder, run on framed texts."""
+"""A model with its vocabulary, from a Hugging Face folder or a run of Regard, run on framed texts."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,15 +13,16 @@ import torch
 from regard.errors import ArgumentError
 from regard.files import read_json
 from regard.maps import Record
-from regard.models import HuggingFaceFolder
+from regard.models import Encoder, HuggingFaceFolder
 from regard.shapes import as_device, whole_number
-from regard.text import PretrainedVocabulary
+from regard.text import PretrainedVocabulary, Vocabulary
 
 if TYPE_CHECKING:
     from regard.capture import Recording
+    from regard.tasks.encode import SentenceEncoder
     from regard.text import Framed
 
-__all__ = ["FRAMING_OPTIONS", "HuggingFaceNetwork"]
+__all__ = ["FRAMING_OPTIONS", "TextNetwork"]
 
 BATCH = 8  # texts that a model reads together
 FRAMING_OPTIONS = ("truncation", "max_length", "padding", "batch_size")
@@ -28,25 +30,39 @@ _TRUNCATIONS = (True, False, "longest_first", "do_not_truncate")
 
 
 @dataclass(frozen=True)
-class HuggingFaceNetwork:
-    """A model of :mod:`regard.models` with the weights and the vocabulary of a Hugging Face folder."""
+class TextNetwork:
+    """A model of :mod:`regard.models` with its vocabulary.
+
+    ``longest`` is the number of tokens that the model can read, with the special tokens. ``settings`` are those of the
+    folder, and ``labels`` the names of its classes. ``cleans`` tells to remove the spaces before marks from decoded
+    texts.
+    """
 
     model: Any
-    vocabulary: PretrainedVocabulary
-    folder: HuggingFaceFolder
+    vocabulary: Vocabulary
+    longest: int
+    settings: dict[str, Any]
+    labels: list[str]
+    cleans: bool = False
 
     @classmethod
-    def load(cls, folder: Path, kind: type, device: str | None = None) -> Self:
-        """Read a folder into a model of the class ``kind``."""
+    def from_huggingface(cls, folder: Path, kind: type, device: str | None = None) -> Self:
+        """Read a Hugging Face folder into a model of the class ``kind``."""
         source = HuggingFaceFolder(folder)
         model = source.load(kind).to(as_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
-        size = source.encoder_config().vocabulary_size
-        return cls(model.eval(), PretrainedVocabulary.from_folder(folder, size=size), source)
+        config = source.encoder_config()
+        vocabulary = PretrainedVocabulary.from_folder(folder, size=config.vocabulary_size)
+        path = folder / "tokenizer_config.json"
+        cleans = not path.is_file() or bool(read_json(path).get("clean_up_tokenization_spaces", True))
+        return cls(model.eval(), vocabulary, config.max_length, source.settings, source.labels, cleans)
 
-    @property
-    def longest(self) -> int:
-        """The number of tokens that the model can read, with the special tokens."""
-        return self.folder.encoder_config().max_length
+    @classmethod
+    def from_encoder(cls, predictor: SentenceEncoder, kind: type) -> Self:
+        """Take the model of ``regard train encode`` as a model of the class ``kind``."""
+        model = predictor.encoder if kind is Encoder else predictor.model
+        if not isinstance(model, kind):
+            raise ArgumentError("model", "the model has no output for masked words")
+        return cls(model.eval(), predictor.vocabulary, predictor.longest, {}, [])
 
     def frame(self, first: Any, second: Any = None, options: dict[str, Any] | None = None) -> Framed:
         """Return the ids of a text or of a pair of texts between special tokens.
@@ -63,29 +79,58 @@ class HuggingFaceNetwork:
         most = options.get("max_length")
         most = self.longest if most is None else min(whole_number("max_length", most, least=3), self.longest)
         cut = truncation not in (False, "do_not_truncate")
-        parts = [self.vocabulary.encode(part) if isinstance(part, str) else part for part in (first, second)]
+        parts = [self._ids(part) if isinstance(part, str) else part for part in (first, second)]
         framed = self.vocabulary.framing.frame(*parts, most=most if cut else None)
         if len(framed.ids) > self.longest:
             told = f"a text has {len(framed.ids):,} tokens, and the model reads {self.longest:,}"
             raise ArgumentError("inputs", told, "say truncation=True to read the beginning")
         return framed
 
-    def text_of(self, ids: Sequence[int], *, specials: bool = True) -> str:
-        """Return the text of ids, with the names of special tokens or without them.
-
-        Spaces before marks are removed, unless the folder says that they are kept.
-        """
+    def _ids(self, text: str) -> list[int]:
+        """Encode a text, with the id of the mask where the text has its name."""
         vocabulary = self.vocabulary
-        if specials:
-            text = vocabulary.decode_with_specials(ids)
-        else:
-            text = vocabulary.decode_without_specials(ids)
-        return without_spaces(text) if self._cleans else text
+        if isinstance(vocabulary, PretrainedVocabulary) or vocabulary.mask is None:
+            return vocabulary.encode(text)
+        first, *others = text.split(self.mask_name)
+        ids = vocabulary.encode(first)
+        for part in others:
+            ids += [vocabulary.mask, *vocabulary.encode(part)]
+        return ids
 
     @property
-    def _cleans(self) -> bool:
-        path = self.folder.folder / "tokenizer_config.json"
-        return bool(read_json(path).get("clean_up_tokenization_spaces", True)) if path.is_file() else True
+    def mask_name(self) -> str:
+        """The name of the mask in a text, such as "[MASK]", or "" if the vocabulary has none."""
+        mask = self.vocabulary.mask
+        return "" if mask is None else self.vocabulary.pieces([mask])[0]
+
+    def id_of(self, word: str) -> int | None:
+        """Return the id of a word that is one token, or None."""
+        if isinstance(self.vocabulary, PretrainedVocabulary):
+            return self.vocabulary.id_of(word)
+        ids = self.vocabulary.encode(word)
+        return ids[0] if len(ids) == 1 else None
+
+    def token_spans(self, text: str, *, words: bool) -> list[tuple[int, int]]:
+        """Return the character span of each token of a text, or of the whole word of each token."""
+        if words and isinstance(self.vocabulary, PretrainedVocabulary):
+            return self.vocabulary.word_spans(text)
+        return self.vocabulary.spans(text)
+
+    def text_of(self, ids: Sequence[int], *, specials: bool = True) -> str:
+        """Return the text of ids, with the names of special tokens or without them."""
+        vocabulary = self.vocabulary
+        if isinstance(vocabulary, PretrainedVocabulary):
+            read = vocabulary.decode_with_specials if specials else vocabulary.decode_without_specials
+            text = read(ids)
+            return without_spaces(text) if self.cleans else text
+        parts: list[str] = []
+        for special, group in itertools.groupby(ids, key=lambda number: number < len(vocabulary.specials)):
+            numbers = list(group)
+            if not special:
+                parts.append(vocabulary.decode(numbers).strip())
+            elif specials:
+                parts += vocabulary.pieces(numbers)
+        return " ".join(parts)
 
     @torch.no_grad()
     def outputs(self, framed: Sequence[Framed], batch_size: int | None = None) -> Iterator[Any]:
@@ -102,7 +147,7 @@ class HuggingFaceNetwork:
         tokens, kinds, lengths = (
             part.to(device) for part in self.vocabulary.framing.pad_batch(list(framed))
         )  # (b,n), (b,n), (b,)
-        given = {"types": kinds} if self.folder.encoder_config().token_types > 1 else {}
+        given = {"types": kinds} if self.model.config.token_types > 1 else {}
         return self.model(tokens, lengths, records=records, **given)
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from regard.errors import ArgumentError, DtypeError, UnknownArgumentError
 from regard.pipelines.base import Pipeline, Result, checked_text
-from regard.pipelines.networks import HuggingFaceNetwork
+from regard.pipelines.networks import TextNetwork
 from regard.pipelines.spans import best_spans, windows
 from regard.shapes import whole_number
 from regard.text.questions import Question
@@ -119,7 +119,7 @@ class Part:
 class HuggingFaceAnswers:
     """A reader from a Hugging Face folder."""
 
-    def __init__(self, network: HuggingFaceNetwork):
+    def __init__(self, network: TextNetwork):
         self.network = network
 
     def answers(self, questions: list[Question], most: int, options: dict[str, Any]) -> list[list[Result]]:
@@ -158,8 +158,8 @@ class HuggingFaceAnswers:
     ) -> list[Result]:
         aligned = options.get("align_to_words", True)
         nothing = bool(options.get("handle_impossible_answer"))
-        question, vocabulary = parts[0].question, self.network.vocabulary
-        spans = (vocabulary.word_spans if aligned else vocabulary.spans)(question.context)
+        question = parts[0].question
+        spans = self.network.token_spans(question.context, words=aligned)
         longest = options.get("max_answer_len", LONGEST_ANSWER)
         # Some spans become the same answer when they are extended to words.
         candidates = 2 * most + 10 if aligned else most

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, UnknownNameError
 from regard.pipelines.base import Pipeline, Result, checked_text
-from regard.pipelines.networks import FRAMING_OPTIONS, HuggingFaceNetwork
+from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork
 from regard.shapes import whole_number
 
 if TYPE_CHECKING:
@@ -101,11 +101,11 @@ class TextScores(Protocol):
 class HuggingFaceScores:
     """A sequence classifier from a Hugging Face folder."""
 
-    def __init__(self, network: HuggingFaceNetwork):
+    def __init__(self, network: TextNetwork):
         self.network = network
         count = network.model.config.classes
-        self.labels = network.folder.labels or [f"LABEL_{number}" for number in range(count)]
-        several = network.folder.settings.get("problem_type") == "multi_label_classification"
+        self.labels = network.labels or [f"LABEL_{number}" for number in range(count)]
+        several = network.settings.get("problem_type") == "multi_label_classification"
         self.function = "sigmoid" if several or count == 1 else "softmax"
 
     def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[list[float]]:
