@@ -6,7 +6,7 @@ is no token: it stands for "no answer in this window".
 >>> from regard.text.questions import ReferenceAnswer
 >>> from regard.text.vocabularies import ByteVocabulary
 >>> question = Question("b?", "abc", (ReferenceAnswer("b", 1),))
->>> data = SpanData.in_memory([question], ByteVocabulary(), Windows(max_tokens=20))
+>>> data = SpanData.in_memory([question], ByteVocabulary(), Windows(max_tokens=20, stride=4))
 >>> batch = data.batch([0])
 >>> batch.context.shape, batch.starts, batch.ends
 (torch.Size([1, 4]), tensor([[2]]), tensor([[2]]))

@@ -70,7 +70,7 @@ def test_settings_are_keywords(translator):
     assert both.cut_off
     with pytest.raises(UnknownArgumentError, match="beam: not a setting of translate.*did you mean 'beams'"):
         translator.translate([CAT], beam=3)
-    with pytest.raises(ArgumentError, match="n_best: 4 of 3 beams"):
+    with pytest.raises(ArgumentError, match="n_best: expected at most 3"):
         translator.translate([CAT], beams=3, n_best=4)
 
 
