@@ -23,6 +23,7 @@ __all__ = [
     "AxisLetters",
     "LeadingAxes",
     "SoftmaxContext",
+    "head_strides",
     "moved",
     "query_axis",
     "read_leading_axes",
@@ -86,7 +87,7 @@ def read_leading_axes(
     ``heads`` is the number of heads of the module and ``batches`` are the batch sizes of its arguments. ``strides`` are
     those of the same axes in the queries, if they are known. ``heads_first`` says whether a folded axis is (h*b).
 
-    >>> read_leading_axes((3, 2), 3)
+    >>> read_leading_axes((3, 2), 3, batches=[2])
     LeadingAxes(sizes=(3, 2), b=(1,), h=(0,), guessed=False)
     """
     sizes, count = tuple(sizes), len(sizes)
@@ -103,6 +104,8 @@ def read_leading_axes(
     if count == 3 and heads and heads == sizes[1] * sizes[2]:
         return LeadingAxes(sizes, (0,), (1, 2))
     found = [axis for axis, size in enumerate(sizes) if size == heads]
+    if count == 2 and 0 in found:
+        return _two_axes(sizes, len(found) == 2, batches, strides)
     # The first axis is nearly always that of the sequences.
     found = found[1:] if len(found) > 1 and found[0] == 0 else found
     # Heads split the model width, so their stride is smaller than that of windows.
@@ -112,6 +115,24 @@ def read_leading_axes(
     axis = found[0] if len(found) == 1 else 1 if 1 in found else usual
     others = tuple(n for n in range(count) if n != axis)
     return LeadingAxes(sizes, others, (axis,), guessed=count > 2 and len(found) != 1)
+
+
+def _two_axes(
+    sizes: tuple[int, ...], alike: bool, batches: Collection[int], strides: Sequence[int]
+) -> LeadingAxes:
+    """Choose between (h,b) and (b,h) where the first axis has the size of the module's number of heads.
+
+    Scores may have more or fewer heads than that number, and as many sequences. ``alike`` says that both axes have the
+    size. The strides are the strongest evidence, since heads split the model width.
+    """
+    if strides:
+        axis, guessed = int(strides[1] < strides[0]), False
+    elif alike:
+        axis, guessed = 1, False
+    else:
+        first, second = (size in batches for size in sizes)
+        axis, guessed = int(first), first == second
+    return LeadingAxes(sizes, (1 - axis,), (axis,), guessed)
 
 
 def query_axis(
@@ -194,8 +215,21 @@ class AxisLetters(NamedTuple):
         return [heads if letter == "h" else size // heads for letter in group]
 
 
+def head_strides(leading: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of sequences and heads, in either order, if they show which are the heads, or else ().
+
+    ``others`` are the strides of tokens and features. Heads that split the model width have a smaller stride than
+    tokens and sequences. A contiguous copy does not show this, and neither does an expanded axis.
+
+    >>> head_strides((8, 80), others=(16, 1)), head_strides((80, 40), others=(8, 1))
+    ((8, 80), ())
+    """
+    smaller, larger = sorted(leading)
+    return tuple(leading) if 0 < smaller < min(larger, max(others)) else ()
+
+
 def strides_of(*sides: Tensor) -> tuple[int, ...]:
-    """Return the leading strides of the first tensor that is not contiguous, or () if all are.
+    """Return the leading strides of the first tensor with five axes or more that is not contiguous, or () if all are.
 
     The strides of a contiguous copy do not show how the model split its width into heads.
     """

@@ -40,11 +40,14 @@ def axes_of_sdpa_function(
     The axes are None if they have the order of torch, in which the last leading axis is that of the heads.
     """
     letters = axis_letters_of(stack, modules)
-    if letters is None and (query.ndim in (2, 4) or enable_gqa):
+    if letters is None and (query.ndim == 2 or query.is_nested or enable_gqa):
+        return None, ()
+    heads = heads_of(running, stack)
+    # Most models have the order (b,h,n,d) of torch.
+    if letters is None and query.ndim == 4 and heads not in (query.shape[0], key.shape[0]):
         return None, ()
     sizes = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2])
     shape = (*sizes, query.shape[-2], key.shape[-2])
-    heads = heads_of(running, stack)
     if letters is not None:
         return _axes_by_letters(letters, running.name, shape, heads), shape
     if heads is None:
@@ -52,7 +55,18 @@ def axes_of_sdpa_function(
     first = folds.heads_first(sizes[0], heads) if len(sizes) == 1 else None
     if len(sizes) == 1 and first is None and not folds.is_ambiguous(sizes[0], heads):
         return None, shape
+    if len(sizes) == 2:
+        strides = folds.of_heads(query) if query.shape[:2] == sizes else ()
+        leading = read_leading_axes(sizes, heads, _batches(running), strides=strides)
+        return (None if leading.h == (1,) and not leading.guessed else leading), shape
     return read_leading_axes(sizes, heads, strides=strides_of(query, key), heads_first=first), shape
+
+
+def _batches(running: RunningModule) -> set[int]:
+    """Return the batch sizes of the sequences among the arguments of a module."""
+    given = [x for x in sequences_in(running.arguments).values() if x.ndim == 3]
+    # A bias (b*h,q,k) has another width.
+    return {x.shape[0] for x in given if x.shape[-1] == given[0].shape[-1]}
 
 
 def _axes_by_letters(
@@ -77,12 +91,10 @@ def context_of_softmax(
 
     ``torchs_own`` says that ``F.multi_head_attention_forward`` runs, which folds heads as (b*h).
     """
-    given = [x for x in sequences_in(running.arguments).values() if x.ndim == 3]
     return SoftmaxContext(
         running.name,
         heads_of(running, stack),
-        # A bias (b*h,q,k) has another width.
-        {x.shape[0] for x in given if x.shape[-1] == given[0].shape[-1]},
+        _batches(running),
         axis_letters_of(stack, modules),
         torchs_own or isinstance(running.module, nn.MultiheadAttention),
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
+
+from regard.capture.reading.axes import head_strides
 
 __all__ = ["HeadFolds"]
 
@@ -34,9 +36,12 @@ class HeadFolds:
 
     def saw(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Tensor) -> None:
         """Record a call of a function that multiplies, copies or joins tensors."""
-        if result.ndim > 4:
-            if func in _MULTIPLYING:
-                self.multiplied(*args[:2])
+        if func in _MULTIPLYING:
+            self.multiplied(*args[:2])
+        elif func is torch.einsum:
+            self.contracted(*args)
+        elif result.ndim > 4:
+            return
         elif func in (torch.cat, torch.concat):
             self.stacked(args[0] if args else None, kwargs.get("dim", *args[1:2]))
         elif args and type(args[0]) is Tensor:
@@ -60,9 +65,35 @@ class HeadFolds:
 
     def multiplied(self, *sides: object) -> None:
         """Record the strides of queries and keys in their product."""
-        for x in sides:
-            if isinstance(x, Tensor) and x.ndim > 4 and not x.is_contiguous():
+        tensors = [x for x in sides if _has_strides(x)]
+        if tensors and all(x.ndim == 4 for x in tensors):
+            strides = [self.of_heads(x) for x in tensors if x.shape[:2] == tensors[0].shape[:2]]
+            self._strides[tuple(tensors[0].shape[:2])] = next(filter(None, strides), ())
+            return
+        for x in tensors:
+            if x.ndim > 4 and not x.is_contiguous():
                 self._strides.setdefault(tuple(x.shape[:-2]), x.stride()[:-2])
+
+    def contracted(self, equation: object, *operands: object) -> None:
+        """Record the strides of the two axes that ``torch.einsum`` keeps of both its operands."""
+        if not isinstance(equation, str) or "." in equation or "->" not in equation or len(operands) != 2:
+            return
+        terms, result = equation.replace(" ", "").split("->")
+        left, right = terms.split(",")
+        kept = [letter for letter in result if letter in left and letter in right]
+        x = operands[0]
+        if _has_strides(x) and len(kept) == 2 and x.ndim == len(left) == 4:
+            made = dict(zip(left, self._made_with(x), strict=True))
+            leading, others = [made.pop(letter) for letter in kept], made.values()
+            sizes = tuple(x.shape[left.index(letter)] for letter in kept)
+            self._strides[sizes] = head_strides(leading, tuple(others))
+
+    def of_heads(self, x: Tensor) -> tuple[int, ...]:
+        """Return the strides of the leading axes of ``(b,h,n,d)`` or ``(h,b,n,d)`` if they show the heads, or ()."""
+        if not _has_strides(x):
+            return ()
+        strides = self._made_with(x)
+        return head_strides(strides[:2], strides[2:])
 
     def strides(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the strides of leading axes of these sizes, or () if they are unknown."""
@@ -105,3 +136,8 @@ class HeadFolds:
         if heads * heads == size:
             return nearer
         return True if outer == heads else False if outer * heads == size else None
+
+
+def _has_strides(x: object) -> TypeGuard[Tensor]:
+    """Return whether an argument is a tensor with strides and an address."""
+    return type(x) in (Tensor, nn.Parameter) and x.layout is torch.strided and not x.is_meta  # type: ignore[union-attr]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import Tensor, nn
+from torch._C._functorch import peek_interpreter_stack
 
 from regard.capture.reading.attention_calls import refuse_transforms, without_transforms
 from regard.capture.reading.axes_of_calls import context_of_softmax
@@ -74,6 +75,9 @@ class HandwrittenAttention:
             return
         # Most models split and join heads behind the axis of tokens, which folds no heads.
         if func in _RESHAPING and args[0].shape[:2] == result.shape[:2]:
+            return
+        # The tensors of a transform of torch.func have no address.
+        if peek_interpreter_stack() is not None:
             return
         self.scores.folds.saw(func, args, kwargs, result)
 
