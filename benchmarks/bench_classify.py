@@ -12,6 +12,7 @@ scikit-learn (pip install scikit-learn); without it they are left out.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 import time
@@ -67,11 +68,11 @@ def split() -> tuple[Rows, Rows]:
 
 def _baselines() -> list[Line]:
     try:
-        import sklearn
+        version = importlib.import_module("sklearn").__version__
     except ImportError:
         print("the baselines need scikit-learn: pip install scikit-learn", file=sys.stderr)
         return []
-    print(f"scikit-learn {sklearn.__version__}", file=sys.stderr)
+    print(f"scikit-learn {version}", file=sys.stderr)
     train, valid = split()
     test = list(read_pairs(DATA / "test.tsv.gz", columns=COLUMNS, fields=FIELDS, max_words=None))
     print(
@@ -85,18 +86,15 @@ def _baselines() -> list[Line]:
 
 
 def _baseline(name: str, longest: int, train: Rows, valid: Rows, test: Rows) -> Line:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-
+    vectorizer: Any = importlib.import_module("sklearn.feature_extraction.text").TfidfVectorizer
+    regression: Any = importlib.import_module("sklearn.linear_model").LogisticRegression
     began = time.perf_counter()
-    words = TfidfVectorizer(
-        ngram_range=(1, longest), min_df=2, sublinear_tf=True, token_pattern=r"\w+|[^\w\s]"
-    )
+    words = vectorizer(ngram_range=(1, longest), min_df=2, sublinear_tf=True, token_pattern=r"\w+|[^\w\s]")
     features: Any = words.fit_transform([without_line_breaks(text) for text, _ in train])
     labels = [label for _, label in train]
     best: tuple[float, Any] = (-1.0, None)
     for strength in STRENGTHS:
-        model = LogisticRegression(C=strength, max_iter=300).fit(features, labels)
+        model = regression(C=strength, max_iter=300).fit(features, labels)
         best = max(best, (_accuracy(words, model, valid), model), key=lambda pair: pair[0])
     minutes = (time.perf_counter() - began) / 60
     accuracy, model = best
