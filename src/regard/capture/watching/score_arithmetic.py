@@ -89,7 +89,7 @@ def _with_summand(
 
 
 def _broadcasts(x: Tensor, shape: tuple[int, ...]) -> bool:
-    """Whether a tensor broadcasts to a shape, in a fifth of the time of ``torch.broadcast_shapes``."""
+    """Whether a tensor broadcasts to a shape. ``torch.broadcast_shapes`` is slow for code that runs at every operation."""
     sizes = x.shape
     if len(sizes) > len(shape):
         return False

@@ -116,7 +116,7 @@ def _is_layer(follower: Follower, func: Any, factors: tuple) -> bool:
 
 def _writes(args: tuple, kwargs: dict[str, Any]) -> bool:
     """Whether a function may write to an argument, because of ``out=`` or ``inplace=True``."""
-    # A loop, since any() with a generator takes three times as long.
+    # A loop, which is faster than any() with a generator.
     for x in args:
         if x is True:
             return True

@@ -72,7 +72,7 @@ def named_modules(model: nn.Module) -> dict[nn.Module, str]:
 
 
 def _add_parts(module: nn.Module, prefix: str, names: dict[nn.Module, str]) -> None:
-    """Add the modules inside another, in the order of ``named_modules()``, which takes five times as long."""
+    """Add the modules inside another, in the order of ``named_modules()`` of torch, which is slower."""
     for name, part in module._modules.items():
         if part is not None and part not in names:
             names[part] = prefix + name
