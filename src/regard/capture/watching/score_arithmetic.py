@@ -89,7 +89,7 @@ def _with_summand(
 
 
 def _broadcasts(x: Tensor, shape: tuple[int, ...]) -> bool:
-    """Whether a tensor broadcasts to a shape. ``torch.broadcast_shapes`` is slow for code that runs at every operation."""
+    """Whether a tensor broadcasts to a shape, without the slow ``torch.broadcast_shapes``."""
     sizes = x.shape
     if len(sizes) > len(shape):
         return False
