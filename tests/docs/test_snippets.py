@@ -69,7 +69,9 @@ def test_a_snippet_that_fails_would_be_seen(tmp_path):
     assert run("import regard\nregard.nothing_of_this_name", tmp_path).returncode != 0
 
 
-@pytest.mark.parametrize("name", ["README", "docs/see", "docs/tasks", "docs/translate", "docs/tutorial-code"])
+@pytest.mark.parametrize(
+    "name", ["README", "docs/encode", "docs/see", "docs/tasks", "docs/translate", "docs/tutorial-code"]
+)
 def test_both_languages_have_the_same_code(name):
     english, chinese = (blocks(ROOT / f"{name}{ending}") for ending in (".md", ".zh-CN.md"))
     assert english == chinese
