@@ -193,6 +193,7 @@ def test_training_starts_from_a_folder(family, kind, tmp_path):
     (tmp_path / "t.txt").write_text("".join(f"a lazy dog {n}\n" for n in range(40)))
     settings = {"data": str(tmp_path / "t.txt"), "start": str(tmp_path / "start"), "max_tokens": 32}
     settings |= {"steps": 2, "warmup": 1, "batch_tokens": 200, "learning_rate": 1e-9, "average": 0.0}
+    settings["precision"] = "bfloat16" if family == "bert" else "float32"
     outcome = tasks.train("encode", settings, tmp_path / "run", show=False)
     assert math.isfinite(outcome.best["perplexity"])
     trained, start = (SentenceEncoder.load(tmp_path / name) for name in ("run", "start"))

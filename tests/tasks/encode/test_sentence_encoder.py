@@ -145,6 +145,10 @@ def test_the_nearest_texts_come_first(encoder):
     assert [one.place for one in same] == [0, 4]
     assert same[0].similarity == pytest.approx(1, abs=1e-5)
     assert len(encoder.similar("a dog", texts[:3], top=9)) == 2
+    with pytest.warns(
+        UserWarning, match="1 of 2 texts have more than 32 tokens: their beginning was compared"
+    ):
+        encoder.similar("a dog", ["dog " * 40, "fox"])
 
 
 @pytest.mark.parametrize(

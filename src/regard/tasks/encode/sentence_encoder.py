@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -136,7 +137,8 @@ class SentenceEncoder(BundledPredictor):
         """Return the texts that are nearest to a query by the cosine of their vectors, the nearest first.
 
         The texts may be any number, such as the lines of a large file. The ``top`` nearest are kept in memory. Empty
-        texts are left out. Of equally near texts the first comes first.
+        texts are left out. Of equally near texts the first comes first. A warning says how many texts are longer than
+        the model reads.
         """
         top = whole_number("top", top, least=1)
         if not query.strip():
@@ -156,10 +158,18 @@ class SentenceEncoder(BundledPredictor):
     ) -> Iterator[tuple[int, str, np.ndarray]]:
         """Yield the place, the text and the vector of length 1 of each text that is not empty."""
         kept = ((place, text) for place, text in enumerate(texts) if text.strip())
+        count = cut = 0
         for some in _groups(kept, LINES):
-            vectors = _directions(self.vectors([text for _, text in some], batch_size=batch_size))
+            found = self.encode([text for _, text in some], batch_size=batch_size)
+            count, cut = count + len(found), cut + sum(one.cut_off for one in found)
+            vectors = _directions(np.stack([one.vector for one in found]))  # (n,m)
             for (place, text), vector in zip(some, vectors, strict=True):
                 yield place, text, vector
+        if cut:
+            told = (
+                f"{cut} of {count} texts have more than {self.longest} tokens: their beginning was compared"
+            )
+            warnings.warn(told, stacklevel=3)
 
     @torch.no_grad()
     def attention(self, prediction: SentenceVector) -> Recording:

@@ -29,6 +29,7 @@ from regard.text import Skipped, TextPieces
 
 __all__ = ["EncodeTask", "EncodingObjective", "EncodingReport"]
 
+BASELINE = "token frequencies"
 EMBEDDED_TEST = 1000  # sentences of the embedded corpus that are measured on, if no limit is given
 
 
@@ -180,12 +181,13 @@ class EncodingReport:
         return values
 
     def __str__(self) -> str:
-        lines = [f"measured on {self.measured_on}", f"{'':24}{'accuracy':>10}{'perplexity':>12}"]
+        wide = max(len(name) for name in (*self.scores, BASELINE))
+        lines = [f"measured on {self.measured_on}", f"{'':{wide}}{'accuracy':>12}{'perplexity':>12}"]
         for name, one in self.scores.items():
-            lines.append(f"{name:24}{one.accuracy:9.2f}%{one.perplexity:12.2f}")
+            lines.append(f"{name:{wide}}{one.accuracy:11.2f}%{one.perplexity:12.2f}")
             baseline = self.baselines[name]
             if baseline is not None:
-                lines.append(f"{'token frequencies':24}{baseline.accuracy:9.2f}%{baseline.perplexity:12.2f}")
+                lines.append(f"{BASELINE:{wide}}{baseline.accuracy:11.2f}%{baseline.perplexity:12.2f}")
         return "\n".join(lines)
 
 
