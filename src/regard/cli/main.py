@@ -120,7 +120,7 @@ def _in_words(error: Exception, words: list[str], debug: bool) -> tuple[str, int
     usage = getattr(error, "format_message", None)  # the errors of the command line's parser have one
     if usage is not None:
         command = getattr(getattr(error, "ctx", None), "command_path", "regard")
-        return f"{usage()} (see {command} --help)", getattr(error, "exit_code", 2)
+        return f"{usage()}{_wrong_value(error, words)} (see {command} --help)", getattr(error, "exit_code", 2)
     command = _command(words)
     if isinstance(error, Interrupted):
         return str(error), 128 + error.signal
@@ -135,12 +135,23 @@ def _in_words(error: Exception, words: list[str], debug: bool) -> tuple[str, int
     return f"{type(error).__name__}: {error}{hint}", 1
 
 
+def _wrong_value(error: Exception, words: list[str]) -> str:
+    """Return the value that the parser rejected, for the end of its message, or "" if the message has it."""
+    message = error.format_message()  # type: ignore[attr-defined]
+    if not message.startswith("Invalid value for"):
+        return ""
+    for flag in getattr(getattr(error, "param", None), "opts", ()):
+        for word, following in zip(words, [*words[1:], ""], strict=True):
+            value = following if word == flag else word.removeprefix(f"{flag}=")
+            if (word == flag or word.startswith(f"{flag}=")) and repr(value) not in message:
+                return f": got {value!r}"
+    return ""
+
+
 def _command(words: list[str]) -> Any:
     """Return the command that words call, or the whole command line if its task cannot be imported."""
-    from regard.errors import RegardError
-
     group = typer.main.get_command(app)
     try:
         return command_of(group, words)[0]
-    except RegardError:
+    except Exception:  # the same error is being reported
         return group

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import ArgumentError, FileError, UnknownNameError, option
+from regard.errors import ArgumentError, FileError, RegardError, UnknownNameError, option
 from regard.files import read_json
 from regard.tasks.minilm import MINILM, installed_minilm
 
@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+# The parts that a task has to define.
+TASK_PARTS = ("name", "settings", "predictor", "prepare", "build", "objective", "evaluate")
 SHIPPED = Path(__file__).parents[1] / "weights"
 
 
@@ -92,35 +94,72 @@ def find_task(task: str | Task) -> Task:
     regard.errors.UnknownNameError: task: unknown name 'tranlsate': did you mean 'translate'? known are ...
     """
     if not isinstance(task, str):
+        kind = task if isinstance(task, type) else type(task)
+        _check_task(kind, kind.__name__)
         return task() if isinstance(task, type) else task
-    if task not in TASKS and ":" not in task:
+    if task in TASKS:
+        return _part_of_regard(TASKS[task].task)()
+    if ":" not in task:
         raise UnknownNameError("task", task, TASKS)
-    return _imported(TASKS[task].task if task in TASKS else task)()
+    kind = _imported(task)
+    _check_task(kind, task)
+    return kind()
 
 
 def settings_of(task: str) -> type[TaskSettings]:
     """Return the class of the settings of a task, without torch for a task of Regard."""
-    return _imported(TASKS[task].settings) if task in TASKS else type(find_task(task)).settings
+    return _part_of_regard(TASKS[task].settings) if task in TASKS else type(find_task(task)).settings
 
 
 def evaluation_of(task: str) -> type[Settings]:
     """Return the class of the evaluation settings of a task, without torch for a task of Regard."""
-    return _imported(TASKS[task].evaluation) if task in TASKS else type(find_task(task)).evaluation
+    return _part_of_regard(TASKS[task].evaluation) if task in TASKS else type(find_task(task)).evaluation
+
+
+def _part_of_regard(reference: str) -> Any:
+    """Import ``module:name`` of Regard itself."""
+    module, _, name = reference.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        if isinstance(error, RegardError):
+            raise
+        raise RegardError(f"{module} cannot be imported: {error}: is Regard installed completely?") from error
 
 
 def _imported(reference: str) -> Any:
-    """Import ``module:name``. A module may also be a file of the current folder."""
+    """Import ``module:name`` of the user. A module may also be a file of the current folder."""
     module, _, name = reference.partition(":")
     here = os.getcwd()
     sys.path.insert(0, here)
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        told = f"{reference} cannot be imported: {error}"
-        raise ArgumentError("task", told, "expected module:Class, such as my_tasks:Tagger") from error
+    except RegardError:
+        raise
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        problem = f"{reference} cannot be imported: {error}"
+        raise ArgumentError("task", problem, "expected module:Class, such as my_tasks:Tagger") from error
+    except Exception as error:  # a mistake in the code of the module
+        problem = f"{reference} cannot be imported: {type(error).__name__}: {error}"
+        raise ArgumentError("task", problem) from error
     finally:
         if here in sys.path:
             sys.path.remove(here)
+
+
+def _check_task(kind: Any, name: str) -> None:
+    """Raise ArgumentError unless ``kind`` is a class with all parts of a task."""
+    from regard.tasks.base import Task
+
+    expected = "expected a class that inherits from regard.tasks.Task"
+    if not isinstance(kind, type):
+        raise ArgumentError("task", f"{name} is not a class but {type(kind).__name__}", expected)
+    parts = [part for part in (*TASK_PARTS, *vars(Task)) if not part.startswith("_")]
+    if Task not in kind.__mro__ and not all(hasattr(kind, part) for part in parts):
+        raise ArgumentError("task", f"{name} is not a task", expected)
+    missing = [part for part in TASK_PARTS if getattr(kind, part, None) in (None, getattr(Task, part, None))]
+    if missing:
+        raise ArgumentError("task", f"{name} does not define {', '.join(missing)}", "see docs/tasks.md")
 
 
 @dataclass(frozen=True)
