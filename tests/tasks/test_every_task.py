@@ -182,6 +182,31 @@ def test_bad_data_is_one_line_and_leaves_no_folder(case, tmp_path, content):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("count", [1, 3], ids=["one row", "equal rows"])
+def test_data_of_which_no_row_is_left_names_the_flag_and_the_reason(case, tmp_path, count):
+    write_rows(case, tmp_path, [7] * count)
+    words = [
+        "train",
+        case.task,
+        "--data",
+        str(tmp_path / f"data.{case.ending}"),
+        "--out",
+        str(tmp_path / "run"),
+    ]
+    # An encoder cannot hold out any text of so few.
+    parts = ["--data", "too few" if case.task == "encode" else "left to train on: left out are"]
+    assert_one_line(run_here(*words, "--steps", "2", cwd=EXAMPLES), 1, *parts)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_encoder_whose_texts_are_all_validated_on_is_an_error(tmp_path):
+    for name in ("data.txt", "valid.txt"):
+        (tmp_path / name).write_text("a dog\na cat\n", encoding="utf-8")
+    places = {"data": str(tmp_path / "data.txt"), "valid": str(tmp_path / "valid.txt")}
+    with pytest.raises(FileError, match="data: no row of .* is left to train on: left out are 2 held out"):
+        tasks.train("encode", {**places, "steps": 1}, tmp_path / "run", show=False)
+
+
 def test_a_classifier_needs_two_classes(tmp_path):
     (tmp_path / "one.tsv").write_text("a dog\tx\na cat\tx\na cow\tx\n", encoding="utf-8")
     with pytest.raises(FileError, match="data: there is one class only, 'x': expected two or more"):

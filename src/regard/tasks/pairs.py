@@ -16,7 +16,7 @@ from regard.tasks.sampling import held_out_keys
 from regard.text import PairData, Skipped, read_lines, read_pairs
 from regard.text.huggingface_datasets import splits_of
 
-__all__ = ["Pair", "PairSource", "counted_rows", "parsed_columns"]
+__all__ = ["Pair", "PairSource", "counted_rows", "nothing_left", "parsed_columns"]
 
 LONGEST_WORDS = 1000  # of a text that is trained on
 Pair = tuple[str, str]
@@ -39,14 +39,21 @@ class PairSource:
     reading: dict[str, Any] = field(default_factory=dict)
 
     def training(self, skipped: Skipped | None = None) -> Iterator[Any]:
-        """Yield the rows to train on, those of the data and then the embedded ones, without any that is held out."""
+        """Yield the rows to train on, those of the data and then the embedded ones, without any that is held out.
+
+        It is an error if none is left.
+        """
         skipped = skipped if skipped is not None else Skipped()
+        empty = True
         for row in self._all(skipped):
             key = self.key(row)
             if key in self.held_out:
                 skipped.count("held_out", repr(key if len(key) <= 100 else key[:100] + "…"))
             else:
+                empty = False
                 yield row
+        if empty:
+            raise nothing_left(self.settings.data, skipped)
 
     def key(self, row: Any) -> str:
         """Return the part of a row that is never both trained on and validated on."""
@@ -169,6 +176,18 @@ def counted_rows(train: Any, noun: str) -> list[str]:
         return []
     lines = [f"data: {len(train) + train.skipped.total:,} {noun} read, {len(train):,} of them to train on"]
     return lines + [f"left out of the data: {train.skipped}"] * bool(train.skipped.total)
+
+
+def nothing_left(data: str | None, skipped: Skipped) -> FileError:
+    """Return the error for data of which no row is left to train on.
+
+    >>> raise nothing_left("few.tsv", Skipped(held_out=1))
+    Traceback (most recent call last):
+        ...
+    regard.errors.FileError: data: no row of few.tsv is left to train on: left out are 1 held out ...
+    """
+    problem = f"no row of {data or 'the embedded corpus'} is left to train on: left out are {skipped}"
+    return FileError(f"{problem}: give more rows", argument="data")
 
 
 def _warn_of_bad_rows(name: str, skipped: Skipped) -> None:

@@ -14,7 +14,7 @@ from regard.errors import ArgumentError, FileError, option
 from regard.files import make_folder, remove_leftovers
 from regard.tasks.classify.encoding import TextEncoder, without_line_breaks
 from regard.tasks.classify.settings import ClassificationSettings, label_names
-from regard.tasks.pairs import Pair, PairSource
+from regard.tasks.pairs import Pair, PairSource, nothing_left
 from regard.tasks.pretrained import starting_vocabulary
 from regard.tasks.vocabularies import learn_vocabulary
 from regard.text import LABEL_FIELDS, ClassLabels, LabelledData, Skipped, Vocabulary, load_vocabulary
@@ -73,8 +73,7 @@ def prepare(
         skipped=skipped,
     )
     if len(train) == 0:
-        told = f"no row of {settings.data or 'the embedded corpus'} can be used: {train.skipped}"
-        raise FileError(told, argument="data")
+        raise nothing_left(settings.data, train.skipped)
     return ClassificationData(train, valid, encoder, labels)
 
 
@@ -113,8 +112,6 @@ def _found_labels(settings: ClassificationSettings, rows: PairSource) -> ClassLa
             raise FileError(
                 f"{told}: is it the column of the labels? see {option('columns')}", argument="data"
             )
-    if not found:
-        raise FileError("no row is left to train on: all are held out to validate", argument="data")
     for label in names:
         if label not in found:
             told = f"{label!r} is not a label of the data, which has {', '.join(sorted(found)[:10])}"

@@ -14,6 +14,7 @@ from regard.corpus import generate
 from regard.errors import FileError, renamed
 from regard.files import make_folder, remove_leftovers
 from regard.tasks.encode.settings import EncodingSettings
+from regard.tasks.pairs import nothing_left
 from regard.tasks.pretrained import starting_vocabulary
 from regard.tasks.sampling import held_out_keys
 from regard.tasks.vocabularies import learn_vocabulary
@@ -79,17 +80,21 @@ class TextSource:
     settings: EncodingSettings
 
     def training(self, skipped: Skipped | None = None) -> Iterator[str]:
-        """Yield the texts to train on, without any that is held out."""
+        """Yield the texts to train on, without any that is held out. It is an error if none is left."""
         skipped = skipped if skipped is not None else Skipped()
         s = self.settings
         if s.data is None:
             yield from embedded_texts(s.language, s.embedded_seed, "train", s.embedded_count)
             return
+        empty = True
         for text in self.read("data", skipped):
             if text in self.held_out:
                 skipped.count("held_out", repr(text[:80]))
             else:
+                empty = False
                 yield text
+        if empty:
+            raise nothing_left(s.data, skipped)
 
     def validation(self) -> list[str]:
         """Return the texts to validate on, at most as many as the settings say."""

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.errors import FileError
 from regard.files import make_folder, remove_leftovers
-from regard.tasks.pairs import PairSource
+from regard.tasks.pairs import PairSource, nothing_left
 from regard.tasks.translate.settings import TranslationSettings
 from regard.tasks.vocabularies import learn_vocabulary
 from regard.text import PairData, Skipped, Vocabulary, load_vocabulary
@@ -75,8 +74,7 @@ def prepare(
         skipped=skipped,
     )
     if len(train) == 0:
-        told = f"no pair of {settings.data or 'the embedded corpus'} can be used: {train.skipped}"
-        raise FileError(told, argument="data")
+        raise nothing_left(settings.data, train.skipped)
     return TranslationData(train, valid, source, target)
 
 
