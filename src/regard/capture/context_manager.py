@@ -57,7 +57,7 @@ def capture(
     key_tokens: Sequence[Any] | None = None,
     layers: int | Iterable[int] | slice | None = None,
     heads: int | Iterable[int] | None = None,
-    modules: ModuleChoice | Iterable[ModuleChoice] | Mapping[ModuleChoice, str | None] = (),
+    modules: ModuleChoice | Iterable[ModuleChoice] | Mapping[ModuleChoice, str | None] | None = None,
     device: torch.device | str | None = None,
     memory: int | None = None,
 ) -> Capture:

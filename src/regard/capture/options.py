@@ -62,7 +62,7 @@ class _Slice:
 
 def as_modules(
     names: Mapping[nn.Module, str],
-    modules: ModuleChoice | Iterable[ModuleChoice] | Mapping[ModuleChoice, str | None],
+    modules: ModuleChoice | Iterable[ModuleChoice] | Mapping[ModuleChoice, str | None] | None,
 ) -> dict[ModuleChoice, AxisLetters | None]:
     """Return the modules that the user chose, with the axis letters of each.
 
@@ -76,6 +76,8 @@ def as_modules(
 
 
 def _entries(modules: Any) -> Sequence[tuple[Any, Any]]:
+    if modules is None:
+        return []
     if isinstance(modules, Mapping):
         return list(modules.items())
     if isinstance(modules, str | nn.Module | type):

@@ -217,6 +217,13 @@ def test_layers_can_be_a_slice(layers):
     assert [record.layer for record in seen] == [1]
 
 
+def test_modules_of_none_are_the_default():
+    model = Plain()
+    with regard.capture(model, modules=None) as seen:
+        model(*qkv())
+    assert len(seen) == 1
+
+
 @pytest.mark.parametrize(
     ("modules", "kind", "words"),
     [
@@ -226,7 +233,6 @@ def test_layers_can_be_a_slice(layers):
         ({nn.LSTM: "bhqk"}, ArgumentError, "no module of the class LSTM"),
         (nn.Transformer, ArgumentError, "did you mean 'TransformerEncoder'"),
         (object, DtypeError, "expected a class of modules, got object"),
-        (None, DtypeError, "expected names, modules or classes, got None"),
         (3, DtypeError, "expected names, modules or classes, got 3"),
         ([3], DtypeError, "expected names, modules or classes, got int"),
     ],
