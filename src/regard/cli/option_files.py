@@ -126,22 +126,17 @@ def _as_words(option: Any, value: Any, name: str, path: Path) -> Iterator[str]:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
+    if path.suffix not in (".yaml", ".yml", ".toml", ".json"):
+        raise ArgumentError("options", f"expected a .yaml, .toml or .json file, got {path.name}")
+    from regard.text.lines import check_readable, whole_text
+
+    check_readable("options", path)
+    text = whole_text("options", path)
     if path.suffix == ".json":
         return read_json(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path}: cannot be read: {error}") from None
-    try:
-        if path.suffix == ".toml":
-            values = tomllib.loads(text)
-        elif path.suffix in (".yaml", ".yml"):
-            values = _read_yaml(text)
-        else:
-            raise ArgumentError("options", f"expected a .yaml, .toml or .json file, got {path.name}")
-    except (ValueError, tomllib.TOMLDecodeError) as error:
-        if isinstance(error, ArgumentError):
-            raise
+        values = tomllib.loads(text) if path.suffix == ".toml" else _read_yaml(text)
+    except ValueError as error:
         raise FileError(f"{path}: not valid {path.suffix[1:].upper()}: {error}") from None
     if values is None:  # an empty YAML file
         return {}

@@ -43,13 +43,14 @@ def _command(task: str) -> Callable[..., None]:
         else:
             outcome = tasks.train(task, settings, folder)
         if os.environ.get("RANK", "0") == "0":  # of several processes, the first one reports
-            _report(task, folder, outcome, resume)
+            _report(task, folder, outcome, settings if resume else None)
 
     train_task.__doc__ = (TASKS[task].trains if task in TASKS else f"Train {task}.") + HELP
     return with_settings(settings_of(task), train_task)
 
 
-def _report(task: str, folder: Path, outcome: Any, resumed: bool) -> None:
+def _report(task: str, folder: Path, outcome: Any, changes: dict[str, Any] | None) -> None:
+    """Print how a run ended. ``changes`` are the settings that a resumed run was given."""
     numbers = ", ".join(f"{name} {value:.2f}" for name, value in outcome.best.items())
     if outcome.stopped == "interrupted" and outcome.step == 0:
         told = "interrupted before the first step: there is nothing to save yet"
@@ -60,15 +61,22 @@ def _report(task: str, folder: Path, outcome: Any, resumed: bool) -> None:
             command = f"torchrun … -m {command}"
         told = f"interrupted at step {outcome.step} and saved: go on with  {command}"
         raise Interrupted(told, outcome.signal)
-    if resumed and outcome.first_step == outcome.step:
-        typer.echo(
-            f"nothing was trained: the run had ended at step {outcome.step} ({outcome.stopped}): {numbers}"
-        )
+    if changes is not None and outcome.first_step == outcome.step:
+        typer.echo(f"nothing was trained: {_reason(outcome, changes)}: {numbers}")
         typer.echo("to train further, give more --steps or --epochs")
     else:
         minutes = outcome.seconds / 60
         typer.echo(f"{outcome.stopped} after {outcome.step} steps, {minutes:.1f} minutes: {numbers}")
     typer.echo(f"the best model is in {folder / 'best'}")
+
+
+def _reason(outcome: Any, changes: dict[str, Any]) -> str:
+    """Return why a resumed run had no step to take."""
+    if changes.get("steps", outcome.step) < outcome.step:
+        return f"--steps {changes['steps']} is below step {outcome.step}, which the run has reached"
+    if "epochs" in changes:
+        return f"the run has reached step {outcome.step}, and --epochs {changes['epochs']:g} ends there or before"
+    return f"the run had ended at step {outcome.step} ({outcome.stopped})"
 
 
 class TrainGroup(TaskGroup):

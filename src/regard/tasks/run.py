@@ -181,7 +181,8 @@ def _task_and_settings(
         raise ArgumentError("task", told, "name it as module:Class")
     found = find_task(name if task is None else task)
     if found.name != name:
-        raise ArgumentError("task", f"{folder} is a run of {name}, not of {found.name}")
+        fix = f"use `regard train {name} --resume`"
+        raise ArgumentError("task", f"{folder} is a run of {name}, not of {found.name}", fix)
     return name, _changed(found, kept, folder, dict(changes or {}))
 
 

@@ -95,12 +95,13 @@ def read_pairs(
     single pair is always an error, and so are two files of different length.
     """
     bad = BadRows(skipped if skipped is not None else Skipped(), skip=skip_bad_rows, argument="source")
+    expected = "rows of a text and a label" if fields else "pairs of texts"
     columns = _checked_columns(columns)
     kind = _format_of(source, target, format)
     if kind == "hf":
         objects = rows_of(os.fspath(source)[3:], split=split, config=config)
         rows = _picked(objects, columns, languages, fields, bad)
-        return _filtered(rows, name_of(source), max_words, bad, check)
+        return _filtered(rows, name_of(source), max_words, bad, check, expected)
     check_readable("source", source)
     if target is not None:
         check_readable("target", target)
@@ -114,7 +115,7 @@ def read_pairs(
         rows = _picked(parquet_rows(source), columns, languages, fields, bad)
     else:
         rows = _picked(_objects(lines_of("source", source), bad), columns, languages, fields, bad)
-    return _filtered(rows, name_of(source), max_words, bad, check)
+    return _filtered(rows, name_of(source), max_words, bad, check, expected)
 
 
 def read_lines(
@@ -317,6 +318,7 @@ def _filtered(
     max_words: int | None,
     bad: BadRows,
     check: Callable[[str, str], str] | None,
+    expected: str,
 ) -> Iterator[tuple[str, str]]:
     read = kept = 0
     for place, left, right in rows:
@@ -337,9 +339,9 @@ def _filtered(
             yield left, right
     bad.check()
     if not read and not bad.number:
-        raise FileError(f"{name} is empty: expected pairs of texts", argument="source")
+        raise FileError(f"{name} is empty: expected {expected}", argument="source")
     if not kept:
-        raise FileError(f"there is no pair to use in {name}: {bad.skipped}", argument="source")
+        raise FileError(f"there is no row to use in {name}: {bad.skipped}", argument="source")
 
 
 def _kept_lines(path: str | os.PathLike, max_words: int | None, bad: BadRows) -> Iterator[str]:
