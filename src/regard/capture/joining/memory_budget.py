@@ -54,9 +54,10 @@ class MemoryBudget:
 
 
 def available_memory(device: torch.device | None = None) -> int:
-    """Return the free bytes on a device or, without swapping, on this machine.
+    """Return the number of bytes that can be allocated on a device.
 
-    The result is a low estimate if the system does not say.
+    ``None`` and ``"cpu"`` are the memory of this machine without swap, within the limits of its cgroups. If the system
+    does not report its free memory, the result is a low estimate.
     """
     if device is not None and device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]

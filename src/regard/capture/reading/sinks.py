@@ -36,7 +36,10 @@ class Sinks(NamedTuple):
 
     @classmethod
     def of(cls, columns: tuple[int, ...], keys: int) -> Sinks:
-        """Count the sinks at the start and at the end of the keys. Others are ignored."""
+        """Return the number of sinks before the first and behind the last key that is not a sink.
+
+        ``columns`` are the indices of all sinks among ``keys`` keys. Sinks between other keys are not counted.
+        """
         if not columns:
             return _NONE
         sinks = set(columns)
@@ -46,6 +49,7 @@ class Sinks(NamedTuple):
 
     @property
     def total(self) -> int:
+        """The number of sinks on both sides."""
         return self.before + self.behind
 
     def columns(self, keys: int) -> tuple[int, ...]:

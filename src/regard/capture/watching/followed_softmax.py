@@ -80,7 +80,10 @@ class FollowedSoftmax:
         self._changed[indices.reshape(-1)] = values.reshape(-1)
 
     def joined_pieces(self) -> Tensor | None:
-        """The weights ``(b,h,q,k)`` that multiply the values, joined from pieces. None where no piece was changed."""
+        """Return the weights ``(b,h,q,k)`` that multiply the values, or None if the model does not change the softmax.
+
+        A model may multiply pieces of the weights one by one. The pieces are written into one tensor.
+        """
         leading, axes = self.call.leading, self.call.axes
         if self._changed is None or leading is None:
             return None

@@ -23,9 +23,9 @@ def best_spans(
 ) -> tuple[list[FoundSpan], float]:
     """Return the most probable spans of a context of some ``tokens``, and the probability of no answer.
 
-    ``windows`` are the place of the first token of each window, and its logits of starts and of ends. The first logit
-    of each stands for no answer in this window. The logits of each window are normalised, so that windows compare. A
-    span in two windows has the higher of its two scores, and no answer the lowest score of all windows. The
+    Each window is (index of its first token, start logits, end logits). The first of its start logits and the first of
+    its end logits stand for no answer in this window. The logits of each window are normalised, so that windows
+    compare. A span in two windows has the higher of its two scores, and no answer the lowest score of all windows. The
     probabilities of all spans of at most ``most_tokens`` tokens and of no answer sum to 1.
 
     >>> start, end = np.array([0.0, 9.0, 0.0, 0.0]), np.array([0.0, 0.0, 9.0, 0.0])
