@@ -86,7 +86,7 @@ def test_only_the_first_five_lines_are_named(tmp_path):
 
 def test_a_file_of_bad_rows_only_is_an_error_all_the_same(tmp_path):
     path = write(tmp_path, "a.tsv", b"alone\nalone\n")
-    with pytest.raises(FileError, match=r"no pair to use in .*a\.tsv: 2 that cannot be read"):
+    with pytest.raises(FileError, match=r"no row to use in .*a\.tsv: 2 that cannot be read"):
         list(read_pairs(path, skip_bad_rows=True))
 
 

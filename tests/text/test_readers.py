@@ -206,7 +206,7 @@ def test_an_empty_side_is_left_out_and_counted(tmp_path):
 def test_a_file_without_a_pair_is_an_error(tmp_path):
     with pytest.raises(FileError, match=r"a\.tsv is empty: expected pairs"):
         list(read_pairs(write(tmp_path / "a.tsv", "")))
-    with pytest.raises(FileError, match=r"no pair to use in .*a\.tsv: 2 with an empty side"):
+    with pytest.raises(FileError, match=r"no row to use in .*a\.tsv: 2 with an empty side"):
         list(read_pairs(write(tmp_path / "a.tsv", "\tb\na\t\n")))
     with pytest.raises(FileError, match="is empty"):
         list(read_pairs(write(tmp_path / "a.en", ""), write(tmp_path / "a.fr", "")))

@@ -81,6 +81,7 @@ class ClauseMaker(PhraseMaker):
     """
 
     def subject(self, late: bool = False) -> Phrase:
+        """Generate a subject, which is human, an animal or a thing. ``late`` is that of :meth:`speaker`."""
         chance = self.random()
         if chance < 0.76:
             return self.speaker(late)
@@ -165,6 +166,7 @@ class ClauseMaker(PhraseMaker):
         clause.short = self.chance(0.5)
 
     def modal(self, clause: Clause) -> None:
+        """Add a modal verb to a clause, in the present if it has no past form in English."""
         modal = self.pick(MODALS)
         if clause.tense == "past" and not modal.en_past:
             clause.tense = "present"
@@ -189,6 +191,7 @@ class ClauseMaker(PhraseMaker):
         return clause
 
     def object(self, clause: Clause, alone: bool) -> Phrase:
+        """Generate the object of the verb of a clause. ``alone`` allows the pronoun `it`."""
         verb, subject = clause.verb, clause.subject
         people = tuple(name for name in verb.objects if name in HUMAN)
         nouns = _nouns(verb)
@@ -249,6 +252,7 @@ class ClauseMaker(PhraseMaker):
             clause.often, clause.often_unit = ALSO, units.take()
 
     def often(self, clause: Clause) -> None:
+        """Add an adverb of frequency to a clause (often, never)."""
         clause.often, clause.often_unit = self.pick(FREQUENCIES), self.units.take()
         every = isinstance(clause.subject, Thing) and clause.subject.determiner == "every"
         if self.chance(0.25) and clause.verb.frame != "p" and clause.quality is None and not every:
@@ -257,6 +261,7 @@ class ClauseMaker(PhraseMaker):
     # The copula
 
     def be(self, subject: Phrase | None, tenses: tuple[str, ...]) -> Clause:
+        """Generate a clause with the copula and no predicate yet."""
         units = self.units
         clause = Clause(BE, units.take(), units.take(), "present", subject)
         self.tense(clause, tenses)
@@ -283,6 +288,7 @@ class ClauseMaker(PhraseMaker):
         return clause
 
     def be_somewhere(self, subject: Phrase, tenses: tuple[str, ...]) -> Clause:
+        """Generate a clause with a place (Tom is in the garden)."""
         clause = self.be(subject, tenses)
         human = bool(classes_of(subject) & HUMAN)
         clause.place = self.place(event=human)
@@ -330,6 +336,7 @@ class ClauseMaker(PhraseMaker):
         thing.relative = clause
 
     def relative_clause(self, thing: Thing) -> Clause:
+        """Generate a relative clause whose subject is the thing (the man who sleeps)."""
         tenses = ("present", "past", "future", "now")
         classes = thing.noun.classes
         frame = self._frame(classes)

@@ -52,10 +52,12 @@ class Noun:
 
     @property
     def mass(self) -> bool:
+        """Whether it is a mass noun, such as water."""
         return "mass" in self.classes
 
     @property
     def human(self) -> bool:
+        """Whether it names a person."""
         return "person" in self.classes
 
 

@@ -36,6 +36,7 @@ class Units:
         self.next = 1
 
     def take(self) -> int:
+        """Return the next unit."""
         unit = self.next
         self.next = unit << 1
         return unit
@@ -71,14 +72,17 @@ class Person:
 
     @property
     def person(self) -> int:
+        """The grammatical person, 1 to 3."""
         return self.pronoun.person
 
     @property
     def plural(self) -> bool:
+        """Whether the pronoun is plural."""
         return self.pronoun.plural
 
     @property
     def gender(self) -> str:
+        """The grammatical gender, m or f."""
         return self.pronoun.gender
 
 
@@ -108,6 +112,7 @@ class Thing:
 
     @property
     def gender(self) -> str:
+        """The grammatical gender of the noun, m or f."""
         return self.noun.gender
 
 
@@ -124,6 +129,7 @@ class Pair:
 
     @property
     def gender(self) -> str:
+        """The grammatical gender, f if both phrases are feminine."""
         return "f" if self.first.gender == "f" and self.second.gender == "f" else "m"
 
 

@@ -104,15 +104,19 @@ class PhraseMaker:
         self.joining = False
 
     def pick(self, options: Sequence[T]) -> T:
+        """Return one of the options at random."""
         return options[int(self.random() * len(options))]
 
     def chance(self, share: float) -> bool:
+        """Return True with the probability ``share``."""
         return self.random() < share
 
     def person(self, key: str) -> Person:
+        """Return the personal pronoun of a key."""
         return Person(PRONOUNS[key], self.units.take())
 
     def name(self) -> Thing:
+        """Generate a first name."""
         return Thing(self.pick(BY_CLASS["name"]), self.units.take(), "none", 0)
 
     def speaker(self, late: bool) -> Phrase:
@@ -130,6 +134,7 @@ class PhraseMaker:
         return self.thing(self.pick(_COMMON), "subject")
 
     def pair(self) -> Pair:
+        """Generate two people joined by `and`."""
         first = self.name() if self.chance(0.6) else self.thing(self.pick(_COMMON), "person", plain=True)
         second = self.name()
         if first.noun is second.noun:

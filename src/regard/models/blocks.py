@@ -41,6 +41,7 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:  # (...,m) -> (...,m)
+        """Transform each state ``(...,m)`` on its own."""
         x = self.widen(x)
         if self.gated:
             x, gate = x.chunk(2, dim=-1)
@@ -84,6 +85,10 @@ class Block(nn.Module):
         caches: LayerCaches | None = None,
         records: list[Record] | None = None,
     ) -> Tensor:
+        """Apply self-attention, cross-attention if the block has it, and the feed-forward layer.
+
+        ``caches`` hold the keys and values of earlier steps. The attention weights are added to ``records``.
+        """
         self_cache = None if caches is None else caches.self_attention
         y = self.self_norm(x) if self.pre else x
         y = self._attend("self_attention", self.kind, y, None, mask, self_cache, bias, records)

@@ -42,6 +42,7 @@ class Dropout(nn.Module):
         self.share = share
 
     def forward(self, x: Tensor) -> Tensor:
+        """Set a share of the numbers to zero and scale the others, in training only."""
         return dropout(x, self.share) if self.training and self.share else x
 
     def extra_repr(self) -> str:

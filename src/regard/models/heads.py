@@ -77,6 +77,7 @@ class ClassificationHead(nn.Module):
         self.linear = nn.Linear(width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the logits ``(...,classes)`` of the vectors ``(...,m)``."""
         return self.linear(self.dropout(x))
 
 
@@ -127,6 +128,7 @@ class MeanPooling(nn.Module):
     def forward(
         self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
+        """Return the mean ``(b,m)`` of the states ``(b,n,m)`` within ``lengths``."""
         if lengths is None:
             return states.mean(dim=1)
         kept = torch.arange(states.shape[1], device=states.device) < lengths[:, None]  # (b,n)
@@ -144,6 +146,7 @@ class FirstPooling(nn.Module):
     def forward(
         self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
+        """Return the first of the states ``(b,n,m)``."""
         return states[:, 0]
 
 
@@ -170,6 +173,7 @@ class AdditivePooling(nn.Module):
     def forward(
         self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
+        """Return the weighted sum ``(b,m)`` of the states ``(b,n,m)``, and add its weights to ``records``."""
         keys, mask = self.W(states), source_padding(lengths, states.shape[1])  # (b,n,m), (b,1,1,n)
         contexts, weights = [], []
         for query, v in zip(self.query.view(self.heads, -1), self.v.view(self.heads, -1), strict=True):
@@ -202,6 +206,7 @@ class MultiHeadPooling(nn.Module):
     def forward(
         self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
+        """Return the weighted sum ``(b,m)`` of the states ``(b,n,m)``, and add its weights to ``records``."""
         query = self.query.expand(len(states), -1, -1)  # (b,1,m)
         mask = source_padding(lengths, states.shape[1])
         context, weights = self.attention(query, states, mask=mask, need_weights=records is not None)

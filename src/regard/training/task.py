@@ -21,6 +21,7 @@ class Loss(nn.Module):
         self.loss = loss
 
     def forward(self, batch: Any) -> Tensor:
+        """Return the summed loss of the model on a batch."""
         return self.loss(self.model, batch)
 
 

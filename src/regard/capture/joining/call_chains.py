@@ -282,6 +282,7 @@ def _with_room(count: int) -> int:
 
 
 def k_minus_q(grid: Grid) -> int:
+    """Return how many more keys than queries a grid has."""
     return grid.k - grid.q
 
 

@@ -53,5 +53,6 @@ class KeptCall:
 
     @property
     def nbytes(self) -> int:
+        """The bytes of the tensors that are kept of the call."""
         held = (self.q, self.lse, self.weights, self.new)
         return sum(x.nbytes for x in held if x is not None)

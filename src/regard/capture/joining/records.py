@@ -51,6 +51,7 @@ class LabelSources:
 
     @property
     def by_hand(self) -> bool:
+        """Whether the user gave labels."""
         return self.query_tokens is not None or self.key_tokens is not None
 
     def check(self, records: list[Record]) -> None:

@@ -45,6 +45,7 @@ class LeadingAxes(NamedTuple):
     guessed: bool = False
 
     def grid(self, q: int, k: int) -> Grid:
+        """Return the grid of scores with these leading axes, ``q`` queries and ``k`` keys."""
         b, h = (math.prod(self.sizes[axis] for axis in group) for group in (self.b, self.h))
         return Grid(b, h, q, k)
 

@@ -30,6 +30,7 @@ class HeadFolds:
         self._copies: dict[int, tuple[StorageWeakRef, tuple[int, ...], tuple[int, ...]]] = {}
 
     def clear(self) -> None:
+        """Forget all calls."""
         self._outer.clear()
         self._strides.clear()
         self._copies.clear()

@@ -20,7 +20,9 @@ aten = torch.ops.aten
 class KnownScores(Protocol):
     """Knows which tensors are scores."""
 
-    def scores_of(self, x: object) -> Scores | None: ...
+    def scores_of(self, x: object) -> Scores | None:
+        """Return the scores that a tensor is known to hold, or None."""
+        ...
 
 
 # A rule gets the arguments of an operation. It returns the scores among them and the formula of the result, or None

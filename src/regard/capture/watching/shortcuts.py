@@ -49,19 +49,35 @@ class Follower(Protocol):
     """Follows scores, and weights made of them."""
 
     @property
-    def follows(self) -> bool: ...
+    def follows(self) -> bool:
+        """Whether any scores or weights are followed."""
+        ...
+
     @property
-    def parameters(self) -> set[int]: ...
-    def concerns(self, *values: Any) -> bool: ...
-    def forget_results(self, result: Any) -> None: ...
+    def parameters(self) -> set[int]:
+        """The storages of the model's parameters."""
+        ...
+
+    def concerns(self, *values: Any) -> bool:
+        """Whether some values hold a tensor of followed scores or weights."""
+        ...
+
+    def forget_results(self, result: Any) -> None:
+        """Note that the tensors that a function returned hold no scores."""
+        ...
 
 
 class Listener(Protocol):
     """Is notified of operations."""
 
     @property
-    def handwritten(self) -> Follower: ...
-    def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None: ...
+    def handwritten(self) -> Follower:
+        """The follower of the scores and weights of attention by hand."""
+        ...
+
+    def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
+        """Note an operation that torch has done."""
+        ...
 
 
 def predict(
