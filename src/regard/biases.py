@@ -36,12 +36,14 @@ class StoredBias(NamedTuple):
     values: Tensor  # four axes
 
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        """Return the values at query indices ``i`` and key indices ``j``."""
         i = i if self.values.shape[2] > 1 else torch.zeros_like(i)
         j = j if self.values.shape[3] > 1 else torch.zeros_like(j)
         # The bias may be on another device than the indices.
         return self.values.to(i.device)[:, :, i, j]
 
     def part(self, b: slice, h: slice) -> StoredBias:
+        """Return the bias of some sequences and heads."""
         values = self.values if self.values.shape[0] == 1 else self.values[b]
         return StoredBias(values if values.shape[1] == 1 else values[:, h])
 
@@ -53,9 +55,11 @@ class SumOfBiases(NamedTuple):
     right: Bias
 
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
+        """Return the sum of both biases at query indices ``i`` and key indices ``j``."""
         return self.left.tile(i, j, grid) + self.right.tile(i, j, grid)
 
     def part(self, b: slice, h: slice) -> SumOfBiases:
+        """Return the sum of the biases of some sequences and heads."""
         return SumOfBiases(part_of_bias(self.left, b, h), part_of_bias(self.right, b, h))
 
 

@@ -81,6 +81,7 @@ class Stored:
         self.grid = Grid(*values.shape)
 
     def weights(self, tile: Tile) -> Tensor:
+        """Return the weights of a tile from the stored matrix."""
         return _pick(_pick(self.values[tile.b, tile.h], 2, tile.q), 3, tile.k)
 
 
@@ -151,6 +152,7 @@ class Recomputed:
 
     @torch.no_grad()
     def weights(self, tile: Tile) -> Tensor:
+        """Return the weights of a tile, computed from its queries and keys."""
         scores, keep = self._masked_scores(tile)
         # Whole rows need no log-sum-exp.
         if scores.shape[-1] == self.grid.k and isinstance(tile.k, slice):
@@ -213,6 +215,7 @@ class HeadMean:
         self.grid = source.grid._replace(h=1)
 
     def weights(self, tile: Tile) -> Tensor:
+        """Return the weights of a tile, averaged over all heads."""
         h = self.source.grid.h
         total = self.source.weights(tile._replace(h=slice(0, 1)))
         for head in range(1, h):
@@ -228,6 +231,7 @@ class Selected:
         self.grid = source.grid._replace(b=b.stop - b.start, h=h.stop - h.start)
 
     def weights(self, tile: Tile) -> Tensor:
+        """Return the weights of a tile of the selected sequences and heads."""
         b, h = _inside(self.b, tile.b), _inside(self.h, tile.h)
         return self.source.weights(tile._replace(b=b, h=h))
 

@@ -23,4 +23,5 @@ class Unrecorded:
         self.grid, self.why = grid, why
 
     def weights(self, tile: Tile) -> Tensor:
+        """Raise CaptureError with the reason."""
         raise CaptureError(self.why)
