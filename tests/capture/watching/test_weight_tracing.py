@@ -388,6 +388,68 @@ def test_a_transform_that_makes_a_mask_is_not_attention():
     assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
 
 
+# ---- weights in another order than the values
+
+
+SHUFFLED = torch.tensor([3, 1, 4, 0, 2])
+REPEATED = torch.tensor([0, 0, 1, 1, 2])
+REORDERED = {
+    "keys by index": lambda w: w[..., SHUFFLED],
+    "keys by a list": lambda w: w[..., SHUFFLED.tolist()],
+    "keys selected": lambda w: w.index_select(-1, SHUFFLED),
+    "keys gathered": lambda w: w.gather(-1, SHUFFLED.expand(w.shape)),
+    "keys sorted": lambda w: w.sort(-1).values,
+    "the largest first": lambda w: w.topk(Q, -1).values,
+    "heads": lambda w: w[:, [2, 0, 1]],
+    "sequences": lambda w: w[[1, 0]],
+    "one key for all": lambda w: w[..., torch.zeros(Q, dtype=torch.long)],
+    "keys repeated": lambda w: w[..., REPEATED],
+    "one head for all": lambda w: w[:, [1] * H],
+    "keys by index, gated": lambda w: w[..., SHUFFLED] * GATES,
+}
+
+
+@pytest.mark.parametrize("change", REORDERED)
+def test_weights_that_are_reordered_without_their_values(change):
+    q, k, v = inputs()
+    seen, _ = seen_of(OwnAttention(lambda q, k, v: REORDERED[change](softmax(q, k)) @ v), q, k, v)
+    assert torch.allclose(seen[0].map.weights(), REORDERED[change](softmax(q, k)), atol=1e-6)
+    assert seen[0].note == CHANGED
+
+
+WITH_VALUES = {
+    "keys by index": lambda w, v: w[..., SHUFFLED] @ v[:, :, SHUFFLED],
+    "keys by a list": lambda w, v: w[..., [3, 1, 4, 0, 2]] @ v[:, :, [3, 1, 4, 0, 2]],
+    "keys selected": lambda w, v: w.index_select(-1, SHUFFLED) @ v.index_select(2, SHUFFLED),
+    "values first": lambda w, v: (v[:, :, SHUFFLED].mT @ w[..., SHUFFLED].mT).mT,
+    "heads": lambda w, v: w[:, [2, 0, 1]] @ v[:, [2, 0, 1]],
+    "sequences": lambda w, v: w[[1, 0]] @ v[[1, 0]],
+    "queries": lambda w, v: w[:, :, SHUFFLED] @ v,
+}
+
+
+@pytest.mark.parametrize("multiply", WITH_VALUES)
+def test_weights_that_are_reordered_with_their_values(multiply):
+    q, k, v = inputs()
+    seen, _ = seen_of(OwnAttention(lambda q, k, v: WITH_VALUES[multiply](softmax(q, k), v)), q, k, v)
+    assert torch.allclose(seen[0].map.weights(), softmax(q, k), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "multiply",
+    [
+        lambda w, v: w.topk(3, -1).values @ v[:, :, :3],
+        lambda w, v: w[..., REPEATED] @ v[:, :, REPEATED],
+        lambda w, v: w[..., [0, 0, 1]] @ v[:, :, :3],
+    ],
+    ids=["the largest", "repeated with their values", "some repeated"],
+)
+def test_chosen_weights_of_unknown_keys_are_warned_of(multiply):
+    with pytest.warns(UserWarning, match="not seen to multiply the values"):
+        seen, _ = seen_of(OwnAttention(lambda q, k, v: multiply(softmax(q, k), v)), *inputs())
+    assert seen[0].note.startswith("not seen to multiply the values")
+
+
 # ---- dropout before a change
 
 

@@ -74,6 +74,27 @@ class FollowedSoftmax:
         axis = len(self.shape) - 1 if axes is None else axes[1]
         return indices // math.prod(self.shape[axis + 1 :]) % self.shape[axis]
 
+    def is_in_order(self, indices: Tensor) -> bool:
+        """Whether a piece ``(...,q,k)`` has its keys, heads and sequences in the order of the result, each once."""
+        keys, count = self.keys_at(indices), len(self.shape)
+        inner = (count - 1,) if self.call.axes is None else self.call.axes
+        leading = torch.zeros_like(indices)
+        for axis in range(count):
+            if axis not in inner:
+                size = self.shape[axis]
+                leading = leading * size + indices // math.prod(self.shape[axis + 1 :]) % size
+        return bool(
+            (keys.diff(dim=-1) > 0).all()
+            and (keys.diff(dim=-2) == 0).all()
+            and (leading.flatten(0, -2).diff(dim=0) >= 0).all()
+            and not self.has_duplicates(indices)
+        )
+
+    def has_duplicates(self, indices: Tensor) -> bool:
+        """Whether a piece has some weight of the result more than once."""
+        ordered = indices.flatten().sort().values
+        return bool(((ordered.diff() == 0) & (ordered[1:] >= 0)).any())
+
     def _write(self, indices: Tensor, values: Tensor) -> None:
         if self._changed is None:
             self._changed = values.new_zeros(math.prod(self.shape) + 1)
@@ -110,6 +131,8 @@ class DerivedWeights:
     final: Tensor | None = None
     # The indices of its numbers, where they are not those of the softmax's result in order.
     indices: Tensor | None = None
+    # The tensors by which its numbers were chosen from the softmax's result, or put into another order.
+    chosen_by: tuple[Tensor, ...] = ()
     concatenated: bool = False  # whether it is a concatenation of several softmaxes and nothing else
     # For an elementwise product with a tensor of more axes, the weights and the view of them that was multiplied.
     factor: tuple[DerivedWeights, Tensor] | None = None

@@ -81,6 +81,18 @@ class HandwrittenAttention:
             return
         self.scores.folds.saw(func, args, kwargs, result)
 
+    def note_choice(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Note a function that chose parts of a tensor by an index. Values may be chosen by the same as weights."""
+        if (
+            not self._stack.modules
+            or not args
+            or not is_plain(args[0])
+            or peek_interpreter_stack() is not None
+        ):
+            return
+        if not self.weights.is_in_storage(args[0].untyped_storage().data_ptr()):
+            self.weights.choices.note(args, kwargs)
+
     def inside_transform(self, func: Any, args: tuple) -> None:
         """Note a function inside a transform of torch.func, whose tensors cannot be read. A softmax is an error."""
         if not self._stack.is_in_forward_pass:

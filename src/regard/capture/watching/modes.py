@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from regard.capture.reading.tensor_subclasses import is_fake, is_wrapper
+from regard.capture.watching.choices import CHOOSING_FUNCTIONS
 from regard.capture.watching.function_kinds import FUNCTION_KINDS, FunctionKind, kind_of_function
 from regard.capture.watching.observer import Observer
 from regard.capture.watching.shortcuts import UNCHANGED, predict, report
@@ -92,6 +93,8 @@ class FunctionMode(TorchFunctionMode):
             result = func(*args, **kwargs)
         if func is torch.einsum or (kind is not _UNKNOWN and func in _FOLDING):
             session.handwritten.note_fold(func, args, kwargs, result)
+        elif kind is not _UNKNOWN and func in CHOOSING_FUNCTIONS:
+            session.handwritten.note_choice(args, kwargs)
         return result
 
     def _call_and_report(self, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]) -> Any:

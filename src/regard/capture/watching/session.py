@@ -75,6 +75,7 @@ class Session:
         if not self.stack.modules:
             collector.begin_step()
             scores.folds.clear()
+            self.handwritten.weights.choices.clear()
         counts = (len(collector.new_calls), scores.products, collector.calls)
         counts += (self.handwritten.exponentials, self.log.noticed)
         self.stack.modules.append(RunningModule(module, self.names[module], args, kwargs, *counts))

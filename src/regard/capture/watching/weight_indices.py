@@ -14,6 +14,7 @@ from torch import Tensor
 
 __all__ = [
     "all_indices",
+    "choice_of",
     "indices_after",
     "indices_of_view",
     "reorders",
@@ -32,6 +33,16 @@ _RANKING = {id(aten.topk.default): 2, id(aten.sort.default): 1, id(aten.sort.sta
 def reorders(func: Any) -> bool:
     """Whether an operation may return numbers in another order."""
     return id(func) in _CHOOSING or id(func) in _RANKING
+
+
+def choice_of(func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> tuple[Tensor, ...]:
+    """The tensors by which an operation chose numbers or put them into another order."""
+    if id(func) in _RANKING:
+        return (result[1],)
+    if id(func) not in _CHOOSING:
+        return ()
+    given = [x for arg in (*args[1:], *kwargs.values()) for x in (arg if isinstance(arg, list) else [arg])]
+    return tuple(x for x in given if isinstance(x, Tensor))
 
 
 def storage_of(x: Tensor) -> int:

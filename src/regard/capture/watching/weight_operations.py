@@ -17,6 +17,7 @@ from regard.capture.reading.fast_replace import replace
 from regard.capture.watching.followed_softmax import DerivedWeights
 from regard.capture.watching.operators import storages_written
 from regard.capture.watching.weight_indices import (
+    choice_of,
     indices_after,
     reorders,
     same_without_dropout,
@@ -157,6 +158,7 @@ def after_operation(
         aligned=aligned,
         final=weights.final if unchanged or is_copy else result if aligned else None,
         indices=indices,
+        chosen_by=weights.chosen_by + choice_of(func, args, kwargs, results),
         concatenated=weights.concatenated and unchanged,
         factor=None,
         mixed=weights.mixed or mixed,

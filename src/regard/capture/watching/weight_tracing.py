@@ -20,6 +20,7 @@ from torch import Tensor
 from regard.capture.joining.collector import Collector
 from regard.capture.reading.axes import moved
 from regard.capture.reading.fast_replace import replace
+from regard.capture.watching.choices import Choices
 from regard.capture.watching.followed_softmax import DerivedWeights, FollowedSoftmax
 from regard.capture.watching.operators import PRODUCTS, has_storage, is_mutable
 from regard.capture.watching.weight_indices import storage_of
@@ -50,6 +51,7 @@ class WeightTracer:
         self._noise: dict[int, Tensor] = {}  # random masks of dropout, by the address of their storage
         # Copies of changed weights of which pieces were multiplied, by the id of their softmax.
         self._cut: dict[int, DerivedWeights] = {}
+        self.choices = Choices()
 
     @property
     def follows(self) -> bool:
@@ -249,12 +251,26 @@ class WeightTracer:
             return weights.is_over_keys(operand)
         if not weights.changed and operand.numel() == softmax.size and weights.is_over_keys(operand):
             return True
-        if weights.indices is not None or leading is None or operand.numel() != math.prod(grid):
+        if weights.indices is not None and not self._is_out_of_order(weights, operand):
             return False
-        if sorted((n, p)) != sorted(grid[2:]):
+        if weights.chosen_by and self.choices.include(weights.chosen_by):
+            return False
+        if leading is None or operand.numel() != math.prod(grid) or sorted((n, p)) != sorted(grid[2:]):
             return False
         self._record_changed(softmax, leading.arrange(weights.without_dropout(operand)), weights.others)
         return True
+
+    def _is_out_of_order(self, weights: DerivedWeights, operand: Tensor) -> bool:
+        """Whether the weights ``(B,n,p)`` were put into another order than that of the values, or repeated."""
+        indices = weights.indices_of(operand) if weights.chosen_by else None
+        if indices is None or weights.softmax.is_in_order(indices):
+            return False
+        if weights.softmax.has_duplicates(indices):
+            return True
+        # With a single row for each matrix of values, every query has values of its own.
+        if operand.shape[-2] == 1 and weights.softmax.call.grid.q > 1:
+            return False
+        return not self.choices.include(weights.chosen_by)
 
     def _keep_cut(self, weights: DerivedWeights) -> None:
         """Copy changed weights of which a piece is multiplied, in case they are never multiplied as a whole."""
@@ -267,7 +283,7 @@ class WeightTracer:
     def _note_piece(self, weights: DerivedWeights, operand: Tensor) -> FollowedSoftmax | None:
         """Note a piece of weights that multiplies values. Returns the softmax once all of it does."""
         indices = weights.indices_of(operand)
-        if indices is None:
+        if indices is None or self._is_out_of_order(weights, operand):
             weights.mark_lost()
             return None
         weights.softmax.note_multiplied(weights, operand, indices)
