@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from zoo import by_hand_layouts, by_hand_weights  # noqa: F401  (they fill STYLES)
 from zoo.judging import Case, Subject, Truth
-from zoo.styled import BATCH, HEADS, STYLES, TOKENS, WIDTH, Style, StyledAttention, split
+from zoo.styled import HEADS, STYLES, TOKENS, WIDTH, Style, StyledAttention, split
 from zoo.weights import randomise, watched
 
 
@@ -45,7 +45,7 @@ def build(style: Style) -> Subject:
     visible, styled = VisibleAttention(), StyledAttention(style.attend)
     layers = nn.Sequential(visible, styled).double().eval()
     randomise(layers)
-    x = torch.randn(BATCH, TOKENS, HEADS * WIDTH, generator=torch.Generator().manual_seed(1)).double()
+    x = torch.randn(style.batch, TOKENS, HEADS * WIDTH, generator=torch.Generator().manual_seed(1)).double()
 
     @torch.no_grad()
     def call() -> Tensor:

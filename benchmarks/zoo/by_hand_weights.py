@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from zoo.styled import HIDDEN, TOKENS, StyledAttention, past, plain, scores, style
+from zoo.styled import HEADS, HIDDEN, TOKENS, StyledAttention, past, plain, scores, style
 
 # ---- weights that are changed between the softmax and the product with v
 
@@ -55,6 +55,23 @@ def difference(layer: StyledAttention, q: Tensor, k: Tensor) -> Tensor:
 @style(difference)
 def differential(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return difference(layer, q, k) @ v
+
+
+def two_softmaxes_a_head(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Differential attention with the softmaxes of all heads in one tensor."""
+    twice = torch.stack([q, q.roll(1, dims=1)], dim=2).flatten(1, 2)  # (b,2*h,n,d)
+    weights = plain(layer, twice, k.repeat_interleave(2, dim=1)).unflatten(1, (-1, 2))  # (b,h,2,q,k)
+    return (weights[:, :, 0] - 0.3 * weights[:, :, 1]) @ v
+
+
+@style(difference)
+def differential_in_one_tensor(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return two_softmaxes_a_head(layer, q, k, v)
+
+
+@style(difference, batch=HEADS)
+def differential_with_as_many_sequences(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return two_softmaxes_a_head(layer, q, k, v)
 
 
 # ---- sinks

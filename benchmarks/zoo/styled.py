@@ -51,6 +51,7 @@ class Style:
     weights: Weights
     kind: str | None
     sink: bool
+    batch: int = BATCH
 
     def truths(self, layer: StyledAttention, q: Tensor, k: Tensor) -> list[Truth]:
         """What the formula says."""
@@ -64,11 +65,13 @@ class Style:
 STYLES: dict[str, Style] = {}
 
 
-def style(weights: Weights, kind: str | None = None, sink: bool = False) -> Callable[[Attend], Attend]:
+def style(
+    weights: Weights, kind: str | None = None, sink: bool = False, batch: int = BATCH
+) -> Callable[[Attend], Attend]:
     """Put a style into the zoo, with its formula; without ``kind`` it is read from the weights."""
 
     def add(attend: Attend) -> Attend:
-        STYLES[attend.__name__.replace("_", " ")] = Style(attend, weights, kind, sink)
+        STYLES[attend.__name__.replace("_", " ")] = Style(attend, weights, kind, sink, batch)
         return attend
 
     return add

@@ -388,6 +388,46 @@ def test_a_transform_that_makes_a_mask_is_not_attention():
     assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
 
 
+# ---- heads that are combined with each other
+
+
+def in_pairs(w):
+    return w.unflatten(1, (-1, 2))  # (b,h,2,q,k)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda w: in_pairs(w)[:, :, 0] - 0.3 * in_pairs(w)[:, :, 1],
+        lambda w: in_pairs(w)[:, :, 0] - in_pairs(w)[:, :, 1],
+        lambda w: in_pairs(w)[:, :, 1] * 0.3 + in_pairs(w)[:, :, 0] * 0.7,
+        lambda w: rescaled(w[:, ::2] + w[:, 1::2]),
+    ],
+    ids=["differential", "difference", "sum", "mean"],
+)
+@pytest.mark.parametrize("sequences", [1, 2, 3])
+def test_combined_heads_are_recorded_once(sequences, change):
+    """The module names two heads and its softmax has four, also for as many sequences."""
+    torch.manual_seed(5)
+    q, k = (torch.randn(sequences, Q, 4 * D, dtype=torch.float64) for _ in range(2))
+
+    class PairAttention(nn.Module):
+        num_heads = 2
+
+        def weights(self, q, k):
+            q, k = (x.unflatten(-1, (4, D)).transpose(1, 2) for x in (q, k))  # (b,4,n,d)
+            return change(softmax(q, k))
+
+        def forward(self, q, k):
+            return self.weights(q, k) @ k.unflatten(-1, (2, -1)).transpose(1, 2)
+
+    seen, _ = seen_of(PairAttention(), q, k)
+    expected = PairAttention().weights(q, k)  # (b,2,q,k)
+    assert tuple(seen[0].map.shape) == tuple(expected.shape)
+    assert torch.allclose(seen[0].map.weights(), expected, atol=1e-6)
+    assert seen[0].note == CHANGED
+
+
 # ---- weights in another order than the values
 
 

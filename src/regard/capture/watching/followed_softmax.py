@@ -38,6 +38,9 @@ class FollowedSoftmax:
     _unchanged: list[tuple[DerivedWeights, Tensor]] = field(default_factory=list)
     # Changed pieces that were multiplied with values, and behind them one number for indices of -1.
     _changed: Tensor | None = None
+    _is_set: Tensor | None = None  # which of them
+    # Whether pieces of the result were combined with each other, as in differential attention.
+    _combined: bool = False
     _indices: Tensor | None = None
 
     @property
@@ -62,6 +65,7 @@ class FollowedSoftmax:
         self.others = tuple(dict.fromkeys((*self.others, *weights.others)))
         for other in weights.others:
             other.multiplied = other.size
+        self._combined = self._combined or weights.combined
         if weights.changed:
             self._write(indices, weights.without_dropout(operand))
             return
@@ -96,24 +100,35 @@ class FollowedSoftmax:
         return bool(((ordered.diff() == 0) & (ordered[1:] >= 0)).any())
 
     def _write(self, indices: Tensor, values: Tensor) -> None:
-        if self._changed is None:
+        if self._changed is None or self._is_set is None:
             self._changed = values.new_zeros(math.prod(self.shape) + 1)
+            self._is_set = torch.zeros_like(self._changed, dtype=torch.bool)
         self._changed[indices.reshape(-1)] = values.reshape(-1)
+        self._is_set[indices.reshape(-1)] = True
 
     def joined_pieces(self) -> Tensor | None:
         """Return the weights ``(b,h,q,k)`` that multiply the values, or None if the model does not change the softmax.
 
-        A model may multiply pieces of the weights one by one. The pieces are written into one tensor.
+        A model may multiply pieces of the weights one by one. The pieces are written into one tensor. Heads that were
+        combined with others, and multiplied nothing themselves, are left out.
         """
-        leading, axes = self.call.leading, self.call.axes
-        if self._changed is None or leading is None:
+        if self._changed is None or self._is_set is None or self.call.leading is None:
             return None
         for weights, operand in self._unchanged:
             indices = weights.indices_of(operand)
             if indices is not None:
                 self._write(indices, weights.without_dropout(operand))
-        joined = self._changed[:-1].view(self.shape)
-        return leading.arrange(joined.unsqueeze(-2) if axes is None else moved(joined, *axes))
+        joined = self._arranged(self._changed)
+        if not self._combined:
+            return joined
+        return joined[:, self._arranged(self._is_set).any(dim=-1).any(dim=-1).any(dim=0)]
+
+    def _arranged(self, numbers: Tensor) -> Tensor:
+        """Numbers for the weights of the result, and one behind them, as ``(b,h,q,k)``."""
+        leading, axes = self.call.leading, self.call.axes
+        assert leading is not None
+        numbers = numbers[:-1].view(self.shape)
+        return leading.arrange(numbers.unsqueeze(-2) if axes is None else moved(numbers, *axes))
 
 
 @dataclass(frozen=True)
@@ -136,6 +151,7 @@ class DerivedWeights:
     concatenated: bool = False  # whether it is a concatenation of several softmaxes and nothing else
     # For an elementwise product with a tensor of more axes, the weights and the view of them that was multiplied.
     factor: tuple[DerivedWeights, Tensor] | None = None
+    combined: bool = False  # whether it was computed from several pieces of the result
     mixed: bool = False  # whether it was computed from other tensors too, in an unknown way
 
     @property

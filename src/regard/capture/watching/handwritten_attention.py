@@ -83,12 +83,8 @@ class HandwrittenAttention:
 
     def note_choice(self, args: tuple, kwargs: dict[str, Any]) -> None:
         """Note a function that chose parts of a tensor by an index. Values may be chosen by the same as weights."""
-        if (
-            not self._stack.modules
-            or not args
-            or not is_plain(args[0])
-            or peek_interpreter_stack() is not None
-        ):
+        in_model = self._stack.modules and peek_interpreter_stack() is None
+        if not in_model or not args or not is_plain(args[0]):
             return
         if not self.weights.is_in_storage(args[0].untyped_storage().data_ptr()):
             self.weights.choices.note(args, kwargs)

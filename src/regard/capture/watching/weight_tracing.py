@@ -179,7 +179,18 @@ class WeightTracer:
         if id(func) in _CONCATENATIONS:
             self._keep(after_concatenation(func, args, weights, first, self._indices_in))
             return None
-        return self._note_new_tensor(func, args, kwargs, result, combined(weights), view, dropped)
+        source = combined(weights)
+        if self._combines_pieces(args):
+            source = replace(source, combined=True)
+        return self._note_new_tensor(func, args, kwargs, result, source, view, dropped)
+
+    def _combines_pieces(self, args: tuple) -> bool:
+        """Whether the arguments hold different pieces of a softmax, such as two of its heads."""
+        pieces = {x.data_ptr(): x for x in _tensors_in(args) if storage_of(x) in self._weights}
+        if len(pieces) < 2:
+            return False
+        known = [x for x in map(self._indices_in, pieces.values()) if x is not None]
+        return any(x.shape == known[0].shape and not torch.equal(x, known[0]) for x in known[1:])
 
     def _indices_in(self, x: Tensor) -> Tensor | None:
         weights = self._weights.get(storage_of(x))
