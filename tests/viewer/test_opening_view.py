@@ -317,9 +317,7 @@ def test_an_overview_that_grows_shows_how_far_it_is(opened):
         for _ in range(40):  # a loaded machine draws late
             watched.page.wait_for_timeout(250)
             image = pixels(watched.page)
-            pending, hidden = (
-                (image == color).all(-1) for color in ((0xF6, 0xE7, 0xC8), (0xE3, 0xE6, 0xEC))
-            )
+            pending, hidden = ((image == color).all(-1) for color in ((0xF6, 0xE7, 0xC8), (0xE3, 0xE6, 0xEC)))
             if pending.sum() > 20_000 and hidden.sum() > 5_000:
                 break
         assert pending.sum() > 20_000
