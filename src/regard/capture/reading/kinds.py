@@ -28,7 +28,9 @@ _OTHER = re.compile(
     r"cross(?!_?former|_?cov)|encoder_attn|enc_?dec|encoder_?decoder|multihead_attn|src_attn", re.IGNORECASE
 )
 _OWN = re.compile(r"self_?attn|self_?attention|^self$", re.IGNORECASE)
-_ATTENTION = re.compile(r"attention|attn|attend(?!ance)", re.IGNORECASE)
+_ATTENTION = re.compile(
+    r"attention|attn|attend(?!ance)|(?<![a-z])mhs?a(?![a-z])|(?-i:MHS?A(?![a-z]))", re.IGNORECASE
+)
 _OTHER_DUTY = re.compile(r"router|gate|gating|expert|moe|mlp|ffn|feed_?forward|classif|quanti", re.IGNORECASE)
 _NO_SEQUENCE = re.compile(
     r"mask|bias|pos|rotary|cos|sin|freq|rope|cache|past|(?<!hidden_)state|prev|scale", re.IGNORECASE
