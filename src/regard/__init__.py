@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from regard import masks as masks
     from regard import metrics as metrics
     from regard import models as models
+    from regard import pipelines as pipelines
     from regard import plots as plots
     from regard import positions as positions
     from regard import reference as reference

@@ -314,12 +314,12 @@ def test_an_overview_that_grows_shows_how_far_it_is(opened):
         watched.page.route("**/overview?*", reply)
         watched.page.route("**/tile?*", lambda route: None)
         watched.page.keyboard.press("2")
+        pending, hidden = pending_and_hidden(watched.page)
         for _ in range(40):  # a loaded machine draws late
-            watched.page.wait_for_timeout(250)
-            image = pixels(watched.page)
-            pending, hidden = ((image == color).all(-1) for color in ((0xF6, 0xE7, 0xC8), (0xE3, 0xE6, 0xEC)))
             if pending.sum() > 20_000 and hidden.sum() > 5_000:
                 break
+            watched.page.wait_for_timeout(250)
+            pending, hidden = pending_and_hidden(watched.page)
         assert pending.sum() > 20_000
         assert hidden.sum() > 5_000
         assert np.nonzero(pending.sum(1) > 200)[0].min() > np.nonzero(hidden.sum(1) > 100)[0].min()
@@ -327,6 +327,12 @@ def test_an_overview_that_grows_shows_how_far_it_is(opened):
         assert "not computed yet (40 % done)" in texts
         assert "hidden by the mask" in texts
         watched.page.unroute_all(behavior="ignoreErrors")
+
+
+def pending_and_hidden(page) -> tuple[np.ndarray, np.ndarray]:
+    """Return which pixels have the colour of pairs not computed yet, and which that of hidden pairs."""
+    image = pixels(page)
+    return (image == (0xF6, 0xE7, 0xC8)).all(-1), (image == (0xE3, 0xE6, 0xEC)).all(-1)
 
 
 def saved_now(watched) -> bytes:

@@ -87,7 +87,7 @@ def test_axes_without_evidence_are_a_guess(fused):
     x, expected = inputs(2, 3)
 
     class PairAttention(OwnAttention):
-        def forward(self, x, memory):
+        def forward(self, x, memory):  # type: ignore[override]
             return super().forward(x) + memory.sum()
 
     model = PairAttention(3, ORDERS["sequences first, a copy"], fused, named=2)

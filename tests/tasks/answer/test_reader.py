@@ -172,6 +172,7 @@ def test_the_baseline_takes_words_beside_those_of_the_question():
     context = "Bob slept in a bed. The old house was painted by Ann Berg in 1874."
     (found,) = SlidingWindow().answer([Question("Who painted the old house?", context)])
     assert found.text in ("Ann Berg", "Berg", "Ann")
+    assert found.span is not None
     assert context[slice(*found.span)] == found.text
 
 
@@ -208,6 +209,7 @@ def test_a_started_reader_answers_with_spans_and_attention(started, tmp_path):
     reader = Reader.load(started)
     context = "Emma   helped the Teacher. " * 20
     found = reader.ask("Who helped the teacher?", context, threshold=0.0)
+    assert found.span is not None
     assert context[slice(*found.span)] == found.text
     (weights,) = reader.word_weights(found)
     assert weights.row_words == ["Who", "helped", "the", "teacher", "?"]
