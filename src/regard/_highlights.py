@@ -26,7 +26,7 @@ _LINE_BREAK = re.compile(r"\s*<br\s*/?>\s*(?:<br\s*/?>\s*)*", re.IGNORECASE)
 
 
 class Stretch(NamedTuple):
-    """A part of a text: a word with its weight, or the characters between words, whose weight is None.
+    """A word of a text with its weight, or the characters between two words, whose weight is None.
 
     ``level`` is 0 for a weight of the mean or below and 1 for the largest, so that nearly even weights leave few words
     marked. ``read`` is False for text that the model did not read.

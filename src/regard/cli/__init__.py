@@ -1,4 +1,4 @@
-"""The command ``regard``: a small file for each group of commands; the help loads no torch."""
+"""The command ``regard``, with a small file for each group of commands. The help loads no torch."""
 
 from regard.cli.main import main
 

@@ -76,7 +76,7 @@ def _kernels() -> list[dict[str, Any]]:
 
 
 def _chinese_font() -> str | None:
-    """The font that Chinese labels would be drawn with; None without matplotlib or without such a font."""
+    """Return the font that Chinese labels are drawn with, or None without matplotlib or such a font."""
     try:
         from regard._fonts import missing_from
     except ImportError:

@@ -1,4 +1,4 @@
-"""The surroundings of a command: closed streams, the locale, the terminal's width, warnings of libraries."""
+"""Handling of closed streams, the locale, the width of the terminal and warnings of libraries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def say(message: str) -> None:
 
 
 def read_arguments() -> list[str]:
-    """The words of the command line; where the locale cannot read them, the process is started again in UTF-8."""
+    """Return the words of the command line.
+
+    If the locale cannot decode them, the process is started again in UTF-8.
+    """
     words = sys.argv[1:]
     if not sys.flags.utf8_mode and any(_is_undecoded(word) for word in words):
         os.environ["PYTHONUTF8"] = "1"
@@ -69,7 +72,7 @@ def prepare_streams(words: list[str]) -> None:
 
 
 class ClosedStream(io.TextIOBase):
-    """Stands for a closed stream: whoever reads or writes is told so."""
+    """Replaces a closed stream, and raises an error that says so when it is read or written."""
 
     def __init__(self, name: str, fix: str):
         self.message = f"{name} is closed: {fix}"

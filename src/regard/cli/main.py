@@ -53,7 +53,8 @@ def start(
     ),
 ) -> None:
     """Print the version or the help where no command is given (the help above is the one shown)."""
-    del debug, options  # taken out by main(), where they may stand anywhere; declared here for the help
+    # main() reads both before typer does, because they may stand anywhere. They are declared here for the help.
+    del debug, options
     if version:
         typer.echo(f"regard {__version__}")
         raise typer.Exit

@@ -1,6 +1,6 @@
-"""Files that hold options: ``--options FILE`` stands for the options written in it, for every command.
+"""Files with options of a command, which ``--options FILE`` reads.
 
-They are put before those of the command line, so that the command line wins.
+The options of the command line override those of the file.
 """
 
 from __future__ import annotations

@@ -22,8 +22,10 @@ from regard.errors import ArgumentError, renamed
 
 __all__ = ["DEVICE", "Output", "check_out", "input_chunks", "predict_stream"]
 
-LINES_OF_A_STREAM = 64  # at a time: enough for batches, few enough to see the first answers soon
-LINES_OF_A_FILE = 1024  # at a time: nobody waits for the first of these
+# Lines of a stream that are answered together. They fill a batch, and the first answers come soon.
+LINES_OF_A_STREAM = 64
+# Lines of a file that are answered together.
+LINES_OF_A_FILE = 1024
 PICTURES = (".png", ".svg", ".pdf", ".html")
 DEVICE = typer.Option(None, "--device", help="cpu, cuda, …", show_default="a GPU where there is one")
 
@@ -74,7 +76,7 @@ def check_out(out: Path | None, read: Path | None, verb: str) -> None:
 
 @dataclass
 class Output:
-    """How predictions are shown: as text or JSON, with attention in the terminal, in pictures or in the viewer."""
+    """Shows predictions as text or JSON, and their attention in the terminal, in pictures or in the viewer."""
 
     as_json: bool = False
     scores: bool = False

@@ -1,4 +1,4 @@
-"""Tasks: data, a model and a measure together, all trained, resumed, saved and evaluated in the same way.
+"""Tasks that join data, a model and a measure, and are trained, saved and evaluated in the same way.
 
 The names are imported on first use, so importing this package loads no torch.
 """

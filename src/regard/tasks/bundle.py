@@ -1,4 +1,4 @@
-"""A folder with a trained model: weights, vocabularies, settings and a card, the same for every task."""
+"""The folder of a trained model, with its weights, vocabularies, settings and card, for every task."""
 
 from __future__ import annotations
 

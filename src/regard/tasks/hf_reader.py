@@ -1,4 +1,4 @@
-"""Hugging Face models that read text: finding them on this machine, and recording their attention."""
+"""Finds Hugging Face models that read text on this machine, and records their attention."""
 
 from __future__ import annotations
 
