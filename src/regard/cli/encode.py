@@ -42,7 +42,7 @@ def encode(
     device: str = DEVICE,
 ) -> None:
     """Give the vector of each text, of the lines of a file or of a pipe, as JSON lines or as one array."""
-    title = "Attention of each word (rows) to the words of the text (columns), last layer, mean of the heads"
+    title = "Attention between the words, last layer, mean of the heads"
     array = out is not None and out.suffix.lower() in ARRAYS
     asked = {"attention": attention, "save_attention": save_attention, "look": look}
     for name, value in asked.items():
