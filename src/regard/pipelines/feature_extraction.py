@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from regard.errors import DtypeError, UnknownArgumentError
 from regard.pipelines.base import Pipeline, ResultList, checked_text
-from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork
+from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork, tokenizer_options
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -35,7 +34,7 @@ class FeatureExtractionPipeline(Pipeline):
     def run(self, inputs: list[Any], options: dict[str, Any]) -> list[Any]:
         """Return the states of each text."""
         texts = [checked_text("inputs", text) for text in inputs]
-        framing = {**options, **_tokenizer_options(options.get("tokenize_kwargs"))}
+        framing = {**options, **tokenizer_options("tokenize_kwargs", options)}
         framed = [self.network.frame(text, options=framing) for text in texts]
         states = self.network.outputs(framed, options.get("batch_size"))  # (n,m) for each text
         if options.get("return_tensors"):
@@ -45,15 +44,3 @@ class FeatureExtractionPipeline(Pipeline):
     def recording(self, source: str) -> Recording:
         """Return the attention of the model for a text."""
         return self.network.recording(self.network.frame(source, options={"truncation": True}))
-
-
-def _tokenizer_options(given: Any) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        raise DtypeError("tokenize_kwargs", f"expected a dict, got {given!r}")
-    for name in given:
-        if name not in FRAMING_OPTIONS[:3]:
-            fix = f"known are {', '.join(FRAMING_OPTIONS[:3])}"
-            raise UnknownArgumentError("tokenize_kwargs", f"{name} is not an option of the tokenizer", fix)
-    return given

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
-from regard.errors import ArgumentError, UnknownArgumentError
+from regard.errors import ArgumentError
 from regard.pipelines.base import Pipeline, Result, checked_text
-from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork
+from regard.pipelines.networks import TextNetwork, tokenizer_options
 from regard.shapes import whole_number
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class FillMaskPipeline(Pipeline):
 
     def run(self, inputs: list[Any], options: dict[str, Any]) -> list[Any]:
         """Return the words for the masks of each text."""
-        framing = _tokenizer_options(options.get("tokenizer_kwargs"))
+        framing = tokenizer_options("tokenizer_kwargs", options)
         framed = [self._framed(checked_text("inputs", text), framing) for text in inputs]
         targets = self._targets(options["targets"]) if options.get("targets") is not None else None
         most = whole_number("top_k", options.get("top_k", BEST), least=1)
@@ -118,11 +118,3 @@ class FillMaskPipeline(Pipeline):
     def recording(self, source: str) -> Recording:
         """Return the attention of the model for a text with masks."""
         return self.network.recording(self._framed(source, {"truncation": True}))
-
-
-def _tokenizer_options(given: Any) -> dict[str, Any]:
-    for name in given or {}:
-        if name not in FRAMING_OPTIONS[:3]:
-            fix = f"known are {', '.join(FRAMING_OPTIONS[:3])}"
-            raise UnknownArgumentError("tokenizer_kwargs", f"{name} is not an option of the tokenizer", fix)
-    return dict(given or {})

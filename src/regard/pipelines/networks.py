@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from regard.errors import ArgumentError
+from regard.errors import ArgumentError, DtypeError, UnknownArgumentError
 from regard.files import read_json
 from regard.maps import Record
 from regard.models import Encoder, HuggingFaceFolder
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from regard.tasks.encode import SentenceEncoder
     from regard.text import Framed
 
-__all__ = ["FRAMING_OPTIONS", "TextNetwork"]
+__all__ = ["FRAMING_OPTIONS", "TextNetwork", "tokenizer_options"]
 
 BATCH = 8  # texts that a model reads together
-FRAMING_OPTIONS = ("truncation", "max_length", "padding", "batch_size")
+TOKENIZER_OPTIONS = ("truncation", "max_length", "padding")
+FRAMING_OPTIONS = (*TOKENIZER_OPTIONS, "batch_size")
 _TRUNCATIONS = (True, False, "longest_first", "do_not_truncate")
 
 
@@ -159,6 +160,18 @@ class TextNetwork:
         self._forward([framed], records)
         tokens = [self.vocabulary.pieces(framed.ids)]
         return Recording([replace(one, query_tokens=tokens, key_tokens=tokens) for one in records])
+
+
+def tokenizer_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of the tokenizer that an option of a pipeline holds, or raise if one is not known."""
+    given = options.get(name) or {}
+    if not isinstance(given, dict):
+        raise DtypeError(name, f"expected a dict, got {given!r}")
+    for key in given:
+        if key not in TOKENIZER_OPTIONS:
+            fix = f"known are {', '.join(TOKENIZER_OPTIONS)}"
+            raise UnknownArgumentError(name, f"{key} is not an option of the tokenizer", fix)
+    return given
 
 
 def without_spaces(text: str) -> str:
