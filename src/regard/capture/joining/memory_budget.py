@@ -14,7 +14,7 @@ __all__ = ["MemoryBudget", "available_memory", "bytes_as_text"]
 
 # By default the records may take this part of the free memory, here a quarter.
 _SHARE = 4
-# Up to this number of bytes the free memory is not read, since that takes longer than recording a short input.
+# Up to this number of bytes the free memory is not read. Reading it costs time in every capture of a short input.
 _ALWAYS_FREE = 2**20
 
 

@@ -18,7 +18,7 @@ def cache_given(modules: Iterable[RunningModule]) -> Any:
     caches = sys.modules.get(_CACHES)
     if caches is None:
         return None
-    # Loops take half the time of a generator.
+    # This runs in every call, so it is written without a generator.
     for running in modules:
         for x in (*running.kwargs.values(), *running.args):
             if isinstance(x, caches.Cache):

@@ -1,4 +1,4 @@
-"""Question answering: from a question and a context to the span of the context that answers it.
+"""Question answering, which finds the span of a context that answers a question.
 
 The names are imported on first use, so the command line lists its options without torch.
 """

@@ -1,4 +1,4 @@
-"""A baseline without training: the words beside those that a window of the context shares with the question."""
+"""A baseline without training, which takes the words beside those that context and question share."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def evaluate_readers(readers: Mapping[str, Reader], options: AnswerEvaluationSet
 
 
 def _threshold(reader: Reader, questions: Sequence[Question], options: AnswerEvaluationSettings) -> float:
-    """Return the threshold to measure with: every question is answered if all of them have answers."""
+    """Return the threshold to measure with, which is 0 if every question has an answer."""
     if options.threshold is not None:
         return options.threshold
     return reader.threshold if any(not one.answers for one in questions) else 0.0
