@@ -36,7 +36,7 @@ _THINGS = tuple(
 
 @cache
 def _verbs(frame: str, classes: frozenset[str]) -> tuple[Verb, ...]:
-    """Return the verbs of a frame that take a subject of these classes."""
+    """Return the verbs of a valency frame whose subject may be of at least one of these noun classes."""
     return tuple(verb for verb in BY_FRAME[frame] if classes.intersection(verb.subjects))
 
 
@@ -119,7 +119,11 @@ class ClauseMaker(PhraseMaker):
         return clause
 
     def describe(self, subject: Phrase, share: float) -> None:
-        """Add a relative clause to the subject with probability ``share`` (the man who lives here)."""
+        """Add a relative clause to a subject with probability ``share``, if its form allows one.
+
+        The subject must be a noun with the determiner "the" or "a", and without an `of` phrase. Other subjects are not
+        changed. With a clause it loses its adjectives ("the old man" becomes "the man who lives here").
+        """
         if (
             isinstance(subject, Thing)
             and subject.determiner in _HEADED

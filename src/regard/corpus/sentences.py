@@ -78,7 +78,10 @@ class Triple:
 
 
 def realise(statement: Statement) -> Triple:
-    """Generate the sentence of a meaning tree in the three languages."""
+    """Return the sentence of a meaning tree in English, French and Chinese.
+
+    The same tree always gives the same sentences. The field ``meaning`` of the result is None.
+    """
     return Triple(
         write_english(english(statement)), write_french(french(statement)), write_chinese(chinese(statement))
     )

@@ -69,7 +69,7 @@ class StatementMaker(ClauseMaker):
         return Statement(body, "?" if kind in _QUESTIONS else "!" if exclamation else ".", mark)
 
     def rich(self) -> Clause:
-        """Generate a clause whose subject has a relative clause."""
+        """Generate a clause about a person or an animal, with a relative clause if the determiner allows one."""
         noun = self.pick(BY_CLASS["person"] if self.chance(0.7) else BY_CLASS["animal"])
         subject = self.thing(noun, "subject")
         self.describe(subject, 1.0)

@@ -54,7 +54,9 @@ def attend_with_weights(call: Call) -> tuple[Tensor, Tensor]:
 def run(call: Call, want_lse: bool) -> tuple[Tensor, Tensor | None, Prepared | None]:
     """Compute the output ``(b,h,q,e)`` of a call with the fastest kernel that supports it.
 
-    Also returns the log-sum-exp ``(b,h,q)`` if the kernel computed it, and the projected queries and keys.
+    The second value is the log-sum-exp ``(b,h,q)`` or None. ``want_lse`` asks for it. Kernels with dropout cannot
+    compute it and return None. The block-sparse kernel also returns it unasked. The third value has the projected
+    queries and keys. It is None for a callable score.
     """
     ready = call.ready()
     with _without_autocast(call):

@@ -257,6 +257,7 @@ class LanguageModelConfig(DecoderConfig):
 class EncoderDecoderConfig(ModelConfig):
     """The settings of every model with a source and a target.
 
+    - ``source_size`` and ``target_size`` are the numbers of ids of the two vocabularies.
     - ``shared_embeddings`` uses one embedding table for source and target, which need one vocabulary.
     - ``tied_output`` uses the embedding table of the target as the output layer.
     """
@@ -283,6 +284,8 @@ class EncoderDecoderConfig(ModelConfig):
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(EncoderDecoderConfig, BlockConfig):
     """The settings of a :class:`Transformer`, which has an encoder and a decoder.
+
+    ``encoder_layers`` and ``decoder_layers`` are at least 1.
 
     >>> TransformerConfig(source_size=100, target_size=100, width=24, heads=5)
     Traceback (most recent call last):

@@ -41,9 +41,11 @@ class Decoder(Pretrained, Stack):
     def forward(
         self, tokens: Tensor, memory: Memory | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
-        """Return the hidden states ``(b,t,m)`` after each token of ``tokens (b,t)``, computed in parallel.
+        """Return the hidden states ``(b,t,m)`` of ``tokens (b,t)``, computed in parallel.
 
-        If ``records`` is a list, the attention of every layer is appended to it.
+        The state of a token depends on this token and on earlier ones. ``memory`` is the output of an encoder. A
+        decoder with cross-attention needs it, and any other decoder refuses it with an ArgumentError. If ``records``
+        is a list, the attention of every layer is appended to it.
         """
         check_tokens("tokens", tokens, self.config.vocabulary_size)
         return self.decode(memory, tokens, records=records)

@@ -76,7 +76,10 @@ class Transformer(Pretrained, nn.Module):
         *,
         records: list[Record] | None = None,
     ) -> Tensor:
-        """Return the hidden states ``(b,t,m)``, which are the input of the output layer."""
+        """Return the hidden states ``(b,t,m)`` of the decoder, which are the input of the output layer.
+
+        The arguments are those of :meth:`forward`.
+        """
         return self.decode(self.encode(source, lengths, records=records), target, records=records)
 
     def encode(

@@ -225,7 +225,10 @@ class BatchData(Protocol):
         ...
 
     def lengths(self) -> np.ndarray:
-        """Return the length of each side of each sequence, (n, sides)."""
+        """Return the number of tokens of each sequence as it is in a batch, ``(n, sides)``.
+
+        Special tokens count. A pair has two sides, source and target. Other data has one side.
+        """
         ...
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Any:
@@ -236,10 +239,10 @@ class BatchData(Protocol):
 class BucketedBatches:
     """Batches of pairs of similar length, which need little padding, shuffled in each epoch.
 
-    A batch of b pairs has ``b * (s + t) / 2 <= tokens`` with padding, and at most ``max_sentences`` pairs. A batch of
-    very long pairs may exceed ``tokens``, because every batch has at least ``min_sentences`` pairs (unless the data
-    has fewer). The share of padding falls with the number of batches, for example from 12 % with 77 batches to 2 %
-    with 387.
+    A batch of b pairs has ``b * (s + t) / 2 <= tokens`` with padding, and at most ``max_sentences`` pairs. Single texts
+    of up to s tokens have ``b * s <= tokens``. A batch of very long pairs may exceed ``tokens``, because every batch
+    has at least ``min_sentences`` pairs (unless the data has fewer). The share of padding falls with the number of
+    batches, for example from 12 % with 77 batches to 2 % with 387.
 
     In distributed training, process ``rank`` of ``world`` takes every ``world``-th pair of each batch. All processes
     together see the batches of a single process, because the plan depends only on the lengths, the seed and the
@@ -278,7 +281,7 @@ class BucketedBatches:
         self.shuffle = shuffle
         self.rank = rank
         self.world = world
-        self._lengths = data.lengths()  # (n, 2)
+        self._lengths = data.lengths()  # (n, sides)
         smallest = max(min_sentences, world)
         self._buckets = Buckets(self._lengths, tokens=tokens, smallest=smallest, largest=max_sentences)
 
@@ -324,7 +327,10 @@ def pad_sequences(
 
 
 def _framing_of(vocabulary: Vocabulary) -> list[int | None]:
-    """Return the special tokens around a text, which the manifest keeps."""
+    """Return the ids of the start, end and padding tokens of a vocabulary, as a list for the manifest.
+
+    The start is None if no token is put before a text.
+    """
     framing = vocabulary.framing
     return [framing.start, framing.end, framing.pad]
 

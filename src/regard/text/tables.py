@@ -115,7 +115,10 @@ class _CsvLines:
         return "" if self._row[-1].problem else ": is a quote not closed, or not doubled?"
 
     def restart(self) -> int:
-        """Return the number of the line in which the row begins, and read the lines after it again."""
+        """Return the number of the first line of the row, and put the other lines of the row back.
+
+        The iterator returns these lines again before any new line.
+        """
         self._again.extendleft(reversed(self._row[1:]))
         return self.first
 

@@ -50,9 +50,12 @@ def train_vocabulary(
     lowercase: bool = False,
     specials: Sequence[str] = (),
 ) -> Vocabulary:
-    """Train a vocabulary of at most ``size`` ids, of the kind "bpe", "word", "character" or "byte".
+    """Train a vocabulary of the kind "bpe", "word", "character" or "byte".
 
-    ``lowercase`` converts all texts to lower case. ``specials`` are the names of further special tokens.
+    The vocabulary has at most ``size`` ids, including the special tokens. The kinds "bpe" and "byte" need an id for
+    each of the 256 bytes, and raise ArgumentError if ``size`` is too small. The kind "byte" learns nothing from the
+    texts. ``lowercase`` converts texts to lower case, in training and whenever a text is encoded. ``specials`` are the
+    names of further special tokens.
     """
     if kind not in _TRAINED:
         raise UnknownNameError("kind", kind, _TRAINED)

@@ -61,7 +61,11 @@ class RunFolder:
         processes.on_first(lambda: self._open(state.progress, found))
 
     def save(self, state: RunState, processes: Processes) -> None:
-        """Write a checkpoint, unless the last one is of the same step."""
+        """Write a checkpoint, unless the one written or read last is of the same step.
+
+        All processes have to call this, and the first process writes. Old checkpoints are removed, until
+        ``options.keep`` are left. Nothing is written at step 0.
+        """
         step = state.progress.step
         if step == self.saved:
             return

@@ -85,6 +85,8 @@ def page_of(document: Document, *, connect: str = "'none'") -> str:
 def as_inert_json(values: object) -> str:
     """Return JSON that is safe inside an HTML element, as ASCII without ``<``, ``>`` and ``&``.
 
+    Raises ValueError if a number is infinite or NaN.
+
     >>> as_inert_json(["</script>", "a & b", "猫"])
     '["\\\\u003c/script\\\\u003e", "a \\\\u0026 b", "\\\\u732b"]'
     """

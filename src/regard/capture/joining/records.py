@@ -196,7 +196,11 @@ def _says_causal(chain: CallChain) -> bool:
 
 
 def _in_search(collector: Collector, run: list[KeptCall]) -> bool:
-    """Return whether calls may belong to a beam search, which takes several steps."""
+    """Return whether the calls of a run may belong to a beam search.
+
+    A beam search takes several steps. Several calls are therefore enough. A single call is enough if the keys of some
+    chain grew in the next step.
+    """
     return len(run) > 1 or run[0].step + 1 in collector.continued
 
 

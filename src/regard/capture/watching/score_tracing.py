@@ -185,7 +185,12 @@ class ScoreTracer:
         self.follows = True
 
     def _mixes_heads(self, x: Tensor) -> bool:
-        """Whether a side of a product, ``(B,n,p)``, holds scores with heads on p, and neither queries nor keys."""
+        """Return whether a matrix product sums known scores over an axis other than queries and keys.
+
+        ``x (B,n,p)`` is an operand of the product, which sums over p. Such a product mixes the heads, and its result is
+        no new score. The test is that x is a view of all numbers of known scores, and p is neither their query axis
+        nor their key axis.
+        """
         storage, step = x.untyped_storage().data_ptr(), x.stride(-1)
         known = next((y for y in self._known.values() if y.storage == storage and not y.is_freed), None)
         if known is None or x.shape[-1] == 1 or x.numel() != math.prod(known.shape):
