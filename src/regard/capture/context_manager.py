@@ -25,6 +25,7 @@ from regard.capture.messages import (
     guessed_axes_warning,
     no_attention_error,
     ran_in_other_thread_error,
+    rival_ids_warning,
     unseen_warning,
 )
 from regard.capture.options import as_layers, as_modules, as_numbers
@@ -184,6 +185,8 @@ class Capture:
             warnings.warn(guessed_axes_warning(session.log.guessed), stacklevel=2)
         if session.collector.doubted:
             warnings.warn(doubtful_weights_warning(session.collector.doubted), stacklevel=2)
+        if not self._naming.by_hand and (unnamed := rival_ids_warning(session.collector)):
+            warnings.warn(unnamed, stacklevel=2)
         lost = dropped_warning(session.collector.chains, session.collector.budget)
         if lost:
             warnings.warn(lost, stacklevel=2)

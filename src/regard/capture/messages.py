@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from regard.capture.joining.ids_of_tokens import rival_ids
 from regard.capture.joining.memory_budget import MemoryBudget, bytes_as_text
 from regard.capture.reading.attention_calls import without_numbers
 from regard.errors import ArgumentError, CaptureError, DtypeError
@@ -15,6 +16,7 @@ from regard.shapes import axes
 
 if TYPE_CHECKING:
     from regard.capture.joining.call_chains import CallChain
+    from regard.capture.joining.collector import Collector
     from regard.capture.watching.session import Session
     from regard.capture.watching.unseen_attention import UnseenAttention
 
@@ -27,6 +29,7 @@ __all__ = [
     "guessed_axes_warning",
     "no_attention_error",
     "ran_in_other_thread_error",
+    "rival_ids_warning",
     "unseen_warning",
 ]
 
@@ -116,6 +119,20 @@ def doubtful_weights_warning(names: Iterable[str]) -> str:
     return (
         f"the weights of {_listed(names)} are recorded as the softmax gives them, but are not seen to multiply the "
         "values: the model may change them first; record.note marks them"
+    )
+
+
+def rival_ids_warning(collector: Collector) -> str | None:
+    """Return the warning for labels that are left out, since several arguments may be the token ids."""
+    if not any(ids.rivals for ids in collector.token_ids):
+        return None
+    ids = rival_ids(kept for chain in collector.chains for kept in chain.calls)
+    if ids is None:
+        return None
+    where, names = ids.name.rpartition(".")[0], ", ".join(map(repr, ids.rivals))
+    return (
+        f"no labels: {where!r} was given {len(ids.rivals)} integer tensors of one shape, {names}, and no name tells "
+        "which holds the token ids: use capture(model, tokens=...), or call that argument input_ids"
     )
 
 

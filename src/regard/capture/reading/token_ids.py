@@ -13,10 +13,27 @@ from torch import Tensor, nn
 
 from regard.capture.reading.tensor_subclasses import local_tensor
 
-__all__ = ["TokenIds", "ids_in", "may_hold_ids", "without_words"]
+__all__ = ["TARGET", "TokenIds", "ids_in", "may_hold_ids", "without_words"]
 
-_SOURCE = re.compile(r"encoder|src|source", re.IGNORECASE)
-_NOT_TOKENS = re.compile(r"mask|position|type|label|segment|length|cache|size|index|bbox", re.IGNORECASE)
+TARGET = re.compile(r"decoder|tgt|trg|target|(?:^|[._])dec(?:[._]|$)", re.IGNORECASE)
+"""Names of modules and arguments on the side of a decoder."""
+_SOURCE = re.compile(r"encoder|src|source|(?:^|_)enc(?:_|$)", re.IGNORECASE)
+_NOT_TOKENS = re.compile(
+    r"mask|position|type|label|segment|length|cache|size|index|bbox|speaker|(?:^|_)(?:pos|seg|lang)s?(?:_|$)",
+    re.IGNORECASE,
+)
+_SIDE = r"(?:(?:encoder|decoder|enc|dec|src|tgt|trg|source|target)_)?"
+# Names of token ids, the surest first.
+_TOKEN_NAMES = [
+    re.compile(f"{_SIDE}(?:{names})", re.IGNORECASE)
+    for names in (
+        r"input_ids?",
+        r"(?:input_)?(?:tokens?|token_ids?|ids|words?|word_ids?|text|sentences?)",
+        r"inputs?|idx|seq|sequences?|src|tgt|trg|source|prompts?",
+    )
+]
+# Targets of a loss.
+_OF_LOSS = ("target", "targets")
 _NOT_WORDS = re.compile(r"pixel|image|img|picture|video|input_features|input_values", re.IGNORECASE)
 # The number of colours of an image.
 _CHANNELS = 3
@@ -45,19 +62,47 @@ def may_hold_ids(args: tuple, kwargs: Mapping[str, Any]) -> bool:
 
 
 def ids_in(where: str, arguments: Mapping[str, Any]) -> list[TokenIds]:
-    """Return the token ids ``(b,n)`` among the arguments of a module, also inside dictionaries."""
+    """Return the token ids ``(b,n)`` among the arguments of a module, also inside dictionaries.
+
+    Of several arguments of one shape, the name tells which holds the token ids. Where no name tells, all are returned
+    as rivals of each other.
+    """
     found = {
         name: value
         for name, value in _tensors(arguments)
         if value.dtype in _IDS and value.ndim == 2 and not _names_no_tokens(name)
     }
-    if not found:
-        return []
     if len(found) > 1 and not any(map(_SOURCE.search, found)):
-        # The targets of a loss are not an input.
-        found.pop("targets", None)
+        for name in _OF_LOSS:
+            found.pop(name, None)
     plain = {name: local_tensor(value.detach()) for name, value in found.items()}
-    return [TokenIds(f"{where}.{name}", x.cpu().clone()) for name, x in plain.items() if x is not None]
+    by_name = {name: x.cpu().clone() for name, x in plain.items() if x is not None}
+    return [
+        TokenIds(f"{where}.{name}", by_name[name], tuple(names) if len(names) > 1 else ())
+        for names in _groups(by_name)
+        for name in names
+    ]
+
+
+def _groups(found: Mapping[str, Tensor]) -> list[list[str]]:
+    """Return the names of token ids in groups, each with the rivals that have one shape and one side."""
+    groups: dict[tuple[Any, ...], list[str]] = {}
+    for name, x in found.items():
+        groups.setdefault((x.shape, bool(TARGET.search(name))), []).append(name)
+    return [_best_named(names, found) for names in groups.values()]
+
+
+def _best_named(names: list[str], found: Mapping[str, Tensor]) -> list[str]:
+    """Return the names that most surely mean token ids, or one name if all hold the same numbers."""
+    if len(names) == 1:
+        return names
+    if all(torch.equal(found[name], found[names[0]]) for name in names[1:]):
+        return names[:1]
+    for pattern in _TOKEN_NAMES:
+        if any(map(pattern.fullmatch, names)):
+            # The source of an encoder is not the same text as other tokens.
+            return [name for name in names if pattern.fullmatch(name) or _SOURCE.search(name)]
+    return names
 
 
 def without_words(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
@@ -96,3 +141,5 @@ class TokenIds:
     # The names of the module and of the argument, joined by a dot.
     name: str
     values: Tensor  # (b,n) on the CPU
+    # The names of all arguments that fit as well, this one included, or () if the name tells that these are token ids.
+    rivals: tuple[str, ...] = ()
