@@ -6,7 +6,10 @@ __all__ = ["KernelStatus", "status"]
 
 
 class KernelStatus(NamedTuple):
-    """The state of one kernel, as printed by ``regard doctor``."""
+    """The state of one kernel, as printed by ``regard doctor``.
+
+    ``why`` says how the kernel was built, why it is missing, or when it is used.
+    """
 
     name: str
     active: bool
@@ -14,7 +17,7 @@ class KernelStatus(NamedTuple):
 
 
 def status() -> list[KernelStatus]:
-    """Return the kernels with whether each is active on this machine, and why."""
+    """Return the state of every kernel on this machine. The C library is compiled if necessary."""
     import torch
 
     from regard.kernels.additive import SMALL_WORK

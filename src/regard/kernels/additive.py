@@ -8,7 +8,8 @@ that size is stored.
 * Without one, they run in torch on a few rows of queries at a time, so that a block stays in the processor's cache.
 * Small inputs use the broadcast formula, because the overhead of calls dominates there.
 
-The choice depends only on the sizes and the machine, so results are reproducible.
+The choice depends only on the machine, the sizes and the largest number. The same call therefore always gives the same
+result. Inputs above 40 use ``tanh`` itself, because their exponentials overflow.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ _BLOCK = 2**20
 def additive_scores(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
     """Return ``scores[t,i,j] = sum over m of v[m] * tanh(a[t,i,m] + c[t,j,m])``, with derivatives of any order.
 
+    The queries ``a (t,q,m)`` and keys ``c (t,k,m)`` are already projected. t counts all heads of all batch entries.
+
     >>> a, c, v = torch.zeros(1, 2, 3), torch.full((1, 4, 3), 50.0), torch.ones(3)
     >>> additive_scores(a, c, v)[0, 0]
     tensor([3., 3., 3., 3.])
@@ -53,7 +56,7 @@ def additive_scores(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
 
 
 def _plain(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
-    """Evaluate the broadcast formula."""
+    """Evaluate the broadcast formula, which stores ``(t,q,k,m)`` numbers."""
     return torch.tanh(a[:, :, None] + c[:, None]) @ v  # (t,q,k,m) @ (m,)
 
 
@@ -163,7 +166,7 @@ def _exp2(x: Tensor) -> Tensor:
 
 
 def _row_blocks(a: Tensor, c: Tensor) -> list[tuple[int, slice]]:
-    """Return the batch entry and the rows of queries of each eager block."""
+    """Return the index on axis t and the rows of queries of each eager block."""
     rows = max(1, _BLOCK // max(1, c.shape[1] * c.shape[2]))
     return [
         (t, slice(i, min(i + rows, a.shape[1])))

@@ -1,7 +1,7 @@
 """Dense attention, which stores scores and weights as tensors.
 
-It is used for dropout, trained biases, callable scores, other devices than the CPU, empty inputs, and when the weights
-are returned. Half precision is computed in float32.
+It is used for additive and callable scores, dropout, trained biases, empty inputs, derivatives that the fused kernel
+does not support, and when the weights are returned. Half precision is computed in float32.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ def pair_scores(ready: Prepared) -> Tensor:
 
 
 def callable_scores(score: Callable[[Tensor, Tensor], Tensor], q: Tensor, k: Tensor) -> Tensor:
-    """Return the scores of a callable for ``(b,h,q,d)`` and ``(b,g,k,d)`` in the wide dtype, after checking them."""
+    """Return the scores ``(b,h,q,k)`` of a callable for ``q (b,h,q,d)`` and ``k (b,g,k,d)``, in the wide dtype.
+
+    The callable gets the keys repeated to h heads. A result of another shape raises ShapeError.
+    """
     scores = score(q, expand_heads(k, q.shape[1]))
     expected = (*q.shape[:3], k.shape[2])
     if not isinstance(scores, Tensor) or tuple(scores.shape) != expected:
@@ -55,6 +58,8 @@ def callable_scores(score: Callable[[Tensor, Tensor], Tensor], q: Tensor, k: Ten
 
 def masked_softmax(scores: Tensor, keep: Tensor | None) -> Tensor:
     """Return the softmax over the keys, with 0 for masked pairs and for all of a fully masked row.
+
+    ``keep`` is True where a pair is not masked. None masks nothing.
 
     >>> masked_softmax(torch.zeros(2, 2), torch.tensor([[True, False], [False, False]]))
     tensor([[1., 0.],
@@ -69,7 +74,10 @@ def masked_softmax(scores: Tensor, keep: Tensor | None) -> Tensor:
 
 
 def weighted_sum(weights: Tensor, v: Tensor, dropout: float) -> Tensor:
-    """Return ``weights (b,h,q,k)`` times ``v (b,g,k,e)`` in the dtype of the weights."""
+    """Return ``weights (b,h,q,k)`` times ``v (b,g,k,e)`` in the dtype of the weights.
+
+    ``dropout`` is the probability of dropping a weight before the product.
+    """
     b, h, n, n_k = weights.shape
     groups = v.shape[1]
     if dropout:

@@ -45,7 +45,10 @@ class Call(NamedTuple):
 
 
 def attend_with_weights(call: Call) -> tuple[Tensor, Tensor]:
-    """Compute the output ``(b,h,q,e)`` and the weights ``(b,h,q,k)``, both in the wide dtype."""
+    """Compute the output ``(b,h,q,e)`` and the weights ``(b,h,q,k)``, both in the wide dtype.
+
+    Dropout is applied to the output only.
+    """
     weights = weights_of(call)
     with _without_autocast(call):
         return dense.weighted_sum(weights, call.v, call.dropout), weights
@@ -54,9 +57,10 @@ def attend_with_weights(call: Call) -> tuple[Tensor, Tensor]:
 def run(call: Call, want_lse: bool) -> tuple[Tensor, Tensor | None, Prepared | None]:
     """Compute the output ``(b,h,q,e)`` of a call with the fastest kernel that supports it.
 
-    The second value is the log-sum-exp ``(b,h,q)`` or None. ``want_lse`` asks for it. Kernels with dropout cannot
-    compute it and return None. The block-sparse kernel also returns it unasked. The third value has the projected
-    queries and keys. It is None for a callable score.
+    The second value is the log-sum-exp ``(b,h,q)`` or None. ``want_lse`` asks for it. It is None all the same from the
+    fused kernel of other devices than the CPU, and from block-sparse attention with dropout or a trained bias. Without
+    these, block-sparse attention also returns it unasked. The third value has the projected queries and keys. It is
+    None for a callable score.
     """
     ready = call.ready()
     with _without_autocast(call):
@@ -107,7 +111,7 @@ def _block_sparse_job(call: Call, ready: Prepared) -> BlockSparseJob | None:
 
 
 def _fused(call: Call, ready: Prepared, want_lse: bool) -> tuple[Tensor, Tensor | None]:
-    """Compute attention with torch's fused kernel, with mask and bias as a tensor."""
+    """Compute attention with torch's fused kernel, with mask and bias as one tensor unless the mask is plain causal."""
     q, k, v, grid = ready.q, ready.k, call.v, call.grid
     run = sdpa.fused_with_lse if want_lse else sdpa.fused
     if call.mask is None and call.bias is None:
@@ -167,7 +171,7 @@ def weights_of(call: Call) -> Tensor:
 def _weights_of_rows(
     call: Call, ready: Prepared | None, rows: slice, want_lse: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Compute the weights ``(b,h,rows,k)``, and the log-sum-exp ``(b,h,rows)`` if ``want_lse``."""
+    """Compute the weights ``(b,h,rows,k)`` of some queries, and the log-sum-exp ``(b,h,rows)`` if ``want_lse``."""
     grid, device = call.grid, call.q.device
     i = torch.arange(rows.start, rows.stop, device=device)[:, None]
     j = torch.arange(grid.k, device=device)[None, :]
@@ -191,7 +195,7 @@ def _scores_of_rows(call: Call, ready: Prepared | None, rows: slice) -> Tensor:
 
 
 def _added(call: Call, dtype: torch.dtype) -> Tensor:
-    """Return the mask for the fused kernel, as booleans or, with a bias, as numbers to add."""
+    """Return the mask for the fused kernel, as booleans or, with a bias, as numbers of ``dtype`` to add."""
     grid, device = call.grid, call.q.device
     keep = None if call.mask is None else call.mask.dense(grid, device)
     if call.bias is None:
@@ -224,7 +228,7 @@ def _trained(bias: Bias | None) -> bool:
 
 
 def _is_plain_causal(call: Call) -> bool:
-    """Return whether the mask is the causal rule of the fused kernel, key index <= query index."""
+    """Return whether there is no bias and the mask is the fused kernel's causal rule, key index <= query index."""
     if not isinstance(call.mask, Causal) or call.bias is not None:
         return False
     return (

@@ -35,13 +35,19 @@ _FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-std
 
 
 class Library(NamedTuple):
-    """The loaded library, or None with the reason why there is none."""
+    """The compiled C functions.
+
+    ``handle`` is None if there is no library. ``why`` names the compiler, or the reason why there is none.
+    """
 
     handle: ctypes.CDLL | None
     why: str
 
     def call(self, name: str, *arguments: Tensor | int) -> None:
-        """Call a C function with contiguous CPU tensors and integers."""
+        """Call a C function with contiguous CPU tensors and integers.
+
+        ``name`` has no suffix for the dtype. The function writes its results into the tensors.
+        """
         assert self.handle is not None, self.why
         kind = _precision(name, arguments)
         function = getattr(self.handle, f"{name}_{kind}")
@@ -69,7 +75,10 @@ def _precision(name: str, arguments: Iterable[Tensor | int]) -> str:
 
 @functools.cache
 def library() -> Library:
-    """Return the library, which the first call loads from the cache or compiles."""
+    """Return the library, which the first call loads from the cache or compiles.
+
+    Nothing is raised if that fails. The result then has no handle, and all kernels run in torch.
+    """
     if os.environ.get("REGARD_NATIVE", "1") == "0":
         return Library(None, "switched off by REGARD_NATIVE=0")
     compiler = _compiler()
@@ -133,9 +142,9 @@ def _identity(compiler: str) -> str:
 
 
 def _intact(folder: Path, identity: str) -> Path | None:
-    """Return the library in a folder if its content matches the hash in its name, and remove damaged files.
+    """Return the library in a folder whose content matches the hash in its name, or None.
 
-    Loading a truncated file would end the process with SIGBUS.
+    Files that do not match are removed. Loading a truncated file would end the process with SIGBUS.
     """
     for path in sorted(folder.glob(f"regard-{identity}-*.so")):
         if path.stem.endswith(_short_hash(path.read_bytes())):

@@ -29,6 +29,8 @@ def define_operator(
 ) -> Callable[..., Any]:
     """Define a torch operator and return it.
 
+    schema
+        The name and the signature in torch's notation, such as ``"_double(Tensor x) -> Tensor"``.
     compute
         The implementation for tensors with memory, on any device.
     fake

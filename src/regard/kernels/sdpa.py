@@ -19,7 +19,9 @@ flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 def fused(q: Tensor, k: Tensor, v: Tensor, scale: float, additive: Tensor | None, causal: bool) -> Tensor:
     """Compute attention ``(b,h,q,e)`` with ``F.scaled_dot_product_attention``.
 
-    ``additive`` ``(b or 1,h or 1,q,k)`` is a boolean mask, True where attended, or numbers that are added.
+    k and v may have fewer heads than q, which are then repeated. ``additive (b or 1,h or 1,q,k)`` is a boolean mask,
+    True where attended, or numbers that are added to the scores. ``causal`` hides the keys whose index is larger than
+    that of the query.
     """
     q, k, v, width = equal_widths(q, k, v)
     out = F.scaled_dot_product_attention(q, k, v, attn_mask=additive, is_causal=causal, scale=scale)
@@ -31,7 +33,7 @@ def fused_with_lse(
 ) -> tuple[Tensor, Tensor | None]:
     """Compute attention as :func:`fused` does, and the log-sum-exp ``(b,h,q)`` of each row.
 
-    The log-sum-exp is None on other devices than the CPU.
+    The log-sum-exp has no gradient. It is None on other devices than the CPU and for empty inputs.
     """
     if q.device.type != "cpu" or not q.numel() or not k.numel() or not v.numel():
         return fused(q, k, v, scale, additive, causal), None
@@ -43,10 +45,10 @@ def fused_with_lse(
 
 
 def equal_widths(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, int | None]:
-    """Repeat grouped heads, and pad keys or values with zeros to equal widths, as the kernel requires.
+    """Repeat grouped heads, and pad either v or both q and k with zeros to equal widths, as the kernel requires.
 
-    The last value is the width to which the output must be cut, or None. Padding q and k does not change their
-    products, and padding v adds columns to the output.
+    The last value is the width to which the output must be cut, or None if v was not padded. Padding q and k does not
+    change their products. Padding v adds columns to the output.
     """
     k, v = expand_heads(k, q.shape[1]), expand_heads(v, q.shape[1])
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))

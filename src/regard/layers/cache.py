@@ -40,7 +40,10 @@ class KeyValueCache:
         return self.static and self.keys is not None
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append the keys and values of new positions, and return all keys and values."""
+        """Append the keys and values of new positions, and return all keys and values, the earliest first.
+
+        A batch, number of heads or width other than those in the cache raises ShapeError.
+        """
         if self.keys is None or self.values is None:
             self.keys, self.values = k, v
         else:
@@ -52,7 +55,10 @@ class KeyValueCache:
         return self.keys, self.values
 
     def reorder(self, rows: Tensor) -> None:
-        """Replace row ``i`` of the batch by the old row ``rows[i]``, as beam search does between steps."""
+        """Replace entry ``i`` of the batch by the old entry ``rows[i]``, as beam search does between steps.
+
+        The new batch has ``len(rows)`` entries.
+        """
         if self.keys is not None and self.values is not None:
             self.keys, self.values = self.keys[rows], self.values[rows]
 

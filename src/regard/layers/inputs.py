@@ -22,10 +22,11 @@ def check_input(
     shape: str = "(b,n,m)",
     axis_counts: tuple = (2, 3, 4),
 ) -> None:
-    """Raise an error unless ``x`` is a tensor of this width that ``layer`` can project.
+    """Raise DtypeError or ShapeError unless ``x`` is a floating tensor of this width that ``layer`` can project.
 
-    The device and the dtype are compared only if ``layer`` is an ``nn.Linear``. A replacement of it (LoRA,
-    quantization) may have no weight.
+    ``name`` and ``shape`` are for the message. ``axis_counts`` are the numbers of axes that x may have. The device and
+    the dtype are compared only if ``layer`` is an ``nn.Linear``. A replacement of it (LoRA, quantization) may have no
+    weight.
     """
     if not isinstance(x, Tensor):
         raise DtypeError(name, f"expected a torch.Tensor, got {type(x).__name__}", "use torch.as_tensor(...)")
@@ -45,7 +46,7 @@ def check_input(
 
 
 def common_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """Broadcast the batch axes of all tensors, as a matrix product does.
+    """Broadcast all axes of the tensors except the last two, as a matrix product does.
 
     Tensors that do not broadcast are returned unchanged. The attention function then raises the error.
     """
@@ -86,10 +87,11 @@ def document_mask(mask: Mask | Tensor | None) -> Mask | Tensor | None:
 def blank_unseen(
     mask: Mask | Tensor | None, grid: Grid, *inputs: Tensor, finite: bool = False
 ) -> tuple[Tensor, ...]:
-    """Set the rows of key inputs ``(b,k,m)`` that are masked for every query to zero.
+    """Return key inputs ``(b,k,m)`` with zeros in the rows that are masked for every query.
 
-    With ``finite`` only NaN and infinity in these rows are replaced. The attention function ignores masked keys, but
-    the weight gradient of a projection is a sum of ``0 * input`` over them. NaN in the padding would make it NaN.
+    With ``finite``, which takes a single input, only NaN and infinity in these rows are replaced. The attention
+    function ignores masked keys, but the weight gradient of a projection is a sum of ``0 * input`` over them. NaN in
+    the padding would make it NaN. The inputs are returned as they are if no row is masked for every query.
     """
     hiding, _ = split_additive(mask)
     # The attention function raises the error for unequal lengths.

@@ -30,8 +30,8 @@ class MultiHeadAttention(nn.Module):
     - ``dropout`` is the dropout of the weights in training mode. The returned weights do not include it.
     - ``bias=False`` makes projections without biases.
     - ``key_dim`` and ``value_dim`` are the widths of ``key`` and ``value``, by default ``hidden_dim``.
-    - ``add_bias_kv`` appends a learned key and value, and ``add_zero_attn`` a key and value of zeros. As in torch's
-      layer no mask hides them, and the returned weights have a column for each.
+    - ``add_bias_kv`` appends a learned key and value, and ``add_zero_attn`` after it a key and value of zeros. As in
+      torch's layer no mask hides them, and the returned weights have a last column for each.
 
     ``mask`` may also be a tensor of zeros and ones in any dtype, as in document 002, where 0 is masked. A float mask
     without any 1 is additive, so a mask of zeros masks nothing. A query whose keys are all masked has a context of
@@ -104,6 +104,8 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Return the output ``(b,q,m)`` and the weights ``(b,h,q,k)``.
 
+        Inputs ``(q,m)`` without a batch axis give ``(q,m)`` and ``(h,q,k)``.
+
         ``key`` defaults to ``query``, and ``value`` to ``key``. ``bias`` is added to the scores. It is a tensor, a
         :class:`regard.ALiBi` or a :class:`regard.RelativeBias`. With ``need_weights=False`` the weights are None and
         the fused kernel is used.
@@ -136,7 +138,10 @@ class MultiHeadAttention(nn.Module):
     def _with_extra_keys(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | Tensor | None, bias: Any
     ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """Append the learned key and the key of zeros, which no mask hides and no bias changes."""
+        """Append the learned key and the key of zeros, which no mask hides and no bias changes.
+
+        Returns the longer keys and values, the boolean mask and the sum of all biases. The last two may be None.
+        """
         grid = Grid(max(len(q), len(k)), self.num_heads, q.shape[-2], k.shape[-2])
         hides, added = split_additive(mask)
         parts = (as_bias(added, grid, q), as_bias(bias, grid, q))
@@ -172,7 +177,10 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | Tensor | None,
         cache: KeyValueCache | None,
     ) -> tuple[Tensor, Tensor]:
-        """Return the projected keys and values ``(b,kv_heads,k,d)``, with those of the cache."""
+        """Return the projected keys and values ``(b,kv_heads,k,d)``, after those of the cache.
+
+        New keys and values are appended to the cache. A filled static cache is returned as it is.
+        """
         if cache is not None and cache.static and self.rotary is not None:
             # The query of each step would be at the last key position, unlike in a full pass.
             raise ArgumentError(
@@ -209,7 +217,7 @@ class MultiHeadAttention(nn.Module):
         mask: Mask | Tensor | None,
         **options: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Run the layer on inputs ``(q,m)`` without a batch axis."""
+        """Run the layer on inputs ``(q,m)`` without a batch axis, and remove that axis from the results."""
         lifted = [None if x is None else x[None] for x in (query, key, value)]
         output, weights = self.forward(*lifted, mask, **options)  # type: ignore[arg-type]  # query is not None
         return output[0], None if weights is None else weights[0]
@@ -228,7 +236,11 @@ class MultiHeadAttention(nn.Module):
         return copy_from_torch(cls, module)
 
     def to_torch(self, *, batch_first: bool = True) -> nn.MultiheadAttention:
-        """Make an ``nn.MultiheadAttention`` with the weights of this layer."""
+        """Make an ``nn.MultiheadAttention`` with the weights of this layer.
+
+        Raises ArgumentError for a layer with rotary positions or with fewer ``kv_heads`` than heads, and DtypeError if
+        a projection is no ``nn.Linear``.
+        """
         return copy_to_torch(self, batch_first=batch_first)
 
     def extra_repr(self) -> str:

@@ -64,7 +64,7 @@ class AdditiveAttention(nn.Module):
         return (context[:, 0], weights[:, 0]) if query.ndim == 2 else (context, weights)
 
     def _vector(self, like: Tensor) -> Tensor:
-        """Return the vector ``v (m,)`` of the score."""
+        """Return the vector ``v (m,)`` of the score, for inputs with the dtype and device of ``like``."""
         if type(self.v) is nn.Linear:
             # The bias of v adds the same number to all scores, so it does not change the softmax. It stays in the
             # graph with a gradient of zero, because training in several processes fails on unused parameters.
@@ -77,7 +77,7 @@ class AdditiveAttention(nn.Module):
 class SimpleAttention(nn.Module):
     """Scaled dot-product attention without parameters (document 001).
 
-    Scores are divided by the square root of ``dim``.
+    Scores are divided by the square root of ``dim``. The inputs may have another width.
 
     >>> import torch
     >>> x = torch.randn(32, 20, 64)
@@ -125,7 +125,10 @@ class BasicAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Mask | Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the context ``(b,q,m)`` and the weights ``(b,q,k)``."""
+        """Return the context ``(b,q,m)`` and the weights ``(b,q,k)``.
+
+        The inputs may also have no batch axis, or heads on a second axis. The results then have the same axes.
+        """
         for name, x, layer in (
             ("query", query, self.W_q),
             ("key", key, self.W_k),

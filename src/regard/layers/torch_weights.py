@@ -16,7 +16,10 @@ __all__ = ["copy_from_torch", "copy_to_torch"]
 
 
 def copy_from_torch(layer: type[MultiHeadAttention], module: nn.MultiheadAttention) -> MultiHeadAttention:
-    """Make a layer of this class with the weights of torch's layer."""
+    """Make a layer of this class with a copy of the weights of torch's layer.
+
+    It has the device, the dtype and the training mode of torch's layer.
+    """
     if not isinstance(module, nn.MultiheadAttention):
         raise DtypeError("module", f"expected nn.MultiheadAttention, got {type(module).__name__}")
     ours = layer(
@@ -40,7 +43,11 @@ def copy_from_torch(layer: type[MultiHeadAttention], module: nn.MultiheadAttenti
 
 
 def copy_to_torch(layer: MultiHeadAttention, *, batch_first: bool) -> nn.MultiheadAttention:
-    """Make an ``nn.MultiheadAttention`` with the weights of a layer."""
+    """Make an ``nn.MultiheadAttention`` with a copy of the weights of a layer.
+
+    It has the device, the dtype and the training mode of the layer. Raises ArgumentError or DtypeError if torch's layer
+    cannot do the same.
+    """
     if layer.rotary is not None:
         raise ArgumentError(
             "rotary", "nn.MultiheadAttention has no rotary positions", "keep this layer as it is"
@@ -103,7 +110,7 @@ def _copy(linear: nn.Linear, weight: Tensor, bias: Tensor | None) -> None:
 
 @torch.no_grad()
 def _copy_extra_key(target: nn.Module, source: nn.Module) -> None:
-    """Copy the learned extra key and value, which both layers hold under the same names."""
+    """Copy the learned extra key and value, if there are any, which both layers hold under the same names."""
     for name in ("bias_k", "bias_v"):
         value = getattr(source, name)
         if value is not None:

@@ -32,7 +32,7 @@ class Mask:
         raise NotImplementedError
 
     def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
-        """Return NONE, SOME or ALL for every pair of a query block and a key block.
+        """Return NONE, SOME or ALL for every pair of a query block and a key block, ``(rows, cols)``.
 
         NONE means that no query of the block may attend to any key of the other block, ALL that every query
         may attend to every key. SOME is always a correct answer. It is the answer of masks held in a tensor.
@@ -40,7 +40,7 @@ class Mask:
         return np.full((len(rows), len(cols)), SOME, dtype=np.int8)
 
     def check(self, grid: Grid) -> None:
-        """Raise an error if the mask does not fit these sizes."""
+        """Raise an error if the mask does not fit these sizes. Masks that fit any sizes do nothing."""
 
     def seen_keys(self, grid: Grid) -> Tensor | None:
         """Return which keys at least one query may attend to, ``(b or 1, h or 1, k)``.
@@ -64,23 +64,23 @@ class Mask:
 
     @property
     def per_key(self) -> bool:
-        """True if every query sees the same keys, as with padding."""
+        """True if the kind of mask shows that every query sees the same keys, as with padding."""
         return False
 
     @property
     def is_sparse(self) -> bool:
-        """True if the rule masks whole blocks, which a block-sparse kernel can skip."""
+        """True if the rule may mask whole blocks, which a block-sparse kernel can skip."""
         return False
 
     def pivots(self) -> tuple[int, ...]:
-        """Return the key positions whose rows and columns are fully visible (global tokens).
+        """Return the key positions of global tokens, whose rows and columns are visible unless another mask hides them.
 
-        Block-sparse kernels move these positions to the front, into blocks of their own.
+        Block-sparse kernels move these positions to the front, so that global tokens share blocks.
         """
         return ()
 
     def simplified(self, grid: Grid) -> Mask | None:
-        """Return an equivalent mask for these sizes, or None if the mask hides nothing."""
+        """Return an equivalent mask for these sizes, or None if its rule shows that it hides nothing."""
         return self
 
     def part(self, b: slice, h: slice) -> Mask:
@@ -88,7 +88,7 @@ class Mask:
         return self
 
     def map_tensors(self, change: Callable[[Tensor], Tensor]) -> Mask:
-        """Return a copy in which every tensor ``t`` is replaced by ``change(t)``."""
+        """Return a copy in which every tensor ``t``, also of combined masks, is replaced by ``change(t)``."""
         changed: dict[str, Any] = {}
         for field in fields(self):  # type: ignore[arg-type]  # every concrete mask is a dataclass
             value = getattr(self, field.name)
@@ -99,7 +99,7 @@ class Mask:
         return replace(self, **changed) if changed else self  # type: ignore[type-var]
 
     def dense(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
-        """Return the mask as a boolean tensor, ``(b or 1, h or 1, q, k)``.
+        """Return the mask as a boolean tensor that broadcasts to ``(b, h, q, k)``, after checking the sizes.
 
         >>> from regard.masks import causal
         >>> causal().dense(Grid(1, 1, 2, 3))[0, 0].int()
@@ -328,9 +328,9 @@ def seen_by_looking(mask: Mask, grid: Grid) -> Tensor | None:
 
 
 def _visible_keys(mask: Mask, grid: Grid) -> Tensor:
-    """Return which keys at least one query may attend to, ``(1, h or 1, k)``.
+    """Return which keys at least one query may attend to under a symbolic mask, ``(1, h or 1, k)``.
 
-    Whole blocks are classified first. Single pairs are evaluated only in blocks that are kept in part.
+    Whole blocks are classified first. Single pairs are evaluated only in blocks that are visible in part.
     """
     rows, cols = Blocking(np.arange(grid.q), 64), Blocking(np.arange(grid.k), 64)
     coverage = mask.classify(rows, cols, grid)  # (row blocks, col blocks)

@@ -97,7 +97,10 @@ class Causal(Mask):
 
 @dataclass(frozen=True, eq=False)
 class SizedCausal(Causal):
-    """A causal mask for fixed numbers of queries and keys, as in torch's ``CausalBias``."""
+    """A causal mask for fixed numbers of queries and keys, as in torch's ``CausalBias``.
+
+    ``sizes`` are the numbers of queries and keys. Other sizes raise ShapeError.
+    """
 
     sizes: tuple[int, int] = (0, 0)
 
@@ -272,8 +275,9 @@ def window(left: int | None, right: int | None = 0) -> Mask:
 def global_tokens(positions: int | Iterable[int]) -> Mask:
     """Make a mask in which chosen tokens see every key and are seen by every query.
 
-    ``positions`` is a number ``n`` for the first ``n`` tokens, or the positions themselves. Combine it with a
-    window, and apply padding last: ``(window(64, 64) | global_tokens(4)) & padding(lengths)``.
+    ``positions`` is a number ``n`` for the first ``n`` tokens, or the positions themselves. Positions are those of
+    keys. The last query is aligned with the last key. Combine the mask with a window, and apply padding last:
+    ``(window(64, 64) | global_tokens(4)) & padding(lengths)``.
 
     >>> global_tokens([1]).dense(Grid(1, 1, 3, 3))[0, 0].int()
     tensor([[0, 1, 0],
@@ -295,8 +299,9 @@ def global_tokens(positions: int | Iterable[int]) -> Mask:
 def blocks(layout: Tensor | np.ndarray | list, size: int | tuple[int, int]) -> Mask:
     """Make a block-sparse mask, in which query ``i`` sees key ``j`` if ``layout[i // size, j // size]`` is true.
 
-    ``layout`` is ``(query blocks, key blocks)`` or ``(h, query blocks, key blocks)``. ``size`` is the side
-    length of a square block, or ``(queries, keys)`` of one block.
+    ``layout`` is ``(query blocks, key blocks)`` or ``(h, query blocks, key blocks)``, of booleans or integers. ``size``
+    is the side length of a square block, or ``(queries, keys)`` of one block. The first query and the first key are at
+    index 0, also if there are more keys than queries.
 
     >>> blocks([[1, 0], [1, 1]], size=2).dense(Grid(1, 1, 3, 4))[0, 0].int()
     tensor([[1, 1, 0, 0],

@@ -33,7 +33,8 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 def mask_spec(mask: Mask, tensors: dict[str, Tensor]) -> dict[str, Any]:
     """Describe a mask as JSON values from which :func:`mask_from_spec` rebuilds it.
 
-    The tensors of the mask are added to ``tensors`` under new names, which the description refers to.
+    The tensors of the mask are added to ``tensors`` under new names, which the description refers to. A mask class that
+    is not of Regard raises ArgumentError.
     """
     # A subclass is saved as its base class, which hides the same pairs.
     kind = next((kind for kind in type(mask).__mro__ if kind in _NAMES), None)

@@ -143,8 +143,9 @@ def as_mask(mask: Mask | Tensor) -> Mask:
 def split_additive(mask: Mask | Tensor | None) -> tuple[Mask | None, Tensor | None]:
     """Split the ``mask`` argument of a caller into a boolean Mask and an additive bias.
 
-    Either part is None if it has no effect. The bias holds the finite numbers of a float mask. Raises an error
-    for NaN, +inf, and a float mask of only zeros and ones.
+    Either part is None if it has no effect. The bias holds the finite numbers of a float mask, and 0 for -inf. In a
+    trace, and for a float mask that requires a gradient, both parts are returned without a check. Otherwise NaN, +inf
+    and a float mask of only zeros and ones raise an error.
     """
     mask = read_causal_bias(mask)
     if mask is None or isinstance(mask, Mask):

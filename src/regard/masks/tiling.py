@@ -16,7 +16,9 @@ NONE, SOME, ALL = np.int8(0), np.int8(1), np.int8(2)
 class Blocking:
     """A sequence of indices split into blocks of equal size, the last padded with -1.
 
-    ``low`` and ``high`` hold the smallest and the largest index of each block.
+    ``index`` holds the blocks, and ``real`` is False on their padding. ``low`` and ``high`` hold the smallest and the
+    largest index of each block. The methods that take ``cols`` treat the blocks of this object as rows. They may answer
+    SOME instead of NONE or ALL for a block with gaps in its indices.
 
     >>> Blocking(np.arange(5), size=2).index
     array([[ 0,  1],
@@ -54,7 +56,10 @@ class Blocking:
         return np.where((inside | ~self.real).all(axis=1), ALL, np.where(inside.any(axis=1), SOME, NONE))
 
     def count_in(self, cols: Blocking, layout: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-        """Evaluate the rule ``layout[row // size[0], col // size[1]]`` on every pair of blocks."""
+        """Evaluate the rule ``layout[row // size[0], col // size[1]]`` on every pair of blocks.
+
+        The result is ``(row blocks, col blocks)``. The layout holds booleans.
+        """
         # A summed-area table gives the sum of any rectangle of the layout from four entries.
         total = np.zeros((layout.shape[0] + 1, layout.shape[1] + 1), dtype=np.int64)
         total[1:, 1:] = layout.cumsum(axis=0).cumsum(axis=1)

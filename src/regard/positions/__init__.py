@@ -4,9 +4,9 @@
 - :class:`Rotary` rotates queries and keys.
 - :class:`ALiBi` and :class:`RelativeBias` are added to the scores with ``attention(..., bias=...)``.
 
-If there are fewer queries than keys, both sequences end at the same position, so query ``i`` is at key position
-``i + grid.shift``. Tables are computed in float32 (float64 for float64 input) and cast to the dtype of the input at the
-end, so that no precision is lost before.
+If there are fewer queries than keys, the last query is at the position of the last key. Query ``i`` is then at key
+position ``i + grid.shift``. Tables are computed in float32 (float64 for float64 input) and cast to the dtype of the
+input at the end, so that no precision is lost before.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def sinusoidal(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """Return a table ``(length,width)`` of sinusoidal positions from ``start`` on.
+    """Return the sinusoidal encodings ``(length,width)`` of the positions ``start``, ``start + 1``, …
 
     Even columns are sines and odd columns cosines. An odd width has one more sine.
 
@@ -161,6 +161,9 @@ class _SomeHeadsOfTable(NamedTuple):
 class ALiBi:
     """A bias that decreases linearly with the distance, with a slope for each head (Press et al. 2021).
 
+    Keys after the query count as well as keys before it. The sizes of :meth:`tile` must have the same number of heads,
+    or ShapeError is raised.
+
     >>> ALiBi(heads=2)(Grid(b=1, h=2, q=2, k=3))[0, 0]
     tensor([[-0.0625, -0.0000, -0.0625],
             [-0.1250, -0.0625, -0.0000]])
@@ -181,7 +184,7 @@ class ALiBi:
         return _Line(self.slopes).tile(i, j, grid)
 
     def part(self, b: slice, h: slice) -> _Line:
-        """Return the bias of some heads. All sequences of a batch have the same bias."""
+        """Return a bias of the heads ``h`` only. ``b`` has no effect, because all sequences have the same bias."""
         return _Line(self.slopes[h])
 
     def __call__(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
@@ -189,7 +192,7 @@ class ALiBi:
         return self.tile(*_indices(grid, device), grid)
 
     def spec(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return JSON values and (no) tensors from which :meth:`from_spec` rebuilds the bias."""
+        """Return JSON values and an empty dict of tensors, from which :meth:`from_spec` rebuilds the bias."""
         return {"kind": "alibi", "heads": self.heads}, {}
 
     @classmethod
@@ -204,9 +207,10 @@ class ALiBi:
 class RelativeBias(nn.Module):
     """A learned bias for each head and each bucket of distances (T5).
 
-    The biases are the parameter ``table.weight (buckets,h)``. Half of the buckets hold one distance each. The others
-    grow up to ``max_distance``. With ``bidirectional`` half of the buckets are for keys before the query and half for
-    keys after it. Without it, all later keys share the bucket of distance 0.
+    The biases are the parameter ``table.weight (buckets,h)``. With ``bidirectional`` half of the buckets are for keys
+    up to the query and half for later keys. Without it, all later keys share the bucket of distance 0. Half of the
+    buckets of a direction hold one distance each. The others hold ranges that grow up to ``max_distance``. All larger
+    distances are in the last bucket.
 
     >>> bias = RelativeBias(heads=2, buckets=8, max_distance=16)
     >>> bias.bucket(torch.tensor([-20, -3, -1, 0, 1, 20]))
@@ -230,7 +234,7 @@ class RelativeBias(nn.Module):
         nn.init.normal_(self.table.weight, std=0.02)
 
     def bucket(self, relative: Tensor) -> Tensor:
-        """Return the bucket of each distance ``key position - query position``."""
+        """Return the bucket of each distance ``key position - query position``, in a tensor of the same shape."""
         buckets = self.buckets // 2 if self.bidirectional else self.buckets
         exact = buckets // 2
         distance = relative.abs() if self.bidirectional else (-relative).clamp(min=0)
@@ -241,12 +245,15 @@ class RelativeBias(nn.Module):
         return found + buckets * (relative > 0).long() if self.bidirectional else found
 
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
-        """Return the differentiable bias of queries ``i`` and keys ``j``, of shape ``(1, h, *shape of both)``."""
+        """Return the bias of queries ``i`` and keys ``j``, of shape ``(1, h, *shape of i and j broadcast)``.
+
+        It is differentiable. Sizes with another number of heads raise ShapeError.
+        """
         _check_heads(self.heads, grid)
         return self.part(slice(None), slice(None)).tile(i, j, grid)
 
     def part(self, b: slice, h: slice) -> _SomeHeadsOfTable:
-        """Return the bias of some heads. All sequences of a batch have the same bias."""
+        """Return a bias of the heads ``h`` only. ``b`` has no effect, because all sequences have the same bias."""
         return _SomeHeadsOfTable(self, h)
 
     def forward(self, grid: Grid) -> Tensor:
@@ -281,7 +288,7 @@ _KINDS: dict[str, type[ALiBi] | type[RelativeBias]] = {"alibi": ALiBi, "relative
 
 
 def bias_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> ALiBi | RelativeBias:
-    """Rebuild a bias from the results of its ``spec()``.
+    """Rebuild a bias from the results of its ``spec()``, or raise UnknownNameError for another kind of bias.
 
     >>> bias_from_spec(*ALiBi(heads=8).spec())
     ALiBi(heads=8)
@@ -295,7 +302,8 @@ def bias_from_spec(spec: dict[str, Any], tensors: dict[str, Tensor]) -> ALiBi | 
 def _slopes(heads: int) -> list[float]:
     """Return the slopes 2^-(8/h), 2^-2(8/h), … of h heads.
 
-    If h is not a power of two, every second slope of the next power of two is added to those of the last one.
+    If h is not a power of two, the slopes of the next smaller power of two come first. The rest are the first, third,
+    fifth, … slopes of the next larger power of two.
     """
     power = 2 ** int(math.log2(heads))
     slopes = [2 ** (-8 * (n + 1) / power) for n in range(power)]
@@ -312,7 +320,10 @@ def _check_heads(heads: int, grid: Grid) -> None:
 
 
 def _stop_of(x: Tensor, width: int, start: int) -> int:
-    """Return the position after the last token of ``x (b,n,m)``, or raise an error if its width is wrong."""
+    """Return the position after the last token of ``x (b,n,m)``, whose first token is at ``start``.
+
+    Raises an error if x is no floating tensor of this width or start is negative.
+    """
     start = whole_number("start", start, least=0)
     if not isinstance(x, Tensor) or not x.is_floating_point():
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__

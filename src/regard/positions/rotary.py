@@ -23,6 +23,8 @@ class Rotary(nn.Module):
     The score of two rotated vectors depends only on the distance of their positions. The layer has no parameters and no
     maximum length.
 
+    base
+        At position p, pair i is rotated by the angle ``p * base ** (-2 * i / rotary_dim)``.
     layout
         ``"gpt-j"`` pairs column ``2i`` with ``2i + 1``, as RoFormer and GPT-J do. ``"llama"`` pairs column ``i`` with
         ``i + rotary_dim / 2``, as Llama, GPT-NeoX and most models of Hugging Face do.
@@ -85,16 +87,20 @@ class Rotary(nn.Module):
         return self.rotate(q, i), self.rotate(k, torch.arange(k_len, device=k.device))
 
     def inv_freq(self, length: Tensor | int = 0, like: Tensor | None = None) -> Tensor:
-        """Return the angle of each pair of columns at position 1, ``(rotary_dim/2,)``, for a sequence of ``length``.
+        """Return the angle of each pair of columns at position 1, ``(rotary_dim/2,)``.
 
-        ``like`` gives the device and dtype, float32 on the CPU by default.
+        ``length`` is the number of positions of the sequence, which only dynamic scaling uses. ``like`` gives the
+        device and dtype, by default torch's default device and float32.
         """
         even = torch.arange(0, self.rotary_dim, 2, device=None if like is None else like.device)
         even = even.to(torch.float32 if like is None else like.dtype)
         return frequencies(self.rotary_dim, self.base, self.scaling, even, length)
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Rotate ``x (...,n,d)``, whose rows are at ``positions (n,)``, or ``(b,n)`` if sequences differ."""
+        """Return ``x (...,n,d)`` with row i rotated to ``positions[i]``.
+
+        ``positions`` is ``(n,)``, or ``(b,n)`` if the sequences of a batch differ.
+        """
         if x.shape[-1] != self.head_dim:
             raise ShapeError("x", f"width {x.shape[-1]}, but this Rotary is for heads of {self.head_dim}")
         if positions.shape[-1] != x.shape[-2]:

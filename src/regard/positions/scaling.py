@@ -32,7 +32,9 @@ _ELSEWHERE = {"rope_theta": "base=...", "partial_rotary_factor": "rotary_dim=...
 
 
 def check_scaling(scaling: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Check a scaling and return it with its kind under ``rope_type``.
+    """Return a checked copy of a scaling, with its kind under ``rope_type`` and without entries of None.
+
+    None as a whole gives the kind ``"default"``. A missing, unknown or unused entry raises an error.
 
     >>> check_scaling({"type": "linear", "factor": 4})
     {'rope_type': 'linear', 'factor': 4}
@@ -60,7 +62,7 @@ def check_scaling(scaling: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def attention_factor(scaling: dict[str, Any]) -> float:
-    """Return the factor of sines and cosines, which is 1 for all scalings except yarn.
+    """Return the factor by which sines and cosines are multiplied, which is 1 for all scalings except yarn.
 
     >>> round(attention_factor({"rope_type": "yarn", "factor": 4.0}), 4)
     1.1386

@@ -56,7 +56,10 @@ class _BlockSparseAttention(torch.autograd.Function):
 def block_sparse_attention_dense(
     q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob, dropout: float
 ) -> Tensor:
-    """Compute block-sparse attention in torch with stored weights, for dropout and for a trained bias."""
+    """Compute the output ``(b,h,q,e)`` of block-sparse attention in torch, with stored weights.
+
+    This is for dropout, for a trained bias and for second derivatives. q, k and v have equal numbers of heads.
+    """
     b, h, n, _ = q.shape
     wide = wide_dtype(q.dtype)
     blocks = blocked(q.to(wide) * job.scale, k.to(wide), v.to(wide), job.plan)

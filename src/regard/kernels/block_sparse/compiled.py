@@ -34,7 +34,10 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tenso
 def backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, job: BlockSparseJob
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of q, k and v, ``(t,n,d)`` each, from the gradient of the output."""
+    """Compute the gradients of q, k and v, ``(t,n,d)`` each, from the gradient ``(b,h,n,d)`` of the output.
+
+    ``out`` and ``lse`` are the results of :func:`forward`.
+    """
     plan, (b, h, n, d), dtype = job.plan, q.shape, q.dtype
     qs, ks, vs = (_ready(x) for x in blocked(q, k, v, plan))
     g, o, s = (plan.rows.blocked(x) for x in (grad.reshape(b * h, n, d), out, lse))
@@ -52,7 +55,10 @@ def _ready(x: Tensor) -> Tensor:
 
 
 def _forward(q, k, v, start, cols, kept, keep, scale, heads) -> tuple[Tensor, Tensor]:
-    """Compute the output and log-sum-exp of blocks ``(t,blocks,BLOCK,d)`` from :func:`_ready`."""
+    """Compute the output and log-sum-exp of blocks ``(t,blocks,BLOCK,d)`` from :func:`_ready`.
+
+    The arguments from ``start`` on are those of :func:`_pattern`.
+    """
     out, lse = torch.empty_like(q), q.new_empty(*q.shape[:3], 1)
     threads = torch.get_num_threads()
     work = q.new_empty(threads, BLOCK, q.shape[-1])

@@ -36,7 +36,10 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tenso
 def backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, job: BlockSparseJob
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of q, k and v, ``(t,n,d)`` each, from the gradient of the output."""
+    """Compute the gradients of q, k and v, ``(t,n,d)`` each, from the gradient ``(b,h,n,d)`` of the output.
+
+    ``out`` and ``lse`` are the results of :func:`forward`.
+    """
     plan, (b, h, n, d) = job.plan, q.shape
     blocks = blocked(q, k, v, plan)
     of_rows = [plan.rows.blocked(x) for x in (grad.reshape(b * h, n, d), out, lse)]
@@ -77,7 +80,7 @@ def add_back(blocks: Tensor, parts: Tensor, chosen: Tensor) -> None:
 
 
 def gathered(blocks: list[Tensor], group: Group) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the queries, keys and values of a group."""
+    """Return the queries ``(g,t,BLOCK,d)``, and the keys and values ``(g,t,c*BLOCK,d)`` of a group."""
     q, k, v = blocks
     return (
         gather_blocks(q, group.row_blocks[:, None]),
@@ -97,9 +100,10 @@ def assembled(parts: list[Tensor], plan: Plan) -> Tensor:
 
 
 def kernel_calls(added: Tensor | None, b: int, h: int) -> Iterator[tuple[slice, Tensor | None]]:
-    """Yield the heads and the mask of each kernel call.
+    """Yield a slice of the ``b * h`` heads and its mask for each kernel call.
 
-    Heads that share a mask take one call. Otherwise each batch entry takes a call of its own.
+    ``added (b or 1,h or 1,g,r,c)`` is the result of ``job.additive``. If it is the same for all heads of all batch
+    entries, or None, one call takes them all. Otherwise each batch entry takes a call of its own.
     """
     if added is None:
         yield slice(None), None

@@ -45,7 +45,10 @@ class BlockSparseJob(NamedTuple):
         return self.mask.allow(i.clamp(min=0), j.clamp(min=0), self.grid) & (i >= 0) & (j >= 0)
 
     def additive(self, index: int, dtype: torch.dtype) -> Tensor | None:
-        """Return the bias of a group with -inf for hidden pairs, ``(b or 1, h or 1, g, r, c)``, or None."""
+        """Return the bias of group ``index`` with -inf for hidden pairs, ``(b or 1, h or 1, g, r, c)``.
+
+        Without a bias, it is 0 for visible pairs. None means that there is no bias and no pair is hidden.
+        """
         group = self.plan.groups[index]
         if self.bias is None and self.mask.symbolic:
             return kept_once(self, (index, dtype), lambda: _as_numbers(self.keep(group), dtype))
@@ -56,7 +59,7 @@ class BlockSparseJob(NamedTuple):
         return bias if keep is None else bias.masked_fill(~keep, float("-inf"))
 
     def bias_of(self, group: Group) -> Tensor:
-        """Return the bias of the pairs of a group, ``(b or 1, h or 1, g, r, c)``."""
+        """Return the bias of the pairs of a group, ``(b or 1, h or 1, g, r, c)``. The job must have a bias."""
         assert self.bias is not None
         return self.bias(group.rows[:, :, None].clamp(min=0), group.cols[:, None, :].clamp(min=0))
 
@@ -64,7 +67,8 @@ class BlockSparseJob(NamedTuple):
 def kept_once(job: BlockSparseJob, name: tuple, make: Callable[[], Tensor | None]) -> Tensor | None:
     """Return the result of ``make``, cached for the next call with the same mask rule and lengths.
 
-    ``name`` distinguishes several results for one mask.
+    The mask must be symbolic. ``name`` distinguishes several results for one mask. The cache holds 128 MB, and drops
+    the oldest results first.
     """
     key = (job.mask.rule, job.grid.q, job.grid.k, *name)
     if key in _KEPT:

@@ -98,7 +98,10 @@ def worth_planning(mask: Mask, grid: Grid) -> bool:
 
 
 def plan_for(mask: Mask, grid: Grid) -> Plan | None:
-    """Return the cached plan of a mask, or None if the fused kernel with a mask is as fast."""
+    """Return the plan of a mask, or None if the fused kernel with a mask is as fast or no key is visible.
+
+    The last 32 plans are cached.
+    """
     if not worth_planning(mask, grid):
         return None
     key = (mask.rule, grid.q, grid.k)
