@@ -1,4 +1,4 @@
-"""The reader in the package: that it is there, is small, names its licence and has the figures of the documents."""
+"""Tests of the shipped model `answer-en`, its size, its licence, its card and its figures."""
 
 import json
 import os
@@ -23,6 +23,15 @@ def test_the_shipped_reader_is_small_and_says_its_licence():
     assert "CC BY-SA 4.0" in card
     assert "SQuAD" in card
     assert "## Limits" in card
+
+
+@pytest.mark.parametrize("guide", ["answer.md", "answer.zh-CN.md"])
+def test_the_guide_names_the_licence_of_the_shipped_reader_and_its_data(guide):
+    text = (ROOT / "docs" / guide).read_text(encoding="utf-8")
+    licences = [line for line in text.splitlines() if "CC BY-SA 4.0" in line]
+    assert len(licences) == 1
+    assert "`answer-en`" in licences[0]
+    assert "SQuAD 1.1" in text[text.index(licences[0]) :]
 
 
 def test_a_question_is_answered_without_naming_a_model():
