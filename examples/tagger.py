@@ -1,4 +1,4 @@
-"""A task of one's own: a tagger, whose data has rows such as ``the cat sleeps<TAB>DET NOUN VERB``."""
+"""A tagger as an example of a task of your own, trained on rows such as ``the cat sleeps<TAB>DET NOUN VERB``."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from regard.text import PairData, Skipped, load_vocabulary, pad_sequences, train
 
 @dataclass(frozen=True, kw_only=True)
 class TaggerSettings(tasks.BatchSettings, tasks.DataSettings):
-    """The data and the training, with one setting more."""
+    """The settings of the data and the training, and one more for the tagger."""
 
     width: int = setting(64, "Numbers that represent a word.")
 
@@ -64,7 +64,7 @@ class TaggerPredictor(tasks.BundledPredictor):
 
 
 class TaggerObjective(tasks.BatchedObjective):
-    """Cross entropy of the tags, and their accuracy to validate."""
+    """The cross entropy of the tags as loss, and their accuracy for validation."""
 
     metric = "accuracy"
 
@@ -82,7 +82,7 @@ class TaggerObjective(tasks.BatchedObjective):
 
 
 class Tagger(tasks.Task):
-    """From the words of a sentence to their tags."""
+    """The task of giving a tag to each word of a sentence."""
 
     name, settings, predictor = "tag", TaggerSettings, TaggerPredictor
 
