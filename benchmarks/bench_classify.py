@@ -1,10 +1,10 @@
-"""Classifiers of Regard beside logistic regression on words and on pairs of words, on the reviews of IMDb.
+"""Compare classifiers of Regard with logistic regression on words and pairs of words, on IMDb.
 
 python benchmarks/bench_classify.py                                    the two baselines
 python benchmarks/bench_classify.py --model runs/imdb --model OTHER    trained classifiers in the same table
 
-The data is IMDb, from REGARD_DATA or ../shared/data. All models are trained on the same reviews: those that
-`regard train classify` with default settings does not hold out to validate on. The strength of the regularisation of
+The data is IMDb, from REGARD_DATA or ../shared/data. All models are trained on the same reviews, which are those that
+`regard train classify` with default settings does not hold out for validation. The strength of the regularisation of
 the baselines is chosen on the held-out reviews, and the test set is used once for each row. The baselines need
 scikit-learn (pip install scikit-learn); without it they are left out.
 """

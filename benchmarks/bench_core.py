@@ -1,6 +1,6 @@
-"""attention() and its map beside what a user would use instead.
+"""Measure attention() and its maps against the plain torch code that a user would write.
 
-python benchmarks/bench_core.py              everything (some minutes: torch.compile is one of the competitors)
+python benchmarks/bench_core.py              everything, some minutes because of torch.compile
 python benchmarks/bench_core.py additive     one part: additive, products, maps, block-sparse, imports
 """
 
@@ -48,7 +48,7 @@ def bench_additive() -> list[Line]:
     values = torch.randn(b, n, m)
 
     def broadcast(x: Tensor, y: Tensor, v: Tensor, values: Tensor) -> Tensor:
-        hidden = torch.tanh(x[:, :, None] + y[:, None])  # (b,q,k,m): what everyone writes
+        hidden = torch.tanh(x[:, :, None] + y[:, None])  # (b,q,k,m), as it is usually written
         return torch.softmax(hidden @ v, dim=-1) @ values
 
     def ours(x: Tensor, y: Tensor, v: Tensor, values: Tensor) -> Tensor:
@@ -168,7 +168,7 @@ def bench_maps() -> list[Line]:
     return lines
 
 
-# ---- masks that leave out blocks
+# ---- block-sparse masks
 
 
 def bench_block_sparse() -> list[Line]:

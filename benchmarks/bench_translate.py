@@ -1,11 +1,11 @@
-"""Training and translating beside what a user would use instead.
+"""Measure training and translation against nn.Transformer, Marian and JoeyNMT.
 
-python benchmarks/bench_translate.py                     all parts (some minutes: a model is trained first)
+python benchmarks/bench_translate.py                     all parts, some minutes because a model is trained first
 python benchmarks/bench_translate.py training            one part: training, marian, joey
-python benchmarks/bench_translate.py joey --joey PYTHON  JoeyNMT, in an environment of its own:
+python benchmarks/bench_translate.py joey --joey PYTHON  JoeyNMT, in its own environment:
     python -m venv joey && joey/bin/pip install torch==2.13.0 joeynmt==2.3.0     (then --joey joey/bin/python)
 
-The data is Multi30k German to English, from REGARD_DATA or ../shared/data; without it the parts are left out.
+The data is Multi30k German to English, from REGARD_DATA or ../shared/data; without it nothing is measured.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BEAMS = 5
 
 
 def settings(steps: int) -> TranslationSettings:
-    """A post-norm Transformer, as Marian and JoeyNMT have it."""
+    """Return the settings of a post-norm Transformer, which Marian and JoeyNMT have."""
     return TranslationSettings(
         source_language="de",
         target_language="en",
@@ -71,7 +71,7 @@ def settings(steps: int) -> TranslationSettings:
 
 
 class PlainTransformer(nn.Module):
-    """What one writes around ``nn.Transformer``."""
+    """An encoder-decoder that uses ``nn.Transformer``, as a user would write it."""
 
     def __init__(self, vocabulary: int):
         super().__init__()
@@ -112,7 +112,7 @@ class PlainTransformer(nn.Module):
 
 
 def updates(model: nn.Module, loss: Callable[[Batch], Tensor], batches: list[Batch]) -> Work:
-    """A program that makes one update from each batch."""
+    """Return a function that makes one update with each batch."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, fused=True)
 
     def program() -> None:
@@ -176,7 +176,7 @@ def bench_marian(folder: Path) -> list[Line]:
     def ours() -> list[str]:
         return [one.text for one in translator.translate(texts, DecodingOptions(beams=BEAMS))]
 
-    # Ours stops a sentence when as many hypotheses have ended as there are beams: their early_stopping=True.
+    # early_stopping=True ends a sentence when as many hypotheses ended as there are beams, as Regard does.
     programs = {"ours": ours, "": lambda: theirs(False), ", early_stopping": lambda: theirs(True)}
     best, outputs = _raced(programs)
     lines = []
@@ -190,7 +190,7 @@ def bench_marian(folder: Path) -> list[Line]:
 
 
 def _raced(programs: dict[str, Callable[[], list[str]]]) -> tuple[dict[str, float], dict[str, list[str]]]:
-    """The best of two times of each program, taken in turns, and what it gave."""
+    """Return the shorter of two times of each program, measured in turns, and its output."""
     best = dict.fromkeys(programs, float("inf"))
     outputs: dict[str, list[str]] = {}
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""capture() on models that were not made for it, each compared with weights that were computed without Regard.
+"""Compare captured weights of models from many libraries with weights that were computed without Regard.
 
 python benchmarks/capture_zoo.py                        all models; exit code 1 if one is wrong or missed
 python benchmarks/capture_zoo.py --list                 their names
@@ -7,8 +7,8 @@ python benchmarks/capture_zoo.py --family by-hand       one family
 python benchmarks/capture_zoo.py --packages ~/zoo       install what is missing (timm, x-transformers, ...) there
 
 A model is **right** if its maps have the numbers, the axes and the kind of the truth and its output is the same as
-without a capture; **refused** if an error or a warning says in words what was not recorded; **wrong** otherwise, and
-**missed** if attention was left out without a word.
+without a capture. It is **refused** if an error or a warning names the attention that was not recorded, **missed** if
+attention was left out without a warning, and **wrong** otherwise.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _summary(results: list[tuple[Case, Result]], seconds: float) -> int:
 
 
 class _Late(BaseException):
-    """Raised in a model that takes too long."""
+    """Raised in a model that exceeds the time limit."""
 
 
 @contextlib.contextmanager

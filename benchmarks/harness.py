@@ -1,7 +1,7 @@
-"""Timing by turns, peak memory, and a table of ratios.
+"""Timing in turns, peak memory, and a table of ratios.
 
-The machine is shared and noisy, so two programs are never timed one after the other: they take turns, and the
-ratio is that of their fastest turns. Memory is the rise of the process's peak above what it held before.
+The load of the machine may change, so the programs that are compared run in turns, and the ratio is that of their
+fastest turns. Memory is the difference between the peak during a call and the memory before it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 def seconds(*programs: Work, turns: int) -> list[float]:
-    """The fastest turn of each program, taken by turns after one turn to warm up."""
+    """Return the time of the fastest turn of each program, after one turn of each to warm up."""
     _settle_allocator()
     for program in programs:
         program()
@@ -43,23 +43,25 @@ def seconds(*programs: Work, turns: int) -> list[float]:
 
 
 def _settle_allocator() -> None:
-    """Have glibc keep what is freed, as it does in a process that has once freed a large block.
+    """Free a large block once, so that glibc keeps freed memory in the process.
 
-    It gives memory back to the system above twice the size of the largest block freed so far. A program that works at
-    that border is timed by its page faults, and which of two programs crosses it is chance: MiniLM at 512 tokens does.
+    glibc returns free memory to the system if there is more than twice the size of the largest block freed so far. A
+    program near this limit, such as MiniLM at 512 tokens, may or may not have page faults, which would change its time.
     """
     torch.empty(30 * 2**20, dtype=torch.uint8).fill_(0)
 
 
 def peak_bytes(program: Work) -> int | None:
-    """How far the peak of the process's memory rises above what it held before; None off Linux with glibc."""
+    """Return the rise of the peak memory of the process by a call, or None where it cannot be measured."""
     status, refs = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     if not refs.exists() or not hasattr(ctypes.CDLL(None), "malloc_trim"):
         return None
-    program()  # what is loaded or cached by a first call is not counted
+    # The memory for modules and caches that the first call loads is not counted.
+    program()
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # give back what was freed, so that using it again counts
-    refs.write_text("5")  # forget the peak so far
+    # Return free memory to the system, so that a call that uses it again raises the peak.
+    ctypes.CDLL(None).malloc_trim(0)
+    refs.write_text("5")  # reset the peak
     before = _field(status, "VmRSS")
     program()
     return max(_field(status, "VmHWM") - before, 1)
@@ -71,12 +73,12 @@ def _field(status: Path, name: str) -> int:
 
 
 def at_least(work: str, against: str, ratio: float, wanted: float, detail: str = "") -> Line:
-    """A line that is met when the ratio is large enough."""
+    """Return a row that is met if the ratio is at least ``wanted``."""
     return Line(work, against, f">= {wanted:g}x", f"{ratio:.2f}x {detail}".strip(), ratio >= wanted)
 
 
 def at_most(work: str, against: str, ratio: float, wanted: float, detail: str = "") -> Line:
-    """A line that is met when the ratio is small enough."""
+    """Return a row that is met if the ratio is at most ``wanted``."""
     return Line(work, against, f"<= {wanted:g}x", f"{ratio:.3f}x {detail}".strip(), ratio <= wanted)
 
 

@@ -1,4 +1,4 @@
-"""JoeyNMT 2.3 on the same data, the same tokens and the same model size, in an environment of its own."""
+"""Measure JoeyNMT 2.3 on the same data, with the same tokens and model size, in its own environment."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from regard.decoding import DecodingOptions
 from regard.tasks.translate import Translator
 from regard.text import PairData, read_lines
 
-REPORT = 20  # updates between two lines of its log
+REPORT = 20  # updates between two lines of JoeyNMT's log
 
 
 def bench_joey(python: str, folder: Path, data: Path, size: dict[str, int], steps: int) -> list[Line]:
-    """Training, then beam-5 translation of the test set, of both, after as many updates."""
+    """Compare training and beam-5 translation of the test set, after the same number of updates."""
     work = folder / "joey"
     work.mkdir(exist_ok=True)
     translator = Translator.load(folder / "best")
-    reported = -(-steps // REPORT) * REPORT  # it validates, and saves, only where it reports
+    reported = -(-steps // REPORT) * REPORT  # JoeyNMT saves only when it reports
     config = _prepare(work, folder, translator, data, size, reported)
     _run(python, "train", config, "--skip-test")
     log = (work / "model" / "train.log").read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def _translation(python: str, config: Path, work: Path, translator: Translator, 
     _write_side(work / "mine.txt", [one.target_ids for one in found])
     _run(python, "test", config, "-o", str(work / "out"))
     log = (work / "model" / "test.log").read_text(encoding="utf-8")
-    theirs = float(re.findall(r"Generation took ([\d.]+)\[sec\]", log)[-1])  # the validation set comes before
+    theirs = float(re.findall(r"Generation took ([\d.]+)\[sec\]", log)[-1])  # the last is the test set
     words = [_words(path) for path in (work / "mine.txt", work / "out.test")]
     speeds = f"{len(texts) / mine:.1f} sentences/s against {len(texts) / theirs:.1f}"
     detail = f"({speeds}; {words[0]} and {words[1]} tokens)"
@@ -55,7 +55,7 @@ def _words(path: Path) -> int:
 
 
 def _our_speed(folder: Path) -> float:
-    """Tokens a second over the steps of the journal, from start to end of each stretch."""
+    """Return the mean tokens per second over the lines of metrics.jsonl."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
     return sum(speeds) / len(speeds)
@@ -64,7 +64,7 @@ def _our_speed(folder: Path) -> float:
 def _prepare(
     work: Path, folder: Path, translator: Translator, data: Path, size: dict[str, int], steps: int
 ) -> Path:
-    """Write tokens as words, so that its vocabulary is ours, and a configuration of the same model."""
+    """Write the tokens as words, for the same vocabulary, and the configuration of the same model."""
     store = PairData.open(folder / "cache")
     pairs = [store.pair(i) for i in range(len(store))]
     _write_side(work / "train.de", [source for source, _ in pairs])

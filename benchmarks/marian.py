@@ -1,4 +1,4 @@
-"""The weights of one of our Transformers in a Marian model of Hugging Face: the same translations, another engine."""
+"""Copy the weights of a Transformer of Regard into a Marian model of Hugging Face, which translates alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAD, BOS, EOS = 0, 1, 2
 
 
 def as_marian(model: Transformer) -> Any:
-    """A Marian with the weights of a post-norm model with shared embeddings and sinusoidal positions."""
+    """Return a Marian model with the weights of a post-norm model with sinusoidal positions."""
     c = model.config
     if c.norm != "post" or not c.shared_embeddings or c.positions != "sinusoidal" or c.kv_heads is not None:
         raise ValueError("Marian is post-norm, with shared embeddings and sinusoidal positions")
@@ -72,7 +72,7 @@ def _copy(theirs: Any, ours: Any) -> None:
 
 
 def generate(marian: Any, ids: Tensor, mask: Tensor, *, beams: int, limit: int, early: bool) -> Tensor:
-    """What a user of Hugging Face would call."""
+    """Translate with Hugging Face's ``generate``."""
     with torch.no_grad():
         return marian.generate(
             input_ids=ids,

@@ -1,7 +1,7 @@
-"""Attention as people write it by hand, behind a layer that every capture sees.
+"""Handwritten attention in many styles, each behind a layer that every capture records.
 
-The truth is a formula in float64 on the same queries and keys, taken from the layer's own projection. A style that is
-not recorded must be named: the layer before it has a record, so that no error says that nothing was found.
+The truth is a formula in float64 on the same queries and keys, taken from the layer's own projection. Because the first
+layer always has a record, a capture that misses the style raises no error. It has to name the style in a warning.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from zoo.weights import randomise, watched
 
 
 class VisibleAttention(nn.Module):
-    """A layer that every capture sees."""
+    """A layer of torch's attention, which every capture records."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class VisibleAttention(nn.Module):
 
 
 def cases() -> list[Case]:
-    """Every style."""
+    """Yield a case for every style."""
     return [Case("by-hand", name, _builder(style)) for name, style in STYLES.items()]
 
 
@@ -41,7 +41,7 @@ def _builder(style: Style) -> Callable[[], Subject]:
 
 
 def build(style: Style) -> Subject:
-    """A visible layer and a styled one, and the weights of both."""
+    """Build a model of a visible layer and a styled one, with the weights of both."""
     visible, styled = VisibleAttention(), StyledAttention(style.attend)
     layers = nn.Sequential(visible, styled).double().eval()
     randomise(layers)

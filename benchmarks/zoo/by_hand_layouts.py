@@ -1,4 +1,4 @@
-"""Styles that differ in how the softmax of a product is laid out and masked."""
+"""Styles that differ in the layout and the mask of the softmax."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def alibi_left_padded(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -
 
 
 def alibi_of_tokens(layer: StyledAttention) -> Tensor:
-    """``(b,h,1,k)``: the number of each token among those that are no padding, times the slope of the head."""
+    """Return the index of each token, not counting padding, times the slope of the head, ``(b,h,1,k)``."""
     place = layer.keep.long().cumsum(dim=-1).double()  # (b,1,1,k)
     slopes = 0.5 ** torch.arange(1, HEADS + 1).double()[:, None, None]  # (h,1,1)
     return (place * slopes).masked_fill(~layer.keep, HIDDEN)

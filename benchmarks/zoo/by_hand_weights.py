@@ -58,7 +58,7 @@ def differential(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Ten
 
 
 def two_softmaxes_a_head(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Differential attention with the softmaxes of all heads in one tensor."""
+    """Compute differential attention with the softmaxes of all heads in one tensor."""
     twice = torch.stack([q, q.roll(1, dims=1)], dim=2).flatten(1, 2)  # (b,2*h,n,d)
     weights = plain(layer, twice, k.repeat_interleave(2, dim=1)).unflatten(1, (-1, 2))  # (b,h,2,q,k)
     return (weights[:, :, 0] - 0.3 * weights[:, :, 1]) @ v
@@ -242,7 +242,7 @@ def top_k(layer: StyledAttention, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def gathered(v: Tensor, keys: Tensor) -> Tensor:
-    """The values ``(b,h,q,n,d)`` of keys ``(b,h,q,n)``."""
+    """Return the values ``(b,h,q,n,d)`` of keys ``(b,h,q,n)``."""
     values = v[:, :, None].expand(-1, -1, TOKENS, -1, -1)  # (b,h,q,k,d)
     return values.gather(3, keys[..., None].expand(*keys.shape, v.shape[-1]))
 

@@ -1,4 +1,4 @@
-"""Which Hugging Face models stand in the zoo, and what each needs to be small."""
+"""The Hugging Face models of the zoo, with the settings that make each of them small."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ TWEAKS: dict[str, dict[str, Any]] = {
 
 Numbers = Callable[..., Tensor]
 GIVEN: dict[str, Callable[[Any, Numbers], dict[str, Any]]] = {
-    # as many tokens as a window has, else they are filled up and the weights of the filling are cut off again
+    # As many tokens as a window has. Fewer are padded, and the model cuts off the weights of the padding.
     "longformer": lambda config, numbers: {"input_ids": torch.arange(3, 19).view(2, 8)},
     "led": lambda config, numbers: {
         "input_ids": torch.arange(3, 19).view(2, 8),
@@ -104,7 +104,7 @@ def _each(change: Callable[[Tensor], Tensor]) -> Callable[[Weights], Weights]:
 
 
 def _joined(weights: Weights) -> Weights:
-    """One map of the decoder over its own keys and those of the encoder, which it looks at together."""
+    """Return one map of a decoder that attends to its own keys and those of the encoder together."""
     pairs = zip(weights["decoder_attentions"], weights["cross_attentions"], strict=True)
     both = [torch.cat(pair, dim=-1) for pair in pairs]  # (b,h,q,k)
     return {"encoder_attentions": weights["encoder_attentions"], "cross_attentions": both}

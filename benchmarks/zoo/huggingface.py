@@ -1,6 +1,6 @@
 """Hugging Face models of a few thousand weights, built from their configs.
 
-The truth is the model's own: its eager form in float64, called with ``output_attentions=True``.
+The truth is the output of the model's own eager attention in float64, called with ``output_attentions=True``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from zoo.hf_models import AS_MAPS, AVERAGED, GIVEN, MODELS, OF_SOFTMAX, SINKS, S
 from zoo.judging import Absent, Case, Subject, Truth
 from zoo.weights import is_causal, randomise, softmaxes
 
-BATCH, TOKENS, TARGETS = 2, 7, 5  # primes, and none of them the 3 heads
+BATCH, TOKENS, TARGETS = 2, 7, 5  # primes other than 3, the number of heads
 
 
 def cases() -> list[Case]:
-    """Every model in its eager form and with torch's fused attention."""
+    """Yield every model with eager attention and with torch's fused attention."""
     return [
         Case("huggingface", f"{name}, {how}", _builder(name, how))
         for name in MODELS
@@ -33,7 +33,7 @@ def _builder(name: str, how: str) -> Callable[[], Subject]:
 
 
 def build(name: str, how: str, dtype: torch.dtype = torch.float64) -> Subject:
-    """A model, a call of it, and its own eager weights of the same call."""
+    """Build a model and a call, with the model's own eager weights of the same call."""
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -44,7 +44,7 @@ def build(name: str, how: str, dtype: torch.dtype = torch.float64) -> Subject:
     given = _inputs(name, truth_model, dtype)
     weights, mask = _with_padding(truth_model, given)
     if dtype is torch.float64 and any(x.isnan().any() for parts in weights.values() for x in parts):
-        # Some add the lowest float64 number as a mask and then take the softmax in float32, of rows of -inf.
+        # Some models mask with the lowest float64 number and take the softmax in float32, of rows of -inf.
         return build(name, how, torch.float32)
     rows = mask.bool() if mask is not None else None
     if name in OF_SOFTMAX:
@@ -66,12 +66,12 @@ def build(name: str, how: str, dtype: torch.dtype = torch.float64) -> Subject:
 
 
 def _as_maps(name: str, weights: dict[str, list[Tensor]]) -> dict[str, list[Tensor]]:
-    """The weights on four axes, (b,h,q,k)."""
+    """Return the weights with the four axes (b,h,q,k)."""
     return AS_MAPS[name](weights) if name in AS_MAPS else weights
 
 
 def _truth(weights: Tensor, at: str, rows: Tensor | None, fused: bool, about: dict[str, bool]) -> Truth:
-    """One of a model's weights; rows of padding count only where both runs have the same kernel."""
+    """Make a truth from weights. Rows of padding are compared only if both runs use the same kernel."""
     if rows is None or at.startswith(("decoder", "cross")) or rows.shape != (len(weights), weights.shape[2]):
         rows = None
     kind = "cross" if at.startswith("cross") else "causal" if is_causal(weights, rows) else "self"
@@ -79,7 +79,7 @@ def _truth(weights: Tensor, at: str, rows: Tensor | None, fused: bool, about: di
 
 
 def _small(kind: type) -> dict[str, Any]:
-    """The sizes of a config class, and of the configs inside it, made small."""
+    """Make the sizes of a config class, and of the configs inside it, small."""
     import transformers
 
     default = kind()
@@ -125,7 +125,7 @@ def _model(name: str, how: str, dtype: torch.dtype) -> nn.Module:
 
 
 def _inputs(name: str, model: Any, dtype: torch.dtype) -> dict[str, Any]:
-    """What a model is given, by its main argument."""
+    """Return the inputs of a model, by its main argument."""
     config, generator = model.config, torch.Generator().manual_seed(0)
 
     def numbers(*shape: int) -> Tensor:
@@ -167,7 +167,7 @@ def _flat(value: Any) -> list[Tensor]:
 
 
 def _with_padding(model: nn.Module, given: dict[str, Any]) -> tuple[dict[str, list[Tensor]], Tensor | None]:
-    """The weights of a padded batch: on the left of a causal model, on the right of others."""
+    """Return the weights of a batch, padded on the left for a causal model and on the right for others."""
     weights = _attentions(model, given)
     ids = given.get("input_ids")
     takes_mask = "attention_mask" in inspect.signature(model.forward).parameters

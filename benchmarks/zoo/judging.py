@@ -1,4 +1,4 @@
-"""What a capture recorded of a model, compared with weights that were computed without Regard."""
+"""Compare the records of a capture with weights that were computed without Regard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from regard.errors import RegardError
 
 TOLERANCE = 1e-5
 
-RIGHT, REFUSED, WRONG, MISSED, ABSENT = "right", "refused in words", "wrong", "missed in silence", "absent"
+RIGHT, REFUSED, WRONG, MISSED, ABSENT = "right", "refused", "wrong", "missed", "absent"
 VERDICTS = (RIGHT, REFUSED, WRONG, MISSED, ABSENT)
 
 
@@ -25,15 +25,17 @@ class Truth:
     """The weights of one attention call, from the model itself or from the formula."""
 
     weights: Tensor  # (b,h,q,k)
-    kind: str | None = None  # "self", "causal" or "cross"; None is not compared
-    rows: Tensor | None = None  # (b,q), True where a row is compared; None compares all
-    sink: bool = False  # a key of its own took the rest of each row; the weights are without it
-    averaged: bool = False  # the model gave the mean of its heads, once for each head
+    kind: str | None = None  # "self", "causal" or "cross", None to skip the comparison
+    rows: Tensor | None = None  # (b,q), True where a row is compared, None for all rows
+    # Whether the rest of each row is attention to a sink, which the weights leave out.
+    sink: bool = False
+    # Whether the weights of every head are the mean over the heads.
+    averaged: bool = False
 
 
 @dataclass
 class Subject:
-    """A model that was built, a call of it, and what the call attends to."""
+    """A model with a call, the true weights of the call, and options of capture()."""
 
     model: nn.Module
     call: Callable[[], Any]
@@ -51,19 +53,19 @@ class Case:
 
 
 class Absent(Exception):
-    """A model that cannot be built here; the message says why."""
+    """Raised with the reason if a model cannot be built here."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a case."""
+    """The verdict on a case."""
 
     verdict: str
     detail: str = ""
 
 
 def judge(subject: Subject) -> Result:
-    """Run a model plainly and under capture, and compare the two outputs and the records with the truth."""
+    """Run a model with and without capture, and compare the outputs and the records with the truth."""
     _check_truths(subject.truths)
     plain = subject.call()
     with warnings.catch_warnings(record=True) as caught:
@@ -94,7 +96,7 @@ def judge(subject: Subject) -> Result:
 
 
 def _check_truths(truths: list[Truth]) -> None:
-    """Refuse weights that every mistake would agree with."""
+    """Raise Absent if there are no true weights, or if all their rows are equal and show no mistake."""
     if not truths:
         raise Absent("the model gave no weights to compare with")
     for truth in truths:
@@ -126,7 +128,7 @@ def _compare(seen: Recording, count: int, truths: list[Truth], words: str) -> Re
 
 
 def _fault(found: Any, truth: Truth) -> str | None:
-    """What a map has wrong, or None."""
+    """Return what is wrong with a map, or None."""
     expected = truth.weights.double()
     try:
         weights = found[:].double() if not isinstance(found, Tensor) else found.double()
@@ -146,7 +148,7 @@ def _fault(found: Any, truth: Truth) -> str | None:
 
 
 def _sink_fault(weights: Tensor, truth: Truth) -> str | None:
-    """The same for a map that has the sink as its first or last key."""
+    """Return what is wrong with a map whose first or last key is a sink, or None."""
     sums = weights.sum(dim=-1)
     if float((sums - 1).abs().max()) > TOLERANCE:
         return "the rows with their sink do not sum to 1"
@@ -156,7 +158,7 @@ def _sink_fault(weights: Tensor, truth: Truth) -> str | None:
 
 
 def _described(seen: Recording, free: list[int], unmatched: list[Truth]) -> str:
-    """Why the first record that fits no truth does not fit the nearest one."""
+    """Return why the first record that matches no truth differs from the nearest one."""
     record = seen[free[0]]
     if not unmatched:
         return f"{record.name}: a record {tuple(record.map.shape)} of something that is not attention"
@@ -178,7 +180,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether all tensors of two outputs are equal, bit for bit."""
+    """Return whether all tensors of two outputs are equal, bit for bit."""
     pairs = list(zip(_tensors(one), _tensors(other), strict=True))
     return bool(pairs) and all(
         a.shape == b.shape and torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in pairs

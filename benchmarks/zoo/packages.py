@@ -1,4 +1,4 @@
-"""Packages that are installed when they are asked for, into a folder of their own."""
+"""Optional packages of the zoo, installed on request into a folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEEDED = {
 
 
 def install_missing(folder: Path) -> None:
-    """Install into a folder, and nowhere else, the packages that are not there yet."""
+    """Install the missing packages into a folder, and nowhere else."""
     sys.path.insert(0, str(folder))
     missing = [name for module, names in NEEDED.items() if not _there(module) for name in names]
     if not missing:
@@ -38,7 +38,7 @@ def install_missing(folder: Path) -> None:
 
 
 def need(module: str) -> None:
-    """Refuse, in words, a package that is not installed."""
+    """Raise Absent with a message if a package is not installed."""
     if not _there(module):
         raise Absent(f"{NEEDED[module][0]} is not installed: name a folder for it with --packages")
 
@@ -49,7 +49,7 @@ def _there(module: str) -> bool:
 
 @contextlib.contextmanager
 def torchvision_stand_in() -> Iterator[None]:
-    """Modules called torchvision for the time of an import: timm and vit-pytorch read its names, and use none here."""
+    """Provide stand-ins for torchvision during an import, since timm and vit-pytorch import it."""
     if _there("torchvision"):
         yield
         return
@@ -68,7 +68,7 @@ def torchvision_stand_in() -> Iterator[None]:
 
 
 class _Names(type):
-    """The type of a class that has every name, as a string."""
+    """The metaclass of classes that have every attribute, as a string."""
 
     def __getattr__(cls, name: str) -> str:
         if name.startswith("__"):
@@ -77,7 +77,7 @@ class _Names(type):
 
 
 class _Anything(ModuleType):
-    """A module that has every name, as a class."""
+    """A module that has every attribute, as a class."""
 
     def __init__(self, name: str):
         super().__init__(name)

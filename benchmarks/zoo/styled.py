@@ -1,4 +1,4 @@
-"""A layer of attention in a style of writing it, and the formula that the style stands for."""
+"""An attention layer that computes one style of writing attention, and the formula of each style."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HIDDEN = float("-inf")
 
 
 class StyledAttention(nn.Module):
-    """A layer of attention whose arithmetic is a function, with the parameters that some of them need."""
+    """An attention layer whose computation is a given function, with the parameters that some styles need."""
 
     keep: Tensor  # (b,1,1,k), False on padding
 
@@ -54,7 +54,7 @@ class Style:
     batch: int = BATCH
 
     def truths(self, layer: StyledAttention, q: Tensor, k: Tensor) -> list[Truth]:
-        """What the formula says."""
+        """Return the weights that the formula gives."""
         found = self.weights(layer, q, k)
         parts = found if isinstance(found, list) else [found]
         if self.kind is None:
@@ -68,7 +68,7 @@ STYLES: dict[str, Style] = {}
 def style(
     weights: Weights, kind: str | None = None, sink: bool = False, batch: int = BATCH
 ) -> Callable[[Attend], Attend]:
-    """Put a style into the zoo, with its formula; without ``kind`` it is read from the weights."""
+    """Register a style with its formula. Without ``kind``, the kind is read from the weights."""
 
     def add(attend: Attend) -> Attend:
         STYLES[attend.__name__.replace("_", " ")] = Style(attend, weights, kind, sink, batch)
@@ -78,41 +78,41 @@ def style(
 
 
 def split(projected: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values, each ``(b,h,n,d)``."""
+    """Return queries, keys and values, each ``(b,h,n,d)``."""
     b, n, _ = projected.shape
     q, k, v = projected.view(b, n, 3, HEADS, WIDTH).permute(2, 0, 3, 1, 4)
     return q, k, v
 
 
 def left_padding() -> Tensor:
-    """``(b,1,1,k)``, False on the padding on the left of the second sequence."""
+    """Return a mask ``(b,1,1,k)`` that is False at the left padding of the second sequence."""
     keep = torch.ones(BATCH, 1, 1, TOKENS, dtype=torch.bool)
     keep[1, ..., :2] = False
     return keep
 
 
 def past() -> Tensor:
-    """``(q,k)``, True where a key does not come after its query."""
+    """Return a mask ``(q,k)`` that is True where a key does not come after its query."""
     return torch.ones(TOKENS, TOKENS, dtype=torch.bool).tril()
 
 
 def alibi() -> Tensor:
-    """``(h,q,k)``: the distance of a key from its query times the slope of the head."""
+    """Return the distance between query and key times the slope of the head, ``(h,q,k)``."""
     place = torch.arange(TOKENS)
     distance = (place[None, :] - place[:, None]).abs().double()  # (q,k)
     return -(0.5 ** torch.arange(1, HEADS + 1).double())[:, None, None] * distance
 
 
 def scores(layer: StyledAttention, q: Tensor, k: Tensor) -> Tensor:
-    """Scaled products, ``(b,h,q,k)``."""
+    """Return the scaled products, ``(b,h,q,k)``."""
     return q @ k.mT * layer.scale
 
 
 def plain(layer: StyledAttention, q: Tensor, k: Tensor) -> Tensor:
-    """The softmax of the scaled products."""
+    """Return the softmax of the scaled products."""
     return scores(layer, q, k).softmax(dim=-1)  # (b,h,q,k)
 
 
 def causal(layer: StyledAttention, q: Tensor, k: Tensor) -> Tensor:
-    """The same, of the past alone."""
+    """Return the causal softmax of the scaled products."""
     return scores(layer, q, k).masked_fill(~past(), HIDDEN).softmax(dim=-1)  # (b,h,q,k)

@@ -1,7 +1,7 @@
-"""timm's models, small or for small pictures, with its own and with torch's fused attention.
+"""Models of timm, small or with small pictures, with timm's own attention and with torch's fused attention.
 
-The truth is what goes into the dropout of the weights (or what its softmax returns, where there is no such module) in a
-float64 copy whose fused attention is off.
+The truth is the input of the dropout of the weights, or the result of the softmax if there is no such module, in a
+float64 copy without fused attention.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ SMALL = {"img_size": 64}
 
 @dataclass(frozen=True)
 class Entry:
-    """A model of timm, its sizes, and how its weights become maps."""
+    """A model of timm, its sizes, and the function that makes maps of its weights."""
 
     name: str
     sizes: dict[str, Any] = field(default_factory=dict)
     pixels: int = 64
-    by_softmax: bool = False  # it has no module for the dropout of the weights
+    by_softmax: bool = False  # whether it has no module for the dropout of the weights
     as_map: Callable[[Tensor], Tensor] = lambda weights: weights
 
 
 def windows_third(weights: Tensor) -> Tensor:
-    """``(b,h,windows,q,k)`` as ``(b*windows,h,q,k)``."""
+    """Reshape ``(b,h,windows,q,k)`` to ``(b*windows,h,q,k)``."""
     return weights.transpose(1, 2).flatten(0, 1) if weights.ndim == 5 else weights
 
 
 def windows_second(weights: Tensor) -> Tensor:
-    """``(b,windows,h,q,k)`` as ``(b*windows,h,q,k)``."""
+    """Reshape ``(b,windows,h,q,k)`` to ``(b*windows,h,q,k)``."""
     return weights.flatten(0, 1) if weights.ndim == 5 else weights
 
 
 def one_head(weights: Tensor) -> Tensor:
-    """``(b,q,k)`` as ``(b,1,q,k)``."""
+    """Reshape ``(b,q,k)`` to ``(b,1,q,k)``."""
     return weights[:, None]
 
 
@@ -110,7 +110,7 @@ ENTRIES = (
 
 
 def cases() -> list[Case]:
-    """Every model with timm's own attention and with torch's."""
+    """Yield every model with timm's own attention and with torch's."""
     return [
         Case("timm", f"{entry.name}, {how}", _builder(entry, how))
         for entry in ENTRIES
@@ -123,7 +123,7 @@ def _builder(entry: Entry, how: str) -> Callable[[], Subject]:
 
 
 def build(entry: Entry, how: str) -> Subject:
-    """A model, a call of it, and the weights of a copy without fused attention."""
+    """Build a model and a call, with the weights of a copy without fused attention."""
     need("timm")
     with torchvision_stand_in():
         import timm  # pyright: ignore[reportMissingImports]

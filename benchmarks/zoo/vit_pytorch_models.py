@@ -1,4 +1,4 @@
-"""vit-pytorch's models, small; the truth is what their softmax returns, or the weights made of it, in float64."""
+"""Small models of vit-pytorch, compared with the results of their softmax in float64."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Weights = Callable[[nn.Module, Callable[[], Any]], list[Tensor]]
 
 
 def of_softmax(model: nn.Module, call: Callable[[], Any]) -> list[Tensor]:
-    """What every softmax returned."""
+    """Return the result of every softmax."""
     with softmaxes() as found:
         call()
     return [_on_four_axes(weights) for weights in found]
@@ -59,14 +59,14 @@ def _on_four_axes(weights: Tensor) -> Tensor:
 
 
 def after_talking(model: nn.Module, call: Callable[[], Any]) -> list[Tensor]:
-    """CaiT mixes its heads after the softmax too."""
+    """Return the weights of CaiT, which mixes its heads after the softmax."""
     mixes = [m.mix_heads_post_attn for m in model.modules() if hasattr(m, "mix_heads_post_attn")]
     pairs = zip(of_softmax(model, call), mixes, strict=True)
     return [torch.einsum("bhij,hg->bgij", weights, mix) for weights, mix in pairs]
 
 
 def after_normalising(model: nn.Module, call: Callable[[], Any]) -> list[Tensor]:
-    """DeepViT mixes and normalises its heads after the softmax."""
+    """Return the weights of DeepViT, which mixes and normalises its heads after the softmax."""
     with watched(model, lambda name, _: "output" if name.endswith("reattn_norm") else None) as named:
         call()
     return [weights for _, weights in named]
@@ -74,7 +74,7 @@ def after_normalising(model: nn.Module, call: Callable[[], Any]) -> list[Tensor]
 
 @dataclass(frozen=True)
 class Entry:
-    """A model, its sizes, the side of its picture, and where its weights come from."""
+    """A model, its sizes, the side of its picture, and the function that gives its weights."""
 
     module: str
     kind: str
@@ -106,7 +106,7 @@ ENTRIES = (
 
 
 def cases() -> list[Case]:
-    """Every model."""
+    """Yield every model."""
     return [Case("vit-pytorch", entry.module, _builder(entry)) for entry in ENTRIES]
 
 
@@ -115,7 +115,7 @@ def _builder(entry: Entry) -> Callable[[], Subject]:
 
 
 def build(entry: Entry) -> Subject:
-    """A model, a call of it, and its weights."""
+    """Build a model and a call, with its weights."""
     need("vit_pytorch")
     with torchvision_stand_in():
         try:

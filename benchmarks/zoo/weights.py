@@ -1,4 +1,4 @@
-"""Random weights under which attention is far from uniform, and truths taken from a model's own modules."""
+"""Random weights for which attention is far from uniform, and true weights from the modules of a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zoo.judging import Truth
 
 @torch.no_grad()
 def randomise(model: nn.Module, seed: int = 0) -> None:
-    """Give a model weights that make attention peaked: at their usual size every row would be almost uniform."""
+    """Set weights that make attention peaked, since usual weights make every row almost uniform."""
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         if not parameter.is_floating_point():
@@ -28,7 +28,7 @@ def randomise(model: nn.Module, seed: int = 0) -> None:
 
 
 def is_causal(weights: Tensor, rows: Tensor | None = None) -> bool:
-    """Whether no row has a weight after the diagonal; ``rows (b,q)`` are those that count."""
+    """Return whether no row has a weight after the diagonal, among the rows ``(b,q)`` that are True."""
     ahead = weights.triu(1 + weights.shape[-1] - weights.shape[-2])
     if rows is not None:
         ahead = ahead * rows[:, None, :, None]
@@ -40,7 +40,7 @@ Pick = Callable[[str, nn.Module], str | None]
 
 @contextlib.contextmanager
 def watched(model: nn.Module, pick: Pick) -> Iterator[list[tuple[str, Tensor]]]:
-    """The tensors that go into, or come out of, the modules for which ``pick`` says "input" or "output"."""
+    """Record the inputs or outputs of modules while a model runs, where ``pick`` says "input" or "output"."""
     found: list[tuple[str, Tensor]] = []
     handles = []
 
@@ -62,13 +62,13 @@ def watched(model: nn.Module, pick: Pick) -> Iterator[list[tuple[str, Tensor]]]:
 
 
 def self_truth(weights: Tensor, rows: Tensor | None = None, **about: Any) -> Truth:
-    """A truth of one sequence that looks at itself; its kind is read from the weights."""
+    """Make the truth of a self-attention, whose kind is read from the weights."""
     return Truth(weights, "causal" if is_causal(weights, rows) else "self", **about)
 
 
 @contextlib.contextmanager
 def softmaxes() -> Iterator[list[Tensor]]:
-    """What torch's softmax returned, in the order of the calls; ``F.softmax`` calls the method."""
+    """Record the results of torch's softmax in the order of the calls, ``F.softmax`` included."""
     found: list[Tensor] = []
     kept = {owner: owner.softmax for owner in (Tensor, torch)}
 

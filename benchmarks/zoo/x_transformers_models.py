@@ -1,7 +1,7 @@
-"""x-transformers with the options of its README.
+"""Models of x-transformers with the options of its README.
 
-The truth is what goes into the dropout of the weights, or comes out of the heads that talk after the softmax, in a
-float64 copy without torch's fused attention.
+The truth is the input of the dropout of the weights, or the output of the talking heads after the softmax, in a float64
+copy without torch's fused attention.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SINKS = ("learned sink",)
 
 
 def cases() -> list[Case]:
-    """Decoders with their options, encoders, an encoder-decoder and a vision model."""
+    """Yield decoders with their options, encoders, an encoder-decoder and a vision model."""
     made = [Case("x-transformers", name, _decoder_of(name)) for name in DECODERS]
     others = {"encoder": encoder, "flash encoder": flash_encoder, "encoder-decoder": encoder_decoder}
     made += [Case("x-transformers", name, build) for name, build in others.items()]
@@ -69,7 +69,7 @@ def _decoder_of(name: str) -> Callable[[], Subject]:
 
 
 def decoder(name: str) -> Subject:
-    """A language model with some of the options."""
+    """Build a language model with some of the options."""
     need("x_transformers")
     from x_transformers import Decoder  # pyright: ignore[reportMissingImports]
 
@@ -84,7 +84,7 @@ def decoder(name: str) -> Subject:
 
 
 def encoder(flash: bool = False) -> Subject:
-    """An encoder of a padded batch."""
+    """Build an encoder with a padded batch."""
     need("x_transformers")
     from x_transformers import Encoder  # pyright: ignore[reportMissingImports]
 
@@ -98,12 +98,12 @@ def encoder(flash: bool = False) -> Subject:
 
 
 def flash_encoder() -> Subject:
-    """The same with torch's fused attention."""
+    """Build the same encoder with torch's fused attention."""
     return encoder(flash=True)
 
 
 def encoder_decoder() -> Subject:
-    """A translator, as the README has it."""
+    """Build a translator, as in the README."""
     need("x_transformers")
     from x_transformers import XTransformer  # pyright: ignore[reportMissingImports]
 
@@ -118,7 +118,7 @@ def encoder_decoder() -> Subject:
 
 
 def vision() -> Subject:
-    """A classifier of pictures."""
+    """Build a classifier of pictures."""
     need("x_transformers")
     from x_transformers import Encoder, ViTransformerWrapper  # pyright: ignore[reportMissingImports]
 
@@ -166,7 +166,7 @@ def _weights_of(name: str, module: nn.Module) -> str | None:
 
 
 def _last_of_each_call(named: list[tuple[str, Tensor]]) -> list[Tensor]:
-    """Of two entries of one attention, the second: what the heads made of it by talking."""
+    """Return the last weights of each attention call, after its talking heads if it has them."""
     following = [*(name for name, _ in named[1:]), ""]
     return [
         weights
