@@ -1,4 +1,4 @@
-"""What all tests share: an environment without the user's own settings, and fonts.
+"""Fixtures of all tests, which remove the user's settings from the environment and choose the fonts.
 
 Each test that draws text does so with the machine's fonts, and with matplotlib's own alone.
 """
@@ -30,7 +30,7 @@ except ImportError:  # nothing is drawn then
 
 @pytest.fixture(params=["machine", "matplotlib"])
 def fonts(request):
-    """Run the test twice: with all fonts of the machine, and with matplotlib's own alone, in other processes too."""
+    """Run the test with all fonts of the machine and with those of matplotlib alone, in subprocesses too."""
     if Text is None:
         pytest.skip("matplotlib is not installed: nothing is drawn")
     forget_fonts()
@@ -45,7 +45,7 @@ def fonts(request):
 
 @pytest.fixture(autouse=True)
 def text_is_drawn_with_both_fonts_only(request, monkeypatch):
-    """Fail a test that draws text and does not ask for ``fonts``: a machine's fonts could hide that it fails."""
+    """Fail a test that draws text without the fixture ``fonts``, since the machine's fonts could hide a fault."""
     if Text is None or "fonts" in request.fixturenames:
         return
 

@@ -1,4 +1,4 @@
-"""Bad input: every error names the argument, what was expected, what came and the fix."""
+"""Tests that every error names the argument, the expected and the given value, and the fix."""
 
 import operator
 import re

@@ -1,4 +1,4 @@
-"""Writing files: links, modes, devices, streams, and what killed processes leave."""
+"""Tests of writing files, with links, modes, devices, streams and the files of killed processes."""
 
 import os
 import signal
@@ -114,7 +114,7 @@ print("after")
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_writing_to_standard_output_that_is_a_file(tmp_path, name):
-    """As root, /dev/stdout itself was replaced; a shell's >> would have lost what was there."""
+    """As root, /dev/stdout itself was replaced, and a shell's >> would have lost earlier output."""
     device = os.lstat("/dev/stdout")
     with open(tmp_path / "out", "w") as out:
         out.write("first\n")
@@ -214,7 +214,7 @@ def test_preparing_removes_what_an_earlier_run_left_though_nothing_is_built(tmp_
 
 
 def test_a_folder_that_somebody_has_locked_can_be_written_in(tmp_path):
-    """As in a shell's ``flock FOLDER COMMAND``: the command would wait for ever for the lock of its own parent."""
+    """A shell's ``flock FOLDER COMMAND`` holds the lock, and the command would wait for it forever."""
     handle = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Weights in the terminal: straight columns, colours only where they belong."""
+"""Tests of weights in the terminal, their columns and colours."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""What heads do, which do the same, and where information came from: against plain NumPy and against cuts."""
+"""Tests of measures of heads, rollout and flow, against plain NumPy and against minimum cuts."""
 
 import itertools
 import sys

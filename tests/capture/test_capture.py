@@ -1,4 +1,4 @@
-"""capture(): what is found in plain PyTorch and in Regard's own layers, and that nothing is left behind."""
+"""Tests of capture() with plain PyTorch modules and with the layers of Regard."""
 
 import contextlib
 import random

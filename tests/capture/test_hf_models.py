@@ -1,4 +1,4 @@
-"""capture() of Hugging Face models: the weights of their own eager mode, to 1e-6."""
+"""Tests that captured weights of Hugging Face models equal those of their own eager mode to 1e-6."""
 
 import importlib.util
 from pathlib import Path
@@ -56,7 +56,7 @@ def captured(model, inputs, **options):
 
 
 def in_order(seen, parts):
-    """The records in the order in which the eager mode lists them: encoder, decoder, cross."""
+    """Return the records in the order of the eager outputs, which is encoder, decoder, cross."""
     if parts != 3:
         return list(seen)
     own = [record for record in seen if record.kind != "cross"]
@@ -68,7 +68,7 @@ def in_order(seen, parts):
 
 
 def as_called(record):
-    """The weights as the model has them: of Swin by window."""
+    """Return the weights in the shape of the model's own outputs, which for Swin has an axis of windows."""
     source = record.map._source
     return AttentionMap(source.source if isinstance(source, ImageWindows) else source).weights()
 
@@ -290,7 +290,7 @@ def test_beams_follow_the_hypothesis_that_won(name, tmp_path):
 
 
 def test_beams_of_a_model_that_caps_its_scores():
-    """Its weights cannot be made of queries and keys; the keys still tell how the beams moved."""
+    """Capped scores are recorded as weights, and the keys still show how the beams moved."""
     config = transformers.Gemma2Config(
         vocab_size=53,
         hidden_size=16,

@@ -1,4 +1,4 @@
-"""Attention as other libraries write it: found, read right and labelled, without naming its modules."""
+"""Tests that attention in the style of other libraries is recorded and labelled without naming its modules."""
 
 import pytest
 import torch
@@ -51,7 +51,7 @@ class Attention(nn.Module):
 
 
 class Layers(nn.Module):
-    """As in x-transformers: each layer is a list of a norm, a block and a residual."""
+    """Layers that are lists of a norm, a block and a residual, as in x-transformers."""
 
     def __init__(self, part, shared=False):
         super().__init__()

@@ -12,9 +12,16 @@ from torch import nn
 
 import regard
 from regard.capture import Recording
-from regard.errors import ArgumentError, FileError, OutsideError, RegardError, UnknownNameError
+from regard.errors import (
+    ArgumentError,
+    FileError,
+    OutsideError,
+    RegardError,
+    UnknownNameError,
+)
 from regard.maps import AttentionMap, Record
 from regard.maps.image_windows import ImageWindows
+from regard.maps.record_files import load_records
 from regard.maps.sources import Stored
 from regard.maps.unrecorded import Unrecorded
 from regard.shapes import Grid
@@ -102,7 +109,7 @@ def test_a_user_defined_score_is_saved_as_weights(tmp_path):
 
 
 def test_windows_of_a_rolled_picture_by_hand():
-    """A picture of 4 x 4, windows of 2, rolled by 1: token (0,0) is in the last window, with three corners."""
+    """In a 4 x 4 picture rolled by 1, token (0,0) is in the last 2 x 2 window, with the other three corners."""
     weights = torch.zeros(4, 1, 4, 4)
     weights[3, 0, 3] = torch.tensor([0.1, 0.2, 0.3, 0.4])  # of the last window, its last token
     found = AttentionMap(ImageWindows(Stored(weights), (4, 4), 2, 1)).weights()
@@ -253,3 +260,12 @@ def test_a_page_of_the_records(seen, tmp_path):
     page = (tmp_path / "seen.html").read_text(encoding="utf-8")
     assert "Three layers" in page
     assert "layers.2.self_attn" in page
+
+
+def test_saving_refuses_empty_recordings_and_folders(tmp_path):
+    seen = Recording.from_weights(torch.eye(3))
+    with pytest.raises(ArgumentError, match="records: expected at least one record, got none"):
+        seen[:0].save(tmp_path / "x.safetensors")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileError, match="is a folder: give the name of a file"):
+        load_records(tmp_path)

@@ -1,4 +1,4 @@
-"""``regard answer``: questions from the line, from files and from a pipe, and what is wrong with them."""
+"""Tests of ``regard answer`` with questions from arguments, files and a pipe, and of its errors."""
 
 import io
 import json

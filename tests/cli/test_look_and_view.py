@@ -21,7 +21,7 @@ def document_of(path):
 
 @pytest.fixture(scope="module")
 def translator(tmp_path_factory):
-    """A translator with random weights: everything about it works but what it says."""
+    """Return a translator with random weights, which works but translates nothing sensible."""
     pytest.importorskip("tokenizers")
     vocabulary = train_vocabulary("bpe", ["the cat sat on the mat", "le chat est assis"] * 20, 300)
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""The command line, run as a user runs it: exit codes, one line for an error, pictures that are there."""
+"""Tests of the command line in a process of its own, with exit codes, one-line errors and written pictures."""
 
 import json
 import os

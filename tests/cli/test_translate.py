@@ -45,7 +45,7 @@ SMALL = [
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A translator with random weights: everything about it works but what it says."""
+    """Return a translator with random weights, which works but translates nothing sensible."""
     texts = [text for triple in generate(300) for text in (triple.english.text, triple.french.text)]
     vocabulary = train_vocabulary("bpe", texts, 400)
     torch.manual_seed(0)
@@ -138,7 +138,7 @@ def test_a_stream_is_answered_line_by_line(model):
 
 
 def test_an_interruption_while_waiting_for_input(model):
-    """Python aborts when it ends while a thread reads its standard input; ours shall end in one line."""
+    """Python aborts if it exits while a thread reads standard input. The command has to end with one line."""
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # also under nohup
     command = [
         sys.executable,
@@ -575,7 +575,7 @@ def test_completion_is_offered():
 
 
 def test_translating_does_not_load_the_compiler(model):
-    """It takes longer to load than everything else together: a sentence from a cold shell would wait for it."""
+    """Loading it takes longer than the rest of a translation from a new process."""
     told = "import sys, atexit; atexit.register(lambda: print('torch._dynamo' in sys.modules))"
     code = f"{told}; from regard.cli import main; main()"
     result = run("translate", "--model", str(model), "A dog.", code=code)

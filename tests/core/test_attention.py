@@ -1,4 +1,4 @@
-"""attention(): answers by hand, shapes, groups, callables, and agreement between its forms."""
+"""Tests of attention() with answers by hand, shapes, groups, callables, and agreement between its forms."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Under torch.compile: no graph breaks, the same numbers."""
+"""Tests that torch.compile has no graph breaks and gives the same numbers."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Inputs from torch mean what they mean in torch: dtypes under autocast, batches of one, causal biases."""
+"""Tests that inputs mean the same as in torch, with autocast dtypes, batches of one and causal biases."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ from regard.errors import ShapeError
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast_has_one_rule_for_dtypes(dtype):
-    """What torch's attention does: everything but float64 in autocast's dtype, outputs and weights too."""
+    """As in torch's attention, everything but float64 is in autocast's dtype, also outputs and weights."""
     x, linear = torch.randn(2, 3, 5, 8), nn.Linear(8, 8)
     calls = {
         "attention": lambda x: attention(x, x, x),

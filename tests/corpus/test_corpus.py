@@ -1,4 +1,4 @@
-"""The embedded corpus: what it says in three languages, how the words are linked, and what it promises."""
+"""Tests of the embedded corpus, its sentences in three languages, its word links and its splits."""
 
 import os
 import re
@@ -58,7 +58,7 @@ def adjective(name: str, noun: str = "") -> Quality:
 
 
 def thing(words: str, plural: bool = False, **more) -> Thing:
-    """`the big red car`: a determiner, adjectives, a noun."""
+    """Build a noun phrase such as `the big red car` from a determiner, adjectives and a noun."""
     determiner, *qualities, noun = words.split()
     found = [adjective(name, noun) for name in qualities] + [None, None]
     return Thing(NOUNS[noun], take(), determiner, take(), plural, found[0], found[1], **more)
@@ -96,7 +96,7 @@ def when(words: str, front: bool = False) -> When:
 def do(
     subject, verb: str, tense: str = "present", *, no: bool = False, frame: str = "", modal: str = "", **more
 ) -> Clause:
-    """A clause; `verb` is the English one with its particle, `fr` picks among those that it does not tell apart."""
+    """Build a clause from the English verb with its particle, where `fr` chooses among its French translations."""
     fr = more.pop("fr", "")
     options = [v for v in (*VERBS, *WEATHER, BE) if f"{v.en} {v.particle}".strip() == verb]
     found = next(v for v in options if (not frame or v.frame == frame) and (not fr or fr in (v.fr, v.zh)))
@@ -671,7 +671,7 @@ def expanded(text: str) -> str:
 
 
 def translations_met_again(triples) -> int:
-    """How many sentences came up more than once, contractions aside; each time with the same translation."""
+    """Count repeated sentences, contractions aside, and assert that they have the same translations."""
     known: dict[str, tuple[str, str]] = {}
     met = 0
     for triple in triples:

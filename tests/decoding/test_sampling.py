@@ -1,4 +1,4 @@
-"""Sampling: what is drawn how often, and the settings of all searches."""
+"""Tests of the frequencies of sampling, and of the settings of all searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches against plain ones: everything enumerated, a beam search on lists, a loop of argmax."""
+"""Tests of the searches against enumeration, a beam search on lists, and a loop of argmax."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_finished_sentences_leave_the_batch():
 
 
 def test_the_search_stops_when_no_better_hypothesis_can_follow():
-    """The only ended hypothesis is nearly certain: the rest cannot reach it, whatever follows."""
+    """The only ended hypothesis is nearly certain, so no other can become better."""
     toy = Toy(size=5)
     toy.table[:] = torch.tensor([-9.0, -9.0, 9.0, 0.0, 0.0])
     beam_search(toy, None, [50], DecodingOptions(beams=4, length_penalty=0.0), **KEYS)
@@ -109,7 +109,7 @@ def test_the_search_stops_when_no_better_hypothesis_can_follow():
 
 
 def test_a_length_penalty_can_make_a_longer_hypothesis_the_best():
-    """The end at once has log 0.6; three sure tokens after one of 0.4 have log 0.4 over 4, which is more."""
+    """Ending at once scores log 0.6. One token of 0.4 and three certain ones score log 0.4 / 4, which is higher."""
     toy = Toy(size=5)
     toy.table[:] = torch.tensor([-99.0, -99.0, -99.0, 0.0, -99.0])
     first = toy.table[(BOS + 1) % 997]

@@ -1,4 +1,4 @@
-"""Searches at their edges: prompts, banned tokens, coverage, nothing to write, and the best of many scores."""
+"""Tests of the searches with prompts, banned tokens, coverage, empty outputs and many scores."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_decoding_does_not_change_the_model():
 
 
 class Looking(Toy):
-    """Attends to the source as a second table says: the sentence's token by the last token written."""
+    """A model whose attention to the source depends on the last token, as given in a second table."""
 
     def __init__(self, looks: dict[int, list[float]], **options):
         super().__init__(**options)

@@ -1,4 +1,4 @@
-"""The examples run as a reader runs them: a process of their own, an empty folder, the promised pictures."""
+"""Tests that the examples run in a process of their own in an empty folder and write their pictures."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_sample_is_what_it_says():
 @pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize("zipped", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_imdb_on_a_file_of_ones_own(tmp_path, zipped):
-    """Two reviews more than the example reads; the first has no padding."""
+    """Write two reviews more than the example reads, of which the first has no padding."""
     line = "1\t9\ttrain/pos/{0}\t" + "Fine<br /><br />film " * 12 + "{0}\n"
     text = "".join(line.format(n) for n in range(1002))
     data = tmp_path / "data"

@@ -19,7 +19,7 @@ FILE = re.compile(r"`((?:\w+/)+\w+\.(?:py|js|css|c))`")
 
 
 def resolve(path: str) -> object:
-    """Follow a dotted name from ``regard``: a room is an attribute, a module of a room may have to be imported."""
+    """Return the object of a dotted name from ``regard``, importing the modules inside a room if necessary."""
     room, *names = path.strip(".").split(".")
     value: object = getattr(regard, room)
     for place, name in enumerate(names):

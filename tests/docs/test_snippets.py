@@ -115,7 +115,7 @@ def bertviz_answers(ending: str) -> list[str]:
 
 
 def regard_names(answer: str) -> list[str]:
-    """Dotted names, and methods of what a call returned; both are looked up on the class of a recording."""
+    """Dotted names and methods of call results, which are looked up on the class of a recording."""
     return [
         name if name.startswith("regard.") else f"Recording.{name.split('.', 1)[-1]}"
         for span in SPAN.findall(answer)

@@ -1,4 +1,4 @@
-"""attn_implementation="regard" on every Hugging Face architecture: the numbers of its own attention, or a refusal."""
+"""Tests of attn_implementation="regard" with every Hugging Face architecture, exact or refused."""
 
 import importlib.util
 import sys

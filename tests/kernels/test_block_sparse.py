@@ -1,4 +1,4 @@
-"""The block-sparse kernels: cached plans, long inputs, biases, and every dtype."""
+"""Tests of the block-sparse kernels with cached plans, long inputs, biases and every dtype."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from support.attention_cases import forced
 @pytest.mark.parametrize("kernel", ["block-sparse in C", "block-sparse in torch"])
 @pytest.mark.parametrize(("n_q", "n_k"), [(200, 200), (130, 200), (70, 200)])
 def test_masks_of_one_length_share_no_plan(kernel, n_q, n_k):
-    """Plans and masks are kept between calls: each rule finds its own, not that of one like it."""
+    """The cache of plans and masks tells similar rules apart."""
     torch.manual_seed(0)
     q, k, v = torch.randn(2, 2, n_q, 8), torch.randn(2, 2, n_k, 8), torch.randn(2, 2, n_k, 8)
     eye = torch.eye(4, dtype=torch.bool)

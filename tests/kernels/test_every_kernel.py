@@ -1,4 +1,4 @@
-"""What holds for every kernel, dtype and mask: rows without keys, hidden poison, causality, padding."""
+"""Tests of every kernel, dtype and mask, with empty rows, NaN in hidden keys, causality and padding."""
 
 import pytest
 import torch
@@ -224,7 +224,7 @@ def _gradcheck(name, score):
 
 
 def test_keys_after_the_last_query_reach_nothing(kernel):
-    """causal(offset=0) with more keys than queries: the fused kernel's own causal rule would read them."""
+    """causal(offset=0) with more keys than queries differs from the causal flag of the fused kernel."""
     q, k, v = _inputs(kernel, torch.float32)
     q, n = q[:, :, :-6], k.shape[2]
     bad_k, bad_v = (x.detach().clone().requires_grad_() for x in (k, v))
@@ -238,7 +238,7 @@ def test_keys_after_the_last_query_reach_nothing(kernel):
 
 
 def test_large_scores_do_not_overflow(kernel):
-    """Scores hundreds apart: only with each row's own maximum taken off does nothing overflow."""
+    """Scores that are hundreds apart overflow unless the maximum of each row is subtracted."""
     if kernel.startswith("additive"):
         return  # those scores are bounded by v
     q, k, v = (x.detach() for x in _inputs(kernel, torch.float32))

@@ -1,4 +1,4 @@
-"""The compiled kernels: building, falling back, and the edges of their arithmetic."""
+"""Tests of how the C kernels are built and replaced, and of their arithmetic at its limits."""
 
 import ctypes
 import os
@@ -199,7 +199,7 @@ def test_nan_is_propagated(kernel):
 
 
 def test_additive_scores_keep_their_precision_when_v_has_a_mean():
-    """The constant of 1 - 2r belongs into the sum: leaving it out loses digits when v has a mean."""
+    """The constant of 1 - 2r has to be part of the sum, or digits are lost when v has a mean."""
     random = torch.Generator().manual_seed(3)
     a, c = (torch.randn(1, 64, 256, generator=random) * 0.1 for _ in range(2))
     v = torch.ones(256)
@@ -250,7 +250,7 @@ def test_the_name_of_the_library_holds_all_it_depends_on(monkeypatch):
 
 @needs_compiler
 def test_the_exponential_of_the_block_sparse_kernel_is_exact_to_the_last_digits():
-    """Two keys a row, x apart: the output is e^-x / (1 + e^-x), and shows the error of the exponential alone."""
+    """With two keys at a distance of x the output is e^-x / (1 + e^-x), which shows the error of the exponential."""
     x = torch.linspace(0, 30, 640)[None, None, :, None]
     k = torch.zeros(1, 1, 640, 1)
     k[:, :, 1] = -1

@@ -1,4 +1,4 @@
-"""The kernels under everything that is not a plain call: fake and meta tensors, tracing, transforms, derivatives."""
+"""Tests of the kernels with fake and meta tensors, tracing, transforms and derivatives."""
 
 import math
 import subprocess

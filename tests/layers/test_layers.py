@@ -1,4 +1,4 @@
-"""What every named layer promises: masks, empty rows, padding, NaN, causality, dropout, errors."""
+"""Tests of all named layers, with masks, empty rows, padding, NaN, causality, dropout and errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ M = 12  # the width of the layer with heads: 3 heads of 4
 
 
 def cross(module: nn.Module, query, keys, mask=None):
-    """Any of the layers on ``query (b,q,m)`` and ``keys (b,k,m)``: output and weights ``(b,h,q,k)``."""
+    """Call any layer on ``query (b,q,m)`` and ``keys (b,k,m)``, and return the output and weights ``(b,h,q,k)``."""
     if isinstance(module, EncoderDecoderAttention):
         output, weights = module(keys, query, mask=mask)
     elif isinstance(module, AdditiveAttention):
@@ -40,7 +40,7 @@ def cross(module: nn.Module, query, keys, mask=None):
 
 
 class WithoutWeights(MultiHeadAttention):
-    """The fused path; the weights it does not give are taken from the other one."""
+    """Return the output of the fused path, with the weights of the other path."""
 
     def forward(self, *args, **options):
         fast, nothing = super().forward(*args, **{**options, "need_weights": False})
@@ -64,7 +64,7 @@ every_layer_of_002 = pytest.mark.parametrize("make", DOCUMENT_002.values(), ids=
 
 
 def zero_of(module: nn.Module) -> torch.Tensor:
-    """What an empty row gives: a context of zeros, which W_o (where there is one) moves to its bias."""
+    """Return the output of an empty row, which is zero before the projection W_o, if there is one."""
     return module.W_o.bias if isinstance(module, MultiHeadAttention) else torch.zeros(M)
 
 

@@ -1,4 +1,4 @@
-"""The layers against the code of the source documents: their state dicts load, and the numbers are theirs.
+"""Tests that the layers load the state dicts of the source documents and give the same numbers.
 
 The documents are not part of the project: they are looked for beside it, or where REGARD_SEEDS says.
 """

@@ -1,4 +1,4 @@
-"""Weights to and from nn.MultiheadAttention: the same numbers, and a refusal where there cannot be."""
+"""Tests of the exchange of weights with nn.MultiheadAttention, with equal outputs or an error."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_unsupported_options_are_refused_by_name():
 
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_extra_keys_stand_behind_a_bias_and_a_cache(need_weights):
-    """A bias and a float mask say nothing of the extra keys; steps with a cache are the whole pass."""
+    """A bias and a float mask do not apply to the extra keys, and steps with a cache equal the whole pass."""
     ours = MultiHeadAttention(M, H, kv_heads=1, add_bias_kv=True, add_zero_attn=True).eval()
     x = torch.randn(B, Q, M)
     whole, weights = ours(x, mask=causal(), bias=ALiBi(H), need_weights=need_weights)

@@ -11,7 +11,7 @@ from regard.errors import ShapeError
 
 
 class LoRA(nn.Module):
-    """A linear layer with an addition of low rank, as people write it by hand: no weight, no in_features."""
+    """A linear layer with a low-rank addition, written by hand without the attributes weight and in_features."""
 
     def __init__(self, base: nn.Linear):
         super().__init__()

@@ -1,4 +1,4 @@
-"""AttentionMap: every question it answers equals the answer from the whole matrix, without ever holding it."""
+"""Tests that every method of AttentionMap equals the result from the whole matrix, without computing it."""
 
 import json
 import os
@@ -372,7 +372,7 @@ def test_a_callable_that_looks_at_the_other_queries_is_refused():
 
 @pytest.mark.parametrize("n_k", [64, 96, 4096, 4100])
 def test_the_largest_weights_of_rows_of_any_length(n_k):
-    """Around the two-step search: rows it cannot cut evenly, and rows with too few blocks for it."""
+    """Rows that the two-step top-k cannot divide evenly, and rows with too few blocks for it."""
     q, k, v = torch.randn(1, 2, 5, 4), torch.randn(1, 2, n_k, 4), torch.randn(1, 2, n_k, 4)
     _, seen = attention(q, k, v, return_map=True)
     w, top = seen.weights(), seen.topk(8)
@@ -463,7 +463,7 @@ def _counting_scores(monkeypatch) -> list[int]:
 
 @pytest.mark.parametrize("size", [30.0, 3000.0])
 def test_a_tile_costs_the_same_however_many_keys_there_are(size, monkeypatch):
-    """Rows whose log-sum-exp float32 holds well cost nothing but the tile; others cost a whole row, once."""
+    """Rows with an accurate log-sum-exp in float32 cost only the tile. Other rows are computed whole, once."""
     counts, rows, cols = _counting_scores(monkeypatch), slice(3, 8), slice(11, 24)
     for n in (64, 256):
         torch.manual_seed(0)

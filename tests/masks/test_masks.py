@@ -1,4 +1,4 @@
-"""Masks: what each says cell by cell, how they combine, and that block arithmetic never leaves out a kept pair."""
+"""Tests of each mask cell by cell, of combined masks, and of blocks, which never leave out a kept pair."""
 
 import itertools
 

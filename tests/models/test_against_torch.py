@@ -1,4 +1,4 @@
-"""The models against others: torch's own Transformer with the same weights, and the NumPy oracle."""
+"""Tests of the models against torch's own Transformer with the same weights and against the NumPy oracle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def copy_attention(ours, theirs: nn.MultiheadAttention) -> None:
 
 @torch.no_grad()
 def as_torch(model: Transformer) -> nn.Transformer:
-    """Torch's Transformer with our weights; a post-norm model of ours has no norms behind its stacks."""
+    """Return torch's Transformer with the weights of a model, which has no final norms if it is post-norm."""
     c = model.config
     shape = {
         "d_model": c.width,
@@ -110,7 +110,7 @@ def oracle_attention(model, query, memory, hidden):
 @pytest.mark.parametrize("fed", [True, False], ids=["fed", "unfed"])
 @torch.no_grad()
 def test_a_recurrent_step_equals_the_oracle(kind, fed):
-    """GRU, attention, finding: two steps by hand, with NumPy for the attention."""
+    """Compute two steps of GRU, attention and output by hand, with NumPy for the attention."""
     model = build({"cell": "gru", "attention": kind, "input_feeding": fed}, torch.float64)
     source, target = sentences()
     memory = model.encode(source, LENGTHS)
@@ -148,7 +148,7 @@ def test_feed_forward_by_hand(activation):
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "relative", "none"])
 @torch.no_grad()
 def test_positions_make_the_order_matter(positions):
-    """Of a source and its mirror image; ALiBi knows only how far, so that to it they are the same."""
+    """ALiBi depends only on the distance, so a source and its mirror image give the same."""
     model, (source, _) = build({"positions": positions}, torch.float64), sentences()
     if positions == "relative":
         torch.nn.init.normal_(model.encoder.bias.table.weight)
@@ -163,7 +163,7 @@ def test_positions_make_the_order_matter(positions):
 
 @torch.no_grad()
 def test_relative_positions_of_the_decoder_look_back_only():
-    """All of its buckets are for what came before: 32 distances apart, where the encoder has 16 each way."""
+    """The decoder has 32 buckets for earlier positions, and the encoder 16 for each direction."""
     model = build({"positions": "relative"}, torch.float64)
     back = -torch.arange(16)
     assert model.decoder.bias.bucket(back).unique().numel() == 16

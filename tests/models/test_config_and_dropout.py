@@ -1,4 +1,4 @@
-"""Settings: what is refused and with which words, and the way to JSON and back. Dropout, too."""
+"""Tests of model settings, their errors and their JSON form, and of dropout."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_dropout_drops_its_share_and_keeps_the_sum(share):
 
 
 def test_dropout_draws_each_element_by_itself():
-    """Four elements share one draw of 64 bits; they must not share its outcome."""
+    """Four elements share one draw of 64 bits, and their outcomes have to be independent."""
     torch.manual_seed(0)
     kept = (dropout(torch.ones(200_000, 4), 0.5) != 0).double()
     together = torch.corrcoef(kept.T).fill_diagonal_(0).abs().max()

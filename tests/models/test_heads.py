@@ -1,4 +1,4 @@
-"""Encoders, heads and classifiers: padding, gradients, saving, and training in two processes."""
+"""Tests of encoders, heads and classifiers, with padding, gradients, saving and training in two processes."""
 
 from __future__ import annotations
 

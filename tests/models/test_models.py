@@ -1,4 +1,4 @@
-"""Models: batches, padding, causality, gradients, the weights they give, and that all goes through attention()."""
+"""Tests of the models with batches, padding, causality, gradients and weights, all computed by attention()."""
 
 from __future__ import annotations
 

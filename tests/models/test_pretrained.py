@@ -1,4 +1,4 @@
-"""Models as folders: what is written, what comes back, and what is said where it cannot."""
+"""Tests of models that are saved as folders and loaded, and of the errors for damaged ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_saved_model_is_loaded_bit_for_bit(options, tmp_path):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("options", MODELS.values(), ids=MODELS)
 def test_files_load_with_the_functions_of_torch_and_safetensors(options, dtype, tmp_path):
-    """Strictly: with nothing missing and nothing left over, though a tensor with two names is written once."""
+    """A strict load has nothing missing and nothing left over, though a tensor with two names is written once."""
     model, (source, target) = save(tmp_path, options, dtype=dtype), sentences()
     stored = load_file(tmp_path / WEIGHTS)
     by_torch, by_safetensors, assigned = (build(options) for _ in range(3))

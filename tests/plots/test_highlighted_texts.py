@@ -1,4 +1,4 @@
-"""Texts with highlighted words: in plain text, in colour, as HTML and as a picture."""
+"""Tests of highlighted words in plain text, in colour, as HTML and as a picture."""
 
 import contextlib
 import io

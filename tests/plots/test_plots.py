@@ -1,4 +1,4 @@
-"""Pictures: what is written in them, the files they go to, and the words of the errors."""
+"""Tests of the text in pictures, the files that are written, and the error messages."""
 
 import doctest
 import importlib.util

@@ -1,4 +1,4 @@
-"""Positions: the published formulas, any length and width, the relative property, save and load."""
+"""Tests of positions against the published formulas, at any length and width, and after saving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotary against Hugging Face: frequencies of every scaling, both layouts, heads that are turned in part."""
+"""Tests of rotary positions against Hugging Face, with every scaling, both layouts and partial heads."""
 
 import pytest
 import torch

@@ -90,7 +90,7 @@ def room_of(path: Path) -> str:
 
 
 def package_names(tree: ast.AST) -> set[str]:
-    """The names to which a source binds the package: ``import regard``, ``import regard as r``, ``import regard.x``."""
+    """Return the names to which ``import regard``, ``import regard as r`` and the like bind the package."""
     aliases = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     plain = {"regard" for alias in aliases if alias.name.split(".")[0] == "regard" and not alias.asname}
     return plain | {alias.asname for alias in aliases if alias.name == "regard" and alias.asname}
@@ -119,7 +119,7 @@ def read_names(node: ast.AST, where: list[str], package: set[str]) -> list[str]:
 
 
 def used_rooms(source: str, where: list[str]) -> set[str]:
-    """The rooms that a source imports or reaches through the package; ``where`` is its package.
+    """Return the rooms that a source in the package ``where`` imports or reaches through the package.
 
     A public name such as ``regard.causal`` counts as its room, ``masks``.
     """

@@ -1,4 +1,4 @@
-"""The ground the project stands on: the lock, the files, the two READMEs."""
+"""Tests of the repository, its lock file, its files and its two READMEs."""
 
 import ast
 import os
@@ -27,7 +27,7 @@ SKIPPED = {
 
 
 def project_files() -> list[Path]:
-    """What git tracks or would; in a copy without git, everything that is not a by-product."""
+    """Return the files that git tracks or would track, or without git all files but build products."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

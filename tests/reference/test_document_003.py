@@ -1,4 +1,4 @@
-"""Document 003: its names work as written, and its numbers are the right ones."""
+"""Tests that the names of document 003 work as written, with corrected numbers."""
 
 import os
 import re

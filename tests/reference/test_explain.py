@@ -1,4 +1,4 @@
-"""`explain`: the numbers of every step, tables that line up, HTML that is safe."""
+"""Tests of `explain`, the numbers of every step, the alignment of its tables, and escaped HTML."""
 
 import dataclasses
 import html.parser
@@ -20,7 +20,7 @@ def columns(text):
 
 
 def tables(text):
-    """The tables of a printed explanation: lists of lines."""
+    """Return the tables of a printed explanation, each as a list of lines."""
     blocks = [block.splitlines()[1:] for block in text.split("\n\n")[1:]]
     return [block for block in blocks if block]
 

@@ -221,7 +221,7 @@ def test_attend_grad_with_scores_shared_by_the_values(rng):
 
 
 def multi_head_inputs(rng, lead=(B,)):
-    """Widths all unlike: key 4, value 5, heads of 2 for q and k and of 1 for v, output 7."""
+    """All widths differ, with keys of 4, values of 5, heads of 2 for q and k and of 1 for v, and outputs of 7."""
     return normal(
         rng, query=(*lead, Q, M), key=(*lead, K, 4), value=(*lead, K, 5),
         W_q=(2 * HEADS, M), W_k=(2 * HEADS, 4), W_v=(HEADS, 5), W_o=(7, HEADS),

@@ -1,4 +1,4 @@
-"""The oracle forward: known answers, masks, dtypes, shapes, errors."""
+"""Tests of the forward pass of the oracle, with known answers, masks, dtypes, shapes and errors."""
 
 import ast
 import subprocess
@@ -22,7 +22,7 @@ def rng():
 
 
 def by_hand(scores, value):
-    """The formula in loops: for each query, exp over its row, divided by the sum, times the values."""
+    """Compute attention in loops, as the exponentials of each row over their sum, times the values."""
     output = np.zeros((*scores.shape[:-1], value.shape[-1]))
     for index in np.ndindex(scores.shape[:-1]):
         row = np.exp(scores[index])

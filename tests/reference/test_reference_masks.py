@@ -1,4 +1,4 @@
-"""Masks of the oracle: what each dtype and each shape says, and the errors that name the axis."""
+"""Tests of the masks of the oracle, with every dtype and shape, and of errors that name the axis."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_a_mask_means_what_its_shape_says(shape, spread, rng):
 
 
 def test_a_batch_mask_is_not_taken_for_a_head_mask(rng):
-    """With as many heads as batches, plain broadcasting would not fail: it would mask the wrong axis."""
+    """With as many heads as batches, plain broadcasting would mask the wrong axis without an error."""
     mask = np.ones((2, Q, K), bool)
     mask[0, :, 3] = False
     q, k, v = (rng.normal(size=(2, 2, n, D)) for n in (Q, K, K))

@@ -1,1 +1,1 @@
-"""What several test modules share: models, records, commands, a browser."""
+"""Helpers that several test modules share, with models, records, commands and a browser."""

@@ -1,4 +1,4 @@
-"""Cases for the tests of the core: tensors, the plain torch expression, the float64 oracle, the kernels by force."""
+"""Cases for the tests of the core, with inputs, plain torch code, the float64 oracle and every kernel."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FULL = os.environ.get("REGARD_FULL") == "1"
 
 
 def examples(quick: int, full: int):
-    """Hypothesis settings: ``make test`` takes the first number of examples, ``make test-all`` the second."""
+    """Return Hypothesis settings with ``quick`` examples for ``make test`` and ``full`` for ``make test-all``."""
     return settings(max_examples=full if FULL else quick, deadline=None, database=None, derandomize=not FULL)
 
 
@@ -91,7 +91,7 @@ def cases(score: str, dtypes: list[torch.dtype], lengths: list[int]) -> st.Searc
 
 
 class Tensors:
-    """The inputs of a case, leaves of the graph; ``names`` are those that get a gradient."""
+    """Return the inputs of a case as leaves of the graph, where those in ``names`` get a gradient."""
 
     def __init__(self, case: Case):
         self.case, self.random = case, torch.Generator().manual_seed(case.seed)
@@ -194,7 +194,7 @@ def ours_with_weights(t: Tensors) -> tuple[Tensor, dict[str, Tensor]]:
 
 
 def plain(t: Tensors) -> tuple[Tensor, dict[str, Tensor]]:
-    """What one writes in torch: everything in the dtype of the inputs."""
+    """Compute attention in plain torch, in the dtype of the inputs."""
     return _with_gradients(t, plain_output(t, t.leaves)[0])
 
 
@@ -261,7 +261,7 @@ def _grouped(grad: np.ndarray, case: Case) -> np.ndarray:
 
 
 def magnitudes(t: Tensors) -> dict[str, float]:
-    """RMS of what the output and each gradient would be if nothing cancelled: the ruler for an error of a few ulp.
+    """Return the RMS of the output and of each gradient without cancellation, as the unit of errors in ulp.
 
     A score that is off by an ulp of its terms moves its weight by that much, and all that the weight enters.
     """

@@ -70,7 +70,7 @@ class Watched:
         self.page.wait_for_timeout(200)  # the address is written a moment after the last change
 
     def until(self, condition: str) -> None:
-        """Wait until JavaScript says so; the page's own policy forbids Playwright's way to wait, which is ``eval``."""
+        """Wait until a JavaScript expression is true, without ``eval``, which the policy of the page forbids."""
         for _ in range(200):
             if self.page.evaluate(condition):
                 return
@@ -112,7 +112,7 @@ PIXELS = """async (file) => {
 
 
 def pixels(page, file: str | None = None) -> np.ndarray:
-    """The drawing of a page, or a picture file as a data address: ``(rows, columns, 3)`` bytes."""
+    """Return the drawing of a page, or a picture file as a data URL, as bytes ``(rows, columns, 3)``."""
     found = page.evaluate(PIXELS, file)
     data = np.frombuffer(base64.b64decode(found["text"]), dtype=np.uint8)
     return data.reshape(found["height"], found["width"], 4)[..., :3]
@@ -134,13 +134,13 @@ def texts_of(svg: bytes) -> list[str]:
 
 
 def colours(watched) -> int:
-    """How many colours the drawing has: a blank one has one."""
+    """Return the number of colours of the drawing, which is one if it is blank."""
     return len(np.unique(pixels(watched.page).reshape(-1, 3)[::4], axis=0))
 
 
 @contextlib.contextmanager
 def served(records, **options):
-    """A server in a thread of this process; gives its address."""
+    """Run a server in a thread of this process and yield its URL."""
     import uvicorn
 
     from regard.viewer.application import Viewer
@@ -179,7 +179,7 @@ WIDGET = """async ({ esm, css, values, blobs, late }) => {
 
 
 def put_widget(page, records, *, late=False, **options):
-    """The widget as a notebook mounts it; ``late`` puts its element into the page after it was rendered."""
+    """Mount the widget as a notebook does. With ``late``, its element is attached to the page after rendering."""
     import base64
 
     pytest.importorskip("anywidget", reason="the widget needs the extra 'view'")

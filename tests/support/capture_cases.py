@@ -35,7 +35,7 @@ def qkv(dtype=torch.float32, keys=K, heads=H):
 
 
 def encoder(layers):
-    """Torch's own encoder, with an even number of heads: it has its fast path only then."""
+    """Return torch's own encoder with an even number of heads, because an odd number has no fast path."""
     torch.manual_seed(0)
     return nn.TransformerEncoder(nn.TransformerEncoderLayer(2 * D, 2, 13, batch_first=True), layers).eval()
 
@@ -49,3 +49,32 @@ def seen_of(model, *args, options=None, **kwargs):
 HEADS = torch.rand(B, H, Q, K, generator=torch.Generator().manual_seed(1)) > 0.3
 HEADS[..., 0] = True
 ADDED = torch.randn(B, 1, Q, K, generator=torch.Generator().manual_seed(2))
+
+
+class Manual(nn.Module):
+    """Attention by torch's function if ``fused`` is True, and by hand otherwise."""
+
+    def __init__(self, fused: bool):
+        super().__init__()
+        self.fused, self.made = fused, nn.Linear(4, 4)
+
+    def forward(self, x):
+        q = self.made(x)
+        if self.fused:
+            return torch.nn.functional.scaled_dot_product_attention(q[:, None], x[:, None], x[:, None])[:, 0]
+        return (q @ x.mT / 2).softmax(-1) @ x
+
+
+class ManualAttention(Manual):
+    pass
+
+
+class Chain(nn.Module):
+    def __init__(self, *parts):
+        super().__init__()
+        self.layers = nn.ModuleList(parts)
+
+    def forward(self, x):
+        for part in self.layers:
+            x = part(x)
+        return x

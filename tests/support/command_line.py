@@ -27,7 +27,7 @@ def run(*words: str, cwd=None, code: str = "from regard.cli import main; main()"
 
 
 def run_here(*words: str, cwd=None, warned: str = "error", **environment: str):
-    """The command in this process: what a test takes that is about the answer, not about starting."""
+    """Run the command in this process, for tests of its output rather than of its start."""
     out, errors = io.StringIO(), io.StringIO()
     with (
         contextlib.chdir(cwd or os.getcwd()),

@@ -15,7 +15,7 @@ STARTUP = Path(__file__).parent / "startup"  # on PYTHONPATH, it does the same i
 
 
 def keep_matplotlibs_fonts(replace: Callable[[Any, str, Any], None]) -> None:
-    """Leave only the fonts that come with matplotlib; ``replace`` is ``setattr``, or one that can be undone."""
+    """Leave only the fonts of matplotlib, set with ``replace``, which is ``setattr`` or a form that can be undone."""
     import matplotlib
     from matplotlib import font_manager
 
@@ -41,7 +41,7 @@ def forget_fonts() -> None:
 
 @contextlib.contextmanager
 def chinese_labels() -> Iterator[None]:
-    """Chinese is drawn inside: without a word where a font has it, with exactly one warning where none has."""
+    """Expect no warning about Chinese text if a font has the characters, and exactly one warning otherwise."""
     from regard import _fonts
 
     has_font = not _fonts.missing_from(frozenset(map(ord, "猫注意力")))[1]

@@ -60,7 +60,7 @@ WIDER = {3: 4, 24: 32}
 
 
 def names() -> list[str]:
-    """The architectures that have a model; nothing of them is imported yet."""
+    """Return the architectures that have a model, without importing them."""
     return [name for name in CONFIG_MAPPING_NAMES if name in MODEL_MAPPING_NAMES and name not in LARGE]
 
 
@@ -109,7 +109,7 @@ def build(name: str, how: str, wider: bool = False) -> nn.Module:
 
 
 def inputs(model: Any) -> dict[str, Any]:
-    """What a model is given, by its main argument; one of two texts is padded."""
+    """Return the inputs of a model by its main argument, where one of two texts is padded."""
     config, generator = model.config, torch.Generator().manual_seed(0)
     takes = inspect.signature(model.forward).parameters
     main = model.main_input_name

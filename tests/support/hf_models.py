@@ -1,4 +1,4 @@
-"""Small models of many architectures, built from their configs; nothing is downloaded.
+"""Small models of many architectures, built from their configs without downloads.
 
 Each entry makes a model for an attention implementation and the inputs to call it with; both implementations start from
 the same random weights.
@@ -204,7 +204,7 @@ def make(name: str, implementation: str, **more: Any) -> torch.nn.Module:
 
 
 def eager_weights(name: str, inputs: dict[str, Any]) -> list[list[torch.Tensor]]:
-    """The weights of the model's own eager mode: for each output that holds some, those of its layers."""
+    """Return the weights of the model's own eager mode, for each output with weights those of its layers."""
     entry, model = ARCHITECTURES[name], make(name, "eager")
     inside: list[torch.Tensor] = []
     if name == "swin":  # its output leaves out all but the last layer of each stage

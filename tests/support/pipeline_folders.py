@@ -32,7 +32,7 @@ KINDS = {
 
 
 def write_folder(folder: Path, kind: str) -> Path:
-    """Write the folder of one kind of model: config.json, model.safetensors and the files of its tokenizer."""
+    """Write config.json, model.safetensors and the tokenizer files of one kind of model into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     roberta = kind.startswith("roberta")
     tokenizer = _byte_pairs() if roberta else _word_pieces()

@@ -1,4 +1,4 @@
-"""Searches written plainly, to compare with: enumeration and a beam search on lists, and a model that is a table."""
+"""Plain searches to compare with, by enumeration and by beam search on lists, and a model that is a table."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def ranked(found: list[Hypothesis], count: int) -> list[Hypothesis]:
 
 
 def exhaustive(following, limit: int, options: DecodingOptions) -> list[Hypothesis]:
-    """Everything that may be written, judged; what is cut off counts where too little has ended."""
+    """Return the best of all possible outputs, where those that ended rank before those that were cut off."""
     found, open_ = [], [((), 0.0)]
     for length in range(1, limit + 1):
         longer = []

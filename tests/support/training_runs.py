@@ -1,4 +1,4 @@
-"""A toy to train, and a host that trains it in processes of its own: for the tests of training.
+"""A small model to train, and a host that trains it in separate processes, for the tests of training.
 
 The host imports torch once and forks, so that a process to be killed costs a hundredth of a second, not two.
 """
@@ -170,7 +170,7 @@ def best_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def job(spec: dict[str, Any]) -> int:
-    """Train as told; one line on the error stream and 1 if that fails, as on the command line."""
+    """Train as requested, and on failure print one line to stderr and return 1, as the command line does."""
     loop._REPORT_EVERY = 1
     mishaps = spec.get("mishaps", {})
     mine = mishaps.get(os.environ.get("RANK", "0"), {})
@@ -192,7 +192,7 @@ def job(spec: dict[str, Any]) -> int:
 
 
 class Host:
-    """The process that forks; :meth:`run` gives exit code and output of each of the processes it started."""
+    """A process that forks children. :meth:`run` returns the exit code and output of each child."""
 
     def __init__(self):
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -205,7 +205,7 @@ class Host:
         )
 
     def run(self, folder: Path, *, world: int = 1, **spec: Any) -> list[tuple[int, str]]:
-        """``signals``: [rank, signal, {"batches": n} or {"seconds": s}], in turn. Waits until all have ended."""
+        """Run until all processes have ended. ``signals`` has [rank, signal, {"batches": n} or {"seconds": s}]."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         order = {"folder": str(folder), "world": world, "port": free_port(), **spec}
         print(json.dumps(order), file=self.process.stdin, flush=True)
@@ -220,12 +220,12 @@ class Host:
 
 
 def _without_logs(text: str) -> str:
-    """Less what torch's own parts write on their own account: "[Gloo] Rank 0 is connected …"."""
+    """Remove lines that torch itself writes, such as "[Gloo] Rank 0 is connected …"."""
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("["))
 
 
 def free_port() -> int:
-    """One below those that the system gives to connections: else another process may have it before it is used."""
+    """Return a port below the range for outgoing connections, so that no other process takes it before it is used."""
     while True:
         port = random.SystemRandom().randrange(10_000, 32_000)
         with socket.socket() as held, contextlib.suppress(OSError):
@@ -272,7 +272,7 @@ def _forked(spec: dict[str, Any], rank: int) -> int:
 
 
 def _watched(children: list[int], spec: dict[str, Any]) -> list[int]:
-    """Wait for the children, sending the signals that are due; after two minutes they are killed."""
+    """Wait for the children, send the signals that are due, and kill the children after two minutes."""
     began, signals = time.monotonic(), list(spec.get("signals", []))
     codes: dict[int, int] = {}
     while len(codes) < len(children):

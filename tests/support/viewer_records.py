@@ -102,7 +102,7 @@ def hidden_of(map: AttentionMap) -> np.ndarray:
 
 
 def run_javascript(source: str, given: object = None):
-    """What a module prints, as JSON; ``given`` is its input."""
+    """Run a JavaScript module with the input ``given`` and return the JSON that it prints."""
     result = subprocess.run(
         [needs("node"), "--input-type=module", "-e", source.replace("STATIC", STATIC.as_uri())],
         input=json.dumps(given), capture_output=True, text=True, timeout=120,

@@ -9,7 +9,7 @@ HOST = "127.0.0.1:8765"
 
 
 def ask(viewer, path, *, query="", method="GET", host=HOST, headers=(), server=("127.0.0.1", 8765)):
-    """One request, straight to the application: (status, headers, body)."""
+    """Send one request directly to the application, and return status, headers and body."""
     sent = []
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",

@@ -1,4 +1,4 @@
-"""Encoders that a task starts from: MiniLM, Hugging Face folders, and models of Regard."""
+"""Tests of tasks that start from MiniLM, from Hugging Face folders and from models of Regard."""
 
 from __future__ import annotations
 

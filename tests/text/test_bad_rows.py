@@ -1,4 +1,4 @@
-"""Rows that cannot be read: an error that names their lines, or left out and counted."""
+"""Tests of rows that cannot be read, which are an error with their lines, or skipped and counted."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Token data on the disk and batches: nothing lost, little padding, the same for one process and for many."""
+"""Tests of token data on disk and of batches, complete, with little padding, and alike in many processes."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def texts(data):
 
 
 def of_lengths(lengths) -> PairData:
-    """Pairs of the given numbers of tokens; the ids count on, so that every token tells where it is from."""
+    """Return pairs with given numbers of tokens and consecutive ids, so that every token shows its place."""
     sides, at = [[], []], 3
     for pair in lengths:
         for side, length in enumerate(pair):
@@ -45,7 +45,7 @@ def of_lengths(lengths) -> PairData:
 
 
 def typical(count=20_000, seed=0) -> PairData:
-    """Lengths as in real data: mostly short, a long tail, the two sides alike but not equal."""
+    """Return lengths as in real data, mostly short with a long tail, and similar on both sides."""
     rng = np.random.default_rng(seed)
     source = np.clip(rng.lognormal(2.3, 0.6, count), 1, 200)
     target = np.clip(source * rng.lognormal(0.15, 0.25, count), 1, 250)

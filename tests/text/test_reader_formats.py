@@ -67,7 +67,7 @@ def test_lines_that_end_in_returns_are_read_a_chunk_at_a_time(tmp_path, monkeypa
 @pytest.mark.parametrize("separator", [",", ";"])
 @pytest.mark.parametrize("header", ["", "a,b", "target,source", "french,English", "fr,en_XX"])
 def test_csv_files_are_read(tmp_path, separator, header):
-    """With a header that names the languages, in their order; without, the first column is the source."""
+    """A header with the languages gives their order. Without a header, the first column is the source."""
     lines = [f"{a},{b}" for a, b in PAIRS]
     swapped = [(b, a) for a, b in PAIRS]
     path = write(

@@ -1,4 +1,4 @@
-"""Readers: every format gives the same pairs, every wrong file is named with its line, and memory stays small."""
+"""Tests that every format gives the same pairs, that errors name the line, and that memory stays small."""
 
 import gzip
 import io

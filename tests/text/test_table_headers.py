@@ -1,4 +1,4 @@
-"""The first row of a table: names of columns that are known, and a warning about those that are not."""
+"""Tests of the first row of a table, with known column names or a warning."""
 
 import warnings
 

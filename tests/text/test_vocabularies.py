@@ -1,4 +1,4 @@
-"""Vocabularies: text to ids and back, specials that no text can spell, files that say what is wrong with them."""
+"""Tests of vocabularies, with ids and texts, special tokens that no text can spell, and damaged files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, whatever happens to the disk and to the process that writes them."""
+"""Tests that checkpoints are complete or absent after failures of the disk and of the writing process."""
 
 import errno
 import importlib

@@ -1,4 +1,4 @@
-"""Many processes: the same numbers as one, one end for all, and going on with any number of them."""
+"""Tests that many processes give the numbers of one, stop together, and resume with any number of processes."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def test_the_toy_gives_processes_shares_of_unequal_size():
 
 
 def test_two_processes_resume_exactly_and_stop_together(tmp_path, host):
-    """A request to one process stops both, at the same step; what follows is as if it had not."""
+    """A request to one process stops both at the same step, and resuming gives the uninterrupted result."""
     values = {"steps": 14, "save_every": 1, "keep": 99, "accumulate": 2, "validate_every": 5}
     spec = {"options": values, "dropout": 0.4, "world": 2}
     done(host.run(tmp_path / "whole", **spec), "finished at 14")
@@ -74,7 +74,7 @@ def test_two_processes_resume_exactly_and_stop_together(tmp_path, host):
 
 
 def test_a_killed_process_ends_the_job_and_any_number_of_processes_resumes(tmp_path, host):
-    """2 processes, of which one is killed; then 1; then 2 again: the same model as one process alone."""
+    """Two processes of which one is killed, then one, then two again, give the model of a single process."""
     values = {"steps": 12, "save_every": 2, "schedule": "constant"}
     done(host.run(tmp_path / "whole", options=values), "finished at 12")
     folder = tmp_path / "parts"

@@ -1,4 +1,4 @@
-"""What training takes care of: the folder it writes in, the steps it made, weak results, and saying where it is."""
+"""Tests of the lock of a run, of steps before a failure, of weak results, and of messages."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def test_a_lock_is_entered_again_by_its_own_thread_only(tmp_path):
 
 
 def test_waiting_processes_take_the_lock_in_turn(tmp_path):
-    """A lock is removed while it is held: one that waits must not hold a file that is gone."""
+    """If a held lock file is removed, a waiting process must not lock the removed file."""
     failures = []
 
     def work():
@@ -134,7 +134,7 @@ def test_resuming_where_there_is_no_folder_makes_none(tmp_path):
 )
 @pytest.mark.parametrize("where", ["save", "validate"])
 def test_an_error_in_the_task_loses_no_step(tmp_path, error, where):
-    """An ordinary exception in save() lost the epoch; and the model of a step that was validated was never kept."""
+    """An exception in save() lost the epoch, and the model of a validated step was never kept."""
 
     def fail(*arguments):
         raise error

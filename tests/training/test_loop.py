@@ -1,4 +1,4 @@
-"""The training loop in one process: what a step does, validation and the best model, what it tells and refuses."""
+"""Tests of the training loop in one process, its steps, validation, best model, messages and errors."""
 
 import json
 import math

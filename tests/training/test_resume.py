@@ -1,4 +1,4 @@
-"""Resuming is going on: interrupted or killed at any moment, a run ends as if it had not been."""
+"""Tests that a run that was interrupted or killed at any time ends like an uninterrupted one."""
 
 import json
 import random
@@ -78,7 +78,7 @@ def after_kill(folder) -> tuple[int, int]:
 
 
 def test_a_run_killed_at_any_moment_ends_the_same(tmp_path, host):
-    """Each child is killed after a random time, up to what a whole run takes; until it is done or tired of dying."""
+    """Each child is killed after a random time and resumed, until its run is done."""
     wanted, kills, runs = (200 if FULL else 20), 0, 0
     chance = random.Random(7)
     while kills < wanted:
@@ -94,7 +94,7 @@ def test_a_run_killed_at_any_moment_ends_the_same(tmp_path, host):
 
 
 def killed_run(folder, host, spec, longest: float, chance, most: int) -> int:
-    """Kill and resume until the run is done; how many were killed."""
+    """Kill and resume until the run is done, and return the number of kills."""
     kills, resume, start = 0, False, 0
     every = spec["options"]["save_every"]
     while True:

@@ -1,4 +1,4 @@
-"""The warm-up schedule: its line, its ends, its errors."""
+"""Tests of the warm-up schedule, its slope, its ends and its errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The viewer in hands of all kinds: keys from the start, fingers, screen readers, narrow places, a lost server."""
+"""Tests of the viewer with the keyboard, touch, screen readers, narrow windows and a lost server."""
 
 import re
 from dataclasses import replace
@@ -108,7 +108,7 @@ def test_heads_go_by_the_models_numbers(opened, tmp_path):
 
 
 def requests_end(watched, seconds=90):
-    """Wait until the page asks for nothing more; False where it never stops."""
+    """Wait until the page sends no more requests, and return False if it never stops."""
     before = -1
     for _ in range(seconds):
         if before == len(watched.requests):

@@ -1,4 +1,4 @@
-"""What is drawn: the colours of known cells on the screen, from the server, over a picture, and in saved files."""
+"""Tests of the colours of known cells on the screen, from the server, over a picture, and in saved files."""
 
 import base64
 
@@ -104,7 +104,7 @@ LINES = 12
 
 
 def striped(n):
-    """Two heads: one whose queries all look at the same twelve keys, and its transpose."""
+    """Return two heads, one whose queries all attend to the same twelve keys, and its transpose."""
     weights = torch.zeros(1, 2, n, n)
     stripes = 5 + torch.arange(LINES) * (n // LINES)
     weights[0, 0, :, stripes] = 1 / LINES

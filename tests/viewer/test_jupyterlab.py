@@ -1,4 +1,4 @@
-"""The widget in a real JupyterLab, driven by Chromium: readable at once, in the colours of the notebook."""
+"""Tests of the widget in JupyterLab with Chromium, readable at once and in the colours of the theme."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The first minute with a page: what it opens on, that there is something to see, and that it says what can be done."""
+"""Tests of the first view of a page, which head it opens on, and its hints."""
 
 import re
 
@@ -90,7 +90,7 @@ DARKEST = 42  # the brightness of the colour of a weight of 0
 
 
 def causal_map(n=300, heads=2):
-    """Head 0 looks at everything alike; head 1 leaves most of its weight at the first key."""
+    """Head 0 has uniform weights, and head 1 has most of its weight at the first key."""
     torch.manual_seed(0)
     q, k, v = torch.randn(1, heads, n, 16), torch.randn(1, heads, n, 16), torch.randn(1, heads, n, 1)
     q[0, 1, :, 0] = 9
@@ -100,7 +100,7 @@ def causal_map(n=300, heads=2):
 
 
 def brightness_below_diagonal(watched):
-    """The brightness of the visible part of a causal map: what is neither paper nor hidden."""
+    """Return the brightness of the visible pairs of a causal map, without background and hidden pairs."""
     image = pixels(watched.page).astype(float)
     hidden = (image == (0xE3, 0xE6, 0xEC)).all(-1)
     rows, cols = np.nonzero(hidden & (hidden.sum(1) > 20)[:, None])  # not the square of the legend
@@ -336,7 +336,7 @@ def pending_and_hidden(page) -> tuple[np.ndarray, np.ndarray]:
 
 
 def saved_now(watched) -> bytes:
-    """A file of what is there: a save waits for what is still asked for, which never comes here."""
+    """Save an SVG with faster timers, so that the save soon stops waiting for tiles that never come."""
     watched.page.evaluate(
         "() => { window.later = setTimeout; window.setTimeout = (f, n) => window.later(f, n / 100); }"
     )

@@ -148,7 +148,7 @@ def test_stored_weights_say_how_far_off_they_are():
 
 
 def page_bytes(width: int) -> float:
-    """The size of a page of 12 layers, 12 heads, 512 tokens, by three of the layers: the others take as much."""
+    """Compute the size of a page of 12 layers, 12 heads and 512 tokens from three layers of equal size."""
     torch.manual_seed(8)
     words = [f"word{n}" for n in range(512)]
     records = []

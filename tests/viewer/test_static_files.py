@@ -1,4 +1,4 @@
-"""The viewer's own files: their types, how they join into one module, colours, labels and addresses."""
+"""Tests of the viewer's own files, their types, how they are joined, and their colours, labels and URLs."""
 
 import json
 import re

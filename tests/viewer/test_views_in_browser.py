@@ -1,4 +1,4 @@
-"""The viewer as a person uses it, in a real Chromium: every view by mouse and by keyboard, nothing on the console,
+"""Tests of every view in Chromium by mouse and keyboard, without console messages or network requests.
 nothing asked of the network."""
 
 import json
@@ -15,7 +15,7 @@ from support.viewer_records import WORDS, causal_records, maps, pictured, record
 
 @pytest.fixture(scope="module")
 def every(tmp_path_factory):
-    """A page with every view: words, and patches of a picture."""
+    """Return a page with every view, for words and for patches of a picture."""
     path = tmp_path_factory.mktemp("pages") / "every.html"
     records = [*causal_records(), pictured(12)]
     regard.viewer.save_html(records, path, title="Seven words", images=[np.full((30, 40, 3), 0.5)])
@@ -359,7 +359,7 @@ def test_a_widget_has_a_short_repr_and_its_extra_is_named():
 
 
 def payloads() -> list[str]:
-    """Ways out of a script, an attribute, a style, an address, a template, a comment; each in many disguises."""
+    """Texts that try to leave a script, an attribute, a style, a URL, a template or a comment, in many forms."""
     act = "window.__ran=1"
     cores = [
         f"<script>{act}</script>", f"</script><script>{act}</script>", f"<img src=x onerror={act}>",

@@ -1,4 +1,4 @@
-"""Draft tokens that a model rejects leave no trace: assisted decoding has the maps of plain decoding."""
+"""Tests that draft tokens which a model rejects are in no map of assisted decoding."""
 
 import pytest
 import torch

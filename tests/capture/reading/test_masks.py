@@ -9,7 +9,6 @@ from torch import nn
 from regard.biases import dense_bias
 from regard.capture.reading.axes import SoftmaxContext
 from regard.capture.reading.call_parts import distinct_heads
-from regard.capture.reading.layer_numbers import LayerNumbers
 from regard.capture.reading.masks import (
     MaskReader,
     _hides_nothing,
@@ -24,6 +23,20 @@ from regard.masks.base import And
 from regard.masks.rules import Causal, Window
 from regard.masks.stored import Padding, StoredMask
 from regard.shapes import Grid
+from support.handwritten_attention import (
+    LOW,
+    Q64,
+    Attention,
+    D,
+    H,
+    N,
+    X,
+    assert_weights,
+    joined,
+    left_padded,
+    seen_of,
+    split,
+)
 
 GRID = Grid(2, 3, 5, 5)
 LONG = Grid(2, 3, 5, 7)
@@ -116,30 +129,6 @@ def test_repeated_heads_are_found(groups):
     assert torch.equal(distinct_heads(many).repeat_interleave(6 // distinct_heads(many).shape[1], 1), many)
 
 
-def test_layers_are_numbered_from_their_names():
-    names = [f"stages.{s}.blocks.{b}.attn" for s in (0, 1) for b in (0, 1)]
-    swin = LayerNumbers(dict.fromkeys(names, nn.Module))
-    assert [swin.call(name, 1)[0] for name in names] == [0, 1, 2, 3]
-    albert = LayerNumbers(dict.fromkeys(["groups.0.layers.0.attention"], nn.Module))
-    for step in (1, 2):
-        assert [albert.call("groups.0.layers.0.attention", step) for _ in range(3)] == [
-            (0, 0),
-            (1, 1),
-            (2, 2),
-        ]
-    twice = LayerNumbers(dict.fromkeys(["layer.0.attention", "layer.1.attention"], nn.Module))
-    calls = [twice.call(f"layer.{n}.attention", 1)[0] for n in (0, 1, 0, 1)]
-    assert calls == [0, 1, 0, 1]  # a model that runs over two inputs
-    lists = LayerNumbers(
-        {f"layers.{n}.{part}": (nn.Linear, nn.Identity)[part] for n in (0, 1) for part in (0, 1)}
-    )
-    assert [lists.call(f"layers.{n}.0", 1)[0] for n in (0, 1)] == [0, 1]
-    assert lists.from_end("layers.1.0", 1) == -1
-    hybrid = LayerNumbers(dict.fromkeys(["layers.3.attn", "layers.7.attn"], nn.Module))
-    assert [hybrid.call(n, 1)[0] for n in ("layers.3.attn", "layers.7.attn")] == [3, 7]
-    assert LayerNumbers(dict.fromkeys(["attn"], nn.Module)).call("attn", 1) == (None, 0)
-
-
 def test_scores_changed_without_the_tracer_are_not_taken_as_exact():
     aten = torch.ops.aten
     tracer = ScoreTracer([])
@@ -197,3 +186,38 @@ def test_numbers_above_the_hiding_ones_are_a_bias_and_hide_nothing():
     low[0, 1, 2, 3] = -1e4
     for other in (low, torch.zeros(1, 1, 5, 5), values.expand(2, -1, -1, -1), values > 0, values[:, :, :0]):
         assert not _hides_nothing(other)
+
+
+def test_a_bias_is_not_taken_from_another_sequence():
+    bias = torch.randn(1, H, 1, N, generator=torch.Generator().manual_seed(1))
+    keep = left_padded()
+
+    def attend(x):
+        q = split(x)
+        scores = (q @ q.mT + bias).masked_fill(~keep, LOW)
+        return joined(scores.softmax(-1) @ q)
+
+    expected = (Q64 @ Q64.mT + bias.double()).masked_fill(~keep, LOW).softmax(-1)  # padded rows are uniform
+    assert_weights(seen_of(Attention(attend), X)[0], expected)
+
+
+def test_a_mask_that_changes_behind_the_version_counter_is_read_again():
+    class Layers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mask = torch.zeros(N, N)
+
+        def forward(self, x):
+            self.mask.data.zero_()
+            for n in range(3):
+                self.mask.data[:, n] = float("-inf")
+                x = torch.nn.functional.scaled_dot_product_attention(x, x, x, self.mask)
+            return x
+
+    model, x, expected = Layers(), X.double(), []
+    for n in range(3):
+        weights = (x @ x.mT / (H * D) ** 0.5)[..., n + 1 :].softmax(-1)
+        expected.append(torch.nn.functional.pad(weights, (n + 1, 0)))
+        x = expected[-1] @ x
+    for record, weights in zip(seen_of(model, X), expected, strict=True):
+        assert_weights(record, weights[:, None])

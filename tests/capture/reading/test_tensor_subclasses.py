@@ -1,4 +1,4 @@
-"""capture() of models whose tensors are of other classes: quantised, distributed, sparse, fake."""
+"""Tests of capture() with quantised, distributed, sparse and fake tensors."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The eager attention functions of Hugging Face: recorded as a whole where that is right, else followed."""
+"""Tests of the eager attention functions of Hugging Face, which are recorded as a whole if that is exact."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def test_attention_by_hand_under_inference_mode():
 
 
 class Blocks(nn.Module):
-    """Counts what its blocks cost; before them a product that is no attention."""
+    """Two attention blocks, whose operations are counted by another dispatch mode."""
 
     def __init__(self):
         super().__init__()

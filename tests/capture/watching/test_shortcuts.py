@@ -1,4 +1,4 @@
-"""FunctionMode that need not be seen operation by operation: what is recorded is the same as if they were."""
+"""Tests that functions which are not traced operation by operation give the same records."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Attention that cannot be recorded is warned of and named; what is refused says why, in a few lines."""
+"""Tests of warnings and errors about attention that cannot be recorded."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 import regard
 from regard.analysis import word_spans
 from regard.errors import CaptureError, DtypeError, RegardError, UnknownNameError
-from support.capture_cases import B, D, H, M, Plain, Q, seen_of
+from support.capture_cases import B, D, H, M, Plain, Q, qkv, seen_of
 
 X = torch.randn(B, Q, M, generator=torch.Generator().manual_seed(0))
 
@@ -95,7 +95,7 @@ def test_attention_without_a_softmax_alone_is_an_error():
 
 
 class Squeeze(nn.Module):
-    """Channels weighed by a gate of the model's own weights: called attention, and none between tokens."""
+    """A module called attention that weights channels by a gate, without attention between tokens."""
 
     def __init__(self):
         super().__init__()
@@ -106,7 +106,7 @@ class Squeeze(nn.Module):
 
 
 class ScoresAttention(nn.Module):
-    """Only the scores; the softmax is taken outside of it."""
+    """A module that computes only the scores, while another computes the softmax."""
 
     def forward(self, x):
         return x @ x.mT
@@ -270,3 +270,49 @@ def test_calling_or_indexing_a_capture_is_refused_with_the_fix():
 def test_word_spans_refuse_what_is_no_text(wrong, told):
     with pytest.raises(DtypeError, match=f"text: expected one text, {told}"):
         word_spans(wrong)
+
+
+def test_nested_tensors_are_refused():
+    q = torch.nested.nested_tensor([torch.randn(3, H, D), torch.randn(5, H, D)], layout=torch.jagged)
+    q = q.transpose(1, 2)
+    with pytest.raises(CaptureError, match="nested tensors cannot be recorded"):
+        seen_of(Plain(), q, q, q)
+
+
+def test_vmap_is_refused():
+    model = Plain()
+    with pytest.raises(CaptureError, match=r"torch\.vmap"), regard.capture(model):
+        torch.vmap(model)(*qkv())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_flex_attention_is_refused():
+    flex = pytest.importorskip("torch.nn.attention.flex_attention")
+
+    class Flexible(nn.Module):
+        def forward(self, q, k, v):
+            return flex.flex_attention(q, k, v)
+
+    q = torch.randn(1, 2, 16, 16)
+    with torch.no_grad(), pytest.raises(CaptureError, match="flex_attention cannot be recorded"):
+        seen_of(Flexible(), q, q, q)
+
+
+def test_a_softmax_that_was_not_recorded_is_named():
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first_attn, self.mixer = Plain(), Mixing()
+
+        def forward(self, q, k, v):
+            self.first_attn(q, k, v)
+            return self.mixer(q, k)
+
+    class Mixing(nn.Module):
+        def forward(self, q, k):
+            return torch.softmax(q @ k.transpose(-2, -1), dim=-1)
+
+    with pytest.warns(UserWarning, match=r"not recorded: a softmax in 'mixer'"):
+        seen, _ = seen_of(Both(), *qkv())
+    assert (len(seen), seen.unseen) == (1, ["mixer"])
+    assert seen_of(Both(), *qkv(), options={"modules": "mixer"})[0].unseen == []

@@ -1,4 +1,4 @@
-"""Python runs this first in a process whose PYTHONPATH has this folder; see support/fonts.py."""
+"""Python runs this file first in a process with this folder in PYTHONPATH, as support/fonts.py explains."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The task of answering questions: its measure, spans over windows, loss, threshold, data and settings."""
+"""Tests of the task answer, its metric, spans over windows, loss, threshold, data and settings."""
 
 import json
 import math

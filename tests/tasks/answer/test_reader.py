@@ -1,4 +1,4 @@
-"""The reader: its answers, candidates and attention, the baseline, and readers that start from a pretrained encoder."""
+"""Tests of readers, their answers, candidates and attention, the baseline, and pretrained encoders."""
 
 import json
 import os

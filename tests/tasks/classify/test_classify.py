@@ -1,4 +1,4 @@
-"""The classification task: settings, labels, poolings, words, weights of classes, and its commands."""
+"""Tests of the task classify, its settings, labels, poolings, word weights, class weights and commands."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The classifier in the package: that it is there, is small, has a card, and is as good as the card says."""
+"""Tests of the shipped classifier, its size, its card and its accuracy."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Whole texts: line breaks, cutting, names of labels, bad labels, calibration, and defaults by the size of the data."""
+"""Tests of whole texts with line breaks, cutting, label names, bad labels, calibration and default settings."""
 
 import json
 import shutil

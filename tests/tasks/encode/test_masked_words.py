@@ -1,4 +1,4 @@
-"""Masked-word training: which tokens are hidden, the measures, the data and the runs."""
+"""Tests of masked-word training, its choice of tokens, metrics, data and runs."""
 
 from __future__ import annotations
 

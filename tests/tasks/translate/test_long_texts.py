@@ -1,4 +1,4 @@
-"""Texts that no model was trained on: tabs and line separators inside, words without end."""
+"""Tests of texts with tabs, line separators and very long words."""
 
 import dataclasses
 

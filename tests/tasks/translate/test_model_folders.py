@@ -1,4 +1,4 @@
-"""Folders of translators: settings of a wrong kind, names that are there twice, runs, and packing over a model."""
+"""Tests of folders of translators, with wrong settings, duplicate names, runs and packing."""
 
 import json
 import os

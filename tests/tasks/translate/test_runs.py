@@ -1,4 +1,4 @@
-"""Runs of translators: what they say before the first step, and going on from elsewhere or with data that was moved."""
+"""Tests of training runs, their report before the first step, and resuming with another folder or moved data."""
 
 import json
 import os

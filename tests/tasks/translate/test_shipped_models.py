@@ -1,4 +1,4 @@
-"""The models in the package: that they are there, are small, and translate the sentences of the documents."""
+"""Tests of the shipped translators, their size and their translations in the documents."""
 
 import json
 import re
@@ -103,7 +103,7 @@ def test_the_readme_shows_what_the_command_prints(page):
 
 
 def _without_last_digits(line: str) -> list[str]:
-    """Words as they are, weights to one digit: the last digit is not the same on every machine."""
+    """Compare words exactly and weights to one digit, since the last digit differs between machines."""
     return [f"{float(one):.1f}" if re.fullmatch(r"\d\.\d\d", one) else one for one in line.split()]
 
 

@@ -1,4 +1,4 @@
-"""The translation task: settings, data, translator, alignments, evaluation, cards."""
+"""Tests of the task translate, its settings, data, translator, alignments, evaluation and cards."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""The translator as Python uses it: names, iterables, settings, alignments of any text."""
+"""Tests of the translator in Python, with names, iterables, settings and alignments of any text."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The command on two machines that share no disk: each has the data, the first alone has the run."""
+"""Tests of training on two machines without a shared disk, which both have the data."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def machines(*folders: Path) -> None:
 
 
 def run(folders: list[Path], *words: str) -> list[tuple[int, str]]:
-    """The same command on each machine; exit code and what was said."""
+    """Run the same command on each machine, and return the exit codes and outputs."""
     common = {
         **os.environ,
         "WORLD_SIZE": str(len(folders)),
