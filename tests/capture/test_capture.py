@@ -126,7 +126,7 @@ def test_values_may_have_another_width_and_any_strides():
 
 
 @pytest.mark.parametrize("shape", [(Q, D), (B, Q, D), (B, 2, H, Q, D)])
-def test_inputs_with_two_three_and_five_axes(shape):
+def test_inputs_with_two_three_and_five_axes_are_recorded_on_four_axes(shape):
     torch.manual_seed(0)
     q = torch.randn(shape)
     seen, out = seen_of(Plain(), q, q, q)
@@ -150,7 +150,7 @@ def test_grouped_heads_are_kept_once(how):
 
 @pytest.mark.parametrize("queries", [0, 1])
 @pytest.mark.parametrize("model", [Plain(), HandAttention()])
-def test_empty_inputs_do_no_harm(model, queries):
+def test_inputs_without_queries_or_keys_give_an_empty_map(model, queries):
     q, k = torch.randn(B, H, queries, D), torch.randn(B, H, 1 - queries, D)
     seen, _ = seen_of(model, q, k, k)
     assert seen[0].map.shape == (B, H, queries, 1 - queries)
@@ -201,7 +201,7 @@ def test_large_scores_leave_the_weights_right():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_maps_of_half_precision_inputs(dtype):
+def test_maps_of_half_precision_inputs_are_close_to_the_weights(dtype):
     q, k, v = qkv(dtype)
     seen, _ = seen_of(Plain(), q, k, v)
     assert torch.allclose(seen[0].map.weights().sum(-1), torch.ones(()), atol=2e-3)
@@ -272,7 +272,7 @@ def test_maps_of_multihead_attention_are_its_weights(need_weights, training, cro
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_extra_keys_and_causal_masks_of_multihead_attention(need_weights):
+def test_extra_keys_of_a_causal_multihead_attention_are_recorded(need_weights):
     torch.manual_seed(0)
     model = nn.MultiheadAttention(M, H, add_bias_kv=True, add_zero_attn=True, batch_first=True)
     x = torch.randn(B, Q, M)
@@ -435,7 +435,7 @@ def test_a_user_defined_score_is_recorded():
         assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
 
 
-def test_steps_with_a_regard_cache_are_stitched():
+def test_steps_with_a_regard_cache_are_joined_into_one_map():
     from regard.layers import KeyValueCache
 
     torch.manual_seed(0)
@@ -517,7 +517,7 @@ def test_records_are_kept_on_the_given_device():
     assert seen[0].map._source.ready.q.device.type == "cpu"
 
 
-def test_past_the_budget_a_record_says_so():
+def test_records_past_the_memory_budget_are_dropped_with_a_warning():
     model, x = encoder(3), torch.randn(B, Q, 2 * D)
     whole, out = seen_of(model, x)
     each = whole[0].map.nbytes
@@ -537,7 +537,7 @@ def test_past_the_budget_a_record_says_so():
         regard.capture(model, memory=0)
 
 
-def test_records_are_small():
+def test_a_record_holds_queries_keys_and_row_sums_alone():
     n, width = 512, 64
     q = torch.randn(1, 2, n, width)
     seen, _ = seen_of(Plain(), q, q, q, is_causal=True)

@@ -93,7 +93,7 @@ def test_weights_are_those_of_the_eager_mode(name, how):
 
 
 @pytest.mark.parametrize("name", FUSED)
-def test_attn_implementation_regard(name):
+def test_attn_implementation_regard_gives_the_outputs_and_records_of_sdpa(name):
     from regard.integrations import huggingface as hf
 
     hf.register()
@@ -122,7 +122,7 @@ def test_attn_implementation_regard_keeps_padding_and_gives_weights():
         hf.attention_forward(model, *torch.randn(3, 1, 2, 5, 4), None, cache=object())
 
 
-def test_kinds_labels_and_layers_of_an_encoder_and_decoder():
+def test_records_of_an_encoder_and_decoder_have_kinds_labels_and_layers():
     inputs = ARCHITECTURES["bart"].inputs()
     seen, _ = captured(make("bart", "sdpa"), inputs, tokenizer=lambda row: [f"<{n}>" for n in row])
     kinds = [(r.kind, r.layer) for r in seen]
@@ -134,7 +134,7 @@ def test_kinds_labels_and_layers_of_an_encoder_and_decoder():
     assert (seen[3].query_tokens, seen[3].key_tokens) == (target, source)
 
 
-def test_labels_of_sides_of_equal_length():
+def test_cross_attention_between_equal_lengths_has_the_labels_of_each_side():
     model = make("t5", "sdpa")
     inputs = {"input_ids": ids(N, 4), "decoder_input_ids": ids(N, 9)}
     seen, _ = captured(model, inputs)
@@ -246,7 +246,7 @@ GENERATIONS = [
         for how in ("sdpa", "eager")
     ],
 )
-def test_generation_steps_are_stitched(name, options, how):
+def test_generation_steps_are_joined_into_one_map(name, options, how):
     seen, output, inputs = generated(name, how, **options)
     expected, real = full_weights(name, inputs, output.sequences)
     for kind, layers in expected.items():
@@ -289,7 +289,7 @@ def test_beams_follow_the_hypothesis_that_won(name, tmp_path):
             seen.save_html(tmp_path / "x.html")
 
 
-def test_beams_of_a_model_that_caps_its_scores():
+def test_beams_of_a_model_with_capped_scores_can_be_followed():
     """Capped scores are recorded as weights, and the keys still show how the beams moved."""
     config = transformers.Gemma2Config(
         vocab_size=53,
@@ -331,7 +331,7 @@ def test_without_a_cache_each_step_is_a_record_of_its_own():
     assert [record.map.shape[2] for record in seen] == [N, N + 1, N + 2]
 
 
-def test_a_budget_that_ends_in_the_middle_of_a_generation():
+def test_rows_past_the_budget_of_a_generation_are_dropped():
     whole, *_ = generated("gpt2", steps=9)
     limit = whole.nbytes * 3 // 4
     model = make("gpt2", "sdpa")
@@ -367,7 +367,7 @@ def as_eager_code_has_it(record):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_real_minilm(dtype):
+def test_the_weights_of_minilm_are_those_of_its_eager_mode(dtype):
     folder = minilm()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     inputs = dict(tokenizer(["Regard looks at attention.", "Small."], return_tensors="pt", padding=True))

@@ -125,7 +125,7 @@ X_TRANSFORMERS = {
 
 
 @pytest.mark.parametrize("variant", X_TRANSFORMERS)
-def test_x_transformers(variant):
+def test_models_of_x_transformers_are_recorded_with_labels(variant):
     package = pytest.importorskip("x_transformers", reason="x-transformers is not installed")
     layers = package.Decoder(dim=32, depth=2, heads=4, **X_TRANSFORMERS[variant])
     model = package.TransformerWrapper(num_tokens=13, max_seq_len=Q, attn_layers=layers).eval()
@@ -182,7 +182,7 @@ def test_token_ids_are_found_in_a_dictionary():
     assert seen[0].tokens == [words(row) for row in ids.tolist()]
 
 
-def test_sentence_transformers(tmp_path):
+def test_models_of_sentence_transformers_are_recorded_with_labels(tmp_path):
     package = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
     transformers = pytest.importorskip("transformers", reason="needs  pip install 'regard[hf]'")
     (tmp_path / "vocab.txt").write_text(
@@ -272,7 +272,7 @@ def test_layer_numbers_are_read_from_module_names(names, layers):
     assert layers_of(names) == layers
 
 
-def test_layers_that_alternate_between_two_attentions():
+def test_layers_with_alternating_attention_classes_are_numbered_in_order():
     kinds = {f"blocks.{m}.{n}.attn": (nn.Identity, nn.MultiheadAttention)[n] for m in (0, 1) for n in (0, 1)}
     numbers = LayerNumbers(kinds)
     assert [numbers.call(name, 1)[0] for name in kinds] == [0, 1, 2, 3]  # as timm's Twins

@@ -108,7 +108,7 @@ def test_a_user_defined_score_is_saved_as_weights(tmp_path):
     assert torch.equal(back[0].map.weights(), seen[0].map.weights())
 
 
-def test_windows_of_a_rolled_picture_by_hand():
+def test_tokens_of_a_rolled_picture_are_placed_in_their_windows():
     """In a 4 x 4 picture rolled by 1, token (0,0) is in the last 2 x 2 window, with the other three corners."""
     weights = torch.zeros(4, 1, 4, 4)
     weights[3, 0, 3] = torch.tensor([0.1, 0.2, 0.3, 0.4])  # of the last window, its last token
@@ -228,7 +228,7 @@ def test_labels_can_be_given(seen):
 
 
 @pytest.mark.parametrize("tokenizer", ["ids", "pieces", "tokens"])
-def test_labels_from_the_ids_that_a_model_was_given(tokenizer):
+def test_labels_are_made_from_the_token_ids_of_the_input(tokenizer):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
@@ -252,7 +252,7 @@ def test_labels_from_the_ids_that_a_model_was_given(tokenizer):
     assert seen[0].tokens == [[f"{letter}{n}" for n in row] for row in ((1, 2, 3), (4, 5, 6))]
 
 
-def test_a_page_of_the_records(seen, tmp_path):
+def test_a_saved_page_has_the_title_and_the_names_of_the_records(seen, tmp_path):
     viewer = pytest.importorskip("regard.viewer")
     if not hasattr(viewer, "save_html"):
         pytest.skip("the viewer writes no pages yet")

@@ -33,7 +33,7 @@ def answer(model, *words, piped="", **options):
         return run_here("answer", "--model", model, *words, **options)
 
 
-def test_questions_on_the_line_with_a_context_or_a_file(model, tmp_path):
+def test_a_question_is_answered_from_a_context_or_a_file(model, tmp_path):
     (tmp_path / "text.txt").write_text(CONTEXT, encoding="utf-8")
     first = answer(model, "Who helped the teacher?", "--context", CONTEXT, "--threshold", "0")
     second = answer(
@@ -68,7 +68,7 @@ def test_lines_of_json_are_answered_in_order(model, tmp_path):
             assert row["context"][candidate["start"] : candidate["end"]] == candidate["text"]
 
 
-def test_no_answer_is_said(model):
+def test_no_answer_is_printed_below_the_threshold(model):
     done = answer(model, "Who?", "--context", CONTEXT, "--threshold", "1")
     assert done.stdout.startswith("no answer found\t")
     found = json.loads(answer(model, "Who?", "--context", CONTEXT, "--threshold", "1", "--json").stdout)

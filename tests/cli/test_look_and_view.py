@@ -52,7 +52,7 @@ def bert(tmp_path_factory):
     return folder
 
 
-def test_look_with_a_translator_of_ours(translator, tmp_path):
+def test_look_shows_all_attention_of_a_translator(translator, tmp_path):
     out = tmp_path / "look.html"
     result = run_here("look", "the cat sat", "--model", str(translator), "--out", str(out), "--no-open")
     assert (result.returncode, result.stdout) == (0, f"{out}\n"), result.stderr
@@ -92,7 +92,7 @@ def test_look_keeps_the_queries_and_keys_of_our_translators(translator):
 
 @pytest.mark.parametrize("feeding", [True, False])
 @pytest.mark.parametrize("score", ["additive", "scaled_dot"])
-def test_look_with_a_recurrent_translator(score, feeding, tmp_path):
+def test_look_shows_the_attention_of_a_recurrent_translator(score, feeding, tmp_path):
     vocabulary = train_vocabulary("bpe", ["the cat sat on the mat", "le chat est assis"] * 20, 300)
     torch.manual_seed(0)
     sizes = {"source_size": len(vocabulary), "target_size": len(vocabulary), "width": 16}
@@ -106,7 +106,7 @@ def test_look_with_a_recurrent_translator(score, feeding, tmp_path):
 
 
 @pytest.mark.slow
-def test_look_with_a_hugging_face_model(bert, tmp_path):
+def test_look_shows_the_attention_of_a_hugging_face_model(bert, tmp_path):
     out = tmp_path / "look.html"
     result = run_here("look", "the cat sat", "--model", str(bert), "--out", str(out), "--no-open")
     assert result.returncode == 0, result.stderr
@@ -131,12 +131,12 @@ def test_errors_are_one_line(words, code, parts, tmp_path):
     assert_one_line(run_here(*words, cwd=tmp_path), code, *parts)
 
 
-def test_a_folder_with_a_broken_config(tmp_path):
+def test_a_folder_with_a_broken_config_is_a_one_line_error(tmp_path):
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
     assert_one_line(run_here("look", "hello", "--model", str(tmp_path)), 1, "config.json")
 
 
-def test_the_default_is_a_model_that_is_here(translator, tmp_path, monkeypatch):
+def test_look_finds_an_installed_model(translator, tmp_path, monkeypatch):
     out = tmp_path / "look.html"
     monkeypatch.setattr("regard.tasks.model_attention.cached_models", list)
     result = run_here("look", "the cat", "--out", str(out), "--no-open", REGARD_MODELS=str(translator.parent))

@@ -98,7 +98,7 @@ def reader(kind, place):
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_a_text_longer_than_the_model_reads(kind, tmp_path):
+def test_a_text_longer_than_the_model_reads_is_refused(kind, tmp_path):
     place = reader(kind, tmp_path)
     assert hf_reader.recorded_by_hugging_face("cat " * 16, place)[0].map.shape[2:] == (16, 16)
     with pytest.raises(
@@ -115,7 +115,7 @@ def test_the_command_names_the_text_that_is_too_long(tmp_path, capsys):
     assert "regard: TEXT: the text has 20 tokens, the model reads 16" in capsys.readouterr().err
 
 
-def test_a_translation_ends_where_the_positions_do(tmp_path):
+def test_a_translation_ends_at_the_last_position_of_the_model(tmp_path):
     sizes = SIZES["marian"] | {
         "max_position_embeddings": 12,
         "forced_eos_token_id": None,

@@ -16,7 +16,7 @@ from support.command_line import assert_one_line, run
 # ---- the frame
 
 
-def test_version():
+def test_the_version_is_printed():
     result = run("--version")
     assert (result.returncode, result.stdout, result.stderr) == (0, f"regard {regard.__version__}\n", "")
 
@@ -173,7 +173,7 @@ def test_doctor_lists_what_is_installed_and_how_to_install_the_rest():
         assert part in result.stdout
 
 
-def test_doctor_as_json():
+def test_doctor_prints_json():
     result = run("doctor", "--json")
     assert (result.returncode, result.stderr) == (0, "")
     found = json.loads(result.stdout)

@@ -88,7 +88,7 @@ def test_accents_are_written_under_the_c_locale_with_closed_streams(tmp_path):
     assert json.loads((tmp_path / "été.json").read_text(encoding="utf-8"))["source"] == "A café."
 
 
-def test_an_argument_that_is_not_utf8():
+def test_an_argument_that_is_not_utf8_is_a_one_line_error():
     assert_one_line(run_here("translate", "caf\udce9"), 2, r"not UTF-8: caf\xe9")
 
 

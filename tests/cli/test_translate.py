@@ -90,7 +90,7 @@ def test_attention_is_saved_as_a_picture(model, tmp_path):
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_n_best_and_sampling(model):
+def test_n_best_gives_alternatives_and_sampling_depends_on_the_seed(model):
     result = translate(model, "A dog.", "--n-best", "3", "--json")
     assert len(json.loads(result.stdout)["alternatives"]) == 2
     drawn = [translate(model, "A dog.", "--sample", "--seed", "3").stdout for _ in range(2)]
@@ -107,7 +107,7 @@ def test_the_file_that_is_read_is_not_written(model, tmp_path):
         assert "is the file to translate: name another file" in done.stderr
 
 
-def test_a_file_in_and_a_file_out(model, tmp_path):
+def test_a_file_is_translated_line_by_line_into_a_file(model, tmp_path):
     (tmp_path / "in.txt").write_text("A dog.\n\nA cat.\n", encoding="utf-8")
     result = translate(model, "--file", str(tmp_path / "in.txt"), "--out", str(tmp_path / "out.txt"))
     assert result.returncode == 0, result.stderr
@@ -137,7 +137,7 @@ def test_a_stream_is_answered_line_by_line(model):
     assert rest[1] == first.rstrip("\n")
 
 
-def test_an_interruption_while_waiting_for_input(model):
+def test_ctrl_c_while_waiting_for_input_is_one_line(model):
     """Python aborts if it exits while a thread reads standard input. The command has to end with one line."""
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # also under nohup
     command = [
@@ -218,7 +218,7 @@ def test_errors_of_translate_are_one_line(model, tmp_path, words, code, part):
     assert_one_line(run_here("translate", *words, cwd=tmp_path), code, part)
 
 
-def test_lengths_of_a_translation(model):
+def test_min_and_max_length_limit_a_translation(model):
     short = translate(model, "A dog.", "--max-length", "3", "--json")
     long = translate(model, "A dog.", "--min-length", "20", "--max-length", "25", "--json")
     assert short.returncode == long.returncode == 0, short.stderr + long.stderr
@@ -235,7 +235,7 @@ def test_what_is_no_file_is_written_to_and_not_replaced(model, tmp_path):
     assert pipe.is_fifo()
 
 
-def test_nothing_to_read_is_said(model):
+def test_a_missing_text_is_a_one_line_error(model):
     code = "import sys; sys.stdin = None; from regard.cli import main; main()"
     result = run("translate", "--model", str(model), code=code)
     assert_one_line(result, 2, "TEXT: nothing to translate")
@@ -247,7 +247,7 @@ def test_wrong_encoding_is_told_after_the_lines_before_it(model, tmp_path):
     assert_one_line(result, 1, "in.txt", "2", "UTF-8")
 
 
-def test_a_model_cut_short(model, tmp_path):
+def test_a_truncated_weights_file_is_a_one_line_error(model, tmp_path):
     import shutil
 
     shutil.copytree(model, tmp_path / "cut")
@@ -288,7 +288,7 @@ def test_models_are_compared_and_drawn(model, tmp_path):
 # ---- train
 
 
-def test_train_translate_and_evaluate(tmp_path):
+def test_a_trained_translator_is_evaluated_and_not_overwritten(tmp_path):
     result = run("train", "translate", *SMALL, "--steps", "4", "--out", "run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "the best model is in run/best" in result.stdout
@@ -335,7 +335,7 @@ def test_options_from_a_file_and_the_line_wins(tmp_path, suffix):
         ("o.ini", "", 2, "expected a .yaml, .toml or .json file"),
     ],
 )
-def test_bad_option_files(tmp_path, name, text, code, part):
+def test_bad_option_files_are_a_one_line_error(tmp_path, name, text, code, part):
     (tmp_path / name).write_text(text, encoding="utf-8")
     assert_one_line(run_here("train", "translate", "--options", name, cwd=tmp_path), code, part)
     assert not (tmp_path / "runs").exists()
@@ -387,7 +387,7 @@ def pair_files(tmp_path):
     return tmp_path
 
 
-def test_training_on_standard_input_and_going_on(pair_files):
+def test_training_on_standard_input_can_be_resumed(pair_files):
     words = ["train", "translate", "--data", "-", "--valid", "valid.tsv", *SMALL[2:], "--out", "run"]
     command = [sys.executable, "-c", "from regard.cli import main; main()", *words, "--steps", "2"]
     doubled = (pair_files / "train.tsv").read_text(encoding="utf-8") + "x\t\n"
@@ -420,7 +420,7 @@ def test_errors_of_train_are_one_line(tmp_path, words, code, part):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_rights(tmp_path):
+def test_a_folder_without_write_permission_is_a_one_line_error(tmp_path):
     tmp_path.chmod(0o500)
     result = run_here("train", "translate", *SMALL, "--steps", "1", "--out", "run", cwd=tmp_path)
     assert_one_line(result, 1, "cannot make the folder run: Permission denied")
@@ -437,7 +437,7 @@ def test_a_run_whose_checkpoints_are_damaged_is_not_resumed(tmp_path):
     assert "checkpoints" in result.stderr.splitlines()[-1]
 
 
-def test_a_hugging_face_data_set_by_name(model, pair_files):
+def test_a_hugging_face_data_set_is_trained_and_evaluated_on(model, pair_files):
     datasets = pytest.importorskip("datasets")
     rows = [{"translation": {"en": source, "fr": target}} for source, target in PAIRS]
     parts = {"train": rows[:50], "validation": rows[50:55], "test": rows[55:]}
@@ -476,7 +476,7 @@ def test_pairs_that_cannot_be_measured_are_told(model, tmp_path):
     assert not (tmp_path / "out.txt").exists()
 
 
-def test_evaluation_on_files(model, pair_files):
+def test_evaluation_reads_columns_and_joins_references(model, pair_files):
     pairs = [PAIRS[0], PAIRS[1], PAIRS[0], PAIRS[2]]
     text = "".join(f"{target}\t{source}\n" for source, target in pairs)
     (pair_files / "test.txt").write_text(text, encoding="utf-8")
@@ -504,7 +504,7 @@ def test_evaluation_on_files(model, pair_files):
     assert "case:mixed" in json.loads(found.stdout)["bleu"]["signature"]
 
 
-def test_evaluation_of_alignments(model, tmp_path):
+def test_evaluation_measures_alignments_against_gold_links(model, tmp_path):
     gold = "the dog sleeps .\tle chien dort .\t0-0 1-1 2-2 3-3\n"
     (tmp_path / "gold.tsv").write_text(gold * 2, encoding="utf-8")
     words = ["evaluate", "translate", "--model", str(model), "--links", "gold.tsv", "--json"]
@@ -557,7 +557,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     assert f"after {steps + 2} steps" in resumed.stdout
 
 
-def test_pack(tmp_path, model):
+def test_pack_writes_a_card_with_results_and_samples(tmp_path, model):
     result = run_here(
         "pack", str(model), "--out", "small", "--license", "CC0", "--result", "test=1", cwd=tmp_path
     )

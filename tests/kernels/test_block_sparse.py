@@ -10,7 +10,7 @@ from support.attention_cases import forced
 
 @pytest.mark.parametrize("kernel", ["block-sparse in C", "block-sparse in torch"])
 @pytest.mark.parametrize(("n_q", "n_k"), [(200, 200), (130, 200), (70, 200)])
-def test_masks_of_one_length_share_no_plan(kernel, n_q, n_k):
+def test_similar_masks_do_not_share_a_cached_plan(kernel, n_q, n_k):
     """The cache of plans and masks tells similar rules apart."""
     torch.manual_seed(0)
     q, k, v = torch.randn(2, 2, n_q, 8), torch.randn(2, 2, n_k, 8), torch.randn(2, 2, n_k, 8)
@@ -59,7 +59,7 @@ def test_a_bias_that_is_not_trained_is_added_on_every_path(kernel, kind):
         assert torch.allclose(got, want, atol=1e-4)
 
 
-def test_scattered_global_tokens_share_their_blocks():
+def test_scattered_global_tokens_take_few_blocks():
     """Put first, 16 tokens cost one row and one column of blocks, wherever they stand."""
     from regard.kernels.block_sparse.plans import plan_for
     from regard.shapes import Grid

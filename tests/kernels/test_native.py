@@ -105,7 +105,7 @@ def test_a_library_that_was_cut_short_is_built_again(tmp_path):
     assert len(again.read_bytes()) == len(whole)
 
 
-def test_a_library_is_known_by_its_content(tmp_path):
+def test_a_library_is_used_only_if_its_content_has_the_hash_of_its_name(tmp_path):
     whole = bytes(range(256))
     path = tmp_path / f"regard-abc-{native._short_hash(whole)}.so"
     path.write_bytes(whole)
@@ -219,7 +219,7 @@ def test_status_lists_every_kernel():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(("size_a", "size_c"), [(0.0, 300.0), (300.0, 0.0), (-300.0, -300.0), (0.0, -300.0)])
-def test_one_large_operand_saturates_without_overflow(kernel, size_a, size_c):
+def test_large_operands_saturate_the_additive_score_without_overflow(kernel, size_a, size_c):
     a, c, v = torch.full((1, 3, 20), size_a), torch.full((1, 4, 20), size_c), torch.ones(20)
     a, c, v = (x.requires_grad_() for x in (a, c, v))
     with forced(kernel):
@@ -291,7 +291,7 @@ def test_tensors_that_c_cannot_read_are_refused(dtypes):
 
 
 @pytest.mark.skipif(native.library().handle is None, reason=f"no compiled kernels: {native.library().why}")
-def test_a_user_without_a_home_gets_kernels_too(monkeypatch):
+def test_kernels_are_built_without_a_home_folder(monkeypatch):
     for name in ("XDG_CACHE_HOME", "REGARD_CACHE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("os.path.expanduser", lambda path: path)  # what it gives where there is no home

@@ -102,7 +102,7 @@ def caches() -> list[Tensor]:
 
 
 @EVERY
-def test_fake_tensors(name):
+def test_fake_tensors_get_shapes_and_leave_the_caches_real(name):
     plain = run(name)(*inputs())
     with FakeTensorMode(allow_non_fake_inputs=True):
         q, k, v = inputs()
@@ -115,7 +115,7 @@ def test_fake_tensors(name):
 
 
 @EVERY
-def test_meta_tensors(name):
+def test_meta_tensors_get_shapes_and_gradients(name):
     q, k, v = (x.detach().to("meta").requires_grad_() for x in inputs())
     kernel, options = CALLS[name]
     given = {key: make() for key, make in options.items()}
@@ -130,7 +130,7 @@ def test_meta_tensors(name):
     assert q.grad.shape == q.shape
 
 
-def test_meta_layers():
+def test_a_layer_on_the_meta_device_gives_shapes():
     layer = regard.MultiHeadAttention(12, 3, rotary=True).to("meta")
     x = torch.randn(2, 5, 12, device="meta")
     out, weights = layer(x, x, x, mask=torch.zeros(5, 5, device="meta"))
@@ -198,7 +198,7 @@ def test_make_fx_keeps_a_mask_an_input(traced):
 
 
 @QUICK
-def test_functional_tensors(name):
+def test_functionalize_gives_the_same_output(name):
     q, k, v = (x.detach() for x in inputs())
     found = torch.func.functionalize(run(name))(q, k, v)
     assert torch.allclose(found, run(name)(q, k, v), atol=1e-6)
@@ -214,14 +214,14 @@ class Attends(nn.Module):
 
 
 @pytest.mark.parametrize("name", ["plain", pytest.param("additive in C", marks=IN_C), "padding"])
-def test_exported_programs(name):
+def test_exported_programs_give_the_same_output(name):
     q, k, v = (x.detach() for x in inputs())
     with forced(CALLS[name][0]):
         program = torch.export.export(Attends(name), (q, k, v)).module()
     assert torch.allclose(program(q, k, v), run(name)(q, k, v), atol=1e-6)
 
 
-def test_an_exported_long_window():
+def test_an_exported_layer_with_a_long_window_gives_the_same_output():
     q, k, v = (torch.randn(1, 1, 700, D) for _ in range(3))
     call = regard.MultiHeadAttention(D, 1)
     program = torch.export.export(_Windowed(call), (q[0], k[0], v[0])).module()
@@ -300,7 +300,7 @@ def test_second_derivatives_are_right_or_refused(name):
 
 @IN_C
 @pytest.mark.parametrize("name", ["additive in C", "block-sparse in C"])
-def test_second_derivatives_of_one_tensor_in_two_places(name):
+def test_second_derivatives_are_right_if_queries_are_the_keys(name):
     x, _, v = inputs()
     found, expected = (
         torch.autograd.grad(call(x, x, v).sin().sum(), x, create_graph=True)[0]
@@ -312,7 +312,7 @@ def test_second_derivatives_of_one_tensor_in_two_places(name):
 
 
 @EVERY
-def test_forward_mode_derivatives(name):
+def test_forward_mode_derivatives_are_those_of_the_formula(name):
     primals = [x.detach() for x in inputs()]
     tangents = [torch.linspace(-1, 1, x.numel()).reshape(x.shape) for x in primals]
     out, along = torch.func.jvp(run(name), tuple(primals), tuple(tangents))[:2]
@@ -326,7 +326,7 @@ def test_forward_mode_derivatives(name):
 
 
 @EVERY
-def test_transforms_of_torch_func(name):
+def test_grad_and_vmap_of_torch_func_are_those_of_the_formula(name):
     q, k, v = (x.detach() for x in inputs())
     call, exact = run(name), formula(name)
 
@@ -351,7 +351,7 @@ def test_transforms_of_torch_func(name):
 
 
 @QUICK
-def test_nested_transforms(name):
+def test_nested_transforms_are_those_of_the_formula(name):
     q, k, v = (x.detach() for x in inputs())
 
     def slope(call):
@@ -365,7 +365,7 @@ def test_nested_transforms(name):
     assert torch.allclose(found, torch.func.jvp(slope(formula(name)), (q,), (along,))[1], rtol=1e-4)
 
 
-def test_a_mask_may_differ_inside_vmap():
+def test_masks_may_be_batched_by_vmap():
     q, k, v = (x.detach() for x in inputs())
     masks = torch.stack(
         [torch.zeros(N, N), torch.zeros(N, N).masked_fill(torch.ones(N, N).triu(1) > 0, -math.inf)]

@@ -84,7 +84,7 @@ def test_every_registered_task_is_tested():
     assert set(TASKS) <= {case.task for case in CASES}
 
 
-def test_train_save_load_predict_and_evaluate(case, tmp_path):
+def test_a_task_is_trained_saved_loaded_and_evaluated(case, tmp_path):
     outcome = train(case, tmp_path / "run")
     assert (outcome.step, outcome.stopped) == (2, "finished")
     predictor = tasks.load(tmp_path / "run", task=case.task)
@@ -274,7 +274,7 @@ def test_bad_rows_in_validation_data_are_warned_of(case, tmp_path):
         train(case, tmp_path / "run", valid=str(valid), skip_bad_rows=True)
 
 
-def test_bad_rows_of_an_evaluation(case, tmp_path):
+def test_bad_rows_of_an_evaluation_are_an_error_or_counted(case, tmp_path):
     train(case, tmp_path / "run")
     data = str(with_bad_rows(case, tmp_path / f"data.{case.ending}", f"bad.{case.ending}"))
     with pytest.raises(FileError, match=r"2 rows cannot be read \(lines 11, 62\)"):

@@ -56,7 +56,7 @@ def test_bad_rows_are_left_out_and_counted_if_asked(tmp_path, name, content, pro
     ['{"source": "x"}', '{"source": "x", "target": [1]}', "[1]", '{"source": "\\ud800", "target": "x"}'],
 )
 @pytest.mark.parametrize("first", [False, True])
-def test_objects_without_the_fields(tmp_path, bad, first):
+def test_objects_without_the_fields_are_bad_rows(tmp_path, bad, first):
     rows = [json.dumps({"source": source, "target": target}) for source, target in GOOD]
     if first and bad == "[1]":
         rows.insert(0, bad)
@@ -68,7 +68,7 @@ def test_objects_without_the_fields(tmp_path, bad, first):
         list(read_pairs(path))
 
 
-def test_two_files_stay_in_step(tmp_path):
+def test_a_bad_row_of_one_file_skips_the_pair(tmp_path):
     left = write(tmp_path, "a.en", b"a dog\n\xe9\nx\na cat\n")
     right = write(tmp_path, "a.fr", b"un chien\ny\n\xe9\nun chat\n")
     skipped = Skipped()
@@ -105,7 +105,7 @@ def test_a_row_of_several_lines_is_read_again_after_a_bad_one(tmp_path):
     assert skipped.bad == 1
 
 
-def test_lines_to_train_on(tmp_path):
+def test_bad_lines_of_training_text_are_skipped_and_counted(tmp_path):
     path = write(tmp_path, "a.txt", b"one\n\n\xe9\ntwo\nx\0\n")
     skipped = Skipped()
     assert list(read_lines(path, keep_empty=False, skip_bad_rows=True, skipped=skipped)) == ["one", "two"]
@@ -114,7 +114,7 @@ def test_lines_to_train_on(tmp_path):
         list(read_lines(path, keep_empty=False))
 
 
-def test_no_line_to_answer_is_left_out(tmp_path):
+def test_lines_to_answer_cannot_be_skipped(tmp_path):
     path = write(tmp_path, "a.txt", b"one\nx\0\n\xe9\n")
     lines = read_lines(path)
     assert [next(lines), next(lines)] == ["one", "x\0"]

@@ -73,7 +73,7 @@ def test_duplicates_stay_when_they_may(tmp_path):
     assert texts(build(tmp_path / "c", deduplicate=False)) == [PAIRS[0], PAIRS[2], PAIRS[0], PAIRS[6]]
 
 
-def test_a_batch_by_hand():
+def test_a_batch_has_the_ids_lengths_and_dtypes_computed_by_hand():
     batch = PairData.in_memory(KEPT, BYTES, BYTES).batch([2, 0])
     n, e, e2, c = 3 + ord("n"), 3 + 0xC3, 3 + 0xA9, [3 + value for value in "好".encode()]
     a, b = 3 + ord("a"), [3 + value for value in b"bcd"]
@@ -107,7 +107,7 @@ def test_a_batch_is_its_pairs_with_specials_and_padding(lengths, data):
     assert batch.tokens == int((batch.target_output != 0).sum()) == int((batch.target_input != 0).sum())
 
 
-def test_an_empty_batch_and_empty_data(tmp_path):
+def test_data_and_batches_may_be_empty(tmp_path):
     empty = build(tmp_path / "c", pairs=[])
     assert len(empty) == len(PairData.in_memory([], BYTES, BYTES)) == 0
     assert empty.lengths().shape == (0, 2)
@@ -115,7 +115,7 @@ def test_an_empty_batch_and_empty_data(tmp_path):
     assert len(PairData.open(tmp_path / "c", verify=True)) == 0
 
 
-def test_places_are_checked():
+def test_indices_outside_the_data_are_refused():
     data = of_lengths([(1, 1)])
     for wrong in ([1], [-1]):
         with pytest.raises(OutsideError, match="indices: expected numbers from 0 to 0"):
@@ -128,7 +128,7 @@ def test_places_are_checked():
         PairData(data.source, TokenStore.from_lists([]))
 
 
-def test_sequences_in_one_tensor():
+def test_sequences_are_padded_between_start_and_end():
     ids, lengths = pad_sequences([[7, 8], [], [9]], start=1, end=2)
     assert ids.tolist() == [[1, 7, 8, 2], [1, 2, 0, 0], [1, 9, 2, 0]]
     assert lengths.tolist() == [4, 2, 3]
@@ -154,7 +154,7 @@ def test_every_vocabulary_can_be_stored(tmp_path, kind):
     assert [tuple(vocabulary.decode(side) for side in data.pair(place)) for place in range(3)] == KEPT
 
 
-def test_more_pairs_than_are_encoded_at_a_time(tmp_path):
+def test_pairs_of_several_encoding_chunks_are_kept_in_order(tmp_path):
     pairs = [(str(n), str(n * n)) for n in range(9000)]
     assert texts(build(tmp_path / "c", pairs, max_tokens=99)) == pairs
     assert texts(PairData.in_memory(pairs, BYTES, BYTES)) == pairs
@@ -538,7 +538,7 @@ def test_the_number_of_sentences_can_be_limited():
         ({"max_sentences": 2}, "max_sentences: expected at least the smallest batch, 4, got 2"),
     ],
 )
-def test_arguments_are_checked(options, problem):
+def test_wrong_arguments_of_bucketed_batches_are_refused(options, problem):
     with pytest.raises(ArgumentError, match=problem):
         BucketedBatches(of_lengths([(1, 1)] * 9), **options)
     with pytest.raises(ArgumentError, match="data: expected at least a pair"):

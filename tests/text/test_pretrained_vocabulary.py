@@ -105,7 +105,7 @@ def test_the_settings_beside_the_tokenizer_are_used(tmp_path):
 
 
 @pytest.mark.parametrize("make", [bert, roberta], ids=["bert", "roberta"])
-def test_it_is_saved_and_loaded(make, tmp_path):
+def test_a_pretrained_vocabulary_is_saved_and_loaded(make, tmp_path):
     vocabulary = make(tmp_path)
     vocabulary.save(tmp_path / "ours.json")
     again = load_vocabulary(tmp_path / "ours.json")
@@ -114,7 +114,7 @@ def test_it_is_saved_and_loaded(make, tmp_path):
     assert (again.framing, again.mask, len(again)) == (vocabulary.framing, vocabulary.mask, len(vocabulary))
 
 
-def test_text_comes_back(tmp_path):
+def test_decoded_ids_are_the_text_and_unknown_names_are_refused(tmp_path):
     vocabulary = roberta(tmp_path)
     ids = vocabulary.framing.frame(vocabulary.encode(TEXTS[0])).ids
     assert vocabulary.decode(ids[1:]) == TEXTS[0]
@@ -171,7 +171,7 @@ def test_a_tokenizer_without_special_tokens_is_refused(tmp_path):
         PretrainedVocabulary.from_folder(tmp_path)
 
 
-def test_it_is_not_trained(tmp_path):
+def test_training_a_pretrained_vocabulary_is_refused(tmp_path):
     with pytest.raises(UnknownNameError, match="kind: unknown name 'pretrained'"):
         train_vocabulary("pretrained", ["a"], 10)
     with pytest.raises(ArgumentError, match="is not trained: read it from its folder"):

@@ -228,7 +228,7 @@ def test_a_cache_is_opened_again_and_built_anew_for_other_data(tmp_path):
 # -- forms -----------------------------------------------------------------------------------------------------------
 
 
-def test_forms_say_which_tokens_the_question_has():
+def test_forms_mark_the_words_of_the_question_and_spellings():
     context = ["Ann", "painted", "the", "Houses", "in", "1874", "."]
     forms = token_forms(context, Words.of(["Who", "paints", "the", "houses", "?"]))
     flags = [[form >> bit & 1 for bit in range(FLAGS)] for form in forms]

@@ -77,12 +77,12 @@ def test_csv_files_are_read(tmp_path, separator, header):
     assert list(read_pairs(path, languages=("en", "fr"))) == expected
 
 
-def test_commas_within_cells_that_semicolons_separate(tmp_path):
+def test_semicolons_separate_cells_that_contain_commas(tmp_path):
     path = write(tmp_path / "a.csv", "Hello, you;Bonjour, toi\nWell, no;Eh bien, non\n")
     assert list(read_pairs(path)) == [("Hello, you", "Bonjour, toi"), ("Well, no", "Eh bien, non")]
 
 
-def test_csv_with_quotes_and_named_columns(tmp_path):
+def test_quotes_and_named_columns_of_csv_are_read(tmp_path):
     text = 'id,to,from\r\n1,"un chat, ""gris""","a cat"\r\n\r\n2,"deux\r\nlignes",two\r\n'
     path = write(tmp_path / "a.csv.gz", text)
     assert list(read_pairs(path, columns=("from", "to"))) == [

@@ -53,7 +53,7 @@ def test_a_last_line_without_an_end_counts(tmp_path):
     assert list(read_pairs(write(tmp_path / "a.tsv", "a\tb\nc\td"))) == [("a", "b"), ("c", "d")]
 
 
-def test_a_table_by_the_names_in_its_first_line(tmp_path):
+def test_columns_are_chosen_by_the_names_in_the_first_line(tmp_path):
     path = write(tmp_path / "a.tsv", "\ufeffid\ten\tfr\n7\tcat\tchat\n")
     assert list(read_pairs(path, columns=("fr", "en"))) == [("chat", "cat")]
     with pytest.raises(
@@ -101,14 +101,14 @@ def test_a_format_that_is_said_wins_over_the_name(tmp_path):
 
 @examples(60, 1000)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r"), max_size=9)))
-def test_lines_come_back_whatever_is_in_them(tmp_path_factory, lines):
+def test_lines_with_any_characters_are_read_unchanged(tmp_path_factory, lines):
     path = write(
         tmp_path_factory.mktemp("lines") / "a.txt", "\ufeff" + "".join(f"{line}\r\n" for line in lines)
     )
     assert list(read_lines(path)) == lines
 
 
-def test_lines_that_are_left_out_only_when_asked(tmp_path, monkeypatch):
+def test_empty_and_long_lines_are_left_out_only_on_request(tmp_path, monkeypatch):
     path = write(tmp_path / "a.txt.gz", "one\n\n two three four\n")
     assert list(read_lines(path)) == ["one", "", " two three four"]
     skipped = Skipped()
@@ -133,7 +133,7 @@ FIELDS = {"columns": ("translation.en", "translation.fr")}
 
 
 @pytest.mark.parametrize("kind", ["disk", "disk of splits", "folder", "jsonl", "parquet"])
-def test_data_sets_on_the_disk(datasets, tmp_path, kind):
+def test_hugging_face_data_sets_on_the_disk_are_read(datasets, tmp_path, kind):
     rows = datasets.Dataset.from_list(SPLIT)
     where = tmp_path / "data"
     if kind == "disk":
@@ -161,7 +161,7 @@ def test_data_sets_on_the_disk(datasets, tmp_path, kind):
         list(read_pairs(f"hf:{where}"))
 
 
-def test_a_data_set_that_is_not_there(datasets, tmp_path):
+def test_a_missing_data_set_is_refused(datasets, tmp_path):
     with pytest.raises(FileError, match=r"source: cannot load hf:no-such/data-set, split 'train': "):
         list(read_pairs("hf:no-such/data-set", **FIELDS))
     with pytest.raises(FileError, match=r"expected a file of the kinds \.jsonl"):
@@ -183,7 +183,7 @@ def test_a_missing_package_is_named_with_its_command(monkeypatch):
 @pytest.mark.parametrize(
     ("longer", "counts"), [("a.en", "a.en has 5 lines, .*a.fr has 3"), ("a.fr", "a.fr has 5")]
 )
-def test_files_of_different_length(tmp_path, longer, counts):
+def test_parallel_files_of_different_length_are_refused(tmp_path, longer, counts):
     for name in ("a.en", "a.fr"):
         write(tmp_path / name, "x\n" * (5 if name == longer else 3))
     pairs = read_pairs(tmp_path / "a.en", tmp_path / "a.fr")
@@ -246,7 +246,7 @@ def test_another_encoding_is_named_with_its_place(tmp_path, mark):
         list(read_pairs(path))
 
 
-def test_other_encodings_that_can_be_told(tmp_path):
+def test_utf16_and_gzip_are_recognised_in_errors(tmp_path):
     with pytest.raises(FileError, match=r"offset 0 of .*it seems to be UTF-16"):
         list(read_lines(write(tmp_path / "a.txt", "abc\n".encode("utf-16"))))
     zipped = write(tmp_path / "a.txt", gzip.compress(b"abc"))
@@ -283,7 +283,7 @@ def test_broken_json_lines_are_named(tmp_path, line, problem):
         list(read_pairs(path, columns=("a", "b")))
 
 
-def test_json_lines_want_names(tmp_path):
+def test_json_lines_with_unknown_fields_ask_for_names(tmp_path):
     with pytest.raises(
         ArgumentError, match=r"columns: expected the names of two fields, got 0: .*line 1 has a, b"
     ):
@@ -291,7 +291,7 @@ def test_json_lines_want_names(tmp_path):
 
 
 @pytest.mark.parametrize("columns", ["ab", (1,), (0, 1, 2), (0, "a"), (-1, 0), (0.5, 1)])
-def test_columns_are_checked(columns):
+def test_wrong_columns_are_refused(columns):
     with pytest.raises(ArgumentError, match="columns: expected two"):
         read_pairs("-", columns=columns)
 
@@ -312,7 +312,7 @@ def test_files_are_checked_before_anything_is_read(tmp_path, monkeypatch):
         read_pairs(good)
 
 
-def test_targets_are_checked(tmp_path):
+def test_wrong_combinations_of_source_and_target_are_refused(tmp_path):
     good = write(tmp_path / "a.tsv", "a\tb\n")
     for source, target, format in [
         ("-", "-", None),
@@ -326,7 +326,7 @@ def test_targets_are_checked(tmp_path):
         read_pairs("name", format="hf")
 
 
-def test_a_damaged_gzip_file(tmp_path):
+def test_a_damaged_gzip_file_is_refused(tmp_path):
     whole = gzip.compress(tsv([("a", str(n)) for n in range(999)]).encode())
     path = tmp_path / "a.tsv.gz"
     for data, problem in [
@@ -353,7 +353,7 @@ def test_a_long_file_takes_no_more_memory_than_a_short_one(tmp_path):
     assert peaks[1] < peaks[0] + 200_000
 
 
-def test_duplicates_leave_the_first():
+def test_the_first_of_equal_pairs_is_kept():
     skipped = Skipped()
     pairs = [("a", "b"), ("ab", ""), ("", "ab"), ("a", "b"), ("b", "a"), ("a\0", "b"), ("a", "\0b")]
     assert list(deduplicate(pairs, skipped)) == [*pairs[:3], *pairs[4:]]
@@ -362,11 +362,11 @@ def test_duplicates_leave_the_first():
 
 @examples(60, 1000)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=1))))
-def test_duplicates_are_those_of_a_set(pairs):
+def test_deduplication_equals_that_of_a_dictionary(pairs):
     assert list(deduplicate(pairs)) == list(dict.fromkeys(pairs))
 
 
-def test_duplicates_in_large_numbers_and_little_memory():
+def test_deduplication_takes_little_memory():
     count = 20_000
     pairs = ((str(n % count), "x") for n in range(2 * count))  # everything comes twice, the table grows
     tracemalloc.start()
@@ -376,7 +376,7 @@ def test_duplicates_in_large_numbers_and_little_memory():
     assert peak < 40 * count
 
 
-def test_real_data_is_read():
+def test_tatoeba_and_multi30k_are_read_completely():
     folder = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data"))
     path = folder / "tatoeba_eng_fra" / "valid.tsv.gz"
     if not path.is_file():

@@ -69,11 +69,11 @@ def test_a_header_of_labelled_rows_is_known_by_its_label(tmp_path, name, sign, t
         "good\tpositive\n",
     ],
 )
-def test_a_row_of_labelled_data_is_kept(tmp_path, text):
+def test_a_first_row_that_may_be_data_is_kept(tmp_path, text):
     assert len(rows_of(tmp_path / "x.tsv", text, fields=LABEL_FIELDS)) == text.count("\n")
 
 
-def test_the_advice_for_a_row_that_is_data_works(tmp_path):
+def test_a_header_above_a_row_that_looks_like_one_keeps_the_row(tmp_path):
     text = "text\tlabel\nreview\tstars\na good film\t5\na bad film\t1\n"
     assert len(rows_of(tmp_path / "x.tsv", text, fields=LABEL_FIELDS)) == 3
 
@@ -87,7 +87,7 @@ def test_short_names_above_sentences_are_warned_of(tmp_path, name, sign):
         assert len(rows_of(tmp_path / name, text)) == 4
 
 
-def test_rows_ahead_of_the_first_are_bounded(tmp_path):
+def test_the_rows_that_are_read_to_judge_a_header_are_bounded(tmp_path):
     rows = [("a.tsv, line 1", "review", "stars"), *[("a.tsv, line 2", "x" * 2**20, "5")] * 50]
     left = iter(rows)
     with pytest.warns(UserWarning, match="is taken for the names"):

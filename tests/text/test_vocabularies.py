@@ -76,7 +76,7 @@ def test_bytes_and_byte_pairs_give_every_text_back(text):
 
 
 @given_texts
-def test_characters_give_back_what_they_know(text):
+def test_characters_of_a_trained_text_are_decoded_exactly(text):
     known = CharacterVocabulary.train([text, "a"], 10_000)
     assert known.decode(known.encode(text)) == text
 
@@ -105,7 +105,7 @@ def test_spans_say_which_characters_a_token_stands_for(text):
         assert spans == sorted(spans)
 
 
-def test_spans_by_hand():
+def test_spans_of_words_bytes_and_byte_pairs_are_those_computed_by_hand():
     assert trained("word").spans(" the  cat,\tx") == [(1, 4), (6, 9), (9, 10), (11, 12)]
     assert BYTES.spans("né") == [(0, 1), (1, 2), (1, 2)]
     vocabulary = BytePairVocabulary.train(["the cat"] * 5, 300)
@@ -113,7 +113,7 @@ def test_spans_by_hand():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_is_its_texts_one_by_one(kind):
+def test_a_batch_is_encoded_like_its_texts_one_by_one(kind):
     vocabulary = trained(kind)
     texts = [*TEXTS, *HARD]
     assert vocabulary.encode_batch(texts) == [vocabulary.encode(text) for text in texts]
@@ -121,7 +121,7 @@ def test_a_batch_is_its_texts_one_by_one(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_text_in_lower_case_keeps_its_places(kind):
+def test_lower_casing_keeps_the_character_spans(kind):
     vocabulary = trained(kind, lowercase=True)
     text = "THE CAT İ SAT"  # İ in lower case would be two characters
     assert vocabulary.encode("THE CAT") == vocabulary.encode("the cat")
@@ -159,13 +159,13 @@ def test_punctuation_comes_out_where_it_belongs():
     assert vocabulary.decode(vocabulary.encode("猫喜欢我。")) == "猫喜欢我。"
 
 
-def test_a_word_known_in_one_form_is_known_in_the_other():
+def test_a_word_is_known_with_and_without_a_space_before_it():
     vocabulary = WordVocabulary.train(["the cat, sat"], 100)
     assert vocabulary.pieces(vocabulary.encode("(cat ,the")) == ["<unk>", "cat", ",", "the"]
     assert len(vocabulary) == 4 + 4  # one form of each word is stored
 
 
-def test_the_first_word_of_a_text_is_the_word_it_is_elsewhere():
+def test_a_word_has_the_same_id_at_the_start_and_at_the_end_of_a_text():
     vocabulary = WordVocabulary.train(["cat and cat", "我不是我"], 100)
     for text in ("cat and cat", "我不是我"):
         ids = vocabulary.encode(text)
@@ -221,7 +221,7 @@ def test_specials_are_never_in_the_text(kind):
 
 
 @pytest.mark.parametrize("specials", [["<eos>"], ["<a>", "<a>"], [""], [3]])
-def test_specials_have_names_of_their_own(specials):
+def test_special_tokens_with_duplicate_or_invalid_names_are_refused(specials):
     with pytest.raises(ArgumentError, match="specials"):
         trained("byte", specials=specials)
     with pytest.raises(DtypeError, match="write \\['<a>'\\]"):
@@ -243,7 +243,7 @@ def test_half_a_surrogate_pair_is_refused_in_words(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ids_are_checked(kind):
+def test_ids_outside_the_vocabulary_are_refused(kind):
     vocabulary = trained(kind)
     with pytest.raises(OutsideError, match=f"ids: {len(vocabulary)} is not an id"):
         vocabulary.decode([4, len(vocabulary)])
@@ -262,7 +262,7 @@ def test_tensors_and_arrays_are_ids_too(kind):
     assert vocabulary.decode(torch.tensor(ids)) == vocabulary.decode(np.array(ids)) == "the cat"
 
 
-def test_texts_are_checked():
+def test_inputs_that_are_not_texts_are_refused():
     with pytest.raises(DtypeError, match="text: expected a str, got bytes"):
         BPE.encode(b"abc")
     with pytest.raises(DtypeError, match=r"put it in a list: \[text\]"):
@@ -279,7 +279,7 @@ def test_training_on_no_text_is_an_error(kind):
 
 
 @pytest.mark.parametrize(("kind", "size"), [("bpe", 258), ("byte", 258), ("word", 4), ("character", 0)])
-def test_sizes_are_checked(kind, size):
+def test_sizes_that_are_too_small_are_refused(kind, size):
     with pytest.raises(ArgumentError, match=f"size: expected .* got {size}"):
         trained(kind, size=size)
 
@@ -300,7 +300,7 @@ def test_an_unknown_kind_is_answered_with_the_right_one():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_brings_everything_back(kind, tmp_path):
+def test_a_saved_vocabulary_is_loaded_unchanged(kind, tmp_path):
     path = tmp_path / "v.json"
     for options in ({}, {"lowercase": True, "specials": ["<to-fr>", "<到中文>"]}):
         vocabulary = trained(kind, **options)
@@ -356,7 +356,7 @@ def altered(**changes):
         {**trained("character").to_json(), "tokens": ["ab"]},
     ],
 )
-def test_a_file_that_would_lose_text_is_refused(content, tmp_path):
+def test_an_altered_vocabulary_file_is_refused(content, tmp_path):
     (tmp_path / "v.json").write_text(json.dumps(content))
     with pytest.raises(FileError, match="does not hold a complete vocabulary"):
         load_vocabulary(tmp_path / "v.json")
@@ -422,7 +422,7 @@ def test_the_room_loads_neither_torch_nor_tokenizers():
     assert run(code) == "set()"
 
 
-def test_every_name_of_the_room_is_there():
+def test_every_public_name_of_regard_text_is_an_attribute():
     import regard.text
 
     for name in regard.text.__all__:

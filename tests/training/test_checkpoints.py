@@ -40,7 +40,7 @@ def test_a_saved_checkpoint_is_loaded_unchanged(tmp_path):
     assert torch.equal(found.tensors["model"]["b"], torch.eye(2))
 
 
-def test_only_safetensors_and_json(tmp_path):
+def test_a_checkpoint_has_only_safetensors_and_json_files(tmp_path):
     run(tmp_path)
     (path,) = checkpoints(tmp_path)[-1:]
     names = {file.name for file in path.iterdir()}
@@ -230,7 +230,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path, monkeypatch, what):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_a_full_disk_at_the_first_checkpoint(tmp_path, monkeypatch):
+def test_a_full_disk_at_the_first_checkpoint_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_write_json", full)
     with pytest.raises(FileError, match="No space left on device: there is no earlier checkpoint"):
         save(tmp_path, 1)
@@ -267,7 +267,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_disk_that_is_really_full(small_disk, capsys):
+def test_a_run_on_a_full_disk_ends_with_one_line_and_can_be_resumed(small_disk, capsys):
     cli = importlib.import_module("regard.cli.main")  # regard.cli has a function of that name
 
     def fill():

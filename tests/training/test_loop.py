@@ -104,7 +104,7 @@ def test_accumulated_halves_equal_the_whole_batch(tmp_path):
                 torch.testing.assert_close(other.tensors[table][name], tensor, rtol=0, atol=tolerance)
 
 
-def test_clipping_bounds_what_the_optimizer_sees(tmp_path):
+def test_clipping_bounds_the_gradient_norm(tmp_path):
     run(tmp_path / "clipped", steps=1, clip=0.001, average=0.0)
     run(tmp_path / "free", steps=1, clip=0.0, average=0.0)
     norms = {}
@@ -132,7 +132,7 @@ def test_the_run_follows_its_learning_rate_schedule(tmp_path, every_step, schedu
     assert min(rates) > 0
 
 
-def test_averaged_weights_by_hand():
+def test_averaged_weights_are_those_computed_by_hand():
     model = nn.Linear(1, 1, bias=False)
     with torch.no_grad():
         model.weight.fill_(1.0)
@@ -186,7 +186,7 @@ def test_seeds_are_mixed_the_same_way_in_every_version():
     assert len(set(drawn)) == 4
 
 
-def test_bfloat16_is_really_used(tmp_path):
+def test_activations_are_bfloat16_and_checkpoints_float32(tmp_path):
     class Watching(ToyTask):
         dtypes: list = []  # noqa: RUF012
 
@@ -274,7 +274,7 @@ def test_training_stops_where_nothing_improves(tmp_path, scores, higher, step):
     assert (again.stopped, again.step) == ("no improvement", step)
 
 
-def test_undefined_scores_never_hide_real_ones(tmp_path):
+def test_nan_scores_never_count_as_best(tmp_path):
     task = ToyTask(scores=[math.nan, 3.0, math.nan, 2.0])
     outcome = run(tmp_path, task=task, steps=4, validate_every=1)
     assert outcome.best == {"loss": 2.0}

@@ -42,7 +42,7 @@ def assert_same(x, targets, smoothing, tolerance):
         torch.testing.assert_close(mine, other, rtol=tolerance, atol=tolerance)
 
 
-def test_loss_and_gradients_by_hand():
+def test_losses_are_those_computed_by_hand():
     # scores log 3 and 0: probabilities 3/4 and 1/4
     hidden, weight = torch.tensor([[3.0]]).log(), torch.tensor([[1.0], [0.0]])
     right, wrong = (output_cross_entropy(hidden, weight, None, torch.tensor([t])) for t in (0, 1))
@@ -56,14 +56,16 @@ CASES = list(itertools.product([1, V, 3 * V, 5 * V + 2, 2**20], [0.0, 0.1], [Tru
 
 
 @pytest.mark.parametrize(("numbers", "smoothing", "bias"), CASES)
-def test_value_and_gradients_in_float64_for_any_block(monkeypatch, numbers, smoothing, bias):
+def test_value_and_gradients_equal_cross_entropy_in_float64_for_any_block_size(
+    monkeypatch, numbers, smoothing, bias
+):
     monkeypatch.setattr(losses, "_NUMBERS", numbers)
     x, targets = inputs(bias=bias)
     assert_same(x, targets, smoothing, 1e-12)
 
 
 @pytest.mark.parametrize("numbers", [3 * V, 2**20])
-def test_value_and_gradients_in_float32(monkeypatch, numbers):
+def test_value_and_gradients_equal_cross_entropy_in_float32(monkeypatch, numbers):
     monkeypatch.setattr(losses, "_NUMBERS", numbers)
     x, targets = inputs(torch.float32)
     assert_same(x, targets, 0.1, 1e-5)
@@ -116,7 +118,7 @@ def test_no_tokens_give_a_loss_of_zero():
     assert not x["weight"].grad.any()
 
 
-def test_under_autocast_it_is_the_plain_expression():
+def test_under_autocast_the_loss_equals_cross_entropy():
     x, targets = inputs(torch.float32)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         ours = output_cross_entropy(**x, targets=targets, smoothing=0.1)
@@ -147,7 +149,7 @@ def test_half_precision_agrees_with_float32(dtype):
         torch.testing.assert_close(mine.float(), other, rtol=0.05, atol=0.15)
 
 
-def test_on_a_device_that_is_not_the_cpu():
+def test_the_loss_works_on_the_meta_device():
     x, targets = inputs(torch.float32)
     moved = {name: value.detach().to("meta").requires_grad_() for name, value in x.items()}
     loss = output_cross_entropy(**moved, targets=targets.to("meta"), smoothing=0.1)

@@ -111,7 +111,7 @@ def test_every_schedule_of_the_table_is_tested():
 # ---- optimizer and precision
 
 
-def test_vectors_are_not_decayed():
+def test_biases_have_no_weight_decay():
     model = Toy()
     optimizer = make_optimizer(model, TrainingOptions(steps=1, weight_decay=0.3, betas=(0.5, 0.6)))
     decayed = {id(p): group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}

@@ -25,7 +25,7 @@ def rates_of(optimizer, schedule, steps):
     return seen
 
 
-def test_learning_rates_by_hand():
+def test_the_linear_schedule_has_the_rates_computed_by_hand():
     optimizer = sgd(0.1)
     schedule = get_linear_schedule_with_warmup(optimizer, 4, 12)
     rates = [rate for (rate,) in rates_of(optimizer, schedule, 14)]
@@ -33,7 +33,7 @@ def test_learning_rates_by_hand():
     assert rates == pytest.approx([*up, *down, 0, 0])
 
 
-def test_is_a_torch_schedule_with_the_documented_keywords():
+def test_the_linear_schedule_is_a_torch_scheduler_with_the_documented_keywords():
     schedule = get_linear_schedule_with_warmup(sgd(1.0), num_warmup_steps=1, num_training_steps=2)
     assert isinstance(schedule, torch.optim.lr_scheduler.LambdaLR)
 
@@ -54,7 +54,7 @@ def test_warmup_over_all_steps_does_not_divide_by_zero():
     assert [linear_warmup_factor(step, 3, 3) for step in range(5)] == [0, 1 / 3, 2 / 3, 0, 0]
 
 
-def test_state_dict_resumes():
+def test_a_schedule_resumes_from_its_state_dict():
     optimizer = sgd(1.0)
     schedule = get_linear_schedule_with_warmup(optimizer, 2, 10)
     rates_of(optimizer, schedule, 5)
@@ -64,7 +64,7 @@ def test_state_dict_resumes():
     assert rates_of(other, again, 3) == rates_of(optimizer, schedule, 3) == [[0.625], [0.5], [0.375]]
 
 
-def test_last_epoch_resumes():
+def test_a_schedule_resumes_from_last_epoch():
     optimizer = sgd(1.0)
     optimizer.param_groups[0]["initial_lr"] = 1.0
     schedule = get_linear_schedule_with_warmup(optimizer, 2, 10, last_epoch=4)

@@ -93,7 +93,7 @@ def test_a_token_of_the_flow_is_pinned_by_click_tap_and_keys(opened, small):
     assert "pin" not in watched.hash()
 
 
-def test_heads_go_by_the_models_numbers(opened, tmp_path):
+def test_selected_heads_keep_the_numbers_of_the_model(opened, tmp_path):
     some = [replace(random_record(2, 6, f"layers.{n}"), heads=(3, 7)) for n in range(2)]
     regard.viewer.save_html(some, tmp_path / "some.html")
     watched = opened((tmp_path / "some.html").as_uri() + "#view=heat&head=1")
@@ -119,7 +119,7 @@ def requests_end(watched, seconds=90):
 
 
 @pytest.mark.slow
-def test_views_from_the_server_come_to_rest_with_many_heads(opened):
+def test_views_of_many_heads_send_a_bounded_number_of_requests(opened):
     records = [random_record(72, 600, f"layers.{n}") for n in range(2)]
     with served(records) as address:
         watched = opened(address + "#view=flow&scroll=0.1", own=(address,))
@@ -137,7 +137,7 @@ def test_views_from_the_server_come_to_rest_with_many_heads(opened):
 # ---- scrolling
 
 
-def test_a_map_that_fits_lets_the_page_scroll(opened, small):
+def test_the_wheel_scrolls_the_page_while_the_map_fits(opened, small):
     watched = opened(small + "#view=heat", width=500, height=500)
     page = watched.page
     canvas = page.locator("canvas")
@@ -231,7 +231,7 @@ CONTRASTS = """() => [...document.querySelectorAll(".chip")].map((chip) => {
 })"""
 
 
-def test_heads_can_be_read_on_their_colours(opened, tmp_path):
+def test_head_numbers_contrast_with_their_colours(opened, tmp_path):
     regard.viewer.save_html([random_record(24, 3)], tmp_path / "heads.html")
     for scheme in ("light", "dark"):
         watched = opened((tmp_path / "heads.html").as_uri() + "#view=flow&heads=all", color_scheme=scheme)
@@ -243,7 +243,7 @@ def test_heads_can_be_read_on_their_colours(opened, tmp_path):
 # ---- other homes
 
 
-def test_a_widget_is_as_narrow_as_its_place_and_goes_away_whole(browser):
+def test_a_widget_takes_the_width_of_its_place_and_is_removed_completely(browser):
     context = browser.new_context(viewport={"width": 1200, "height": 700})
     watched = Watched(context)
     page = watched.page

@@ -56,7 +56,7 @@ def test_pooling_keeps_the_largest_magnitude_with_its_sign():
     np.testing.assert_allclose(overview.values, [[-0.6, 0.3], [0.4, -0.2]], rtol=1e-6)
 
 
-def test_the_stored_overview_of_a_page_has_signs():
+def test_the_stored_overview_of_a_page_keeps_negative_weights():
     map = mixed(300, 300, heads=2)
     entry = embedded([record(map)]).values["records"][0]
     assert entry["overview"]["codes"]["shape"] == [1, 2, 256, 256]
@@ -105,7 +105,7 @@ def test_colours_of_both_signs_are_far_apart_and_zero_is_in_the_middle():
         assert np.ptp(table[127].astype(int)) < 12, "grey"
 
 
-def test_a_hidden_pair_is_no_weight():
+def test_hidden_and_pending_values_are_not_weights():
     assert HIDDEN < -1e20
     needs("node")
     source = (

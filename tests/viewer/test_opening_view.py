@@ -150,7 +150,7 @@ def tops(record=1, **state):
     return mode, pytest.approx(values, abs=1e-6)
 
 
-def test_the_end_of_the_colour_scale_by_hand():
+def test_the_end_of_the_colour_scale_follows_its_setting():
     assert tops() == ("largest", [1])
     assert tops(record=0)[0] == "percentile"
     assert tops(top="row") == ("row", [1, 0.5, 0.4, 0.9])
@@ -290,7 +290,7 @@ def test_every_view_has_a_line_of_help(opened, tmp_path):
 # ---- progress
 
 
-def test_what_is_not_computed_is_told_apart_from_what_is_hidden():
+def test_pending_and_hidden_pairs_of_an_overview_have_different_values():
     map = causal_map(64)
     overview = Overview(map._source, 0, 0, side=16)
     assert (overview.values == PENDING).all()
@@ -493,7 +493,7 @@ def test_sentences_are_filtered_in_text_and_flow(opened, pair):
         assert f"from sentence {queries} to sentence {keys}" in flow.page.locator(".shows").inner_text()
 
 
-def test_no_filter_where_there_is_no_pair(opened, tmp_path):
+def test_the_filter_of_sentences_is_hidden_without_a_pair(opened, tmp_path):
     watched = opened(page_of([random_record(5)], tmp_path) + "#view=text&pair=AB")
     assert not watched.page.get_by_label("Sentences").is_visible()
     assert "pair" not in watched.hash()

@@ -56,7 +56,7 @@ def test_the_page_adds_every_bias(name):
     assert np.abs(np.maximum(found["weights"], 0) - map.numpy()).max() < 2e-3
 
 
-def test_groups_of_heads_additive_scores_means_and_selections():
+def test_the_page_computes_every_kind_of_map():
     torch.manual_seed(3)
     grouped = recomputed(regard.causal(), ALiBi(heads=H), kv_heads=1)
     additive = recomputed(score=Additive(D, D, 13))
@@ -163,7 +163,7 @@ def page_bytes(width: int) -> float:
 
 
 @pytest.mark.parametrize(("width", "most"), [(32, 15e6), (64, 28e6)])
-def test_twelve_layers_of_512_tokens_fit(width, most):
+def test_a_page_of_twelve_layers_and_512_tokens_has_a_bounded_size(width, most):
     assert page_bytes(width) <= most
 
 
@@ -231,7 +231,7 @@ def test_wrong_records_are_refused():
             remote(given)
 
 
-def test_a_page_that_would_be_too_large_is_refused_in_words():
+def test_a_page_that_would_be_too_large_is_refused():
     with pytest.raises(ArgumentError, match="regard view"):
         embedded([record(recomputed())], max_bytes=500)
     with pytest.raises(ArgumentError, match="regard view"):
@@ -248,7 +248,7 @@ def test_a_path_that_is_no_html_is_refused(tmp_path):
 # ---- pictures
 
 
-def test_pictures_of_every_kind(tmp_path):
+def test_arrays_tensors_and_files_become_pictures_and_others_are_refused(tmp_path):
     pixels = np.linspace(0, 1, 4 * 5 * 3).reshape(4, 5, 3)
     (kind, png), *_ = as_pictures(pixels)
     assert kind == "image/png"
@@ -309,7 +309,7 @@ def test_the_page_asks_for_nothing_outside_itself():
         assert word not in page, word
 
 
-def test_blobs_survive_encoding():
+def test_blobs_are_read_back_from_the_page_unchanged():
     document = embedded([record(recomputed())])
     page = regard.viewer.html([record(recomputed())])
     for n, data in enumerate(document.blobs):
@@ -317,7 +317,7 @@ def test_blobs_survive_encoding():
         assert base64.b64decode(text) == data
 
 
-def test_records_made_by_hand_need_no_words():
+def test_records_without_tokens_are_accepted():
     map = recomputed()
     one = Record(name="x", layer=None, kind="self", map=map)
     assert embedded([one]).values["records"][0]["queryTokens"] is None

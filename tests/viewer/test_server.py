@@ -73,7 +73,7 @@ def test_tiles_are_the_weights(viewer, head):
 
 
 @pytest.mark.parametrize("pool", [1, 2, 4])
-def test_tiles_of_a_long_map(viewer, pool):
+def test_tiles_of_a_long_map_hold_the_largest_weights(viewer, pool):
     map = viewer.records[1].map
     shown = np.where(hidden_of(map)[0, 0], HIDDEN, map.weights()[0, 0].numpy())
     span = 512 * pool
@@ -207,7 +207,7 @@ def test_row_sums_are_worked_out_once_whoever_asks_first(monkeypatch, at_once):
     made.close()
 
 
-def test_steps_of_a_cell(viewer):
+def test_the_server_sends_the_numbers_of_one_cell(viewer):
     status, _, body = ask(viewer, f"/{TOKEN}/cell", query=f"record=0&b=0&h=1&i={Q - 1}&j=2")
     assert status == 200
     cell, map = json.loads(body), viewer.records[0].map
@@ -297,7 +297,7 @@ def test_hostile_requests_are_refused(viewer, case):
 
 
 @pytest.mark.parametrize("headers", [[("origin", f"http://{HOST}")], [("sec-fetch-site", "same-origin")], []])
-def test_the_page_itself_is_answered(viewer, headers):
+def test_requests_of_the_page_itself_are_answered(viewer, headers):
     assert ask(viewer, TILE, query=GOOD_TILE, headers=headers)[0] == 200
     assert ask(viewer, f"/{TOKEN}/", host="LOCALHOST:8765", method="HEAD", headers=headers)[0] == 200
 
@@ -314,12 +314,12 @@ def test_the_page_itself_is_answered(viewer, headers):
         (None, HOST, 200),
     ],
 )
-def test_the_address_a_connection_arrived_on_is_a_name(viewer, server, host, status):
+def test_only_the_address_of_the_connection_is_accepted_as_host(viewer, server, host, status):
     headers = [("origin", f"http://{host}")]
     assert ask(viewer, f"/{TOKEN}/", host=host, headers=headers, server=server)[0] == status
 
 
-def test_names_are_compared_in_small_letters(monkeypatch):
+def test_host_names_of_the_server_are_lower_case(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "Big-Iron")
     assert "big-iron:8765" in server._names("0.0.0.0", 8765)
     assert {"big-iron", "127.0.0.1", "localhost:80"} <= server._names("0.0.0.0", 80)
@@ -329,7 +329,7 @@ def test_names_are_compared_in_small_letters(monkeypatch):
 # ---- the server as a process
 
 
-def test_only_this_machine_unless_asked():
+def test_other_hosts_and_impossible_ports_are_refused():
     for host in ("0.0.0.0", "192.168.0.1", "::", "example.org"):
         with pytest.raises(ArgumentError, match="other machines"):
             server.serve([record(recomputed())], host=host)
@@ -449,7 +449,7 @@ def test_a_server_for_the_network_answers_by_address_survives_abuse_and_stops_at
         process.stderr.close()
 
 
-def test_the_server_has_bounds(viewer):
+def test_the_server_limits_connections_and_request_sizes(viewer):
     config = server._limited(viewer)
     assert (config.http, config.limit_concurrency, config.h11_max_incomplete_event_size) == (
         "h11",
@@ -528,7 +528,7 @@ print(int(status[0].split()[1]) / 2**20)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the peak of memory is asked of Linux")
-def test_a_hundred_thousand_tokens_in_two_gigabytes():
+def test_a_map_of_a_hundred_thousand_tokens_is_served_within_two_gigabytes():
     result = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stderr
     assert float(result.stdout) < 2.0
@@ -595,7 +595,7 @@ def test_a_thousand_altered_files_are_read_or_named(record_file, tmp_path):
     assert named > 500, "too few of the files were altered for this to say anything"
 
 
-def test_files_of_another_kind(tmp_path):
+def test_files_without_records_are_refused(tmp_path):
     for name, data in {
         "no": None,
         "empty": b"",

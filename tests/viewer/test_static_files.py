@@ -28,7 +28,7 @@ def test_the_javascript_passes_the_type_checker(tmp_path):
     assert result.returncode == 0, result.stdout
 
 
-def test_every_file_is_checked_and_used():
+def test_every_script_is_type_checked_and_listed():
     for name in FILES:
         assert (STATIC / f"{name}.js").read_text(encoding="utf-8").startswith("// @ts-check\n"), name
     assert set(FILES) == {*assets.MODULES, "page", "widget", "types"}
@@ -114,7 +114,7 @@ def test_weights_are_placed_on_the_colour_scale():
 # ---- words and numbers
 
 
-def test_nothing_in_a_label_is_invisible():
+def test_invisible_characters_of_labels_are_shown():
     source = READ + (
         'import { visible } from "STATIC/text.js"; console.log(JSON.stringify(given.map(visible)));'
     )
@@ -184,7 +184,7 @@ def test_a_view_that_is_not_there_is_not_opened():
     assert found["view"] == "grid"
 
 
-def test_numbers_of_the_steps_fit_their_squares():
+def test_numbers_of_the_steps_have_at_most_six_characters():
     source = READ + (
         'import { cellNumber } from "STATIC/text.js"; console.log(JSON.stringify(given.map(cellNumber)));'
     )

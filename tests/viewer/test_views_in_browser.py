@@ -81,7 +81,7 @@ def test_the_heat_map_reads_out_the_cell_under_the_pointer(opened, small):
             assert min(abs(float(weight.replace("−", "-")) - w) for w in known) < 2e-3
 
 
-def test_the_heat_map_by_keyboard(opened, small):
+def test_keys_move_zoom_and_switch_heads_in_the_heat_map(opened, small):
     watched = opened(small + "#view=heat&record=0&head=0&row=4&col=2")
     page = watched.page
     page.locator("canvas").focus()
@@ -116,7 +116,7 @@ def test_the_heat_map_by_keyboard(opened, small):
     assert not page.locator("dialog").is_visible()
 
 
-def test_wheel_and_drag_and_double_click(opened, small):
+def test_wheel_and_double_click_zoom_and_a_drag_moves_the_map(opened, small):
     watched = opened(small + "#view=heat")
     page = watched.page
     box = canvas_box(watched)
@@ -437,7 +437,7 @@ def assert_untouched(watched, *own):
     assert page.locator("[onerror], [onload], [onclick], [onmouseover], [onfocus], [ontoggle]").count() == 0
 
 
-def test_no_text_runs_in_the_file(browser, tmp_path):
+def test_no_text_of_a_record_is_executed_in_the_file(browser, tmp_path):
     context = browser.new_context()
     title = "".join(payloads()[:80])
     path = tmp_path / "<img src=x onerror=window.__ran=1>'\"&{{7}}\u202e.html"
@@ -451,7 +451,7 @@ def test_no_text_runs_in_the_file(browser, tmp_path):
     context.close()
 
 
-def test_no_text_runs_in_the_widget(browser):
+def test_no_text_of_a_record_is_executed_in_the_widget(browser):
     context = browser.new_context()
     watched = Watched(context)
     watched.page.goto("about:blank")
@@ -460,7 +460,7 @@ def test_no_text_runs_in_the_widget(browser):
     context.close()
 
 
-def test_no_text_runs_in_the_page_of_the_server(browser):
+def test_no_text_of_a_record_is_executed_in_the_page_of_the_server(browser):
     context = browser.new_context()
     with served(poisoned_records(), title="".join(payloads()[160:240])) as address:
         watched = Watched(context)
@@ -485,7 +485,7 @@ def test_the_policy_would_stop_a_script_that_got_in(browser, tmp_path):
     context.close()
 
 
-def test_the_document_is_read_back_whole(browser, tmp_path):
+def test_hostile_labels_are_read_back_unchanged(browser, tmp_path):
     texts = payloads()
     regard.viewer.save_html(poisoned_records()[:1], tmp_path / "x.html")
     context = browser.new_context()

@@ -70,7 +70,7 @@ def expected_with_sinks(way, sinks):
 
 
 @pytest.mark.parametrize(("way", "at"), [("gpt-oss", N), ("off by one", 0), ("not followed", N)])
-def test_a_sink_is_a_key_with_a_name(way, at, tmp_path):
+def test_a_sink_is_a_labelled_key(way, at, tmp_path):
     model = Words(SinkAttention(way))
     with torch.no_grad(), regard.capture(model) as seen:
         model(IDS)
@@ -91,7 +91,7 @@ def test_a_sink_is_a_key_with_a_name(way, at, tmp_path):
 
 
 @pytest.mark.parametrize(("way", "at"), [("gpt-oss", N), ("off by one", 0)])
-def test_sinks_in_the_steps_of_generation(way, at):
+def test_steps_with_sinks_are_joined_into_one_record(way, at):
     model = SinkAttention(way)
     with torch.no_grad(), regard.capture(model) as seen:
         for a, b in ((0, 3), (3, 4), (4, 5)):

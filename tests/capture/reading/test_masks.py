@@ -110,7 +110,7 @@ def test_a_mask_shared_by_layers_is_read_once():
     assert not torch.equal(reader.read(mask, False, GRID).bias.values, first.bias.values)
 
 
-def test_which_masks_are_causal():
+def test_causal_masks_are_told_from_others():
     ragged = torch.ones(5, 5, dtype=torch.bool).tril()
     ragged[3, 1] = False
     assert is_causal_mask(StoredMask(ragged), GRID)

@@ -127,7 +127,7 @@ def expected_weights(layer, x):
 
 
 @pytest.mark.parametrize("change", [rounded, sparse])
-def test_parameters_of_a_tensor_subclass(change):
+def test_models_with_parameters_of_a_tensor_subclass_are_recorded(change):
     model, x = change(Layers()), torch.randn(B, N, M)
     with torch.no_grad():
         plain = model(x)
@@ -139,7 +139,7 @@ def test_parameters_of_a_tensor_subclass(change):
 
 
 @pytest.mark.parametrize("by_hand", [True, False])
-def test_inputs_and_parameters_of_a_tensor_subclass(by_hand):
+def test_models_with_inputs_of_a_tensor_subclass_are_recorded(by_hand):
     class Function(HandAttention):
         def forward(self, x):
             q, k, v = (f(x).view(B, N, H, D).transpose(1, 2) for f in (self.q, self.k, self.v))
@@ -206,7 +206,7 @@ def test_tensor_parallel_models_are_recorded(mesh, local):
     assert torch.allclose(seen[0].map.weights().double(), expected, atol=1e-5)
 
 
-def test_distributed_ids_and_scaled_dot_product_attention(mesh):
+def test_models_with_distributed_token_ids_are_recorded_and_labelled(mesh):
     from torch.distributed.tensor import Replicate, distribute_module, distribute_tensor
 
     class Language(nn.Module):

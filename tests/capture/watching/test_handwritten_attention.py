@@ -72,7 +72,7 @@ def test_every_spelling_of_attention_is_found(way):
     assert torch.allclose(records[0].map.weights()[:, 0], EXPECTED, atol=1e-6)
 
 
-def test_products_of_matrices_with_a_mask_added():
+def test_products_by_addmm_are_recorded():
     with torch.no_grad():
         records, _ = found(Beside(OwnAttention(summed)), X)
     for record, expected in zip(records, EXPECTED, strict=True):
@@ -97,7 +97,7 @@ def test_a_softmax_that_is_not_recorded_is_warned_of(way):
     assert not any("not recorded" in message for message in told)
 
 
-def test_an_attention_called_between_product_and_softmax():
+def test_a_product_is_remembered_while_another_attention_runs():
     class Outer(nn.Module):
         def __init__(self):
             super().__init__()
@@ -114,7 +114,7 @@ def test_an_attention_called_between_product_and_softmax():
     assert torch.allclose(records[1].map.weights()[:, 0], EXPECTED, atol=1e-6)
 
 
-def test_a_softmax_in_a_module_of_its_own():
+def test_a_softmax_module_is_recorded_under_the_attention_that_calls_it():
     class Mine(nn.Module):
         def forward(self, x):
             return torch.softmax(x, -1)
@@ -185,7 +185,7 @@ def test_overridden_functions_from_outside_torch_are_recorded():
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
-def test_multihead_attention_under_inference_mode(need_weights):
+def test_multihead_attention_is_recorded_under_inference_mode(need_weights):
     model = nn.MultiheadAttention(8, 2, batch_first=True).eval()
     with torch.inference_mode():
         plain, weights = model(X, X, X, average_attn_weights=False)
@@ -195,7 +195,7 @@ def test_multihead_attention_under_inference_mode(need_weights):
     assert torch.allclose(seen[0].map.weights(), weights, atol=1e-6)
 
 
-def test_attention_by_hand_under_inference_mode():
+def test_attention_by_hand_is_recorded_under_inference_mode():
     model = Beside(OwnAttention(lambda x: (x @ x.mT).softmax(-1) @ x))
     with torch.inference_mode():
         records, told = found(model, X)
@@ -286,7 +286,7 @@ def test_heads_computed_in_a_loop_are_separate_records():
     assert [tuple(record.map.shape) for record in records] == [(2, 1, 3, 3)] * 2
 
 
-def test_groups_of_heads_are_heads():
+def test_axes_of_groups_and_heads_are_joined_to_one_axis_of_heads():
     class GroupedAttention(nn.Module):
         num_heads = 4
 
@@ -310,7 +310,7 @@ class Fused(nn.Module):
         return F.scaled_dot_product_attention(q, k, k, **self.options)
 
 
-def test_grouped_heads_without_a_batch():
+def test_grouped_heads_without_a_batch_are_recorded():
     q, k = torch.randn(4, 4, 8), torch.randn(2, 5, 8)
     model = Fused(enable_gqa=True)
     with regard.capture(model) as seen:
@@ -319,7 +319,7 @@ def test_grouped_heads_without_a_batch():
     assert torch.allclose(seen[0].map.weights()[0], expected, atol=1e-6)
 
 
-def test_a_mask_that_is_shared_by_some_of_the_batch():
+def test_a_mask_that_lacks_the_first_batch_axis_is_broadcast():
     q, k = torch.randn(2, 3, 2, 4, 8), torch.randn(2, 3, 2, 5, 8)
     mask = torch.rand(3, 2, 4, 5) < 0.7
     mask[..., 0] = True
@@ -352,7 +352,7 @@ class Lists(nn.Module):
         return x
 
 
-def test_layers_in_lists_of_lists():
+def test_layers_in_lists_of_lists_are_numbered_by_the_outer_list():
     model = Lists()
     with regard.capture(model) as seen:
         model(X)

@@ -8,7 +8,7 @@ from torch import nn
 from regard.capture.watching.watched_modules import is_simple, may_attend, named_modules
 
 
-def test_names_are_those_of_torch_in_the_same_order():
+def test_module_names_are_those_of_torch_in_the_same_order():
     shared = nn.Linear(2, 3)
     model = nn.Sequential(nn.TransformerEncoderLayer(4, 2), nn.Sequential(shared, nn.ReLU()), shared)
     model[1].register_module("absent", None)
@@ -16,7 +16,7 @@ def test_names_are_those_of_torch_in_the_same_order():
     assert list(named_modules(model).items()) == list(expected.items())
 
 
-def test_a_norm_of_hugging_face_is_simple():
+def test_a_layer_norm_of_hugging_face_is_not_watched():
     deberta = pytest.importorskip("transformers.models.deberta.modeling_deberta")
     norm = deberta.DebertaLayerNorm(4)
     assert is_simple(norm)

@@ -121,7 +121,7 @@ def test_weights_changed_by_the_parent_module_are_recorded(way, change):
     assert seen[0].note == (None if change == "as it is" else CHANGED)
 
 
-def test_weights_in_the_output_of_a_hugging_face_model():
+def test_weights_changed_after_a_hugging_face_output_are_recorded():
     outputs = pytest.importorskip("transformers.modeling_outputs", reason="needs  pip install 'regard[hf]'")
     hand_over = (lambda module, w: outputs.BaseModelOutput(attentions=(w,)), lambda m, out: out.attentions[0])
     seen, (_, weights) = seen_of(ParentAttention(*hand_over, CHANGES["gated"]), *inputs())
@@ -273,7 +273,7 @@ AS_THEY_ARE = {
 
 @pytest.mark.parametrize("grad", [False, True], ids=["no gradients", "gradients"])
 @pytest.mark.parametrize("attend", PIECES | AS_THEY_ARE, ids=lambda attend: attend.__name__)
-def test_weights_that_are_multiplied_in_pieces(attend, grad):
+def test_weights_that_are_multiplied_in_pieces_are_recorded_as_used(attend, grad):
     q, k, v = (x.requires_grad_(grad) for x in inputs())
     with torch.set_grad_enabled(grad):
         seen, out = seen_of(OwnAttention(attend), q, k, v)
@@ -450,7 +450,7 @@ REORDERED = {
 
 
 @pytest.mark.parametrize("change", REORDERED)
-def test_weights_that_are_reordered_without_their_values(change):
+def test_weights_reordered_without_their_values_are_recorded_as_reordered(change):
     q, k, v = inputs()
     seen, _ = seen_of(OwnAttention(lambda q, k, v: REORDERED[change](softmax(q, k)) @ v), q, k, v)
     assert torch.allclose(seen[0].map.weights(), REORDERED[change](softmax(q, k)), atol=1e-6)
@@ -469,7 +469,7 @@ WITH_VALUES = {
 
 
 @pytest.mark.parametrize("multiply", WITH_VALUES)
-def test_weights_that_are_reordered_with_their_values(multiply):
+def test_weights_reordered_with_their_values_are_recorded_in_the_order_of_the_keys(multiply):
     q, k, v = inputs()
     seen, _ = seen_of(OwnAttention(lambda q, k, v: WITH_VALUES[multiply](softmax(q, k), v)), q, k, v)
     assert torch.allclose(seen[0].map.weights(), softmax(q, k), atol=1e-6)
@@ -534,7 +534,7 @@ def test_changed_weights_are_recorded_without_their_dropout(change):
 # ---- axes
 
 
-def test_scores_of_a_single_query():
+def test_scores_without_a_query_axis_are_recorded_as_one_query():
     def one_query(q, k, v):
         weights = (torch.einsum("bhd,bhkd->bhk", q[:, :, 0], k) * D**-0.5).softmax(-1)
         return torch.einsum("bhk,bhkd->bhd", weights, v)
@@ -544,7 +544,7 @@ def test_scores_of_a_single_query():
     assert torch.allclose(seen[0].map.weights(), softmax(q[:, :, :1], k), atol=1e-6)
 
 
-def test_scores_whose_heads_are_mixed_by_a_tensor_of_the_users():
+def test_heads_mixed_before_the_softmax_are_recorded():
     mix = torch.randn(H, H, dtype=torch.float64)
 
     def mixed(q, k):
@@ -596,7 +596,7 @@ FOLDS = {
 
 @pytest.mark.parametrize("fused", [False, True], ids=["by hand", "sdpa"])
 @pytest.mark.parametrize("fold", FOLDS)
-def test_as_many_sequences_as_heads(fold, fused):
+def test_folded_heads_are_told_from_as_many_sequences_by_their_order(fold, fused):
     q, k, v = (torch.randn(N, Q, N, D) for _ in range(3))
     with torch.no_grad():
         seen, _ = seen_of(FoldedAttention(FOLDS[fold], fused), q, k, v)
@@ -606,7 +606,7 @@ def test_as_many_sequences_as_heads(fold, fused):
 
 @pytest.mark.parametrize("fused", [False, True], ids=["by hand", "sdpa"])
 @pytest.mark.parametrize("letters", ["(hb)qk", "(bh)qk"])
-def test_as_many_sequences_as_heads_without_evidence(fused, letters):
+def test_folded_heads_that_cannot_be_told_from_sequences_are_warned_of(fused, letters):
     q, k, v = (torch.randn(N, Q, N, D) for _ in range(3))
     order = (2, 0, 1, 3) if letters == "(hb)qk" else (0, 2, 1, 3)
     model = FoldedAttention(lambda x: (x.permute(order).contiguous() * 1).view(N * N, Q, D), fused)

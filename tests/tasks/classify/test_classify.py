@@ -70,7 +70,7 @@ def test_the_weights_of_words_are_those_of_the_tokens(run):
     ],
     ids=["encoder", "Chinese"],
 )
-def test_other_models_and_languages(tmp_path, options):
+def test_encoders_and_chinese_texts_are_trained_and_loaded(tmp_path, options):
     outcome = tasks.train("classify", {**SMALL, **options, "steps": 2}, tmp_path / "run", show=False)
     assert outcome.best["accuracy"] > 0
     classifier = tasks.load(tmp_path / "run")

@@ -47,7 +47,7 @@ def test_line_breaks_of_html_are_spaces_of_the_same_length():
 
 
 @pytest.mark.parametrize(("cut", "kept"), [("end", "abcde"), ("middle", "abcmn")])
-def test_a_long_text_is_cut(cut, kept):
+def test_a_long_text_is_cut_at_its_end_or_in_the_middle(cut, kept):
     letters = train_vocabulary("character", ["abcdefghijklmn"], 30)
     encoder = TextEncoder(letters, 5, cut)
     assert encoder.encode(["abcdefghijklmn", "abc"]) == [
@@ -74,7 +74,7 @@ def test_training_and_use_read_the_same_tokens(run):
     assert classifier.vocabulary.unk not in broken
 
 
-def test_labels_have_names(run):
+def test_labels_get_the_names_of_the_settings(run):
     classifier = Classifier.load(run)
     assert classifier.labels.names == ["negative", "positive"]
     found = classifier.classify(["film 7 is good and fine", "film 7 is bad and poor"])
@@ -88,20 +88,20 @@ def test_labels_have_names(run):
 
 
 @pytest.mark.parametrize("labels", ["0", "0=", "=x", "0=a,0=b", ""])
-def test_bad_names_of_labels(labels):
+def test_bad_names_of_labels_are_refused(labels):
     with pytest.raises(ArgumentError, match="labels: "):
         ClassificationSettings(data="x.tsv", labels=labels)
     assert label_names(None) == {}
 
 
-def test_names_for_labels_that_are_not_there(tmp_path):
+def test_names_for_missing_labels_are_refused(tmp_path):
     data = write_rows(tmp_path / "rows.tsv")
     settings = {**SMALL, "data": str(data), "columns": "2,0", "labels": "7=seven"}
     with pytest.raises(ArgumentError, match="labels: '7' is not a label of the data, which has 0, 1"):
         tasks.train("classify", settings, tmp_path / "run", show=False)
 
 
-def test_aliases_that_contradict():
+def test_contradictory_aliases_are_refused():
     with pytest.raises(ArgumentError, match="aliases: "):
         ClassLabels(["a", "b"], {"a": "b"})
     with pytest.raises(ArgumentError, match="aliases: "):
@@ -119,7 +119,7 @@ def test_an_unknown_label_is_named_with_its_line(run, tmp_path):
     assert "line 2" in report.notes[0]
 
 
-def test_an_unknown_label_in_the_validation_data(tmp_path):
+def test_an_unknown_label_in_the_validation_data_is_an_error_or_left_out(tmp_path):
     data, valid = write_rows(tmp_path / "rows.tsv"), tmp_path / "valid.tsv"
     valid.write_text("0\t0\tbad\nmaybe\t0\tfine\n", encoding="utf-8")
     settings = {**SMALL, "data": str(data), "valid": str(valid), "columns": "2,0", "steps": 1}
@@ -136,7 +136,7 @@ def test_a_column_of_texts_is_no_column_of_labels(tmp_path):
         tasks.train("classify", {**SMALL, "data": str(data), "columns": "0,1"}, tmp_path / "run", show=False)
 
 
-def test_one_class_only(tmp_path):
+def test_data_with_one_class_is_refused(tmp_path):
     data = write_rows(tmp_path / "rows.tsv", labels=("x", "x"))
     with pytest.raises(FileError, match="data: there is one class only, 'x'"):
         tasks.train("classify", {**SMALL, "data": str(data), "columns": "2,0"}, tmp_path / "run", show=False)
@@ -170,7 +170,7 @@ def test_a_few_texts_that_are_all_right_do_not_make_a_model_sure_without_limit()
     assert (logits / temperature).softmax(-1).max() < 0.97
 
 
-def test_a_column_that_leaves_nothing_to_train_on(tmp_path):
+def test_columns_that_leave_nothing_to_train_on_are_refused(tmp_path):
     data = tmp_path / "rows.tsv"
     data.write_text("".join(f"{n % 2}\ttext {n}\n" for n in range(50)), encoding="utf-8")
     with pytest.raises(FileError, match="data: no row of .* is left to train on"):
@@ -238,7 +238,7 @@ def test_defaults_follow_the_size_of_the_data(tmp_path):
 @pytest.mark.parametrize(
     "options", [{"architecture": "recurrent", "layers": 2}, {"ngrams": 1, "convolution": 0}]
 )
-def test_other_networks(tmp_path, options):
+def test_recurrent_networks_and_ngrams_are_trained_and_loaded(tmp_path, options):
     data = write_rows(tmp_path / "rows.tsv")
     settings = {**SMALL, **options, "data": str(data), "columns": "2,0", "steps": 3}
     tasks.train("classify", settings, tmp_path / "run", show=False)

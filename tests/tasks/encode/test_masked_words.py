@@ -46,7 +46,7 @@ def test_fifteen_percent_are_hidden_and_no_special_token_is():
     assert torch.equal(masked.tokens[~masked.hidden], batch.tokens[~masked.hidden])
 
 
-def test_eighty_ten_ten():
+def test_hidden_tokens_are_80_percent_masks_10_percent_random_and_10_percent_kept():
     batch = pieces(4000).batch(range(4000))
     masked = MASKING(batch, 0, (0, 1))
     now = masked.tokens[masked.hidden]
@@ -147,7 +147,7 @@ def test_held_out_texts_are_not_trained_on(tmp_path):
     assert not {"text 1", "text 2"} & set(both.training())
 
 
-def test_one_text_cannot_be_divided(tmp_path):
+def test_a_single_text_is_too_few_to_hold_some_out(tmp_path):
     (tmp_path / "one.txt").write_text("only one text\n")
     with pytest.raises(FileError, match=r"data: .*one.txt: there are too few texts to hold some out"):
         tasks.train("encode", {**RUN, "data": str(tmp_path / "one.txt")}, tmp_path / "run", show=False)
@@ -206,7 +206,7 @@ def test_training_starts_from_a_folder(family, kind, tmp_path):
         assert torch.equal(tensor, trained.model.state_dict()[name])
 
 
-def test_a_start_reads_so_many_tokens(tmp_path):
+def test_more_tokens_than_the_start_reads_are_refused(tmp_path):
     write_encoder(tmp_path / "start")
     with pytest.raises(ArgumentError, match="max_tokens: the encoder reads 32 tokens, got 64"):
         find_task("encode").check(EncodingSettings(start=str(tmp_path / "start"), max_tokens=64))

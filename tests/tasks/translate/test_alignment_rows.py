@@ -59,7 +59,7 @@ def test_the_source_side_has_a_column_for_each_token(translator):
 
 
 @pytest.mark.parametrize("ending", ["html", "png"])
-def test_pictures_have_these_rows(translator, translation, rows, tmp_path, monkeypatch, ending):
+def test_pictures_have_a_row_for_each_token(translator, translation, rows, tmp_path, monkeypatch, ending):
     from regard.tasks.word_pages import save_word_weights
 
     drawn = []
@@ -73,7 +73,7 @@ def test_pictures_have_these_rows(translator, translation, rows, tmp_path, monke
     assert drawn == rows
 
 
-def test_the_command_line_has_these_rows(rows, capsys, monkeypatch):
+def test_the_command_line_has_a_row_for_each_token(rows, capsys, monkeypatch):
     from regard.cli.main import app
 
     monkeypatch.setenv("COLUMNS", "100")

@@ -80,13 +80,13 @@ def test_settings_that_are_right_are_kept(folder):
     assert align(loaded, loaded.translate(["A dog."])[0]).source_words == ["A", "dog", "."]
 
 
-def test_a_vocabulary_of_another_model(folder, translator):
+def test_a_vocabulary_of_another_model_is_refused(folder, translator):
     train_vocabulary("bpe", ["a dog", "a cat"], 300).save(folder / "tokenizer.json")
     with pytest.raises(FileError, match="source_size is 400, but the vocabulary beside it has 2.. tokens"):
         Translator.load(folder)
 
 
-def test_a_huge_model_is_one_line(folder):
+def test_settings_of_a_huge_model_are_a_one_line_error(folder):
     settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     change(folder, model={**settings["model"], "encoder_layers": 1_000_000_000})
     result = run_here("translate", "--model", str(folder), "A dog.")

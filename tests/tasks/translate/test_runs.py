@@ -135,7 +135,7 @@ def test_a_run_is_resumed_with_data_that_was_moved(place, monkeypatch):
     assert resume_translator(run, {"steps": 4}, show=False).step == 4  # the new place is remembered
 
 
-def test_a_run_that_was_moved_with_its_standard_input(place, monkeypatch):
+def test_a_moved_run_with_stored_standard_input_is_resumed(place, monkeypatch):
     begin()
     os.rename("train.tsv", "run/stdin.tsv")  # as if it had been read from there
     path = place / "data" / "run" / "settings.json"

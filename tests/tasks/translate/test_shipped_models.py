@@ -70,7 +70,7 @@ def test_the_sentences_of_the_documents_come_out_right(translators, name, source
         ("en-zh", "I love you.", {"你": "you"}),
     ],
 )
-def test_each_word_looks_at_the_word_it_translates(translators, name, source, links):
+def test_words_are_aligned_with_the_words_they_translate(translators, name, source, links):
     translator = translators[name]
     (found,) = translator.translate([source])
     seen = align(translator, found)
@@ -80,7 +80,7 @@ def test_each_word_looks_at_the_word_it_translates(translators, name, source, li
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_card_has_what_the_model_says(translators, name):
+def test_the_samples_of_the_card_are_translations_of_the_model(translators, name):
     card = (WEIGHTS / name / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (.*?) \| (.*?) \|$", card.partition("## What it says")[2], flags=re.MULTILINE)[1:]
     said = dict(rows)

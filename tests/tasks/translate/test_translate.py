@@ -110,7 +110,7 @@ def test_a_string_is_not_a_list_of_sentences(translator):
         translator.translate("The dog sleeps.")
 
 
-def test_saving_and_loading(translator, vocabulary, tmp_path):
+def test_a_saved_translator_is_loaded_with_its_vocabularies(translator, vocabulary, tmp_path):
     translator.save(tmp_path / "one")
     again = Translator.load(tmp_path / "one")
     assert (again.source_language, again.target_language) == ("en", "fr")
@@ -124,7 +124,7 @@ def test_saving_and_loading(translator, vocabulary, tmp_path):
     assert Translator.load(tmp_path / "two").target.kind == "word"
 
 
-def test_a_folder_that_is_no_translator(translator, tmp_path):
+def test_a_folder_without_a_translator_is_refused(translator, tmp_path):
     with pytest.raises(FileError, match="is neither a folder with a model nor a name"):
         Translator.load(tmp_path)
     translator.model.save_pretrained(tmp_path / "bare")
@@ -212,7 +212,7 @@ def test_alignment_covers_the_words_of_both_sides(translator):
     assert (found.weights.sum(axis=1) <= 1 + 1e-6).all()
 
 
-def test_both_steps_of_a_reading_are_one_row_apart(translator):
+def test_the_attention_after_a_word_is_one_row_below_that_before_it(translator):
     pair = AlignedPair("A dog.", "Un chien.", ((0, 1), (2, 5), (5, 6)), ((0, 2), (3, 8), (8, 9)))
     sources, targets = [translator.source.encode(pair.source)], [translator.target.encode(pair.target)]
     seen = translator.forced(sources, targets, ended=False)
@@ -222,7 +222,7 @@ def test_both_steps_of_a_reading_are_one_row_apart(translator):
         np.testing.assert_allclose(found, cross[first : first + 3, :2].numpy(), atol=1e-6)
 
 
-def test_the_reading_with_the_lowest_error_is_chosen(translator):
+def test_the_alignment_head_with_the_lowest_error_is_chosen(translator):
     pairs = embedded_aligned(translator, "valid", 30)
     readings = all_alignment_heads(translator)
     assert len(readings) == 2 * 3 * 2  # layers, heads and their mean, both steps
@@ -292,7 +292,7 @@ def test_references_of_one_source_belong_together():
         group_references([])
 
 
-def test_evaluation_of_a_translator_that_is_always_right(translator, monkeypatch):
+def test_a_translator_that_is_always_right_has_a_bleu_of_100(translator, monkeypatch):
     pairs = [(triple.english.text, triple.french.text) for triple in generate(40, split="test")]
     right = dict(pairs)
 
@@ -570,7 +570,7 @@ def test_the_training_command_says_all_that_is_not_default():
     assert training_command(TASK, plain) == "regard train translate --width 256 --dropout 0.1 --steps 7"
 
 
-def test_packing_halves_the_weights_and_keeps_the_reading(tmp_path):
+def test_packing_halves_the_weights_and_keeps_the_alignment_head(tmp_path):
     train_translator(TranslationSettings(**TINY), tmp_path / "run", show=False)
     small = pack(tmp_path / "run", tmp_path / "out", license="CC0", data="made up", sentences=["A dog."])
     files = {path.name for path in (tmp_path / "out").iterdir()}

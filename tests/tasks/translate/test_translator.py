@@ -37,7 +37,7 @@ def test_load_takes_a_name_a_folder_or_a_run(translator, tmp_path):
 # ---- translate
 
 
-def test_any_iterable_of_texts(translator):
+def test_any_iterable_of_texts_is_translated(translator):
     several = [CAT, "", "A dog sleeps."]
     expected = [one.text for one in translator.translate(several)]
     assert expected == ["Le chat est noir.", "", "Un chien dort."]
@@ -61,7 +61,7 @@ def test_inputs_that_are_not_text_are_refused(translator, texts, part):
         translator.translate(texts)
 
 
-def test_settings_are_keywords(translator):
+def test_decoding_settings_are_keywords_of_translate(translator):
     greedy = translator.translate([CAT], DecodingOptions(beams=1))[0]
     assert translator.translate([CAT], beams=1)[0] == greedy
     assert len(translator.translate([CAT], n_best=7)[0].alternatives) == 6

@@ -94,7 +94,7 @@ def test_machines_with_different_data_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_command_of_the_guide_under_torchrun(tmp_path):
+def test_the_command_of_the_guide_trains_and_resumes_under_torchrun(tmp_path):
     machines(tmp_path / "one")
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""Which modules are called attention."""
+"""Tests of the class names that mark a module as attention."""
 
 import pytest
 import torch
@@ -24,14 +24,14 @@ def model_with(class_name):
 
 
 @pytest.mark.parametrize("name", ["MHA", "MHSA", "WindowMHSA", "MHABlock"])
-def test_short_class_names_of_attention(name):
+def test_modules_of_classes_named_mha_or_mhsa_are_recorded(name):
     model = model_with(name)
     with torch.no_grad(), regard.capture(model) as seen:
         model(X)
     assert [tuple(record.map.shape) for record in seen][1:] == [(B, H, N, N)]
 
 
-def test_a_class_name_that_begins_with_the_same_letters():
+def test_a_class_name_that_only_begins_with_mha_is_not_attention():
     model = model_with("Mharness")
     with (
         pytest.warns(UserWarning, match="not recorded: a softmax"),

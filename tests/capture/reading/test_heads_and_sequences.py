@@ -1,4 +1,4 @@
-"""capture() tells sequences from heads where both come in either order, or in other numbers than the module says."""
+"""Tests of how the axis of heads and the axis of sequences are told apart."""
 
 import pytest
 import torch
@@ -58,7 +58,7 @@ FUSED = pytest.mark.parametrize("fused", [False, True], ids=["by hand", "sdpa"])
 @FUSED
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("b", "h"), [(4, 2), (3, 5), (2, 2), (3, 3), (1, 3)])
-def test_heads_in_front_of_sequences(b, h, order, fused):
+def test_heads_are_found_before_and_after_the_sequences(b, h, order, fused):
     x, expected = inputs(b, h)
     seen, _ = seen_of(OwnAttention(h, ORDERS[order], fused), x)
     assert_weights(seen[0], expected)
@@ -67,14 +67,14 @@ def test_heads_in_front_of_sequences(b, h, order, fused):
 @FUSED
 @pytest.mark.parametrize("order", ["sequences first", "sequences first, a copy"])
 @pytest.mark.parametrize(("b", "h", "named"), [(2, 4, 2), (4, 3, 4), (2, 1, 2)])
-def test_as_many_sequences_as_the_module_names_heads(b, h, named, order, fused):
+def test_heads_are_found_if_the_module_names_the_number_of_sequences(b, h, named, order, fused):
     x, expected = inputs(b, h)
     seen, _ = seen_of(OwnAttention(h, ORDERS[order], fused, named), x)
     assert_weights(seen[0], expected)
 
 
 @pytest.mark.parametrize("equation", ["bqhd,bkhd->hbqk", "bqhd,bkhd->bhqk", "b q h d, b k h d -> b q h k"])
-def test_as_many_sequences_as_heads_in_an_einsum(equation):
+def test_an_einsum_shows_which_axis_is_heads_if_there_are_as_many_sequences(equation):
     x, _ = inputs(3, 3)
     q = x.unflatten(-1, (3, -1)).transpose(1, 2)
     seen, _ = seen_of(EinsumAttention(3, equation), x)
@@ -82,7 +82,7 @@ def test_as_many_sequences_as_heads_in_an_einsum(equation):
 
 
 @FUSED
-def test_axes_without_evidence_are_a_guess(fused):
+def test_axes_that_cannot_be_told_apart_are_warned_of(fused):
     """The module names two heads, and both axes have the batch size of an argument."""
     x, expected = inputs(2, 3)
 
