@@ -9,19 +9,10 @@ from torch import nn
 
 from regard.errors import CaptureError
 from support.capture_cases import B, D, H, Q, seen_of
+from support.own_attention import CHANGED, OwnAttention, inputs, softmax
 
-CHANGED = "changed after the softmax: these weights multiply the values"
 GATES = torch.tensor([0.3, 0.5, 0.8], dtype=torch.float64)[:, None, None]  # (h,1,1)
 SOME = torch.tensor([0, 2, 4])
-
-
-def softmax(q, k):
-    return (q @ k.mT * D**-0.5).softmax(-1)
-
-
-def inputs():
-    torch.manual_seed(3)
-    return tuple(torch.randn(B, H, Q, D, dtype=torch.float64) for _ in range(3))
 
 
 def chosen(v, keys):
@@ -42,17 +33,6 @@ def only(weights, keys):
 
 def rescaled(weights):
     return weights / weights.sum(-1, keepdim=True)
-
-
-class OwnAttention(nn.Module):
-    num_heads = H
-
-    def __init__(self, attend):
-        super().__init__()
-        self.attend = attend
-
-    def forward(self, q, k, v):
-        return self.attend(q, k, v)
 
 
 # ---- a softmax that another module changes
@@ -440,6 +420,7 @@ REORDERED = {
     "keys gathered": lambda w: w.gather(-1, SHUFFLED.expand(w.shape)),
     "keys sorted": lambda w: w.sort(-1).values,
     "the largest first": lambda w: w.topk(Q, -1).values,
+    "queries": lambda w: w[:, :, SHUFFLED],
     "heads": lambda w: w[:, [2, 0, 1]],
     "sequences": lambda w: w[[1, 0]],
     "one key for all": lambda w: w[..., torch.zeros(Q, dtype=torch.long)],
@@ -464,7 +445,6 @@ WITH_VALUES = {
     "values first": lambda w, v: (v[:, :, SHUFFLED].mT @ w[..., SHUFFLED].mT).mT,
     "heads": lambda w, v: w[:, [2, 0, 1]] @ v[:, [2, 0, 1]],
     "sequences": lambda w, v: w[[1, 0]] @ v[[1, 0]],
-    "queries": lambda w, v: w[:, :, SHUFFLED] @ v,
 }
 
 

@@ -87,7 +87,11 @@ class HeadFolds:
             made = dict(zip(left, self._made_with(x), strict=True))
             leading, others = [made.pop(letter) for letter in kept], made.values()
             sizes = tuple(x.shape[left.index(letter)] for letter in kept)
-            self._strides[sizes] = head_strides(leading, tuple(others))
+            shown = head_strides(leading, tuple(others))
+            if not shown and sizes[0] == sizes[1]:
+                # Operands without a trace of their making have the order of torch, which the result may not have.
+                shown = tuple(leading)
+            self._strides[sizes] = shown
 
     def of_heads(self, x: Tensor) -> tuple[int, ...]:
         """Return the strides of the leading axes of ``(b,h,n,d)`` or ``(h,b,n,d)`` if they show the heads, or ()."""

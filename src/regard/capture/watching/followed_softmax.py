@@ -79,20 +79,51 @@ class FollowedSoftmax:
         return indices // math.prod(self.shape[axis + 1 :]) % self.shape[axis]
 
     def is_in_order(self, indices: Tensor) -> bool:
-        """Whether a piece ``(...,q,k)`` has its keys, heads and sequences in the order of the result, each once."""
-        keys, count = self.keys_at(indices), len(self.shape)
-        inner = (count - 1,) if self.call.axes is None else self.call.axes
-        leading = torch.zeros_like(indices)
-        for axis in range(count):
-            if axis not in inner:
-                size = self.shape[axis]
-                leading = leading * size + indices // math.prod(self.shape[axis + 1 :]) % size
+        """Whether a piece ``(...,q,k)`` has keys, queries, heads and sequences in their order in the result, once."""
+        keys, rows = self.keys_at(indices), self._rows_at(indices)
         return bool(
             (keys.diff(dim=-1) > 0).all()
             and (keys.diff(dim=-2) == 0).all()
-            and (leading.flatten(0, -2).diff(dim=0) >= 0).all()
+            and (rows.flatten(0, -2).diff(dim=0) >= 0).all()
             and not self.has_duplicates(indices)
         )
+
+    def is_transposed(self, indices: Tensor) -> bool:
+        """Whether a piece ``(...,k,q)`` has all queries of a matrix on its last axis, and matrices in order."""
+        keys, leading = self.keys_at(indices), self._leading_at(indices)
+        in_columns = (keys.diff(dim=-1) == 0).all() and (keys.diff(dim=-2) > 0).all()
+        return bool(in_columns and (leading.flatten(0, -2).diff(dim=0) >= 0).all())
+
+    def may_swap_matrices(self, indices: Tensor) -> bool:
+        """Whether a piece ``(B,q,k)`` has its matrices in another order, which may not be that of the values.
+
+        Where the axes of sequences and heads have different sizes, only values in the same order fit.
+        """
+        sizes = [n for axis, n in enumerate(self.shape) if axis not in self._inner and n > 1]
+        if len(set(sizes)) == len(sizes):
+            return False
+        return bool((self._leading_at(indices[:, 0, 0]).diff() < 0).any())
+
+    @property
+    def _inner(self) -> tuple[int, ...]:
+        """The axes of queries and keys in the result."""
+        return (len(self.shape) - 1,) if self.call.axes is None else self.call.axes
+
+    def _leading_at(self, indices: Tensor) -> Tensor:
+        """The numbers of the matrices ``(q,k)`` that indices belong to."""
+        leading = torch.zeros_like(indices)
+        for axis, size in enumerate(self.shape):
+            if axis not in self._inner:
+                leading = leading * size + indices // math.prod(self.shape[axis + 1 :]) % size
+        return leading
+
+    def _rows_at(self, indices: Tensor) -> Tensor:
+        """The numbers of the rows that indices belong to, among those of all matrices."""
+        leading, axes = self._leading_at(indices), self.call.axes
+        if axes is None:
+            return leading
+        size = self.shape[axes[0]]
+        return leading * size + indices // math.prod(self.shape[axes[0] + 1 :]) % size
 
     def has_duplicates(self, indices: Tensor) -> bool:
         """Whether a piece has some weight of the result more than once."""

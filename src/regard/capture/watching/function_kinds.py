@@ -43,11 +43,12 @@ class FunctionKind(IntEnum):
     ARITHMETIC = 3  # calls one operator, which is known
     IN_PLACE = 4  # writes to one of its arguments
     UNRELATED = 5  # computes neither a product nor a softmax
-    LINEAR = 6  # computes a product, which is a layer if a parameter takes part in it
-    PRODUCT = 7  # computes a product of two tensors
-    SOFTMAX = 8
-    ATTENTION = 9  # F.scaled_dot_product_attention
-    UNKNOWN = 10  # may call any operators
+    SHARES_MEMORY = 6  # gives its memory to code that torch does not see, such as NumPy
+    LINEAR = 7  # computes a product, which is a layer if a parameter takes part in it
+    PRODUCT = 8  # computes a product of two tensors
+    SOFTMAX = 9
+    ATTENTION = 10  # F.scaled_dot_product_attention
+    UNKNOWN = 11  # may call any operators
 
 
 _READING = (
@@ -57,7 +58,6 @@ _READING = (
     "numel",
     "nelement",
     "stride",
-    "data_ptr",
     "storage_offset",
     "element_size",
 )
@@ -69,6 +69,7 @@ _READING += (
     "get_device",
     "untyped_storage",
 )
+_SHARING = ("numpy", "__array__", "__dlpack__", "storage", "data_ptr")
 _VIEWING = (
     "transpose",
     "swapaxes",
@@ -109,6 +110,7 @@ def _functions(name: str) -> list[Any]:
 
 FUNCTION_KINDS: dict[Any, FunctionKind] = {
     **{func: FunctionKind.READS_ATTRIBUTE for name in _READING for func in _functions(name)},
+    **{func: FunctionKind.SHARES_MEMORY for name in _SHARING for func in _functions(name)},
     **{func: FunctionKind.VIEW for name in _VIEWING for func in _functions(name)},
     **{func: FunctionKind.ARITHMETIC for name in _OPERATORS for func in _functions(name)},
     **dict.fromkeys(_functions("dropout"), FunctionKind.ARITHMETIC),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._C._functorch import peek_interpreter_stack
 
@@ -88,6 +90,24 @@ class HandwrittenAttention:
             return
         if not self.weights.is_in_storage(args[0].untyped_storage().data_ptr()):
             self.weights.choices.note(args, kwargs)
+
+    def function_begins(self, func: Any, args: tuple) -> None:
+        """Note the beginning of a function that is watched operation by operation."""
+        self.in_multi_head_forward = func is F.multi_head_attention_forward
+        if func is torch.einsum and self.weights.follows:
+            with torch._C.DisableTorchFunction():
+                self.weights.names_axes = self.weights.has_own_axes(tensors_in(args))
+
+    def function_ends(self) -> None:
+        """Note the end of a function that was watched operation by operation."""
+        self.in_multi_head_forward = self.weights.names_axes = False
+
+    def note_shared_memory(self, x: Any) -> None:
+        """Note a tensor whose numbers may change unseen from now on, since NumPy or other code has its memory."""
+        if is_plain(x):
+            storage = x.untyped_storage().data_ptr()
+            self.scores.mark_inexact({storage})
+            self.weights.mark_changed_at(storage)
 
     def inside_transform(self, func: Any, args: tuple) -> None:
         """Note a function inside a transform of torch.func, whose tensors cannot be read. A softmax is an error."""

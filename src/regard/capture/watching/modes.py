@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch._C._functorch import peek_interpreter_stack
 from torch._ops import HigherOrderOperator
@@ -29,6 +28,7 @@ from regard.capture.watching.shortcuts import UNCHANGED, predict, report
 # Looking up an attribute of an enum is slow.
 _READS_ATTRIBUTE, _VIEW, _LINEAR = FunctionKind.READS_ATTRIBUTE, FunctionKind.VIEW, FunctionKind.LINEAR
 _ATTENTION, _UNKNOWN = FunctionKind.ATTENTION, FunctionKind.UNKNOWN
+_SHARES_MEMORY = FunctionKind.SHARES_MEMORY
 # Functions that may fold the axis of heads into another.
 _FOLDING = {
     torch.cat,
@@ -103,19 +103,23 @@ class FunctionMode(TorchFunctionMode):
         if peek_interpreter_stack() is not None:
             session.handwritten.inside_transform(func, args)
             return func(*args, **kwargs)
+        if kind is _SHARES_MEMORY:
+            with torch._C.DisableTorchFunction():
+                session.handwritten.note_shared_memory(args[0])
+            return func(*args, **kwargs)
         predicted = None
         # Inside a traced module all operations are reported already, and a prediction would repeat one.
         if session not in _HERE.operations.sessions:
             with torch._C.DisableTorchFunction():
                 predicted = predict(session.handwritten, func, kind, args, kwargs)
         if predicted is None:
-            session.handwritten.in_multi_head_forward = func is F.multi_head_attention_forward
+            session.handwritten.function_begins(func, args)
             watch_operations(session, True)
             try:
                 return func(*args, **kwargs)
             finally:
                 watch_operations(session, False)
-                session.handwritten.in_multi_head_forward = False
+                session.handwritten.function_ends()
         result = func(*args, **kwargs)
         if predicted is not UNCHANGED:
             with torch._C.DisableTorchFunction():

@@ -163,6 +163,13 @@ class ScoreTracer:
         elif not self.is_empty:
             self._note_arithmetic(func, args, kwargs, result)
 
+    def mark_inexact(self, storages: set[int]) -> None:
+        """Mark scores as inexact that stand in storages that were written to, or whose product does."""
+        for address, known in self._known.items():
+            product = known.product
+            if product.exact and (known.storage in storages or product.is_in_storages(storages)):
+                self._known[address] = replace(known, product=replace(product, exact=False))
+
     def _note_product(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Tensor) -> None:
         summand, alpha, beta = None, 1.0, 0.0
         if id(func) in PRODUCTS_WITH_SUM:
@@ -201,7 +208,7 @@ class ScoreTracer:
         rule = ARITHMETIC_RULES.get(id(func))
         followed = None if rule is None else rule(self, args, kwargs)
         if is_mutable(func):
-            self._mark_inexact(storages_written(func, args, kwargs))
+            self.mark_inexact(storages_written(func, args, kwargs))
         first = result[0] if isinstance(result, tuple | list) and result else result
         if not has_storage(first):
             return
@@ -250,13 +257,6 @@ class ScoreTracer:
         if picked is not None or storage.nbytes() >= product.sides[0] * product.sides[1] * result.itemsize:
             inexact, address = replace(product, exact=False), storage.data_ptr()
             self._descendants[address] = _Descendant(inexact, address, StorageWeakRef(storage), picked)
-
-    def _mark_inexact(self, storages: set[int]) -> None:
-        """Mark scores as inexact that stand in storages that were written to, or whose product does."""
-        for address, known in self._known.items():
-            product = known.product
-            if product.exact and (known.storage in storages or product.is_in_storages(storages)):
-                self._known[address] = replace(known, product=replace(product, exact=False))
 
 
 def _is_new(func: Any, args: tuple, result: Tensor) -> bool:

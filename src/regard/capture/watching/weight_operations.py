@@ -29,6 +29,7 @@ __all__ = [
     "after_operation",
     "after_product_with_more_axes",
     "after_unknown_product",
+    "after_unseen_write",
     "after_write",
     "combined",
     "indices_of_result",
@@ -64,8 +65,7 @@ def after_write(
     softmax = weights.softmax
     if storage_of(weights.tensor) in storages_written(func, args, kwargs):
         if weights.undropped is weights.tensor:
-            final = weights.tensor if weights.aligned else None
-            return replace(weights, changed=True, final=final, concatenated=False)
+            return after_unseen_write(weights)
         # The same operation is done to a copy of the weights without dropout.
         undropped = weights.undropped.clone(memory_format=torch.preserve_format)
         weights = replace(weights, undropped=undropped)
@@ -85,6 +85,12 @@ def after_write(
         final=None,
         indices=None,
     )
+
+
+def after_unseen_write(weights: DerivedWeights) -> DerivedWeights:
+    """The weights after a write to their memory of which only the result is known."""
+    final = weights.tensor if weights.aligned else None
+    return replace(weights, changed=True, final=final, concatenated=False)
 
 
 def after_concatenation(

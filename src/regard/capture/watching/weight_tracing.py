@@ -29,6 +29,7 @@ from regard.capture.watching.weight_operations import (
     after_operation,
     after_product_with_more_axes,
     after_unknown_product,
+    after_unseen_write,
     after_write,
     combined,
     indices_of_result,
@@ -52,6 +53,8 @@ class WeightTracer:
         # Copies of changed weights of which pieces were multiplied, by the id of their softmax.
         self._cut: dict[int, DerivedWeights] = {}
         self.choices = Choices()
+        # Whether torch.einsum runs on weights, whose letters say which axis of the values belongs to which of theirs.
+        self.names_axes = False
 
     @property
     def follows(self) -> bool:
@@ -62,10 +65,24 @@ class WeightTracer:
         """Whether weights, or the noise of their dropout, stand in a storage."""
         return storage in self._weights or storage in self._noise
 
+    def has_own_axes(self, tensors: Collection[Tensor]) -> bool:
+        """Whether all weights among some tensors have the axes of their softmax."""
+        pairs = [(self._weights.get(storage_of(x)), x) for x in tensors if has_storage(x)]
+        return all(w is None or (w.aligned and w.indices is None and w.has_axes_of(x)) for w, x in pairs)
+
     def mark_lost_at(self, storage: int) -> None:
         """Note that the weights in a storage are used where nothing can be seen."""
         if storage in self._weights:
             self._weights[storage].mark_lost()
+
+    def mark_changed_at(self, storage: int) -> None:
+        """Note that the weights in a storage may change unseen, so that they are compared when they meet the values."""
+        weights = self._weights.get(storage)
+        if weights is None:
+            return
+        if weights.undropped is not weights.tensor:
+            weights.mark_lost()
+        self._keep(after_unseen_write(weights))
 
     # ---- the beginning and the end
 
@@ -236,6 +253,9 @@ class WeightTracer:
                 continue
             operand = operand if operand.ndim == 3 else operand[None]  # (B,n,p)
             if storage_of(other) not in self._parameters():
+                if self._may_swap_matrices(weights, operand):
+                    weights.mark_lost()
+                    return None
                 if self._multiplies_values(weights, operand):
                     self._drop(*weights.softmaxes)
                     return weights.softmax
@@ -262,7 +282,7 @@ class WeightTracer:
             return weights.is_over_keys(operand)
         if not weights.changed and operand.numel() == softmax.size and weights.is_over_keys(operand):
             return True
-        if weights.indices is not None and not self._is_out_of_order(weights, operand):
+        if weights.indices is not None and not self._is_rearranged(weights, operand):
             return False
         if weights.chosen_by and self.choices.include(weights.chosen_by):
             return False
@@ -270,6 +290,20 @@ class WeightTracer:
             return False
         self._record_changed(softmax, leading.arrange(weights.without_dropout(operand)), weights.others)
         return True
+
+    def _is_rearranged(self, weights: DerivedWeights, operand: Tensor) -> bool:
+        """Whether the weights ``(B,n,p)`` were transposed, or put into another order than that of the values."""
+        if self._is_out_of_order(weights, operand):
+            return True
+        indices = None if weights.is_over_keys(operand) else weights.indices_of(operand)
+        return indices is not None and weights.softmax.is_transposed(indices)
+
+    def _may_swap_matrices(self, weights: DerivedWeights, operand: Tensor) -> bool:
+        """Whether a copy of the weights ``(B,n,p)`` may have heads and sequences in another order than the values."""
+        if weights.indices is None or weights.chosen_by or self.names_axes:
+            return False
+        indices = weights.indices_of(operand)
+        return indices is not None and weights.softmax.may_swap_matrices(indices)
 
     def _is_out_of_order(self, weights: DerivedWeights, operand: Tensor) -> bool:
         """Whether the weights ``(B,n,p)`` were put into another order than that of the values, or repeated."""
