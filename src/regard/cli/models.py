@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -39,6 +40,11 @@ def pack(
     dtype: str = typer.Option(
         "float16", "--dtype", help="float16, bfloat16, float32, or int8, int6, int5, int4."
     ),
+    vocabulary_size: int = typer.Option(
+        None,
+        "--vocabulary-size",
+        help="Keep so many pieces of the vocabulary, the most frequent ones (answer with --start).",
+    ),
     license: str = typer.Option("", "--license", help="The licence, for the card."),
     data: str = typer.Option("", "--data", help="A description of the data, for the card."),
     notes: str = typer.Option("", "--notes", help="The limits of the model, for the card."),
@@ -56,6 +62,7 @@ def pack(
             raise ArgumentError("result", f"expected NAME=RESULT, got {one!r}")
         pairs.append((name, value))
     facts = {"license": license, "data": data, "notes": notes, "preparation": preparation}
-    make(run, out, task=task, dtype=dtype, results=pairs, overwrite=overwrite, **facts)
+    sizes: dict[str, Any] = {"dtype": dtype, "vocabulary_size": vocabulary_size}
+    make(run, out, task=task, results=pairs, overwrite=overwrite, **sizes, **facts)
     size = sum(path.stat().st_size for path in out.iterdir() if path.is_file())
     typer.echo(f"{out}: {size / 1e6:.1f} MB")

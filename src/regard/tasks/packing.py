@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from regard.errors import ArgumentError, FileError, UnknownNameError, option
+from regard.errors import ArgumentError, FileError, UnknownNameError, option, renamed
 from regard.files import write_atomically
 from regard.models.packed_weights import BITS
 from regard.models.pretrained import CONFIG, DTYPES, read_config
@@ -24,6 +24,7 @@ def pack(
     *,
     task: str | Task | None = None,
     dtype: str = "float16",
+    vocabulary_size: int | None = None,
     license: str = "",
     data: str = "",
     preparation: str = "",
@@ -34,8 +35,9 @@ def pack(
 ) -> Any:
     """Write the best model of a run into ``out`` with a card, and return its predictor.
 
-    A folder that is not empty is refused, unless ``overwrite`` allows to replace the files of a model in it. The
-    samples of the card are predictions for ``sentences``, or for texts of the task's own.
+    A folder that is not empty is refused, unless ``overwrite`` allows to replace the files of a model in it.
+    ``vocabulary_size`` keeps the most frequent pieces of the vocabulary only. The samples of the card are predictions
+    for ``sentences``, or for texts of the task's own.
     """
     if dtype not in (*DTYPES, *BITS):
         raise UnknownNameError("dtype", dtype, [*DTYPES, *BITS])
@@ -44,6 +46,8 @@ def pack(
     folder = find_model("", run)
     found = find_task(task if task is not None else _task_of(folder))
     predictor = found.load(folder)
+    if vocabulary_size is not None:
+        predictor = _shortened(predictor, vocabulary_size, found.name)
     all_results = (*results, *found.finish(predictor))
     predictor.save(out, dtype=dtype)
     small = found.load(out)  # the samples are those of the weights that are given away
@@ -52,6 +56,14 @@ def pack(
     settings = settings_of_run(run, task=found) if (run / SETTINGS).is_file() else None
     write_atomically(out / "README.md", found.card(small, settings, facts).write)
     return small
+
+
+def _shortened(predictor: Any, size: int, task: str) -> Any:
+    """Return a predictor with a smaller vocabulary, if its task can make one."""
+    if not hasattr(predictor, "shortened"):
+        raise ArgumentError("vocabulary_size", f"the vocabulary of a model for {task} cannot be shortened")
+    with renamed(size="vocabulary_size", vocabulary="vocabulary_size"):
+        return predictor.shortened(size)
 
 
 def _task_of(folder: Path) -> str:

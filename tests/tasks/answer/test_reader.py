@@ -14,9 +14,10 @@ from regard.tasks.answer import Reader
 from regard.tasks.answer.baseline import SlidingWindow
 from regard.tasks.answer.data import embedded_questions
 from regard.tasks.answer.evaluation import scores_of
-from regard.tasks.answer.shortening import shortened
+from regard.tasks.registry import find_model
 from regard.text.questions import Question, read_questions
 from regard.text.spans import SpanBatch
+from support.command_line import assert_one_line, run_here
 from support.paths import ROOT
 from support.pretrained_folders import write_bert_vocabulary, write_encoder
 
@@ -223,14 +224,32 @@ def test_a_started_reader_answers_with_spans_and_attention(started, tmp_path):
 def test_a_shortened_reader_reads_the_words_that_it_kept_as_before(started):
     reader = Reader.load(started)
     whole = len(reader.vocabulary)
-    short = shortened(reader, whole - 3)
+    short = reader.shortened(whole - 3)
     assert len(short.vocabulary) == whole - 3
     texts = ("the lazy dog", "the quick brown fox over the dog .")
     one, other = reader.ask(*texts, threshold=0.0), short.ask(*texts, threshold=0.0)
     assert one.text == other.text
     assert one.confidence == pytest.approx(other.confidence, abs=1e-5)
     with pytest.raises(ArgumentError, match="size: expected more than"):
-        shortened(reader, 3)
+        reader.shortened(3)
+
+
+def test_packing_keeps_the_frequent_pieces_of_the_vocabulary(started, tmp_path):
+    whole = len(Reader.load(started).vocabulary)
+    run_here("pack", str(started), "--out", str(tmp_path / "small"), "--vocabulary-size", str(whole - 3))
+    assert len(Reader.load(tmp_path / "small").vocabulary) == whole - 3
+    done = run_here("pack", str(started), "--out", str(tmp_path / "tiny"), "--vocabulary-size", "3")
+    assert_one_line(done, 2, "--vocabulary-size: expected more than")
+    assert not (tmp_path / "tiny").exists()
+
+
+def test_a_vocabulary_that_was_learned_is_not_shortened(run, tmp_path):
+    for model, told in (
+        (run, "expected the vocabulary of a pretrained encoder, got one of word"),
+        (find_model("translate", "en-fr"), "the vocabulary of a model for translate cannot be shortened"),
+    ):
+        done = run_here("pack", str(model), "--out", str(tmp_path / "small"), "--vocabulary-size", "99")
+        assert_one_line(done, 2, f"--vocabulary-size: {told}")
 
 
 def test_the_joined_input_is_question_then_window():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
@@ -15,7 +15,7 @@ from regard.shapes import whole_number
 from regard.tasks.answer.network import span_logits
 from regard.tasks.answer.search import best_spans
 from regard.tasks.bundle import Bundle, BundledPredictor
-from regard.text import Vocabulary
+from regard.text import PretrainedVocabulary, Vocabulary
 from regard.text.questions import Question, question_of
 from regard.text.spans import EncodedQuestion, SpanBatch, SpanData, Windows, encode_questions
 
@@ -117,6 +117,28 @@ class Reader(BundledPredictor):
     """
 
     task: ClassVar[str] = "answer"
+
+    def shortened(self, size: int) -> Reader:
+        """Return a reader with the ``size`` most frequent pieces of its vocabulary, which is that of a BERT.
+
+        Rare words are cut into smaller pieces. The rest of the model is the same.
+        """
+        if not isinstance(self.vocabulary, PretrainedVocabulary):
+            told = f"expected the vocabulary of a pretrained encoder, got one of {self.vocabulary.kind}"
+            raise ArgumentError("size", told)
+        vocabulary, kept = self.vocabulary.shortened(size)
+        config = replace(self.model.config, vocabulary_size=len(kept))
+        if getattr(config, "base", None) is not None:
+            framing = vocabulary.framing
+            base = replace(config.base, vocabulary_size=len(kept))
+            config = replace(config, base=base, base_start=framing.start, base_end=framing.end)
+        model: Any = type(self.model)(config)
+        state = {
+            name: value[kept] if name.endswith("embedding.tokens.weight") else value
+            for name, value in self.model.state_dict().items()
+        }
+        model.load_state_dict(state)
+        return Reader(model.eval(), vocabulary, dict(self.extra))
 
     def __init__(self, model: Any, vocabulary: Vocabulary, extra: dict[str, Any] | None = None):
         self.model, self.vocabulary = model, vocabulary
