@@ -1,4 +1,4 @@
-"""Checks of whether a Hugging Face architecture can run on an attention function of ours, by its source code."""
+"""Checks by source code whether a Hugging Face architecture can run on Regard's attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base class of the pipelines, and results that know their input."""
+"""The base class of the pipelines, and results that hold their input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Pipeline", "Result", "ResultList"]
 
 
 class Result(dict):
-    """A dictionary of results. ``source`` is the input that it was computed from.
+    """A dictionary that a pipeline returns, with the input it was computed from as ``source``.
 
     >>> Result({"label": "POSITIVE"}, "a good film")
     {'label': 'POSITIVE'}
@@ -26,7 +26,7 @@ class Result(dict):
 
 
 class ResultList(list):
-    """A list of results. ``source`` is the input that it was computed from."""
+    """A list that a pipeline returns, with the input it was computed from as ``source``."""
 
     def __init__(self, values: Iterable[Any], source: Any):
         super().__init__(values)
@@ -60,8 +60,8 @@ class Pipeline:
         """
         sources = list(_sources(result))
         if not sources:
-            told = f"expected a result of this pipeline, got {type(result).__name__}"
-            raise ArgumentError("result", told, "give the object that the pipeline returned")
+            problem = f"expected a result of this pipeline, got {type(result).__name__}"
+            raise ArgumentError("result", problem, "give the object that the pipeline returned")
         if any(source != sources[0] for source in sources):
             raise ArgumentError("result", "the results of several inputs", "give the result of one of them")
         return self.recording(sources[0])
@@ -79,7 +79,7 @@ class Pipeline:
             yield from self.run([one], options)
 
     def _known(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options, or raise UnknownArgumentError if there is one that the pipeline does not have."""
+        """Return the options, or raise UnknownArgumentError if the pipeline does not have one of them."""
         for name in options:
             if name not in self.options:
                 fix = f"{did_you_mean(name, self.options)}known are {', '.join(self.options)}"
@@ -87,7 +87,7 @@ class Pipeline:
         return options
 
     def _merged(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options of a call over those of the pipeline."""
+        """Return the options of the pipeline, overridden by those of a call."""
         return {**self.defaults, **self._known(options)}
 
 

@@ -14,7 +14,7 @@ __all__ = ["FeatureExtractionPipeline"]
 
 
 class FeatureExtractionPipeline(Pipeline):
-    """Gives the last states of an encoder, a vector for each token, special tokens included.
+    """A pipeline that returns the last states of an encoder, one vector for each token, special tokens included.
 
     The states of a text are a nested list ``[1][n][m]``, or with ``return_tensors=True`` a tensor ``(1,n,m)``.
     """

@@ -22,7 +22,7 @@ BEST = 5  # words for each mask, if top_k is not given
 
 
 class FillMaskPipeline(Pipeline):
-    """Finds the words that fit a masked place of a text.
+    """A pipeline that finds words for the masked positions of a text.
 
     ``top_k`` is the number of words for each mask. ``targets`` are the only words to choose from.
     """
@@ -38,7 +38,7 @@ class FillMaskPipeline(Pipeline):
         self.mask_name = network.mask_name
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
-        """Return a list of dictionaries for a text, and a list of such lists for several masks or texts."""
+        """Return a list of dictionaries for one mask, or a list of such lists for several masks or texts."""
         merged = self._merged(options)
         if isinstance(inputs, str):
             return self.run([inputs], merged)[0]
@@ -58,15 +58,15 @@ class FillMaskPipeline(Pipeline):
         ]
 
     def _framed(self, text: str, options: dict[str, Any]) -> Framed:
-        """Return the ids of a text that has a mask, between special tokens."""
+        """Return the ids of a text between special tokens, or raise ArgumentError if it has no mask."""
         framed = self.network.frame(text, options=options)
         if self.network.vocabulary.mask not in framed.ids:
-            told = f"no {self.mask_name} in {text!r}" + (" after truncation" if framed.cut else "")
-            raise ArgumentError("inputs", told, f"write {self.mask_name} in the place of a word")
+            problem = f"no {self.mask_name} in {text!r}" + (" after truncation" if framed.cut else "")
+            raise ArgumentError("inputs", problem, f"write {self.mask_name} in place of a word")
         return framed
 
     def _targets(self, given: Any) -> list[int]:
-        """Return the ids of the target words. A word that is not in the vocabulary gives its first piece."""
+        """Return the ids of the target words, for a word outside the vocabulary that of its first piece."""
         vocabulary = self.network.vocabulary
         words = [given] if isinstance(given, str) else list(given)
         ids = []
@@ -78,10 +78,10 @@ class FillMaskPipeline(Pipeline):
                     warnings.warn(f"targets: {word!r} is empty and left out", stacklevel=4)
                     continue
                 (number,) = first
-                told = (
+                problem = (
                     f"targets: {word!r} is not in the vocabulary, {vocabulary.pieces([number])[0]!r} is used"
                 )
-                warnings.warn(told, stacklevel=4)
+                warnings.warn(problem, stacklevel=4)
             ids.append(number)
         if not ids:
             raise ArgumentError("targets", "expected one word or more, got none")
@@ -110,7 +110,7 @@ class FillMaskPipeline(Pipeline):
             "score": score,
             "token": number,
             "token_str": self.network.text_of([number]),
-            # The other masks would be lost among the special tokens.
+            # The other masks would be dropped with the special tokens.
             "sequence": self.network.text_of(shown, specials=not alone),
         }
         return Result(values, text)

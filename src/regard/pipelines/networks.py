@@ -1,4 +1,4 @@
-"""A model with its vocabulary, from a Hugging Face folder or a run of Regard, run on framed texts."""
+"""Models with their vocabularies, from Hugging Face folders or runs of Regard, for the pipelines."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class TextNetwork:
     """A model of :mod:`regard.models` with its vocabulary.
 
     ``longest`` is the number of tokens that the model can read, with the special tokens. ``settings`` are those of the
-    folder, and ``labels`` the names of its classes. ``cleans`` tells to remove the spaces before marks from decoded
-    texts.
+    folder, and ``labels`` the names of its classes. ``cleans`` says whether spaces before
+    punctuation marks are removed from decoded texts.
     """
 
     model: Any
@@ -59,7 +59,7 @@ class TextNetwork:
 
     @classmethod
     def from_encoder(cls, predictor: SentenceEncoder, kind: type) -> Self:
-        """Take the model of ``regard train encode`` as a model of the class ``kind``."""
+        """Use a model of ``regard train encode`` as a model of the class ``kind``."""
         model = predictor.encoder if kind is Encoder else predictor.model
         if not isinstance(model, kind):
             raise ArgumentError("model", "the model has no output for masked words")
@@ -75,20 +75,20 @@ class TextNetwork:
         # As in Transformers, a length alone asks for truncation.
         truncation = options.get("truncation", options.get("max_length") is not None)
         if truncation not in _TRUNCATIONS:
-            told = f"expected True, False, 'longest_first' or 'do_not_truncate', got {truncation!r}"
-            raise ArgumentError("truncation", told)
+            problem = f"expected True, False, 'longest_first' or 'do_not_truncate', got {truncation!r}"
+            raise ArgumentError("truncation", problem)
         most = options.get("max_length")
         most = self.longest if most is None else min(whole_number("max_length", most, least=3), self.longest)
         cut = truncation not in (False, "do_not_truncate")
         parts = [self._ids(part) if isinstance(part, str) else part for part in (first, second)]
         framed = self.vocabulary.framing.frame(*parts, most=most if cut else None)
         if len(framed.ids) > self.longest:
-            told = f"a text has {len(framed.ids):,} tokens, and the model reads {self.longest:,}"
-            raise ArgumentError("inputs", told, "say truncation=True to read the beginning")
+            problem = f"a text has {len(framed.ids):,} tokens, and the model reads {self.longest:,}"
+            raise ArgumentError("inputs", problem, "use truncation=True to read only the beginning")
         return framed
 
     def _ids(self, text: str) -> list[int]:
-        """Encode a text, with the id of the mask where the text has its name."""
+        """Encode a text, in which the name of the mask becomes the id of the mask."""
         vocabulary = self.vocabulary
         if isinstance(vocabulary, PretrainedVocabulary) or vocabulary.mask is None:
             return vocabulary.encode(text)
@@ -105,7 +105,7 @@ class TextNetwork:
         return "" if mask is None else self.vocabulary.pieces([mask])[0]
 
     def id_of(self, word: str) -> int | None:
-        """Return the id of a word that is one token, or None."""
+        """Return the id of a word, or None if it is not a single token."""
         if isinstance(self.vocabulary, PretrainedVocabulary):
             return self.vocabulary.id_of(word)
         ids = self.vocabulary.encode(word)
@@ -118,7 +118,7 @@ class TextNetwork:
         return self.vocabulary.spans(text)
 
     def text_of(self, ids: Sequence[int], *, specials: bool = True) -> str:
-        """Return the text of ids, with the names of special tokens or without them."""
+        """Return the text of ids, with or without the names of special tokens."""
         vocabulary = self.vocabulary
         if isinstance(vocabulary, PretrainedVocabulary):
             read = vocabulary.decode_with_specials if specials else vocabulary.decode_without_specials
@@ -163,7 +163,7 @@ class TextNetwork:
 
 
 def tokenizer_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of the tokenizer that an option of a pipeline holds, or raise if one is not known."""
+    """Return the tokenizer options in an option of a pipeline, or raise UnknownArgumentError for an unknown one."""
     given = options.get(name) or {}
     if not isinstance(given, dict):
         raise DtypeError(name, f"expected a dict, got {given!r}")
@@ -189,7 +189,7 @@ def without_spaces(text: str) -> str:
 
 
 def _row(output: Any, row: int, length: int) -> Any:
-    """Return the output of one text of a batch. States (b,n,m) and pairs of (b,n) lose their padding."""
+    """Return the output of one text of a batch, where states (b,n,m) and pairs of (b,n) lose their padding."""
     if isinstance(output, tuple):
         return tuple(part[row, :length] for part in output)
     return output[row, :length] if output.ndim == 3 else output[row]

@@ -42,10 +42,10 @@ def _question(one: Any) -> Question:
 
 
 class QuestionAnsweringPipeline(Pipeline):
-    """Finds the answer to a question in a text.
+    """A pipeline that finds the answer to a question in a text.
 
-    ``top_k`` is the number of answers. ``max_answer_len`` is in tokens. A long context is read in parts of
-    ``max_seq_len`` tokens, with the question, that overlap in ``doc_stride`` tokens. With
+    ``top_k`` is the number of answers, and ``max_answer_len`` their greatest length in tokens. A long context is read
+    in parts of ``max_seq_len`` tokens, with the question, that overlap in ``doc_stride`` tokens. With
     ``handle_impossible_answer`` the empty answer is one of the answers. ``align_to_words`` extends answers to whole
     words.
     """
@@ -83,12 +83,12 @@ class QuestionAnsweringPipeline(Pipeline):
         return [found[0] if len(found) == 1 else found for found in answered]
 
     def recording(self, source: Question) -> Recording:
-        """Return the attention of the model for the part of the context that is most likely to have the answer."""
+        """Return the attention of the model for the part of the context with the best answer."""
         return self.source.recording(source)
 
 
 class Answers(Protocol):
-    """A reader of texts, as the pipeline sees it."""
+    """The methods of a reader that the pipeline calls."""
 
     def answers(self, questions: list[Question], most: int, options: dict[str, Any]) -> list[list[Result]]:
         """Return the best answers to each question."""
@@ -147,8 +147,8 @@ class HuggingFaceAnswers:
             asked = asked[: whole_number("max_question_len", options["max_question_len"], least=1)]
         room = longest - len(asked) - vocabulary.framing.added(pair=True)
         if room < 1:
-            told = f"the question has {len(asked)} tokens, and {longest} are read with its context"
-            raise ArgumentError("question", told, "shorten it, or say max_question_len")
+            problem = f"the question has {len(asked)} tokens, and {longest} are read with its context"
+            raise ArgumentError("question", problem, "shorten it, or set max_question_len")
         ids = vocabulary.encode(question.context)
         for first, last in windows(len(ids), room, whole_number("doc_stride", overlap, least=0)):
             yield Part(question, self.network.frame(asked, ids[first:last]), first)
@@ -215,8 +215,8 @@ class RegardAnswers:
         """Return the best answers to each question."""
         for name in self.fixed:
             if options.get(name) is not None:
-                told = "a reader of Regard has its own value, which it was trained with"
-                raise ArgumentError(name, told, "leave it out")
+                problem = "a reader of Regard uses the value it was trained with"
+                raise ArgumentError(name, problem, "leave it out")
         pairs = [(one.question, one.context) for one in questions]
         answers = self.reader.answer(pairs, top=most, threshold=0.0, batch_size=options.get("batch_size"))
         nothing = bool(options.get("handle_impossible_answer"))
@@ -265,6 +265,6 @@ def _paired(question: Any, context: Any) -> list[dict[str, Any]]:
     questions = list(question) if isinstance(question, list | tuple) else [question]
     contexts = list(context) if isinstance(context, list | tuple) else [context] * len(questions)
     if len(questions) != len(contexts):
-        told = f"{len(questions)} questions and {len(contexts)} contexts"
-        raise ArgumentError("context", told, "give one context, or one for each question")
+        problem = f"{len(questions)} questions and {len(contexts)} contexts"
+        raise ArgumentError("context", problem, "give one context, or one for each question")
     return [{"question": q, "context": c} for q, c in zip(questions, contexts, strict=True)]

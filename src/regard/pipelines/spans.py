@@ -1,4 +1,4 @@
-"""Spans of answers in a context, and the parts that a long context is read in."""
+"""Spans of answers in a context, and the overlapping windows of a long context."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["best_spans", "windows"]
 
 
 def windows(length: int, size: int, overlap: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last place (exclusive) of overlapping windows over ``length`` tokens.
+    """Yield the start and the end (exclusive) of overlapping windows over ``length`` tokens.
 
     >>> list(windows(10, 6, 2))
     [(0, 6), (4, 10)]
     """
     if size <= overlap and length > size:
-        told = f"parts of {size} context tokens cannot overlap in {overlap}"
-        raise ArgumentError("doc_stride", told, "make it smaller, or max_seq_len larger")
+        problem = f"parts of {size} context tokens cannot overlap in {overlap}"
+        raise ArgumentError("doc_stride", problem, "make it smaller, or max_seq_len larger")
     start = 0
     while True:
         yield start, min(start + size, length)
@@ -41,8 +41,8 @@ def best_spans(
 ) -> tuple[list[tuple[int, int, float]], float]:
     """Return the most probable spans as (first, last, probability), and the probability of no answer.
 
-    ``start (n,)`` and ``end (n,)`` are logits of all tokens. Answers are in ``places``, and the spans are counted from
-    its start. The first token stands for no answer: it takes part in the softmax, and ``with_nothing`` gives the
+    ``start (n,)`` and ``end (n,)`` are logits of all tokens. Answers are in the range ``places``, and spans are counted
+    from its start. The first token stands for no answer and takes part in the softmax. ``with_nothing`` asks for the
     probability that both ends are there.
 
     >>> logits = torch.tensor([0.0, 0.0, 5.0, 0.0])

@@ -28,7 +28,7 @@ TextOrPair = tuple[str, str | None]
 
 
 class TextClassificationPipeline(Pipeline):
-    """Labels texts, or pairs of texts, with a score for each label.
+    """A pipeline that gives texts, or pairs of texts, labels with scores.
 
     A text, a list of texts, a dict with ``text`` and ``text_pair``, or an iterator of these is classified.
     ``top_k`` is the number of labels, None for all. ``function_to_apply`` is "softmax", "sigmoid" or "none".
@@ -82,7 +82,7 @@ class TextClassificationPipeline(Pipeline):
 
 
 class TextScores(Protocol):
-    """A classifier, as the pipeline sees it."""
+    """The methods of a classifier that the pipeline calls."""
 
     @property
     def labels(self) -> list[str]:
@@ -131,8 +131,8 @@ class RegardScores:
         """Return the probability of each class for each text."""
         for name in ("truncation", "max_length"):
             if options.get(name) not in (None, True):
-                told = "a classifier of Regard reads as many tokens as it was trained on"
-                raise ArgumentError(name, told, "leave it out")
+                problem = "a classifier of Regard reads as many tokens as it was trained on"
+                raise ArgumentError(name, problem, "leave it out")
         if options.get("function_to_apply") not in (None, "softmax"):
             raise ArgumentError(
                 "function_to_apply", "a classifier of Regard gives probabilities", "leave it out"
