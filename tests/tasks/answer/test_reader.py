@@ -78,9 +78,11 @@ def test_answers_are_spans_of_the_original_text(reader):
 
 
 def test_no_answer_is_found_below_the_threshold(reader):
-    found = reader.ask("Who went home?", "Ann went home.", threshold=1.0)
+    found = reader.ask("Who went home?", "Ann went home.", threshold=1.0, top=3)
     assert (found.text, found.found, found.span) == ("", False, None)
-    assert found.lines()[0].startswith("no answer found\t")
+    assert found.lines() == found.lines(scores=True) == [f"no answer found\t{found.no_answer:.3f}"]
+    assert found.to_json()["no_answer"] == round(found.no_answer, 4)
+    assert sum(one.confidence for one in found.candidates) + found.no_answer <= 1 + 1e-6
     assert found.candidates[0].text
     assert reader.ask("Who went home?", "Ann went home.", threshold=0.0).found
 

@@ -81,10 +81,13 @@ class Answer:
         return (self.candidates[0].start, self.candidates[0].end) if self.found else None
 
     def lines(self, *, scores: bool = False) -> list[str]:
-        """Return the answer and its confidence, or all candidates with ``scores``."""
-        if scores:
-            return [_line(one.text, one.confidence) for one in self.candidates] or [_line(NOT_FOUND, 0.0)]
-        return [_line(self.text if self.found else NOT_FOUND, self.confidence)]
+        """Return the answer and its confidence, or all candidates with ``scores``.
+
+        If no answer was found, the line says so, with the probability that the context has none.
+        """
+        if not self.found:
+            return [_line(NOT_FOUND, self.no_answer)]
+        return [_line(one.text, one.confidence) for one in self.candidates[: None if scores else 1]]
 
     def to_json(self, attention: Sequence[QuestionWeights] | None = None) -> dict[str, Any]:
         """Return the question and its answer as a JSON object."""
@@ -98,6 +101,7 @@ class Answer:
             "end": end,
         }
         values |= {"confidence": round(self.confidence, 4), "threshold": round(self.threshold, 4)}
+        values["no_answer"] = round(self.no_answer, 4)
         if self.cut_off:
             values["cut_off"] = True
         if len(self.candidates) > 1:
@@ -117,28 +121,6 @@ class Reader(BundledPredictor):
     """
 
     task: ClassVar[str] = "answer"
-
-    def shortened(self, size: int) -> Reader:
-        """Return a reader with the ``size`` most frequent pieces of its vocabulary, which is that of a BERT.
-
-        Rare words are cut into smaller pieces. The rest of the model is the same.
-        """
-        if not isinstance(self.vocabulary, PretrainedVocabulary):
-            told = f"expected the vocabulary of a pretrained encoder, got one of {self.vocabulary.kind}"
-            raise ArgumentError("size", told)
-        vocabulary, kept = self.vocabulary.shortened(size)
-        config = replace(self.model.config, vocabulary_size=len(kept))
-        if getattr(config, "base", None) is not None:
-            framing = vocabulary.framing
-            base = replace(config.base, vocabulary_size=len(kept))
-            config = replace(config, base=base, base_start=framing.start, base_end=framing.end)
-        model: Any = type(self.model)(config)
-        state = {
-            name: value[kept] if name.endswith("embedding.tokens.weight") else value
-            for name, value in self.model.state_dict().items()
-        }
-        model.load_state_dict(state)
-        return Reader(model.eval(), vocabulary, dict(self.extra))
 
     def __init__(self, model: Any, vocabulary: Vocabulary, extra: dict[str, Any] | None = None):
         self.model, self.vocabulary = model, vocabulary
@@ -273,6 +255,28 @@ class Reader(BundledPredictor):
     def with_threshold(self, threshold: float) -> Reader:
         """Return this reader with another threshold."""
         return Reader(self.model, self.vocabulary, {**self.extra, "threshold": threshold})
+
+    def shortened(self, size: int) -> Reader:
+        """Return a reader with the ``size`` most frequent pieces of its vocabulary, which is that of a BERT.
+
+        Rare words are cut into smaller pieces. The rest of the model is the same.
+        """
+        if not isinstance(self.vocabulary, PretrainedVocabulary):
+            told = f"expected the vocabulary of a pretrained encoder, got one of {self.vocabulary.kind}"
+            raise ArgumentError("size", told)
+        vocabulary, kept = self.vocabulary.shortened(size)
+        config = replace(self.model.config, vocabulary_size=len(kept))
+        if getattr(config, "base", None) is not None:
+            framing = vocabulary.framing
+            base = replace(config.base, vocabulary_size=len(kept))
+            config = replace(config, base=base, base_start=framing.start, base_end=framing.end)
+        model: Any = type(self.model)(config)
+        state = {
+            name: value[kept] if name.endswith("embedding.tokens.weight") else value
+            for name, value in self.model.state_dict().items()
+        }
+        model.load_state_dict(state)
+        return Reader(model.eval(), vocabulary, dict(self.extra))
 
     def vocabularies(self) -> dict[str, Vocabulary]:
         """Return the vocabulary to save."""
