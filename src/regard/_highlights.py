@@ -28,8 +28,8 @@ _LINE_BREAK = re.compile(r"\s*<br\s*/?>\s*(?:<br\s*/?>\s*)*", re.IGNORECASE)
 class Stretch(NamedTuple):
     """A word of a text with its weight, or the characters between two words, whose weight is None.
 
-    ``level`` is 0 for a weight of the mean or below and 1 for the largest, so that nearly even weights leave few words
-    marked. ``read`` is False for text that the model did not read.
+    ``level`` is 0 for a weight of the mean or below. It is 1 for the largest weight if that is at least twice the mean,
+    and smaller for nearly even weights. ``read`` is False for text that the model did not read.
     """
 
     text: str
@@ -62,7 +62,7 @@ def stretches(
 
 def _levels(weights: np.ndarray) -> list[float]:
     even = float(weights.mean()) if len(weights) > 1 else 0.0
-    most = float(weights.max(initial=0.0)) - even
+    most = max(float(weights.max(initial=0.0)) - even, even)
     return [max(0.0, weight - even) / most if most > 0 else 0.0 for weight in weights.tolist()]
 
 

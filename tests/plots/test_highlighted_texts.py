@@ -39,6 +39,13 @@ def test_marks_grow_with_the_weight():
     assert shown.startswith("A ****fine**** film.\nNot **dull** <b>")
 
 
+def test_nearly_even_weights_are_marked_weakly():
+    levels = [
+        part.level for part in stretches("a b c", [(0, 1), (2, 3), (4, 5)], [0.36, 0.33, 0.31]) if part.weight
+    ]
+    np.testing.assert_allclose(levels, [0.08, 0, 0], atol=1e-12)
+
+
 def test_even_and_empty_weights():
     assert highlighted_text("a b", [(0, 1), (2, 3)], [0.0, 0.0]) == "a b"
     assert highlighted_text("a b", [(0, 1), (2, 3)], [0.5, 0.5]) == "a b"

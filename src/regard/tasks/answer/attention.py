@@ -11,7 +11,6 @@ from regard.analysis import merge_tokens, word_spans, words_of_tokens
 from regard.maps import Record
 from regard.models import TwoWayReader
 from regard.tasks.answer.network import joined_tokens
-from regard.text.forms import is_content
 from regard.text.questions import Question
 from regard.text.spans import EncodedQuestion, encode_questions
 
@@ -136,13 +135,12 @@ def _question_to_context(reader: Reader, records: list[Record], batch: Any) -> n
 def _around(
     answer: Answer, row_words: list[str], columns: list[tuple[int, int]], weights: np.ndarray
 ) -> WeightTable:
-    """Return the weights of the content words of the question to the words around the best answer."""
-    rows = [i for i, word in enumerate(row_words) if is_content(word.lower())] or list(range(len(row_words)))
+    """Return the weights of the words of the question to the words around the best answer."""
     start, end = (answer.candidates[0].start, answer.candidates[0].end) if answer.candidates else (0, 0)
     inside = [i for i, (a, b) in enumerate(columns) if a < end and b > start] or [0]
     near = range(max(0, inside[0] - NEAR), min(len(columns), inside[-1] + NEAR + 1))
     words = [answer.context[slice(*columns[i])] for i in near]
-    return WeightTable([row_words[i] for i in rows], words, weights[rows][:, list(near)])
+    return WeightTable(row_words, words, weights[:, list(near)])
 
 
 def _labelled(records: list[Record], asked: list[str], read: list[str]):
