@@ -183,8 +183,8 @@ class Capture:
             warnings.warn(unseen_warning(session.log.unseen), stacklevel=2)
         if session.log.guessed:
             warnings.warn(guessed_axes_warning(session.log.guessed), stacklevel=2)
-        if session.collector.doubted:
-            warnings.warn(doubtful_weights_warning(session.collector.doubted), stacklevel=2)
+        for doubt, names in session.collector.doubted.items():
+            warnings.warn(doubtful_weights_warning(doubt, names), stacklevel=2)
         if not self._naming.by_hand and (unnamed := rival_ids_warning(session.collector)):
             warnings.warn(unnamed, stacklevel=2)
         lost = dropped_warning(session.collector.chains, session.collector.budget)

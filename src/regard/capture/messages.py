@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
+from regard.capture.joining.doubts import Doubt
 from regard.capture.joining.ids_of_tokens import rival_ids
 from regard.capture.joining.memory_budget import MemoryBudget, bytes_as_text
 from regard.capture.reading.attention_calls import without_numbers
@@ -36,6 +37,19 @@ __all__ = [
 _UNSEEN = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flex_attention")
 # The number of modules that a warning names.
 _NAMED = 12
+_DOUBTS = {
+    Doubt.NOT_MULTIPLIED: (
+        "as the softmax gives them, but are not seen to multiply the values: the model may change them first"
+    ),
+    Doubt.USED_TWICE: (
+        "as they are first used, but the model multiplies values with another form of them as well: "
+        "the records are not the whole attention"
+    ),
+    Doubt.PART_OF_KEYS: (
+        "for a part of the keys each: the same queries attend to other keys in another call, as in ring attention, so "
+        "that rows sum to 1 over a part of the keys"
+    ),
+}
 
 
 def check_model(model: object) -> None:
@@ -114,12 +128,9 @@ def guessed_axes_warning(guessed: Mapping[str, tuple[int, ...]]) -> str:
     )
 
 
-def doubtful_weights_warning(names: Iterable[str]) -> str:
-    """Return the warning for weights that were not seen to multiply the values."""
-    return (
-        f"the weights of {_listed(names)} are recorded as the softmax gives them, but are not seen to multiply the "
-        "values: the model may change them first; record.note marks them"
-    )
+def doubtful_weights_warning(doubt: Doubt, names: Iterable[str]) -> str:
+    """Return the warning for records that may not be all that multiplies the values."""
+    return f"the weights of {_listed(names)} are recorded {_DOUBTS[doubt]}; record.note marks them"
 
 
 def rival_ids_warning(collector: Collector) -> str | None:

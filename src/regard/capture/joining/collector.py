@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.capture.joining.call_chains import CallChain, RecordedCall
 from regard.capture.joining.changed_weights import changed_weights
+from regard.capture.joining.doubts import Doubt
 from regard.capture.joining.kept_calls import KeptCall
 from regard.capture.joining.memory_budget import MemoryBudget, bytes_as_text
 from regard.capture.reading import call_parts as selection
@@ -58,8 +59,8 @@ class Collector:
         # The layer numbers of all calls, counted from the start, and from the end with -1 for the last layer.
         self.layers_seen: set[int] = set()
         self.layers_from_end: set[int] = set()
-        # The names of modules whose recorded weights were not seen to multiply the values.
-        self.doubted: dict[str, None] = {}
+        # The names of modules whose records may not be all that multiplies the values.
+        self.doubted: dict[Doubt, dict[str, None]] = {}
         # The number of times that draft tokens were rejected.
         self._rejections = 0
         # The latest chain of each module, and of each of its calls within a step.
@@ -210,11 +211,11 @@ class Collector:
             self.chains.remove(chain)
             self._open = {key: x for key, x in self._open.items() if x is not chain}
 
-    def mark_doubtful(self, recorded: RecordedCall) -> None:
-        """Mark a softmax that is not seen to multiply the values."""
+    def mark_doubtful(self, recorded: RecordedCall, doubt: Doubt) -> None:
+        """Mark a call whose record may not be all that multiplies the values."""
         if any(kept is recorded.kept for kept in recorded.chain.calls):
-            recorded.kept.doubtful = True
-            self.doubted[recorded.chain.name] = None
+            recorded.kept.doubt = doubt
+            self.doubted.setdefault(doubt, {})[recorded.chain.name] = None
 
     def mark_sinks(self, recorded: RecordedCall, keys: list[int]) -> None:
         """Mark keys of a softmax that have no values as sinks."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from regard.biases import Bias
+from regard.capture.joining.doubts import Doubt
 from regard.capture.reading.token_ids import TokenIds
 from regard.masks import Mask
 from regard.shapes import Grid
@@ -32,8 +33,8 @@ class KeptCall:
     weights: Tensor | None = None
     # Whether the model changed the weights between the softmax and the product with the values.
     changed: bool = False
-    # Whether the weights were not seen to multiply the values.
-    doubtful: bool = False
+    # Why the record may not be all that multiplies the values.
+    doubt: Doubt | None = None
     # Whether no query attends to a later key. Fully masked rows do not count.
     causal: bool = False
     # The (start, stop) of the keys that this call added to the chain.

@@ -36,7 +36,6 @@ _BEAMS = (
     "use seen.follow(output), with output = model.generate(..., return_dict_in_generate=True)"
 )
 _CHANGED = "changed after the softmax: these weights multiply the values"
-_DOUBTFUL = "not seen to multiply the values: the model may have changed these weights after the softmax"
 
 
 @dataclass(frozen=True)
@@ -166,8 +165,9 @@ def _record(
 
 def _note(run: list[KeptCall]) -> str | None:
     """Return a note if the weights were changed after the softmax, or may have been."""
-    if any(kept.doubtful for kept in run):
-        return _DOUBTFUL
+    doubts = [kept.doubt for kept in run if kept.doubt is not None]
+    if doubts:
+        return doubts[0].value
     return _CHANGED if any(kept.changed for kept in run) else None
 
 

@@ -6,6 +6,7 @@ from regard.capture.joining.call_chains import RecordedCall
 from regard.capture.joining.collector import Collector
 from regard.capture.reading.attention_calls import AttentionCall
 from regard.capture.reading.running_modules import RunningModule
+from regard.capture.watching.key_blocks import KeyBlocks
 from regard.capture.watching.module_stack import ModuleStack
 from regard.capture.watching.unseen_attention import UnseenAttention
 
@@ -22,13 +23,17 @@ class CallLog:
             str, tuple[int, ...]
         ] = {}  # the shapes of scores whose axes are a guess, by module
         self.noticed = 0  # the number of attention calls so far, recorded or not
+        self.key_blocks = KeyBlocks(collector)
         self._stack = stack
 
     def record(self, call: AttentionCall, running: RunningModule | None = None) -> RecordedCall | None:
         """Record a call of a module, by default the innermost. Returns None where the user did not ask for it."""
         self.noticed += 1
         running = running or self._stack.innermost
-        return self.collector.add(call, running, self._stack.is_cross(running), self._stack.modules)
+        recorded = self.collector.add(call, running, self._stack.is_cross(running), self._stack.modules)
+        if recorded is not None:
+            self.key_blocks.note(call, recorded)
+        return recorded
 
     def note_guess(self, running: RunningModule, shape: tuple[int, ...]) -> None:
         """Note that the axes of scores are a guess."""

@@ -30,7 +30,7 @@ aten = torch.ops.aten
 _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
 # Names of functions that may compute a product, a softmax or an exponential.
 _MAY_PRODUCE_SCORES = re.compile(
-    r"attention|softm|mm|mat|dot|ein|inner|linear|transformer|dist|cov|corr|^exp2?_?$"
+    r"attention|softm|mm|mat|dot|ein|inner|linear|transformer|dist|cov|corr|^exp2?_?$|^log(sum|add)exp2?$"
 )
 
 

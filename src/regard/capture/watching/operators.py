@@ -42,7 +42,18 @@ OPERATOR_ROLES = {
     **{id(op): "log softmax" for op in _LOG_SOFTMAXES},
 }
 """The operators that compute attention or a softmax, with their role."""
-EXPONENTIALS = {id(op) for op in (aten.exp.default, aten.exp_.default, aten.exp2.default)}
+EXPONENTIALS = {
+    id(op)
+    for op in (
+        aten.exp.default,
+        aten.exp_.default,
+        aten.exp2.default,
+        aten.logsumexp.default,
+        aten.logaddexp.default,
+        aten.logaddexp2.default,
+    )
+}
+"""Exponentials and the logarithms of their sums."""
 PRODUCTS_WITH_SUM = {
     id(op) for op in (aten.baddbmm.default, aten.baddbmm.out, aten.baddbmm_.default, aten.addmm.default)
 }

@@ -38,6 +38,21 @@ aten = torch.ops.aten
 _PICKING = {id(aten.topk.default): 2, id(aten.gather.default): 1, id(aten.sort.default): 1}
 
 
+# Operators that reduce the axes of their second argument.
+_REDUCING = {
+    id(op)
+    for op in (
+        aten.logsumexp.default,
+        aten.sum.dim_IntList,
+        aten.mean.dim,
+        aten.amax.default,
+        aten.max.dim,
+        aten.std.correction,
+        aten.var.correction,
+    )
+}
+
+
 class PickedScores(NamedTuple):
     """The scores that a model picked for each query, such as the largest."""
 
@@ -217,6 +232,8 @@ class ScoreTracer:
         if followed is not None:
             scores, product = followed
             self._known[first.data_ptr()] = Scores.of(first, product, scores.rows, scores.columns)
+        elif self._reduces_keys(func, args):
+            self.forget_tensor(first)
         elif _is_new(func, args, first):
             self._note_descendant(args, first, self._picked_by(func, args, kwargs, result))
 
@@ -228,6 +245,14 @@ class ScoreTracer:
                 same = x.data_ptr() == result.data_ptr()
                 return known, known.product if same else replace(known.product, exact=False)
         return None
+
+    def _reduces_keys(self, func: Any, args: tuple) -> bool:
+        """Whether an operation computes one number for all keys of a query, such as a log-sum-exp."""
+        scores = self.scores_of(args[0]) if id(func) in _REDUCING else None
+        if scores is None:
+            return False
+        reduced = [axis for x in args[1:2] for axis in (x if isinstance(x, list | tuple) else [x])]
+        return scores.columns in [axis % len(scores.shape) for axis in reduced if axis is not None]
 
     def _picked_by(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> PickedScores | None:
         """The scores that an operation has picked, or that an earlier operation picked for its argument."""

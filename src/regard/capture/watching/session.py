@@ -89,12 +89,14 @@ class Session:
         collector.patches = patch_grids_after(module, result, collector.patches)
         if result is not None:
             self.handwritten.check_unseen(running)
+            self.log.key_blocks.module_ended(running, self.handwritten.exponentials)
         attended = len(collector.new_calls) > running.first
         self.handwritten.module_ended(running, result, attended)
         if attended:
             self._note_token_ids(running)
         if not self.stack.modules:
             self.handwritten.forget()
+            self.log.key_blocks.clear()
             collector.new_calls.clear()
 
     def _note_token_ids(self, running: RunningModule) -> None:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from regard.capture.joining.collector import Collector
+from regard.capture.joining.doubts import Doubt
 from regard.capture.reading.axes import moved
 from regard.capture.reading.fast_replace import replace
 from regard.capture.watching.choices import Choices
@@ -142,7 +143,7 @@ class WeightTracer:
                 sinks = [key for key in keys if key not in softmax.keys_with_values]
                 self._collector.mark_sinks(softmax.recorded, sinks)
         if softmax.is_doubtful:
-            self._collector.mark_doubtful(softmax.recorded)
+            self._collector.mark_doubtful(softmax.recorded, Doubt.NOT_MULTIPLIED)
 
     def _record_changed(
         self, softmax: FollowedSoftmax, weights: Tensor, others: Collection[FollowedSoftmax]
@@ -271,7 +272,7 @@ class WeightTracer:
         """Note a product of weights with weights, as in Nystrom's method."""
         for softmax in (*left.softmaxes, *right.softmaxes):
             if softmax.size:
-                self._collector.mark_doubtful(softmax.recorded)
+                self._collector.mark_doubtful(softmax.recorded, Doubt.NOT_MULTIPLIED)
         self._drop(left.softmax, right.softmax)
 
     def _multiplies_values(self, weights: DerivedWeights, operand: Tensor) -> bool:
