@@ -55,10 +55,15 @@ def _words(path: Path) -> int:
 
 
 def _our_speed(folder: Path) -> float:
-    """Return the mean tokens per second over the lines of metrics.jsonl."""
+    """Return the mean target tokens per second over the lines of metrics.jsonl, as JoeyNMT counts them.
+
+    The file counts the tokens of both sides. The targets' share is that of the whole training data.
+    """
+    store = PairData.open(folder / "cache")
+    source, target = (int(side.lengths().sum()) + len(store) for side in (store.source, store.target))
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line]
-    return sum(speeds) / len(speeds)
+    return sum(speeds) / len(speeds) * target / (source + target)
 
 
 def _prepare(

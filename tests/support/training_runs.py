@@ -87,6 +87,9 @@ class ToyTask:
     def count(self, batch: Batch) -> int:
         return len(batch[0])
 
+    def tokens_read(self, batch: Batch) -> int:
+        return len(batch[0])
+
     def to_device(self, batch: Batch, device: torch.device) -> Batch:
         return batch
 

@@ -14,6 +14,7 @@ import pytest
 from regard import tasks
 from regard.errors import ArgumentError, FileError, RegardError
 from regard.tasks import TASKS, find_task
+from regard.training import loop
 from support.command_line import assert_one_line, run_here
 from support.paths import ROOT
 from support.training_runs import digests
@@ -350,3 +351,31 @@ def test_a_label_that_is_not_trained_on_leaves_no_folder(tmp_path):
     ]
     assert_one_line(run_here(*words, "--vocabulary-size", "300", cwd=tmp_path), 1, "'z'")
     assert not (tmp_path / "run").exists()
+
+
+# The tensors of a batch that the model reads, in which padding is 0 and no token is.
+READ = {
+    "translate": ("source", "target_output"),
+    "classify": ("tokens",),
+    "answer": ("question", "context"),
+    "encode": ("tokens",),
+    "tagger:Tagger": ("source",),
+}
+
+
+def test_the_speed_of_a_run_counts_the_tokens_that_are_read(case, tmp_path, monkeypatch):
+    clock, update, read = iter(range(1000)), loop.Trainer._update, []
+
+    def counted(self, group):
+        read.append(
+            sum(int((getattr(batch, name) != 0).sum()) for batch in group for name in READ[case.task])
+        )
+        return update(self, group)
+
+    monkeypatch.setattr(loop, "_REPORT_EVERY", 1)
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: float(next(clock)))  # each step takes a second
+    monkeypatch.setattr(loop.Trainer, "_update", counted)
+    train(case, tmp_path / "run", steps=3)
+    lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    assert [line["tokens_per_second"] for line in lines if "learning_rate" in line] == read
+    assert len(set(read)) > 1  # batches of different sizes

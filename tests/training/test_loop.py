@@ -22,6 +22,7 @@ from regard.training import (
     load_checkpoint,
     loop,
     output_cross_entropy,
+    progress,
     save_checkpoint,
     train,
 )
@@ -389,6 +390,17 @@ def test_the_speed_is_that_of_all_steps_since_the_last_line(tmp_path, monkeypatc
     counts = [len(batch[0]) for epoch in (0, 1) for batch in ToyTask().batches(epoch, 0, 0, 1)]
     speeds = [line["tokens_per_second"] for line in lines(tmp_path) if "learning_rate" in line]
     assert speeds == [round(sum(counts[:4]) / 4), round(sum(counts[4:8]) / 4)]
+
+
+def test_the_speed_is_in_items_if_the_task_does_not_count_tokens(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(loop, "_REPORT_EVERY", 4)
+    monkeypatch.setattr(progress, "TELL_EVERY", 0.0)
+    monkeypatch.delattr(ToyTask, "tokens_read")
+    train(toy(), ToyTask(), options(steps=4), tmp_path)
+    (noted,) = [line for line in lines(tmp_path) if "learning_rate" in line]
+    assert noted["items_per_second"] > 0
+    assert "tokens_per_second" not in noted
+    assert re.search(r"loss \S+  [\d,]+ items/s", capsys.readouterr().err)
 
 
 def test_the_loss_in_the_journal_is_the_mean_since_the_last_line(tmp_path, monkeypatch):

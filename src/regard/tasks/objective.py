@@ -48,6 +48,14 @@ class BatchedObjective:
         """Return the number of tokens or rows that the loss of a batch is summed over."""
         return batch.tokens
 
+    def tokens_read(self, batch: Any) -> int:
+        """Return the number of tokens that the model reads in a batch, without padding, for the speed that is shown.
+
+        By default it is that of the batch, or the number that the loss is summed over if the batch has none.
+        """
+        read = getattr(batch, "tokens_read", None)
+        return self.count(batch) if read is None else read
+
     def to_device(self, batch: Any, device: torch.device) -> Any:
         """Return the batch on the device of the model."""
         return batch if device.type == "cpu" else batch.to(device)

@@ -133,6 +133,11 @@ class LabelledBatch:
     lengths: Tensor  # (b,), with the special tokens
     labels: Tensor  # (b,)
 
+    @property
+    def tokens_read(self) -> int:
+        """The number of tokens with the special ones, without padding."""
+        return int(self.lengths.sum())
+
     def __len__(self) -> int:
         return len(self.labels)
 

@@ -142,6 +142,11 @@ class SpanBatch:
     ends: Tensor  # (b, a), the last tokens
     answer_lengths: Tensor  # (b,), the number of answers of each question
 
+    @property
+    def tokens_read(self) -> int:
+        """The number of tokens of the questions and windows, without padding."""
+        return int(self.question_lengths.sum() + self.context_lengths.sum())
+
     def __len__(self) -> int:
         return len(self.question)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -89,6 +89,15 @@ def train(
             processes.leave()
 
 
+class _Step(NamedTuple):
+    """The numbers of one update, over all processes."""
+
+    loss: float  # the mean over ``count`` tokens or examples
+    count: int
+    read: int  # the tokens that the model read, or ``count`` if the task does not say
+    seconds: float
+
+
 class Trainer:
     """One run of training, which :func:`train` makes and runs."""
 
@@ -117,8 +126,9 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, options)
         self.state = RunState(self.model, self.optimizer, average, self._same_data())
         self.stop = StopRequest()
-        # The loss, the tokens and the seconds since the last line of metrics.jsonl.
-        self.since_note = (0.0, 0, 0.0)
+        self.unit = "tokens" if hasattr(task, "tokens_read") else "items"
+        # The summed loss, its count, the tokens read and the seconds since the last line of metrics.jsonl.
+        self.since_note = (0.0, 0, 0, 0.0)
 
     def run(self, *, resume: bool) -> Outcome:
         """Train until the last step, until validations stop improving, or until interrupted."""
@@ -132,11 +142,11 @@ class Trainer:
         self.folder.begin(self.state, self.processes, resume=resume)
         steps, p = self._steps(), self.state.progress
         first = p.step
-        self.bar = ProgressBar(self.total, p.step, wanted=self.show and self.processes.first)
+        self.bar = ProgressBar(self.total, p.step, wanted=self.show and self.processes.first, unit=self.unit)
         try:
             with self.stop.watched():
                 while not (stopped := self._between_steps()):
-                    self._report(*next(steps))
+                    self._report(next(steps))
         finally:
             self.bar.close()
         return Outcome(p.step, stopped, p.best, p.seconds, self.stop.signal, first)
@@ -150,17 +160,17 @@ class Trainer:
 
     # One step
 
-    def _steps(self) -> Iterator[tuple[float, int, float]]:
-        """Update the weights without end, and yield the loss, the tokens and the seconds of each step."""
+    def _steps(self) -> Iterator[_Step]:
+        """Update the weights without end, and yield what each step gave."""
         p = self.state.progress
         while True:
             # The time of a step includes reading its batch.
             began = time.perf_counter()
             for group in self._groups():
-                loss, tokens = self._update(group)
+                loss, count, read = self._update(group)
                 seconds = time.perf_counter() - began
                 p.seconds += seconds
-                yield loss, tokens, seconds
+                yield _Step(loss, count, read, seconds)
                 began = time.perf_counter()
             if p.batch == 0:
                 raise TrainingError(
@@ -181,15 +191,20 @@ class Trainer:
         if group:
             yield group
 
-    def _update(self, group: list[Any]) -> tuple[float, int]:
-        """Make one update from a group of batches, and return the mean loss and the tokens over all processes."""
+    def _update(self, group: list[Any]) -> tuple[float, int, int]:
+        """Make one update from a group of batches.
+
+        Returns, over all processes, the mean loss, the number that it is a mean over, and the number of tokens read.
+        """
         p = self.state.progress
-        tokens = self.processes.sum(sum(self.task.count(batch) for batch in group))[0]
-        if not tokens:
-            raise TrainingError(f"step {p.step + 1}: the batch has nothing to learn from: it counts 0 tokens")
+        counted = sum(self.task.count(batch) for batch in group)
+        read = sum(map(self.task.tokens_read, group)) if self.unit == "tokens" else counted  # type: ignore[attr-defined]
+        count, read = self.processes.sum(counted, read)
+        if not count:
+            raise TrainingError(f"step {p.step + 1}: the batch has nothing to learn from: its count is 0")
         for values in self.optimizer.param_groups:
             values["lr"] = self.options.learning_rate * self._rate(p.step + 1)
-        mean = self._gradients(group, tokens)
+        mean = self._gradients(group, count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip or math.inf)
         if not math.isfinite(mean) or not math.isfinite(norm):
             raise self._diverged(mean)
@@ -199,9 +214,9 @@ class Trainer:
         p.batch += len(group)
         if self.state.average is not None:
             self.state.average.update(self.model, p.step)
-        return mean, int(tokens)
+        return mean, int(count), int(read)
 
-    def _gradients(self, group: list[Any], tokens: float) -> float:
+    def _gradients(self, group: list[Any], count: float) -> float:
         """Compute the gradients of the mean loss over all processes, and return that loss."""
         self.model.train()
         total = 0.0
@@ -210,9 +225,9 @@ class Trainer:
                 with autocast(self.options.precision, self.processes.device):
                     loss = self.loss(self.task.to_device(batch, self.processes.device))
                 # DistributedDataParallel averages over processes. Times their number, the average is the sum.
-                (loss * (self.processes.world / tokens)).backward()
+                (loss * (self.processes.world / count)).backward()
             total += float(loss.detach())
-        return self.processes.sum(total)[0] / tokens
+        return self.processes.sum(total)[0] / count
 
     def _diverged(self, mean: float) -> TrainingError:
         what = "the gradients are not finite" if math.isfinite(mean) else f"the loss is {mean}"
@@ -338,16 +353,17 @@ class Trainer:
         average = self.state.average
         return contextlib.nullcontext() if average is None else average.in_place_of(self.model)
 
-    def _report(self, loss: float, tokens: int, seconds: float) -> None:
+    def _report(self, step: _Step) -> None:
         p = self.state.progress
-        total, seen, spent = self.since_note
-        total, seen, spent = total + loss * tokens, seen + tokens, spent + seconds
-        self.bar.update(p.step, loss, tokens / seconds)
+        total, count, read, spent = self.since_note
+        total, count = total + step.loss * step.count, count + step.count
+        read, spent = read + step.read, spent + step.seconds
+        self.bar.update(p.step, step.loss, step.read / step.seconds)
         if self.processes.first and p.step % _REPORT_EVERY == 0:
-            rate = self.optimizer.param_groups[0]["lr"]
-            self._note(loss=total / seen, learning_rate=rate, tokens_per_second=round(seen / spent))
-            total, seen, spent = 0.0, 0, 0.0
-        self.since_note = (total, seen, spent)
+            speed = {f"{self.unit}_per_second": round(read / spent)}
+            self._note(loss=total / count, learning_rate=self.optimizer.param_groups[0]["lr"], **speed)
+            total, count, read, spent = 0.0, 0, 0, 0.0
+        self.since_note = (total, count, read, spent)
 
     def _note(self, **values: float) -> None:
         p = self.state.progress

@@ -74,13 +74,13 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 class ProgressBar:
-    """A display of the loss, the tokens per second and the remaining time on the error stream.
+    """A display of the loss, the speed and the remaining time on the error stream.
 
-    In a terminal it is a progress bar, elsewhere a line every minute.
+    In a terminal it is a progress bar, elsewhere a line every minute. ``unit`` is what the speed counts.
     """
 
-    def __init__(self, total: int, start: int, *, wanted: bool = True):
-        self.total, self.start, self.done = total, start, start
+    def __init__(self, total: int, start: int, *, wanted: bool = True, unit: str = "tokens"):
+        self.total, self.start, self.done, self.unit = total, start, start, unit
         self.wanted, self.shown = wanted, wanted and in_terminal()
         self.began = self._told = time.monotonic()
         # The step of the last line, and the sums of the losses and of the speeds since then.
@@ -96,7 +96,7 @@ class ProgressBar:
         self._bar = Progress(
             TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
             BarColumn(bar_width=None),
-            TextColumn("loss {task.fields[loss]}  {task.fields[speed]} tokens/s  left"),
+            TextColumn("loss {task.fields[loss]}  {task.fields[speed]} " + f"{self.unit}/s  left"),
             TimeRemainingColumn(elapsed_when_finished=True),
             console=Console(stderr=True),
         )
@@ -121,7 +121,7 @@ class ProgressBar:
             return
         steps = step - since
         left = (now - self.began) / (step - self.start) * (self.total - step)
-        means = f"loss {(losses + loss) / steps:.3f}  {(speeds + speed) / steps:,.0f} tokens/s"
+        means = f"loss {(losses + loss) / steps:.3f}  {(speeds + speed) / steps:,.0f} {self.unit}/s"
         self.say(f"step {step:,}/{self.total:,}  {means}  {as_clock(left)} left")
         self._told, self._since_told = now, (step, 0.0, 0.0)
 

@@ -23,6 +23,11 @@ class MaskedBatch:
     hidden: Tensor  # (b, n), True at the positions to predict
     labels: Tensor  # (positions,), the tokens that were there, in the order of ``hidden``
 
+    @property
+    def tokens_read(self) -> int:
+        """The number of tokens with the special ones, without padding."""
+        return int(self.lengths.sum())
+
     def __len__(self) -> int:
         return len(self.lengths)
 

@@ -133,6 +133,10 @@ class TranslationObjective(BatchedObjective):
         self.valid = [pair for pair in data.valid if pair[0] in chosen]  # with all references of a sentence
         self.valid_data = PairData.in_memory(self.valid, data.source, data.target, deduplicate=False)
 
+    def tokens_read(self, batch: Batch) -> int:
+        """Return the number of tokens of the sources, which the encoder reads, and of the targets."""
+        return int(batch.source_lengths.sum()) + batch.tokens
+
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Return the cross entropy of the target, summed over its tokens."""
         return sentence_loss(model, batch, self.settings.label_smoothing)
