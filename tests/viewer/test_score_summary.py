@@ -86,20 +86,23 @@ def test_tiles_that_a_mask_hides_whole_are_not_computed(monkeypatch):
     assert sum(computed) == 10 * B * H, "of 16 tiles the 10 on and below the diagonal"
 
 
-@pytest.mark.parametrize("terminal", [False, True])
-def test_a_page_that_takes_a_while_says_so_and_names_the_server(terminal, capsys, monkeypatch, tmp_path):
+@pytest.mark.parametrize("terminal", ["xterm", "dumb", None])
+def test_a_page_that_takes_a_while_says_so_in_a_terminal(terminal, capsys, monkeypatch, tmp_path):
     import sys
 
     monkeypatch.setattr(payload, "LONG", 600)
     monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal is not None)
+    monkeypatch.setenv("TERM", terminal or "xterm")
     map = recomputed(regard.causal(), q=613, k=613)
     regard.viewer.save_html([record(map)], tmp_path / "x.html")
     told = capsys.readouterr()
     assert told.out == ""
+    if terminal is None:
+        assert told.err == ""
+        return
     assert told.err.startswith("A page of maps of 613 tokens is being written.")
     assert "regard view FILE.safetensors" in told.err
-    assert ("%, 0 s left" in told.err) is not terminal
+    assert ("%, 0 s left" in told.err) is (terminal == "dumb")
     regard.viewer.save_html([record(recomputed(regard.causal()))], tmp_path / "y.html")
     assert capsys.readouterr().err == "", "a small page says nothing"

@@ -27,7 +27,7 @@ _STYLE = (
 def save_word_weights(found: WordWeights, path: Path, *, title: str) -> None:
     """Write a heat map to a .png, .svg or .pdf file, or a page without scripts to .html.
 
-    Weights that have a ``text`` and the ``spans`` of its words are shown as that text with highlighted words.
+    The axes of the heat map are named after the ``axes`` of the weights, by default ("Key", "Query"). Weights that have a ``text`` and the ``spans`` of its words are shown as that text with highlighted words.
     """
     if is_text(found):
         _save_text(found, path, title)
@@ -38,7 +38,8 @@ def save_word_weights(found: WordWeights, path: Path, *, title: str) -> None:
         return
     from regard.plots import visualize_attention
 
-    visualize_attention(found.weights, found.column_words, found.row_words, path=path, title=title)
+    axes = getattr(found, "axes", ("Key", "Query"))
+    visualize_attention(found.weights, found.column_words, found.row_words, path=path, title=title, axes=axes)
 
 
 def is_text(found: Any) -> bool:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -89,7 +89,8 @@ def train(
             processes.leave()
 
 
-class _Step(NamedTuple):
+@dataclass(frozen=True)
+class _Step:
     """The numbers of one update, over all processes."""
 
     loss: float  # the mean over ``count`` tokens or examples

@@ -57,7 +57,8 @@ def save_html(
 ) -> None:
     """Write records to a self-contained HTML page, which opens in any current browser without a network.
 
-    ``images`` are as for :func:`html`. Pages of long maps report their progress on the error stream.
+    ``images`` are as for :func:`html`. The progress of a page that takes long is shown if
+    the error stream is a terminal.
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ArgumentError("path", f"expected a name that ends in .html, got {Path(path).name!r}")

@@ -1,6 +1,6 @@
-"""Progress of the computation of a page, as a bar on a terminal and as lines of text elsewhere.
+"""Progress of the computation of a page, as a bar on a terminal.
 
-Nothing is written if the computation takes less than two seconds.
+Nothing is written if the error stream is no terminal, or if the computation takes less than two seconds.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 __all__ = ["PageProgress"]
 
 PATIENCE = 2.0  # seconds before the first report
-LINE_EVERY = 10.0  # seconds between lines if the error stream is no terminal
+LINE_EVERY = 10.0  # seconds between lines on a terminal that cannot overwrite a line
 
 
 class PageProgress:
-    """Reports on the error stream how many of ``total`` weights are computed.
+    """Reports on the error stream how many of ``total`` weights are computed, if that is a terminal.
 
     ``hint`` is a line that is written once before the first report. ``at_once`` writes the first report without delay.
     """
@@ -29,6 +29,7 @@ class PageProgress:
         self._next = self.began + (0.0 if at_once else PATIENCE)
         self._bar: Any = None
         self._reported = False
+        self._wanted = sys.stderr is not None and sys.stderr.isatty()
 
     def __enter__(self) -> PageProgress:
         return self
@@ -42,14 +43,14 @@ class PageProgress:
         self.done += weights
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
-        elif time.monotonic() >= self._next and self.done < self.total and sys.stderr is not None:
+        elif self._wanted and time.monotonic() >= self._next and self.done < self.total:
             self._report()
 
     def _report(self) -> None:
         if self.hint and not self._reported:
             print(self.hint, file=sys.stderr, flush=True)
         self._reported = True
-        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        if os.environ.get("TERM") != "dumb":
             self._open_bar()
             return
         now = time.monotonic()

@@ -63,9 +63,12 @@ def test_pictures_have_a_row_for_each_token(translator, translation, rows, tmp_p
     from regard.tasks.word_pages import save_word_weights
 
     drawn = []
-    monkeypatch.setattr(
-        regard.plots, "visualize_attention", lambda weights, columns, labels, **_: drawn.extend(labels)
-    )
+
+    def draw(weights, columns, labels, *, axes, **_):
+        assert axes == ("Source", "Target")
+        drawn.extend(labels)
+
+    monkeypatch.setattr(regard.plots, "visualize_attention", draw)
     path = tmp_path / f"a.{ending}"
     save_word_weights(align(translator, translation), path, title="")
     if ending == "html":

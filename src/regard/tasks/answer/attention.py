@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.analysis import merge_tokens, word_spans, words_of_tokens
+from regard.analysis import join_words, merge_tokens, word_spans, words_of_tokens
 from regard.maps import Record
 from regard.models import TwoWayReader
 from regard.tasks.answer.network import joined_tokens
@@ -74,7 +74,10 @@ def recording_of(reader: Reader, answer: Answer) -> Recording:
 
 
 def question_weights(reader: Reader, answer: Answer) -> list[QuestionWeights]:
-    """Return the attention of the words of the question to those of the context, summed over the tokens of a word."""
+    """Return the attention of the words of the question to those of the context, summed over the tokens of a word.
+
+    Several words that the model read as one token, as in Chinese, are one word.
+    """
     encoded, window = _window(reader, answer)
     if window is None:
         return []
@@ -82,8 +85,9 @@ def question_weights(reader: Reader, answer: Answer) -> list[QuestionWeights]:
     weights = _question_to_context(reader, records, batch)  # (q,n), without the position of no answer
     asked, read = reader.vocabulary.spans(answer.question), encoded.spans[slice(*window)]
     begin, end = read[0][0], read[-1][1]
-    rows = word_spans(answer.question)
-    columns = [span for span in word_spans(answer.context) if begin <= span[0] and span[1] <= end]
+    rows = join_words(word_spans(answer.question), asked)
+    inside = [span for span in word_spans(answer.context) if begin <= span[0] and span[1] <= end]
+    columns = join_words(inside, read)
     merged = merge_tokens(
         weights,
         words_of_tokens(asked[: len(weights)], rows),

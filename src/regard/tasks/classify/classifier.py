@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import torch
 
-from regard.analysis import merge_tokens, word_spans, words_of_tokens
+from regard.analysis import join_words, merge_tokens, word_spans, words_of_tokens
 from regard.errors import RegardError
 from regard.maps import Record
 from regard.models.config import check_positive
@@ -168,16 +168,20 @@ class Classifier(BundledPredictor):
         )
 
     def word_weights(self, prediction: Classification) -> list[TextWeights]:
-        """Return the attention of the pooling to the words of a text, summed over the tokens of each word."""
+        """Return the attention of the pooling to the words of a text, summed over the tokens of each word.
+
+        Several words that the model read as one token, as in Chinese, are one word.
+        """
         if not prediction.token_ids:
             return []
         text, record = without_line_breaks(prediction.source), self.attention(prediction)[-1]
         first = int(self.encoder.framing.start is not None)
         spans = self.encoder.spans(text)
         weights = record.map.weights()[0, :, 0, first : first + len(spans)].double().cpu().numpy()  # (h,n)
-        shares = words_of_tokens(spans, word_spans(text))  # (words,tokens)
+        words = join_words(word_spans(text), spans)
+        shares = words_of_tokens(spans, words)  # (words,tokens)
         read = shares.sum(axis=1) > 0
-        words = [span for span, is_read in zip(word_spans(text), read, strict=True) if is_read]
+        words = [span for span, is_read in zip(words, read, strict=True) if is_read]
         heads = len(weights)
         merged = merge_tokens(weights, np.eye(heads), shares[read])  # (h,words)
         names = [prediction.label] if heads == 1 else [f"head {head}" for head in range(heads)]

@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from regard.analysis import merge_tokens, word_spans, words_of_tokens
+from regard.analysis import join_words, merge_tokens, word_spans, words_of_tokens
 from regard.errors import ArgumentError, FileError
 from regard.files import write_atomically
 from regard.maps import Record
@@ -198,7 +198,8 @@ class SentenceEncoder(BundledPredictor):
     def word_weights(self, prediction: SentenceVector) -> list[WordAttention]:
         """Return the attention between the words of a text in the last layer, averaged over the heads.
 
-        The weights of the tokens of a word are summed. The rest of each row is attention to the special tokens.
+        The weights of the tokens of a word are summed. Several words that are one token, as in Chinese, are one word.
+        The rest of each row is attention to the special tokens.
         """
         if not prediction.token_ids:
             return []
@@ -206,7 +207,7 @@ class SentenceEncoder(BundledPredictor):
         weights = self.attention(prediction)[-1].map.weights()[0].double().mean(dim=0).cpu().numpy()  # (n,n)
         inner = slice(framed.first.start, framed.first.stop)
         spans = self.vocabulary.spans(text)[: len(prediction.token_ids)]
-        words = [span for span in word_spans(text) if span[0] < spans[-1][1]]
+        words = join_words([span for span in word_spans(text) if span[0] < spans[-1][1]], spans)
         of_words = words_of_tokens(spans, words)  # (words,tokens)
         merged = merge_tokens(weights[inner, inner], of_words, of_words)  # (words,words)
         names = [text[start:end] for start, end in words]

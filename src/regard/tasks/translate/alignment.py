@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class WordAlignment:
     source_words: list[str]
     target_words: list[str]
     weights: np.ndarray  # (target words, source words)
+    axes: ClassVar[tuple[str, str]] = ("Source", "Target")  # the names of the columns and of the rows
 
     @property
     def row_words(self) -> list[str]:
