@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from support.paths import ROOT
+from support.paths import ROOT, data_folder
 
 pytest.importorskip("matplotlib", reason="the examples draw: pip install 'regard[plot]'")
 
@@ -139,10 +139,7 @@ def test_imdb_on_a_file_of_ones_own(tmp_path, zipped):
 @pytest.mark.slow
 @pytest.mark.usefixtures("fonts")
 def test_imdb_on_the_real_reviews(tmp_path):
-    folder = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data")) / "imdb"
-    if not folder.is_dir():
-        pytest.skip(f"IMDb is not in {folder}: set REGARD_DATA to the folder of the data")
-    printed = run("imdb_attention.py", tmp_path, "--data", str(folder))
+    printed = run("imdb_attention.py", tmp_path, "--data", str(data_folder("imdb")))
     assert "Dataset size: 1000" in printed
     assert "Attention weights shape: torch.Size([1000, 20, 20])" in printed
     assert pictures(tmp_path) == IMDB_PICTURES

@@ -17,7 +17,7 @@ from regard.errors import ArgumentError, FileError, MissingExtraError, UnknownNa
 from regard.text import Skipped, deduplicate, read_lines, read_pairs
 from regard.text import lines as text_lines
 from support.attention_cases import examples
-from support.paths import ROOT
+from support.paths import data_folder
 
 PAIRS = [("The cat.", "Le chat."), ("I saw 我.", "Je 看见 l'eau\u2028là\x85!"), ("bell \a", "ok")]
 SPLIT = [{"translation": {"en": left, "fr": right}, "id": place} for place, (left, right) in enumerate(PAIRS)]
@@ -377,11 +377,9 @@ def test_deduplication_takes_little_memory():
 
 
 def test_tatoeba_and_multi30k_are_read_completely():
-    folder = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data"))
-    path = folder / "tatoeba_eng_fra" / "valid.tsv.gz"
-    if not path.is_file():
-        pytest.skip(f"Tatoeba is not in {folder}: set REGARD_DATA to the folder of the data")
     skipped = Skipped()
+    path = data_folder("tatoeba_eng_fra") / "valid.tsv.gz"
     assert len(list(read_pairs(path, skipped=skipped))) == 4332
     assert skipped.total == 0
-    assert len(list(read_pairs(folder / "multi30k" / "val.en.gz", folder / "multi30k" / "val.de.gz"))) == 1014
+    folder = data_folder("multi30k")
+    assert len(list(read_pairs(folder / "val.en.gz", folder / "val.de.gz"))) == 1014

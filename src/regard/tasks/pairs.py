@@ -91,7 +91,8 @@ class PairSource:
         s = self.settings
         if s.valid is not None or s.data is None or not s.data.startswith("hf:"):
             return s.valid
-        parts = splits_of(s.data[3:], config=s.dataset_config)
+        with renamed(source="data"):
+            parts = splits_of(s.data[3:], config=s.dataset_config)
         if s.valid_split in parts:
             return s.data
         if s.valid_split != type(s).valid_split:

@@ -27,7 +27,8 @@ _STYLE = (
 def save_word_weights(found: WordWeights, path: Path, *, title: str) -> None:
     """Write a heat map to a .png, .svg or .pdf file, or a page without scripts to .html.
 
-    The axes of the heat map are named after the ``axes`` of the weights, by default ("Key", "Query"). Weights that have a ``text`` and the ``spans`` of its words are shown as that text with highlighted words.
+    The axes of the heat map are named after the ``axes`` of the weights, by default ("Key", "Query"). Weights that have
+    a ``text`` and the ``spans`` of its words are shown as that text with highlighted words.
     """
     if is_text(found):
         _save_text(found, path, title)

@@ -197,6 +197,8 @@ def _format_of(source: str | os.PathLike, format: str | None) -> str:
     if format is not None and format not in ("squad", "jsonl"):
         raise UnknownNameError("format", format, ("squad", "jsonl"))
     if name.startswith("hf:"):
+        if format is not None:
+            raise ArgumentError("format", f"of no use with {name}, which is no file", "leave it out")
         return "hf"
     if format or name == "-":
         return format or "jsonl"

@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,24 +19,8 @@ from regard.tasks.answer.reader import Candidate
 from regard.tasks.answer.search import best_spans
 from regard.text.questions import Question, ReferenceAnswer, read_questions
 from regard.text.spans import SpanBatch
-from support.paths import ROOT
-
-SQUAD = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data")) / "squad"
-SMALL = {
-    "embedded": 300,
-    "vocabulary_size": 600,
-    "width": 16,
-    "batch_tokens": 600,
-    "warmup": 5,
-    "max_tokens": 128,
-}
-SMALL |= {"stride": 32, "validate_questions": 20, "average": 0.0}
-
-
-def needs_squad():
-    if not SQUAD.is_dir():
-        pytest.skip(f"SQuAD is not in {SQUAD.parent}: set REGARD_DATA to the folder of the data")
-
+from support.paths import data_folder
+from support.readers import SMALL
 
 # -- the measure -----------------------------------------------------------------------------------------------------
 
@@ -47,11 +29,11 @@ def needs_squad():
     ("system", "em", "f1"), [("bert_ensemble", 87.86, 94.17), ("logistic", 43.57, 55.53)]
 )
 def test_stored_systems_have_the_scores_of_the_official_script(system, em, f1):
-    needs_squad()
     import gzip
 
-    questions = list(read_questions(SQUAD / "valid.json.gz"))
-    with gzip.open(SQUAD / "valid.predictions.json.gz") as file:
+    squad = data_folder("squad")
+    questions = list(read_questions(squad / "valid.json.gz"))
+    with gzip.open(squad / "valid.predictions.json.gz") as file:
         predictions = json.load(file)[system]
     count = len(questions)
     assert 100 * sum(exact_match(predictions[q.id], q.texts) for q in questions) / count == pytest.approx(

@@ -1,8 +1,6 @@
 """Tests of readers, their answers, candidates and attention, the baseline, and pretrained encoders."""
 
 import json
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,19 +16,9 @@ from regard.tasks.registry import find_model
 from regard.text.questions import Question, read_questions
 from regard.text.spans import SpanBatch
 from support.command_line import assert_one_line, run_here
-from support.paths import ROOT
+from support.paths import data_folder
 from support.pretrained_folders import write_bert_vocabulary, write_encoder
-
-SQUAD = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data")) / "squad"
-SMALL = {
-    "embedded": 300,
-    "vocabulary_size": 600,
-    "width": 16,
-    "batch_tokens": 600,
-    "warmup": 5,
-    "max_tokens": 128,
-}
-SMALL |= {"stride": 32, "validate_questions": 20, "average": 0.0}
+from support.readers import SMALL
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +32,6 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def reader(run):
     return Reader.load(run)
-
-
-def needs_squad():
-    if not SQUAD.is_dir():
-        pytest.skip(f"SQuAD is not in {SQUAD.parent}: set REGARD_DATA to the folder of the data")
 
 
 # -- the reader ------------------------------------------------------------------------------------------------------
@@ -180,8 +163,7 @@ def test_the_baseline_takes_words_beside_those_of_the_question():
 
 
 def test_the_baseline_is_measured_like_a_reader():
-    needs_squad()
-    questions = list(read_questions(SQUAD / "train.json.gz"))[:600]
+    questions = list(read_questions(data_folder("squad") / "train.json.gz"))[:600]
     scores, _ = scores_of(SlidingWindow(), questions, threshold=0.0)
     assert 12 < scores.f1 < 30
 

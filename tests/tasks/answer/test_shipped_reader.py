@@ -1,9 +1,7 @@
 """Tests of the shipped model `answer-en`, its size, its licence, its card and its figures."""
 
 import json
-import os
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,10 +9,9 @@ from regard import tasks
 from regard.tasks.answer import Reader
 from regard.tasks.registry import find_model
 from support.command_line import run_here
-from support.paths import ROOT
+from support.paths import ROOT, data_folder
 
 FOLDER = find_model("answer", "answer-en")
-SQUAD = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data")) / "squad"
 
 
 def test_the_shipped_reader_is_small_and_says_its_licence():
@@ -49,9 +46,7 @@ def test_the_reader_has_a_threshold():
 
 
 def test_the_card_the_results_and_the_changelog_have_the_measured_figures():
-    if not SQUAD.is_dir():
-        pytest.skip(f"SQuAD is not in {SQUAD.parent}: set REGARD_DATA to the folder of the data")
-    options = {"data": str(SQUAD / "valid.json.gz"), "baseline": True}
+    options = {"data": str(data_folder("squad") / "valid.json.gz"), "baseline": True}
     report = tasks.evaluate("answer", "answer-en", options).to_json()
     exact, f1, baseline = report["exact"], report["f1"], report["compared"]["sliding window"]["f1"]
     assert f1 >= baseline + 8

@@ -1,9 +1,7 @@
 """Tests of the shipped classifier, its size, its card and its accuracy."""
 
 import json
-import os
 import re
-from pathlib import Path
 
 import pytest
 from safetensors import safe_open
@@ -12,10 +10,9 @@ from regard import tasks
 from regard.tasks.classify import Classifier
 from regard.tasks.registry import find_model
 from support.command_line import run_here
-from support.paths import ROOT
+from support.paths import data_folder
 
 FOLDER = find_model("classify", "sentiment-en")
-DATA = Path(os.environ.get("REGARD_DATA", ROOT.parent / "shared" / "data")) / "rt_polarity"
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +54,7 @@ def test_the_card_has_licence_figure_command_and_calibration():
 
 
 def test_it_is_as_good_as_its_card_says(classifier):
-    path = DATA / "test.tsv.gz"
-    if not path.is_file():
-        pytest.skip(f"rt_polarity is not in {DATA.parent}: set REGARD_DATA to the folder of the data")
+    path = data_folder("rt_polarity") / "test.tsv.gz"
     report = tasks.evaluate("classify", classifier, {"data": str(path), "columns": "1,0"}).to_json()
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert f"accuracy {report['accuracy']:.2f} %" in card

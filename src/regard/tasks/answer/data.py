@@ -57,11 +57,11 @@ class QuestionSource(PairSource):
     def read(self, name: str, skipped: Skipped | None = None, *, split: str | None = None) -> Iterator[Any]:
         """Yield the questions of the data that the setting ``name`` names."""
         s = self.settings
-        place: Any = self.valid_source if name == "valid" else getattr(s, name)
+        place = str(self.valid_source if name == "valid" else getattr(s, name))
         with renamed(source=name):
             yield from read_questions(
                 place,
-                format=s.format,
+                format=None if place.startswith("hf:") else s.format,
                 split=split or s.split,
                 config=s.dataset_config,
                 skipped=skipped,

@@ -143,6 +143,9 @@ class AnswerSettings(BatchSettings, _Network, _Tokens, _Questions):
         if self.data is None and (self.valid is not None or self.exclude is not None):
             name = "valid" if self.valid is not None else "exclude"
             raise ArgumentError(name, f"of no use without {option('data')}", "leave it out")
+        places = [place for place in (self.data, self.valid, self.exclude) if place is not None]
+        if self.format is not None and places and all(place.startswith("hf:") for place in places):
+            raise ArgumentError("format", f"of no use with {places[0]}, which is no file", "leave it out")
 
     @property
     def embedded_count(self) -> int:
