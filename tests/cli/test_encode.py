@@ -42,7 +42,7 @@ def test_vectors_are_lines_of_json_or_one_array(folder, tmp_path):
 
 def test_a_long_text_is_cut_with_a_word(folder):
     result = run_here("encode", "dog " * 50, "fox", "--model", str(folder))
-    assert "1 of 2 texts have more than 32 tokens: their beginning was read" in result.stderr
+    assert "1 of 2 texts have more than 32 tokens: only their beginning was read" in result.stderr
     assert [json.loads(line)["cut_off"] for line in result.stdout.splitlines()] == [True, False]
 
 

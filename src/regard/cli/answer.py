@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from regard.cli.streams import DEVICE, Output, check_out, input_chunks, predict_stream
+from regard.cli import streams
 from regard.errors import ArgumentError, FileError, option, renamed
 
 __all__ = ["answer"]
@@ -27,40 +27,33 @@ def answer(
     questions: Path = typer.Option(
         None, "--questions", help="A file of JSON lines with question and context ('-' for standard input)."
     ),
-    model: str = typer.Option(None, "--model", help="A model's name or folder."),
+    model: str = streams.MODEL,
     top: int = typer.Option(1, "--top", min=1, help="Show so many answers, the most probable first."),
     threshold: float = typer.Option(
         None, "--threshold", help="Confidence below which no answer is given.", show_default="the model's own"
     ),
-    out: Path = typer.Option(None, "--out", help="Write the answers to a file instead of the screen."),
+    out: Path = streams.OUT,
     batch_size: int = typer.Option(
         None, "--batch-size", min=1, help="Windows of a context that are read together.", show_default="32"
     ),
-    attention: bool = typer.Option(False, "--attention", help="Draw the attention of the question."),
-    save_attention: Path = typer.Option(
-        None, "--save-attention", help="Save that picture: .png, .svg, .pdf or .html; one for each question."
-    ),
-    look: bool = typer.Option(False, "--look", help="Open all attention of the model in the viewer."),
-    device: str = DEVICE,
-    as_json: bool = typer.Option(False, "--json", help="One JSON object in each line."),
+    attention: bool = streams.ATTENTION,
+    save_attention: Path = streams.SAVE_ATTENTION,
+    look: bool = streams.LOOK,
+    device: str = streams.DEVICE,
+    as_json: bool = streams.AS_JSON,
 ) -> None:
     """Answer a question with words of a text, each answer with its confidence."""
     title = "Attention of the question to each word of the context"
-    output = Output(as_json, top > 1, attention, save_attention, look, title)
+    output = streams.Output(as_json, top > 1, attention, save_attention, look, title)
     chunks = _asked(text, question, context, file, questions)
-    check_out(out, questions or file, "answer")
-
-    from regard.tasks import find_task
-
-    task = find_task("answer")
-    reader = task.load(task.find(model, {}), device)
     options: dict[str, Any] = {"top": top, "threshold": threshold, "batch_size": batch_size}
 
-    def predict(lines: list[Any], first: int) -> list[Any]:
+    def predict(reader: Any, lines: list[Any], first: int) -> list[Any]:
         return reader.answer(_parsed(lines, first), **options)
 
+    places = {"model": model, "device": device, "out": out, "read": questions or file}
     with renamed(**({} if text or question else {"file": "questions"})):
-        predict_stream(reader, chunks, predict, output, out)
+        streams.predict_texts("answer", predict, chunks, output, **places)
 
 
 def _asked(
@@ -78,7 +71,7 @@ def _asked(
                 fix = f'add {option("question")}, such as --question "Who wrote it?"'
                 raise ArgumentError(name, "given without a question", fix)
         with renamed(file="questions"):
-            return input_chunks(None, questions, verb="answer")
+            return streams.input_chunks(None, questions, verb="answer")
     if questions is not None:
         raise ArgumentError("questions", "given besides a question", "give one of them")
     if (context is None) == (file is None):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from regard.cli.streams import DEVICE, Output, check_out, input_chunks, predict_stream
+from regard.cli import streams
 from regard.errors import ArgumentError, renamed
 
 __all__ = ["encode", "similar"]
@@ -25,21 +26,17 @@ ARRAYS = (".npy", ".safetensors")
 
 
 def encode(
-    text: list[str] = typer.Argument(
-        None, help="Texts; or use --file, or pipe lines in.", show_default=False
-    ),
+    text: list[str] = streams.TEXTS,
     model: str = MODEL,
-    file: Path = typer.Option(None, "--file", help="Encode the lines of a file ('-' for standard input)."),
+    file: Path = streams.FILE,
     out: Path = typer.Option(
         None, "--out", help="Write the vectors to a .npy, .safetensors or .jsonl file instead of the screen."
     ),
     batch_size: int = BATCH,
-    attention: bool = typer.Option(False, "--attention", help="Draw the attention between the words."),
-    save_attention: Path = typer.Option(
-        None, "--save-attention", help="Save that picture: .png, .svg, .pdf or .html; more texts, more files."
-    ),
-    look: bool = typer.Option(False, "--look", help="Open all attention of the model in the viewer."),
-    device: str = DEVICE,
+    attention: bool = streams.ATTENTION,
+    save_attention: Path = streams.SAVE_ATTENTION,
+    look: bool = streams.LOOK,
+    device: str = streams.DEVICE,
 ) -> None:
     """Give the vector of each text, of the lines of a file or of a pipe, as JSON lines or as one array."""
     title = "Attention between the words, last layer, mean of the heads"
@@ -48,20 +45,21 @@ def encode(
     for name, value in asked.items():
         if array and value:
             raise ArgumentError(name, f"of no use with {out}, which holds vectors only", "leave it out")
-    output = Output(False, False, attention, save_attention, look, title)
-    chunks = input_chunks(text, file, verb="encode", batch_size=batch_size)
-    check_out(out, file, "encode")
-    encoder = _loaded(model, device)
-    told = _Told(encoder.longest)
+    output = streams.Output(False, False, attention, save_attention, look, title)
+    chunks = streams.input_chunks(text, file, verb="encode", batch_size=batch_size)
+    long_texts = _LongTexts()
 
-    def predict(texts: list[str], _first: int) -> list[Any]:
-        return told.count(encoder.encode(texts, batch_size=batch_size))
+    def predict(encoder: Any, texts: list[str], _first: int) -> list[Any]:
+        return long_texts.count(encoder.encode(texts, batch_size=batch_size), encoder.longest)
 
     if array and out is not None:
-        _write_array(out, chunks, predict)
+        streams.check_out(out, file, "encode")
+        encoder = streams.load_predictor("encode", model, device)
+        _write_array(out, (one.vector for chunk in chunks for one in predict(encoder, chunk, 0)))
     else:
-        predict_stream(encoder, chunks, predict, output, out)
-    told.report()
+        places = {"model": model, "device": device, "out": out, "read": file}
+        streams.predict_texts("encode", predict, chunks, output, **places)
+    long_texts.report()
 
 
 def similar(
@@ -70,17 +68,18 @@ def similar(
     top: int = typer.Option(5, "--top", min=1, help="How many lines to show, the nearest first."),
     model: str = MODEL,
     batch_size: int = BATCH,
-    device: str = DEVICE,
-    as_json: bool = typer.Option(False, "--json", help="One JSON object in each line."),
+    device: str = streams.DEVICE,
+    as_json: bool = streams.AS_JSON,
 ) -> None:
     """Find the lines of a file that are nearest to a text, with the cosine of their vectors."""
     if not query.strip():
         raise ArgumentError("query", "there is nothing to look for", "give a text")
-    chunks = input_chunks(None, file, verb="search", batch_size=batch_size)
-    output = Output(as_json)
-    encoder = _loaded(model, device)
+    chunks = streams.input_chunks(None, file, verb="search", batch_size=batch_size)
+    output = streams.Output(as_json)
+    encoder = streams.load_predictor("encode", model, device)
     with renamed(path="file"):
-        found = encoder.similar(query, _lines(chunks), top=top, batch_size=batch_size)
+        lines = itertools.chain.from_iterable(chunks)
+        found = encoder.similar(query, lines, top=top, batch_size=batch_size)
     if not found:
         raise ArgumentError("file", "there is no line to search", "name a file with texts")
     for one in found:
@@ -88,43 +87,33 @@ def similar(
             typer.echo(line)
 
 
-def _loaded(model: str | None, device: str | None) -> Any:
-    from regard.tasks import find_task
+class _LongTexts:
+    """Counts texts that are longer than the model reads, and reports their number."""
 
-    task = find_task("encode")
-    return task.load(task.find(model, {}), device)
+    def __init__(self):
+        self.texts, self.cut, self.longest = 0, 0, 0
 
-
-def _lines(chunks: Iterable[list[str]]) -> Iterator[str]:
-    for chunk in chunks:
-        yield from chunk
-
-
-class _Told:
-    """Counts texts that were longer than the model reads, and says so once at the end."""
-
-    def __init__(self, longest: int):
-        self.longest, self.texts, self.cut = longest, 0, 0
-
-    def count(self, found: list[Any]) -> list[Any]:
-        self.texts += len(found)
-        self.cut += sum(one.cut_off for one in found)
-        return found
+    def count(self, vectors: list[Any], longest: int) -> list[Any]:
+        """Count the vectors of texts of which the model read ``longest`` tokens at most, and return them."""
+        self.texts, self.longest = self.texts + len(vectors), longest
+        self.cut += sum(one.cut_off for one in vectors)
+        return vectors
 
     def report(self) -> None:
+        """Print how many texts were cut off, on standard error."""
         if self.cut:
-            told = f"{self.cut} of {self.texts} texts have more than {self.longest} tokens: their beginning was read"
-            print(told, file=sys.stderr)
+            message = f"{self.cut} of {self.texts} texts have more than {self.longest} tokens"
+            print(f"{message}: only their beginning was read", file=sys.stderr)
 
 
-def _write_array(out: Path, chunks: Iterable[list[str]], predict: Any) -> None:
+def _write_array(out: Path, vectors_of_texts: Iterable[Any]) -> None:
     """Write the vectors of all texts as one array (n, m) of float32, under the name ``vectors`` in safetensors."""
     import numpy as np
 
     from regard.files import write_atomically
 
     with renamed(path="file"):
-        rows = [one.vector for chunk in chunks for one in predict(chunk, 0)]
+        rows = list(vectors_of_texts)
     if not rows:
         raise ArgumentError("file", "there is nothing to encode", "name a file with texts")
     vectors = np.stack(rows)  # (n,m)

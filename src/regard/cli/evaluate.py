@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from regard.cli.options import with_settings
-from regard.cli.streams import DEVICE
+from regard.cli.streams import DEVICE, MODEL
 from regard.cli.task_commands import TaskGroup
 from regard.tasks.registry import TASKS, evaluation_of
 
@@ -27,7 +27,7 @@ def _command(task: str) -> Callable[..., None]:
 
     def evaluate_task(
         settings: dict[str, Any],
-        model: str = typer.Option(None, "--model", help="A model's name or folder."),
+        model: str = MODEL,
         compare: list[str] = typer.Option(
             None, "--compare", help="Another model to measure on the same data; may be given several times."
         ),

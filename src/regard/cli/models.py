@@ -8,12 +8,13 @@ from typing import Any
 
 import typer
 
+from regard.cli.streams import AS_JSON
 from regard.errors import ArgumentError
 
 __all__ = ["models", "pack"]
 
 
-def models(as_json: bool = typer.Option(False, "--json", help="One JSON object in each line.")) -> None:
+def models(as_json: bool = AS_JSON) -> None:
     """List the models that are installed, and those in the folders that REGARD_MODELS names."""
     from regard.tasks import installed_models
 

@@ -1,4 +1,4 @@
-"""Lines in and predictions out, for every command that predicts.
+"""The options and the work that all commands share which predict: lines in, predictions out.
 
 Texts come from the command line, from a file or from a pipe. They are answered in order, some lines at a time.
 """
@@ -20,14 +20,42 @@ import typer
 from regard.cli.environment import ClosedStream, say
 from regard.errors import ArgumentError, renamed
 
-__all__ = ["DEVICE", "Output", "check_out", "input_chunks", "predict_stream"]
+__all__ = [
+    "AS_JSON",
+    "ATTENTION",
+    "DEVICE",
+    "FILE",
+    "LOOK",
+    "MODEL",
+    "OUT",
+    "SAVE_ATTENTION",
+    "TEXTS",
+    "Output",
+    "check_out",
+    "input_chunks",
+    "load_predictor",
+    "predict_texts",
+]
 
 # Lines of a stream that are answered together. They fill a batch, and the first answers come soon.
 LINES_OF_A_STREAM = 64
 # Lines of a file that are answered together.
 LINES_OF_A_FILE = 1024
 PICTURES = (".png", ".svg", ".pdf", ".html")
+# Takes a predictor, some texts and the number of the texts before them, and returns the predictions.
+Predict = Callable[[Any, list[Any], int], list[Any]]
+
+TEXTS = typer.Argument(None, help="Texts; or use --file, or pipe lines in.", show_default=False)
+FILE = typer.Option(None, "--file", help="A file with a text in each line ('-' for standard input).")
+MODEL = typer.Option(None, "--model", help="A model's name or folder.")
+OUT = typer.Option(None, "--out", help="Write the results to a file instead of the screen.")
+ATTENTION = typer.Option(False, "--attention", help="Draw the attention to the words in the terminal.")
+SAVE_ATTENTION = typer.Option(
+    None, "--save-attention", help="Save that picture as .png, .svg, .pdf or .html, one file for each text."
+)
+LOOK = typer.Option(False, "--look", help="Open all attention of the model in the viewer.")
 DEVICE = typer.Option(None, "--device", help="cpu, cuda, …", show_default="a GPU where there is one")
+AS_JSON = typer.Option(False, "--json", help="One JSON object in each line.")
 
 
 def input_chunks(
@@ -141,17 +169,32 @@ class Output:
                 print(f"the picture of another sentence is in {path}", file=sys.stderr)
 
 
-def predict_stream(
-    predictor: Any,
-    chunks: Iterable[list[str]],
-    predict: Callable[[list[str], int], list[Any]],
-    output: Output,
-    out: Path | None,
-) -> None:
-    """Write the predictions for all texts to a file or to standard output.
+def load_predictor(task: str, model: str | None, device: str | None, **options: Any) -> Any:
+    """Find a model of a task and load it. ``options`` choose a model where none is named, such as languages."""
+    from regard.tasks import find_task
 
-    ``predict`` takes some texts and the number of those before them.
+    found = find_task(task)
+    return found.load(found.find(model, options), device)
+
+
+def predict_texts(
+    task: str,
+    predict: Predict,
+    chunks: Iterable[list[Any]],
+    output: Output,
+    *,
+    model: str | None,
+    device: str | None,
+    out: Path | None,
+    read: Path | None,
+    **options: Any,
+) -> None:
+    """Load a model, and write its predictions for all texts to the file ``out`` or to standard output.
+
+    ``read`` is the file that the texts come from, if any. ``options`` are those of :func:`load_predictor`.
     """
+    check_out(out, read, task)
+    predictor = load_predictor(task, model, device, **options)
     output.check(predictor)
     if out is None:
         _write(predictor, chunks, predict, output, sys.stdout)
@@ -167,12 +210,12 @@ def predict_stream(
 
 
 def _write(
-    predictor: Any, chunks: Iterable[list[str]], predict: Callable, output: Output, stream: Any
+    predictor: Any, chunks: Iterable[list[Any]], predict: Predict, output: Output, stream: Any
 ) -> None:
     began, count = time.perf_counter(), 0
     with renamed(path="file"):
         for texts in chunks:
-            for prediction in predict(texts, count):
+            for prediction in predict(predictor, texts, count):
                 for line in output.lines(predictor, prediction):
                     print(line, file=stream)
             stream.flush()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from regard.cli.streams import DEVICE, Output, check_out, input_chunks, predict_stream
+from regard.cli import streams
 from regard.errors import ArgumentError, option
 
 if TYPE_CHECKING:
@@ -17,16 +17,14 @@ __all__ = ["translate"]
 
 
 def translate(
-    text: list[str] = typer.Argument(
-        None, help="Sentences; or use --file, or pipe lines in.", show_default=False
-    ),
+    text: list[str] = streams.TEXTS,
     target_language: str = typer.Option(None, "--to", help="Language to translate to.", show_default="fr"),
     source_language: str = typer.Option(
         None, "--from", help="Language to translate from.", show_default="en"
     ),
     model: str = typer.Option(None, "--model", help="A model's name or folder instead of languages."),
-    file: Path = typer.Option(None, "--file", help="Translate the lines of a file ('-' for standard input)."),
-    out: Path = typer.Option(None, "--out", help="Write the translations to a file instead of the screen."),
+    file: Path = streams.FILE,
+    out: Path = streams.OUT,
     beams: int = typer.Option(
         None, "--beams", help="Hypotheses searched at a time; 1 is fastest.", show_default="5"
     ),
@@ -66,15 +64,11 @@ def translate(
         None, "--top-p", help="Sample from the words that make up this share.", show_default="1"
     ),
     seed: int = typer.Option(None, "--seed", help="Of sampling.", show_default="0"),
-    attention: bool = typer.Option(False, "--attention", help="Draw the attention between the words."),
-    save_attention: Path = typer.Option(
-        None,
-        "--save-attention",
-        help="Save that picture: .png, .svg, .pdf or .html; more sentences, more files.",
-    ),
-    look: bool = typer.Option(False, "--look", help="Open all attention of the model in the viewer."),
-    device: str = DEVICE,
-    as_json: bool = typer.Option(False, "--json", help="One JSON object in each line."),
+    attention: bool = streams.ATTENTION,
+    save_attention: Path = streams.SAVE_ATTENTION,
+    look: bool = streams.LOOK,
+    device: str = streams.DEVICE,
+    as_json: bool = streams.AS_JSON,
 ) -> None:
     """Translate sentences, a file, or lines from a pipe."""
     search = {"beams": beams, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
@@ -82,20 +76,15 @@ def translate(
     common = {"n_best": n_best, "min_length": min_length, "max_length": max_length}
     options = _decoding_options(sample, search, draws, common)
     title = "Attention of each word of the translation (rows) to the source (columns)"
-    output = Output(as_json, n_best > 1, attention, save_attention, look, title)
-    chunks = input_chunks(text, file, verb="translate", batch_size=batch_size)
-    check_out(out, file, "translate")
+    output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)
+    chunks = streams.input_chunks(text, file, verb="translate", batch_size=batch_size)
 
-    from regard.tasks import find_task
-
-    task = find_task("translate")
-    languages = {"source_language": source_language, "target_language": target_language}
-    translator = task.load(task.find(model, languages), device)
-
-    def predict(texts: list[str], first: int) -> list[Any]:
+    def predict(translator: Any, texts: list[str], first: int) -> list[Any]:
         return translator.translate(texts, options, first=first, batch_size=batch_size)
 
-    predict_stream(translator, chunks, predict, output, out)
+    places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
+    languages: dict[str, Any] = {"source_language": source_language, "target_language": target_language}
+    streams.predict_texts("translate", predict, chunks, output, **places, **languages)
 
 
 def _decoding_options(
