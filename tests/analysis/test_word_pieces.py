@@ -29,6 +29,7 @@ from regard.maps import AttentionMap
         (["##", "a", "##b"], "## ab", [0, 1, 1]),
         (["###", "ĠTitle", "Ġmat", "ador"], "### Title matador", [0, 1, 2, 2]),
         (["Ġa", "Ġ\ufffd", "你", "##"], "a 你 ##", [0, 1, 1, 2]),
+        (["[sink]", "The", "Ġmat", "ador"], "[sink] The matador", [0, 1, 2, 2]),
     ],
 )
 def test_pieces_join_to_words(tokens, words, places):
@@ -51,6 +52,16 @@ def test_weights_between_words_are_sums_over_keys_and_means_over_queries():
     np.testing.assert_allclose(found.sum(-1), 1, atol=1e-6)
     expected = weights[1, :, 1:4, 2:5].sum(-1).mean(-1)  # (h,): matadors on matadors
     np.testing.assert_allclose(found[0, :, 1, 2], expected, atol=1e-6)
+
+
+def test_a_sink_stays_a_key_of_its_own_between_words():
+    weights = torch.tensor([[0.5, 0.0, 0.0, 0.5], [0.2, 0.3, 0.1, 0.4], [0.2, 0.1, 0.3, 0.4]])
+    tokens = ["a", "Ġmat", "ador"]
+    record = Recording.from_weights(weights, tokens, [*tokens, "[sink]"])[0]
+    words = as_words(replace(record, sinks=(3,)))
+    assert words.key_tokens == [["a", "matador", "[sink]"]]
+    assert words.sinks == (2,)
+    torch.testing.assert_close(words.map.weights()[0, 0], torch.tensor([[0.5, 0.0, 0.5], [0.2, 0.4, 0.4]]))
 
 
 def test_words_need_tokens_and_a_sequence_that_is_there():

@@ -22,15 +22,15 @@ _CONTINUES = "##"
 _BEGINS = ("\u0120", "\u2581")
 # The replacement character, for the bytes of an incomplete character.
 _PART = "\ufffd"
-_SPECIAL = re.compile(r"<[^<>\s]+>|\[[A-Z]+\]|<\|.*\|>")
+_SPECIAL = re.compile(r"<[^<>\s]+>|\[(?:[A-Z]+|sink(?: \d+)?)\]|<\|.*\|>")
 
 
 def join_pieces(tokens: list[str]) -> tuple[list[str], list[int]]:
     """Join word pieces to words, and return the words and the word index of each token.
 
     The markers of WordPiece (``##ing``), SentencePiece (``▁sat``) and byte-level BPE (``Ġsat``) are recognised. If no
-    token has a marker, every token is a word. Punctuation marks and special tokens are words of their own. Chinese has
-    no spaces, so each piece of Han characters is a word.
+    token has a marker, every token is a word. Punctuation marks, special tokens and the label ``[sink]`` are words of
+    their own. Chinese has no spaces, so each piece of Han characters is a word.
 
     >>> join_pieces(["[CLS]", "un", "##believ", "##able", "!", "[SEP]"])
     (['[CLS]', 'unbelievable', '!', '[SEP]'], [0, 1, 1, 1, 2, 3])
@@ -79,7 +79,7 @@ def _after_spaces(tokens: list[str]) -> list[bool]:
 
 
 def _is_han_boundary(before: str, piece: str) -> bool:
-    """Return whether a word ends between two adjacent pieces because one of them is Chinese there."""
+    """Return whether a word ends between two adjacent pieces because one of the characters there is Chinese."""
     # A single space belongs to the next word, and an incomplete character is completed by the next piece.
     if not before or before.endswith(_PART):
         return False
@@ -100,10 +100,11 @@ def _without_marker(token: str, marks: tuple[str, ...]) -> str:
 
 
 def as_words(record: Record, batch: int = 0) -> Record:
-    """Merge the word pieces of one sequence of a record into words.
+    """Return a copy of a record in which the word pieces of one sequence are merged into words.
 
-    The new record has a batch of one. Weights are summed over the pieces of a key word and averaged over the pieces
-    of a query word, so rows still sum to 1. Raises ArgumentError if the record has no tokens.
+    ``batch`` is the index of the sequence. The new record has a batch of one. Weights are summed over the pieces of a
+    key word and averaged over the pieces of a query word, so rows still sum to 1. Raises ArgumentError if the record
+    has no tokens.
 
     >>> weights = AttentionMap.from_weights(torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.1, 0.4], [0.2, 0.2, 0.6]]))
     >>> pieces = Record(name="0", layer=0, kind="self", map=weights, query_tokens=[["a", "mat", "##ador"]])
@@ -123,6 +124,7 @@ def as_words(record: Record, batch: int = 0) -> Record:
         map=AttentionMap.from_weights(torch.from_numpy(merged).float()[None], allow_negative=True),
         query_tokens=[q_words],
         key_tokens=[k_words] if record.key_tokens else None,
+        sinks=tuple(key_of[key] for key in record.sinks),
     )
 
 
