@@ -27,7 +27,8 @@ def alignment_links(weights: Any, batch: int = 0) -> set[Link] | list[set[Link]]
     """Link each target word to the source word of its largest weight, as a set of ``(source, target)``.
 
     ``weights`` is (target words, source words). For a record, a map or an array with heads, the weights are the mean
-    over the heads of the sequence ``batch``. A sequence of layers gives a list of sets.
+    over the heads of the sequence ``batch``. A target word without a weight above 0 has no link. A sequence of layers
+    gives a list of sets.
 
     >>> sorted(alignment_links(np.array([[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]])))
     [(0, 0), (1, 1), (1, 2)]
@@ -52,13 +53,16 @@ def _mean_of_heads(argument: str, weights: Any, batch: int) -> np.ndarray:
 
 
 def diagonal_links(sources: int, targets: int) -> set[Link]:
-    """Link each target word to the source word at the same relative position, as a baseline.
+    """Link each target word to the source word at the same relative position, as a set of ``(source, target)``.
 
-    ``sources`` and ``targets`` are the numbers of words.
+    ``sources`` and ``targets`` are the numbers of words. Without source words there are no links. These links are a
+    baseline for other alignments.
 
     >>> sorted(diagonal_links(2, 4))
     [(0, 0), (0, 1), (1, 2), (1, 3)]
     """
+    if sources < 1:
+        return set()
     return {(min(sources - 1, (2 * j + 1) * sources // (2 * targets)), j) for j in range(targets)}
 
 
@@ -66,8 +70,8 @@ def bidirectional_links(forward: Iterable[Link], backward: Iterable[Link], how: 
     """Combine the links of two translation models, one for each direction, into one set.
 
     Both sets hold ``(source, target)``. "intersection" keeps the links in both sets and "union" those in either.
-    "grow" starts from the intersection. It adds links of the union that neighbour a link and have a word without a link
-    (Och and Ney 2003).
+    "grow" starts from the intersection. It adds links of the union next to a link, diagonals included, if the source
+    word or the target word has no link yet (Och and Ney 2003).
 
     >>> there, back = {(0, 0), (1, 1), (1, 2)}, {(0, 0), (1, 1), (2, 1)}
     >>> sorted(bidirectional_links(there, back, "intersection"))
@@ -86,7 +90,7 @@ def bidirectional_links(forward: Iterable[Link], backward: Iterable[Link], how: 
 
 
 def _grown(links: set[Link], candidates: set[Link]) -> set[Link]:
-    """Add candidates that neighbour an existing link, as long as one of their two words has no link."""
+    """Return the links and the candidates next to them, or next to an added one, with a word that has no link yet."""
     grown = set(links)
     queue = sorted(links)
     while queue:
