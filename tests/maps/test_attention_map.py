@@ -554,3 +554,24 @@ def test_a_map_counts_its_bytes_and_is_a_sequence():
     assert np.asarray(seen).shape == (2, 3, 5, 5)
     assert torch.equal(seen[..., 0], seen[:, :, :, 0])
     torch.testing.assert_close(seen[0, ..., 1:3], seen[0][:, :, 1:3], rtol=0, atol=1e-6)
+
+
+class EveryOther(regard.Mask):
+    """A mask class of a user, which is no dataclass and holds a tensor."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def allow(self, i, j, grid):
+        return ((i - j) % self.step == 0)[None, None]
+
+
+def test_a_map_copies_and_counts_the_tensors_of_any_mask_class():
+    q, step = torch.randn(1, 1, 4, 8), torch.tensor(2)
+    _, seen = attention(q, q, q, mask=EveryOther(step), return_map=True)
+    before = seen.weights()
+    assert bool((before[0, 0, 0, 1::2] == 0).all())
+    _, plain = attention(q, q, q, return_map=True)
+    assert seen.nbytes == plain.nbytes + step.nbytes
+    step.fill_(3)
+    assert torch.equal(seen.weights(), before)

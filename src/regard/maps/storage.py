@@ -57,7 +57,8 @@ def read_file(
 ) -> tuple[dict[str, str], dict[str, Tensor]]:
     """Read the header and the tensors of a safetensors file and check its format.
 
-    The format must be ``expected`` or ``older``. ``what`` describes the expected content in the error message.
+    The format must be ``expected`` or ``older``, or FileError is raised. ``what`` describes the expected content in
+    the error message.
     """
     if os.path.isdir(path):
         raise FileError(f"{path} is a folder: give the name of a file", argument="path")
@@ -88,12 +89,12 @@ def bytes_held(source: Source) -> int:
     if isinstance(source, Unrecorded):
         return 0
     assert isinstance(source, Recomputed)
-    tensors: dict[str, Tensor] = {}
+    parts = [source.ready.q, source.ready.k, source.ready.v, source._lse, source._fine]
     if source.mask is not None:
-        mask_spec(source.mask, tensors)
+        # A mask class of the user has no spec, but its tensors can be visited.
+        source.mask.map_tensors(lambda x: parts.append(x) or x)
     if source.bias is not None:
-        tensors |= {f"bias {n}": x for n, x in enumerate(_bias_tensors(source.bias))}
-    parts = [source.ready.q, source.ready.k, source.ready.v, source._lse, source._fine, *tensors.values()]
+        parts += _bias_tensors(source.bias)
     return sum(x.nbytes for x in parts if x is not None)
 
 
@@ -108,7 +109,8 @@ def _bias_tensors(bias: Bias) -> list[Tensor]:
 def spec_of_source(source: Source, tensors: dict[str, Tensor]) -> dict[str, Any]:
     """Describe a source as JSON values from which :func:`source_from_spec` rebuilds it.
 
-    The tensors of the source are added to ``tensors`` under new names, which the description refers to.
+    The tensors of the source are added to ``tensors``, which must be empty, under names that the description refers to.
+    A callable score and a mask or bias class of the user raise ArgumentError.
     """
     if isinstance(source, Stored):
         tensors["weights"] = source.values

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,13 +91,17 @@ class Mask:
     def map_tensors(self, change: Callable[[Tensor], Tensor]) -> Mask:
         """Return a copy in which every tensor ``t``, also of combined masks, is replaced by ``change(t)``."""
         changed: dict[str, Any] = {}
-        for field in fields(self):  # type: ignore[arg-type]  # every concrete mask is a dataclass
-            value = getattr(self, field.name)
+        for name, value in vars(self).items():
             if isinstance(value, Tensor):
-                changed[field.name] = change(value)
+                changed[name] = change(value)
             elif isinstance(value, Mask):
-                changed[field.name] = value.map_tensors(change)
-        return replace(self, **changed) if changed else self  # type: ignore[type-var]
+                changed[name] = value.map_tensors(change)
+        if not changed:
+            return self
+        mask = copy.copy(self)
+        # A frozen dataclass has no other way to set an attribute.
+        mask.__dict__.update(changed)
+        return mask
 
     def dense(self, grid: Grid, device: torch.device | str | None = None) -> Tensor:
         """Return the mask as a boolean tensor that broadcasts to ``(b, h, q, k)``, after checking the sizes.
