@@ -79,6 +79,14 @@ def test_a_row_with_a_sum_below_0_counts_in_means():
     np.testing.assert_allclose(analysis.sink_mass(signed), [[SIGNED[:, 0].mean()]])
 
 
+@pytest.mark.parametrize("cells", [1, 2, 3])
+def test_the_largest_of_negative_weights_is_negative(cells):
+    seen = AttentionMap.from_weights(-torch.arange(1.0, 10.0).reshape(3, 3), allow_negative=True)
+    assert seen.pooled(cells, cells, "max")[0, 0, 0, 0] == -1
+    assert seen.pooled(cells, cells, "max").amax() == -1
+    assert seen.pooled(cells, cells, "max").isfinite().all()
+
+
 @pytest.mark.parametrize("name", ["rollout", "flow", "head_agreement"])
 def test_what_is_not_defined_for_negative_weights_is_refused(name):
     signed = AttentionMap.from_weights(SIGNED, allow_negative=True)

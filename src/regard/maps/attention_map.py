@@ -109,9 +109,11 @@ class AttentionMap:
     # ---- parts of the map
 
     def __getitem__(self, index: Any) -> Tensor:
-        """Return the weights at ``[batch, head, query, key]``, indexed as a tensor.
+        """Return the weights at ``[batch, head, query, key]``, of which missing indices mean all.
 
-        Only these weights are computed. An index may be an integer, a slice, a list or ``...``.
+        Only these weights are computed. An index may be an integer, a slice, a list, a tensor or ``...``. An integer
+        removes its axis. Unlike in torch, several lists choose every combination of their indices. More than 2^28
+        weights raise ArgumentError.
         """
         index = index if isinstance(index, tuple) else (index,)
         if any(i is Ellipsis for i in index):
@@ -136,7 +138,7 @@ class AttentionMap:
         return out[dropped]
 
     def tile(self, rows: Index, cols: Index) -> Tensor:
-        """Return the weights of some queries over some keys, ``(b,h,rows,cols)``.
+        """Return the weights of some queries over some keys, ``(b,h,rows,cols)``, also for integers.
 
         >>> AttentionMap.from_weights(torch.eye(4)).tile(slice(1, 3), [1, 2])[0, 0]
         tensor([[1., 0.],
@@ -155,7 +157,7 @@ class AttentionMap:
     def select(self, batch: int | slice = slice(None), heads: int | slice = slice(None)) -> AttentionMap:
         """Return a map of some batch entries and heads, without computing any weights.
 
-        The map keeps all four axes, also for an integer index.
+        The map keeps all four axes, also for an integer index. A slice must have step 1.
 
         >>> AttentionMap.from_weights(torch.ones(2, 3, 5, 7) / 7).select(batch=1, heads=slice(0, 2)).shape
         torch.Size([1, 2, 5, 7])
@@ -208,7 +210,8 @@ class AttentionMap:
     def entropy(self) -> Tensor:
         """Return the entropy of each row in nats, ``(b,h,q)``.
 
-        It is 0 for a row on a single key, log k for a uniform row, and NaN for a row with a negative weight.
+        It is 0 for a row on a single key and for a fully masked row, log k for a uniform row, and NaN for a row with a
+        negative weight.
 
         >>> AttentionMap.from_weights(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).entropy()
         tensor([[[0.0000, 0.6931]]])
@@ -231,7 +234,8 @@ class AttentionMap:
     def pooled(self, rows: int, cols: int, how: str = "max") -> Tensor:
         """Return the map pooled to ``rows x cols`` cells, ``(b,h,rows,cols)``.
 
-        A cell holds the maximum, mean or sum of the weights in it, as chosen by ``how`` ("max", "mean", "sum").
+        There are at most as many cells as queries and keys, and their sizes differ by at most one. A cell holds the
+        maximum, mean or sum of the weights in it, as chosen by ``how`` ("max", "mean", "sum").
 
         >>> AttentionMap.from_weights(torch.eye(4)).pooled(2, 2, how="sum")[0, 0]
         tensor([[2., 0.],
@@ -248,7 +252,7 @@ class AttentionMap:
         for tile in tiles(self._source.grid):
             part = _pool_columns(self._source.weights(tile), members, filled, how)  # (b,h,rows of tile,cols)
             if out is None:
-                out = part.new_zeros(b, h, rows, cols)
+                out = part.new_full((b, h, rows, cols), float("-inf") if how == "max" else 0.0)
             for cell, rows_of_cell in _segments(row_cell[tile.q]):
                 total, new = out[tile.b, tile.h, cell], part[:, :, rows_of_cell]
                 out[tile.b, tile.h, cell] = (
@@ -282,7 +286,7 @@ class AttentionMap:
 
     @staticmethod
     def load(path: str | os.PathLike) -> AttentionMap:
-        """Read a map from a file written by :meth:`save`."""
+        """Read a map from a file written by :meth:`save`, or raise FileError if the file is damaged or another."""
         return AttentionMap(storage.load(path))
 
     def _per_row(self, parts: list[tuple[Tile, Tensor]], n: int) -> Tensor:
@@ -373,5 +377,5 @@ def _pool_columns(weights: Tensor, members: Tensor, filled: Tensor, how: str) ->
         parts = weights.unflatten(-1, (cells, most))
     else:
         padded = weights.index_select(-1, members.reshape(-1).to(weights.device)).unflatten(-1, (cells, most))
-        parts = padded * filled.to(weights.device)
+        parts = padded.masked_fill(~filled.to(weights.device), float("-inf") if how == "max" else 0.0)
     return parts.amax(dim=-1) if how == "max" else parts.sum(dim=-1)
