@@ -27,13 +27,11 @@ _WITHOUT_DIGEST = "regard.records/1"
 _GRIDS = ("query_grid", "key_grid")
 
 
-def save_records(
-    records: Sequence[Record], path: str | os.PathLike, *, as_weights: bool = False, title: str = ""
-) -> None:
+def save_records(records: Sequence[Record], path: str | os.PathLike, *, as_weights: bool = False) -> None:
     """Write records to one safetensors file.
 
     The file holds q, k, mask, bias and log-sum-exp of each map, or the full weights with ``as_weights=True``. A
-    tensor that several records share, such as a mask, is written once.
+    tensor that several records share, such as a mask, is written once. No records raise ArgumentError.
     """
     if not records:
         raise ArgumentError(
@@ -42,13 +40,13 @@ def save_records(
     tensors: dict[str, Tensor] = {}
     named: dict[tuple, str] = {}
     specs = [_spec(n, record, as_weights, tensors, named) for n, record in enumerate(records)]
-    header = {"format": FORMAT, "records": json.dumps({"title": title, "records": specs})}
+    header = {"format": FORMAT, "records": json.dumps({"records": specs})}
     header["digest"] = _digest(header, tensors)
     write_atomically(path, lambda part: save_file(tensors, part, metadata=header))
 
 
 def load_records(path: str | os.PathLike) -> list[Record]:
-    """Read records from a file written by :func:`save_records`.
+    """Read records from a file written by :func:`save_records`, in the same order.
 
     Raises :class:`regard.errors.FileError` if the file was modified, or is not a file of records.
     """
@@ -104,7 +102,7 @@ def _spec(
 
 
 def _without_shared_storage(tensor: Tensor) -> Tensor:
-    """Return the tensor, copied if it shares its storage, because safetensors cannot store views."""
+    """Return the tensor, copied if it is a part of a larger storage, because safetensors cannot store views."""
     owns_storage = tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes
     return tensor if owns_storage else tensor.contiguous().clone()
 
