@@ -58,7 +58,10 @@ def as_map(argument: str, value: Any, *, allow_negative: bool = False) -> Attent
 
 
 def as_maps(argument: str, layers: Any, *, allow_negative: bool = False) -> list[AttentionMap]:
-    """Convert one layer or a sequence of layers to a list of maps."""
+    """Convert one layer or a sequence of layers to a list of maps, with the arguments of :func:`as_map`.
+
+    An empty sequence raises ArgumentError.
+    """
     maps = of_each_layer(argument, layers, functools.partial(as_map, allow_negative=allow_negative))
     return maps if isinstance(maps, list) else [maps]
 
@@ -68,7 +71,8 @@ def of_each_layer(
 ) -> Counted | list[Counted]:
     """Apply ``count(name, layer)`` to a single layer, or to each layer of a sequence as a list.
 
-    ``name`` is the argument's name for error messages, with the index of the layer in a sequence.
+    ``name`` is the argument's name for error messages, with the index of the layer in a sequence. An empty sequence
+    raises ArgumentError.
 
     >>> import numpy as np
     >>> of_each_layer("weights", (np.eye(2), np.eye(3)), lambda name, layer: (name, layer.shape))
@@ -88,13 +92,16 @@ def layer_of(value: Any, place: int) -> int:
 
 
 def head_numbers(value: Any, count: int) -> Sequence[int]:
-    """Return the head numbers in the model, which differ from 0..count-1 if a record holds only some heads."""
+    """Return the numbers in the model of the ``count`` heads of a layer.
+
+    They differ from 0..count-1 if the layer is a record of some heads only.
+    """
     heads = getattr(value, "heads", None)
     return range(count) if heads is None else heads
 
 
 def names_of(layers: Any, count: int) -> list[str]:
-    """Return the names of the layers, taken from records, and otherwise their indices."""
+    """Return the names of ``count`` layers, taken from records, and otherwise their indices as text."""
     if isinstance(layers, Sequence):
         return [str(getattr(layer, "name", index)) for index, layer in enumerate(layers)]
     return [str(getattr(layers, "name", index)) for index in range(count)]
@@ -122,7 +129,7 @@ def same_grid(argument: str, maps: list[AttentionMap]) -> tuple[int, int, int]:
 
 
 def check_not_negative(argument: str, weights: Tensor | np.ndarray, what: str) -> None:
-    """Raise ArgumentError if some weights are negative, since ``what`` is not defined for them.
+    """Raise ArgumentError if some weights are negative, since the statistic named ``what`` is not defined for them.
 
     >>> check_not_negative("layers", np.array([1.5, -0.5]), "rollout")
     Traceback (most recent call last):

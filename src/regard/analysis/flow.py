@@ -18,11 +18,12 @@ SMALLEST = 1e-12
 
 
 def rollout(layers: Any, *, residual: float = 0.5) -> np.ndarray:
-    """Return the attention rollout, the share of each input token in each output token, ``(b,q,k)``.
+    """Return the attention rollout, the share of each input token k in each output token q, ``(b,q,k)``.
 
-    The weights of each layer are averaged over the heads and mixed with the identity for the residual connection,
-    whose share is ``residual``. The layers are then multiplied from the first to the last. Rows sum to 1. Negative
-    weights are an error.
+    ``layers`` is the self-attention of one stack, the first layer first. The weights of each layer are averaged over
+    the heads and mixed with the identity for the residual connection, whose share is ``residual``. The layers are then
+    multiplied from the first to the last. Rows sum to 1. Cross-attention, missing layers and negative weights are an
+    error.
 
     >>> rollout([np.array([[1.0, 0.0], [1.0, 0.0]])] * 2)[0]
     array([[1.  , 0.  ],
@@ -38,10 +39,10 @@ def rollout(layers: Any, *, residual: float = 0.5) -> np.ndarray:
 def flow(layers: Any, queries: Iterable[int] | None = None, *, residual: float = 0.5) -> np.ndarray:
     """Return the maximum flow from each input token to the output tokens ``queries``, ``(b,queries,k)``.
 
-    ``queries`` defaults to all tokens. The layers form a flow network whose edge capacities are the weights, averaged
-    over the heads and mixed with the residual connection. Rollout multiplies the weights along a path, while flow is
-    limited by the smallest weight on the path. Flow is much slower. One query of a sentence of 30 tokens in 6 layers
-    takes seconds.
+    ``queries`` defaults to all tokens. ``layers`` and ``residual`` are those of :func:`rollout`. The layers form a
+    flow network whose edge capacities are the weights, averaged over the heads and mixed with the residual connection.
+    Rollout multiplies the weights along a path, while flow is limited by the smallest weight on the path. Flow is much
+    slower. One query of a sentence of 30 tokens in 6 layers takes seconds.
 
     >>> flow([np.array([[1.0, 0.0], [1.0, 0.0]])] * 2, queries=[1])[0]
     array([[1. , 0.5]])
@@ -88,7 +89,7 @@ def _mixed(layers: Any, residual: float) -> list[np.ndarray]:
 def _check_one_stack(layers: Any) -> None:
     """Raise ArgumentError if the records are not the self-attention of consecutive layers of one run.
 
-    The product of other layers has no meaning.
+    The product of other layers has no meaning. Maps and arrays are not checked.
     """
     values = layers if isinstance(layers, Sequence) else [layers]
     records = [value for value in values if hasattr(value, "kind")]
@@ -129,8 +130,9 @@ def _check_every_layer(records: list[Any]) -> None:
 class _FlowNetwork:
     """A flow network of the tokens of all layers, with maximum flow by Dinic's algorithm.
 
-    The nodes are the tokens of each level. The edges are the weights of the layers, from the output to the input.
-    Edge ``2i`` is an edge of the network and edge ``2i + 1`` its reverse in the residual graph.
+    ``layers`` holds the weights ``(n,n)`` of each layer, the last layer first. The nodes are the tokens of each level.
+    The edges are the weights of the layers, from the output to the input. Edge ``2i`` is an edge of the network and
+    edge ``2i + 1`` its reverse in the residual graph.
     """
 
     def __init__(self, layers: list[np.ndarray]):
@@ -181,7 +183,8 @@ class _FlowNetwork:
     def _push(self, source: int, sink: int, depth: list[int], tried: list[int]) -> float:
         """Find one augmenting path, send as much flow along it as fits, and return that amount.
 
-        ``tried`` holds the number of edges of each node that were found to be dead ends in this phase.
+        It is 0.0 if there is no path left. ``tried`` holds the number of edges of each node that were found to be dead
+        ends in this phase, and is updated.
         """
         path: list[int] = []
         node = source

@@ -71,8 +71,9 @@ def entropy(weights: Layer) -> np.ndarray: ...
 def entropy(weights: Any) -> np.ndarray | list[np.ndarray]:
     """Return the entropy of the weights of each query in nats, ``(b,h,q)``.
 
-    It is 0 for weights on a single key, log k for uniform weights, and NaN if a weight is negative. A sequence of
-    layers gives a list. Padding queries are included here, while :func:`head_table` leaves them out.
+    It is 0 for weights on a single key and for a fully masked query, log k for uniform weights, and NaN for a query of
+    a map with a negative weight. An array with negative weights raises ArgumentError. A sequence of layers gives a
+    list. Padding queries are included here, while :func:`head_table` leaves them out.
 
     >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]])).round(3)
     array([[[0.   , 0.693]]])
@@ -109,8 +110,9 @@ def distance(weights: Layer) -> np.ndarray: ...
 def distance(weights: Any) -> np.ndarray | list[np.ndarray]:
     """Return the mean distance in tokens between each query and the keys it attends to, ``(b,h,q)``.
 
-    Distances are weighted by the attention weights. The last query is at the position of the last key. A sequence of
-    layers gives a list. Padding queries are included here, while :func:`head_table` leaves them out.
+    Distances are weighted by the attention weights. The last query is at the position of the last key that is not a
+    sink. Sinks have distance 0. A sequence of layers gives a list. Padding queries are included here, while
+    :func:`head_table` leaves them out.
 
     >>> distance(np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]))
     array([[[0. , 0.5, 1. ]]])
@@ -139,11 +141,11 @@ def sink_mass(weights: Sequence[Any], key: int = 0) -> list[np.ndarray]: ...
 @overload
 def sink_mass(weights: Layer, key: int = 0) -> np.ndarray: ...
 def sink_mass(weights: Any, key: int = 0) -> np.ndarray | list[np.ndarray]:
-    """Return the mean weight on one key, by default the first, ``(b,h)``.
+    """Return the mean weight of the queries on one key, by default the first, ``(b,h)``.
 
-    It is near 1 for a head that uses the key as an attention sink. The mean leaves out queries that see no other key
-    (the first query of a causal model), and padding queries if the map has its mask. A sequence of layers gives a
-    list.
+    ``key`` is an index, and a negative one counts from the end. The mean is near 1 for a head that uses the key as an
+    attention sink. The mean leaves out queries that see no other key (the first query of a causal model), and padding
+    queries if the map has its mask. A sequence of layers gives a list.
 
     >>> sink_mass(np.array([[1.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.7, 0.2, 0.1]])).round(2)
     array([[0.8]])
@@ -152,7 +154,10 @@ def sink_mass(weights: Any, key: int = 0) -> np.ndarray | list[np.ndarray]:
 
 
 def _on_key(argument: str, layer: Any, key: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sum of the weights on a key and the number of queries in the sum, ``(b,h)`` each."""
+    """Return the sum of the weights on a key and the number of queries in the sum, ``(b,h)`` each.
+
+    The sum leaves out padding queries and queries without weight on another key.
+    """
     attention_map = as_map(argument, layer)
     b, h, _, k = attention_map.shape
     if not -k <= whole_number("key", key) < k:
@@ -167,7 +172,7 @@ def _on_key(argument: str, layer: Any, key: int) -> tuple[np.ndarray, np.ndarray
 
 
 def _with_keys(part: np.ndarray) -> np.ndarray:
-    """Return which queries have a non-zero row, ``(h,q)``.
+    """Return which queries of weights ``(h,q,k)`` have a non-zero row, ``(h,q)``.
 
     A row with NaN counts, so that the NaN shows in the result.
     """
@@ -175,14 +180,15 @@ def _with_keys(part: np.ndarray) -> np.ndarray:
 
 
 def _with_other_keys(part: np.ndarray, key: int) -> np.ndarray:
-    """Return which queries have weight on any other key than ``key``, ``(h,q)``."""
+    """Return which queries of weights ``(h,q,k)`` have weight on any other key than ``key``, ``(h,q)``."""
     return (part != 0).sum(-1) > (part[:, :, key] != 0)
 
 
 def top_links(layers: Any, n: int = 10) -> list[WeightedLink]:
     """Return the n largest weights of one or several layers, largest first, as :class:`WeightedLink` objects.
 
-    Records supply the tokens. Padding queries are left out if the map has its mask.
+    All heads and all sequences of a batch are ranked together. Records supply the tokens. Padding queries are left out
+    if the map has its mask.
 
     >>> [(link.query, link.key, link.weight) for link in top_links(np.array([[0.9, 0.1], [0.3, 0.7]]), 2)]
     [(0, 0, 0.9), (1, 1, 0.7)]
@@ -195,7 +201,11 @@ def top_links(layers: Any, n: int = 10) -> list[WeightedLink]:
 
 
 def _top_of(attention_map: AttentionMap, n: int, layer: int, record: Any) -> Iterator[WeightedLink]:
-    """Yield the n largest weights of one map, largest first."""
+    """Yield the n largest weights of one map, largest first.
+
+    ``record`` is the value that the map comes from. ``layer`` is its index among the layers of the call, which counts
+    if the record has no layer number.
+    """
     best = attention_map.topk(min(n, attention_map.shape[3]))
     values, keys = _numpy(best.weights), best.keys.cpu().numpy()  # (b,h,q,n)
     real = np.broadcast_to(~padding_of(record, attention_map)[:, None, :, None], values.shape)
@@ -211,10 +221,11 @@ def _top_of(attention_map: AttentionMap, n: int, layer: int, record: Any) -> Ite
 def head_table(layers: Any) -> Any:
     """Return a table of statistics with one row for each head of each layer.
 
-    The columns are layer, name, head, and the means over the queries of entropy, distance, weight on the first key
-    ("first") and largest weight. The result is a pandas ``DataFrame`` if pandas is installed, and otherwise a list of
-    dictionaries. The means leave out fully masked queries and padding queries. A padding query of self-attention is
-    one whose own key the mask hides from every query. The entropy of a head with negative weights is NaN.
+    The columns are "layer", "name" and "head", and four means over the queries of all sequences. These are "entropy",
+    "distance", "first" (the weight on the first key, as in :func:`sink_mass`) and "largest" (the largest weight). The
+    result is a pandas ``DataFrame`` if pandas is installed, and otherwise a list of dictionaries. The means leave out
+    fully masked queries and padding queries. A padding query of self-attention is one whose own key the mask hides from
+    every query. The entropy of a head with negative weights is NaN.
 
     >>> rows = head_table([np.eye(3), np.full((3, 3), 1 / 3)])
     >>> len(rows)
@@ -257,9 +268,10 @@ def _means(record: Any, attention_map: AttentionMap) -> dict[str, np.ndarray]:
 def head_agreement(layers: Any) -> np.ndarray:
     """Return the similarity of every pair of heads of all layers, ``(heads, heads)``.
 
-    It is the Bhattacharyya coefficient of two rows of weights, the sum of sqrt(w1 w2), averaged over the queries
-    that are not padding and not fully masked in either head. Equal weights give 1, and weights without a common key
-    give 0. Raises ArgumentError for negative weights, which have no square root.
+    The heads of the first layer come first. All layers must have the same queries and keys. The similarity is the
+    Bhattacharyya coefficient of two rows of weights, the sum of sqrt(w1 w2), averaged over the queries that are not
+    padding and not fully masked in either head. Equal weights give 1, and weights without a common key give 0. Raises
+    ArgumentError for negative weights, which have no square root.
 
     >>> first, second = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
     >>> head_agreement([first, second])
@@ -292,7 +304,8 @@ def head_agreement(layers: Any) -> np.ndarray:
 def cluster_heads(layers: Any, count: int) -> np.ndarray:
     """Group the heads of all layers into ``count`` clusters, and return the cluster of each head, ``(heads,)``.
 
-    The clustering is agglomerative with average linkage on :func:`head_agreement`. Cluster 0 contains the first head.
+    The heads are in the order of :func:`head_agreement`, on which the clustering is agglomerative with average linkage.
+    Clusters are numbered by their first heads, so cluster 0 contains head 0.
 
     >>> first, second = np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])
     >>> cluster_heads([first, second, first], 2)
@@ -320,7 +333,7 @@ def cluster_heads(layers: Any, count: int) -> np.ndarray:
 
 
 def _blocks(attention_map: AttentionMap) -> Iterator[tuple[int, slice, np.ndarray]]:
-    """Yield blocks of rows as (batch index, rows, weights), with weights ``(h,rows,k)``."""
+    """Yield all rows of a map in blocks, as (batch index, slice of queries, weights ``(h,rows,k)`` in float64)."""
     b, h, q, k = attention_map.shape
     step = max(1, NUMBERS // max(1, h * k))
     for start in range(0, q, step):

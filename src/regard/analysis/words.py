@@ -20,7 +20,7 @@ _WORD = re.compile(rf"\d+(?:[.,]\d+)+|(?i:\b{_ELIDED})(?!\w)|{_LETTERS}(?:['’]
 
 
 def word_spans(text: str) -> list[Span]:
-    """Return the (start, end) spans of the words and punctuation marks of a text.
+    """Return the (start, end) spans of the words and punctuation marks of a text, in characters and in order.
 
     Each Han character is a word. A French elision is a word of its own (``L'``), an English contraction is one word
     (``don't``).
@@ -57,8 +57,8 @@ def _parts(text: str, start: int, end: int) -> list[Span]:
 def words_of_tokens(tokens: Sequence[Span], words: Sequence[Span]) -> np.ndarray:
     """Return the share of each token that lies in each word, ``(words, tokens)``.
 
-    Shares are counted by common characters. The shares of a token sum to 1, or to 0 if it has no characters of any
-    word. A token may contain several words, as in Chinese.
+    Both are (start, end) spans of one text. Shares are counted by common characters. The shares of a token sum to 1, or
+    to 0 if it has no characters of any word. A token may contain several words, as in Chinese.
 
     >>> words_of_tokens([(0, 3), (3, 7), (7, 10)], [(0, 3), (4, 8), (8, 10)]).round(2)
     array([[1.  , 0.  , 0.  ],
@@ -71,9 +71,10 @@ def words_of_tokens(tokens: Sequence[Span], words: Sequence[Span]) -> np.ndarray
 
 
 def join_words(words: Sequence[Span], tokens: Sequence[Span]) -> list[Span]:
-    """Join the words that one token contains, so that each span has weights of its own.
+    """Return the spans of ``words``, with adjacent words joined if one token contains them.
 
-    A token of Chinese text often contains several characters, of which each is a word for :func:`word_spans`.
+    Each span then has weights of its own. A token of Chinese text often contains several characters, of which each is
+    a word for :func:`word_spans`.
 
     >>> join_words([(0, 1), (1, 2), (2, 3), (3, 4)], tokens=[(0, 1), (1, 3), (3, 4)])
     [(0, 1), (1, 3), (3, 4)]
@@ -95,7 +96,8 @@ def merge_tokens(weights: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> 
     """Convert weights between tokens ``(q,k)`` to weights between words ``(words, words)``.
 
     Weights are summed over the tokens of a key word and averaged over the tokens of a query word. ``rows`` (words, q)
-    and ``columns`` (words, k) are the shares of the tokens in the words, from :func:`words_of_tokens`.
+    and ``columns`` (words, k) are the shares of the tokens in the words, from :func:`words_of_tokens`. A query word
+    without tokens gets zeros.
 
     >>> merge_tokens(np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]), np.ones((1, 2)), np.eye(2)[[0, 0, 1]].T)
     array([[0.5, 0.5]])

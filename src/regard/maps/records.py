@@ -13,6 +13,7 @@ __all__ = ["Record"]
 class Record:
     """One attention call of a model, with its name, layer, kind, tokens and attention map.
 
+    ``name`` is the name of the module in the model, and ``layer`` the number of its layer, or None if it has none.
     ``query_tokens`` and ``key_tokens`` hold one list of labels for each sequence of the batch, or None if the
     labels are unknown. ``query_grid`` and ``key_grid`` are (rows, columns) if the tokens are image patches.
     ``query_extra`` and ``key_extra`` count the tokens before the first patch, such as a class token. ``dropped``

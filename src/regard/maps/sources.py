@@ -59,7 +59,10 @@ class Source(Protocol):
 
 
 def tiles(grid: Grid) -> Iterator[Tile]:
-    """Yield tiles of whole rows that cover a map, each with at most MAX_WEIGHTS weights or one row."""
+    """Yield tiles of whole rows that cover a map in order, each with at most MAX_WEIGHTS weights or one row.
+
+    A tile has one batch entry. A map without batch entries, heads or queries has no tiles.
+    """
     rows = min(max(1, grid.q), max(1, MAX_WEIGHTS // max(1, grid.k)))
     heads = min(max(1, grid.h), max(1, MAX_WEIGHTS // max(1, grid.k * rows)))
     for b in range(grid.b):
@@ -90,7 +93,8 @@ class Recomputed:
 
     It holds O(n d) numbers instead of O(n²). ``lse`` is the log-sum-exp of each row, ``(b,h,q)``. With it, a part
     of a row is computed without the rest of the row. Whole rows are computed by softmax and do not use it. If
-    ``lse`` is None, it is computed when it is first needed.
+    ``lse`` is None, it is computed when it is first needed. ``score`` is a callable score, or None for the score that
+    ``ready`` describes.
     """
 
     def __init__(
@@ -109,7 +113,10 @@ class Recomputed:
 
     @classmethod
     def frozen(cls, ready, grid, mask, bias, lse, score) -> Recomputed:
-        """Make a source from detached copies of the tensors, which later in-place changes do not affect."""
+        """Make a source from detached copies of the tensors, which later in-place changes do not affect.
+
+        The log-sum-exp is not copied. A callable score is checked by :func:`check_pairwise`.
+        """
         ready = Prepared(
             _copy(ready.q), _copy(ready.k), ready.scale, None if ready.v is None else _copy(ready.v)
         )
@@ -130,7 +137,10 @@ class Recomputed:
 
     @torch.no_grad()
     def scores(self, tile: Tile) -> tuple[Tensor, Tensor | None]:
-        """Return the scores of a tile including the bias, and the boolean mask (None if nothing is masked)."""
+        """Return the scores of a tile including the bias, ``(b,h,q,k)``, and the boolean mask or None.
+
+        The scores do not depend on the mask. None means that nothing is masked.
+        """
         q, k, scale, v = self.ready
         q = _pick(q[tile.b, tile.h], 2, tile.q)
         k = _pick(_heads_of(k[tile.b], tile.h, self.grid.h), 2, tile.k)
@@ -283,7 +293,10 @@ def _copy(x: Tensor) -> Tensor:
 
 
 def freeze_bias(bias: Bias | None) -> Bias | None:
-    """Return a detached copy of a bias, which later changes of its tensors or parameters do not affect."""
+    """Return a detached copy of a bias, which later changes of its tensors or parameters do not affect.
+
+    A bias without tensors, such as ALiBi, is returned as it is.
+    """
     if isinstance(bias, StoredBias):
         return StoredBias(_copy(bias.values))
     if isinstance(bias, SumOfBiases):
@@ -300,7 +313,8 @@ def freeze_bias(bias: Bias | None) -> Bias | None:
 def check_pairwise(score: Callable[[Tensor, Tensor], Tensor], ready: Prepared) -> None:
     """Raise ArgumentError if a callable score of a pair depends on the other queries or keys.
 
-    A map evaluates the score on parts of q and k, so each score must depend on its own pair alone.
+    A map evaluates the score on parts of q and k, so each score must depend on its own pair alone. The check compares
+    three evaluations of the last pair, alone, among all queries and among all keys.
     """
     q, k = ready.q, ready.k
     if not q.shape[2] or not k.shape[2]:

@@ -36,7 +36,8 @@ def show(
     ``weights`` is an array, a tensor, a map or a record. ``(k,)`` is drawn as bars, ``(q,k)`` as a heat map, and
     ``(h,q,k)`` or ``(b,h,q,k)`` as one heat map for each head of the sequence ``batch``. A sequence with one item for
     each layer, such as ``outputs.attentions`` of Hugging Face or a recording of ``regard.capture``, is drawn as a grid
-    of layers and heads, from which ``layer`` and ``head`` pick one. A sequence of ``(k,)`` is drawn as the rows of one
+    of layers and heads. ``layer`` picks one layer, and ``head`` one head of it. For records, both are the numbers in
+    the model, and otherwise indices. A sequence of ``(k,)`` is drawn as the rows of one
     heat map. ``query_tokens`` label the rows and ``key_tokens`` the columns. If there are as many queries as keys, or
     only one query, one of the two is enough. ``path`` writes a .png, .svg or .pdf file.
 
@@ -109,7 +110,10 @@ def _draw(
 
 
 def _both_sides(queries: Any, keys: Any, q: int, k: int) -> tuple[list[Any], list[Any]]:
-    """Return labels of the queries and of the keys, taken from the other side if q == k, and else numbers."""
+    """Return the labels of the q queries and of the k keys.
+
+    Missing labels are those of the other axis if q == k, and otherwise the numbers from 0.
+    """
     queries, keys = (None if labels is None else list(labels) for labels in (queries, keys))
     if q == k:
         queries, keys = (keys if queries is None else queries), (queries if keys is None else keys)
@@ -168,7 +172,10 @@ def _stacked(rows: Sequence[Any]) -> Any:
 
 
 def _layer(weights: Sequence[Any], layer: int) -> Any:
-    """Return the weights of one layer, found by the layer number of records and otherwise by index."""
+    """Return the weights of one layer, found by the layer number of records.
+
+    A negative number, and any number if an item has no layer number, is an index.
+    """
     numbers = [getattr(item, "layer", None) for item in weights]
     if layer < 0 or None in numbers:
         return _pick("layer", weights, layer)

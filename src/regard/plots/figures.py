@@ -105,7 +105,7 @@ def place_beside(figure: Figure, ax: Axes, bar: Axes) -> None:
 
 
 def fit(figure: Figure, axes: list[Axes]) -> None:
-    """Resize the figure to its contents including labels, and keep the size of the axes in inches."""
+    """Resize the figure to its contents including labels, and keep the size of ``axes``, all its axes, in inches."""
     old = np.array(figure.get_size_inches())
     with quiet_glyphs():
         drawn = figure.get_tightbbox()
@@ -205,7 +205,7 @@ def quiet_glyphs() -> Iterator[None]:
 
 
 def check_path(path: str | os.PathLike[str] | None) -> Path | None:
-    """Convert a path, or raise an error if its ending is unknown or its folder does not exist."""
+    """Convert a path that is not None, or raise an error if its ending is unknown or its folder does not exist."""
     if path is None:
         return None
     target = Path(path)

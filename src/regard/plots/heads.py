@@ -51,8 +51,8 @@ def plot_heads(
     """Draw one heat map for each head of ``weights`` ``(h,q,k)``, all on the same colour scale.
 
     ``query_tokens`` label the rows and ``key_tokens`` the columns, by default with the query tokens. ``heads`` are the
-    head numbers in the titles, by default from 0. ``columns`` is the number of heat maps in a row. ``path`` writes a
-    .png, .svg or .pdf file, and ``window=True`` opens a window.
+    head numbers in the titles, by default those of a record, or else from 0. ``columns`` is the number of heat maps in
+    a row. ``path`` writes a .png, .svg or .pdf file, and ``window=True`` opens a window.
 
     >>> figure = plot_heads(np.full((2, 3, 3), 1 / 3), ["a", "b", "c"])
     >>> [ax.get_title() for ax in figure.axes if ax.get_title()]
@@ -187,7 +187,10 @@ def _readable(labels: tuple[list[str] | None, ...]) -> tuple[list[str] | None, .
 
 
 def _head_numbers(layer: Any, count: int) -> Sequence[int]:
-    """Return the head numbers in the model, which differ from 0..count-1 if a record holds only some heads."""
+    """Return the numbers in the model of the ``count`` heads of a layer.
+
+    They differ from 0..count-1 if the layer is a record of some heads only.
+    """
     heads = getattr(layer, "heads", None)
     return range(count) if heads is None else heads
 
@@ -208,7 +211,10 @@ def _write_title(figure: Figure, axes: list[Axes], title: str, families: list[st
 
 
 def _label_room(rows: list[str], columns: list[str]) -> tuple[float, float]:
-    """Estimate the space for the labels beside and below a heat map, in inches."""
+    """Estimate the width for the row labels beside a heat map and the height for the column labels below it, in inches.
+
+    Both include a gap to the next heat map.
+    """
     wide = max(len(label) * (2 if not label.isascii() else 1) for label in rows)
     deep = max(len(label) * (2 if not label.isascii() else 1) for label in columns)
     return 0.075 * wide + GAP, 0.06 * deep + 2 * GAP

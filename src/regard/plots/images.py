@@ -83,7 +83,7 @@ def _picture(image: Any) -> np.ndarray:
 
 
 def _checked_patches(patches: np.ndarray, extra: int) -> np.ndarray:
-    """Raise ShapeError if the weights are a map (q,k) instead of the weights of one query over the patches."""
+    """Return the weights, or raise ShapeError if they are a map (q,k) instead of one query over the patches."""
     problem = f"expected (rows,columns) of patches, or one number for each token, got {patches.shape}"
     if extra:
         raise ShapeError(

@@ -43,9 +43,9 @@ def plot_text(
 ) -> Figure:
     """Draw a text in lines, with a background behind each word that is darker for a larger weight.
 
-    ``spans`` are the (start, end) characters of the words and ``weights`` has one number for each. ``unread`` is a part
-    of the text that the model did not read, which is grey. ``path`` writes a .png, .svg or .pdf file, and
-    ``window=True`` opens a window.
+    ``spans`` are the (start, end) characters of the words and ``weights`` has one number for each. ``unread`` is the
+    (start, end) of a part of the text that the model did not read, which is grey. ``path`` writes a .png, .svg or .pdf
+    file, and ``window=True`` opens a window.
 
     >>> figure = plot_text("A fine film.", [(0, 1), (2, 6), (7, 11)], [0.1, 0.8, 0.1])
     >>> [word.get_text() for word in figure.axes[0].texts]
@@ -75,7 +75,7 @@ def plot_text(
 
 
 def _placed(parts: list[Stretch], font: dict[str, Any]) -> Iterator[_Placed]:
-    """Yield the words and marks of a text at their places, from line to line."""
+    """Yield the words and marks of a text at their places, in lines that are broken at WIDTH inches."""
     measure = _Measure(font)
     space = measure(" ")
     x, line = 0.0, 0
@@ -95,7 +95,7 @@ def _placed(parts: list[Stretch], font: dict[str, Any]) -> Iterator[_Placed]:
 
 
 class _Measure:
-    """The width of a text in inches."""
+    """A function that returns the width of a text in inches."""
 
     def __init__(self, font: dict[str, Any]):
         from matplotlib.backends.backend_agg import RendererAgg

@@ -47,7 +47,8 @@ def plot_attention_weights(
 ) -> Figure:
     """Draw self-attention as a heat map with the tokens on both axes, and write it to ``path``.
 
-    ``path`` ends in .png, .svg or .pdf, and ``path=None`` writes nothing. ``ax`` draws into existing axes.
+    ``path`` ends in .png, .svg or .pdf. Its name is printed after writing, and ``path=None`` writes and prints nothing.
+    ``ax`` draws into existing axes, whose whole figure is written.
 
     >>> figure = plot_attention_weights([[0.9, 0.1], [0.2, 0.8]], ["the", "cat"], path=None)
     >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
@@ -170,7 +171,10 @@ def _heat_map(
 
 
 def _write_numbers(ax: Axes, image: AxesImage, weights: np.ndarray, size: float) -> None:
-    """Write the weights into their cells, black on light colours and white on dark ones."""
+    """Write the weights into their cells, black on light colours and white on dark ones.
+
+    ``size`` is the font size in points, of which at most 8 are used.
+    """
     colours = image.to_rgba(weights)[..., :3]
     dark = colours @ (0.2126, 0.7152, 0.0722) < 0.5
     for (row, column), weight in np.ndenumerate(weights):
