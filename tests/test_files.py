@@ -141,7 +141,7 @@ def test_writing_to_a_named_pipe(tmp_path):
     assert stat.S_ISFIFO(os.lstat(tmp_path / "pipe").st_mode)
 
 
-# ---- what a killed process leaves
+# ---- files of killed processes
 
 HANG = """
 import sys, time

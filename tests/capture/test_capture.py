@@ -463,7 +463,7 @@ def test_gradient_checkpointing_records_one_pass():
     model.zero_grad()
     with regard.capture(model) as seen:
         model(x).sum().backward()
-    assert len(seen) == 1  # the second pass, for the gradient, is not another call
+    assert len(seen) == 1  # the second forward pass is not another call
     for p, before in zip(model.parameters(), plain, strict=True):
         assert torch.equal(p.grad, before)
 
@@ -541,7 +541,7 @@ def test_a_record_holds_queries_keys_and_row_sums_alone():
     n, width = 512, 64
     q = torch.randn(1, 2, n, width)
     seen, _ = seen_of(Plain(), q, q, q, is_causal=True)
-    assert seen.nbytes * 20 <= 2 * 4096 * 4 * n  # as a share it shrinks with the length: 1/20 is met at 4,096
+    assert seen.nbytes * 20 <= 2 * 4096 * 4 * n  # at 4,096 tokens this is 1/20 of the weights
     assert seen.nbytes == 2 * n * (2 * width + 1) * 4
 
 

@@ -196,7 +196,7 @@ def test_windows_of_swin_are_placed_in_the_picture(sides):
 
 
 def full_weights(name, inputs, sequences):
-    """What the eager mode sees in one pass over what was generated."""
+    """Return the eager weights of one pass over the generated sequences."""
     model = make(name, "eager")
     given = sequences[:, :-1]
     with torch.no_grad():
@@ -229,7 +229,7 @@ GENERATIONS = [
     ("gpt2", {"do_sample": True}, True),
     ("llama", {}, True),
     ("llama", {"cache_implementation": "static"}, False),
-    ("mistral", {}, False),  # its cache forgets what lies outside of the window
+    ("mistral", {}, False),  # the cache drops keys outside the window
     ("mistral", {"cache_implementation": "static"}, True),
     ("t5", {}, False),
     ("t5", {"do_sample": True}, True),
@@ -256,7 +256,7 @@ def test_generation_steps_are_joined_into_one_map(name, options, how):
             difference = (record.map.weights() - weights).abs()
             assert difference.shape == weights.shape
             if real is not None:
-                difference = difference * real[:, None, :, None]  # rows of padding see what they like
+                difference = difference * real[:, None, :, None]  # rows of padding are not compared
             assert difference.max() < 1e-6
     words = [[str(n) for n in row] for row in output.sequences[:, :-1].tolist()]
     assert seen.by(kind="causal")[0].tokens == words
@@ -281,7 +281,7 @@ def test_beams_follow_the_hypothesis_that_won(name, tmp_path):
             assert difference.max() < 1e-6
     words = [[str(n) for n in row] for row in output.sequences[:, :-1].tolist()]
     assert followed.by(kind="causal")[-1].tokens == words
-    for tokens in (output.sequences[0], output.sequences):  # of a search that was not asked for its beams
+    for tokens in (output.sequences[0], output.sequences):  # the output has no beam indices
         with pytest.raises(ArgumentError, match="return_dict_in_generate=True"):
             seen.follow(tokens)
     if name == "gpt2":

@@ -126,4 +126,4 @@ def test_a_translation_ends_at_the_last_position_of_the_model(tmp_path):
     transformers.AutoModelForSeq2SeqLM.from_config(config).save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
     records = hf_reader.recorded_by_hugging_face("the cat sat", tmp_path)
-    assert max(record.map.shape[2] for record in records) == 11  # what is written last is not read
+    assert max(record.map.shape[2] for record in records) == 11  # the last generated token is not read

@@ -1,4 +1,4 @@
-"""Commands whose streams are closed, whose locale is C, whose warnings come from elsewhere, and what they then say."""
+"""Tests of commands with closed streams, the C locale and warnings of libraries."""
 
 import dataclasses
 import json
@@ -104,7 +104,7 @@ def test_an_invalid_terminal_width_is_ignored(columns):
 
 @pytest.fixture
 def said_by():
-    """What a command writes to standard output and standard error, where warnings are shown."""
+    """Return a function that runs a command and returns its output and errors, with warnings shown."""
 
     def run_command(action):
         app.command("test-command")(action)

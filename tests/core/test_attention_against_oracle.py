@@ -29,7 +29,7 @@ ULPS = 2  # "a few ulp" of what the numbers would be if nothing cancelled
 
 
 def _mechanisms():
-    """Every score on the path it takes by itself, and each kernel by force on what it can do."""
+    """Return every score with the default kernel, and each forced kernel with the scores that it computes."""
     found = [("default", score) for score in SCORES]
     found += [(kernel, "additive") for kernel in KERNELS if kernel.startswith("additive")]
     found += [

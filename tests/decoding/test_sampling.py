@@ -71,7 +71,7 @@ def test_samples_are_as_frequent_as_they_are_likely(more):
     freedom = len(common) - 1
     assert square < freedom + 4 * math.sqrt(2 * freedom)
     assert len(common) > 3
-    for one in found[:50]:  # the model's own probability, whatever it was drawn with
+    for one in found[:50]:  # the model's own probability, not that of the sampling
         written = [*one.tokens, *([EOS] if one.ended else [])]
         own = sum(of_toy(toy)(written[:i])[token] for i, token in enumerate(written))
         assert one.log_probability == pytest.approx(own)
@@ -99,7 +99,7 @@ def test_sampling_the_likeliest_token_alone_equals_greedy_search(name, options):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("temperature", [1e-320, 1e-300, 1e-38, 1e30])
 def test_extreme_temperatures_give_tokens(temperature, dtype):
-    toy = Toy(size=211, sharp=0.1)  # no token is likely: all scores are far below 0
+    toy = Toy(size=211, sharp=0.1)  # all scores are far below 0
     toy.table = toy.table.to(dtype)
     options = DecodingOptions(sample=True, n_best=3, temperature=temperature)
     (found,) = decode(toy, None, [3], options, **KEYS)

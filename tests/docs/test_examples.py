@@ -21,7 +21,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def run(name: str, folder: Path, *options: str, fails: int = 0) -> str:
-    """What an example prints when started in ``folder``."""
+    """Run an example in ``folder`` and return its output."""
     path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / name), *options],
@@ -158,7 +158,7 @@ def load_dataset(name, split):
 @pytest.mark.slow
 @pytest.mark.usefixtures("fonts")
 def test_imdb_through_hugging_face(tmp_path, monkeypatch):
-    """With a stand-in for `datasets`, which has the two things that are asked of it."""
+    """The package `datasets` is replaced by a module with the two functions that the example calls."""
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "datasets.py").write_text(FAKE_DATASETS, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"), prepend=os.pathsep)

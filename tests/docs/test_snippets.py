@@ -101,7 +101,7 @@ def test_both_languages_have_as_many_headings(name):
     assert len(levels[0]) > 2
 
 
-# ---- tables name what is there
+# ---- names in tables
 
 SPAN = re.compile(r"`([^`]+)`")
 NAME = re.compile(r"(?:regard|Recording|seen)(?:\.\w+)+|(?<=`)\.\w+(?=\()|(?<=\)\.)\w+(?=\()")

@@ -45,7 +45,7 @@ def _quiet():
 
 
 def runs(name: str) -> tuple[torch.nn.Module, dict, list[torch.Tensor], bool]:
-    """The eager model of an architecture, what it is given, what it gives, and which sizes it was built with."""
+    """Return the eager model of an architecture, its inputs and outputs, and whether it has the wider sizes."""
     for wider in (False, True):
         try:
             model = zoo.build(name, "eager", wider)

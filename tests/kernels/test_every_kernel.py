@@ -182,7 +182,7 @@ GRADCHECKED = {
 
 
 def _served(kernel, score):
-    """Whether a kernel, taken by force, has anything to do with a score."""
+    """Return whether a forced kernel computes a score."""
     if kernel.startswith("additive"):
         return score == "additive"
     return kernel == "default" or score in ("dot", "scaled_dot", "bilinear")

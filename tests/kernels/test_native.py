@@ -119,7 +119,7 @@ def test_a_library_is_used_only_if_its_content_has_the_hash_of_its_name(tmp_path
 
 @needs_compiler
 def test_a_cache_mounted_noexec_is_avoided(tmp_path, monkeypatch):
-    """What the system says of a library on a disk that is mounted noexec."""
+    """A library on a disk that is mounted noexec cannot be loaded."""
     loaded, real = [], ctypes.CDLL
 
     def noexec_cache(path):
@@ -294,7 +294,7 @@ def test_tensors_that_c_cannot_read_are_refused(dtypes):
 def test_kernels_are_built_without_a_home_folder(monkeypatch):
     for name in ("XDG_CACHE_HOME", "REGARD_CACHE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # what it gives where there is no home
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as without a home folder
     assert native.cache_folder() is None
     assert native.library.__wrapped__().handle is not None
     assert not Path("~").exists()

@@ -86,7 +86,7 @@ def test_additive_attention_has_the_gradients_of_the_document():
         torch.testing.assert_close(got.grad, wanted.grad, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("dim", [D, 2 * D])  # the divisor is the one given, whatever the width
+@pytest.mark.parametrize("dim", [D, 2 * D])  # the divisor is the given one, not the width
 def test_simple_attention_equals_the_document(dim):
     theirs, ours = pair("SimpleAttention", dim)
     query, key, value = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, 4)

@@ -33,7 +33,7 @@ def torch_module(**options) -> nn.MultiheadAttention:
 
 
 def run(module: nn.MultiheadAttention, query, key, value, **options):
-    """(b,n,m) in and out whatever the order of the module, with the weights of all heads."""
+    """Run a module on inputs (b,n,m), also if it is not batch_first, and return the weights of all heads."""
     if not module.batch_first:
         query, key, value = (x.transpose(0, 1) for x in (query, key, value))
     output, weights = module(query, key, value, average_attn_weights=False, **options)

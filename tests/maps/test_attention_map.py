@@ -449,7 +449,7 @@ def test_a_map_of_weights_does_not_change_with_them():
 
 
 def _counting_scores(monkeypatch) -> list[int]:
-    """How many scores each call computes."""
+    """Return a list to which every call appends the number of scores that it computes."""
     counts, plain = [], sources.pair_scores
 
     def counted(ready):

@@ -79,7 +79,7 @@ def test_the_decoder_of_a_language_model_is_a_decoder():
 
 
 def test_a_language_model_with_cross_attention_reads_a_memory():
-    """As in a captioner, whose encoder is not one of text."""
+    """The states need not come from an encoder of text, as in a captioner."""
     torch.manual_seed(0)
     model = LanguageModel(LanguageModelConfig(**SIZES, cross_attention=True)).eval()
     tokens, states = torch.randint(V, (B, 5)), torch.randn(B, S, 24)

@@ -62,7 +62,7 @@ def test_files_load_with_the_functions_of_torch_and_safetensors(options, dtype, 
     for other in (by_torch, by_safetensors, assigned):
         close(other.eval()(source, target, LENGTHS), expected, 1e-6)
         names = [name for name, _ in other.named_parameters()]
-        assert names == [name for name, _ in model.named_parameters()]  # what was shared is shared
+        assert names == [name for name, _ in model.named_parameters()]  # shared tensors stay shared
 
 
 def test_strict_loading_is_still_strict(tmp_path):
@@ -81,7 +81,7 @@ def test_strict_loading_is_still_strict(tmp_path):
 
 
 def test_state_dicts_with_every_name_load_too():
-    """As they were written before each tensor had one name."""
+    """Earlier versions wrote a shared tensor under each of its names."""
     model = build({"tied_output": True})
     every = {name: x.detach().clone() for name, x in model.named_parameters(remove_duplicate=False)}
     assert len(every) > len(list(model.named_parameters()))

@@ -226,7 +226,7 @@ def test_bytes_that_are_kept_as_floats():
     np.testing.assert_allclose(drawn, [[0, 1], [0.2, 0.4]])
 
 
-# ---- what is not attention, or comes in another form
+# ---- inputs that are not attention, or have another form
 
 
 @pytest.mark.parametrize("form", [lambda x: x, lambda x: [x, x], torch.tensor])

@@ -52,7 +52,7 @@ def assert_nothing_is_cut(figure):
         assert box.y1 <= height, text
 
 
-# ---- what the documents ask for
+# ---- calls of the source documents
 
 
 def test_plot_attention_weights_writes_the_file_and_says_so(tmp_path, capsys):
@@ -412,7 +412,7 @@ def test_with_a_screen_it_shows_once_and_cleans_up(monkeypatch):
     monkeypatch.setattr(plots.figures, "_has_screen", lambda: True)
     monkeypatch.setattr(plt, "show", lambda: shown.append(plt.get_fignums()))
     visualize_attention(EYE, WORDS, WORDS)
-    plot_weights([1.0], path="bars.png")  # a path asks for a file, not for a window
+    plot_weights([1.0], path="bars.png")  # with a path, no window opens
     visualize_attention(EYE, WORDS, WORDS, window=False)
     assert len(shown) == 1
     assert plt.get_fignums() == []

@@ -1,4 +1,4 @@
-"""``regard.show`` and ``Recording.show`` return what a notebook displays, and do nothing else unless asked."""
+"""Tests that ``regard.show`` and ``Recording.show`` only return an object that a notebook displays."""
 
 import os
 

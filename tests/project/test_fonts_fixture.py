@@ -1,4 +1,4 @@
-"""The fixture `fonts` does what it says, here and in processes that a test starts."""
+"""Tests of the fixture `fonts`, in this process and in processes that a test starts."""
 
 import subprocess
 import sys

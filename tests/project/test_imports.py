@@ -1,4 +1,4 @@
-"""What may import what, and what is loaded when."""
+"""Tests of which rooms may import which, and of which packages are loaded when."""
 
 import ast
 import json

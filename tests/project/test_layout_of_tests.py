@@ -1,4 +1,4 @@
-"""Test files stand where the package has what they test, and share helpers through support modules only."""
+"""Tests that test files are in the folder of their room, and share helpers only through support modules."""
 
 import ast
 from pathlib import Path
@@ -37,7 +37,7 @@ def imported_test_modules(source: str) -> set[str]:
 
 
 def is_room(folder: Path) -> bool:
-    """Whether the package has a folder or a module of the same path."""
+    """Return whether the package has a folder or a module of the same path."""
     room = PACKAGE / folder
     return room.with_suffix(".py").is_file() or (room / "__init__.py").is_file()
 

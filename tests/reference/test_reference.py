@@ -158,7 +158,7 @@ def test_a_value_masked_for_one_query_only_reaches_the_others():
 def test_a_fully_masked_row_is_zero(name, rng):
     attention, _ = mechanisms(rng)[name]
     q, k, v = (rng.normal(size=(B, n, D)) for n in (Q, K, K))
-    q[:, 2] = np.nan  # even a broken query is silent when it may attend to nothing
+    q[:, 2] = np.nan  # NaN in a query without keys gives zeros
     mask = np.ones((Q, K), bool)
     mask[2] = False
     output, weights = attention(q, k, v, mask)
@@ -345,7 +345,7 @@ def test_softmax_forgets_a_constant_and_permutes_with_its_input(rows, columns, s
     np.testing.assert_allclose(ref.softmax(x[:, order]), ref.softmax(x)[:, order])
 
 
-# --- what the oracle may import --------------------------------------------------------------------------
+# --- imports of the oracle -------------------------------------------------------------------------------
 
 
 def test_the_oracle_imports_only_numpy_and_the_standard_library():

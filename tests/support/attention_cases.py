@@ -52,7 +52,7 @@ class Case:
     mask: str
     dtype: torch.dtype
     layout: str
-    bias: str  # none, trained, fixed, or wide: fixed in float32 whatever the dtype is
+    bias: str  # none, trained, fixed, or wide (fixed, always in float32)
     b: int
     h: int
     g: int
@@ -296,7 +296,7 @@ def rms(x: Tensor | np.ndarray) -> float:
 
 @contextmanager
 def forced(kernel: str):
-    """Make every call take one kernel, whatever its size."""
+    """Make every call use one kernel, of any size."""
     saved = additive.SMALL_WORK, plans.MIN_PAIRS, plans.MAX_DENSITY, native.library, additive.library
     without = native.Library(None, "switched off by a test")
     try:

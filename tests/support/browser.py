@@ -84,7 +84,7 @@ class Watched:
         return dict(parse_qsl(self.page.evaluate("location.hash").lstrip("#"), keep_blank_values=True))
 
     def said(self) -> str:
-        """What a screen reader was told last."""
+        """Return the last text for screen readers."""
         self.settle()
         return self.page.locator("[aria-live]").inner_text()
 

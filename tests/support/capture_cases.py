@@ -23,7 +23,7 @@ class Checkpointed(nn.Module):
 
 
 class Plain(nn.Module):
-    """One call of torch's attention, with whatever arguments."""
+    """One call of torch's attention with any arguments."""
 
     def forward(self, q, k, v, **options):
         return scaled_dot_product_attention(q, k, v, **options)

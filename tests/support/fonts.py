@@ -30,7 +30,7 @@ def keep_matplotlibs_fonts(replace: Callable[[Any, str, Any], None]) -> None:
 
 
 def forget_fonts() -> None:
-    """Clear what was remembered of the fonts that were there before."""
+    """Clear the caches of fonts."""
     from matplotlib import font_manager
 
     from regard import _fonts

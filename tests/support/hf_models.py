@@ -194,9 +194,7 @@ def make(name: str, implementation: str, **more: Any) -> torch.nn.Module:
     config._attn_implementation = implementation
     torch.manual_seed(11)
     model = getattr(transformers, entry.model)(config).eval()
-    with (
-        torch.no_grad()
-    ):  # fresh models have weights near zero: attention that is even everywhere proves little
+    with torch.no_grad():  # new models have weights near zero, with nearly uniform attention
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 parameter.normal_(std=0.15)

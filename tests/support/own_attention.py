@@ -1,4 +1,4 @@
-"""Attention written as a function of queries, keys and values, and what is recorded of it."""
+"""Attention written as a function of queries, keys and values, and a capture of it."""
 
 import warnings
 

@@ -72,7 +72,7 @@ class Toy:
 
 
 def of_toy(toy: Toy, sentence: int = 0, prompt: tuple[int, ...] = (BOS,)):
-    """What comes next after some tokens, as log-probabilities."""
+    """Return a function that gives the log-probabilities of the next token after some tokens."""
     return lambda written: toy.scores(sentence, [*prompt, *written]).log_softmax(-1).tolist()
 
 

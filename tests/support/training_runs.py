@@ -63,7 +63,7 @@ class ToyTask:
     scores: list[float] = field(default_factory=list)  # what validations give, one after the other
     log: Path | None = None  # a byte for each batch that is begun
     die_at: int = 0  # at this batch the process kills itself
-    signal_at: int = 0  # at this batch somebody presses Ctrl-C
+    signal_at: int = 0  # Ctrl-C arrives at this batch
     nan_at: int = 0
     pause: float = 0.0
     per_epoch: int = BATCHES
@@ -143,7 +143,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def digest(checkpoint: Path, *, numbers: bool = True) -> str:
-    """Of all tensors of a checkpoint, and of its numbers but the seconds it took."""
+    """Return a hash of the tensors and the state of a checkpoint, without the seconds it took."""
     held = load_checkpoint(checkpoint)
     del held.state["progress"]["seconds"]
     found = hashlib.sha256(json.dumps(held.state, sort_keys=True).encode() if numbers else b"")
@@ -160,7 +160,7 @@ def digests(folder: Path, *, numbers: bool = True) -> dict[str, str]:
 
 
 def losses(folder: Path) -> list[float]:
-    """Of each step, where every step was noted."""
+    """Return the loss of each step, if every step is in the log."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [line["loss"] for line in lines if "learning_rate" in line]
 

@@ -93,7 +93,7 @@ def pictured(heads: int = 2, **fields) -> Record:
 
 
 def hidden_of(map: AttentionMap) -> np.ndarray:
-    """Which pairs the mask hides, from the map's own mask."""
+    """Return the pairs that the mask of a map hides."""
     source = map._source
     assert isinstance(source, Recomputed)
     if source.mask is None:

@@ -334,7 +334,7 @@ def test_a_run_that_fails_to_resume_keeps_its_files(case, tmp_path, monkeypatch)
 
 
 def test_a_label_that_is_not_trained_on_leaves_no_folder(tmp_path):
-    """It shows when the vocabulary has been learnt."""
+    """The error occurs after the vocabulary has been learnt."""
     (tmp_path / "data.tsv").write_text("a dog\tx\na cat\ty\n" * 9, encoding="utf-8")
     (tmp_path / "valid.tsv").write_text("a cow\tx\na hen\tz\n", encoding="utf-8")
     words = [

@@ -470,7 +470,7 @@ def test_the_plan_is_the_same_in_another_process(capsys):
 
 
 def test_batches_are_mixed_anew():
-    """Who is in a batch with whom changes from epoch to epoch, and short and long batches come in any order."""
+    """The sentences of a batch change from epoch to epoch, and short and long batches are in random order."""
     data = typical(5000)
     batches = BucketedBatches(data, tokens=500)
     company = []

@@ -177,7 +177,7 @@ def test_a_missing_package_is_named_with_its_command(monkeypatch):
         read_pairs("hf:x")
 
 
-# -- what is wrong, and where ----------------------------------------------------------------------------------------
+# -- errors and their places -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ def test_special_tokens_with_duplicate_or_invalid_names_are_refused(specials):
         trained("byte", specials="<a>")
 
 
-# -- what is refused -------------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)

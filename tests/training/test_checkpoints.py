@@ -27,7 +27,7 @@ def save(folder: Path, *steps: int, keep: int = 99) -> list[Path]:
     return [save_checkpoint(folder, step, made(step), keep=keep) for step in steps]
 
 
-# ---- what is written
+# ---- files of a checkpoint
 
 
 def test_a_saved_checkpoint_is_loaded_unchanged(tmp_path):

@@ -126,7 +126,7 @@ def test_resuming_where_there_is_no_folder_makes_none(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-# ---- whatever fails in a validation
+# ---- errors in a validation
 
 
 @pytest.mark.parametrize(

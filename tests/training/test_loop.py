@@ -533,7 +533,7 @@ def test_a_checkpoint_that_is_no_training_run_is_refused(tmp_path):
 
 
 def test_a_checkpoint_of_the_first_version_can_be_resumed(tmp_path):
-    """Which did not say when it was validated, and was written after the validation."""
+    """A checkpoint of the first version has no step of its validation, and was written after the validation."""
     run(tmp_path / "whole", steps=9, validate_every=3)
     run(tmp_path / "old", steps=9, validate_every=3, save_every=1, keep=99)
     for path in checkpoints(tmp_path / "old")[6:]:

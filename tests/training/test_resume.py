@@ -108,7 +108,7 @@ def killed_run(folder, host, spec, longest: float, chance, most: int) -> int:
         assert code == -signal.SIGKILL, said
         assert "WARNING" not in said
         kills += 1
-        # A step has begun only after what was due before it was saved.
+        # A step begins only after the earlier checkpoint was saved.
         due = (start + begun - 1) // every * every if begun else start
         assert newest >= due
         start, resume = newest, newest > 0

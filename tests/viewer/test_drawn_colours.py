@@ -113,7 +113,7 @@ def striped(n):
 
 
 def stripes_in(image, table, head):
-    """How many lines of the brightest colour cross the middle of the map."""
+    """Return the number of lines of the brightest colour that cross the middle of the map."""
     bright = (image == table[255]).all(-1)
     lines = bright.mean(axis=head) > 0.3  # as long as a good part of the drawing
     return int((np.diff(lines.astype(int)) == 1).sum())
@@ -161,7 +161,7 @@ def test_the_map_in_the_corner_makes_way_and_is_not_saved(opened, tmp_path):
     corner = "surface frame"
 
     def framed(image):
-        """Whether the right part of the drawing has the paper-coloured frame of the corner map."""
+        """Return whether the right part of the drawing has the light frame of the corner map."""
         half = image[60:200, image.shape[1] // 2 :]
         return int((half == 255).all(-1).sum()) > 600
 

@@ -56,7 +56,7 @@ def scrolled(watched) -> tuple[int, int]:
 
 
 def alike(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two parts of a drawing show the same text, whose edges may be smoothed differently."""
+    """Return whether two parts of a drawing show the same text, up to smoothed edges."""
     assert int(other.max()) - int(other.min()) > 128, "there is no text"
     return int(np.abs(one.astype(int) - other).max()) < 128
 

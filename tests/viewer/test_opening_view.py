@@ -36,7 +36,7 @@ def page_of(records, folder, **options) -> str:
     return (folder / "page.html").as_uri()
 
 
-# ---- what it opens on
+# ---- the first view
 
 
 def test_a_page_opens_on_a_head_and_a_query_that_look_at_a_word():

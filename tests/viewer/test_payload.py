@@ -1,4 +1,4 @@
-"""What a page stores, and that the browser's arithmetic gives the weights of the map."""
+"""Tests of the data that a page stores, and of the weights that the browser computes from it."""
 
 import base64
 import json
@@ -207,7 +207,7 @@ def test_tiles_and_overviews_are_the_largest_of_their_cells(name, head):
             assert overview.values[r, c] == pytest.approx(shown[np.ix_(rows, cols)].max(), abs=1e-6)
 
 
-# ---- what is refused
+# ---- errors
 
 
 def test_wrong_records_are_refused():

@@ -46,7 +46,7 @@ def viewer():
     made.close()
 
 
-# ---- what is served
+# ---- answers
 
 
 def test_the_page_is_served_with_its_policy(viewer):
@@ -223,7 +223,7 @@ def test_the_server_sends_the_numbers_of_one_cell(viewer):
     assert mean["q"] is None
 
 
-# ---- what is not: each with the one status it should get
+# ---- refused requests, each with its status
 
 GOOD_TILE = "record=0&b=0&h=0&pool=1&row=0&col=0"
 TILE = f"/{TOKEN}/tile"
@@ -395,7 +395,7 @@ serve([one], "0.0.0.0", 0, allow_network=True, say=lambda text: print(text, flus
 
 
 def exchanged(host, port, data: bytes) -> bytes:
-    """What a server answers to some bytes, until it says no more."""
+    """Send bytes to a server and return its answer."""
     answer = b""
     with socket.create_connection((host, port), timeout=10) as raw, contextlib.suppress(OSError):
         raw.sendall(data)
@@ -534,7 +534,7 @@ def test_a_map_of_a_hundred_thousand_tokens_is_served_within_two_gigabytes():
     assert float(result.stdout) < 2.0
 
 
-# ---- files that are not what they should be
+# ---- damaged files and files of other formats
 
 
 @pytest.fixture(scope="module")

@@ -410,7 +410,7 @@ def poisoned_records():
 
 
 def assert_untouched(watched, *own):
-    """Nothing ran, nothing was fetched, and no element came out of a text."""
+    """Assert that no text was executed or fetched anything, and that no text became an element."""
     page = watched.page
     for digit in "1234561":
         page.locator("canvas").focus()

@@ -208,7 +208,7 @@ def _drop_shared_names(model: nn.Module, state: dict[str, Any], prefix: str, _me
 
 
 def _complete(model: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Replace old names in a state dict, and add what it need not hold.
+    """Replace old names in a state dict, and add entries that a file may leave out.
 
     It need hold neither the other names of a shared tensor nor the tables that the settings determine.
     """

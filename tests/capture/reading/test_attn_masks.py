@@ -65,7 +65,7 @@ def test_low_mask_values_give_the_weights_of_softmax(row, dtype):
 
 def test_a_low_number_at_the_only_visible_key_does_not_hide_it():
     mask = torch.zeros(3, 3)
-    mask[0, 0] = -1e9  # the only key of the first row, once the flag has hidden the others
+    mask[0, 0] = -1e9  # the only visible key of the first row
     reading = MaskReader().read(mask, True, Grid(1, 1, 3, 3))
     assert reading.mask.dense(Grid(1, 1, 3, 3))[0, 0].tolist() == torch.ones(3, 3).bool().tril().tolist()
 

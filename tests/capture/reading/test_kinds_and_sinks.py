@@ -192,7 +192,7 @@ def test_padding_queries_that_look_ahead_leave_the_map_causal():
     real = torch.ones(B, 1, 1, N)
     real[1, ..., :2] = 0
 
-    class OwnAttention(nn.Module):  # as OpenAI's GPT, whose causal mask hides less than its padding
+    class OwnAttention(nn.Module):  # as in OpenAI's GPT, whose causal mask is weaker than its padding
         num_heads = H
 
         def forward(self, x):

@@ -75,7 +75,7 @@ def test_a_recognised_rule_keeps_exactly_the_same_pairs(data):
     b, h = data.draw(st.sampled_from([(1, 1), (2, 1), (2, 3)]))
     numbers = data.draw(st.lists(st.booleans(), min_size=b * h * q * k, max_size=b * h * q * k))
     keep = torch.tensor(numbers).reshape(b, h, q, k)
-    if data.draw(st.booleans()):  # a rule, of which random numbers are rarely one
+    if data.draw(st.booleans()):  # random numbers are rarely a rule
         left, right = data.draw(st.sampled_from([None, 0, 1, 3])), data.draw(st.sampled_from([None, 0, 2]))
         keep = keep[:, :, :1] & window(left, right).dense(Grid(b, h, q, k))
     grid = Grid(2, 3, q, k)

@@ -38,7 +38,7 @@ def test_self_or_cross_is_decided_by_the_arguments_before_the_name():
     attend = nn.Identity()
     assert is_cross(attend, "attn", {"context": x}) is None
     assert is_cross(attend, "attn", {"x": x, "context": y})
-    assert is_cross(attend, "cross_attn", {"hidden_states": x})  # what it looks at was kept from before
+    assert is_cross(attend, "cross_attn", {"hidden_states": x})  # its keys come from an earlier call
     assert is_cross(attend, "self_attn", {"query": x + 1, "key": x}) is False  # positions on the queries only
 
 

@@ -121,7 +121,7 @@ def sparse(model):
 
 
 def expected_weights(layer, x):
-    """The formula on what the layer's own projections give."""
+    """Return the weights of the formula, computed from the layer's own projections."""
     q, k = (f(x).view(B, N, H, D).transpose(1, 2).double() for f in (layer.q, layer.k))
     return (q @ k.mT / D**0.5).softmax(-1)
 

@@ -1,4 +1,4 @@
-"""Which argument of a model holds the token ids, where several have one shape."""
+"""Tests of which argument of a model holds the token ids, if several have the same shape."""
 
 import warnings
 

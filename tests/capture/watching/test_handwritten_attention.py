@@ -1,4 +1,4 @@
-"""What attention is found, in how many words it may be written, and what is passed by only with a word."""
+"""Tests of attention by hand in many spellings, and of warnings about attention that is not recorded."""
 
 import copy
 import warnings
@@ -41,7 +41,7 @@ class OwnAttention(nn.Module):
 
 
 def found(model, *inputs, **options):
-    """The records of the part, and what was warned of."""
+    """Return the records of the part and the warnings."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with regard.capture(model, **options) as seen:
@@ -158,7 +158,7 @@ def test_a_scripted_function_is_recorded():
 
 
 class Unhashable:
-    """A function of somebody's that modes are asked about."""
+    """A function of a user that cannot be hashed, and that passes itself to the function modes."""
 
     __hash__ = None  # type: ignore[assignment]
     __module__ = None  # type: ignore[assignment]
@@ -269,7 +269,7 @@ def test_products_outside_attention_are_not_kept_in_memory():
     model[1].register_forward_hook(lambda *_: held.append(len(seen._session.handwritten.scores._known)))
     with regard.capture(model) as seen:
         model(X)
-    assert held == [1]  # the result, of which a softmax might still be taken
+    assert held == [1]  # the result, which may still get a softmax
 
 
 # ---- sizes, steps and numbers

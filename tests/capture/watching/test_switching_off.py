@@ -162,7 +162,7 @@ def test_a_patch_made_inside_the_capture_is_kept(owner, name):
         with regard.capture(model) as again:  # the replacement of the first capture is called too
             model(*qkv())
         assert (len(seen), len(again)) == (1, 1)
-        take_off()  # puts the replacement of the first capture back, which passes its calls on
+        take_off()  # restores the replacement of the first capture, which passes calls on
         scripted(*args)
         seen, _ = seen_of(model, *qkv())
         assert len(seen) == 1
@@ -238,7 +238,7 @@ def test_the_fast_path_stays_off_while_captures_overlap_in_two_threads():
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert fast == [False]  # the first to leave did not switch it on under the second
+    assert fast == [False]  # the end of the first capture did not switch it on
     assert torch.backends.mha.get_fastpath_enabled()
     assert [len(seen[name]) for name in ("first", "second")] == [1, 1]
 

@@ -114,4 +114,4 @@ def test_attention_by_operators_and_unusual_functions_is_traced(way):
     held = x[:1] if way == "linear" else x
     expected = (held @ held.mT / 2).softmax(-1)
     assert torch.allclose(seen[0].map[:][:, 0], expected, atol=1e-6)
-    assert "recomputed" in repr(seen[0].map)  # not kept as weights: both sides of the product are known
+    assert "recomputed" in repr(seen[0].map)  # computed from the queries and keys, not stored

@@ -219,7 +219,7 @@ def test_a_jit_traced_submodule_that_may_be_attention_is_named(traced):
     assert seen.unseen == ["part"]
 
 
-# ---- what is said
+# ---- messages
 
 
 def test_the_error_names_every_softmax():

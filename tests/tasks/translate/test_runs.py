@@ -177,7 +177,7 @@ def test_the_target_side_of_the_validation_counts(place):
 
 
 def test_a_run_of_an_earlier_version_is_resumed(place):
-    """Its settings have paths as they were typed, and say nothing of contents."""
+    """Settings of an earlier version have relative paths and no hashes of the data."""
     begin()
     path = place / "data" / "run" / "settings.json"
     values = json.loads(path.read_text(encoding="utf-8"))

@@ -118,7 +118,7 @@ def test_a_saved_translator_is_loaded_with_its_vocabularies(translator, vocabula
     assert [one.text for one in again.translate(texts)] == [one.text for one in translator.translate(texts)]
     words = WordVocabulary.train([f"mot{i}" for i in range(len(vocabulary))], len(vocabulary))
     two = Translator(translator.model, vocabulary, words)
-    translator.save(tmp_path / "two")  # what another model has left there does no harm
+    translator.save(tmp_path / "two")  # files of another model in the folder are replaced
     two.save(tmp_path / "two")
     assert {path.name for path in (tmp_path / "two").iterdir()} >= {"source.json", "target.json"}
     assert Translator.load(tmp_path / "two").target.kind == "word"
