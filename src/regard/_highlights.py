@@ -20,8 +20,9 @@ from regard.errors import ShapeError
 __all__ = ["Stretch", "colour_of", "highlighted_html", "highlighted_text", "stretches", "strongest_words"]
 
 Span = tuple[int, int]
-LEVELS = 4  # marks around a word of the largest weight, where there is no colour
-COLOUR = (253, 141, 60)  # behind a word of the largest weight
+# The number of asterisks around the word with the largest weight, if there is no colour.
+LEVELS = 4
+COLOUR = (253, 141, 60)  # the background of the word with the largest weight
 _LINE_BREAK = re.compile(r"\s*<br\s*/?>\s*(?:<br\s*/?>\s*)*", re.IGNORECASE)
 
 

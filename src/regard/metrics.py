@@ -220,13 +220,10 @@ def calibration_error(probabilities: Sequence[float], right: Sequence[bool], bin
     0.4
     """
     if len(probabilities) != len(right) or not len(right):
-        told = (
-            f"expected one for each of {len(right)} predictions, and at least one, got {len(probabilities)}"
-        )
-        raise ArgumentError("probabilities", told)
-    totals = [
-        [0.0, 0] for _ in range(bins)
-    ]  # for each bin, the sum of probabilities and the right predictions
+        problem = f"expected one for each of {len(right)} predictions, at least one, got {len(probabilities)}"
+        raise ArgumentError("probabilities", problem)
+    # For each bin, the sum of the probabilities and the number of right predictions.
+    totals = [[0.0, 0] for _ in range(bins)]
     for probability, is_right in zip(probabilities, right, strict=True):
         total = totals[min(int(probability * bins), bins - 1)]
         total[0] += probability

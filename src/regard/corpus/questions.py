@@ -23,7 +23,7 @@ from regard.corpus.statements import StatementMaker
 
 __all__ = ["Passage", "passages", "questions_about"]
 
-SENTENCES = (3, 6)  # of a context, at least and at most
+SENTENCES = (3, 6)  # the least and the most sentences of a context
 # Of ten sentences, the numbers that are asked about in each split.
 _SHARES = {"train": range(8), "valid": range(8, 9), "test": range(9, 10)}
 
@@ -34,7 +34,7 @@ class Passage(NamedTuple):
     context: str
     question: str
     answer: str
-    start: int  # the place of the answer in the context
+    start: int  # the first character of the answer in the context
 
 
 def passages(count: int, *, split: str = "train", seed: int = 0) -> Iterator[Passage]:

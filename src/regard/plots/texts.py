@@ -18,7 +18,8 @@ __all__ = ["plot_text"]
 WIDTH = 7.5  # inches, of the lines
 SIZE = 11.0  # points, of the letters
 LINE = 0.24  # inches from line to line
-DPI = 720  # at which widths are measured: more than on a screen, where they are rounded
+# Widths of texts are measured at this resolution, because at that of a screen they are rounded.
+DPI = 720
 
 
 class _Placed(NamedTuple):

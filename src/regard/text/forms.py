@@ -15,10 +15,11 @@ from typing import NamedTuple
 __all__ = ["ENDINGS", "FLAGS", "FORMS", "Words", "token_forms"]
 
 FLAGS = 12  # yes/no features
-ENDINGS = 1024  # hashes of the last letters of a token
+ENDINGS = 1024  # the number of hash values for the last letters of a token
 FORMS = ENDINGS << FLAGS
 
-_NEAR = 12  # tokens on each side in which words of the other text are counted
+# The number of tokens on each side in which words of the other text are counted.
+_NEAR = 12
 # Question words and other English words that say little about where an answer is.
 _FUNCTION_WORDS = (
     "a an the of in on at to by for from with as and or but not no is are was were be been being am do does did has "

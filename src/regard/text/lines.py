@@ -113,7 +113,7 @@ def _raw_lines(file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
 
 def _lines_by_returns(first: bytes, file: IO[bytes]) -> Iterator[tuple[bytes | None, int]]:
     """Yield the same as ``_raw_lines`` for a file in which CR ends a line, as LF and CRLF do."""
-    # The incomplete line at the end of what was read, and the bytes before it if the line is too long.
+    # The incomplete line at the end of the bytes read so far, and the bytes before it if the line is too long.
     held, dropped = b"", 0
     for chunk in itertools.chain([first], iter(lambda: file.read(_CHUNK), b"")):
         # A CR at the end may be the first half of a CRLF.

@@ -176,7 +176,7 @@ class PretrainedVocabulary(Vocabulary):
     def _piece(self, number: int) -> str:
         token = self._tokenizer.id_to_token(number)
         if token is None:
-            return f"[{number}]"  # an id that the model has and its tokenizer has not
+            return f"[{number}]"  # an id of the model that the tokenizer lacks
         if number in self._tokenizer.get_added_tokens_decoder():
             return token
         if self._letters and all(letter in self._letters for letter in token):

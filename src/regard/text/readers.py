@@ -309,7 +309,7 @@ def _fields(value: Any) -> str:
     return ", ".join(field_paths(value)) or f"none, it is a {type(value).__name__}"
 
 
-# -- what is left out ------------------------------------------------------------------------------------------------
+# -- rows that are left out ------------------------------------------------------------------------------------------
 
 
 def _filtered(

@@ -33,7 +33,8 @@ from regard.text.vocabularies import Vocabulary
 
 __all__ = ["AROUND", "EncodedQuestion", "SpanBatch", "SpanData", "Windows", "encode_questions"]
 
-AROUND = 3  # special tokens around question and context, in a model that reads them as one sequence
+# The number of special tokens around question and context, in a model that reads them as one sequence.
+AROUND = 3
 MOST_QUESTION = 64  # tokens of a question that are read
 _CHUNK = 512  # questions encoded at once
 _STORES = ("question", "context", "question_forms", "context_forms", "answers")

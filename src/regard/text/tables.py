@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 DEFAULT_COLUMNS = (0, 1)
-_ROWS = 1024  # of a Parquet file that are read at a time
+_ROWS = 1024  # rows of a Parquet file that are read at a time
 _NAMES = {
     "ar": "arabic",
     "cs": "czech",

@@ -43,7 +43,7 @@ class Encoded(NamedTuple):
 
     spec: dict[str, Any]
     error: float
-    rows: int  # of each head, on which the error was measured
+    rows: int  # the number of rows of each head that the error was measured on
     overview: np.ndarray | None = None  # (b,h,rows,cols), if it was computed along with the encoding
 
 
@@ -233,7 +233,7 @@ def _encode_bias(bias: Bias | None, grid: Grid, blobs: Blobs) -> tuple[dict[str,
         table = by_distance.float()
         return {"kind": "distance", "array": blobs.array(table)}, _ByDistance(table, grid.q)
     values = dense_bias(bias, grid, torch.device("cpu")).detach().cpu()
-    if bool((values.abs() > _LARGEST_HALF).any()):  # such as -3e38, with which some models mask pairs
+    if bool((values.abs() > _LARGEST_HALF).any()):  # some models mask with numbers such as -3e38
         kept = values.float()
         return {"kind": "dense", "array": blobs.array(kept)}, StoredBias(kept)
     rounded = rounded_to_half(values)

@@ -173,7 +173,7 @@ class Collector:
             self.reordered.add(self.steps)
         return RecordedCall(chain, kept, keys)
 
-    # ---- changing what was kept
+    # ---- changing calls that were kept
 
     def reject(self, cache: Any, count: int) -> None:
         """Remove the last ``count`` tokens of a cache from the records, after the model rejected them as drafts."""
