@@ -1,4 +1,4 @@
-"""Every Python snippet of the READMEs and of docs/ runs, in order, one page a process."""
+"""Tests that the Python snippets of each page run in order, and that both languages agree."""
 
 import os
 import re
@@ -11,6 +11,10 @@ import pytest
 from support.paths import ROOT
 
 PAGES = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
+# The pages that exist in English and in Chinese, without their endings.
+TRANSLATED = [
+    str(page.relative_to(ROOT)).removesuffix(".zh-CN.md") for page in PAGES if page.name.endswith(".zh-CN.md")
+]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -69,9 +73,7 @@ def test_a_snippet_that_fails_would_be_seen(tmp_path):
     assert run("import regard\nregard.nothing_of_this_name", tmp_path).returncode != 0
 
 
-@pytest.mark.parametrize(
-    "name", ["README", "docs/encode", "docs/see", "docs/tasks", "docs/translate", "docs/tutorial-code"]
-)
+@pytest.mark.parametrize("name", TRANSLATED)
 def test_both_languages_have_the_same_code(name):
     english, chinese = (blocks(ROOT / f"{name}{ending}") for ending in (".md", ".zh-CN.md"))
     assert english == chinese
@@ -91,7 +93,7 @@ def test_the_page_on_translation_shows_what_python_users_need():
         assert name in code, name
 
 
-@pytest.mark.parametrize("name", ["docs/see", "docs/tasks", "docs/translate"])
+@pytest.mark.parametrize("name", TRANSLATED)
 def test_both_languages_have_as_many_headings(name):
     english, chinese = (
         (ROOT / f"{name}{ending}").read_text(encoding="utf-8") for ending in (".md", ".zh-CN.md")
@@ -99,6 +101,13 @@ def test_both_languages_have_as_many_headings(name):
     levels = [re.findall(r"^(#+) ", FENCE.sub("", page), flags=re.MULTILINE) for page in (english, chinese)]
     assert levels[0] == levels[1]
     assert len(levels[0]) > 2
+
+
+@pytest.mark.parametrize("name", TRANSLATED)
+def test_both_languages_link_to_each_other(name):
+    for page, other in ((f"{name}.md", f"{name}.zh-CN.md"), (f"{name}.zh-CN.md", f"{name}.md")):
+        first_lines = (ROOT / page).read_text(encoding="utf-8").splitlines()[:8]
+        assert any(f"]({Path(other).name})" in line for line in first_lines), page
 
 
 # ---- names in tables
