@@ -128,13 +128,18 @@ class HeadScores:
         if v is None and source.bias is None and k.shape[1] == source.grid.h:
             scaled = k[b, h].transpose(-2, -1) * (scale * _LOG2_E)
             self._keys = [scaled[..., tile.keys.flatten().clamp(min=0)] for tile in tiles]
+        # The memory of the scores of a tile. New memory for each would take a quarter of the time of a product.
+        self._room = torch.empty(0)
 
     def tile(self, rows: slice, n: int, *, masked: bool) -> Tensor:
-        """Return scores ``(1,h,rows,width,cells)``, minus infinity where masked and in padding slots."""
+        """Return scores ``(1,h,rows,width,cells)``, minus infinity where masked and in padding slots.
+
+        The next call overwrites them.
+        """
         keys = self.tiles[n].keys
         flat = keys.flatten().clamp(min=0)
         if self._keys is not None:
-            scores = self._query[:, :, rows] @ self._keys[n]
+            scores = self._product(self._query[:, :, rows], self._keys[n])
         else:
             tile = Tile(self.b, self.h, rows, flat)
             scores = self._unmasked.scores(tile)[0].mul_(_LOG2_E).clamp_(min=_LOWEST)
@@ -145,6 +150,13 @@ class HeadScores:
         scores = scores.unflatten(-1, keys.shape)
         scores[..., -1, :].masked_fill_(keys[-1] < 0, -_INFINITY)
         return scores
+
+    def _product(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Multiply ``(1,h,rows,d)`` by ``(1,h,d,n)``, into the memory of the scores."""
+        shape = (*query.shape[:3], keys.shape[3])
+        if self._room.numel() < math.prod(shape):
+            self._room = query.new_empty(math.prod(shape))
+        return torch.matmul(query, keys, out=self._room[: math.prod(shape)].view(shape))
 
 
 @torch.no_grad()
