@@ -12,17 +12,20 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as hooks
+from torch.nn.modules.module import _global_forward_hooks as _GLOBAL_HOOKS
+from torch.nn.modules.module import _global_forward_pre_hooks as _GLOBAL_PRE_HOOKS
 
 from regard.capture.watching.modes import idle_session, operations_watched
 from regard.capture.watching.observer import Observer
 from regard.capture.watching.patches import restore
-from regard.capture.watching.watched_modules import is_simple
+from regard.capture.watching.watched_modules import is_simple, parts_called_by
 
 __all__ = ["report_module_calls", "watch_modules"]
 
 _SESSIONS: dict[int, tuple[Observer, ...]] = {}  # the sessions that watch a module, by its id
 _CHANGING = threading.Lock()
+# Looking these up in torch._C would take longer than calling them.
+_all_modes_off, _ModesOff = torch._C._is_torch_function_all_disabled, torch._C.DisableTorchFunction
 
 
 @contextmanager
@@ -97,11 +100,10 @@ def report_module_calls() -> Iterator[None]:
         sessions = _SESSIONS.get(id(self))
         if sessions is not None:
             return _reported(sessions, self, implementation.__get__(self), args, kwargs)
-        simple = is_simple(self) and not kwargs and _is_plain_call(self, args)
-        if simple and idle_session() is not None:
-            # A simple module calls no function that a capture has to see.
-            with torch._C.DisableTorchFunction():
-                return implementation(self, *args, **kwargs)
+        # Inside a module without attention, all function modes are off already.
+        if not kwargs and not _all_modes_off() and _is_without_attention(self, args) and idle_session():
+            with _ModesOff():
+                return implementation(self, *args)
         return implementation(self, *args, **kwargs)
 
     nn.Module._call_impl = _call_impl
@@ -112,20 +114,34 @@ def report_module_calls() -> Iterator[None]:
         restore(nn.Module, "_call_impl", _call_impl, implementation)
 
 
-def _is_plain_call(module: nn.Module, args: tuple) -> bool:
-    """Whether a module has no hooks and the ``forward`` of its class, and is called on plain tensors."""
-    if module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__:
+def _is_without_attention(module: nn.Module, args: tuple) -> bool:
+    """Whether a call of a module on these arguments is known to do nothing but layers, norms and arithmetic."""
+    parts = module._modules
+    if parts:
+        names = parts_called_by(type(module))
+        if names is None:
+            return False
+        for name in names:
+            part = parts.get(name)
+            if part is None or not is_simple(part) or not _has_plain_forward(part):
+                return False
+    elif not is_simple(module):
         return False
-    if hooks._global_forward_hooks or hooks._global_forward_pre_hooks:
-        return False
-    # Loops, since all() with a generator takes three times as long.
     for x in args:
         if type(x) is not Tensor:
             return False
-    is_plain = True
-    for x in module._parameters.values():
-        is_plain = is_plain and (x is None or type(x) is nn.Parameter)
-    return is_plain
+    return _has_plain_forward(module) and not _GLOBAL_HOOKS and not _GLOBAL_PRE_HOOKS
+
+
+def _has_plain_forward(module: nn.Module) -> bool:
+    """Whether a module has no hooks, the ``forward`` of its class and parameters of no subclass."""
+    own = module.__dict__
+    if own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own:
+        return False
+    for x in own["_parameters"].values():  # a loop, since all() with a generator takes three times as long
+        if x is not None and type(x) is not nn.Parameter:
+            return False
+    return True
 
 
 @contextmanager

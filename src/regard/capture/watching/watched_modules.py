@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 from enum import Enum
+from types import CodeType
 
 from torch import nn
 
-__all__ = ["is_simple", "may_attend", "named_modules"]
+__all__ = ["is_simple", "may_attend", "named_modules", "parts_called_by"]
 
 # Ends of the names of classes in Hugging Face models. Wav2Vec2EncoderStableLayerNorm is no norm, but it has parts.
 _FEED_FORWARD = ("Intermediate", "MLP", "Output")
 _NORMS = ("LayerNorm", "RMSNorm")
 _SIMPLE = {nn.Linear, nn.LayerNorm, nn.RMSNorm, nn.Embedding, nn.Dropout}
 _SIMPLE |= {nn.GELU, nn.ReLU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Identity}
+
+# Instructions of Python that read or write names outside of a function.
+_OUTSIDE = {"LOAD_GLOBAL", "LOAD_NAME", "IMPORT_NAME", "STORE_GLOBAL", "STORE_ATTR"}
 
 
 class _Duty(Enum):
@@ -50,6 +55,32 @@ def is_simple(module: nn.Module) -> bool:
     (True, False)
     """
     return not module._modules and _duty_of_class(type(module)) is _Duty.SIMPLE
+
+
+@functools.lru_cache(maxsize=8192)
+def parts_called_by(kind: type[nn.Module]) -> tuple[str, ...] | None:
+    """The parts that the ``forward`` of a class calls, if it only calls parts and adds or multiplies their results.
+
+    None for any other ``forward``. This is read from its code, in which no other names, matrix products or indices may
+    occur.
+
+    >>> class Gated(nn.Module):
+    ...     def forward(self, x):
+    ...         return x + self.gate(x) * self.up(x)
+    >>> parts_called_by(Gated), parts_called_by(nn.MultiheadAttention)
+    (('gate', 'up'), None)
+    """
+    code, defaults = getattr(kind.forward, "__code__", None), getattr(kind.forward, "__defaults__", None)
+    if code is None or defaults or kind.forward.__kwdefaults__ or code.co_freevars:
+        return None
+    if any(isinstance(constant, CodeType) for constant in code.co_consts):
+        return None
+    for step in dis.get_instructions(code):
+        if step.opname in _OUTSIDE or "SUBSCR" in step.opname or "SLICE" in step.opname:
+            return None
+        if step.opname == "BINARY_OP" and step.argrepr.rstrip("=") not in ("+", "-", "*", "/"):
+            return None
+    return code.co_names
 
 
 def may_attend(module: nn.Module) -> bool:
