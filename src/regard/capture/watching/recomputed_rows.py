@@ -10,6 +10,9 @@ from regard.shapes import wide_dtype
 
 __all__ = ["gives_output", "gives_weights"]
 
+# The number of weights up to which taking a few rows would take longer than comparing all.
+_COMPARED_AS_A_WHOLE = 8192
+
 
 def gives_weights(call: AttentionCall, weights: Tensor) -> bool:
     """Whether q, k and the mask of a call give the model's weights ``(b,h,q,k)``, compared in a few rows."""
@@ -25,15 +28,17 @@ def _gives_weights(call: AttentionCall, weights: Tensor) -> bool:
     q, k = call.q, call.k
     assert q is not None
     assert k is not None
-    rows = _compared_rows(call.grid.q)
+    mask, expected = call.attn_mask, weights
+    if weights.numel() > _COMPARED_AS_A_WHOLE:
+        rows = _compared_rows(call.grid.q)
+        q, expected = q[:, :, rows], weights[:, :, rows]
+        mask = mask if mask is None or mask.ndim < 2 or mask.shape[-2] == 1 else mask[..., rows, :]
     wide = wide_dtype(q.dtype)
-    if k.dtype != wide:
-        k = k.to(wide)
-    scores = _grouped_product(q[:, :, rows].to(wide) * call.scale, k.mT)  # (b,h,rows,k)
-    if call.attn_mask is not None:
-        mask = call.attn_mask
-        scores = scores + (mask if mask.ndim < 2 or mask.shape[-2] == 1 else mask[..., rows, :])
-    recomputed, expected = torch.softmax(scores, dim=-1), weights[:, :, rows]
+    if q.dtype != wide or k.dtype != wide:
+        q, k = q.to(wide), k.to(wide)
+    scores = _grouped_product(q, k.mT)  # (b,h,rows,k)
+    scores = scores * call.scale if mask is None else torch.add(mask, scores, alpha=call.scale)
+    recomputed = torch.softmax(scores, dim=-1)
     tolerance = 1e-5 if weights.dtype in (torch.float32, torch.float64) else 1e-2
     if float((recomputed - expected).abs_().max()) <= tolerance:
         return True
@@ -51,7 +56,11 @@ def gives_output(weights: Tensor, v: Tensor, output: Tensor) -> bool:
     rows = _compared_rows(queries)
     expected = _grouped_product(weights[:, :, rows], v).transpose(1, 2)  # (b,rows,h,d)
     tolerance = 1e-4 if output.dtype in (torch.float32, torch.float64) else 1e-1
-    return bool(torch.allclose(output[:, rows], expected, rtol=tolerance, atol=tolerance, equal_nan=True))
+    compared = output[:, rows]
+    # The same as torch.allclose for numbers below 1, in a fifth of the time.
+    if float((compared - expected).abs_().max()) <= tolerance:
+        return True
+    return bool(torch.allclose(compared, expected, rtol=tolerance, atol=tolerance, equal_nan=True))
 
 
 def _compared_rows(count: int) -> slice:
