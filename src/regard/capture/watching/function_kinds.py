@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch._ops import OpOverload
 
 __all__ = [
     "DROPOUTS",
@@ -24,6 +25,7 @@ __all__ = [
     "FunctionKind",
     "holds_product",
     "kind_of_function",
+    "returns_no_tensor",
 ]
 
 aten = torch.ops.aten
@@ -138,7 +140,16 @@ def kind_of_function(func: Any) -> FunctionKind:
     return kind
 
 
+def returns_no_tensor(operator: OpOverload) -> bool:
+    """Whether an operator only reads a number, such as a size, and writes to no argument."""
+    schema = operator._schema
+    return not schema.is_mutable and not any("Tensor" in str(x.type) for x in schema.returns)
+
+
 def _kind_by_name(func: Any) -> FunctionKind:
+    # Scripted functions call operators.
+    if isinstance(func, OpOverload) and returns_no_tensor(func):
+        return FunctionKind.READS_ATTRIBUTE
     module = getattr(func, "__module__", None) or ""
     in_torch = isinstance(func, FunctionType) and module.startswith("torch.")
     if not in_torch and not isinstance(func, _BUILT_IN):

@@ -182,6 +182,8 @@ class OperationMode(TorchDispatchMode):
             return func(*args, **kwargs)
         if types and any(kind is not Tensor for kind in types):
             return self._on_subclass(func, args, kwargs)
+        if kind_of_function(func) is _READS_ATTRIBUTE:
+            return func(*args, **kwargs)
         if torch.is_inference_mode_enabled():
             # Only in inference mode do composite operators reach this mode undecomposed.
             with self:
