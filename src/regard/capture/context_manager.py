@@ -146,16 +146,19 @@ class Capture:
         budget = MemoryBudget(self._memory, self._options["device"] or _device_of(self._modules))
         session = Session(self._modules, budget=budget, **self._options)
         with contextlib.ExitStack() as switched_on:
-            _switch_on([m for m in self._modules if m is model or self._is_watched(m)], session, switched_on)
+            _switch_on(self._watched(model), session, switched_on)
             seen = Recording._of(self, session, self._naming)
             self._active = (switched_on.pop_all(), session, seen)
         return seen
 
-    def _is_watched(self, module: nn.Module) -> bool:
-        if may_attend(module):
-            return True
+    def _watched(self, model: nn.Module) -> list[nn.Module]:
+        """Return the model, the modules that may attend, and those that the user chose."""
         chosen = self._options["modules"]
-        return bool(chosen) and is_chosen(module, self._modules[module], chosen)
+        return [
+            module
+            for module, name in self._modules.items()
+            if may_attend(module) or module is model or (chosen and is_chosen(module, name, chosen))
+        ]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -154,7 +154,8 @@ def _hides_nothing(values: Tensor) -> bool:
     """Return whether numbers for all sequences are a bias that hides nothing, as in DeBERTa and T5."""
     if values.shape[0] != 1 or not values.is_floating_point() or not values.numel():
         return False
-    return float(values.amin()) > HIDING and bool(values.any())
+    lowest = float(values.amin())
+    return lowest > HIDING and (lowest != 0 or bool(values.any()))
 
 
 def _ahead(grid: Grid, device: torch.device | str) -> Tensor:

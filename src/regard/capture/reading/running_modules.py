@@ -92,9 +92,11 @@ def _by_name(module: nn.Module, args: tuple, kwargs: dict[str, Any]) -> dict[str
     except (TypeError, ValueError, AttributeError):  # a forward without a signature
         names, defaults = (), {}
     found = dict(zip(names, args, strict=False))
-    found |= {f"argument {n}": x for n, x in enumerate(args[len(names) :])}
+    if len(args) > len(names):
+        found |= {f"argument {n}": x for n, x in enumerate(args[len(names) :])}
     found |= kwargs
     # The names of unused parameters are evidence as well.
-    for name, value in defaults.items():
-        found.setdefault(name, value)
+    for name in defaults:
+        if name not in found:
+            found[name] = defaults[name]
     return found

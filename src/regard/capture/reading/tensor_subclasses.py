@@ -49,7 +49,7 @@ def storages_of(tensors: Iterable[Tensor]) -> set[int]:
     """Return the addresses of the storages of some tensors, or of the tensors that they wrap."""
     found: set[int] = set()
     for x in tensors:
-        if is_wrapper(x):
+        if type(x) is not torch.nn.Parameter and is_wrapper(x):
             found |= storages_of(part for part in _parts(x) if isinstance(part, Tensor))
         elif x.layout is torch.strided and not x.is_meta:
             found.add(x.untyped_storage().data_ptr())

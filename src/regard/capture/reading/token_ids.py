@@ -110,10 +110,14 @@ def without_words(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
 
     A tensor with four axes need not be an image, since rotary angles and biases have four as well.
     """
-    given = [(name, x) for name, x in _tensors(arguments) if not _names_no_tokens(name)]
-    if any(_names_no_words(name) for name, _ in given):
-        return True
-    shapes = [x.shape for _, x in given if x.ndim == 4 and x.is_floating_point()]
+    shapes = []
+    for name, x in _tensors(arguments):
+        if _names_no_tokens(name):
+            continue
+        if _names_no_words(name):
+            return True
+        if x.ndim == 4 and x.is_floating_point():
+            shapes.append(x.shape)
     return any(shape[1] == _CHANNELS for shape in shapes) or (bool(shapes) and _convolves(module))
 
 

@@ -103,13 +103,19 @@ class Session:
         """Note the token ids that a module was given, for the calls that were made inside it."""
         ids = ids_in(running.name, running.arguments) if may_hold_ids(running.args, running.kwargs) else []
         self.collector.token_ids.extend(ids)
-        # An attention may get tensors of heads with four axes, which are no picture.
-        attends = any(is_attention(x.module, x.name) for x in (running, *self.stack.modules[-1:]))
-        worded = bool(ids) or attends or not without_words(running.module, running.arguments)
+        worded = bool(ids) or self._is_in_attention(running)
+        worded = worded or not without_words(running.module, running.arguments)
         for kept in self.collector.new_calls[running.first :]:
             if kept.worded:
                 kept.inputs.extend(ids)
                 kept.worded = worded
+
+    def _is_in_attention(self, running: RunningModule) -> bool:
+        """Whether a module or its caller is an attention, whose tensors of heads with four axes are no picture."""
+        if is_attention(running.module, running.name):
+            return True
+        outer = self.stack.modules[-1:]
+        return bool(outer) and is_attention(outer[0].module, outer[0].name)
 
     def attends_now(self, module: nn.Module) -> bool:
         """Whether a module is the innermost running module and computes attention."""

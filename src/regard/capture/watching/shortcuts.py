@@ -150,18 +150,17 @@ def _predict_one(
 
 
 def _product(follower: Follower, args: tuple, kwargs: dict[str, Any]) -> Operation | None:
-    if kwargs or len(args) != 2 or not all(map(is_plain, args)):
+    if kwargs or len(args) != 2 or not is_plain(args[0]) or not is_plain(args[1]):
         return None
-    a, b = (x.detach() for x in args)
-    if a.ndim != b.ndim or a.ndim < 3 or a.shape[:-2] != b.shape[:-2] or 0 in (*a.shape, *b.shape):
+    a, b = args[0].detach(), args[1].detach()
+    if a.ndim != b.ndim or a.ndim < 3 or a.shape[:-2] != b.shape[:-2] or not a.numel() or not b.numel():
         return None
     if a.ndim == 3:
         return Operation(aten.bmm.default, (a, b))
-    joined = tuple(x.reshape(-1, *x.shape[-2:]) for x in (a, b))  # (B,m,n)
-    if any(
-        x.data_ptr() != y.data_ptr() and follower.concerns(x) for x, y in zip((a, b), joined, strict=True)
-    ):
-        return None  # the reshape copied scores, and the copy is not known as scores
+    joined = (a.flatten(0, -3), b.flatten(0, -3))  # (B,m,n)
+    for x, y in zip((a, b), joined, strict=True):
+        if x.data_ptr() != y.data_ptr() and follower.concerns(x):
+            return None  # the reshape copied scores, and the copy is not known as scores
     return Operation(aten.bmm.default, joined)
 
 
