@@ -181,6 +181,9 @@ def test_a_product_with_a_weight_of_another_model_is_seen():
         (torch.Tensor.__ior__, FunctionKind.IN_PLACE),
         (torch.Tensor.__invert__, FunctionKind.UNRELATED),
         (F.layer_norm, FunctionKind.UNRELATED),
+        (torch.ops.aten.size.int, FunctionKind.READS_ATTRIBUTE),
+        (torch.ops.aten.resize_.default, FunctionKind.UNKNOWN),
+        (torch.ops.aten.gather.default, FunctionKind.UNKNOWN),
         (torch.einsum, FunctionKind.UNKNOWN),
         (F.multi_head_attention_forward, FunctionKind.UNKNOWN),
         (F.softmax, FunctionKind.SOFTMAX),
@@ -236,9 +239,32 @@ def test_functions_of_a_simple_layer_are_not_traced(monkeypatch):
     assert seen[0].map.shape == (B, H, N, N)
 
 
+class SomeOutput(nn.Module):
+    """A feed-forward part, as in the models of Hugging Face."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.norm = nn.Linear(H * D, H * D), nn.LayerNorm(H * D)
+
+    def forward(self, x):
+        return self.norm(x + self.dense(x))
+
+
+SomeOutput.__module__ = "transformers.models.some"
+
+
+def test_functions_of_a_feed_forward_part_are_not_traced(monkeypatch):
+    model = nn.Sequential(SomeOutput(), Attention(scaled), SomeOutput())
+    shown, seen = shown_functions(monkeypatch, model, torch.randn(B, N, H * D))
+    assert not {"layer_norm", "linear", "add"} & set(shown)
+    assert seen[0].map.shape == (B, H, N, N)
+
+
+@pytest.mark.parametrize("part", [False, True], ids=["layer", "layer of a part"])
 @pytest.mark.parametrize("put", ["hook", "hook before", "forward"])
-def test_attention_added_to_a_simple_layer_is_recorded(put):
-    layer = nn.Linear(H * D, H * D)
+def test_attention_added_to_a_simple_layer_is_recorded(put, part):
+    around = SomeOutput()
+    layer = around.dense if part else nn.Linear(H * D, H * D)
 
     def attend(x):
         x = x.unflatten(-1, (H, D)).transpose(1, 2)
@@ -250,7 +276,7 @@ def test_attention_added_to_a_simple_layer_is_recorded(put):
         layer.register_forward_pre_hook(lambda _, args: attend(*args))
     else:
         layer.forward = attend
-    model = nn.Sequential(layer)
+    model = nn.Sequential(around if part else layer)
     with regard.capture(model) as seen:
         model(torch.randn(B, N, H * D))
     assert seen[0].map.shape == (B, H, N, N)

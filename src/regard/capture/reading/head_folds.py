@@ -68,8 +68,9 @@ class HeadFolds:
         """Record the strides of queries and keys in their product."""
         tensors = [x for x in sides if _has_strides(x)]
         if tensors and all(x.ndim == 4 for x in tensors):
-            strides = [self.of_heads(x) for x in tensors if x.shape[:2] == tensors[0].shape[:2]]
-            self._strides[tuple(tensors[0].shape[:2])] = next(filter(None, strides), ())
+            sizes = tensors[0].shape[:2]
+            strides = (self.of_heads(x) for x in tensors if x.shape[:2] == sizes)
+            self._strides[tuple(sizes)] = next(filter(None, strides), ())
             return
         for x in tensors:
             if x.ndim > 4 and not x.is_contiguous():

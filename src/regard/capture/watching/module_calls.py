@@ -136,12 +136,10 @@ def _is_without_attention(module: nn.Module, args: tuple) -> bool:
 def _has_plain_forward(module: nn.Module) -> bool:
     """Whether a module has no hooks, the ``forward`` of its class and parameters of no subclass."""
     own = module.__dict__
-    if own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own:
-        return False
     for x in own["_parameters"].values():  # a loop, since all() with a generator takes three times as long
         if x is not None and type(x) is not nn.Parameter:
             return False
-    return True
+    return not (own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own)
 
 
 @contextmanager

@@ -118,6 +118,9 @@ def _hidden(
     assert isinstance(scores, Tensor)
     if not _broadcasts(hidden, known.shape):
         return None
+    # A mask of an input without padding hides nothing.
+    if not bool(hidden.any()):
+        return known, known.product
     lowest = number if number == float("-inf") else torch.finfo(scores.dtype).min
     fill = torch.zeros((), dtype=scores.dtype, device=scores.device).masked_fill(hidden, lowest)
     # Earlier summands become 0 at the hidden scores, where the sum of two lowest numbers would be -inf.

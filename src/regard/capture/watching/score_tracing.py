@@ -191,7 +191,11 @@ class ScoreTracer:
             alpha, beta = float(kwargs.get("alpha", 1)), float(kwargs.get("beta", 1))
             summand, args = args[0], args[1:]
         q, k = (x.detach() if x.ndim == 3 else x.detach()[None] for x in args[:2])
-        if any(x.untyped_storage().data_ptr() in self.parameters for x in (q, k)):  # a linear layer
+        parameters = self.parameters
+        in_layer = (
+            q.untyped_storage().data_ptr() in parameters or k.untyped_storage().data_ptr() in parameters
+        )
+        if in_layer:
             if not self.is_empty:
                 self._note_descendant(args[:2], result)
             return
