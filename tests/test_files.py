@@ -47,7 +47,7 @@ def test_a_link_stays_and_its_target_is_written(tmp_path):
     assert os.listdir(tmp_path / "far") == ["target"]
 
 
-def test_a_link_to_a_file_that_is_not_there_yet(tmp_path):
+def test_a_link_to_a_missing_file_creates_its_target(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "later")
     put(tmp_path / "link")
     assert (tmp_path / "later").read_text() == "new\n"
@@ -113,7 +113,7 @@ print("after")
 
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
-def test_writing_to_standard_output_that_is_a_file(tmp_path, name):
+def test_writing_to_standard_output_appends_to_an_open_file(tmp_path, name):
     """As root, /dev/stdout itself was replaced, and a shell's >> would have lost earlier output."""
     device = os.lstat("/dev/stdout")
     with open(tmp_path / "out", "w") as out:
@@ -128,11 +128,11 @@ def test_writing_to_standard_output_that_is_a_file(tmp_path, name):
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_writing_to_standard_output_that_is_a_pipe():
+def test_writing_to_standard_output_works_with_a_pipe():
     assert run(WRITE, "/dev/stdout", "flush").stdout == "before\ntext\nafter\n"
 
 
-def test_writing_to_a_named_pipe(tmp_path):
+def test_a_named_pipe_is_written_to_and_kept(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True) as reader:
@@ -213,7 +213,7 @@ def test_preparing_removes_what_an_earlier_run_left_though_nothing_is_built(tmp_
     assert not list(tmp_path.glob(".cache.*.part"))
 
 
-def test_a_folder_that_somebody_has_locked_can_be_written_in(tmp_path):
+def test_a_folder_that_another_process_has_locked_can_be_written_in(tmp_path):
     """A shell's ``flock FOLDER COMMAND`` holds the lock, and the command would wait for it forever."""
     handle = os.open(tmp_path, os.O_RDONLY)
     try:

@@ -9,7 +9,7 @@ from regard.errors import ArgumentError, MissingExtraError
 from regard.metrics import alignment_error_rate, bleu, by_length, chrf
 
 
-def test_bleu_by_hand():
+def test_bleu_is_that_computed_by_hand():
     # 1-grams 4/4, 2-grams 2/3, 3-grams 1/2, 4-grams 0/1, which sacrebleu smooths to 1/2 of one.
     found = bleu(["a b c e"], [["a b c d e"]])
     brevity = math.exp(1 - 5 / 4)
@@ -49,7 +49,7 @@ def test_by_length_puts_each_sentence_in_one_row():
     assert rows[1][2] == pytest.approx(100)
 
 
-def test_aer_by_hand():
+def test_the_alignment_error_rate_is_that_computed_by_hand():
     sure = [{(0, 0), (1, 1)}, {(0, 1)}]
     possible = [{(0, 0), (1, 1), (2, 2)}, {(0, 1), (1, 0)}]
     assert alignment_error_rate(sure, sure, possible) == 0

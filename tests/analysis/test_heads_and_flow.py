@@ -44,7 +44,7 @@ def self_attention(n=5, h=3, b=2, seed=0):
 # ---- heads
 
 
-def test_numbers_of_each_query_and_key(seen):
+def test_entropy_received_and_distance_are_those_of_numpy(seen):
     found, weights = seen
     logs = np.log(np.where(weights > 0, weights, 1))
     np.testing.assert_allclose(entropy(found), -(weights * logs).sum(-1), atol=1e-5)
@@ -98,7 +98,7 @@ def test_head_table_has_a_row_for_each_head(monkeypatch):
     assert rows[4]["largest"] == pytest.approx(layers[1][:, 1].max(-1).mean())
 
 
-def test_head_table_as_a_data_frame():
+def test_head_table_is_a_data_frame_if_pandas_is_installed():
     pandas = pytest.importorskip("pandas")
     table = head_table([self_attention()])
     assert isinstance(table, pandas.DataFrame)
@@ -172,7 +172,7 @@ def test_flow_is_the_smallest_cut():
 # ---- alignments of two directions
 
 
-def test_links_in_both_directions():
+def test_bidirectional_links_are_those_computed_by_hand():
     there, back = {(0, 0), (1, 1), (3, 3), (5, 1)}, {(0, 0), (1, 1), (2, 1), (6, 6)}
     assert bidirectional_links(there, back, "intersection") == {(0, 0), (1, 1)}
     assert bidirectional_links(there, back, "union") == there | back
@@ -266,7 +266,7 @@ def test_maps_larger_than_the_index_limit_are_read_in_parts(monkeypatch, seen):
         assert one["first"] == pytest.approx(other["first"])
 
 
-def test_alignments_of_records_and_maps():
+def test_alignment_links_accepts_records_maps_and_arrays():
     weights = np.stack([np.eye(3), np.eye(3)[::-1]])[:, None]  # (b,h,q,k)
     for given in (record(weights.copy()), AttentionMap.from_weights(weights.copy()), weights):
         assert alignment_links(given) == {(0, 0), (1, 1), (2, 2)}
@@ -367,6 +367,6 @@ def test_layers_give_one_entry_each(count):
 @pytest.mark.parametrize(
     "call", [lambda n: cluster_heads([np.eye(2)] * 3, n), lambda n: top_links(np.eye(2), n)]
 )
-def test_counts_are_whole_numbers(call):
+def test_counts_that_are_not_whole_numbers_are_refused(call):
     with pytest.raises(DtypeError, match=r"expected a whole number of 1 or more, got 2\.5"):
         call(2.5)

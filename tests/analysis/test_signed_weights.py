@@ -49,7 +49,7 @@ def test_negative_weights_are_refused_unless_the_caller_allows_them(make):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_other_numbers_stay_refused(bad):
+def test_nan_and_infinite_weights_are_refused(bad):
     with pytest.raises(ArgumentError, match="found NaN or infinite numbers"):
         AttentionMap.from_weights(np.array([[bad, 0.0]]), allow_negative=True)
 
@@ -94,7 +94,7 @@ def test_what_is_not_defined_for_negative_weights_is_refused(name):
         getattr(analysis, name)([signed, signed])
 
 
-def test_words_of_negative_weights():
+def test_words_keep_negative_weights():
     words = Recording.from_weights(SIGNED, WORDS, allow_negative=True).words()[0]
     assert words.tokens == [["a", "matador"]]
     np.testing.assert_allclose(words.map.numpy()[0, 0], [[1.5, -0.5], [-0.25, 0.625]])

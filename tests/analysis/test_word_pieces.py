@@ -85,7 +85,7 @@ def test_records_are_made_from_weights():
         Recording.from_weights(np.eye(3), ["a", "b"])
 
 
-def test_the_largest_weights_of_all_layers():
+def test_top_links_are_the_largest_weights_of_all_layers():
     low, high = np.array([[0.6, 0.4], [0.55, 0.45]]), np.array([[0.1, 0.9], [0.3, 0.7]])
     seen = Recording.from_weights([low, high], ["the", "cat"])
     found = seen.top_links(3)

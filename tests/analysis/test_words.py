@@ -68,7 +68,7 @@ def test_links_take_the_largest_weight_of_each_target_word():
     assert alignment_links(np.zeros((2, 0))) == set()
 
 
-def test_diagonal_links_by_hand():
+def test_diagonal_links_are_those_computed_by_hand():
     assert diagonal_links(3, 3) == {(0, 0), (1, 1), (2, 2)}
     assert diagonal_links(4, 2) == {(1, 0), (3, 1)}
     assert diagonal_links(0, 2) == diagonal_links(2, 0) == set()

@@ -28,7 +28,7 @@ def tensors(*, h=H, g=H, seed=0):
     return torch.randn(B, h, Q, D), torch.randn(B, g, K, D), torch.randn(B, g, K, E)
 
 
-def test_weights_and_output_by_hand():
+def test_weights_and_output_are_those_computed_by_hand():
     q, k, v = torch.tensor([[math.log(3.0)]]), torch.tensor([[1.0], [0.0]]), torch.tensor([[4.0], [8.0]])
     assert torch.allclose(attention_weights(q, k), torch.tensor([[0.75, 0.25]]))
     assert torch.allclose(attention(q, k, v), torch.tensor([[5.0]]))
@@ -38,7 +38,7 @@ def test_weights_and_output_by_hand():
     )
 
 
-def test_document_003s_worked_example():
+def test_the_worked_example_of_document_003_has_its_numbers():
     q = torch.tensor([[1.0, 0.0]])
     k = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     v = torch.tensor([[10.0, 0.0], [0.0, 20.0], [30.0, 0.0]])
@@ -303,7 +303,7 @@ def test_an_empty_batch_is_no_error():
     assert seen.pooled(2, 2).shape == (0, 2, 2, 2)
 
 
-def test_with_weights_agrees_with_the_fast_path_on_half_precision_masks():
+def test_attention_with_weights_agrees_with_attention_on_half_precision_masks():
     q = torch.randn(1, 2, 6, 8).half()
     bias = torch.zeros(6, 6)
     bias[0] = -1e9

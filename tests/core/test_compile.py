@@ -38,7 +38,7 @@ def _check(backend: str, name: str, n: int = 1) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_no_graph_breaks(name):
+def test_compiled_attention_has_no_graph_breaks(name):
     _check("aot_eager", name)
 
 

@@ -344,7 +344,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("body", "mark", "en", "fr", "zh"), CASES, ids=[case[2] for case in CASES])
-def test_sentences_by_hand(body, mark, en, fr, zh):
+def test_sentences_have_the_three_texts_written_by_hand(body, mark, en, fr, zh):
     triple = sentence(body, mark)
     assert (triple.english.text, triple.french.text, triple.chinese.text) == (en, fr, zh)
 
@@ -445,7 +445,7 @@ def test_links_of_a_question():
         ("devoir", "conditional", "devrais devrais devrait devrions devraient"),
     ],
 )
-def test_conjugation_by_hand(infinitive, tense, forms):
+def test_conjugated_verbs_are_those_written_by_hand(infinitive, tense, forms):
     assert [conjugate(infinitive, tense, slot) for slot in range(5)] == forms.split()
 
 
@@ -464,7 +464,7 @@ def test_every_french_verb_can_be_conjugated():
         conjugate("aimer", "subjunctive", 0)
 
 
-def test_elision_and_contraction_by_hand():
+def test_elision_and_contraction_are_those_written_by_hand():
     def joined(text: str) -> str:
         return " ".join(word for word, _, _ in spell([(word, 1, 0) for word in text.split()]))
 
@@ -705,7 +705,7 @@ def test_the_corpus_has_more_than_a_million_sentences():
 
 
 @pytest.mark.slow
-def test_a_million_different_sentences():
+def test_a_million_sentences_can_be_generated():
     assert sum(1 for _ in generate(1_000_000, seed=1)) == 1_000_000
 
 

@@ -43,7 +43,7 @@ def pictures(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["encoder_decoder.py", "imdb_attention.py"])
-def test_the_lines_in_the_docstrings(name):
+def test_the_doctests_of_the_examples_pass(name):
     names = runpy.run_path(str(ROOT / "examples" / name))
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
     for value in names.values():
@@ -54,7 +54,7 @@ def test_the_lines_in_the_docstrings(name):
 
 
 @pytest.mark.usefixtures("fonts")
-def test_additive_attention(tmp_path):
+def test_the_additive_attention_example_prints_shapes_and_draws(tmp_path):
     printed = run("additive_attention.py", tmp_path)
     assert "Context shape: torch.Size([2, 10])" in printed
     assert "Weights shape: torch.Size([2, 5])" in printed
@@ -65,7 +65,7 @@ def test_additive_attention(tmp_path):
 
 
 @pytest.mark.usefixtures("fonts")
-def test_encoder_decoder(tmp_path):
+def test_the_encoder_decoder_example_prints_shapes_and_draws(tmp_path):
     printed = run("encoder_decoder.py", tmp_path, "--out", "pictures")
     assert "Attention Output: (1, 3, 4)" in printed
     assert "Attention Weights: (1, 3, 5)" in printed
@@ -80,7 +80,7 @@ def test_encoder_decoder(tmp_path):
     assert pictures(tmp_path / "pictures") == ["alignment.png"]
 
 
-def test_classifier(tmp_path):
+def test_the_classifier_example_runs(tmp_path):
     printed = run("classifier.py", tmp_path)
     (accuracy,) = re.findall(r"accuracy on 1000 other sentences: (\d\.\d+)", printed)
     assert float(accuracy) > 0.9
@@ -92,7 +92,7 @@ IMDB_PICTURES = ["attention_heatmap.png", "attention_heatmap_unmasked.png"]
 
 
 @pytest.mark.usefixtures("fonts")
-def test_imdb_on_the_sample(tmp_path):
+def test_the_imdb_example_runs_on_its_sample(tmp_path):
     printed = run("imdb_attention.py", tmp_path, "--data", "sample")
     assert "48 reviews (not 1000, and not IMDb)" in printed
     assert "Dataset size: 48" in printed
@@ -110,7 +110,7 @@ def test_imdb_on_the_sample(tmp_path):
     assert (tmp_path / IMDB_PICTURES[0]).read_bytes() != (tmp_path / IMDB_PICTURES[1]).read_bytes()
 
 
-def test_the_sample_is_what_it_says():
+def test_the_sample_has_48_different_reviews():
     lines = (ROOT / "examples" / "imdb_sample.tsv").read_text(encoding="utf-8").splitlines()
     texts = [line.split("\t")[3] for line in lines]
     assert len(set(texts)) == len(texts) == 48
@@ -118,7 +118,7 @@ def test_the_sample_is_what_it_says():
 
 @pytest.mark.usefixtures("fonts")
 @pytest.mark.parametrize("zipped", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_imdb_on_a_file_of_ones_own(tmp_path, zipped):
+def test_the_imdb_example_runs_on_a_file_of_the_user(tmp_path, zipped):
     """Write two reviews more than the example reads, of which the first has no padding."""
     line = "1\t9\ttrain/pos/{0}\t" + "Fine<br /><br />film " * 12 + "{0}\n"
     text = "".join(line.format(n) for n in range(1002))
@@ -138,7 +138,7 @@ def test_imdb_on_a_file_of_ones_own(tmp_path, zipped):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("fonts")
-def test_imdb_on_the_real_reviews(tmp_path):
+def test_the_imdb_example_runs_on_the_reviews_of_imdb(tmp_path):
     printed = run("imdb_attention.py", tmp_path, "--data", str(data_folder("imdb")))
     assert "Dataset size: 1000" in printed
     assert "Attention weights shape: torch.Size([1000, 20, 20])" in printed
@@ -157,7 +157,7 @@ def load_dataset(name, split):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("fonts")
-def test_imdb_through_hugging_face(tmp_path, monkeypatch):
+def test_the_imdb_example_runs_through_hugging_face(tmp_path, monkeypatch):
     """The package `datasets` is replaced by a module with the two functions that the example calls."""
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "datasets.py").write_text(FAKE_DATASETS, encoding="utf-8")

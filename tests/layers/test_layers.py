@@ -292,7 +292,7 @@ def test_weights_of_a_row_sum_to_one(make):
     torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
 
 
-def test_inputs_without_a_batch():
+def test_inputs_may_lack_the_batch_axis():
     module, x = MultiHeadAttention(M, H), torch.randn(Q, M)
     output, weights = module(x, mask=causal())
     assert output.shape == (Q, M)
@@ -307,7 +307,7 @@ def test_key_defaults_to_query_and_value_to_key():
     assert torch.equal(module(x, y)[0], module(x, y, y)[0])
 
 
-def test_keys_and_values_of_other_widths():
+def test_keys_and_values_may_have_other_widths():
     module = MultiHeadAttention(M, H, key_dim=D, value_dim=13, bias=False)
     output, _ = module(torch.randn(B, Q, M), torch.randn(B, K, D), torch.randn(B, K, 13))
     assert output.shape == (B, Q, M)

@@ -371,7 +371,7 @@ def test_a_callable_that_looks_at_the_other_queries_is_refused():
 
 
 @pytest.mark.parametrize("n_k", [64, 96, 4096, 4100])
-def test_the_largest_weights_of_rows_of_any_length(n_k):
+def test_topk_of_rows_of_any_length_is_that_of_torch(n_k):
     """Rows that the two-step top-k cannot divide evenly, and rows with too few blocks for it."""
     q, k, v = torch.randn(1, 2, 5, 4), torch.randn(1, 2, n_k, 4), torch.randn(1, 2, n_k, 4)
     _, seen = attention(q, k, v, return_map=True)

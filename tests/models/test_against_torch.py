@@ -132,7 +132,7 @@ def test_a_recurrent_step_equals_the_oracle(kind, fed):
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
 @torch.no_grad()
-def test_feed_forward_by_hand(activation):
+def test_the_feed_forward_part_is_that_of_the_formula(activation):
     layer: Any = build({"activation": activation}, torch.float64).encoder.layers[0].feed_forward
     x = torch.randn(2, 3, 24, dtype=torch.float64)
     wide = x @ layer.widen.weight.T + layer.widen.bias

@@ -152,7 +152,7 @@ def test_word_dropout_is_for_training_only():
         ({"pooling": "multihead", "pooling_heads": 5}, "pooling_heads: 5 heads do not divide width = 12"),
     ],
 )
-def test_bad_settings(options, message):
+def test_bad_settings_are_refused(options, message):
     with pytest.raises(ArgumentError, match=message):
         network(**options)
 

@@ -108,7 +108,7 @@ def test_padding_does_not_change_a_pooling(kind):
     assert empty.isfinite().all()
 
 
-def test_poolings_by_hand():
+def test_mean_and_first_pooling_are_those_computed_by_hand():
     states = torch.tensor([[[1.0, 10.0], [3.0, 30.0], [8.0, 80.0]]])
     assert MeanPooling()(states, torch.tensor([2])).tolist() == [[2.0, 20.0]]
     assert MeanPooling()(states).tolist() == [[4.0, 40.0]]
@@ -153,7 +153,7 @@ def test_a_tied_head_trains_its_table():
     assert table.weight.grad is not None
 
 
-def test_wrong_settings_of_heads():
+def test_wrong_settings_of_heads_are_refused():
     with pytest.raises(UnknownNameError, match="pooling: unknown name 'men': did you mean 'mean'"):
         make_pooling("men", 24)
     for options, text in (
@@ -183,7 +183,7 @@ def test_a_classifier_has_a_gradient_for_every_parameter(kind, layers):
 
 
 @pytest.mark.parametrize("kind", POOLINGS)
-def test_a_classifier_of_padded_sequences(kind):
+def test_padding_does_not_change_the_logits_of_a_classifier(kind):
     model, (source, _) = build({"classes": C, "pooling": kind}, torch.float64), sentences()
     together = model(source, LENGTHS)
     assert together.shape == (B, C)

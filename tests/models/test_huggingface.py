@@ -144,7 +144,7 @@ def test_span_readers_give_the_logits_of_hugging_face(family, tmp_path):
 
 
 @torch.no_grad()
-def test_a_head_with_its_own_table(tmp_path):
+def test_an_output_table_that_is_not_tied_is_loaded(tmp_path):
     theirs = saved("Roberta", "ForMaskedLM", tmp_path, tie_word_embeddings=False)
     inputs, tokens, _ = texts("Roberta")
     ours = load_huggingface(tmp_path, MaskedLanguageModel)
@@ -255,7 +255,7 @@ def test_damaged_weights_are_refused(folder, damage):
         load_huggingface(folder)
 
 
-def test_an_index_is_checked(tmp_path):
+def test_a_wrong_index_of_shards_is_refused(tmp_path):
     model = saved("Bert", "Model", tmp_path / "one")
     model.save_pretrained(tmp_path / "many", max_shard_size="3KB")
     path = tmp_path / "many" / "model.safetensors.index.json"

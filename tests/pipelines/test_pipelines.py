@@ -39,7 +39,7 @@ def test_the_attention_of_a_result_is_that_of_its_input(made):
     assert torch.equal(weights_of(pipe.attention(pipe("a dog"))), weights_of(seen))
 
 
-def test_the_attention_of_a_pair_an_answer_a_mask_and_features(made):
+def test_every_pipeline_gives_the_attention_of_its_results(made):
     pair = made("text-classification")({"text": "the cat", "text_pair": "a dog"})
     assert made("text-classification").attention(pair)[0].key_tokens[0].count("[SEP]") == 2
     answers = made("question-answering")(question="who sat?", context=CONTEXT, top_k=3)
@@ -179,12 +179,12 @@ BAD = [
 
 
 @pytest.mark.parametrize(("task", "args", "given", "error", "words"), BAD)
-def test_bad_input_is_refused_in_words(made, task, args, given, error, words):
+def test_bad_input_is_refused_with_a_reason(made, task, args, given, error, words):
     with pytest.raises(error, match=words):
         made(task)(*args, **given)
 
 
-def test_a_question_that_fills_the_model_is_refused_in_words(made):
+def test_a_question_that_fills_the_model_is_refused(made):
     with pytest.raises(ArgumentError, match="question"):
         made("question-answering")(question="cat " * 80, context=CONTEXT)
 
@@ -195,13 +195,13 @@ def test_unknown_targets_are_replaced_with_a_warning(made):
     assert found[0]["token_str"] == "z"
 
 
-def test_the_folder_of_another_kind_is_refused_in_words(tmp_path):
+def test_the_folder_of_another_kind_of_model_is_refused(tmp_path):
     folder = write_folder(tmp_path / "encoder", "feature-extraction")
     with pytest.raises(FileError, match="output for spans of answers"):
         regard.pipeline("question-answering", folder)
 
 
-def test_a_folder_that_is_neither_is_refused_in_words(tmp_path):
+def test_a_folder_without_a_model_is_refused(tmp_path):
     with pytest.raises(FileError, match="neither a folder with a model nor a name"):
         regard.pipeline("text-classification", tmp_path / "nothing")
 

@@ -40,7 +40,7 @@ QUERIES, KEYS = [f"q{i}" for i in range(Q)], [f"k{i}" for i in range(K)]
 # ---- heads
 
 
-def test_each_head_with_its_tokens_and_the_same_colours(weights, tmp_path):
+def test_plot_heads_draws_each_head_with_its_tokens_on_one_colour_scale(weights, tmp_path):
     figure = plot_heads(weights, QUERIES, KEYS, columns=2, path=tmp_path / "x.png")
     assert titles(figure) == ["Head 0", "Head 1", "Head 2"]
     np.testing.assert_array_equal(pictures(figure), weights)
@@ -68,7 +68,7 @@ def test_nothing_is_cut_off_and_nothing_overlaps(weights):
     assert boxes[2].y1 <= boxes[0].y0 + 1
 
 
-def test_a_model_as_small_pictures(weights):
+def test_plot_model_draws_a_picture_for_each_head(weights):
     figure = plot_model([weights, weights[:2]])
     assert len(figure.axes) == H + 2
     assert [ax.get_ylabel() for ax in figure.axes if ax.get_ylabel()] == ["layer 0", "layer 1"]
@@ -92,7 +92,7 @@ def test_long_maps_are_pooled_and_keep_their_largest_weight(lazily):
 
 
 @pytest.mark.parametrize("shape", [(8, 12), (8, 12, 3), (3, 8, 12), (1, 8, 12)])
-def test_weights_over_a_picture(shape):
+def test_plot_image_attention_lays_the_patches_over_the_picture(shape):
     patches = np.arange(6.0)
     figure = plot_image_attention(np.full(shape, 0.5), [9.0, *patches], grid=(2, 3), extra=1)
     below, above = figure.axes[0].get_images()
@@ -101,7 +101,7 @@ def test_weights_over_a_picture(shape):
     assert above.get_extent() == below.get_extent()
 
 
-def test_bytes_are_brought_to_one():
+def test_pixels_of_bytes_are_divided_by_255():
     figure = plot_image_attention(np.full((4, 4), 255, dtype=np.uint8), np.eye(2) / 2)
     assert float(np.max(figure.axes[0].get_images()[0].get_array())) == 1.0
 
@@ -120,7 +120,7 @@ def test_the_shape_chooses_the_picture(weights, make):
     assert len(regard.show(given[0][0], KEYS).axes[0].patches) == K  # bars
 
 
-def test_layers_as_hugging_face_gives_them(weights):
+def test_show_accepts_the_tuple_of_layers_of_hugging_face(weights):
     layers = tuple(torch.tensor(weights[None] * scale) for scale in (1.0, 0.5))  # (b,h,q,k) each
     assert len(regard.show(layers).axes) == 2 * H
     one = regard.show(layers, QUERIES, KEYS, layer=1, head=2)
@@ -220,7 +220,7 @@ def test_a_whole_map_is_not_laid_over_a_picture():
         plot_image_attention(image, np.full((3, 3), 0.1), extra=1)
 
 
-def test_bytes_that_are_kept_as_floats():
+def test_float_pixels_up_to_255_are_divided_by_255():
     image = np.array([[0.0, 255.0], [51.0, 102.0]])
     drawn = plot_image_attention(image, np.full((2, 2), 0.25)).axes[0].get_images()[0].get_array()
     np.testing.assert_allclose(drawn, [[0, 1], [0.2, 0.4]])
@@ -283,14 +283,14 @@ def test_the_title_names_the_chosen_layer_and_head():
     assert titles(regard.show(layers, layer=1, head=0, title="Mine")) == ["Mine"]
 
 
-def test_show_of_what_is_no_attention():
+def test_show_refuses_numbers_that_are_no_weights():
     with pytest.raises(ArgumentError, match="weights: found negative numbers: take the softmax"):
         regard.show(np.array([[0.5, -0.5], [1.0, 0.0]]), ["a", "b"])
     with pytest.raises(DtypeError, match=r"layer: expected one number, got \[0, 1\]"):
         regard.show([np.eye(2)] * 2, ["a", "b"], layer=[0, 1])
 
 
-def test_show_of_what_a_model_returns():
+def test_show_accepts_the_output_of_a_model():
     class Output:
         attentions = (torch.full((1, 2, 3, 3), 1 / 3),)
 
@@ -313,7 +313,7 @@ STEP = (torch.full((1, 2, 3, 3), 1 / 3),) * 2
         ((), "expected at least one layer, got none"),
     ],
 )
-def test_what_a_model_may_give_in_place_of_weights(given, part):
+def test_show_refuses_outputs_without_weights(given, part):
     with pytest.raises(ArgumentError, match=f"weights: .*{part}"):
         regard.show(given, ["a", "b", "c"])
 

@@ -46,7 +46,7 @@ def test_nearly_even_weights_are_marked_weakly():
     np.testing.assert_allclose(levels, [0.08, 0, 0], atol=1e-12)
 
 
-def test_even_and_empty_weights():
+def test_even_weights_mark_nothing_and_wrong_weights_are_refused():
     assert highlighted_text("a b", [(0, 1), (2, 3)], [0.0, 0.0]) == "a b"
     assert highlighted_text("a b", [(0, 1), (2, 3)], [0.5, 0.5]) == "a b"
     assert highlighted_text("a", [(0, 1)], [0.5]) == "****a****"

@@ -106,7 +106,7 @@ def test_plot_weights_draws_bars():
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("Input position", "Attention weight")
 
 
-def test_plot_weights_with_tokens_to_a_file(tmp_path):
+def test_plot_weights_writes_tokens_and_a_file(tmp_path):
     figure = plot_weights([0.5, 0.5], ["a", "b"], path=tmp_path / "bars.png", title="T")
     assert texts(figure.axes[0].get_xticklabels()) == ["a", "b"]
     assert (tmp_path / "bars.png").read_bytes()[1:4] == b"PNG"
@@ -286,7 +286,7 @@ PARTS = [f"regard.plots.{part.name}" for part in pkgutil.iter_modules(plots.__pa
 
 
 @pytest.mark.parametrize("name", ["regard.plots", *PARTS])
-def test_the_examples_in_the_docstrings(name):
+def test_the_examples_in_the_docstrings_pass(name):
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     assert doctest.testmod(importlib.import_module(name), optionflags=flags).failed == 0
 
@@ -427,7 +427,7 @@ ROWS = {
 }
 
 
-def test_a_line_for_each_model(tmp_path):
+def test_plot_by_length_draws_a_line_for_each_model(tmp_path):
     with chinese_labels():
         figure = plots.plot_by_length(ROWS, path=tmp_path / "x.svg")
     ax = figure.axes[0]
@@ -445,6 +445,6 @@ def test_a_line_for_each_model(tmp_path):
         ({"a": ROWS["attention"], "b": []}, "same sentences"),
     ],
 )
-def test_rows_that_cannot_be_compared(rows, part):
+def test_rows_that_cannot_be_compared_are_refused(rows, part):
     with pytest.raises(ArgumentError, match=part):
         plots.plot_by_length(rows)

@@ -37,7 +37,7 @@ def test_sinusoidal_is_the_oracle_from_any_start(length, width, start):
     np.testing.assert_allclose(table, sinusoidal_positions(start + length, width)[start:], atol=1e-9)
 
 
-def test_sinusoidal_by_hand():
+def test_sinusoidal_positions_are_those_computed_by_hand():
     assert sinusoidal(2, 4)[1].tolist() == pytest.approx(
         [math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)], abs=1e-7
     )
@@ -123,7 +123,7 @@ def test_rotary_scores_depend_on_the_distance_only(layout, i, j, shift):
         assert not torch.allclose(score(i, j), score(i, i), atol=1e-6)
 
 
-def test_rotary_by_hand():
+def test_rotary_angles_are_those_computed_by_hand():
     x = torch.tensor([[1.0, 0.0, 1.0, 0.0]])
     one = torch.tensor([1])
     c, s, c2, s2 = math.cos(1), math.sin(1), math.cos(0.01), math.sin(0.01)
@@ -150,7 +150,7 @@ def test_rotary_aligns_at_the_end():
     torch.testing.assert_close(each, torch.stack([turned[0], moved[1]]), rtol=0, atol=0)
 
 
-def test_rotary_half_precision_at_a_far_position():
+def test_rotary_is_accurate_in_half_precision_at_a_far_position():
     x = torch.randn(1, 8).bfloat16()
     far = torch.tensor([100_003])
     exact = Rotary(8).rotate(x.double(), far)

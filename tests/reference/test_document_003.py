@@ -15,7 +15,7 @@ from support.paths import ROOT
 SEEDS = Path(os.environ.get("REGARD_SEEDS") or ROOT.parent / "shared" / "seeds")
 
 
-def test_worked_example():
+def test_the_worked_example_has_its_numbers():
     from deep_learning.activations import softmax
     from deep_learning.attention import scaled_dot_product_attention
 
@@ -30,7 +30,7 @@ def test_worked_example():
     np.testing.assert_allclose(output, [[16.0445, 3.9555]], atol=5e-5)
 
 
-def test_first_exercise():
+def test_the_first_exercise_has_its_numbers():
     from deep_learning.attention import scaled_dot_product_attention
 
     Q, K, V = [[1.0]], [[1.0], [2.0], [0.5]], [[10.0], [20.0], [5.0]]
@@ -39,7 +39,7 @@ def test_first_exercise():
     np.testing.assert_allclose(weights, [[0.2312, 0.6285, 0.1402]], atol=1e-4)
 
 
-def test_second_exercise():
+def test_the_second_exercise_has_its_numbers():
     from deep_learning.attention import scaled_dot_product_attention
 
     Q, K, V = [[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[5.0, 0.0], [0.0, 10.0]]

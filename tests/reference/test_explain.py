@@ -37,7 +37,7 @@ def test_every_step_holds_its_numbers():
     np.testing.assert_array_equal(seen.k, K)
 
 
-def test_the_worked_example_in_print():
+def test_print_shows_the_worked_example():
     text = str(ref.explain(Q, K, V))
     assert "0.4011  0.1978  0.4011" in text
     assert "16.0445  3.9555" in text
@@ -55,7 +55,7 @@ def test_the_worked_example_in_print():
         ("additive", {"W_q": None, "W_k": np.eye(2), "v": [1.0, 2.0], "b": [0.1, 0.2]}, ref.additive_scores),
     ],
 )
-def test_each_score(score, params, function):
+def test_explain_computes_each_score(score, params, function):
     seen = ref.explain(Q, K, V, score=score, params=params)
     np.testing.assert_array_equal(seen.scores, function(Q, K, **params))
     np.testing.assert_array_equal(seen.scaled, seen.scores)
@@ -97,7 +97,7 @@ def test_combining_marks_take_no_column_and_line_breaks_are_escaped():
     assert columns(row) - 1 == columns(header)  # the accent counts for `columns`, not on the screen
 
 
-def test_minus_infinity_and_negative_zero_in_print():
+def test_print_shows_minus_infinity_and_no_negative_zero():
     text = str(ref.explain([[-1e-9]], [[1.0], [0.0]], [[1.0], [2.0]], mask=[[True, False]], score="dot"))
     assert "-inf" in text
     assert "-0.0000" not in text
@@ -150,7 +150,7 @@ def test_html_shows_the_same_numbers_and_escapes_labels():
     assert reader.tags.count("table") == 4
 
 
-def test_html_of_a_label_that_is_a_function_name():
+def test_html_escapes_the_name_of_a_score_function():
     def score(q, k):
         return ref.dot_scores(q, k)
 

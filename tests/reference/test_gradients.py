@@ -49,7 +49,7 @@ def normal(rng, **shapes):
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_softmax_grad(axis, rng):
+def test_softmax_grad_equals_central_differences(axis, rng):
     x, upstream = rng.normal(size=(3, 5, 2)), rng.normal(size=(3, 5, 2))
     expected = numerical(lambda: (ref.softmax(x, axis) * upstream).sum(), x)
     np.testing.assert_allclose(ref.softmax_grad(upstream, x, axis), expected, atol=1e-9)
@@ -59,13 +59,13 @@ def test_softmax_grad(axis, rng):
 
 
 @pytest.mark.parametrize("leading", [(), (B,), (B, H)])
-def test_dot_scores_grad(leading, rng):
+def test_dot_scores_grad_equals_central_differences(leading, rng):
     a = normal(rng, q=(*leading, Q, E), k=(*leading, K, E))
     check(lambda: ref.dot_scores(**a), lambda g: ref.dot_scores_grad(g, **a), a)
 
 
 @pytest.mark.parametrize("scale", [None, 0.3])
-def test_scaled_dot_scores_grad(scale, rng):
+def test_scaled_dot_scores_grad_equals_central_differences(scale, rng):
     a = normal(rng, q=(B, Q, E), k=(B, K, E))
     check(
         lambda: ref.scaled_dot_scores(**a, scale=scale),
@@ -80,7 +80,7 @@ def test_a_key_shared_by_the_batch_receives_the_sum(rng):
 
 
 @pytest.mark.parametrize("lead", [(), (H,)])
-def test_additive_scores_grad(lead, rng):
+def test_additive_scores_grad_equals_central_differences(lead, rng):
     a = normal(rng, q=(B, *lead, Q, D), k=(B, *lead, K, E))
     a |= normal(rng, W_q=(*lead, A, D), W_k=(*lead, A, E), v=(*lead, A), b=(*lead, A))
     check(lambda: ref.additive_scores(**a), lambda g: ref.additive_scores_grad(g, **a), a)
@@ -95,7 +95,7 @@ def test_additive_scores_grad_of_an_unprojected_query_without_bias(rng):
 
 
 @pytest.mark.parametrize("lead", [(), (H,)])
-def test_bilinear_scores_grad(lead, rng):
+def test_bilinear_scores_grad_equals_central_differences(lead, rng):
     a = normal(rng, q=(B, *lead, Q, 4), k=(B, *lead, K, E), W=(*lead, 4, E))
     check(lambda: ref.bilinear_scores(**a), lambda g: ref.bilinear_scores_grad(g, **a), a)
 
@@ -135,14 +135,14 @@ NAMES = ["dot", "scaled_dot", "additive", "bilinear"]
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["none", "bool", "causal", "bias"])
-def test_attention_grads(name, kind, rng):
+def test_attention_gradients_equal_central_differences(name, kind, rng):
     forward, backward, inputs = attentions(rng)[name]
     mask = masks(rng)[kind]
     check(lambda: forward(**inputs, mask=mask)[0], lambda g: backward(g, **inputs, mask=mask), inputs)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_gradients_through_the_weights(name, rng):
+def test_gradients_through_the_weights_equal_central_differences(name, rng):
     forward, backward, inputs = attentions(rng)[name]
     mask = masks(rng)["bool"]
     nothing = np.zeros((B, Q, 2))
@@ -230,7 +230,7 @@ def multi_head_inputs(rng, lead=(B,)):
 
 
 @pytest.mark.parametrize("kind", ["none", "bool", "bias"])
-def test_multi_head_attention_grad(kind, rng):
+def test_multi_head_attention_grad_equals_central_differences(kind, rng):
     a, mask = multi_head_inputs(rng), masks(rng)[kind]
     check(
         lambda: ref.multi_head_attention(**a, num_heads=HEADS, mask=mask)[0],
@@ -288,7 +288,7 @@ sizes = st.integers(1, 3)
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(sizes, max_size=2), sizes, sizes, sizes, sizes, st.integers(0, 2**32 - 1))
-def test_scaled_dot_grads_at_any_shape(leading, q_len, k_len, d, d_v, seed):
+def test_scaled_dot_gradients_of_any_shape_equal_central_differences(leading, q_len, k_len, d, d_v, seed):
     rng = np.random.default_rng(seed)
     query, key, value = (rng.normal(size=(*leading, n, w)) for n, w in [(q_len, d), (k_len, d), (k_len, d_v)])
     mask = rng.random((q_len, k_len)) < 0.7

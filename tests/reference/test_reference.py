@@ -84,7 +84,7 @@ def test_additive_scores_let_an_unprojected_query_in(rng):
     )
 
 
-def test_bilinear_scores(rng):
+def test_bilinear_scores_are_q_w_k(rng):
     q, k, W = rng.normal(size=(B, Q, D)), rng.normal(size=(B, K, 13)), rng.normal(size=(D, 13))
     assert ref.bilinear_scores(q, k, W)[1, 3, 5] == pytest.approx(q[1, 3] @ W @ k[1, 5])
 
@@ -272,7 +272,7 @@ def test_multi_head_masks_mean_what_they_say(shape, rng):
     np.testing.assert_array_equal(weights > 0, np.broadcast_to(expected, (B, 3, Q, K)))
 
 
-def test_multi_head_without_a_batch(rng):
+def test_multi_head_attention_works_without_a_batch(rng):
     layer = ref.MultiHeadAttention(6, 3, seed=0)
     q, k = rng.normal(size=(Q, 6)), rng.normal(size=(K, 6))
     np.testing.assert_allclose(layer.forward(q, k, k), layer.forward(q[None], k[None], k[None])[0])
@@ -307,7 +307,7 @@ def test_the_layer_is_the_function_and_a_seed_repeats_it(rng):
 
 
 @pytest.mark.parametrize("width", [1, 2, 5, 8])
-def test_sinusoidal_positions(width):
+def test_sinusoidal_positions_are_sines_and_cosines_of_the_formula(width):
     table = ref.sinusoidal_positions(7, width)
     assert table.shape == (7, width)
     for column in range(width):

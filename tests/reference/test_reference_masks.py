@@ -23,7 +23,7 @@ def test_causal_mask_is_aligned_to_the_end_of_the_keys():
     np.testing.assert_array_equal(ref.causal_mask(3, 1), [[-INF], [-INF], [0]])
 
 
-def test_create_padding_mask():
+def test_create_padding_mask_hides_the_padding_token():
     mask = ref.create_padding_mask([[1, 2, 3, 0, 0], [4, 5, 0, 0, 0]])
     assert mask.shape == (2, 1, 5)
     np.testing.assert_array_equal(mask[:, 0] == 0, [[1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])

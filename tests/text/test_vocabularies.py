@@ -232,7 +232,7 @@ def test_special_tokens_with_duplicate_or_invalid_names_are_refused(specials):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_half_a_surrogate_pair_is_refused_in_words(kind):
+def test_half_a_surrogate_pair_is_refused(kind):
     vocabulary = trained(kind)
     for call in (vocabulary.encode, vocabulary.spans, lambda text: vocabulary.encode_batch(["a", text])):
         with pytest.raises(ArgumentError, match=r"character '\\ud83d' at 3 is half of a surrogate pair"):
