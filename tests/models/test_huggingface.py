@@ -305,3 +305,21 @@ def test_a_tied_table_that_differs_is_refused(folder):
 def test_other_classes_of_models_are_refused(folder):
     with pytest.raises(ArgumentError, match="model: expected Encoder, MaskedLanguageModel"):
         load_huggingface(folder, dict)
+
+
+@pytest.mark.parametrize("family", ["Bert", "Roberta", "DistilBert"])
+@pytest.mark.parametrize(
+    ("kind", "model"),
+    [
+        ("Model", None),
+        ("ForMaskedLM", MaskedLanguageModel),
+        ("ForSequenceClassification", TextClassifier),
+        ("ForQuestionAnswering", SpanReader),
+    ],
+)
+def test_a_folder_says_which_output_layers_it_holds(family, kind, model, tmp_path):
+    saved(family, kind, tmp_path)
+    source = HuggingFaceFolder(tmp_path)
+    assert source.has(Encoder)
+    held = [each for each in (MaskedLanguageModel, TextClassifier, SpanReader) if source.has(each)]
+    assert held == ([] if model is None else [model])

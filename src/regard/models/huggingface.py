@@ -45,7 +45,8 @@ def load_huggingface(folder: str | os.PathLike, model: type[Model] = Encoder) ->
     """Load the model of a Hugging Face folder into a model of Regard, in float32 and in evaluation mode.
 
     ``model`` is :class:`Encoder`, or :class:`MaskedLanguageModel`, :class:`TextClassifier` or :class:`SpanReader` if
-    the folder holds their output layers. The shapes of all tensors are checked before memory is allocated.
+    the folder holds its output layers. A folder that lacks them, is damaged or has another architecture raises
+    FileError. The shapes of all tensors are checked before memory is allocated.
 
     >>> load_huggingface("no/such/folder")
     Traceback (most recent call last):
@@ -58,7 +59,8 @@ def load_huggingface(folder: str | os.PathLike, model: type[Model] = Encoder) ->
 class HuggingFaceFolder:
     """The settings and the weights of a Hugging Face folder.
 
-    ``settings`` is the content of ``config.json``. Settings that Regard's models cannot compute raise FileError.
+    ``settings`` is the content of ``config.json``. The constructor reads it, and raises FileError if Regard has no
+    model with such settings. The weights are read by :meth:`load`.
     """
 
     def __init__(self, folder: str | os.PathLike):
@@ -75,7 +77,10 @@ class HuggingFaceFolder:
 
     @property
     def labels(self) -> list[str]:
-        """The names of the classes of a classifier, in the order of its outputs."""
+        """The names of the classes of a classifier, in the order of its outputs.
+
+        Without names in the settings they are "LABEL_0", "LABEL_1" and so on.
+        """
         names = self.settings.get("id2label")
         if names is None:
             return [f"LABEL_{number}" for number in range(self.settings.get("num_labels", 2))]
@@ -87,7 +92,8 @@ class HuggingFaceFolder:
     def encoder_config(self) -> EncoderConfig:
         """Return the settings of the encoder, without reading the weights.
 
-        ``max_length`` is the number of tokens that the model can read.
+        ``max_length`` is the number of tokens that the model can read. In RoBERTa's family it is smaller than the table
+        of positions.
         """
         family, values = self.family, {}
         for ours, theirs in family.settings.items():
@@ -115,7 +121,7 @@ class HuggingFaceFolder:
 
     @property
     def _first_position(self) -> int:
-        """The row of the table of positions that the first token uses."""
+        """The row of the table of positions that the first token uses, which is above 0 in RoBERTa's family."""
         if not self.family.positions_after_padding:
             return 0
         padding = self.settings.get("pad_token_id", 1)
@@ -132,18 +138,27 @@ class HuggingFaceFolder:
         return ACTIVATIONS[str(name)]
 
     def has(self, model: type) -> bool:
-        """Return whether the folder holds the output layers of a class of models."""
+        """Return whether the folder holds all layers between the encoder and the output of a class of models.
+
+        ``model`` is one of the classes that :meth:`load` takes. The answer for :class:`Encoder` is always True.
+        """
         if model is Encoder:
             return True
-        names = self.family.heads[_kind(model)]
-        first = next(iter(names.values())).lstrip(".")
-        return any(
-            name.removeprefix(self.family.prefix).startswith(first)
-            for name in SafetensorsFiles(self.folder).shapes
-        )
+        # The output layer of a masked language model may be missing, because it is tied to the embedding table.
+        modules = [
+            theirs.removeprefix(".") + "."
+            for ours, theirs in self.family.heads[_kind(model)].items()
+            if ours not in ("output.weight", "output.bias")
+        ]
+        prefix = self.family.prefix
+        names = [name.removeprefix(prefix) for name in SafetensorsFiles(self.folder).shapes]
+        return all(any(name.startswith(module) for name in names) for module in modules)
 
     def load(self, model: type[Model] = Encoder) -> Model:
-        """Return the model of the folder as a model of this class, in float32 and in evaluation mode."""
+        """Return the model of the folder as a model of this class, in float32 and in evaluation mode.
+
+        Raises FileError if the folder has no output layers for it, or if tensors and settings do not fit together.
+        """
         files = SafetensorsFiles(self.folder)
         prefix = (
             self.family.prefix if any(name.startswith(self.family.prefix) for name in files.shapes) else ""
@@ -167,7 +182,7 @@ class HuggingFaceFolder:
         return built.eval()
 
     def _config(self, model: type, encoder: EncoderConfig, files: SafetensorsFiles) -> EncoderConfig:
-        """Return the settings of a model of this class around the encoder."""
+        """Return the settings of a model of this class whose encoder has the settings ``encoder``."""
         if model is Encoder:
             return encoder
         if model is SpanReader:
@@ -188,7 +203,10 @@ class HuggingFaceFolder:
         raise ArgumentError("model", f"expected {known} of regard.models, got {model!r}")
 
     def _theirs(self, name: str, model: type, prefix: str) -> str:
-        """Return the name in the folder of a tensor of a model of this class."""
+        """Return the name in the folder of the tensor that Regard's model of this class calls ``name``.
+
+        ``prefix`` is the beginning of the names of the encoder in this folder, which may be empty.
+        """
         family = self.family
         inner = name if model is Encoder else name.removeprefix("encoder.")
         module, _, part = inner.rpartition(".")
@@ -202,9 +220,10 @@ class HuggingFaceFolder:
         return f"{prefix}{family.names[module]}.{part}"
 
     def _output_bias(self, config: MaskedLanguageModelConfig, files: SafetensorsFiles) -> str:
-        """Return the name of the bias of the output, which has two names in some files.
+        """Return the name of the bias of the output layer, which some files hold under two names.
 
-        The two are tied as the output is tied to the embedding table. Untied, the one of the output layer is used.
+        If the output is tied to the embedding table, the two biases are equal, and either name is returned. Otherwise
+        the name is that of the output layer itself, if the file has it.
         """
         heads = self.family.heads["masked_language_model"]
         usual, other = heads["output.bias"], heads["output.weight"].removesuffix("weight") + "bias"
@@ -237,7 +256,7 @@ class HuggingFaceFolder:
         self._check_parts(set(names.values()), files, prefix)
 
     def _check_parts(self, used: set[str], files: SafetensorsFiles, prefix: str) -> None:
-        """Raise FileError if the encoder of the folder has parts that ours has not."""
+        """Raise FileError if a tensor of the encoder in the folder is neither in ``used`` nor known as redundant."""
         inside = tuple(prefix + part for part in ("embeddings.", self.family.blocks.split(".")[0] + "."))
         ignored = {prefix + name for name in self.family.ignored}
         for name in sorted(files.shapes.keys() - used - ignored):
@@ -248,7 +267,7 @@ class HuggingFaceFolder:
     def _check_tied(
         self, config: EncoderConfig, files: SafetensorsFiles, tensors: dict[str, Any], prefix: str
     ) -> None:
-        """Raise FileError if the settings tie two tables that differ in the file."""
+        """Raise FileError if the settings tie the output layer to the embedding table, but the two differ."""
         if not isinstance(config, MaskedLanguageModelConfig) or not config.tied_output:
             return
         table = prefix + "embeddings.word_embeddings.weight"
@@ -265,7 +284,7 @@ class HuggingFaceFolder:
 
 
 def _kind(model: type) -> str:
-    """Return the name of the output layers of a class of models."""
+    """Return the key of a class of models in ``Family.heads``."""
     return {
         MaskedLanguageModel: "masked_language_model",
         TextClassifier: "classifier",
