@@ -12,6 +12,8 @@ __all__ = ["make_activation"]
 def make_activation(name: str) -> nn.Module:
     """Make the activation "gelu", "gelu_tanh" (its approximation by tanh), "relu", "silu" or "tanh".
 
+    Any other name raises UnknownNameError.
+
     >>> make_activation("gelu_tanh")
     GELU(approximate='tanh')
     """

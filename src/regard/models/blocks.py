@@ -20,7 +20,10 @@ __all__ = ["Block", "FeedForward", "LayerCaches", "Stack"]
 
 
 class LayerCaches(NamedTuple):
-    """The key-value caches of one layer during decoding, for self-attention and for cross-attention."""
+    """The key-value caches of one layer during decoding, for self-attention and for cross-attention.
+
+    ``cross_attention`` is None if the layer has no cross-attention.
+    """
 
     self_attention: KeyValueCache
     cross_attention: KeyValueCache | None
@@ -85,9 +88,11 @@ class Block(nn.Module):
         caches: LayerCaches | None = None,
         records: list[Record] | None = None,
     ) -> Tensor:
-        """Apply self-attention, cross-attention if the block has it, and the feed-forward layer.
+        """Return the states after self-attention, cross-attention and the feed-forward layer, in the shape of ``x``.
 
-        ``caches`` hold the keys and values of earlier steps. The attention weights are added to ``records``.
+        ``mask`` and ``bias`` are those of self-attention. Cross-attention to ``memory`` with ``memory_mask`` is skipped
+        if ``memory`` is None. ``caches`` hold the keys and values of earlier steps, and those of this step are
+        appended. If ``records`` is a list, a record of each attention is appended to it.
         """
         self_cache = None if caches is None else caches.self_attention
         y = self.self_norm(x) if self.pre else x
@@ -167,10 +172,11 @@ class Stack(nn.Module):
         caches: list[LayerCaches] | None = None,
         records: list[Record] | None = None,
     ) -> Tensor:
-        """Return the output ``(b,n,m)`` of all blocks for embedded tokens ``x (b,n,m)``.
+        """Return the output ``(b,n,m)`` of all blocks, and of the last norm, for embedded tokens ``x (b,n,m)``.
 
-        ``memory (b,s,m)`` are the states that cross-attention reads, and ``caches`` those of each layer during
-        decoding.
+        ``mask`` is that of self-attention. ``memory (b,s,m)`` are the states that cross-attention reads, and
+        ``memory_mask`` hides some of them. ``caches`` has one entry for each layer during decoding. If ``records`` is
+        a list, the attention of every layer is appended to it.
         """
         for i, layer in enumerate(self.layers):
             x = layer(

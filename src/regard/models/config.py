@@ -37,7 +37,8 @@ AnyConfig = TypeVar("AnyConfig", bound="ModelConfig")
 class ModelConfig:
     """The settings that every model has.
 
-    ``kind`` names the model in ``config.json``.
+    ``kind`` names the model in ``config.json``. ``width`` is the size of a state, m in shapes. ``dropout`` is the share
+    of numbers that are set to zero in training, from 0 to below 1.
     """
 
     kind: ClassVar[str]
@@ -55,6 +56,9 @@ class ModelConfig:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """Make a config from the JSON object that :meth:`to_json` returned.
+
+        Missing settings take their defaults. A setting without a default that is missing, an unknown setting, or the
+        ``kind`` of another model raises ArgumentError.
 
         >>> TransformerConfig.from_json({"source_size": 9, "target_size": 9, "widht": 8})
         Traceback (most recent call last):
@@ -75,7 +79,9 @@ class ModelConfig:
         return cls(**{name: value for name, value in values.items() if name != "kind"})
 
     def part(self, config_class: type[AnyConfig], **settings: Any) -> AnyConfig:
-        """Make the config of a part of this model, with the settings that both have.
+        """Make the config of a part of this model, such as its encoder.
+
+        The settings that both classes have are copied. ``settings`` are added to them or replace them.
 
         >>> config = TransformerConfig(source_size=7, target_size=9, width=8)
         >>> config.part(EncoderConfig, vocabulary_size=7).width
@@ -89,14 +95,22 @@ class ModelConfig:
 class BlockConfig(ModelConfig):
     """The settings of Transformer blocks and of the positions of their tokens.
 
-    - ``kv_heads`` is the number of heads of keys and values, each shared by a group of query heads.
+    - ``heads`` is the number of query heads, which must divide ``width``.
+    - ``kv_heads`` is the number of heads of keys and values, each shared by a group of query heads. With None there are
+      as many as query heads.
+    - ``feed_forward`` is the width between the two projections of the feed-forward layer.
+    - ``activation`` is "gelu", "gelu_tanh", "relu" or "swiglu".
     - ``bias=False`` leaves out the biases of all projections.
     - ``norm`` places the norms before ("pre") or after ("post") each part of a block.
     - ``norm_type`` is "layer" (layer norm) or "rms" (RMS norm), with ``norm_epsilon`` added to the variance.
     - ``embedding_norm`` adds a norm after the embedding.
     - ``scaled_embeddings`` multiplies token vectors by the square root of the width.
+    - ``positions`` is "sinusoidal" or "learned" (added to token vectors), "rotary", "alibi" or "relative" (applied in
+      self-attention), or "none".
     - ``rotary_layout`` and ``rotary_base`` are those of :class:`regard.Rotary`.
-    - ``max_length`` is the largest number of learned positions. Other positions have no limit.
+    - ``attention_dropout`` is the dropout of attention weights, and ``dropout`` that of all other layers.
+    - ``max_length`` is the number of learned positions. A longer input then raises ShapeError. Other positions have no
+      limit.
     """
 
     heads: int = 4
@@ -173,10 +187,12 @@ class TextClassifierConfig(EncoderConfig):
 
     - ``pooling`` is "mean", "first" (the vector of the first token), "additive" or "multihead" (attention with
       learned queries).
-    - ``pooling_heads`` is the number of learned queries, by default 1 for "additive" and ``heads`` for "multihead".
-    - ``ngrams`` above 1 adds vectors of n-grams of up to so many tokens, hashed into ``ngram_buckets`` rows.
-    - ``convolution`` is the number of tokens that a convolution below the pooling reads, 0 for none.
-    - ``recurrent_layers`` is the number of layers of a bidirectional GRU below the pooling.
+    - ``pooling_heads`` is the number of heads of "additive" (by default 1) and of "multihead" (by default ``heads``).
+      The other poolings ignore it.
+    - ``ngrams`` is the largest number of tokens of an n-gram. Above 1, vectors of n-grams, hashed into
+      ``ngram_buckets`` rows, are added to those of tokens.
+    - ``convolution`` is the odd number of tokens that a convolution on the embedding reads, 0 for none.
+    - ``recurrent_layers`` is the number of layers of a bidirectional GRU before the Transformer blocks, 0 for none.
     - ``word_dropout`` is the share of the tokens that are replaced by padding in training.
     - ``projection`` is "none", or the activation "tanh" or "relu" of a linear layer before the output, as in BERT.
     """
@@ -213,7 +229,7 @@ class TextClassifierConfig(EncoderConfig):
 
     @property
     def pooling_size(self) -> int:
-        """The number of heads of the pooling."""
+        """The number of heads of the pooling, with the default in place of None."""
         return self.pooling_heads or (self.heads if self.pooling == "multihead" else 1)
 
 
@@ -221,7 +237,7 @@ class TextClassifierConfig(EncoderConfig):
 class DecoderConfig(BlockConfig):
     """The settings of a :class:`Decoder`.
 
-    With ``cross_attention`` its blocks also attend to the states of an encoder.
+    ``layers`` is at least 1. With ``cross_attention`` its blocks also attend to the states of an encoder.
     """
 
     kind: ClassVar[str] = "decoder"
@@ -240,7 +256,8 @@ class DecoderConfig(BlockConfig):
 class LanguageModelConfig(DecoderConfig):
     """The settings of a :class:`LanguageModel`.
 
-    With ``tied_output`` the output layer uses the embedding table. ``output_bias`` gives it a bias.
+    With ``tied_output`` the output layer uses the embedding table as its weight. ``output_bias`` gives the output layer
+    a bias.
     """
 
     kind: ClassVar[str] = "language_model"
@@ -319,8 +336,12 @@ class TransformerConfig(EncoderDecoderConfig, BlockConfig):
 class Seq2SeqConfig(EncoderDecoderConfig):
     """The settings of a :class:`Seq2Seq`, a recurrent encoder and decoder.
 
-    - ``attention`` is the score of the attention. With None the decoder sees one fixed context vector.
-    - ``input_feeding`` gives each decoder step the attentional hidden state of the step before it.
+    - ``cell`` is "gru" or "lstm".
+    - ``attention`` is the score of the attention, "dot", "scaled_dot", "additive" or "bilinear". With None the decoder
+      sees one fixed context vector.
+    - ``encoder_layers`` and ``decoder_layers`` are at least 1. ``width`` is even.
+    - ``input_feeding`` gives each decoder step the attentional hidden state of the step before it. It has no effect
+      without attention.
     """
 
     kind: ClassVar[str] = "seq2seq"

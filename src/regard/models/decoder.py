@@ -51,22 +51,27 @@ class Decoder(Pretrained, Stack):
         return self.decode(memory, tokens, records=records)
 
     def decode(self, memory: Memory | None, tokens: Tensor, *, records: list[Record] | None = None) -> Tensor:
-        """Return the hidden states as :meth:`forward` does, without a check of the tokens."""
+        """Return the hidden states as :meth:`forward` does, without a check of the token ids."""
         self._check_memory(memory)
         states, mask = (None, None) if memory is None else (memory.states, memory.padding())
         return self.run(self.embedding(tokens), causal(), states, mask, records=records)
 
     def start(self, memory: Memory | None = None) -> TransformerState:
-        """Return the state before the first decoding step, with empty caches."""
+        """Return the state before the first decoding step, with empty caches.
+
+        ``memory`` is required with cross-attention and refused without, as in :meth:`forward`.
+        """
         self._check_memory(memory)
         spare = Spare()
         cross = [KeyValueCache(static=True) for _ in self.layers] if memory is not None else []
         return TransformerState(memory, [StepCache(spare) for _ in self.layers], cross)
 
     def step(self, tokens: Tensor, state: TransformerState, *, records: list[Record] | None = None) -> Tensor:
-        """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
+        """Return the hidden states ``(b,w,m)`` of the next token of each hypothesis, ``tokens (b,w)``.
 
-        The state is updated in place.
+        Each of b sentences has w hypotheses. They are neighbouring rows of the state. After the first step, w may
+        change only through ``state.reorder``. The state is updated in place. The token ids are not checked. If
+        ``records`` is a list, the attention of every layer is appended to it.
         """
         memory = state.memory
         x = self.embedding(tokens.reshape(-1, 1), state.length)  # (b*w,1,m)

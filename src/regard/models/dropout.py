@@ -16,7 +16,7 @@ _LEVELS = 2**16
 
 
 def dropout(x: Tensor, share: float) -> Tensor:
-    """Set a random ``share`` of the elements to zero and scale the others by ``1 / (1 - share)``.
+    """Set each element to zero with probability ``share``, and scale the others by ``1 / (1 - share)``.
 
     >>> _ = torch.manual_seed(0)
     >>> kept = dropout(torch.ones(100_000), 0.25)
@@ -42,7 +42,7 @@ class Dropout(nn.Module):
         self.share = share
 
     def forward(self, x: Tensor) -> Tensor:
-        """Set a share of the numbers to zero and scale the others, in training only."""
+        """Return ``dropout(x, share)`` in training mode, or ``x`` itself otherwise."""
         return dropout(x, self.share) if self.training and self.share else x
 
     def extra_repr(self) -> str:

@@ -18,8 +18,9 @@ __all__ = ["TokenEmbedding"]
 class TokenEmbedding(nn.Module):
     """An embedding table with the positions that are added to its vectors.
 
-    ``token_types`` is the number of types of tokens, each with a vector that is added as well. ``shared_tokens`` is
-    another embedding whose table is used in place of a new one, and ``shared_positions`` one whose positions are used.
+    ``size`` is the number of token ids. ``token_types`` is the number of types of tokens, each with a vector that is
+    added as well, or 0 for no types. ``shared_tokens`` is another embedding whose table is used in place of a new one,
+    and ``shared_positions`` is one whose positions are used.
 
     >>> import torch
     >>> from regard.models import EncoderConfig
@@ -48,7 +49,7 @@ class TokenEmbedding(nn.Module):
     def forward(self, tokens: Tensor, start: int = 0, types: Tensor | None = None) -> Tensor:
         """Return the vectors ``(b,n,m)`` of ``tokens (b,n)``, the first of which is at position ``start``.
 
-        ``types (b,n)`` are the types of the tokens, by default all 0.
+        ``types (b,n)`` are the types of the tokens, by default all 0. They are ignored if there are no types.
         """
         x = self.tokens(tokens) * self.scale
         if self.types is not None:
@@ -61,7 +62,7 @@ class TokenEmbedding(nn.Module):
 
 
 def _positions(config: BlockConfig) -> PositionalEncoding | LearnedPositionalEncoding | None:
-    """Make the encoding that is added to token vectors, or return None if positions enter in the attention."""
+    """Make the layer that adds positions to token vectors, or return None if the config has no such positions."""
     if config.positions == "sinusoidal":
         return PositionalEncoding(config.width, config.max_length)
     if config.positions == "learned":

@@ -44,9 +44,9 @@ class Encoder(Pretrained, Stack):
     ) -> Tensor:
         """Return the states ``(b,n,m)`` of ``tokens (b,n)``, whose positions from ``lengths (b,)`` on are padding.
 
-        ``types (b,n)`` are the types of the tokens, if the config has ``token_types``. The default is type 0. The
-        states at padding are finite and have no meaning. If ``records`` is a list, the attention of every layer is
-        appended to it.
+        Without ``lengths`` there is no padding. ``types (b,n)`` are the types of the tokens, if the config has
+        ``token_types``. The default is type 0. The states at padding are finite and have no meaning. If ``records`` is
+        a list, the attention of every layer is appended to it.
         """
         check_tokens("tokens", tokens, self.config.vocabulary_size)
         if types is not None:
@@ -67,7 +67,7 @@ class Encoder(Pretrained, Stack):
         return self.run(self.embedding(tokens, types=types), padding, records=records)
 
     def check_types(self, types: Tensor, tokens: Tensor) -> None:
-        """Raise an error unless ``types`` are types of these tokens that the encoder has."""
+        """Raise an error unless ``types`` has the shape of ``tokens`` and ids from 0 to ``token_types - 1``."""
         if not self.config.token_types:
             raise ArgumentError("types", "this encoder has no token types", "set token_types in its config")
         check_tokens("types", types, self.config.token_types)

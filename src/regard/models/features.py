@@ -17,10 +17,11 @@ _MODULUS = 2**31 - 1
 
 
 class NgramEmbedding(nn.Module):
-    """Vectors of the n-grams of 2 to ``most`` tokens that start at each token, summed.
+    """A layer that gives each token the sum of the vectors of the n-grams of 2 to ``most`` tokens that start at it.
 
     N-grams are hashed into ``buckets`` rows of one table for each length (Weinberger et al. 2009), so that no list of
-    them is kept. New vectors are zero, so that an n-gram that is not seen in training has no influence.
+    them is kept. New vectors are zero, so that an n-gram that is not seen in training has no influence. ``most`` is at
+    least 2. ``width`` is the size of a vector.
 
     >>> ngrams = NgramEmbedding(8, most=3, buckets=100)
     >>> ngrams(torch.tensor([[4, 5, 6, 2]]), torch.tensor([4])).shape
@@ -39,7 +40,8 @@ class NgramEmbedding(nn.Module):
     def forward(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
         """Return the vectors ``(b,n,m)`` for ``tokens (b,n)``, whose positions from ``lengths (b,)`` on are padding.
 
-        An n-gram that would reach beyond the sequence has a zero vector.
+        Without ``lengths`` there is no padding. An n-gram that would reach beyond the end of its sequence has a zero
+        vector.
         """
         b, n = tokens.shape
         ends = torch.full((b,), n, device=tokens.device) if lengths is None else lengths  # (b,)
@@ -55,7 +57,7 @@ class NgramEmbedding(nn.Module):
     def rows(self, tokens: Tensor, size: int) -> Tensor:
         """Return the row of the table for the n-gram of ``size`` tokens that starts at each token, ``(b,n)``.
 
-        Rows of n-grams that reach beyond the last column are those of n-grams with token 0.
+        Positions beyond the last column count as token 0.
         """
         hashed = tokens.long() * _FIRST % _MODULUS  # (b,n)
         for distance in range(1, size):
@@ -65,7 +67,9 @@ class NgramEmbedding(nn.Module):
 
 
 class Convolution(nn.Module):
-    """A convolution over an odd number of neighbouring tokens, with ReLU, added to its input.
+    """A convolution over ``size`` neighbouring tokens, with ReLU, added to its input.
+
+    ``size`` is odd, so that the token itself is in the middle.
 
     >>> Convolution(8, 3)(torch.ones(2, 5, 8), torch.tensor([5, 3])).shape
     torch.Size([2, 5, 8])
@@ -76,7 +80,10 @@ class Convolution(nn.Module):
         self.convolution = nn.Conv1d(width, width, size, padding=size // 2)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Return states ``(b,n,m)`` of ``x (b,n,m)``, where padding from ``lengths (b,)`` on counts as zeros."""
+        """Return states ``(b,n,m)`` of ``x (b,n,m)``, where padding from ``lengths (b,)`` on counts as zeros.
+
+        The result at padding is not zero and has no meaning.
+        """
         if lengths is not None:
             kept = torch.arange(x.shape[1], device=x.device) < lengths[:, None]  # (b,n)
             x = x * kept[..., None]
@@ -84,7 +91,9 @@ class Convolution(nn.Module):
 
 
 class BidirectionalGRU(nn.Module):
-    """A GRU in both directions, whose states have half of the width in each direction.
+    """A GRU in both directions, each of which has states of half of the width.
+
+    ``width`` is even. ``dropout`` is applied between layers and to the result.
 
     >>> BidirectionalGRU(8, 1)(torch.ones(2, 5, 8), torch.tensor([5, 3])).shape
     torch.Size([2, 5, 8])
@@ -98,7 +107,10 @@ class BidirectionalGRU(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Return states ``(b,n,m)`` of ``x (b,n,m)``, which are zero from ``lengths (b,)`` on."""
+        """Return states ``(b,n,m)`` of ``x (b,n,m)``, which are zero from ``lengths (b,)`` on.
+
+        A length of 0 counts as 1.
+        """
         if lengths is None:
             return self.dropout(self.rnn(x)[0])
         # A sequence of length 0 is read as one token, because packing needs one.
@@ -108,7 +120,7 @@ class BidirectionalGRU(nn.Module):
 
 
 def drop_tokens(tokens: Tensor, share: float) -> Tensor:
-    """Replace a random ``share`` of the tokens ``(b,n)`` by 0, the id of padding (word dropout).
+    """Return tokens ``(b,n)``, each replaced by 0, the id of padding, with probability ``share`` (word dropout).
 
     >>> _ = torch.manual_seed(0)
     >>> drop_tokens(torch.full((1, 8), 5), 0.5)

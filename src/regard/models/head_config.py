@@ -14,8 +14,8 @@ __all__ = ["MaskedLanguageModelConfig", "SpanReaderConfig"]
 class MaskedLanguageModelConfig(EncoderConfig):
     """The settings of a :class:`MaskedLanguageModel`, an encoder that predicts hidden tokens.
 
-    ``head_activation`` is "gelu", "gelu_tanh" or "relu". With ``tied_output`` the output layer uses the embedding
-    table.
+    ``head_activation`` is the activation between encoder and output layer, "gelu", "gelu_tanh" or "relu". With
+    ``tied_output`` the output layer uses the embedding table as its weight.
     """
 
     kind: ClassVar[str] = "masked_language_model"

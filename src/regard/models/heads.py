@@ -35,8 +35,8 @@ __all__ = [
 class LanguageHead(nn.Linear):
     """A linear layer from hidden states ``(...,m)`` to the logits of all tokens, ``(...,vocabulary)``.
 
-    ``tied_to`` is an embedding table that the layer uses as its weight. ``std`` is the standard deviation of new
-    weights, by default that of ``nn.Linear``. The bias starts at zero.
+    ``size`` is the number of token ids. ``tied_to`` is an embedding table that the layer uses as its weight. ``std`` is
+    the standard deviation of new weights otherwise, by default that of ``nn.Linear``. The bias starts at zero.
 
     >>> table = nn.Embedding(11, 8)
     >>> head = LanguageHead(8, 11, tied_to=table)
@@ -94,7 +94,10 @@ class SpanHead(nn.Module):
         self.linear = nn.Linear(width, 2)
 
     def forward(self, states: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return the logits of starts and of ends, ``(b,n)`` each, with -inf at padding."""
+        """Return the logits of starts and of ends, ``(b,n)`` each, for ``states (b,n,m)``.
+
+        They are -inf at padding, from ``lengths (b,)`` on. Without ``lengths`` there is no padding.
+        """
         logits = self.linear(states)  # (b,n,2)
         if lengths is not None:
             padding = torch.arange(states.shape[1], device=states.device) >= lengths[:, None]  # (b,n)
@@ -106,13 +109,14 @@ class SpanHead(nn.Module):
 class Pooling(Protocol):
     """The interface of all poolings.
 
-    ``lengths`` is None if there is no padding. If ``records`` is a list, a pooling with attention appends its weights.
+    ``lengths`` is None if there is no padding. If ``records`` is a list, a pooling with attention appends a record of
+    its weights. Poolings without attention ignore ``records``.
     """
 
     def __call__(
         self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
-        """Return one vector for each sequence, ``(b,m)``."""
+        """Return one vector for each sequence, ``(b,m)``, from its states ``(b,n,m)``."""
         ...
 
 
@@ -146,7 +150,7 @@ class FirstPooling(nn.Module):
     def forward(
         self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
-        """Return the first of the states ``(b,n,m)``."""
+        """Return the first state ``(b,m)`` of each sequence in ``states (b,n,m)``, even if its length is 0."""
         return states[:, 0]
 
 
@@ -154,7 +158,7 @@ class AdditivePooling(nn.Module):
     """Additive attention of learned queries to the states (Yang et al. 2016).
 
     The score of a state is ``v . tanh(W state + query)``. Each of several ``heads`` has a query and a ``v`` of its own,
-    and their contexts are projected to the width of one state.
+    and their contexts are projected to the width of one state. ``name`` is the name of the pooling in its record.
 
     >>> AdditivePooling(8, heads=3)(torch.ones(2, 5, 8), torch.tensor([5, 3])).shape
     torch.Size([2, 8])
@@ -192,6 +196,8 @@ class AdditivePooling(nn.Module):
 class MultiHeadPooling(nn.Module):
     """Multi-head attention of a learned query to the states.
 
+    ``name`` is the name of the pooling in a larger model, for its record.
+
     >>> MultiHeadPooling(8, heads=2)(torch.ones(2, 5, 8), torch.tensor([5, 3])).shape
     torch.Size([2, 8])
     """
@@ -206,7 +212,7 @@ class MultiHeadPooling(nn.Module):
     def forward(
         self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
-        """Return the weighted sum ``(b,m)`` of the states ``(b,n,m)``, and add its weights to ``records``."""
+        """Return the output ``(b,m)`` of the attention to ``states (b,n,m)``, and add its weights to ``records``."""
         query = self.query.expand(len(states), -1, -1)  # (b,1,m)
         mask = source_padding(lengths, states.shape[1])
         context, weights = self.attention(query, states, mask=mask, need_weights=records is not None)
@@ -219,7 +225,7 @@ class MultiHeadPooling(nn.Module):
 def make_pooling(kind: str, width: int, heads: int = 1, *, name: str = "") -> Pooling:
     """Make the pooling "mean", "first", "additive" or "multihead" for states of a width.
 
-    ``heads`` is the number of heads of the two with attention.
+    Any other kind raises UnknownNameError. ``heads`` and ``name`` are those of the two with attention.
 
     >>> type(make_pooling("additive", 8)).__name__
     'AdditivePooling'

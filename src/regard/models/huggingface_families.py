@@ -1,6 +1,7 @@
 """The settings and the names of tensors in the Hugging Face folders of BERT, RoBERTa and DistilBERT.
 
-Names are those of modules. A name of ours and its name there stand for the weight and the bias of both.
+The tables of names map modules of Regard to modules of Hugging Face. An entry holds for the weight and for the bias of
+a module.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ ACTIVATIONS = {
 class Family:
     """The settings and the names of one family of encoders.
 
-    ``settings`` maps settings of :class:`regard.models.EncoderConfig` to the names of the fields in ``config.json``.
-    ``names`` and ``block`` map modules of :class:`regard.models.Encoder` and of its blocks to their modules, below
-    ``prefix`` and below ``blocks``. ``heads`` maps the modules of each kind of model besides its encoder. A name there
-    that begins with a dot stands below ``prefix`` too.
+    - ``prefix`` is the beginning of the names of all tensors of the encoder in a model with a head.
+    - ``blocks`` is the name of the list of blocks, after ``prefix``.
+    - ``settings`` maps settings of :class:`regard.models.EncoderConfig` to fields of ``config.json``.
+    - ``names`` maps modules of :class:`regard.models.Encoder` to names after ``prefix``.
+    - ``block`` maps modules of one block to names after ``blocks`` and the number of the block.
+    - ``heads`` maps the other modules of each kind of model, without ``prefix``. A name that begins with a dot has the
+      prefix. The weight and the bias of an output layer that may be tied are mapped one by one.
+    - ``ignored`` are tensors that some files hold and no model needs.
     """
 
     prefix: str

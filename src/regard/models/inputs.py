@@ -42,9 +42,10 @@ def check_tokens(name: str, tokens: Tensor, size: int) -> None:
 def read_lengths(
     lengths: Tensor | None, tokens: Tensor, least: int = 0, *, name: str = "source"
 ) -> Tensor | None:
-    """Check the lengths ``(b,)`` of the sequences in ``tokens (b,n)``, and return None if there is no padding.
+    """Check the lengths ``(b,)`` of the sequences in ``tokens (b,n)``, and return them or None if there is no padding.
 
-    Raises an error unless every length is from ``least`` to n. ``name`` is the name of ``tokens`` in that error.
+    Raises an error unless every length is from ``least`` to n. ``name`` is the name of ``tokens`` in that error. Under
+    torch.compile the values are not read, and the lengths are always returned.
 
     >>> read_lengths(torch.tensor([3, 3]), torch.zeros(2, 3)) is None
     True

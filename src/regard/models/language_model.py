@@ -44,23 +44,27 @@ class LanguageModel(Pretrained, nn.Module):
     ) -> Tensor:
         """Return the logits of the next token after each of ``tokens (b,t)``, ``(b,t,vocabulary)``.
 
-        Sequences shorter than t are padded at their end. No token sees the padding after it.
+        Sequences shorter than t are padded at their end. No token sees the padding after it. ``memory`` and
+        ``records`` are those of :meth:`Decoder.forward`.
         """
         return self.output(self.hidden(tokens, memory, records=records))
 
     def hidden(
         self, tokens: Tensor, memory: Memory | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
-        """Return the hidden states ``(b,t,m)``, which are the input of the output layer."""
+        """Return the hidden states ``(b,t,m)``, which are the input of the output layer.
+
+        The arguments are those of :meth:`forward`.
+        """
         return self.decoder(tokens, memory, records=records)
 
     def start(self, memory: Memory | None = None) -> TransformerState:
-        """Return the state before the first decoding step, with empty caches."""
+        """Return the state before the first decoding step, as :meth:`Decoder.start` does."""
         return self.decoder.start(memory)
 
     def step(self, tokens: Tensor, state: TransformerState, *, records: list[Record] | None = None) -> Tensor:
-        """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
+        """Return the hidden states ``(b,w,m)`` of the next token of each hypothesis, ``tokens (b,w)``.
 
-        The state is updated in place.
+        The state is updated in place. See :meth:`Decoder.step`.
         """
         return self.decoder.step(tokens, state, records=records)

@@ -51,8 +51,9 @@ class MaskedLanguageModel(Pretrained, nn.Module):
     ) -> Tensor:
         """Return the logits of the token at each position of ``tokens (b,n)``, ``(b,n,vocabulary)``.
 
-        If ``at (b,n)`` is given, the logits are those of the positions where it is True, ``(positions,vocabulary)``.
-        Training needs those of the hidden tokens only. The other arguments are those of :class:`Encoder`.
+        If the booleans ``at (b,n)`` are given, the logits are those of the positions where they are True, in the order
+        of the rows of ``tokens``, ``(positions,vocabulary)``. Training needs those of the hidden tokens only. The other
+        arguments are those of :meth:`Encoder.forward`.
         """
         states = self.encoder(tokens, lengths, types=types, records=records)  # (b,n,m)
         if at is not None:

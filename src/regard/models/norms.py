@@ -10,7 +10,7 @@ __all__ = ["make_norm"]
 
 
 def make_norm(config: BlockConfig) -> nn.LayerNorm | nn.RMSNorm:
-    """Make the layer norm or RMS norm that the settings name.
+    """Make a layer norm or an RMS norm for states of ``config.width``, as ``config.norm_type`` says.
 
     >>> from regard.models import EncoderConfig
     >>> make_norm(EncoderConfig(vocabulary_size=7, width=8, norm_type="rms", norm_epsilon=1e-6))

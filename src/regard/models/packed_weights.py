@@ -24,7 +24,9 @@ _RANGES = (1.0, 0.92, 0.84, 0.76)
 
 
 def packed(tensors: dict[str, Tensor], bits: int) -> dict[str, Tensor]:
-    """Return tensors to write, with large matrices as whole numbers of some ``bits`` and the rest in float16.
+    """Return tensors to write, with large matrices as whole numbers of ``bits`` bits and the rest in float16.
+
+    A matrix of at least 4096 numbers is large. Tensors of integers are returned as they are.
 
     >>> matrix = torch.randn(64, 64)
     >>> small = packed({"w": matrix}, bits=8)
@@ -46,7 +48,10 @@ def packed(tensors: dict[str, Tensor], bits: int) -> dict[str, Tensor]:
 
 
 def _rounded(values: np.ndarray, bits: int) -> tuple[Tensor, Tensor]:
-    """Return the packed numbers and the scales of a matrix."""
+    """Return the packed bits of a matrix (uint8) and the scales of its groups ``(groups,)`` (float16).
+
+    Of four scales for each group, the one with the smallest squared error is taken.
+    """
     count, most = values.size, 2 ** (bits - 1) - 1
     groups = np.zeros((-(-count // GROUP), GROUP), np.float32)
     groups.reshape(-1)[:count] = values.reshape(-1)
@@ -66,7 +71,10 @@ def _rounded(values: np.ndarray, bits: int) -> tuple[Tensor, Tensor]:
 
 
 def unpacked(tensors: dict[str, Tensor], where: str) -> dict[str, Tensor]:
-    """Return the tensors of a file with packed matrices in float32. ``where`` is the file, for errors."""
+    """Return the tensors of a file, with packed matrices unpacked to float32 and all other tensors unchanged.
+
+    ``where`` is the path of the file. Raises FileError if packed numbers do not fit their shape.
+    """
     parts = {name for name in tensors if name.endswith((SCALES, SHAPE))}
     return {
         name: _matrix(tensors, name, where) if name + SHAPE in parts else tensor
@@ -89,7 +97,10 @@ def _matrix(tensors: dict[str, Tensor], name: str, where: str) -> Tensor:
 
 
 def packed_shapes(tensors: dict[str, tuple[int, ...]], read: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the tensors of a file, where ``read`` are those that hold the shapes of packed matrices."""
+    """Return the shapes that the tensors of a file have after :func:`unpacked`.
+
+    ``tensors`` are the shapes in the file. ``read`` holds the values of all tensors whose names end in ``:shape``.
+    """
     found = {}
     for name, shape in tensors.items():
         if name.endswith((SCALES, SHAPE)) and name.rpartition(":")[0] in tensors:

@@ -69,6 +69,8 @@ class Pretrained:
     def with_new_names(cls, values: dict[str, Value], prefix: str = "") -> dict[str, Value]:
         """Return a dict by names of tensors with old names replaced by those of today.
 
+        Old names are looked for after ``prefix``, which is kept.
+
         >>> from regard.models import Transformer
         >>> Transformer.with_new_names({"source_embedding.weight": 1, "output.bias": 2})
         {'encoder.embedding.tokens.weight': 1, 'output.bias': 2}
@@ -78,9 +80,10 @@ class Pretrained:
     def save_pretrained(
         self, folder: str | os.PathLike, *, dtype: str = "float32", extra: dict[str, Any] | None = None
     ) -> None:
-        """Write the weights and ``config.json`` into ``folder``.
+        """Write the weights and ``config.json`` into ``folder``, which is made if it does not exist.
 
-        ``extra`` are further values for ``config.json``.
+        ``dtype`` is the type of the numbers in the file, "float32", "float16", "bfloat16", or "int8", "int6", "int5" or
+        "int4" for packed matrices. ``extra`` are further values for ``config.json``. Its key "model" is ignored.
 
         >>> import tempfile
         >>> from regard.models import Seq2Seq, Seq2SeqConfig, load_model
@@ -99,7 +102,10 @@ class Pretrained:
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike) -> Self:
-        """Load the model that :meth:`save_pretrained` wrote, in float32 and in evaluation mode."""
+        """Load the model that :meth:`save_pretrained` wrote, in float32 and in evaluation mode.
+
+        A folder with a model of another class raises ArgumentError.
+        """
         model = load_model(folder)
         if not isinstance(model, cls):
             raise ArgumentError(
@@ -123,7 +129,10 @@ def check_storable(model: nn.Module, dtype: str) -> dict[str, torch.Tensor]:
 
 
 def stored_tensors(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """Return the tensors to write, each under its first name, without those that the settings determine."""
+    """Return the tensors to write, each under its first name, without those that the settings determine.
+
+    Floating-point tensors are converted to ``dtype``. A number that becomes infinite raises ArgumentError.
+    """
     stored: dict[str, torch.Tensor] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
         if name.endswith(RECOMPUTED):
@@ -136,9 +145,10 @@ def stored_tensors(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tens
 
 
 def load_model(folder: str | os.PathLike) -> Any:
-    """Load the model in a folder, of any class of :mod:`regard.models`, in evaluation mode.
+    """Load the model in a folder, of any class of :mod:`regard.models`, in float32 and in evaluation mode.
 
-    The settings are compared with the file of weights before memory is allocated for the model.
+    The settings are compared with the file of weights before memory is allocated for the model. Raises FileError if
+    they do not fit, or if a file is missing or damaged.
     """
     from regard.models import KINDS  # the models import this module
 
@@ -172,7 +182,7 @@ def read_config(folder: str | os.PathLike) -> dict[str, Any]:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Load the weights in a file into a model of the same shape."""
+    """Load the weights in a file into a model, or raise FileError if it has other tensors or shapes than the file."""
     tensors = _read_weights(path)
     try:
         fill(model, tensors, str(path))
@@ -182,7 +192,11 @@ def load_weights(model: nn.Module, path: Path) -> None:
 
 
 def fill(model: nn.Module, tensors: dict[str, torch.Tensor], where: str) -> None:
-    """Give a model that was built without memory its tensors, in float32."""
+    """Replace all tensors of a model by ``tensors``, converted to float32, so that it may be built without memory.
+
+    Raises FileError, which names the file ``where``, if a dtype is not that of the model's tensor. Names or shapes that
+    do not fit raise RuntimeError.
+    """
     tensors = {
         name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()
     }
@@ -202,15 +216,15 @@ def _new_name(name: str, prefix: str, old_names: dict[str, str]) -> str:
 
 
 def _drop_shared_names(model: nn.Module, state: dict[str, Any], prefix: str, _metadata: Any) -> None:
-    """Keep the first name of each tensor in a state dict."""
+    """Remove all names of a tensor but the first from a state dict, in place (a hook of torch)."""
     for name in _shared_names(model):
         state.pop(prefix + name, None)
 
 
 def _complete(model: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Replace old names in a state dict, and add entries that a file may leave out.
+    """Replace old names in a state dict and add missing entries, in place, before it is loaded (a hook of torch).
 
-    It need hold neither the other names of a shared tensor nor the tables that the settings determine.
+    The entries added are the other names of shared tensors, and the tables that the settings determine.
     """
     if model.old_names:
         values = model.with_new_names(state, prefix)
@@ -225,7 +239,10 @@ def _complete(model: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
 
 
 def _tie(model: nn.Module, _incompatible: Any) -> None:
-    """Let the names of a shared tensor share it again, since loading with ``assign`` makes a parameter for each."""
+    """Let the names of a shared tensor share it again after loading (a hook of torch).
+
+    Loading with ``assign`` makes a parameter for each name.
+    """
     for name, first in model.shared_names.items():  # type: ignore[union-attr]
         owner, _, attribute = name.rpartition(".")
         source, _, source_attribute = first.rpartition(".")
@@ -233,7 +250,7 @@ def _tie(model: nn.Module, _incompatible: Any) -> None:
 
 
 def _shared_names(model: nn.Module) -> dict[str, str]:
-    """Return the further names of tensors that have several, each with the first name of its tensor."""
+    """Return a dict from each further name of a tensor that has several to the first name of this tensor."""
     first: dict[int, str] = {}
     further: dict[str, str] = {}
     named = [model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False)]
@@ -246,7 +263,7 @@ def _shared_names(model: nn.Module) -> dict[str, str]:
 
 
 def _recomputed(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the tables that the settings determine, by their names."""
+    """Compute the tables that the settings determine, and return them by name."""
     tables = {}
     for name, buffer in model.named_buffers():
         if name.endswith(RECOMPUTED):
@@ -256,7 +273,10 @@ def _recomputed(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    """Read the shape of each tensor of a file, but not its numbers."""
+    """Read the shape of each tensor of a file, but not its numbers.
+
+    Packed matrices have the shapes of the matrices.
+    """
     with reading(path), safe_open(path, framework="pt") as file:
         names = list(file.keys())
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
@@ -271,7 +291,10 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Return a context manager that raises errors of reading a file of weights as FileError with its path."""
+    """Return a context manager that turns errors of reading a file of weights into FileError with its path.
+
+    A file that does not exist raises FileError on entry.
+    """
     if not path.is_file():
         raise FileError(f"{path}: no such file")
     try:

@@ -18,7 +18,8 @@ def add_record(
 ) -> None:
     """Append the record of one attention with ``weights (b,h,q,k)``.
 
-    ``name`` is the name of the module in the model. ``kind`` is "self", "causal" or "cross".
+    ``name`` is the name of the module in the model, and ``layer`` the number of its layer, if it has one. ``kind`` is
+    "self", "causal" or "cross".
 
     >>> import torch
     >>> records = []

@@ -25,10 +25,10 @@ _KINDS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 class SafetensorsFiles:
-    """The tensors of a folder by name, read when they are asked for.
+    """The tensors of a folder by name, which :meth:`read` reads.
 
-    ``shapes`` are their shapes. Layer norms of old files are called ``gamma`` and ``beta``. They have their present
-    names here, ``weight`` and ``bias``.
+    The constructor reads only their shapes, ``shapes``. The weights of layer norms are called ``gamma`` and ``beta`` in
+    old files. Here they have their present names ``weight`` and ``bias``.
     """
 
     def __init__(self, folder: Path):
@@ -43,11 +43,11 @@ class SafetensorsFiles:
                 self.shapes[_present(name)] = shapes[name]
 
     def where(self, name: str) -> Path:
-        """Return the file that a tensor is in."""
+        """Return the path of the file that holds a tensor."""
         return self._places[name][0]
 
     def read(self, names: list[str]) -> dict[str, torch.Tensor]:
-        """Return tensors by name in float32, or raise FileError if one holds other things than finite numbers."""
+        """Return the named tensors in float32, or raise FileError if one has integers, infinite numbers or NaN."""
         tensors: dict[str, torch.Tensor] = {}
         for path in sorted({self.where(name) for name in names}):
             with reading(path), safe_open(path, framework="pt") as file:
@@ -67,7 +67,7 @@ def _checked(tensor: torch.Tensor, name: str, path: Path) -> torch.Tensor:
 
 
 def _listed(folder: Path) -> dict[Path, list[str] | None]:
-    """Return the files of weights, each with the names to read from it, or None for all."""
+    """Return the files of weights, each with the names of the tensors to read from it, or with None for all."""
     if (folder / WEIGHTS).is_file():
         return {folder / WEIGHTS: None}
     if (folder / INDEX).is_file():

@@ -25,9 +25,10 @@ __all__ = ["Seq2Seq"]
 
 @dataclass
 class RecurrentState:
-    """The state of the recurrent decoder between two steps.
+    """The state of the recurrent decoder between two steps, with w hypotheses for each of b sentences.
 
-    ``attentional`` is the attentional hidden state of the last step, or None without input feeding.
+    The hypotheses of a sentence are neighbouring rows. ``cells`` is None for a GRU. ``attentional`` is the attentional
+    hidden state of the last step, or None without input feeding.
     """
 
     memory: Memory
@@ -36,16 +37,16 @@ class RecurrentState:
     attentional: Tensor | None  # (b*w,m)
 
     def reorder(self, rows: Tensor) -> None:
-        """Replace row ``i`` by the old row ``rows[i]``.
+        """Replace the hypothesis in row ``i`` by that of the old row ``rows[i]``, in place.
 
-        The number of rows may change.
+        The number of rows may change. The sentences in ``memory`` are not changed.
         """
         self.layers = self.layers[:, rows]
         self.cells = None if self.cells is None else self.cells[:, rows]
         self.attentional = None if self.attentional is None else self.attentional[rows]
 
     def keep(self, sentences: Tensor, hypotheses: int) -> None:
-        """Keep only the rows of these sentences, each of which has ``hypotheses`` rows."""
+        """Keep only the sentences with these indices, each of which has ``hypotheses`` rows, in place."""
         self.reorder(as_rows(sentences, hypotheses))
         self.memory = self.memory.keep(sentences)
 
@@ -59,9 +60,9 @@ class RecurrentEncoder(nn.Module):
         self.final = nn.Linear(config.width, config.width)
 
     def forward(self, x: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the states of all tokens ``(b,s,m)``, and one vector for each sentence ``(b,m)``.
+        """Return the states ``(b,s,m)`` of embedded tokens ``x (b,s,m)``, and one vector for each sentence ``(b,m)``.
 
-        The states are zero at padding.
+        The states are zero at padding, from ``lengths (b,)`` on. Without ``lengths`` there is no padding.
         """
         if lengths is None:
             states, last = self.rnn(x)
@@ -96,9 +97,9 @@ class RecurrentAttention(nn.Module):
     def forward(
         self, query: Tensor, memory: Memory, mask: Mask | None, want_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the context vectors ``(b,q,m)`` and the weights ``(b,q,s)``.
+        """Return the context vectors ``(b,q,m)`` and the weights ``(b,q,s)`` of the decoder states ``query (b,q,m)``.
 
-        The weights are None unless ``want_weights`` is True.
+        ``mask`` hides the padding of the source. The weights are None unless ``want_weights`` is True.
         """
         assert memory.keys is not None  # set by Seq2Seq.encode
         score = self.kind if self.kind == "scaled_dot" else "dot"
@@ -163,11 +164,17 @@ class Seq2Seq(Pretrained, nn.Module):
         *,
         records: list[Record] | None = None,
     ) -> Tensor:
-        """Return the hidden states ``(b,t,m)``, which are the input of the output layer."""
+        """Return the hidden states ``(b,t,m)`` of the decoder, which are the input of the output layer.
+
+        The arguments are those of :meth:`forward`.
+        """
         return self.decode(self.encode(source, lengths), target, records=records)
 
     def encode(self, source: Tensor, lengths: Tensor | None = None) -> Memory:
-        """Encode the source ``(b,s)``, whose positions from ``lengths (b,)`` on are padding."""
+        """Return the encoder states of ``source (b,s)``, whose positions from ``lengths (b,)`` on are padding.
+
+        Every length is at least 1.
+        """
         check_tokens("source", source, self.config.source_size)
         lengths = read_lengths(lengths, source, least=1)
         x = self.dropout(self.source_embedding(source))
@@ -177,7 +184,11 @@ class Seq2Seq(Pretrained, nn.Module):
         return Memory(states, lengths, keys, final)
 
     def decode(self, memory: Memory, target: Tensor, *, records: list[Record] | None = None) -> Tensor:
-        """Return the hidden states ``(b,t,m)`` after each token of ``target (b,t)``."""
+        """Return the hidden states ``(b,t,m)`` of ``target (b,t)``.
+
+        The state of a token depends on this token and on earlier ones. ``memory`` is the result of :meth:`encode`. If
+        ``records`` is a list, the attention of all tokens is appended to it as one record.
+        """
         check_tokens("target", target, self.config.target_size)
         x = self.dropout(self.target_embedding(target))  # (b,t,m)
         state = self.start(memory)
@@ -187,7 +198,7 @@ class Seq2Seq(Pretrained, nn.Module):
         return self._attentional(states, x, memory, records)
 
     def start(self, memory: Memory) -> RecurrentState:
-        """Return the state before the first decoding step."""
+        """Return the state before the first decoding step, with one hypothesis for each sentence of ``memory``."""
         assert memory.final is not None
         first = torch.tanh(self.starts(memory.final))  # (b,layers*m)
         layers = first.unflatten(-1, (self.config.decoder_layers, -1)).transpose(0, 1).contiguous()
@@ -196,9 +207,11 @@ class Seq2Seq(Pretrained, nn.Module):
         return RecurrentState(memory, layers, cells, torch.zeros_like(memory.final) if feeding else None)
 
     def step(self, tokens: Tensor, state: RecurrentState, *, records: list[Record] | None = None) -> Tensor:
-        """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
+        """Return the hidden states ``(b,w,m)`` of the next token of each hypothesis, ``tokens (b,w)``.
 
-        The state is updated in place.
+        Each of b sentences has w hypotheses. A state with one hypothesis for each sentence is repeated w times.
+        Otherwise w may change only through ``state.reorder``. The state is updated in place. The token ids are not
+        checked.
         """
         b, width = tokens.shape
         rows = state.layers.shape[1]
@@ -236,7 +249,10 @@ class Seq2Seq(Pretrained, nn.Module):
         return torch.cat([x, state.memory.final[:, None].expand_as(x)], dim=-1)
 
     def _decode_by_steps(self, x: Tensor, state: RecurrentState, records: list[Record] | None) -> Tensor:
-        """Decode token by token, because with input feeding each step needs the result of the one before."""
+        """Return the hidden states ``(b,t,m)`` of embedded tokens ``x (b,t,m)``, computed token by token.
+
+        With input feeding, each step needs the result of the step before it. The records of all steps are joined.
+        """
         steps: list[Record] | None = None if records is None else []
         hidden = [self._one_step(x[:, i : i + 1], state, steps) for i in range(x.shape[1])]
         if records is not None and steps:
@@ -245,7 +261,7 @@ class Seq2Seq(Pretrained, nn.Module):
         return torch.cat(hidden, dim=1)
 
     def _attentional(self, states: Tensor, x: Tensor, memory: Memory, records: list[Record] | None) -> Tensor:
-        """Combine decoder states ``(b,t,m)``, their context vectors and the token embeddings to hidden states.
+        """Combine decoder states ``(b,t,m)``, their context vectors and the token embeddings ``x`` to hidden states.
 
         The result ``(b,t,m)`` is the input of the output layer (the attentional hidden state of Luong et al. 2015).
         """

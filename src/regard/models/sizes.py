@@ -59,7 +59,8 @@ _LAYERS = {
 def check_settings(config: ModelConfig, shapes: Shapes, where: str) -> None:
     """Raise FileError if a size or a number of layers in the settings is not that of the file of weights.
 
-    ``where`` is the file of the settings. Tables that are missing from the file are left to :func:`check_shapes`.
+    ``shapes`` are those of the file of weights, and ``where`` is the path of the settings, for the error. A tensor that
+    is missing from the file is left to :func:`check_shapes`.
     """
     for setting, places in _PLACES.items():
         value = getattr(config, setting, None)
@@ -76,10 +77,11 @@ def check_settings(config: ModelConfig, shapes: Shapes, where: str) -> None:
 
 
 def check_shapes(config: ModelConfig, expected: Shapes, shapes: Shapes, settings: str, weights: str) -> None:
-    """Raise FileError unless the tensors of a file have the names and shapes of a model's tensors.
+    """Raise FileError unless the tensors of a file have exactly the names and shapes of a model's tensors.
 
-    The size of a computed table of positions, which is not in the file, is limited.
-    ``settings`` and ``weights`` are the paths of the two files, for the error.
+    ``expected`` are the shapes of the model, and ``shapes`` those of the file. The size of a computed table of
+    positions, which is not in the file, is limited. ``settings`` and ``weights`` are the paths of the two files, for
+    the error.
     """
     for name, shape in expected.items():
         if name not in shapes:
@@ -99,7 +101,7 @@ def check_shapes(config: ModelConfig, expected: Shapes, shapes: Shapes, settings
 
 @contextmanager
 def without_memory(where: str) -> Iterator[None]:
-    """Build modules on the meta device, so that their tensors have shapes and take no memory.
+    """Return a context manager that builds modules on the meta device, whose tensors have shapes and take no memory.
 
     Initial values are not drawn, because drawing them on the meta device would load torch's compiler. Sizes
     beyond 64 bits raise FileError, which names the file of the settings, ``where``.

@@ -41,7 +41,7 @@ class SpanReader(Pretrained, nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the logits of starts and of ends, ``(b,n)`` each, with -inf at padding.
 
-        The arguments are those of :class:`Encoder`.
+        The arguments are those of :meth:`Encoder.forward`.
         """
         states = self.encoder(tokens, lengths, types=types, records=records)  # (b,n,m)
         return self.output(states, read_lengths(lengths, tokens, name="tokens"))

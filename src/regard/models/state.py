@@ -63,7 +63,7 @@ class Memory:
         return source_padding(self.lengths, self.states.shape[1])
 
     def keep(self, sentences: Tensor) -> Memory:
-        """Return the memory of these sentences only."""
+        """Return a memory of the sentences with these indices only, in the order given."""
         parts = (self.states, self.lengths, self.keys, self.final)
         return Memory(*(None if part is None else part[sentences] for part in parts))  # type: ignore[arg-type]
 
@@ -71,14 +71,17 @@ class Memory:
 class Spare:
     """A spare buffer that the caches of one state share when they are reordered.
 
-    A cache copies its rows into the spare buffer and leaves its old buffer as the spare for the next cache.
+    A cache copies its rows into the spare buffer and leaves its old buffer in ``held``, the spare for the next cache.
     """
 
     def __init__(self):
         self.held: Tensor | None = None
 
     def take(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """Return an uninitialised buffer of this shape, reusing the spare buffer if it fits."""
+        """Return an uninitialised buffer of this shape and of the dtype of ``like``.
+
+        It is the spare buffer if that fits, and a new one otherwise. Either way there is no spare buffer afterwards.
+        """
         buffer, self.held = self.held, None
         if buffer is not None and buffer.shape == shape and buffer.dtype == like.dtype:
             return buffer
@@ -105,7 +108,10 @@ class StepCache(KeyValueCache):
         self.steps: tuple[Tensor, Tensor] | None = None  # two of (capacity,b*w,h,d)
 
     def append(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Add keys and values ``(b*w,h,n,d)`` of new positions, and return all keys and values."""
+        """Add keys and values ``(b*w,h,n,d)`` of n new positions, and return all keys and values ``(b*w,h,t,d)``.
+
+        Raises ShapeError if the number of hypotheses is not that of the cache.
+        """
         if k.requires_grad or (self.steps is None and self.keys is not None):
             self.steps = None
             return super().append(k, v)
@@ -121,7 +127,7 @@ class StepCache(KeyValueCache):
         return self._view(new)
 
     def reorder(self, rows: Tensor) -> None:
-        """Replace row ``i`` by the old row ``rows[i]``.
+        """Replace the hypothesis in row ``i`` by that of the old row ``rows[i]``, in place.
 
         The number of rows may change.
         """
@@ -162,8 +168,9 @@ class StepCache(KeyValueCache):
 class TransformerState:
     """The caches of all decoder layers, and the number of tokens so far (``length``).
 
-    ``self_caches`` are the caches of self-attention, with a row for each hypothesis. ``cross_caches`` are those of
-    cross-attention, with a row for each sentence, which its hypotheses share.
+    ``self_caches`` are the caches of self-attention, with a row for each hypothesis. The hypotheses of a sentence are
+    neighbouring rows. ``cross_caches`` are those of cross-attention, with a row for each sentence, which its hypotheses
+    share. The list is empty without cross-attention.
     """
 
     memory: Memory | None
@@ -172,15 +179,15 @@ class TransformerState:
     length: int = 0
 
     def reorder(self, rows: Tensor) -> None:
-        """Replace row ``i`` by the old row ``rows[i]``.
+        """Replace the hypothesis in row ``i`` by that of the old row ``rows[i]``, in place.
 
-        The number of rows may change.
+        The number of rows may change. The caches of cross-attention are not changed.
         """
         for cache in self.self_caches:
             cache.reorder(rows)
 
     def keep(self, sentences: Tensor, hypotheses: int) -> None:
-        """Keep only the rows of these sentences, each of which has ``hypotheses`` rows."""
+        """Keep only the sentences with these indices, each of which has ``hypotheses`` rows, in place."""
         self.reorder(as_rows(sentences, hypotheses))
         for cache in self.cross_caches:
             cache.reorder(sentences)
@@ -189,7 +196,9 @@ class TransformerState:
 
 
 def as_rows(sentences: Tensor, hypotheses: int) -> Tensor:
-    """Return the row indices of all hypotheses of some sentences.
+    """Return the row indices of all hypotheses of the sentences with these indices.
+
+    ``hypotheses`` is the number of rows of each sentence.
 
     >>> as_rows(torch.tensor([0, 2]), 3)
     tensor([0, 1, 2, 6, 7, 8])
@@ -205,7 +214,7 @@ def _allocated(x: Tensor, capacity: int) -> Tensor:
 
 
 def _enlarged(steps: Tensor, length: int, capacity: int) -> Tensor:
-    """Copy the first ``length`` steps to a larger buffer."""
+    """Return a buffer for ``capacity`` steps with a copy of the first ``length`` steps."""
     larger = steps.new_empty(capacity, *steps.shape[1:])
     larger[:length] = steps[:length]
     return larger

@@ -55,8 +55,9 @@ class TextClassifier(Pretrained, nn.Module):
     ) -> Tensor:
         """Return the logits of the classes, ``(b,classes)``.
 
-        ``tokens (b,n)`` are padding from ``lengths (b,)`` on, and ``types (b,n)`` are their types, if the config has
-        ``token_types``. If ``records`` is a list, the attention of every layer and of the pooling is appended to it.
+        ``tokens (b,n)`` are padding from ``lengths (b,)`` on. Without ``lengths`` there is no padding. ``types (b,n)``
+        are the types of the tokens, if the config has ``token_types``. If ``records`` is a list, the attention of every
+        layer and of the pooling is appended to it.
         """
         return self.output(self.pooled(tokens, lengths, types=types, records=records))
 
@@ -68,7 +69,10 @@ class TextClassifier(Pretrained, nn.Module):
         types: Tensor | None = None,
         records: list[Record] | None = None,
     ) -> Tensor:
-        """Return one vector for each sequence, ``(b,m)``, which is the input of the output layer."""
+        """Return one vector for each sequence, ``(b,m)``, which is the input of the output layer.
+
+        The arguments are those of :meth:`forward`.
+        """
         check_tokens("tokens", tokens, self.config.vocabulary_size)
         if types is not None:
             self.encoder.check_types(types, tokens)

@@ -22,7 +22,7 @@ __all__ = ["Transformer"]
 class Transformer(Pretrained, nn.Module):
     """A Transformer encoder–decoder, built from a :class:`TransformerConfig`.
 
-    Encoder and decoder share one table of learned positions.
+    Encoder and decoder share one table of positions, if positions are sinusoidal or learned.
 
     >>> import torch
     >>> config = TransformerConfig(source_size=11, target_size=13, width=8, heads=2, feed_forward=16)
@@ -85,23 +85,33 @@ class Transformer(Pretrained, nn.Module):
     def encode(
         self, source: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Memory:
-        """Encode the source ``(b,s)``, whose positions from ``lengths (b,)`` on are padding."""
+        """Return the encoder states of ``source (b,s)``, whose positions from ``lengths (b,)`` on are padding.
+
+        If ``records`` is a list, the attention of every encoder layer is appended to it.
+        """
         check_tokens("source", source, self.config.source_size)
         lengths = read_lengths(lengths, source)
         return Memory(self.encoder.encode(source, lengths, records=records), lengths)
 
     def decode(self, memory: Memory, target: Tensor, *, records: list[Record] | None = None) -> Tensor:
-        """Return the hidden states ``(b,t,m)`` after each token of ``target (b,t)``, computed in parallel."""
+        """Return the hidden states ``(b,t,m)`` of ``target (b,t)``, computed in parallel.
+
+        The state of a token depends on this token and on earlier ones. ``memory`` is the result of :meth:`encode`. If
+        ``records`` is a list, the attention of every decoder layer is appended to it.
+        """
         check_tokens("target", target, self.config.target_size)
         return self.decoder.decode(memory, target, records=records)
 
     def start(self, memory: Memory) -> TransformerState:
-        """Return the state before the first decoding step, with empty caches."""
+        """Return the state before the first decoding step, with empty caches.
+
+        ``memory`` is the result of :meth:`encode`.
+        """
         return self.decoder.start(memory)
 
     def step(self, tokens: Tensor, state: TransformerState, *, records: list[Record] | None = None) -> Tensor:
-        """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
+        """Return the hidden states ``(b,w,m)`` of the next token of each hypothesis, ``tokens (b,w)``.
 
-        The state is updated in place.
+        The state is updated in place. See :meth:`Decoder.step`.
         """
         return self.decoder.step(tokens, state, records=records)

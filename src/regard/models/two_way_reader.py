@@ -33,13 +33,15 @@ ENCODERS = ("gru", "transformer")
 class TwoWayReaderConfig(EncoderConfig):
     """The settings of a :class:`TwoWayReader`.
 
-    - ``encoder`` is "gru" (bidirectional) or "transformer", with ``layers`` layers before and after the attention.
+    - ``encoder`` is "gru" (bidirectional) or "transformer", with ``layers`` layers before and as many after the
+      attention between question and context. ``layers`` is at least 1.
     - ``score`` is the score of the attention between question and context, "dot", "scaled_dot", "bilinear" or
       "additive".
-    - ``flags`` and ``endings`` are the numbers of yes/no features and of hashed endings of the forms of tokens
-      (:mod:`regard.text.forms`). With 0 the model is given no forms.
+    - ``flags`` is the number of yes/no features and ``endings`` the number of hashed word endings in the form of a
+      token (:mod:`regard.text.forms`). If both are 0, the model ignores forms.
     - ``base`` is the config of a pretrained encoder whose states take the place of token embeddings. It is not
-      trained. ``base_start`` and ``base_end`` are the ids of the special tokens before and after each text.
+      trained. ``base_start`` and ``base_end`` are the ids of the special tokens that it gets before and after each
+      text.
     """
 
     kind: ClassVar[str] = "two_way_reader"
@@ -69,8 +71,8 @@ class TwoWayReader(Pretrained, nn.Module):
     """A model that finds the span of a context which answers a question, built from a :class:`TwoWayReaderConfig`.
 
     The context attends to the question and the question to the context (Seo et al. 2017, Xiong et al. 2017). Each
-    token of the context gets the question words that it attends to, and what these attend to in the context. The first
-    position of the context stands for "no answer".
+    token of the context gets the states of the question tokens that it attends to, and the states of the context that
+    these question tokens attend to. The first position of the context stands for "no answer".
 
     >>> model = TwoWayReader(TwoWayReaderConfig(vocabulary_size=11, width=8, layers=1))
     >>> question, context = torch.randint(11, (2, 3)), torch.randint(11, (2, 7))
@@ -111,8 +113,10 @@ class TwoWayReader(Pretrained, nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the logits of the first and of the last token of the answer, ``(b,n)`` each, with -inf at padding.
 
-        ``question (b,q)`` and ``context (b,n)`` are token ids. Forms have the same shapes. If ``records`` is a list,
-        all attention is appended to it.
+        ``question (b,q)`` and ``context (b,n)`` are token ids, and their lengths ``(b,)`` are at least 1. None for
+        lengths means no padding. ``question_forms (b,q)`` and ``context_forms (b,n)`` are the forms of the tokens,
+        which a config with ``flags`` or ``endings`` requires. If ``records`` is a list, all attention is appended to
+        it.
         """
         size = self.config.vocabulary_size
         check_tokens("question", question, size)
@@ -134,7 +138,10 @@ class TwoWayReader(Pretrained, nn.Module):
         forms: Tensor | None,
         records: list[Record] | None,
     ) -> Tensor:
-        """Return the states of the question or of the context, ``(b,n,m)``."""
+        """Return the states ``(b,n,m)`` of the question or of the context, before they attend to each other.
+
+        ``name`` is "question" or "context". Missing forms that the config requires raise ShapeError.
+        """
         if self.base is not None:
             assert self.project is not None
             x = self.dropout(self.project(self.base(tokens, lengths, started=name == "context")))  # (b,n,m)
@@ -149,7 +156,7 @@ class TwoWayReader(Pretrained, nn.Module):
         return self.encoder(x, lengths, records=records)
 
     def _of_forms(self, forms: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return the vectors of the forms of tokens, ``(b,n,m)``."""
+        """Return the sum of the vectors of the features and of the word ending of each form, ``(b,n,m)``."""
         count = self.config.flags
         added: list[Tensor] = []
         if self.flags is not None:
@@ -167,7 +174,7 @@ class TwoWayReader(Pretrained, nn.Module):
         context_lengths: Tensor | None,
         records: list[Record] | None,
     ) -> Tensor:
-        """Return the states of the context with what both attentions bring to them, ``(b,n,m)``."""
+        """Return the states ``(b,n,m)`` of the context, merged with the results of the attention in both directions."""
         q_mask = source_padding(question_lengths, question.shape[1])
         c_mask = source_padding(context_lengths, context.shape[1])
         found, to_context = self.to_context(question, context, context, c_mask)  # (b,q,m), (b,q,n)
@@ -194,12 +201,15 @@ class Similarity(nn.Module):
             self.score = Additive(width, width, width // 2)
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask) -> tuple[Tensor, Tensor]:
-        """Return the output ``(b,q,m)`` and the weights ``(b,q,k)``."""
+        """Return the output ``(b,q,e)`` and the weights ``(b,q,k)`` for values ``(b,k,e)``."""
         return attention_with_weights(query, key, value, score=self.score, mask=mask)
 
 
 class Layers(nn.Module):
-    """Bidirectional GRUs or Transformer blocks on vectors ``(b,n,m)``."""
+    """Bidirectional GRUs or Transformer blocks on vectors ``(b,n,m)``, as ``config.encoder`` says.
+
+    ``embedding`` is only stored here, and the caller applies it. ``name`` is the name in the records of attention.
+    """
 
     def __init__(self, config: TwoWayReaderConfig, embedding: TokenEmbedding | None, *, name: str):
         super().__init__()
@@ -215,7 +225,10 @@ class Layers(nn.Module):
         self.norm = make_norm(config) if config.norm == "pre" else nn.Identity()
 
     def forward(self, x: Tensor, lengths: Tensor | None, *, records: list[Record] | None = None) -> Tensor:
-        """Return the states ``(b,n,m)`` of vectors ``x (b,n,m)``."""
+        """Return the states ``(b,n,m)`` of vectors ``x (b,n,m)``, whose positions from ``lengths (b,)`` on are padding.
+
+        GRUs have no attention and add nothing to ``records``.
+        """
         if self.recurrent:
             for layer in self.layers:
                 x = self.dropout(layer(x, lengths))
@@ -245,7 +258,10 @@ class TwoWayGRU(nn.Module):
         self.backwards = nn.GRU(width, width // 2, batch_first=True)
 
     def forward(self, x: Tensor, lengths: Tensor | None) -> Tensor:
-        """Return the states ``(b,n,m)`` of vectors ``x (b,n,m)``. Those at padding have no meaning."""
+        """Return the states ``(b,n,m)`` of vectors ``x (b,n,m)``, whose positions from ``lengths (b,)`` on are padding.
+
+        The states at padding have no meaning.
+        """
         count = x.shape[1]
         ends = torch.full((len(x),), count, device=x.device) if lengths is None else lengths  # (b,)
         places = ends[:, None] - 1 - torch.arange(count, device=x.device)  # (b,n), the sequence from its end
@@ -258,8 +274,8 @@ class TwoWayGRU(nn.Module):
 class FrozenEncoder(nn.Module):
     """A pretrained encoder that is not trained, whose states are the mean of its last four layers.
 
-    While a model is trained, the states of each text are kept, up to ``MOST_KEPT`` bytes, so that they are computed
-    once and not in every epoch.
+    From the first call of :meth:`train` on, the states of each text are kept in float16, up to ``MOST_KEPT`` bytes, so
+    that they are computed once and not in every epoch.
     """
 
     MOST_KEPT = 2**30
@@ -274,7 +290,10 @@ class FrozenEncoder(nn.Module):
         self.kept_bytes = 0
 
     def train(self, mode: bool = True) -> Self:
-        """Keep the encoder in evaluation mode, in which the states of a text are always the same."""
+        """Set the mode of this module, and keep its encoder in evaluation mode.
+
+        In evaluation mode the states of a text are always the same. With ``mode`` the states are kept from now on.
+        """
         super().train(mode)
         self.encoder.eval()
         if mode and self.kept is None:
@@ -283,7 +302,11 @@ class FrozenEncoder(nn.Module):
 
     @torch.no_grad()
     def forward(self, tokens: Tensor, lengths: Tensor | None, *, started: bool) -> Tensor:
-        """Return the states ``(b,n,m)`` of ``tokens (b,n)``. ``started`` says that the first token is the start."""
+        """Return the states ``(b,n,m)`` of ``tokens (b,n)``, which are zero from ``lengths (b,)`` on.
+
+        ``started`` says that the first token of each row stands for the start token and is replaced by it. Otherwise
+        the start token is added for the encoder, and its state is left out of the result.
+        """
         ends = [tokens.shape[1]] * len(tokens) if lengths is None else lengths.tolist()
         rows = [tokens[i, int(started) : end] for i, end in enumerate(ends)]
         keys = [row.cpu().numpy().tobytes() for row in rows]
@@ -299,7 +322,7 @@ class FrozenEncoder(nn.Module):
         return out
 
     def _states(self, rows: list[Tensor]) -> list[Tensor]:
-        """Return the states of the start and of the tokens of each row."""
+        """Return the states ``(1+n,m)`` of the start token and of the n tokens of each row."""
         width = max(len(row) for row in rows) + 2
         ids = torch.full((len(rows), width), self.end, device=rows[0].device)  # (b,n)
         ids[:, 0] = self.start
