@@ -14,7 +14,8 @@ __all__ = ["AveragedWeights"]
 class AveragedWeights:
     """The exponential moving average of a model's parameters, over about the last ``1 / (1 - decay)`` steps.
 
-    In the first steps the decay is smaller, so that the initial weights do not dominate the average.
+    In the first steps the decay is smaller, so that the initial weights do not dominate the average. ``held`` are the
+    averages by the name of the parameter. They start as the weights of ``model``.
     """
 
     def __init__(self, model: nn.Module, decay: float):
@@ -23,7 +24,7 @@ class AveragedWeights:
 
     @torch.no_grad()
     def update(self, model: nn.Module, step: int) -> None:
-        """Add the weights after optimizer step ``step`` (counted from 1) to the average."""
+        """Add the present weights, those after optimizer step ``step`` (counted from 1), to the average."""
         # The share of the newest weights in the average.
         share = 1 - min(self.decay, step / (10 + step))
         parameters = [p.detach() for p in model.parameters()]
@@ -37,7 +38,10 @@ class AveragedWeights:
 
     @contextmanager
     def in_place_of(self, model: nn.Module) -> Iterator[None]:
-        """Return a context manager in which the model has the averaged weights."""
+        """Return a context manager in which the model has the averaged weights.
+
+        At its end the model has its own weights again. A change of the weights inside changes the averages.
+        """
         weights: dict[str, Tensor] = {name: p.data for name, p in model.named_parameters()}
         for name, p in model.named_parameters():
             p.data = self.held[name]

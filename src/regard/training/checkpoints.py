@@ -56,7 +56,7 @@ class Checkpoint:
 
 @dataclass
 class Found:
-    """The newest complete checkpoint, and the problem of each newer one that is damaged."""
+    """The newest complete checkpoint with its folder, and the problem of each newer one that is damaged."""
 
     path: Path
     checkpoint: Checkpoint
@@ -64,7 +64,11 @@ class Found:
 
 
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: int) -> Path:
-    """Write a checkpoint into ``folder``, then remove all but the newest ``keep``."""
+    """Write a checkpoint into ``folder``, remove all but the newest ``keep``, and return the path of the new one.
+
+    Its name is ``step-`` and the number of the step. The leftovers of a process that was killed are cleaned up first.
+    If the checkpoint cannot be written, FileError is raised and no checkpoint is removed.
+    """
     target = folder / f"step-{step:08d}"
     try:
         _sweep(folder)
@@ -79,7 +83,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, *, keep: in
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read a checkpoint and compare each file with the manifest."""
+    """Read the checkpoint in a folder, or raise FileError if a file is missing or differs from the manifest."""
     files = _manifest(path)
     try:
         for name, expected in files.items():
@@ -100,7 +104,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
-    """Return the folder of the newest checkpoint of a run, or None if there is none."""
+    """Return the path of the checkpoint of the highest step in ``folder``, or None if there is none.
+
+    The checkpoint is not read, so it may be damaged.
+    """
     found = _checkpoints(folder)
     return found[-1] if found else None
 
@@ -122,7 +129,10 @@ def newest_whole(folder: Path) -> Found | None:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a damaged checkpoint to ``damaged-…``, so that it is no longer read or counted, and return its path."""
+    """Rename a damaged checkpoint to ``damaged-…``, so that it is no longer read or counted, and return the new path.
+
+    An earlier one of that name is removed.
+    """
     other = path.with_name(f"damaged-{path.name}")
     shutil.rmtree(other, ignore_errors=True)
     os.rename(path, other)
@@ -130,11 +140,13 @@ def set_aside(path: Path) -> Path:
 
 
 def write_folder(target: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a folder beside ``target``, flush it to the disk and rename it into place.
+    """Make the folder ``target`` with the files that ``write`` puts into the folder it is given.
 
-    An existing folder is replaced. Not every system can exchange two folders in one step. Between two renames the old
-    folder is therefore called ``.NAME.old``, and :func:`recover_folder` restores it after a crash at that moment. If
-    ``target`` is a symbolic link, the folder that it points to is replaced and the link is kept.
+    That folder is beside ``target``. It is flushed to the disk and renamed into place. An existing folder is replaced.
+    Not every system can exchange two folders in one step. Between two renames the old folder is therefore called
+    ``.NAME.old``, and :func:`recover_folder` restores it after a crash at that moment. If ``target`` is a symbolic
+    link, the folder that it points to is replaced and the link is kept. If anything fails, the old folder stays. Errors
+    of the system are raised as FileError.
     """
     target = target.resolve()
     part, old = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.old")
@@ -161,7 +173,10 @@ def write_folder(target: Path, write: Callable[[Path], object]) -> None:
 
 
 def recover_folder(target: Path) -> None:
-    """Undo a :func:`write_folder` that was stopped between its two renames."""
+    """Restore the old folder after a :func:`write_folder` that was stopped between its two renames.
+
+    Nothing is changed if ``target`` exists.
+    """
     target = target.resolve()
     old = target.with_name(f".{target.name}.old")
     if old.exists() and not target.exists():
@@ -169,9 +184,9 @@ def recover_folder(target: Path) -> None:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    """Return the folders of all checkpoints, oldest first.
+    """Return the paths of all checkpoints in ``folder`` by ascending step, or an empty list if there is no folder.
 
-    Folders that are being written or removed have names that start with a dot.
+    Folders that are being written or removed have names that start with a dot. They are left out.
     """
     try:
         found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
@@ -210,7 +225,7 @@ def _hash(path: Path) -> str:
 
 
 def _manifest(path: Path) -> dict[str, str]:
-    """Read the SHA-256 of each file of a checkpoint from its manifest."""
+    """Return the SHA-256 of each file of a checkpoint by name, or raise FileError if the manifest is not one."""
     manifest = _read_part(path / MANIFEST)
     files = manifest.get("files")
     if manifest.get("format") != FORMAT or not isinstance(files, dict) or STATE not in files:
@@ -239,7 +254,10 @@ def _sweep(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a checkpoint, renamed first so that a half-removed one is not read as a checkpoint."""
+    """Remove a checkpoint, renamed first so that a half-removed one is not read as a checkpoint.
+
+    A checkpoint that cannot be renamed stays, without an error.
+    """
     part = path.with_name(f".{path.name}.part")
     try:
         os.rename(path, part)

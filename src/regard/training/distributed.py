@@ -49,7 +49,8 @@ class LostProcessError(RegardError):
 class Processes:
     """The rank and the device of this process among the ``world`` processes of a run.
 
-    ``joined`` says whether the process group was made here, so that :meth:`leave` destroys it.
+    ``joined`` says whether :meth:`join` made the process group, so that :meth:`leave` destroys it. All processes have
+    to call the methods that communicate (from :meth:`sum` on), in the same order.
     """
 
     rank: int = 0
@@ -59,7 +60,10 @@ class Processes:
 
     @classmethod
     def join(cls) -> Processes:
-        """Join the process group if ``torchrun`` started several processes, or return a single process otherwise."""
+        """Join the process group if ``torchrun`` started several processes, or return a single process otherwise.
+
+        The device is a GPU if there is one. Raises LostProcessError if the other processes cannot be reached.
+        """
         gpu = torch.cuda.is_available()
         if "RANK" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return cls(device=torch.device("cuda" if gpu else "cpu"))
@@ -82,7 +86,7 @@ class Processes:
         return self.rank == 0
 
     def sum(self, *numbers: float) -> list[float]:
-        """Return each number summed over the processes."""
+        """Return each number summed over all processes, the same in every process."""
         if self.world == 1:
             return list(numbers)
         total = torch.tensor(numbers, dtype=torch.float64, device=self.device)
@@ -90,7 +94,10 @@ class Processes:
         return total.tolist()
 
     def gather(self, tensor: Tensor) -> list[Tensor]:
-        """Return the tensors of all processes, in the order of their ranks."""
+        """Return the tensors of all processes on the CPU, in the order of their ranks, in every process.
+
+        All have to be of one shape and dtype. A single process gets its tensor back on its own device.
+        """
         if self.world == 1:
             return [tensor]
         mine = tensor.to(self.device)
@@ -99,7 +106,7 @@ class Processes:
         return [one.cpu() for one in found]
 
     def agree(self, mine: bool) -> bool:
-        """Return whether ``mine`` is True in any process."""
+        """Return whether ``mine`` is True in at least one process, the same in every process."""
         return self.sum(float(mine))[0] > 0
 
     def same(self, value: float) -> float:
@@ -121,7 +128,8 @@ class Processes:
     def broadcast(self, tensor: Tensor) -> Tensor:
         """Send the tensor of the first process to all others, and return it on the CPU in every process.
 
-        The others pass a tensor of the same shape and dtype, whose numbers are ignored.
+        The others pass a tensor of the same shape and dtype, whose numbers are ignored. It needs a process group, also
+        with one process.
         """
         held = tensor.to(self.device).contiguous()
         dist.broadcast(held, 0)
@@ -130,7 +138,7 @@ class Processes:
     def on_first(self, action: Callable[[], _Result]) -> _Result | None:
         """Call ``action`` in the first process while the others wait, and return its result there and None elsewhere.
 
-        If it raises, the others raise LostProcessError.
+        If it raises, the first process raises the same exception and the others raise LostProcessError.
         """
         if self.world == 1:
             return action()
@@ -161,19 +169,19 @@ def _meet(backend: str) -> None:
 
 
 def has_met_others() -> bool:
-    """Return whether this process has been in a process group, so that it should exit with ``os._exit``.
+    """Return whether this process has made a process group, after which it should exit with ``os._exit``.
 
-    The threads of the connection live on after the group is destroyed, because DDP imports functions that have it as a
-    default argument. If such a thread needs Python while Python shuts down, the process is aborted.
+    The threads of the connection live on after the group is destroyed, because DDP imports functions that have the
+    group as a default argument. If such a thread needs Python while Python shuts down, the process is aborted.
     """
     return _met
 
 
 def joined(module: nn.Module) -> DistributedDataParallel:
-    """Wrap a module in DistributedDataParallel, with the weights of the first process and averaged gradients.
+    """Return a module wrapped in DistributedDataParallel, which averages gradients over processes.
 
-    Buffers are not synchronised at each step, because only those of the first process are saved. The argument for that
-    has another name from torch 2.13 on.
+    The weights of the first process are copied into the modules of the others. Buffers are not synchronised at each
+    step, because only those of the first process are saved. The argument for that has another name from torch 2.13 on.
     """
     known = inspect.signature(DistributedDataParallel).parameters
     name = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
@@ -182,7 +190,10 @@ def joined(module: nn.Module) -> DistributedDataParallel:
 
 
 def share_checkpoint(processes: Processes, held: Checkpoint | None) -> Checkpoint | None:
-    """Return the checkpoint that the first process has read in every process, or None if it has none."""
+    """Return in every process the checkpoint that the first process passes as ``held``, or None if that is None.
+
+    The other processes pass None. They get no averaged weights, which only the first process uses.
+    """
     if processes.world == 1:
         return held
     plan = None if held is None else {"state": held.state, "tables": _layout(held)}
@@ -199,7 +210,7 @@ def share_checkpoint(processes: Processes, held: Checkpoint | None) -> Checkpoin
 
 
 def _layout(checkpoint: Checkpoint) -> dict[str, dict[str, tuple[str, list[int]]]]:
-    """Return the dtype and shape of each tensor as JSON values, without the averages of the first process."""
+    """Return the dtype and shape of each tensor by group and name, as JSON values, without the averaged weights."""
     return {
         table: {name: (str(x.dtype).removeprefix("torch."), list(x.shape)) for name, x in tensors.items()}
         for table, tensors in checkpoint.tensors.items()

@@ -34,7 +34,10 @@ def refuse_a_run(path: Path) -> None:
 
 
 class RunFolder:
-    """The folder of a run, which only the first process reads and writes."""
+    """The folder of a run, which only the first process reads and writes.
+
+    ``journal`` is the file of metrics. It exists in the first process, after :meth:`begin`.
+    """
 
     journal: Journal
 
@@ -48,7 +51,8 @@ class RunFolder:
         """Open the folder, for a new run or, with ``resume``, after loading the newest checkpoint into ``state``.
 
         Raises FileError if a new run would overwrite another, or if there is no checkpoint to resume from. Nothing is
-        written before these checks.
+        written before these checks. All processes have to call this. Newer checkpoints that are damaged are renamed,
+        with a warning on the error stream, and the lines of the metrics after the checkpoint are removed.
         """
         found = processes.on_first(lambda: self._found(resume))
         checkpoint = share_checkpoint(processes, found.checkpoint if found else None)
@@ -75,11 +79,11 @@ class RunFolder:
         self.saved = step
 
     def keep_best(self, write: Callable[[Path], object]) -> None:
-        """Replace the best model by the folder that ``write`` fills, once it is complete."""
+        """Replace the folder of the best model by one that ``write`` fills, once it is complete."""
         write_folder(self.best, write)
 
     def _found(self, resume: bool) -> Found | None:
-        """Return the checkpoint to resume from, or None for a new run."""
+        """Return the checkpoint to resume from, or None for a new run, or raise FileError as :meth:`begin` says."""
         if not resume:
             refuse_a_run(self.path)
         found = newest_whole(self.checkpoints)

@@ -11,7 +11,9 @@ __all__ = ["decided_by", "is_better"]
 
 
 def is_better(task: TrainingTask, results: Mapping[str, float], best: Mapping[str, float]) -> bool:
-    """Return whether a validation is better than the best so far, which is empty before the first.
+    """Return whether the numbers of a validation are better than the best so far.
+
+    ``best`` is empty before the first validation, which is better unless its score is undefined.
 
     The task's metric decides. If the task has a ``floor``, scores below it are noise. Two such validations are compared
     by the number that ``below_floor`` names, where lower is better, and a score at or above the floor is better than
@@ -23,7 +25,7 @@ def is_better(task: TrainingTask, results: Mapping[str, float], best: Mapping[st
 
 
 def decided_by(task: TrainingTask, results: Mapping[str, float]) -> str:
-    """Return a text for the log that names the deciding number if it is not the task's metric, or an empty text."""
+    """Return a text for the log that names the deciding number below the task's floor, or an empty text otherwise."""
     if not _is_below_floor(task, results):
         return ""
     return f", by {_smooth(task)}: {task.metric} is below {_floor(task):g}"

@@ -32,7 +32,7 @@ _held: dict[Path, tuple[int, int]] = {}
 
 
 def _forget_in_child() -> None:
-    """Close the locks of the parent in a forked process, which would keep them when the parent ends."""
+    """Close the locks of the parent in a forked process, which would otherwise keep them after the parent ends."""
     for _, handle in _held.values():
         os.close(handle)
     _held.clear()
@@ -44,11 +44,12 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def lock_run(folder: Path, *, make: bool = True) -> Iterator[None]:
-    """Hold the lock of a run's folder within this block, or raise an error that names the process which holds it.
+    """Return a context manager that holds the lock of a run's folder, or raises FileError if the lock is held.
 
-    The system releases the lock when the process ends, however it ends. A forked process does not keep it. Within one
-    thread the block may be entered again. With ``make`` a missing folder is made, and removed if it is empty at the
-    end.
+    The error names the process that holds the lock. The system releases the lock when the process ends, however it
+    ends. A forked process does not keep it. The thread that holds the lock may enter such a block again. With ``make``
+    a missing folder is made, and removed if it is empty at the end. Without ``make`` a missing folder is not locked.
+    Nothing is locked on Windows, nor on a disk without locks.
     """
     place, thread = folder.resolve() / LOCK, threading.get_ident()
     if fcntl is None or _holder_of(place) == thread or not (make or folder.is_dir()):
@@ -76,7 +77,10 @@ def _holder_of(place: Path) -> int | None:
 
 
 def _taken(place: Path, folder: Path) -> int:
-    """Open and lock the file of a lock, or raise an error where another process holds it."""
+    """Open and lock the file ``place``, write this process into it, and return its file descriptor.
+
+    Raises FileError, which names ``folder``, if another process holds the lock.
+    """
     while True:
         handle = _open(place)
         try:
@@ -125,7 +129,7 @@ def _is_still_there(handle: int, place: Path) -> bool:
 
 
 def _sign(handle: int) -> None:
-    """Write into the file which process holds it."""
+    """Write the id of this process, the machine and the time into the file of a lock."""
     since = time.strftime("%Y-%m-%d %H:%M:%S")
     text = json.dumps({"process": os.getpid(), "machine": socket.gethostname(), "since": since})
     os.ftruncate(handle, 0)
@@ -133,7 +137,7 @@ def _sign(handle: int) -> None:
 
 
 def _holder(handle: int) -> str:
-    """Describe the process that holds a lock, for an error message."""
+    """Return a description of the process that holds a lock, read from its file, for an error message."""
     try:
         values: dict[str, Any] = json.loads(os.pread(handle, 4096, 0))
         return f"process {values['process']} on {values['machine']} since {values['since']}"

@@ -45,8 +45,10 @@ class TrainingError(RegardError):
 class Outcome:
     """The result of a training run.
 
+    - ``step`` is the number of updates of the weights, with those before the run was resumed.
     - ``stopped`` is "finished", "no improvement" or "interrupted".
-    - ``best`` holds the numbers of the best validation.
+    - ``best`` holds the numbers of the best validation by name. It is empty if there was none.
+    - ``seconds`` is the time of steps and validations, with those before the run was resumed.
     - ``signal`` is the number of the signal that interrupted the run, if this process received one.
     - ``first_step`` is the step that the run was resumed from, or 0.
     """
@@ -71,7 +73,9 @@ def train(
     """Train ``model`` on ``task``, and write checkpoints, metrics and the best model into ``folder``.
 
     With ``resume`` the run continues from its newest checkpoint and gives the same weights as without an interruption.
-    ``show`` prints progress on the error stream.
+    Without it, a folder that holds a run raises FileError. ``show`` prints progress on the error stream. Afterwards
+    ``model`` is on the device of training and has the weights of the last step, not those of the best validation.
+    Raises TrainingError if the loss is not finite, and LostProcessError if another process has ended.
     """
     processes = Processes.join()
     try:
@@ -132,7 +136,10 @@ class Trainer:
         self.since_note = (0.0, 0, 0, 0.0)
 
     def run(self, *, resume: bool) -> Outcome:
-        """Train until the last step, until validations stop improving, or until interrupted."""
+        """Train until the last step, until validations stop improving, or until interrupted.
+
+        The folder of the run is locked meanwhile.
+        """
         with contextlib.ExitStack() as held:
             lock = lock_run(self.folder.path, make=not resume)
             self.processes.on_first(lambda: held.enter_context(lock))
@@ -162,7 +169,10 @@ class Trainer:
     # One step
 
     def _steps(self) -> Iterator[_Step]:
-        """Update the weights without end, and yield what each step gave."""
+        """Update the weights without end, and yield the numbers of each update after it.
+
+        The epoch, the batch and the time in the progress are updated.
+        """
         p = self.state.progress
         while True:
             # The time of a step includes reading its batch.
@@ -181,7 +191,10 @@ class Trainer:
             p.batch = 0
 
     def _groups(self) -> Iterator[list[Any]]:
-        """Yield the remaining batches of the epoch in groups, one group for each update."""
+        """Yield the remaining batches of the epoch in lists of ``accumulate`` batches, one list for each update.
+
+        The last list may be shorter.
+        """
         p = self.state.progress
         group: list[Any] = []
         for batch in self.task.batches(p.epoch, p.batch, self.processes.rank, self.processes.world):
@@ -193,7 +206,7 @@ class Trainer:
             yield group
 
     def _update(self, group: list[Any]) -> tuple[float, int, int]:
-        """Make one update from a group of batches.
+        """Make one update from a group of batches, or raise TrainingError if the loss or a gradient is not finite.
 
         Returns, over all processes, the mean loss, the number that it is a mean over, and the number of tokens read.
         """
@@ -218,7 +231,10 @@ class Trainer:
         return mean, int(count), int(read)
 
     def _gradients(self, group: list[Any], count: float) -> float:
-        """Compute the gradients of the mean loss over all processes, and return that loss."""
+        """Compute the gradients of the mean loss over all processes, and return that loss.
+
+        ``count`` is that of the group in all processes, by which the summed loss is divided.
+        """
         self.model.train()
         total = 0.0
         for i, batch in enumerate(group):
@@ -243,7 +259,10 @@ class Trainer:
         return SCHEDULES[self.options.schedule](step, min(self.options.warmup, self.total), self.total + 1)
 
     def _wrapped(self) -> nn.Module:
-        """Return the model with its loss, compiled if the options say so, and synchronised between processes."""
+        """Return a module that computes the loss of a batch, compiled if the options say so.
+
+        With several processes it synchronises gradients.
+        """
         loss: nn.Module = Loss(self.model, self.task.loss)
         if self.options.compile:
             loss = torch.compile(loss, dynamic=True)  # type: ignore[assignment]
@@ -277,7 +296,10 @@ class Trainer:
 
     @contextlib.contextmanager
     def _steps_kept(self) -> Iterator[None]:
-        """Write a checkpoint of the state before this block if an exception is raised in it."""
+        """Return a context manager that writes a checkpoint of the state before it if an exception is raised inside.
+
+        KeyboardInterrupt and the loss of another process write none.
+        """
         p = self.state.progress
         before = {name: getattr(p, name) for name in ("best", "best_step", "stale", "validated")}
         try:
@@ -307,7 +329,10 @@ class Trainer:
         return p.batch >= self.batches_per_epoch and p.step - p.validated >= least
 
     def _validate(self) -> None:
-        """Validate the weights (the averaged ones if there are any), and save them if they are the best so far."""
+        """Validate the weights (the averaged ones if there are any), and save them if they are the best so far.
+
+        The first process validates while the others wait.
+        """
         p, began = self.state.progress, time.perf_counter()
         results = self.processes.on_first(self._validated) or {}
         score = self.processes.same(results.get(self.task.metric, math.nan))
@@ -322,9 +347,9 @@ class Trainer:
         self.processes.on_first(lambda: self._tell(results, better))
 
     def _validated(self) -> dict[str, float]:
-        """Return the numbers of the task's validation.
+        """Return the numbers of the task's validation by name, or raise TrainingError if its metric is missing.
 
-        The mode of the model, its weights and the random numbers are restored afterwards.
+        Afterwards the model is in training mode, with its own weights, and the random numbers are restored.
         """
         self.model.eval()
         try:

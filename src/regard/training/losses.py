@@ -25,8 +25,9 @@ def output_cross_entropy(
 ) -> Tensor:
     """Return the cross-entropy of the logits ``hidden @ weight.T + bias``, summed over the tokens.
 
-    The shapes are ``hidden (n,m)``, ``weight (v,m)``, ``bias (v,)`` and ``targets (n,)``. ``smoothing`` is label
-    smoothing, which moves that share of the target probability evenly to the whole vocabulary.
+    The shapes are ``hidden (n,m)``, ``weight (v,m)``, ``bias (v,)`` and ``targets (n,)``, the ids of the right tokens.
+    Every target counts, so padding has to be left out before. ``smoothing`` is label smoothing, which moves that share
+    of the target probability evenly to the whole vocabulary.
 
     >>> hidden, weight, targets = torch.eye(2), torch.eye(2), torch.tensor([0, 0])
     >>> output_cross_entropy(hidden, weight, None, targets)

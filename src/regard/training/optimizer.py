@@ -11,7 +11,10 @@ __all__ = ["make_optimizer", "optimizer_tensors", "restore_optimizer"]
 
 
 def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.Optimizer:
-    """Make an AdamW optimizer that applies weight decay to matrices only, not to biases and norm scales."""
+    """Make an AdamW optimizer for all parameters, with weight decay on those of two or more axes only.
+
+    Biases and the scales of norms have one axis.
+    """
     matrices = [p for p in model.parameters() if p.ndim > 1]
     vectors = [p for p in model.parameters() if p.ndim <= 1]
     groups = [
@@ -38,7 +41,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 def restore_optimizer(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Set the state of the optimizer to copies of the tensors from :func:`optimizer_tensors`.
 
-    They are copied because a tensor loaded from a file may be memory-mapped.
+    The former state is dropped. The tensors are copied because a tensor loaded from a file may be memory-mapped.
     """
     parameters = dict(model.named_parameters())
     optimizer.state.clear()

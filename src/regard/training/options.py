@@ -20,6 +20,9 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 class TrainingOptions(TrainingSettings):
     """The settings of one run of the training loop, checked.
 
+    Exactly one of ``steps`` and ``epochs`` has to be given. ``betas`` are those of AdamW. A bad value raises
+    ArgumentError.
+
     >>> TrainingOptions(epochs=3, schedule="cosine").schedule
     'cosine'
     """
@@ -61,7 +64,7 @@ class TrainingOptions(TrainingSettings):
         object.__setattr__(self, "betas", betas)  # JSON knows only lists
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values by name, as JSON has them."""
+        """Return the settings by name, as values that JSON can hold."""
         return {**asdict(self), "betas": list(self.betas)}
 
 

@@ -10,7 +10,10 @@ __all__ = ["autocast", "uses_bfloat16"]
 
 
 def autocast(precision: str, device: torch.device) -> contextlib.AbstractContextManager:
-    """Return the context manager for the forward pass, outside of which ``backward()`` must be called."""
+    """Return a context manager that computes the forward pass in bfloat16 if :func:`uses_bfloat16` says so.
+
+    ``backward()`` must be called outside of it.
+    """
     if not uses_bfloat16(precision, device):
         return contextlib.nullcontext()
     return torch.autocast(device.type, dtype=torch.bfloat16)
@@ -19,7 +22,7 @@ def autocast(precision: str, device: torch.device) -> contextlib.AbstractContext
 def uses_bfloat16(precision: str, device: torch.device) -> bool:
     """Return whether to compute in bfloat16 on this device.
 
-    ``precision="auto"`` means bfloat16 if the hardware has instructions for it.
+    ``precision`` is "float32", "bfloat16" or "auto", which means bfloat16 if the hardware has instructions for it.
     """
     if precision != "auto":
         return precision == "bfloat16"

@@ -26,8 +26,9 @@ _Item = TypeVar("_Item")
 class Journal:
     """The file ``metrics.jsonl``, with a line of JSON for each report.
 
-    When a run is resumed, the lines after ``step`` are removed, and so are the lines of validations after the step
-    ``validated``. That is an earlier step if the run was interrupted just before a validation, which is then repeated.
+    The constructor makes the file, or removes the lines of steps after ``step`` and of validations after the step
+    ``validated`` (by default ``step``). ``validated`` is an earlier step if the run was interrupted just before a
+    validation, which is then repeated. Lines that are not JSON objects are removed too.
     """
 
     def __init__(self, path: Path, step: int, validated: int | None = None):
@@ -39,7 +40,7 @@ class Journal:
         write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
 
     def write(self, **values: Any) -> None:
-        """Append one line, in which infinite and undefined numbers are null."""
+        """Append one line with these values, in which infinite numbers and NaN are null."""
         line = {name: None if _undefined(value) else value for name, value in values.items()}
         try:
             with open(self.path, "a", encoding="utf-8") as file:
@@ -49,7 +50,10 @@ class Journal:
 
 
 def _belongs(line: dict[str, Any], step: int, validated: int) -> bool:
-    """Return whether a line is of a training step up to ``step``, or of a validation up to ``validated``."""
+    """Return whether a line is of training up to ``step``, or of a validation up to ``validated``.
+
+    Lines of training have a learning rate.
+    """
     at = line.get("step", 0)
     return at <= step and ("learning_rate" in line or at <= validated)
 
@@ -76,7 +80,8 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 class ProgressBar:
     """A display of the loss, the speed and the remaining time on the error stream.
 
-    In a terminal it is a progress bar, elsewhere a line every minute. ``unit`` is what the speed counts.
+    In a terminal it is a progress bar, elsewhere a line every minute. ``total`` is the last step and ``start`` the step
+    at which this process begins. ``unit`` is what the speed counts. Without ``wanted`` only :meth:`say` prints.
     """
 
     def __init__(self, total: int, start: int, *, wanted: bool = True, unit: str = "tokens"):
@@ -104,7 +109,7 @@ class ProgressBar:
         self._bar.start()
 
     def update(self, step: int, loss: float, speed: float) -> None:
-        """Show the loss and the speed after a step."""
+        """Show the loss and the speed (``unit`` per second) of step number ``step``."""
         self.done = step
         if self._bar is not None:
             shown = "–" if math.isnan(loss) else f"{loss:.3f}"
@@ -126,14 +131,14 @@ class ProgressBar:
         self._told, self._since_told = now, (step, 0.0, 0.0)
 
     def say(self, text: str) -> None:
-        """Print a line above the bar, or on the error stream if there is no bar."""
+        """Print a line on the error stream, above the bar if there is one."""
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False)
         else:
             print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Remove the bar."""
+        """Stop the bar, whose last state stays in the terminal."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -142,7 +147,8 @@ class ProgressBar:
 class Counted(Generic[_Item]):
     """An iterable that counts the items of another and shows the count on the error stream.
 
-    In a terminal one line is updated, elsewhere a line is printed every minute.
+    In a terminal one line is updated, elsewhere a line is printed every minute. The line begins with ``doing``. Without
+    ``wanted`` nothing is shown.
 
     >>> list(Counted("abc", "reading letters", wanted=False))
     ['a', 'b', 'c']

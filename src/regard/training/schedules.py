@@ -23,11 +23,11 @@ __all__ = ["SCHEDULES", "get_linear_schedule_with_warmup", "linear_warmup_factor
 def get_linear_schedule_with_warmup(
     optimizer: Optimizer, num_warmup_steps: int, num_training_steps: int, last_epoch: int = -1
 ) -> LambdaLR:
-    """Scale the learning rates linearly from 0 to 1 over the warm-up, then to 0 at ``num_training_steps``.
+    """Return a torch scheduler whose factor on the learning rates rises linearly from 0 to 1, then falls to 0.
 
-    Call ``schedule.step()`` after each ``optimizer.step()``. To resume a saved run, pass the number of
-    steps already made as ``last_epoch`` (as for any torch scheduler), or load the schedule's
-    ``state_dict``.
+    It is 1 after ``num_warmup_steps`` and 0 from ``num_training_steps`` on. Call ``schedule.step()`` after each
+    ``optimizer.step()``. To resume a saved run, pass the number of steps already made as ``last_epoch`` (as for any
+    torch scheduler), or load the schedule's ``state_dict``.
 
     >>> import torch
     >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=8.0)
@@ -70,7 +70,10 @@ def linear_warmup_factor(step: int, num_warmup_steps: int, num_training_steps: i
 
 
 def _number_of_steps(name: str, value: object, least: int) -> int:
-    """Check a number of steps, which may be a tensor of one integer."""
+    """Return a number of steps as an int, or raise an error unless it is a whole number of at least ``least``.
+
+    It may be a tensor of one integer.
+    """
     if isinstance(value, Tensor) and value.numel() == 1:
         value = value.item()
     return whole_number(name, value, least)

@@ -12,7 +12,10 @@ __all__ = ["TrainingSettings"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(Settings):
-    """The settings of the training loop, from the number of steps to the seed."""
+    """The settings of the training loop, from the number of steps to the seed.
+
+    They are checked in :class:`regard.training.TrainingOptions`.
+    """
 
     title: ClassVar[str] = "Training"
 

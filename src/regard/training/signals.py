@@ -14,7 +14,8 @@ __all__ = ["StopRequest"]
 class StopRequest:
     """A flag that Ctrl-C (SIGINT) and SIGTERM set, so that the step is finished and saved before training stops.
 
-    A second Ctrl-C raises KeyboardInterrupt at once.
+    ``asked`` is the flag, and ``signal`` the number of the last signal. After either signal, a Ctrl-C raises
+    KeyboardInterrupt at once.
     """
 
     def __init__(self):
@@ -23,7 +24,10 @@ class StopRequest:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Return a context manager that handles both signals, which Python allows in the main thread only."""
+        """Return a context manager that handles both signals, and restores their former handlers at its end.
+
+        Python allows this in the main thread only. In other threads it does nothing.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return

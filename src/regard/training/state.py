@@ -27,10 +27,12 @@ _TABLES = {"model", "optimizer", "random"}
 class Progress:
     """The counters of a run.
 
-    - ``batch`` is the number of the next batch in the epoch.
-    - ``best`` holds the numbers of the best validation.
+    - ``step`` is the number of updates of the weights.
+    - ``epoch`` is the index of the epoch, and ``batch`` that of the next batch in it.
+    - ``best`` holds the numbers of the best validation, and is empty before the first. ``best_step`` is its step.
     - ``stale`` is the number of validations since the best one.
     - ``validated`` is the step of the last validation.
+    - ``seconds`` is the time of steps and validations.
     """
 
     step: int = 0
@@ -44,7 +46,10 @@ class Progress:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Progress:
-        """Read the counters of a checkpoint, where early versions had no ``validated`` and saved after validating."""
+        """Return the counters that a checkpoint holds.
+
+        Without ``validated`` it is the step. Early versions did not store it, and saved after a validation.
+        """
         return cls(**{"validated": values["step"], **values})
 
 
@@ -62,7 +67,10 @@ class RunState:
     progress: Progress = field(default_factory=Progress)
 
     def snapshot(self, options: TrainingOptions, processes: Processes) -> Checkpoint:
-        """Return the state as a checkpoint, with the random states of all processes, which all have to call this."""
+        """Return the state as a checkpoint, with the random states of all processes.
+
+        All processes have to call this. The tensors are those of the model and the optimizer, not copies.
+        """
         tensors = {
             "model": dict(_named_once(self.model)),
             "optimizer": optimizer_tensors(self.optimizer, self.model),
@@ -79,7 +87,10 @@ class RunState:
         return Checkpoint(numbers, tensors)
 
     def restore(self, checkpoint: Checkpoint, options: TrainingOptions, processes: Processes) -> None:
-        """Load a checkpoint, or raise FileError and change nothing if it belongs to another model or other data."""
+        """Load a checkpoint, or raise FileError and change nothing if it belongs to another model or other data.
+
+        The random state of this process is loaded too. If the number of processes has changed, it is seeded anew.
+        """
         tensors, own = checkpoint.tensors, dict(_named_once(self.model))
         if not {"progress", "world"} <= checkpoint.state.keys() or not tensors.keys() >= _TABLES:
             raise FileError("the checkpoint is not one of a training run: parts of it are missing")
@@ -104,7 +115,7 @@ class RunState:
 
 
 def _named_once(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield the parameters and the saved buffers, a tensor that several modules share only once."""
+    """Yield the name and tensor of all parameters and of the saved buffers, a shared tensor only once."""
     yield from model.named_parameters()
     kept = model.state_dict()
     yield from ((name, buffer) for name, buffer in model.named_buffers() if name in kept)
@@ -124,14 +135,14 @@ def _check_same_model(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
 
 
 def seed_everything(seed: int, step: int, rank: int) -> None:
-    """Seed torch, with another seed for each process and starting step."""
+    """Seed the random numbers of torch with a hash of the three numbers, so that each process has its own."""
     mixed = hashlib.sha256(f"{seed} {step} {rank}".encode()).digest()
     torch.manual_seed(int.from_bytes(mixed[:8], "big") >> 1)
 
 
 @contextmanager
 def random_kept(device: torch.device) -> Iterator[None]:
-    """Return a context manager that restores the state of the random numbers at its end."""
+    """Return a context manager that restores torch's random numbers, of the CPU and of ``device``, at its end."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield
 

@@ -13,7 +13,10 @@ __all__ = ["Loss", "TrainingTask"]
 
 
 class Loss(nn.Module):
-    """A module that computes the summed loss of a model on a batch."""
+    """A module that computes the summed loss of a model on a batch.
+
+    ``loss`` is a function of the model and a batch, such as :meth:`TrainingTask.loss`.
+    """
 
     def __init__(self, model: nn.Module, loss: Any):
         super().__init__()
@@ -28,7 +31,8 @@ class Loss(nn.Module):
 class TrainingTask(Protocol):
     """The data, the loss and the validation of one model.
 
-    ``metric`` is the name of the number of ``validate()`` that decides which model is the best.
+    ``metric`` is the name of the number of ``validate()`` that decides which model is the best, and
+    ``higher_is_better`` whether that is the highest number.
 
     A task may have a ``fingerprint``, a text that identifies its data. A run can be resumed only with the same
     fingerprint, and all processes must have the same.
@@ -44,7 +48,10 @@ class TrainingTask(Protocol):
     higher_is_better: bool
 
     def batches_per_epoch(self, world: int) -> int:
-        """Return the number of batches in an epoch, over all processes, which is the same in every epoch."""
+        """Return the number of batches in an epoch, which is the same in every epoch.
+
+        Each of ``world`` processes takes a share of every batch, so each of them sees this number of batches.
+        """
         ...
 
     def batches(self, epoch: int, start: int, rank: int, world: int) -> Iterator[Any]:
@@ -68,5 +75,8 @@ class TrainingTask(Protocol):
         ...
 
     def save(self, model: nn.Module, folder: Path, results: dict[str, Any]) -> None:
-        """Write the model and everything needed to use it, such as vocabularies, into a folder."""
+        """Write the model and everything needed to use it, such as vocabularies, into an existing folder.
+
+        ``results`` are the step and the numbers of its validation.
+        """
         ...
