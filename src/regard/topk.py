@@ -17,7 +17,7 @@ _WORTH_BLOCKS = 512
 
 
 def largest(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Return the n largest numbers of the last axis and their indices, largest first.
+    """Return the n largest numbers of the last axis and their indices, ``(...,n)`` each, largest first.
 
     >>> largest(torch.arange(3000.0), 2)
     (tensor([2999., 2998.]), tensor([2999, 2998]))
@@ -31,9 +31,10 @@ def largest(x: Tensor, n: int) -> tuple[Tensor, Tensor]:
 
 
 def largest_sums(x: Tensor, added: Tensor, n: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the n largest of the numbers ``x (b,r,k) + added (b,r)``, with their row and column, ``(b,n)`` each.
+    """Return the n largest of the sums ``x (b,r,k) + added (b,r)``, with their row and column, ``(b,n)`` each.
 
-    The rows of one batch entry are ranked together. ``added`` is added to a few candidates instead of to all of ``x``.
+    The largest come first. The rows of one batch entry are ranked together. ``added`` is added to a few candidates
+    instead of to all of ``x``.
 
     >>> x = torch.tensor([[[0.1, 0.9, 0.3], [0.8, 0.2, 0.7]]])
     >>> values, rows, columns = largest_sums(x, torch.tensor([[0.0, 1.0]]), 3)

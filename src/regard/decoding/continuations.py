@@ -18,7 +18,8 @@ __all__ = ["Allowed", "top_continuations"]
 class Allowed:
     """The constraints on the next token.
 
-    ``banned`` tokens are never allowed, and ``eos`` is not allowed before ``min_length`` tokens.
+    ``banned`` tokens are never allowed. ``eos``, the id of the end of sentence, is not allowed before ``min_length``
+    tokens are generated.
     """
 
     eos: int
@@ -28,7 +29,8 @@ class Allowed:
     def log_probabilities(self, scores: Tensor, written: int) -> Tensor:
         """Convert logits ``(...,v)`` to log-probabilities, with -inf for tokens that are not allowed.
 
-        ``written`` is the number of tokens generated so far. The others are not renormalised.
+        ``written`` is the number of tokens generated so far. The log-probabilities of allowed tokens are not
+        renormalised. A banned token that is not in the vocabulary raises ArgumentError.
 
         >>> Allowed(eos=2, banned=(0,)).log_probabilities(torch.zeros(4), written=0).exp()
         tensor([0.0000, 0.2500, 0.2500, 0.2500])
@@ -50,7 +52,8 @@ def top_continuations(scores: Tensor, totals: Tensor, count: int) -> tuple[Tenso
     """Return the best ``count`` continuations of the hypotheses of each sentence, best first.
 
     ``scores (n,w,v)`` are the log-probabilities of the next token, and ``totals (n,w)`` those of the hypotheses so
-    far. Returns the sums, the index of the continued hypothesis, and the token, ``(n,count)`` each.
+    far. Returns the sums, the index of the continued hypothesis, and the token, ``(n,count)`` each. If there are fewer
+    than ``count`` continuations, ``w * v``, all of them are returned.
 
     >>> scores = torch.tensor([[[0.1, 0.9, 0.3], [0.8, 0.2, 0.7]]])
     >>> values, parents, tokens = top_continuations(scores, torch.tensor([[0.0, 1.0]]), 3)

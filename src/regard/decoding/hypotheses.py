@@ -12,8 +12,9 @@ __all__ = ["FinishedHypotheses", "Hypothesis"]
 class Hypothesis:
     """A generated sequence with its log-probability and score.
 
-    ``tokens`` excludes the prompt or beginning-of-sentence token and the end-of-sentence token. Hypotheses are ranked
-    by ``score``. ``ended`` is False if the sequence was cut off at the maximum length.
+    ``tokens`` are ids, without the prompt or beginning-of-sentence token and without the end-of-sentence token.
+    Hypotheses are ranked by ``score``, which includes the penalties. ``ended`` is False if the sequence was cut off at
+    the maximum length, or because no further token is allowed.
     """
 
     tokens: list[int]
@@ -38,7 +39,10 @@ class FinishedHypotheses:
     all: list[Hypothesis] = field(default_factory=list)
 
     def to_beat(self) -> float:
-        """Return the score that a new hypothesis must exceed to be among the ``wanted`` best."""
+        """Return the score that a new hypothesis must exceed to be among the ``wanted`` best.
+
+        It is -inf while there are fewer than ``wanted``.
+        """
         if len(self.all) < self.wanted:
             return -math.inf
         return sorted(hypothesis.score for hypothesis in self.all)[-self.wanted]

@@ -18,14 +18,17 @@ class DecodingOptions:
     - ``beams`` is the number of hypotheses kept at each step. 1 means greedy decoding.
     - ``length_penalty`` divides the log-probability of a hypothesis of ``n`` tokens (with the end of sentence) by
       ``n ** length_penalty``. 0 ranks by probability alone, which prefers short sequences.
-    - ``coverage_penalty`` penalises source tokens that received little attention (beta in Wu et al. 2016).
-    - ``n_best`` is the number of hypotheses to return.
+    - ``coverage_penalty`` lowers the score of a hypothesis by which some source tokens received little attention (beta
+      in Wu et al. 2016). 0 means no penalty.
+    - ``n_best`` is the number of hypotheses to return, at most ``beams`` in a search.
     - ``sample`` draws ``n_best`` sequences at random instead of searching. Tokens are drawn at a ``temperature``, from
-      the ``top_k`` most likely (0 means all) and from the smallest set with probability ``top_p``.
+      the ``top_k`` most likely (0 means all) and among those from the smallest set with probability ``top_p``.
+      Sampling ignores ``beams`` and ``coverage_penalty``. Searching ignores ``temperature``, ``top_k``, ``top_p`` and
+      ``seed``.
     - ``seed`` makes the draws reproducible.
     - ``min_length`` is the least number of tokens, without the end of sentence.
     - ``max_length`` is the largest number of tokens, with the end of sentence. The default is 1.5 times the source
-      length plus 10.
+      length plus 10, or more if ``min_length`` needs it.
 
     >>> DecodingOptions(beams=2, n_best=3)
     Traceback (most recent call last):
@@ -71,6 +74,8 @@ class DecodingOptions:
 
     def limit(self, source_length: int) -> int:
         """Return the largest number of tokens to generate for a source of ``source_length`` tokens.
+
+        The end of sentence counts.
 
         >>> DecodingOptions().limit(6), DecodingOptions(min_length=40).limit(6)
         (19, 41)

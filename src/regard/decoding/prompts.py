@@ -21,7 +21,7 @@ def begin(model: Decodable, memory: Any, count: int, bos: int, prompts: Prompts 
     """Return the state of the model before the first generated token, and the token before it, ``(b,1)``.
 
     That token is ``bos`` without prompts, and otherwise the last token of each prompt. The earlier tokens of a prompt
-    are fed to the model. ``count`` is the number of sentences.
+    are fed to the model, but this one is not. ``count`` is the number of sentences, b.
     """
     device = _device(model, memory, prompts)
     if prompts is None:
@@ -35,7 +35,10 @@ def begin(model: Decodable, memory: Any, count: int, bos: int, prompts: Prompts 
 
 
 def _as_tokens(prompts: Prompts, count: int) -> Tensor:
-    """Convert the prompts to a tensor ``(b,p)``, or raise an error if their lengths differ."""
+    """Return the prompts as an int64 tensor ``(b,p)``.
+
+    Raises an error if their lengths differ, if one is empty, or if there are not ``count`` of them.
+    """
     if not isinstance(prompts, Tensor):
         lengths = sorted({len(prompt) for prompt in prompts})
         if len(lengths) > 1:

@@ -14,18 +14,19 @@ __all__ = ["Decodable", "DecodingState"]
 class DecodingState(Protocol):
     """The state of a model between two decoding steps, such as its key-value cache.
 
-    Its rows are the hypotheses of all sentences, grouped by sentence.
+    Its rows are the hypotheses of all sentences. Those of one sentence are neighbours, and every sentence has equally
+    many.
     """
 
     def reorder(self, rows: Tensor) -> None:
-        """Replace row ``i`` by the old row ``rows[i]``.
+        """Replace the hypothesis in row ``i`` by that of the old row ``rows[i]``, in place.
 
-        The number of rows may change.
+        The number of rows may change, but the sentences stay.
         """
         ...
 
     def keep(self, sentences: Tensor, hypotheses: int) -> None:
-        """Keep only the rows of these sentences, each of which has ``hypotheses`` rows."""
+        """Keep only the sentences with these indices, each of which has ``hypotheses`` rows, in place."""
         ...
 
 
@@ -41,13 +42,14 @@ class Decodable(Protocol):
         ...
 
     def step(self, tokens: Tensor, state: Any, *, records: list[Record] | None = None) -> Tensor:
-        """Feed one token ``(b,w)`` of ``w`` hypotheses per sentence, and return the hidden states ``(b,w,m)``.
+        """Return the hidden states ``(b,w,m)`` of the next token of each hypothesis, ``tokens (b,w)``.
 
-        The state is updated in place. If ``records`` is a list, the model appends a record for every attention that it
-        computes. The maps of records of kind ``"cross"`` hold the attention to the source, ``(b,h,w,s)``.
+        Each of b sentences has w hypotheses. In the first step w may be above 1. The state is updated in place. If
+        ``records`` is a list, the model appends a record for every attention that it computes. The maps of records of
+        kind ``"cross"`` hold the attention to the source, ``(b,h,w,s)``.
         """
         ...
 
     def output(self, hidden: Tensor) -> Tensor:
-        """Return the logits of all tokens, ``(...,vocabulary)``."""
+        """Return the logits of all tokens of the vocabulary, ``(...,vocabulary)``, for hidden states ``(...,m)``."""
         ...

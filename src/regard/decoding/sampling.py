@@ -20,7 +20,10 @@ __all__ = ["sample"]
 
 
 class _Draws:
-    """The state of ``w`` sequences being sampled for each of ``n`` sentences."""
+    """The state of ``w = n_best`` sequences being sampled for each of ``n`` sentences.
+
+    ``limits`` holds the largest number of tokens of each sentence.
+    """
 
     def __init__(self, limits: list[int], options: DecodingOptions, device: torch.device):
         shape = (len(limits), options.n_best)
@@ -33,7 +36,10 @@ class _Draws:
         self.written: list[Tensor] = []  # of (n,w)
 
     def add(self, tokens: Tensor, scores: Tensor, eos: int) -> None:
-        """Append a token ``(n,w)`` with its log-probability to every sequence that has not finished."""
+        """Append a token ``(n,w)`` with its log-probability ``scores (n,w)`` to every sequence that has not finished.
+
+        A sequence finishes with ``eos``, at its limit, or before a token of probability 0.
+        """
         # A sequence that no token may follow is cut off.
         self.going &= scores > -torch.inf
         self.written.append(tokens)
@@ -45,7 +51,7 @@ class _Draws:
         self.going &= len(self.written) < self.limit
 
     def hypotheses(self) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each sentence, best first."""
+        """Return the hypotheses of each sentence, those of the highest score first."""
         rows = torch.stack(self.written, dim=-1).tolist() if self.written else [[] for _ in self.limit]
         sentences = []
         for sequences, lengths, scores, ended in zip(
@@ -59,7 +65,7 @@ class _Draws:
         return sentences
 
     def _normalised(self, log_probability: float, length: int) -> float:
-        """Return the score of a sequence, divided by its length as in beam search."""
+        """Return the score of a sequence, its log-probability divided by ``length ** length_penalty``."""
         return log_probability / max(length, 1) ** self.length_penalty
 
 
@@ -76,13 +82,14 @@ def sample(
     prompts: Prompts | None = None,
     numbers: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Sample ``n_best`` sequences for each sentence, ranked by score.
+    """Sample ``n_best`` sequences for each sentence, and return them with the highest score first.
 
-    The score is that of beam search, with log-probabilities at temperature 1.
+    The score is that of beam search without a coverage penalty. It uses log-probabilities at temperature 1. Equal
+    sequences may be drawn.
 
     The arguments are those of :func:`regard.decoding.decode`, with ``limits`` as the largest number of tokens of each
-    sentence. The draws for a sentence depend on the seed and on its number in ``numbers`` (by default its index), not
-    on the other sentences of the batch.
+    sentence, with the end of sentence. The draws for a sentence depend on the seed and on its number in ``numbers`` (by
+    default its index), not on the other sentences of the batch.
     """
     state, tokens = begin(model, memory, len(limits), bos, prompts)
     if options.n_best > 1 and limits:
@@ -120,9 +127,10 @@ def _sentence_seed(seed: int, number: int) -> int:
 
 
 def _draw(scores: Tensor, options: DecodingOptions, chance: Tensor) -> Tensor:
-    """Draw a token ``(n,w)`` from each row of ``scores (n,w,v)`` by inverse transform sampling.
+    """Draw a token ``(n,w)`` from each row of log-probabilities ``scores (n,w,v)`` by inverse transform sampling.
 
-    ``chance (n,w)`` holds the uniform random numbers. A row of only -inf gives an arbitrary token.
+    ``chance (n,w)`` holds the uniform random numbers. A row of only -inf gives an arbitrary token, and NaN raises
+    ArgumentError.
     """
     most = scores.amax(dim=-1, keepdim=True)
     if bool(most.isnan().any()):
@@ -143,9 +151,10 @@ def _draw(scores: Tensor, options: DecodingOptions, chance: Tensor) -> Tensor:
 
 
 def _nucleus(ordered: Tensor, share: float) -> Tensor:
-    """Keep the most likely tokens whose probabilities sum to ``share`` (top-p), and set the others to -inf.
+    """Return scores with all but the most likely tokens, whose probabilities sum to ``share`` (top-p), set to -inf.
 
-    ``ordered`` holds log-probabilities ``(...,v)``, best first. The most likely token is always kept.
+    ``ordered`` holds log-probabilities ``(...,v)``, best first, which are renormalised for the sum. The smallest number
+    of tokens that reaches ``share`` is kept, and at least one.
 
     >>> _nucleus(torch.tensor([0.5, 0.25, 0.125, 0.125]).log(), 0.75).exp()
     tensor([0.5000, 0.2500, 0.0000, 0.0000])

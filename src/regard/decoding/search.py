@@ -49,10 +49,13 @@ def decode(
 ) -> list[list[Hypothesis]]:
     """Generate the ``n_best`` hypotheses of each sentence, best first, by beam search or sampling.
 
-    ``memory`` is the encoder output of ``len(source_lengths)`` sentences. ``bos`` and ``eos`` are the ids of the
-    beginning and the end of a sentence, and ``banned`` tokens are never generated. ``prompts (b,p)``, all of one
-    length, replace ``bos``. For a model without a source, give prompts, ``memory=None``, and the lengths of the
-    prompts as ``source_lengths``. ``numbers`` identify the sentences for :func:`regard.decoding.sample`.
+    ``memory`` is the encoder output of ``len(source_lengths)`` sentences. The source lengths in tokens only set the
+    default of ``max_length``. ``bos`` and ``eos`` are the ids of the beginning and the end of a sentence, and the
+    tokens with the ids ``banned`` are never generated. ``prompts (b,p)``, all of one length, replace ``bos``. For a
+    model without a source, give prompts, ``memory=None``, and the lengths of the prompts as ``source_lengths``.
+    ``numbers`` identify the sentences for :func:`regard.decoding.sample`. Beam search ignores them.
+
+    The model should be in evaluation mode, which is not changed here. No gradients are computed.
     """
     limits = [options.limit(length) for length in source_lengths]
     common: dict[str, Any] = {"bos": bos, "eos": eos, "banned": banned, "prompts": prompts}
@@ -76,7 +79,7 @@ def beam_search(
     """Return the ``n_best`` hypotheses of each sentence by beam search, best first.
 
     ``limits`` holds the largest number of tokens of each sentence, with the end of sentence. The other arguments are
-    those of :func:`decode`.
+    those of :func:`decode`. A sentence may have fewer hypotheses if fewer sequences are allowed.
     """
     if not limits:
         return []
@@ -89,7 +92,11 @@ def beam_search(
 
 
 class _Search:
-    """The state of a beam search over ``n`` sentences with ``w`` hypotheses each and ``t`` tokens so far."""
+    """The state of a beam search over ``n`` sentences with ``w`` hypotheses each and ``t`` tokens so far.
+
+    A sentence is a row of the batch. ``n`` falls as sentences that are done leave the batch, and ``w`` is 1 before the
+    first step.
+    """
 
     def __init__(
         self,
@@ -111,7 +118,7 @@ class _Search:
         self.coverage: Tensor | None = None  # (n,w,s), attention to each source token so far
 
     def advance(self) -> None:
-        """Generate one more token of every hypothesis."""
+        """Generate one more token of every hypothesis, and store the hypotheses that end."""
         # The length of the continuations, with the new token.
         length = self.tokens.shape[2]
         values, parents, tokens = top_continuations(
@@ -138,7 +145,10 @@ class _Search:
             self._remove_done(closing)
 
     def _next_scores(self, length: int) -> Tensor:
-        """Return the log-probabilities of the next token after each hypothesis, ``(n,w,v)``."""
+        """Return the log-probabilities ``(n,w,v)`` of the next token, number ``length``, after each hypothesis.
+
+        With a coverage penalty, the attention of this step is added to ``coverage``.
+        """
         records: list[Record] | None = [] if self.options.coverage_penalty else None
         hidden = self.model.step(self.tokens[:, :, -1], self.state, records=records)  # (n,w,m)
         if records is not None:
@@ -147,7 +157,10 @@ class _Search:
         return self.allowed.log_probabilities(self.model.output(hidden), length - 1)
 
     def _store_ended(self, values: Tensor, parents: Tensor, ends: Tensor, length: int) -> None:
-        """Store the finished hypotheses among the best ``w`` continuations."""
+        """Store those of the best ``w`` continuations that end the sentence.
+
+        ``values``, ``parents`` and ``ends`` are ``(n,2w)``, best first. ``length`` counts the end of sentence.
+        """
         beams = self.options.beams
         rows, places = (ends & (values > _NEVER))[:, :beams].nonzero(as_tuple=True)
         if len(rows):
@@ -156,7 +169,10 @@ class _Search:
     def _store(
         self, rows: Tensor, hypotheses: Tensor, log_probabilities: Tensor, length: int, *, ended: bool
     ) -> None:
-        """Store hypotheses as results, given by row and index, with tensors of shape ``(x,)``."""
+        """Store x hypotheses as results, given by ``rows``, ``hypotheses`` and ``log_probabilities``, all ``(x,)``.
+
+        ``hypotheses`` are indices from 0 to w - 1. ``length`` is the number of tokens by which scores are divided.
+        """
         tokens = self.tokens[rows, hypotheses, 1:].tolist()
         scores = log_probabilities / max(length, 1) ** self.options.length_penalty
         if self.coverage is not None:
@@ -170,7 +186,8 @@ class _Search:
     def _coverage_score(self, rows: Tensor, attended: Tensor) -> Tensor:
         """Return the coverage term of the score, the sum of log(min(attention, 1)) over source tokens, ``(x,)``.
 
-        It is 0 if every source token received a total attention of at least 1, and negative otherwise.
+        ``attended (x,s)`` is the total attention to each source token. The term is 0 if every source token received a
+        total attention of at least 1, and negative otherwise.
         """
         log_coverage = attended.clamp(min=_LEAST_COVERAGE, max=1.0).log()  # (x,s)
         # Padding does not count, because it is never attended to.
@@ -181,9 +198,10 @@ class _Search:
         return log_coverage.sum(dim=1)
 
     def _is_done(self, row: int, best: float, length: int) -> bool:
-        """Return whether a sentence needs no more steps.
+        """Return whether the sentence in a row needs no more steps.
 
-        ``best`` is the log-probability of its best open hypothesis.
+        ``best`` is the log-probability of its best open hypothesis, and ``length`` the number of tokens of that. Raises
+        ArgumentError if it is NaN.
         """
         if math.isnan(best):
             raise ArgumentError("model", "its scores contain NaN")
@@ -194,7 +212,10 @@ class _Search:
         return best / limit**self.options.length_penalty <= finished.to_beat()
 
     def _cut_off(self, row: int, length: int) -> None:
-        """Add unfinished hypotheses to the results of a sentence that has too few."""
+        """Add the best open hypotheses to the results of the sentence in a row, until it has ``n_best``.
+
+        ``length`` is the number of their tokens.
+        """
         finished = self.finished[self.sentences[row]]
         missing = finished.wanted - len(finished.all)
         if missing <= 0:
@@ -204,7 +225,11 @@ class _Search:
         self._store(rows, hypotheses, self.scores[rows, hypotheses], length, ended=False)
 
     def _continue_with(self, values: Tensor, parents: Tensor, tokens: Tensor) -> None:
-        """Continue the hypotheses ``parents`` with ``tokens``, all ``(n,w)``."""
+        """Replace the hypotheses by ``parents``, each continued with a token.
+
+        ``values`` (the new log-probabilities), ``parents`` (indices of hypotheses in their row) and ``tokens`` are
+        ``(n,w)``.
+        """
         n, w = self.scores.shape
         rows = torch.arange(n, device=parents.device)[:, None] * w + parents
         if any(self.open) and not _in_place(parents, w):
