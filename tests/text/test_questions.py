@@ -223,6 +223,8 @@ def test_a_cache_is_opened_again_and_built_anew_for_other_data(tmp_path):
     assert [len(build(3)), len(build(3)), len(build(4)), len(build(4, forms=False))] == [3, 3, 4, 4]
     assert calls == [3, 4, 4]
     np.testing.assert_array_equal(build(4).lengths(), np.full((4, 1), 2 + 3 + 3))
+    with pytest.raises(ArgumentError, match="files: expected files or an identity, got neither"):
+        build(4, identity=None)
 
 
 # -- forms -----------------------------------------------------------------------------------------------------------

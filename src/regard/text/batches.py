@@ -31,7 +31,7 @@ from torch import Tensor
 from regard.errors import ArgumentError, FileError
 from regard.text.bad_rows import Skipped
 from regard.text.buckets import Buckets
-from regard.text.cache import TokenStore, fingerprint_of, open_stores, write_stores
+from regard.text.cache import TokenStore, check_identified, fingerprint_of, open_stores, write_stores
 from regard.text.readers import deduplicate as without_duplicates
 from regard.text.vocabularies import Vocabulary
 
@@ -166,10 +166,7 @@ class PairData:
         ``identity``, any JSON value such as the name of a data set, its columns and limits. The other arguments are
         those of :meth:`build`.
         """
-        if not files and identity is None:
-            raise ArgumentError(
-                "files", "expected files or an identity, got neither", "name the source of the pairs"
-            )
+        check_identified(files, identity)
         vocabularies = [source.fingerprint, target.fingerprint]
         fingerprint = fingerprint_of(identity, vocabularies, max_tokens, deduplicate, files=files)
         try:

@@ -18,10 +18,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from regard.errors import FileError, OutsideError
+from regard.errors import ArgumentError, FileError, OutsideError
 from regard.files import read_json, temporary_beside
 
-__all__ = ["StoreWriter", "TokenStore", "fingerprint_of", "open_stores", "write_stores"]
+__all__ = [
+    "StoreWriter",
+    "TokenStore",
+    "check_identified",
+    "fingerprint_of",
+    "open_stores",
+    "write_stores",
+]
 
 FORMAT = "regard.tokens/1"
 _MANIFEST = "manifest.json"
@@ -185,6 +192,13 @@ def open_stores(folder: str | os.PathLike, *, verify: bool = False) -> Opened:
             arrays.append(_mapped(folder / path, dtype, count, digest if verify else None))
         stores[name] = TokenStore(*arrays)
     return stores, manifest
+
+
+def check_identified(files: Sequence[str | os.PathLike], identity: object) -> None:
+    """Raise ArgumentError if data has neither files nor an identity, so that its cache would fit all other data."""
+    if not files and identity is None:
+        told, fix = "expected files or an identity, got neither", "name the source of the data"
+        raise ArgumentError("files", told, fix)
 
 
 def fingerprint_of(*values: object, files: Iterable[str | os.PathLike] = ()) -> str:

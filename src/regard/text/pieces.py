@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from regard.errors import FileError
-from regard.text.cache import TokenStore, fingerprint_of, open_stores, write_stores
+from regard.errors import ArgumentError, FileError
+from regard.text.cache import TokenStore, check_identified, fingerprint_of, open_stores, write_stores
 from regard.text.framing import Framing
 from regard.text.readers import Skipped
 from regard.text.vocabularies import Vocabulary
@@ -76,6 +76,8 @@ class TextPieces:
         ``files`` and by ``identity``, any JSON value. ``skipped`` counts texts that were left out, which are kept in
         the cache.
         """
+        check_identified(files, identity)
+        _room(vocabulary, max_tokens)
         fingerprint = fingerprint_of(identity, vocabulary.fingerprint, max_tokens, files=files)
         try:
             stores, manifest = open_stores(folder, verify=True)
@@ -122,11 +124,20 @@ class TextPieces:
 
 
 def _encoded(texts: Iterable[str], vocabulary: Vocabulary, max_tokens: int) -> Iterator[list[list[int]]]:
-    """Yield the ids of the pieces of texts, in lists of some thousand texts."""
-    room = max_tokens - vocabulary.framing.added()
+    """Yield the ids of the pieces of texts, without special tokens, for 4096 texts at a time."""
+    room = _room(vocabulary, max_tokens)
     stream = iter(texts)
     while chunk := list(itertools.islice(stream, _CHUNK)):
         pieces: list[list[int]] = []
         for ids in vocabulary.encode_batch(chunk):
             pieces += [ids[start : start + room] for start in range(0, len(ids), room)]
         yield pieces
+
+
+def _room(vocabulary: Vocabulary, max_tokens: int) -> int:
+    """Return the number of tokens of a piece without special tokens, or raise ArgumentError if it is not above 0."""
+    added = vocabulary.framing.added()
+    if max_tokens <= added:
+        told = f"expected more than the {added} special tokens of a piece, got {max_tokens}"
+        raise ArgumentError("max_tokens", told)
+    return max_tokens - added

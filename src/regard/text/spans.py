@@ -26,7 +26,7 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, FileError, option
 from regard.shapes import whole_number
-from regard.text.cache import TokenStore, fingerprint_of, open_stores, write_stores
+from regard.text.cache import TokenStore, check_identified, fingerprint_of, open_stores, write_stores
 from regard.text.forms import FORMS, Words, token_forms
 from regard.text.questions import Question
 from regard.text.vocabularies import Vocabulary
@@ -209,6 +209,7 @@ class SpanData:
         ``questions`` is called only to build it. The data is identified by the contents of ``files`` and by
         ``identity``. ``notes`` returns further values for the manifest, after all questions were read.
         """
+        check_identified(files, identity)
         fingerprint = fingerprint_of(
             identity, vocabulary.fingerprint, windows.max_tokens, windows.stride, forms, files=files
         )
