@@ -1,6 +1,6 @@
 """Rows of data files that cannot be read.
 
-They are an error that names their lines, or they are left out and counted if that is asked for.
+They raise FileError with their line numbers, or they are left out and counted if that is asked for.
 
 >>> bad = BadRows(Skipped())
 >>> bad.add("a.tsv, line 2", "there is no column 1")
@@ -28,8 +28,8 @@ SHOWN = 5
 class Skipped:
     """The numbers of rows that were left out, by reason.
 
-    ``held_out`` counts the rows that were set aside for validation or tests, and ``bad`` those that cannot be read.
-    ``first`` maps each reason to the place of the first such row.
+    ``empty`` counts the rows with an empty text, ``held_out`` those that were set aside for validation or tests, and
+    ``bad`` those that cannot be read. ``first`` maps each reason to the place (file and line) of the first such row.
 
     >>> skipped = Skipped()
     >>> skipped.count("empty", "a.tsv, line 3")
@@ -50,7 +50,7 @@ class Skipped:
         return self.empty + self.too_long + self.duplicates + self.held_out + self.bad
 
     def count(self, reason: str, place: str) -> None:
-        """Count one more row. ``reason`` is the name of a field."""
+        """Count one more row, where ``reason`` is the name of the counter, such as "empty"."""
         setattr(self, reason, getattr(self, reason) + 1)
         self.first.setdefault(reason, place)
 
@@ -70,15 +70,18 @@ class Skipped:
 
 
 class BadRowError(ValueError):
-    """Raised inside a reader where a row cannot be read. The message is the problem without the place."""
+    """Raised and caught inside a reader where a row cannot be read.
+
+    The message is the problem without the place.
+    """
 
 
 class BadRows:
     """The rows of one file that cannot be read.
 
-    With ``skip`` they are counted in ``skipped``. Otherwise :meth:`check` raises an error at the end of the file, so
-    that it can name more than the first of them, and a reader yields no rows once :attr:`failed` is true. ``argument``
-    is the name of the reader's argument that names the file.
+    With ``skip`` they are counted in ``skipped``. Otherwise the reader goes on to the end of the file and then calls
+    :meth:`check`, whose error names the lines of the first five. It yields no more rows once :attr:`failed` is true.
+    ``argument`` is the name of the reader's argument that names the file.
     """
 
     def __init__(self, skipped: Skipped, *, skip: bool = False, argument: str | None = None):

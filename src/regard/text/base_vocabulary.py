@@ -54,7 +54,7 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def _encode(self, text: str) -> list[int]:
-        """Return the ids of a text that went through ``_prepared``."""
+        """Return the ids of a text that ``_prepared`` returned."""
 
     @abstractmethod
     def _join(self, ids: list[int]) -> str:
@@ -62,20 +62,23 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def _piece(self, number: int) -> str:
-        """Return the label of an id that is not a special token."""
+        """Return the label of an id that is not a special token, for :meth:`pieces`."""
 
     @abstractmethod
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the ``spans`` of a text that went through ``_prepared``."""
+        """Return the result of :meth:`spans` for a text that ``_prepared`` returned."""
 
     @classmethod
     @abstractmethod
     def _learn(cls, texts: Iterator[str], size: int, lowercase: bool, specials: tuple[str, ...]) -> Self:
-        """Train a vocabulary on texts that went through ``_prepared``."""
+        """Train a vocabulary of at most ``size`` ids on texts that ``_prepared`` returned.
+
+        ``specials`` are the names of the further special tokens.
+        """
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
-        """Return the JSON values that ``to_json`` adds to the header."""
+        """Return the JSON values of this kind, which ``to_json`` adds to format, kind, lowercase and specials."""
 
     @classmethod
     @abstractmethod
@@ -96,9 +99,10 @@ class Vocabulary(ABC):
         return [self._encode(text) for text in all_prepared(texts, self.lowercase)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the ids up to the first eos.
+        """Return the text of the ids before the first eos.
 
-        Other special tokens are left out, and unk becomes U+FFFD.
+        Other special tokens are left out, and unk becomes U+FFFD. ``ids`` is a list, array or tensor of one axis. An id
+        that is not in the vocabulary raises OutsideError.
         """
         kept = []
         for number in self._checked(ids):
@@ -119,21 +123,27 @@ class Vocabulary(ABC):
         ]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the (start, end) character span in the text for each token of ``encode(text)``."""
+        """Return the character span in the text for each token of ``encode(text)``.
+
+        A span is (first character, character after the last). The tokens of parts of one character share its span.
+        """
         return self._spans(_prepared(text, self.lowercase))
 
     @property
     def mask(self) -> int | None:
-        """The id of the token that stands for a hidden one, ``"<mask>"``, or None if there is none."""
+        """The id of the special token ``"<mask>"``, which stands for a hidden token, or None if there is none."""
         return self.specials.index(MASK) if MASK in self.specials else None
 
     @property
     def framing(self) -> Framing:
-        """The special tokens around a text or a pair of texts, as the input of an encoder."""
+        """The special tokens that an encoder gets around a text or a pair of texts.
+
+        There is none before a text. Between and after texts it is eos.
+        """
         return Framing(start=None, end=self.eos, pad=self.pad, between=(self.eos,))
 
     def special(self, name: str) -> int:
-        """Return the id of a special token by its name."""
+        """Return the id of a special token by its name, or raise UnknownNameError."""
         if name not in self.specials:
             raise UnknownNameError("name", name, self.specials)
         return self.specials.index(name)
@@ -142,9 +152,9 @@ class Vocabulary(ABC):
     def train(
         cls, texts: Iterable[str], size: int, *, lowercase: bool = False, specials: Sequence[str] = ()
     ) -> Self:
-        """Train a vocabulary of at most ``size`` ids, with the special tokens.
+        """Train a vocabulary of at most ``size`` ids, including the special tokens.
 
-        The same texts always give the same vocabulary.
+        ``lowercase`` and ``specials`` are those of the class. The same texts always give the same vocabulary.
         """
         names = cls._special_names(specials)
         size = whole_number("size", size)
@@ -162,7 +172,7 @@ class Vocabulary(ABC):
     def from_json(cls, content: dict[str, Any]) -> Self:
         """Rebuild a vocabulary of this kind from the values of ``to_json``.
 
-        ``load_vocabulary`` reads a file of any kind.
+        Other values raise ArgumentError. ``load_vocabulary`` reads a file of any kind.
         """
         file_format = content.get("format") if isinstance(content, dict) else None
         if file_format != FORMAT:
@@ -206,7 +216,10 @@ class Vocabulary(ABC):
 
     @classmethod
     def _special_names(cls, extra: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of all special tokens in the order of their ids, after checking ``extra``."""
+        """Return the names of all special tokens in the order of their ids, those of ``extra`` last.
+
+        Names that are empty or occur twice raise ArgumentError.
+        """
         if isinstance(extra, str):
             raise DtypeError(
                 "specials", f"expected a list of names, got the text {extra!r}", f"write [{extra!r}]"
@@ -236,14 +249,14 @@ class Vocabulary(ABC):
 
 
 def all_prepared(texts: Iterable[str], lowercase: bool) -> Iterator[str]:
-    """Yield each text after ``_prepared``, which checks it and optionally converts it to lower case."""
+    """Return an iterator over the texts, each checked and, with ``lowercase``, converted to lower case."""
     if isinstance(texts, str):
         raise DtypeError("texts", "expected many texts, got one", "put it in a list: [text]")
     return (_prepared(text, lowercase) for text in texts)
 
 
 def _prepared(text: str, lowercase: bool) -> str:
-    """Check that a text can be encoded as UTF-8, and optionally convert it to lower case.
+    """Return a text, in lower case if ``lowercase``, or raise an error if it cannot be encoded as UTF-8.
 
     The conversion keeps the number of characters, so that spans fit the original text.
     """

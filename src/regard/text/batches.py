@@ -54,14 +54,17 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """The number of target tokens without padding, over which the loss is averaged."""
+        """The number of target tokens with eos and without padding, over which the loss is averaged."""
         return int(self.target_lengths.sum())
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
-        """Return the batch with its tensors on a device."""
+        """Return the batch with its tensors on a device.
+
+        ``non_blocking`` is that of ``Tensor.to``.
+        """
         fields = [getattr(self, field.name) for field in dataclasses.fields(self)]
         return Batch(*[tensor.to(device, non_blocking=non_blocking) for tensor in fields])
 
@@ -69,7 +72,8 @@ class Batch:
 class PairData:
     """Encoded (source, target) pairs, in memory or memory-mapped from disk.
 
-    ``manifest`` holds the metadata of a cache, such as the fingerprint and the counts of skipped pairs.
+    ``source`` and ``target`` hold the ids without special tokens, which :meth:`batch` adds. ``manifest`` holds the
+    metadata of a cache, such as the fingerprint and the counts of skipped pairs.
     """
 
     def __init__(self, source: TokenStore, target: TokenStore, manifest: dict[str, Any] | None = None):
@@ -118,9 +122,10 @@ class PairData:
     ) -> Self:
         """Encode a stream of pairs into a cache in ``folder``, without holding all of them in memory.
 
-        A pair is left out and counted in ``skipped`` if one side is empty or has more than ``max_tokens`` tokens.
-        With ``deduplicate``, repeated pairs are left out too, which takes 12 to 24 bytes of memory for each pair.
-        ``fingerprint`` is stored in the cache to identify the data.
+        A pair is left out and counted in ``skipped`` if source or target is empty or has more than ``max_tokens``
+        tokens, without special tokens. With ``deduplicate``, repeated pairs are left out too, which takes 12 to 24
+        bytes of memory for each pair. ``fingerprint`` is stored in the cache to identify the data. An existing cache is
+        replaced. A folder with other files raises FileError.
         """
         counted = skipped or Skipped()
 
@@ -137,9 +142,9 @@ class PairData:
 
     @classmethod
     def open(cls, folder: str | os.PathLike, *, verify: bool = False) -> Self:
-        """Open a cache written by :meth:`build`.
+        """Open a cache written by :meth:`build`, or raise FileError if it is missing, incomplete or of another kind.
 
-        ``verify`` checks the hash of every file.
+        ``verify`` also checks the hash of every file.
         """
         stores, manifest = open_stores(folder, verify=verify)
         if set(stores) != {"source", "target"}:
@@ -196,11 +201,11 @@ class PairData:
         return len(self.source)
 
     def lengths(self) -> np.ndarray:
-        """Return the lengths of source and target, (n, 2), with eos as in a batch."""
+        """Return the numbers of tokens of source and target, (n, 2), each with eos as in a batch."""
         return np.stack([self.source.lengths(), self.target.lengths()], axis=1).astype(np.int32) + 1
 
     def pair(self, place: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the ids of source and target of one pair, without special tokens."""
+        """Return the ids of source and target of the pair with the index ``place``, without special tokens."""
         return self.source[place], self.target[place]
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Batch:
@@ -234,7 +239,7 @@ class BatchData(Protocol):
 
 
 class BucketedBatches:
-    """Batches of pairs of similar length, which need little padding, shuffled in each epoch.
+    """Batches of pairs of similar length, which need little padding, shuffled in each epoch unless ``shuffle=False``.
 
     A batch of b pairs has ``b * (s + t) / 2 <= tokens`` with padding, and at most ``max_sentences`` pairs. Single texts
     of up to s tokens have ``b * s <= tokens``. A batch of very long pairs may exceed ``tokens``, because every batch
@@ -287,7 +292,7 @@ class BucketedBatches:
         return len(self._buckets)
 
     def plan(self, number: int) -> list[np.ndarray]:
-        """Return the batches of an epoch for all ranks together, as arrays of indices into the data."""
+        """Return the batches of epoch ``number`` for all ranks together, as arrays of indices into the data."""
         if number < 0:
             raise ArgumentError("number", f"expected an epoch from 0 on, got {number}")
         if not self.shuffle:
@@ -295,14 +300,17 @@ class BucketedBatches:
         return self._buckets.shuffled(np.random.default_rng([self.seed, number]))
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Any]:
-        """Yield this rank's batches of an epoch from batch ``start`` on, without reading earlier ones."""
+        """Yield this rank's share of each batch of epoch ``number``, from batch ``start`` on.
+
+        Earlier batches are not read.
+        """
         if start < 0:
             raise ArgumentError("start", f"expected 0 or more, got {start}")
         for indices in self.plan(number)[start:]:
             yield self.data.batch(indices[self.rank :: self.world])
 
     def padding(self, number: int = 0) -> float:
-        """Return the share of padding in the batches of an epoch, from 0 to 1."""
+        """Return the share of padding among all tokens of the batches of epoch ``number``, from 0 to 1."""
         plan = self.plan(number)
         padded = sum(len(indices) * int(self._lengths[indices].max(axis=0).sum()) for indices in plan)
         return 1 - float(self._lengths.sum()) / padded
@@ -311,7 +319,7 @@ class BucketedBatches:
 def pad_sequences(
     sequences: Sequence[Sequence[int]], *, start: int | None = None, end: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Pad lists of ids to one int64 tensor (b, longest), and return it with the lengths (b,).
+    """Return lists of ids as one int64 tensor (b, longest), padded with 0 at the end, and their lengths (b,).
 
     ``start`` and ``end`` are ids added before and after each list. They count in the lengths.
 
@@ -340,7 +348,10 @@ def _encoded(
     deduplicate: bool,
     skipped: Skipped,
 ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
-    """Yield the (source ids, target ids) of the pairs that are kept, in chunks of some thousand pairs."""
+    """Yield the lists of source ids and of target ids of the pairs that are kept, for 4096 pairs at a time.
+
+    The others are counted in ``skipped``. ``target`` may be :class:`ClassLabels`.
+    """
     if max_tokens < 1:
         raise ArgumentError("max_tokens", f"expected 1 or more, got {max_tokens}")
     stream = iter(without_duplicates(pairs, skipped) if deduplicate else pairs)

@@ -17,8 +17,9 @@ __all__ = ["Buckets"]
 class Buckets:
     """A division of n sequences into batches of similar length.
 
-    ``lengths`` is (n, sides), with one column for each side, such as source and target. A batch has at most
-    ``tokens`` padded tokens per side on average, and from ``smallest`` to ``largest`` sequences.
+    ``lengths`` is (n, sides), with one column for each side, such as source and target. With padding, a batch has at
+    most ``tokens`` tokens, averaged over the sides. It has from ``smallest`` to ``largest`` sequences, or all of them
+    if there are fewer than ``smallest``. ``smallest`` takes precedence over ``tokens``.
     """
 
     def __init__(self, lengths: np.ndarray, *, tokens: int, smallest: int = 1, largest: int | None = None):
@@ -41,11 +42,14 @@ class Buckets:
         return len(self._ends)
 
     def in_order(self) -> list[np.ndarray]:
-        """Return the batches as arrays of indices, from short to long."""
+        """Return the batches as arrays of indices, from short to long sequences."""
         return np.split(self._order, self._ends[:-1])
 
     def shuffled(self, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return the batches in random order, with the sequences of each group permuted."""
+        """Return the batches as arrays of indices in random order, with the sequences of each group permuted.
+
+        A group are the sequences of one rounded length on every side.
+        """
         places = np.lexsort((rng.random(len(self._order)), self._group))  # (n,)
         batches = np.split(self._order[places], self._ends[:-1])
         return [batches[place] for place in rng.permutation(len(batches))]
@@ -61,9 +65,10 @@ def _coarse(lengths: np.ndarray) -> np.ndarray:
 
 
 def _sorted(coarse: np.ndarray) -> np.ndarray:
-    """Return the order of the sequences by the length of the last side, then of the others.
+    """Return the indices (n,) that sort sequences by the length of the last side, then of the others.
 
-    The other sides ascend and descend in turn, so that neighbouring sequences always have similar lengths.
+    From one length of the last side to the next, the other sides ascend and descend in turn, so that neighbouring
+    sequences always have similar lengths.
     """
     last = coarse[:, -1]
     descending = np.unique(last, return_inverse=True)[1] % 2  # alternates from one length to the next
@@ -72,9 +77,10 @@ def _sorted(coarse: np.ndarray) -> np.ndarray:
 
 
 def _cuts(lengths: np.ndarray, runs: np.ndarray, tokens: int, smallest: int, largest: int) -> np.ndarray:
-    """Return the end of each batch in the sorted order.
+    """Return the end of each batch, as the number of sequences up to it in the sorted order.
 
-    ``lengths`` (groups, sides) and ``runs`` (groups,) are the length and the size of each group, in order.
+    ``lengths`` (groups, sides) are the lengths of the sequences of each group, and ``runs`` (groups,) the numbers of
+    its sequences, in sorted order.
     """
     ends: list[int] = []
     place, size = 0, 0  # the number of sequences so far, and in the open batch
@@ -93,7 +99,11 @@ def _cuts(lengths: np.ndarray, runs: np.ndarray, tokens: int, smallest: int, lar
 
 
 def _last_cut(ends: list[int], total: int, smallest: int) -> list[int]:
-    """Enlarge a last batch that is too small with sequences of the batch before, or merge the two."""
+    """Return the ends of all batches, where the last batch has at least ``smallest`` sequences.
+
+    ``ends`` are those without the last. A last batch that is too small takes sequences from the batch before it, or the
+    two are merged.
+    """
     if ends and total - ends[-1] < smallest:
         moved = total - smallest
         before = ends[-2] if len(ends) > 1 else 0

@@ -16,7 +16,7 @@ __all__ = ["ByteLevelVocabulary", "ByteVocabulary"]
 class ByteLevelVocabulary(Vocabulary):
     """The base class of byte-level vocabularies, with decoding, labels and spans.
 
-    A subclass provides ``_bytes``, the bytes of each token without the special tokens.
+    A subclass provides ``_bytes``, the bytes of each token in the order of ids, from the first that is not special.
     """
 
     _bytes: Sequence[bytes]
@@ -81,7 +81,7 @@ class ByteVocabulary(ByteLevelVocabulary):
 
 
 def check_size(size: int, smallest: Vocabulary) -> None:
-    """Raise ArgumentError if the size is too small for the 256 bytes and the special tokens."""
+    """Raise ArgumentError if ``size`` is below that of ``smallest``, a vocabulary of the 256 bytes and the specials."""
     if size < len(smallest):
         raise ArgumentError(
             "size", f"expected at least 256 bytes and {len(smallest.specials)} specials, got {size}"

@@ -42,7 +42,7 @@ class BytePairVocabulary(ByteLevelVocabulary):
         return [first + number for number in self._tokenizer.encode(text, add_special_tokens=False).ids]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Encode several texts in parallel on all cores."""
+        """Return the token ids of each text, without bos and eos, computed in parallel on all cores."""
         first = self._ordinary_from
         prepared = list(all_prepared(texts, self.lowercase))
         encoded = self._tokenizer.encode_batch_fast(prepared, add_special_tokens=False)
@@ -97,7 +97,10 @@ def _tokenizers() -> Any:
 
 
 def _in_lists(texts: Iterator[str], size: int = 1000) -> Iterator[list[str]]:
-    """Group the texts into lists, which the trainer reads faster, or raise ArgumentError if there are none."""
+    """Yield the texts in lists of ``size``, which the trainer reads faster.
+
+    Raises ArgumentError if there are no texts.
+    """
     seen = False
     part: list[str] = []
     for text in texts:
@@ -112,9 +115,9 @@ def _in_lists(texts: Iterator[str], size: int = 1000) -> Iterator[list[str]]:
 
 
 def _bytes_of(tokenizer: Tokenizer) -> list[bytes]:
-    """Return the bytes of each token, by id.
+    """Return the bytes of each token of a byte-level tokenizer, in the order of ids.
 
-    Byte-level BPE represents every byte by one visible character.
+    Such a tokenizer represents every byte by one visible character. Raises ValueError if one of the 256 is missing.
     """
     byte_of = byte_of_letters()
     tokens = _by_id(tokenizer.get_vocab(with_added_tokens=False).items())
@@ -124,7 +127,7 @@ def _bytes_of(tokenizer: Tokenizer) -> list[bytes]:
 
 
 def byte_of_letters() -> dict[str, int]:
-    """Return the byte that each character of a token of byte-level BPE stands for.
+    """Return a dict from each of the 256 characters in tokens of byte-level BPE to the byte that it stands for.
 
     >>> byte_of_letters()["Ġ"], byte_of_letters()["a"]
     (32, 97)

@@ -1,7 +1,8 @@
 """Encoded texts in memory-mapped files, so that they need not fit into memory.
 
-A cache is a folder with a file of ids and a file of offsets for each side, and a ``manifest.json`` with their dtypes
-and sizes. The folder is filled under another name and renamed, so a cache is never incomplete.
+A cache is a folder with one or more stores, such as "source" and "target". A store is a file of ids and a file of
+offsets. ``manifest.json`` has their dtypes, sizes and hashes. The folder is filled under another name and renamed, so a
+cache is never incomplete.
 """
 
 from __future__ import annotations
@@ -81,9 +82,10 @@ class TokenStore:
         end: int | None = None,
         pad: int = 0,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return some sequences as one padded array ``(b,longest)`` of int64, and their lengths ``(b,)``.
+        """Return the sequences at ``indices`` as one padded int64 array ``(b,longest)``, and their lengths ``(b,)``.
 
-        The ids ``start`` and ``end`` are added around each sequence if given, and are counted in its length.
+        The ids ``start`` and ``end`` are added around each sequence if given, and are counted in its length. The id
+        ``pad`` fills the end of each row.
         """
         indices = np.asarray(indices, dtype=np.int64)  # (b,)
         if indices.size and not 0 <= indices.min() <= indices.max() < len(self):
@@ -109,7 +111,10 @@ Opened = tuple[dict[str, TokenStore], dict[str, Any]]
 
 
 class StoreWriter:
-    """A writer that appends sequences to the two files of a store."""
+    """A writer that appends sequences to the two files of the store ``name`` in a folder.
+
+    Ids take 2 bytes each if ``vocabulary_size`` allows it, and 4 otherwise.
+    """
 
     def __init__(self, folder: Path, name: str, vocabulary_size: int):
         self.dtype = _ID_TYPES["<u2" if vocabulary_size <= 2**16 else "<u4"]
@@ -153,10 +158,11 @@ def write_stores(
     sizes: Mapping[str, int],
     fill: Callable[[dict[str, StoreWriter]], Mapping[str, Any]],
 ) -> Opened:
-    """Write a cache with a store for each name in ``sizes``, which maps it to the size of its vocabulary.
+    """Write a cache with a store for each name in ``sizes``, and return its stores by name and its manifest.
 
-    ``fill`` appends to the writers of the stores, and returns further values for the manifest. An existing cache is
-    replaced once the new one is complete. Raises FileError if the folder holds other files.
+    ``sizes`` maps the name of a store to the size of its vocabulary. ``fill`` is called with the writers of the stores
+    by name, appends to them, and returns further values for the manifest. An existing cache is replaced once the new
+    one is complete. Raises FileError if the folder holds other files.
     """
     folder = Path(folder)
     if not folder.parent.is_dir():
@@ -177,9 +183,10 @@ def write_stores(
 
 
 def open_stores(folder: str | os.PathLike, *, verify: bool = False) -> Opened:
-    """Open the stores of a cache, and return them by name with the manifest.
+    """Return the stores of a cache by name, memory-mapped, and its manifest.
 
-    Raises FileError if a file is too short or, with ``verify``, if its contents changed.
+    Raises FileError if a file is missing or of the wrong size, if the manifest changed or, with ``verify``, if the
+    contents of a file changed.
     """
     folder = Path(folder)
     manifest = _read_manifest(folder)
@@ -202,7 +209,10 @@ def check_identified(files: Sequence[str | os.PathLike], identity: object) -> No
 
 
 def fingerprint_of(*values: object, files: Iterable[str | os.PathLike] = ()) -> str:
-    """Return a hash of JSON values and of the contents of files."""
+    """Return a SHA-256 hash of JSON values and of the contents of files, not of their names.
+
+    Raises FileError if a file cannot be read.
+    """
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
     for path in files:
         try:
@@ -256,7 +266,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_ours(folder: Path) -> None:
-    """Raise FileError if a folder holds anything but a cache, which may be replaced."""
+    """Raise FileError if a folder exists and holds other files than those of a cache."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -270,7 +280,7 @@ def _check_ours(folder: Path) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Raise errors of the system as FileError."""
+    """Return a context manager that raises errors of the system as FileError, which names ``path``."""
     try:
         yield
     except FileError:
@@ -280,7 +290,10 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _swap(part: Path, folder: Path) -> None:
-    """Replace the old folder by the new one, which other processes may be doing at the same time."""
+    """Rename the new folder ``part`` to ``folder``, and remove the old one.
+
+    Other processes may do the same at the same time. If one has put an equal cache there, that is kept.
+    """
     # Temporary folders are readable by their owner only.
     part.chmod(0o755)
     ours = _read_manifest(part)

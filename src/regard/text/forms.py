@@ -1,7 +1,8 @@
-"""Features of a token's spelling, and of its occurrence in the question or context that it is compared with.
+"""Features of a token's spelling, and of its occurrence in another text.
 
-The form of a token is a number. Its lowest 12 bits are yes/no features, and the bits above are a hash of the token's
-last three letters, from 0 to 1023.
+The tokens of a question are compared with its context, and those of a context with the question. The form of a token
+is a number. Its lowest 12 bits are yes/no features, and the bits above are a hash of the token's last three letters,
+from 0 to 1023.
 """
 
 from __future__ import annotations
@@ -32,7 +33,11 @@ _LETTERS_AND_DIGITS = re.compile(r"[^\W_]")
 
 
 class Words(NamedTuple):
-    """The words of a text that the tokens of another one are compared with."""
+    """The words of a text that the tokens of another one are compared with, in lower case.
+
+    ``all`` are all its words, ``stems`` the stems of those that are not function words, and ``pairs`` its pairs of
+    neighbouring words.
+    """
 
     all: frozenset[str]
     stems: frozenset[str]
@@ -40,14 +45,18 @@ class Words(NamedTuple):
 
     @classmethod
     def of(cls, tokens: Sequence[str]) -> Words:
-        """Return the words of a tokenised text."""
+        """Return the words of a text that is given as its tokens."""
         words = [token.strip().lower() for token in tokens]
         stems = frozenset(stem_of(word) for word in words if is_content(word))
         return cls(frozenset(words), stems, frozenset(itertools.pairwise(words)))
 
 
 def token_forms(tokens: Sequence[str], others: Words) -> list[int]:
-    """Return the form of each token of a text, compared with the words of another one.
+    """Return the form of each token of a text, where ``others`` are the words of the text that it is compared with.
+
+    The features are, from the lowest bit on, whether the word is in the other text, is there and is no function word,
+    has its stem there, is there beside the same neighbour, begins with a capital, is in capitals, has a digit, is a
+    number of four digits, has neither letters nor digits, and whether 1, 2 or 4 stems of the other text are near.
 
     >>> others = Words.of(["Who", "painted", "houses", "?"])
     >>> [form & 7 for form in token_forms(["Ann", "paints", "houses", "."], others)]
@@ -87,7 +96,7 @@ def is_content(word: str) -> bool:
 
 
 def stem_of(word: str) -> str:
-    """Return a word without the endings of English inflection.
+    """Return a word in lower case without one ending of English inflection, if three letters or more are left.
 
     >>> [stem_of(word) for word in ("painted", "paints", "painting", "cities", "is")]
     ['paint', 'paint', 'paint', 'citi', 'is']

@@ -18,8 +18,9 @@ __all__ = ["Framed", "Framing"]
 class Framed:
     """The input of an encoder for one text or for a pair.
 
-    ``types`` are 0 for the first text and :attr:`Framing.second_type` for the second. ``cut`` is True if tokens were
-    left out at the end of a text. ``first`` and ``second`` are the positions of the tokens of each text in ``ids``.
+    ``ids`` are the token ids with the special tokens. ``types``, one for each id, are 0 for the first text and
+    :attr:`Framing.second_type` for the second. ``cut`` is True if tokens were left out at the end of a text. ``first``
+    and ``second`` are the positions of the tokens of each text in ``ids``.
     """
 
     ids: list[int]
@@ -49,16 +50,17 @@ class Framing:
     second_type: int = 1
 
     def added(self, pair: bool = False) -> int:
-        """Return the number of special tokens around one text, or around and between two."""
+        """Return the number of special tokens around one text or, with ``pair``, around and between two."""
         return (self.start is not None) + 1 + (len(self.between) if pair else 0)
 
     def frame(
         self, first: Sequence[int], second: Sequence[int] | None = None, most: int | None = None
     ) -> Framed:
-        """Put the special tokens around the ids of a text, or of two texts.
+        """Return the ids of a text, or of two texts, with the special tokens.
 
-        ``most`` is the largest number of ids of the result. Tokens beyond it are left out at the end of the longer
-        text.
+        ``most`` is the largest number of ids of the result. If there are more, tokens are left out at the end of the
+        longer text, until both texts are equally long or all ids fit. Then both are shortened. A ``most`` without room
+        for any token raises ArgumentError.
 
         >>> Framing(start=None, end=2).frame([7, 8, 9], most=3)
         Framed(ids=[7, 8, 2], types=[0, 0, 0], cut=True, first=range(0, 2), second=None)
@@ -100,7 +102,10 @@ class Framing:
 
 
 def _shares(one: int, two: int, room: int) -> tuple[int, int]:
-    """Return how many tokens of two texts are kept, if the longer one is shortened until both fit."""
+    """Return how many of the ``one`` and ``two`` tokens of two texts are kept, so that they fit into ``room``.
+
+    The longer text is shortened first, then both alike.
+    """
     if one + two <= room:
         return one, two
     half = room // 2

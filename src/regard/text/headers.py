@@ -1,7 +1,7 @@
-"""Detection of a first row that holds the names of the columns, if no name is known.
+"""Detection of a first row that holds the names of the columns, if none of the names is known.
 
-A row of names among texts with labels would become a class of its own, so it is left out if the labels of the other
-rows show what it is. Among pairs of sentences it would be one bad pair, so a warning is enough.
+A row of names among texts with labels would become a class of its own, so it is left out if no other row has its
+label. Among pairs of sentences it would be one bad pair, so a warning is enough.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 
 
 def without_header(rows: Iterator[Row], *, labelled: bool) -> Iterator[Row]:
-    """Yield rows whose columns were not found by name, without the first one if it is seen to name the columns.
+    """Yield rows whose columns were not found by name, without the first row if that names the columns.
 
-    ``labelled`` says that the second column is a label. The first of such rows is left out, with a warning, if its
-    label is in none of the next rows, up to 1000. Of pairs of texts no row is left out.
+    ``labelled`` says that the second column is a label. The first of such rows is left out, with a warning, if both of
+    its cells look like names, its label is in none of the next rows (up to 1000), and their labels repeat or are
+    numbers. Of pairs of texts no row is left out. A first row that is kept and looks like names gives a warning.
 
     >>> rows = [("a.csv, line 1", "review", "stars"), ("a.csv, line 2", "good", "5"), ("a.csv, line 3", "bad", "1")]
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -55,7 +56,7 @@ def without_header(rows: Iterator[Row], *, labelled: bool) -> Iterator[Row]:
 
 
 def _read_ahead(rows: Iterator[Row]) -> list[Row]:
-    """Return the next rows, as many as are compared with the first one."""
+    """Take the next 1000 rows, or fewer if they are long, and return them in a list."""
     ahead, size = [], 0
     for row in itertools.islice(rows, AHEAD):
         ahead.append(row)
@@ -66,7 +67,10 @@ def _read_ahead(rows: Iterator[Row]) -> list[Row]:
 
 
 def _names_columns(first: Row, others: Sequence[Row]) -> bool:
-    """Return whether the first of labelled rows names the columns, and warn if so."""
+    """Return whether the first of labelled rows names the columns, and warn if so.
+
+    ``others`` are the rows after it.
+    """
     place, text, label = (cell.strip() if cell else "" for cell in first)
     if not (_is_name(text) and _is_name(label)):
         return False
@@ -84,7 +88,7 @@ def _names_columns(first: Row, others: Sequence[Row]) -> bool:
 
 
 def _warn_of_names(first: Row, others: Sequence[Row], labelled: bool) -> None:
-    """Warn if the first row, which is read as data, looks like the names of the columns."""
+    """Warn if the first row, which is kept as data, looks like the names of the columns."""
     place, *cells = (cell.strip() if cell else "" for cell in first)
     known = all(_COLUMN_NAME.fullmatch(cell) for cell in cells)
     if known or (not labelled and _is_unlike(cells, others)):
@@ -96,7 +100,10 @@ def _warn_of_names(first: Row, others: Sequence[Row], labelled: bool) -> None:
 
 
 def _is_unlike(cells: Sequence[str], others: Sequence[Row]) -> bool:
-    """Return whether a row has a few words without punctuation on both sides, and no other row has."""
+    """Return whether both cells of a row look like names of columns, and those of no other row do.
+
+    With fewer than three other rows the answer is False.
+    """
     pairs = [(left or "", right or "") for _, left, right in others]
     return (
         len(pairs) > 2 and all(map(_is_name, cells)) and not any(all(map(_is_name, pair)) for pair in pairs)
@@ -104,7 +111,7 @@ def _is_unlike(cells: Sequence[str], others: Sequence[Row]) -> bool:
 
 
 def _is_name(cell: str) -> bool:
-    """Return whether a text may be the name of a column.
+    """Return whether a text may be the name of a column, of one to three words or up to six Han characters.
 
     >>> [_is_name(text) for text in ("stars", "star rating", "评论", "I like it.", "5")]
     [True, True, True, False, False]

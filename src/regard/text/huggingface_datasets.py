@@ -15,7 +15,11 @@ _LOADERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "c
 
 
 def rows_of(name: str, *, split: str, config: str | None) -> Iterator[tuple[str, Any]]:
-    """Yield each row of a data set with its place for error messages, without loading the whole data set."""
+    """Return an iterator over the rows of a data set, each with its place for error messages.
+
+    ``name`` is a name on the hub, a folder or a file. ``split`` and ``config`` are those of ``datasets.load_dataset``.
+    The rows are streamed. An error of loading, also of a later row, is raised as FileError.
+    """
     datasets = _datasets(name)
     with _explained(name, split):
         rows = _loaded(datasets, name, split, config)
@@ -23,7 +27,7 @@ def rows_of(name: str, *, split: str, config: str | None) -> Iterator[tuple[str,
 
 
 def splits_of(name: str, *, config: str | None) -> list[str]:
-    """Return the names of the splits of a data set, or an empty list if it has none."""
+    """Return the names of the splits of a data set, or an empty list if it has none, as a single file."""
     datasets = _datasets(name)
     path = Path(name).expanduser()
     with _explained(name, ""):
@@ -56,7 +60,10 @@ def _numbered(rows: Any, name: str, split: str) -> Iterator[tuple[str, Any]]:
 
 @contextlib.contextmanager
 def _explained(name: str, split: str) -> Iterator[None]:
-    """Raise every error (no such name, no network, no such split) as a FileError of one line."""
+    """Return a context manager that raises every error (no such name, no network, no such split) as FileError.
+
+    The message is the first line of that of the error.
+    """
     try:
         yield
     except Exception as error:

@@ -42,11 +42,14 @@ SHOWN = 20  # classes that an error names
 class ClassLabels:
     """The names of the classes, in a fixed order.
 
+    The number of a class is its place in that order, from 0. There are at least two classes.
+
     >>> labels = ClassLabels(["negative", "positive"])
     >>> labels.encode_batch(["positive", "negative"]), labels[1]
     ([[1], [0]], 'positive')
 
-    ``aliases`` are other names of classes, such as the labels of the data where the classes have readable names.
+    ``aliases`` maps other names of classes to names, such as the labels of the data where the classes have readable
+    names.
 
     >>> ClassLabels(["negative", "positive"], {"0": "negative", "1": "positive"}).index("1")
     1
@@ -68,7 +71,7 @@ class ClassLabels:
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str]]) -> Self:
-        """Return the labels of (text, label) rows in alphabetical order."""
+        """Return the distinct labels of (text, label) rows in alphabetical order, without spaces around them."""
         return cls(sorted({label.strip() for _, label in rows}))
 
     def __len__(self) -> int:
@@ -79,41 +82,47 @@ class ClassLabels:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the names."""
+        """A hash of the names and the aliases."""
         return fingerprint_of(self.names, self.aliases) if self.aliases else fingerprint_of(self.names)
 
     def index(self, name: str) -> int:
-        """Return the number of a class, or raise FileError if there is none of that name."""
+        """Return the number of the class with a name or an alias, or raise FileError if there is none."""
         problem = self.problem_of("", name)
         if problem:
             raise FileError(problem)
         return self._index[name.strip()]
 
     def problem_of(self, _text: str, name: str) -> str:
-        """Return why the label of a row is none of the classes, or nothing if it is one."""
+        """Return why the label ``name`` of a row is none of the classes, or an empty text if it is one.
+
+        It has the signature of the argument ``check`` of :func:`regard.text.read_pairs`.
+        """
         if name.strip() in self._index:
             return ""
         known = ", ".join(self.names[:SHOWN]) + ", …" * (len(self.names) > SHOWN)
         return f"the label {name.strip()!r:.60} is not one of {known}"
 
     def encode_batch(self, names: Sequence[str]) -> list[list[int]]:
-        """Return the number of each class, in lists of one, as a vocabulary returns ids."""
+        """Return the number of the class of each name, in a list of its own, as a vocabulary returns ids."""
         return [[self.index(name)] for name in names]
 
     def save(self, path: Path) -> None:
-        """Write the names into a file."""
+        """Write the names and the aliases into a JSON file, atomically."""
         values = {"format": "regard.labels/1", "labels": self.names, "label_aliases": self.aliases}
         text = json.dumps(values, ensure_ascii=False) + "\n"
         write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read the names from a file."""
+        """Read the file that :meth:`save` wrote, or raise FileError if it holds no labels."""
         return cls.checked(read_json(path), str(path))
 
     @classmethod
     def checked(cls, values: Mapping[str, Any], where: str) -> Self:
-        """Return the labels that a JSON object of the file ``where`` holds, or raise FileError if it holds none."""
+        """Return the labels of a JSON object with "labels" and perhaps "label_aliases", or raise FileError.
+
+        ``where`` is the file that holds the object, for the error.
+        """
         names, aliases = values.get("labels"), values.get("label_aliases", {})
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise FileError(f"{where}: labels: expected a list of names, got {names!r}")
@@ -160,11 +169,11 @@ class LabelledData(PairData):
         return Framing(start, end, pad)
 
     def lengths(self) -> np.ndarray:
-        """Return the lengths of the texts, (n, 1), with the special tokens as in a batch."""
+        """Return the numbers of tokens of the texts, (n, 1), with the special tokens as in a batch."""
         return self.source.lengths()[:, None].astype(np.int32) + self.framing.added()
 
     def labels(self) -> np.ndarray:
-        """Return the class of each text, (n,)."""
+        """Return the number of the class of each text, (n,)."""
         return np.asarray(self.target.ids, dtype=np.int64)
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> Any:

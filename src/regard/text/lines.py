@@ -26,7 +26,8 @@ _MARK = b"\xef\xbb\xbf"
 class Line(NamedTuple):
     """A line with its number, from 1, and the name of its file.
 
-    ``text`` is None if the line is too long or cannot be decoded. ``problem`` says why it cannot be decoded.
+    ``text`` is None if the line is too long or cannot be decoded. ``problem`` says why it cannot be decoded, and is
+    empty for a line that is too long.
     """
 
     text: str | None
@@ -46,7 +47,10 @@ def name_of(path: str | os.PathLike) -> str:
 
 
 def check_readable(argument: str, path: str | os.PathLike) -> None:
-    """Raise FileError if a file cannot be read, before any work is done."""
+    """Raise FileError if a file does not exist, is a folder or may not be read, without opening it.
+
+    ``argument`` is the name of the argument that names the file, for the error. Standard input (``-``) always passes.
+    """
     if path == "-":
         return
     if os.path.isdir(path):
@@ -61,9 +65,11 @@ def check_readable(argument: str, path: str | os.PathLike) -> None:
 def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
     """Yield the lines of a file, without their ends (LF or CRLF) and without a byte-order mark.
 
-    Only LF ends a line, since U+2028, U+0085, form feeds and CR may occur in a sentence. In a file that has a CR
-    but no LF, except as its last byte, CR ends a line. A line that is not UTF-8 has a ``problem`` in place of a text,
-    and a file that seems to be UTF-16 or compressed is an error.
+    ``path`` may be ``-`` for standard input, or end in ``.gz``. ``argument`` is the name of the argument that names the
+    file, for errors. Only LF ends a line, since U+2028, U+0085, form feeds and CR may occur in a sentence. In a file
+    that has a CR but no LF, except as its last byte, CR ends a line. A line that is not UTF-8 has a ``problem`` in
+    place of a text. A line of 16 MiB or more has neither. A file that cannot be read, or seems to be UTF-16 or
+    compressed, raises FileError.
     """
     name = name_of(path)
     offset = 0
@@ -79,7 +85,10 @@ def lines_of(argument: str, path: str | os.PathLike) -> Iterator[Line]:
 
 
 def whole_text(argument: str, path: str | os.PathLike) -> str:
-    """Return all text of a file or of standard input, without a byte-order mark."""
+    """Return all text of a file (also ``.gz``) or of standard input (``-``), without a byte-order mark.
+
+    Raises FileError if it cannot be read or is not UTF-8.
+    """
     name = name_of(path)
     with _explained(argument, name), _opened(path) as file:
         data = file.read()
@@ -128,7 +137,10 @@ def _lines_by_returns(first: bytes, file: IO[bytes]) -> Iterator[tuple[bytes | N
 
 
 def _decoded(data: bytes, number: int, name: str, end: int) -> Line:
-    """Decode a line whose last byte is at offset ``end`` - 1 of the file."""
+    """Decode line ``number`` of the file ``name``, where ``end`` is the offset after its last byte.
+
+    Raises FileError if it is the first line of a file that seems to be UTF-16 or compressed.
+    """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -142,7 +154,7 @@ def _decoded(data: bytes, number: int, name: str, end: int) -> Line:
 
 
 def _other_kind(data: bytes) -> str:
-    """Return advice on a file that has no lines of UTF-8 at all, by its first bytes."""
+    """Return advice on a file that seems to be UTF-16 or compressed by its first bytes, or an empty text."""
     if data.startswith(b"\x1f\x8b"):
         return "it is compressed by gzip: give it a name that ends in .gz"
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -151,7 +163,7 @@ def _other_kind(data: bytes) -> str:
 
 
 def _standard_input() -> IO[bytes]:
-    """Open standard input again.
+    """Return a new binary file on standard input, which leaves the descriptor open when it is closed.
 
     Python aborts if a thread still waits in ``sys.stdin.buffer`` when the program ends.
     """
@@ -176,7 +188,7 @@ def _opened(path: str | os.PathLike) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _explained(argument: str, path: str | os.PathLike) -> Iterator[None]:
-    """Raise errors of the system as FileError."""
+    """Return a context manager that raises errors of reading ``path`` as FileError."""
     try:
         yield
     except FileError:

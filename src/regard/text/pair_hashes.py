@@ -27,7 +27,7 @@ class Hashes:
         self._count = 0
 
     def add(self, value: int) -> bool:
-        """Add a hash, and return whether it was new."""
+        """Add a hash, which must not be 0, and return whether it was new."""
         if 3 * self._count >= 2 * len(self._table):
             self._grow()
         if not _place(self._table, value):

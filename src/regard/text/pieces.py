@@ -46,7 +46,8 @@ class PieceBatch:
 class TextPieces:
     """Encoded pieces of texts, in memory or memory-mapped from disk.
 
-    A text with more than ``max_tokens`` tokens, special tokens included, is cut into several pieces.
+    A text with more than ``max_tokens`` tokens, special tokens included, is cut into several pieces, which do not
+    overlap. An empty text has no piece.
     """
 
     def __init__(self, store: TokenStore, framing: Framing, manifest: dict[str, Any] | None = None):
@@ -73,8 +74,8 @@ class TextPieces:
         """Open the cache in ``folder`` if it is intact and matches the data and the vocabulary, or build it.
 
         ``texts`` is called only to build the cache, and is read as a stream. The data is identified by the contents of
-        ``files`` and by ``identity``, any JSON value. ``skipped`` counts texts that were left out, which are kept in
-        the cache.
+        ``files`` and by ``identity``, any JSON value. At least one of the two is required. ``skipped`` counts the texts
+        that the caller leaves out while ``texts`` is read. These counts are stored in the cache.
         """
         check_identified(files, identity)
         _room(vocabulary, max_tokens)
@@ -105,18 +106,21 @@ class TextPieces:
         return len(self.store)
 
     def lengths(self) -> np.ndarray:
-        """Return the lengths of the pieces, (n, 1), with the special tokens as in a batch."""
+        """Return the numbers of tokens of the pieces, (n, 1), with the special tokens as in a batch."""
         return self.store.lengths()[:, None].astype(np.int32) + self.framing.added()
 
     def counts(self, size: int) -> np.ndarray:
-        """Return how often each of ``size`` ids occurs, (size,)."""
+        """Return how often each id from 0 to ``size - 1`` occurs in the pieces, (size,), without special tokens.
+
+        ``size`` is the size of the vocabulary.
+        """
         total = np.zeros(size, dtype=np.int64)
         for start in range(0, len(self.store.ids), 2**22):
             total += np.bincount(self.store.ids[start : start + 2**22], minlength=size)
         return total
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> PieceBatch:
-        """Return the pieces at these indices, padded."""
+        """Return the pieces at these indices as a padded batch, with the special tokens."""
         indices = np.array(indices, dtype=np.int64)  # (b,)
         frame = self.framing
         tokens, lengths = self.store.padded(indices, start=frame.start, end=frame.end, pad=frame.pad)

@@ -27,9 +27,11 @@ class PretrainedVocabulary(Vocabulary):
 
     ``bos`` and ``eos`` are the ids of [CLS] and [SEP], or of <s> and </s>. ``framing`` puts them around a text.
     ``mask`` and ``unk`` are None if the model has no such token. As in Hugging Face's tokenizers, the name of a special
-    token in a text, such as "[MASK]", is encoded to that token. Texts are not truncated.
+    token in a text, such as "[MASK]", is encoded to that token. Texts are not truncated. ``specials`` is empty, because
+    special tokens do not have the first ids.
 
-    ``size`` is the number of ids of the model, which may be more than the tokenizer has.
+    ``names`` are the tokens of "pad", "unk" and "mask", as far as the model has them. ``size`` is the number of ids of
+    the model, which may be more than the tokenizer has. The constructor raises ValueError if it is less.
     """
 
     kind: ClassVar[str] = "pretrained"
@@ -57,7 +59,8 @@ class PretrainedVocabulary(Vocabulary):
         """Read the tokenizer of a Hugging Face folder.
 
         It is ``tokenizer.json``, the ``vocab.txt`` of BERT, or the ``vocab.json`` and ``merges.txt`` of RoBERTa.
-        ``size`` is the number of tokens that the model has, by default that of the tokenizer.
+        ``size`` is the number of ids of the model, by default that of the tokenizer. Raises FileError if there is no
+        such file, or if it does not fit.
         """
         tokenizer, names = read_tokenizer(Path(folder))
         try:
@@ -66,10 +69,11 @@ class PretrainedVocabulary(Vocabulary):
             raise FileError(f"{folder}: {error}") from None
 
     def shortened(self, size: int) -> tuple[Self, list[int]]:
-        """Return this vocabulary with its ``size`` most frequent pieces, and their ids in the whole one.
+        """Return a vocabulary of at most ``size`` pieces of this one, and the old id of each of its ids.
 
-        It is for WordPiece vocabularies such as BERT's, whose ids go from frequent to rare words. The special tokens
-        and the pieces of one character of ASCII are always kept, so that longer words are cut into pieces of them.
+        It is for WordPiece vocabularies such as BERT's, whose ids go from frequent to rare words. Other kinds raise
+        ArgumentError. The special tokens and the pieces of one ASCII character are always kept, so that longer words
+        are cut into pieces of them. The rest are the most frequent ASCII pieces. The pieces keep their order.
         """
         spec = json.loads(self._tokenizer.to_str())
         if spec["model"].get("type") != "WordPiece":
@@ -112,7 +116,7 @@ class PretrainedVocabulary(Vocabulary):
         return self._framing
 
     def special(self, name: str) -> int:
-        """Return the id of a special token by its name."""
+        """Return the id of a special or added token by its name, or raise UnknownNameError."""
         added = {
             token.content: number for number, token in self._tokenizer.get_added_tokens_decoder().items()
         }
@@ -121,12 +125,12 @@ class PretrainedVocabulary(Vocabulary):
         return added[name]
 
     def special_ids(self) -> list[int]:
-        """Return the ids of all special tokens."""
+        """Return the ids of all special tokens in ascending order."""
         added = self._tokenizer.get_added_tokens_decoder()
         return sorted(number for number, token in added.items() if token.special)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of the ids up to the first end of a text, without special tokens."""
+        """Return the text of the ids before the first ``eos``, without special tokens."""
         numbers = self._checked(ids)
         if self.eos in numbers:
             numbers = numbers[: numbers.index(self.eos)]
@@ -145,7 +149,7 @@ class PretrainedVocabulary(Vocabulary):
         return self._tokenizer.token_to_id(token)
 
     def word_spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the (start, end) character span of the whole word of each token of ``encode(text)``."""
+        """Return for each token of ``encode(text)`` the character span (start, end) of the whole word it is part of."""
         encoding, spans = self._encoding(text), self.spans(text)
         ends: dict[int | None, tuple[int, int]] = {}
         for word, (start, end) in zip(encoding.word_ids, spans, strict=True):
@@ -160,7 +164,7 @@ class PretrainedVocabulary(Vocabulary):
         return [self._piece(number) for number in self._checked(ids)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Encode several texts in parallel on all cores."""
+        """Return the token ids of each text, without bos and eos, computed in parallel on all cores."""
         prepared = list(all_prepared(texts, False))
         return [one.ids for one in self._tokenizer.encode_batch_fast(prepared, add_special_tokens=False)]
 
@@ -185,7 +189,7 @@ class PretrainedVocabulary(Vocabulary):
 
     @functools.cached_property
     def _letters(self) -> dict[str, int]:
-        """The byte of each letter of a token, for byte-level tokenizers."""
+        """The byte that each character of a token stands for in a byte-level tokenizer, empty for other tokenizers."""
         decoder = json.loads(self._tokenizer.to_str()).get("decoder") or {}
         return byte_of_letters() if decoder.get("type") == "ByteLevel" else {}
 
@@ -212,7 +216,10 @@ class PretrainedVocabulary(Vocabulary):
 
 
 def _framing_of(tokenizer: Tokenizer, pad: int) -> Framing:
-    """Find the special tokens that a tokenizer puts around a text and around a pair."""
+    """Find the special tokens that a tokenizer puts around a text and around a pair, by encoding a sample.
+
+    Raises ValueError unless there is one before a text and one after it. ``pad`` is the id of padding.
+    """
     sample = next(
         (text for text in ("a", "0", "的") if tokenizer.encode(text, add_special_tokens=False).ids), "a"
     )
@@ -229,7 +236,7 @@ def _framing_of(tokenizer: Tokenizer, pad: int) -> Framing:
 
 
 def _with_accents(text: str, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Extend spans over combining accents after them, which some tokenizers strip."""
+    """Return spans extended over the combining accents after them, which some tokenizers strip."""
     extended = []
     for start, end in spans:
         while start < end < len(text) and unicodedata.combining(text[end]):

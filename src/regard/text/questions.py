@@ -1,4 +1,4 @@
-"""Reads questions about contexts from SQuAD's JSON and from JSON lines.
+"""Readers of questions about contexts, from SQuAD's JSON, JSON lines and Hugging Face data sets.
 
 >>> row = {"question": "Who sat?", "context": "The cat sat.", "answers": [{"text": "The cat", "answer_start": 0}]}
 >>> question = question_of(row, "line 1")
@@ -27,9 +27,10 @@ LONGEST_CONTEXT = 2_000_000  # characters
 
 
 class ReferenceAnswer(NamedTuple):
-    """An answer that a person gave, and where it begins in the context.
+    """An answer that a person gave, and the character ``start`` of the context at which it begins.
 
-    ``occurrences`` is above 1 if the text of the answer occurs several times and it is not known which is meant.
+    ``occurrences`` is above 1 if the text of the answer occurs so many times from ``start`` on and it is not known
+    which is meant.
     """
 
     text: str
@@ -38,7 +39,7 @@ class ReferenceAnswer(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first character of the answer and the one behind its last."""
+        """The index of the first character of the answer in the context, and the index after its last."""
         return self.start, self.start + len(self.text)
 
 
@@ -62,7 +63,7 @@ class Question:
         return [answer.text for answer in self.answers]
 
     def spans(self) -> list[tuple[int, int]]:
-        """Return the distinct character spans of the answers in the context.
+        """Return the distinct character spans of the answers in the context, in the order of the answers.
 
         All occurrences of an answer count where it is not known which of them is meant.
         """
@@ -89,12 +90,15 @@ def read_questions(
 ) -> Iterator[Question]:
     """Yield the questions of a file, of standard input (``-``) or of a Hugging Face data set (``hf:…``).
 
-    - ``squad`` is the JSON of SQuAD 1.1 and 2.0, ``{"data": [{"title", "paragraphs": [{"context", "qas"}]}]}``;
+    - ``squad`` is the JSON of SQuAD 1.1 and 2.0, ``{"data": [{"title", "paragraphs": [{"context", "qas"}]}]}``.
     - ``jsonl`` is an object in each line, with ``question``, ``context`` and ``answers``. The answers are a list of
       ``{"text", "answer_start"}``, or ``{"text": [...], "answer_start": [...]}`` as in data sets of Hugging Face.
 
     The format is known by the name of the file (``.json`` or ``.jsonl``, each also with ``.gz``) or given as
-    ``format``. A bad row is an error that names its place. With ``skip_bad_rows`` it is left out and counted.
+    ``format``. Standard input is ``jsonl`` by default. ``split`` and ``config`` are those of a Hugging Face data set.
+
+    Bad rows raise FileError at the end of the file, which names the first of them. With ``skip_bad_rows`` they are left
+    out and counted in ``skipped``. A source without a single question raises FileError too.
     """
     bad = BadRows(skipped if skipped is not None else Skipped(), skip=skip_bad_rows, argument="source")
     kind = _format_of(source, format)
@@ -110,9 +114,10 @@ def read_questions(
 
 
 def question_of(row: Any, place: str, *, answered: bool = True) -> Question:
-    """Return the question of a JSON object with question, context and answers, or raise FileError with its place.
+    """Return the question of a JSON object with question, context and answers.
 
-    ``answered=False`` reads questions that are to be answered. Answers in the row are ignored.
+    ``place`` is the file and line of the row. A bad row raises FileError, which names it. With ``answered=False`` the
+    row needs no answers, and those that it has are ignored.
     """
     try:
         return _question(row, answered)
@@ -121,7 +126,7 @@ def question_of(row: Any, place: str, *, answered: bool = True) -> Question:
 
 
 def _place(row: Any, place: str) -> str:
-    """Return the place of a row with the id of its question."""
+    """Return the place of a row with the id of its question, if it has one."""
     name = row.get("id") if isinstance(row, dict) else None
     return f"{place}, question {name}" if isinstance(name, str) and name else place
 
@@ -141,7 +146,7 @@ def _question(row: Any, answered: bool) -> Question:
 
 
 def _text(row: dict[str, Any], name: str) -> str:
-    """Return a text that is not empty."""
+    """Return the text of the field ``name``, or raise BadRowError if it is missing, empty or not text."""
     if name not in row:
         raise BadRowError(f"{name!r} is missing: the keys are {', '.join(map(str, row)) or 'none'}")
     value = row[name]
@@ -210,7 +215,10 @@ def _format_of(source: str | os.PathLike, format: str | None) -> str:
 
 
 def _squad_rows(source: str | os.PathLike) -> Iterator[Row]:
-    """Yield the questions of a file in SQuAD's JSON as objects, each with its context and title."""
+    """Yield the place and the object of each question of a file in SQuAD's JSON.
+
+    The context and the title are added to each object.
+    """
     name = name_of(source)
     for article_number, article in enumerate(_items(_document(source), "data", name), start=1):
         title = article.get("title") if isinstance(article, dict) else None
@@ -230,7 +238,7 @@ def _squad_rows(source: str | os.PathLike) -> Iterator[Row]:
 
 
 def _document(source: str | os.PathLike) -> Any:
-    """Read a whole file as one JSON value."""
+    """Read a whole file as one JSON value, or raise FileError if it is empty or not JSON."""
     text, name = whole_text("source", source), name_of(source)
     if not text.strip():
         raise FileError(f"{name} is empty: expected questions", argument="source")
@@ -249,7 +257,7 @@ def _document(source: str | os.PathLike) -> Any:
 
 
 def _items(value: Any, key: str, place: str) -> list[Any]:
-    """Return the list under a key of SQuAD's JSON."""
+    """Return the list under a key of an object in SQuAD's JSON, or raise FileError if there is none."""
     if not isinstance(value, dict):
         raise FileError(f"{place}: expected an object with {key!r}, got {json.dumps(value):.40}")
     if key not in value:

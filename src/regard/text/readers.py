@@ -1,4 +1,4 @@
-"""Reads texts and pairs of texts from files, one at a time.
+"""Readers of texts and pairs of texts from files, one at a time.
 
 >>> import pathlib, tempfile
 >>> path = pathlib.Path(tempfile.mkdtemp(), "words.tsv")
@@ -77,22 +77,23 @@ def read_pairs(
     - In ``jsonl``, with one object per line, ``columns`` are fields. ``translation.en`` is a nested field.
     - In ``parquet``, ``columns`` are fields (needs ``pyarrow``).
     - With a ``target``, line i of one file and line i of the other are a pair.
-    - ``hf:name`` or ``hf:/path`` is a data set by its name, a folder or a file, and ``columns`` are fields.
+    - ``hf:name`` or ``hf:/path`` is a data set by its name, a folder or a file, and ``columns`` are fields. ``split``
+      and ``config`` are only for such data sets.
 
     If fields have names and ``columns`` is not given, the fields of the two ``languages`` are used (``en``,
-    ``translation.en``, ``english``), or ``source`` and ``target``, or the first pair of ``fields`` that exists. With
-    ``fields``, numbers are read as text.
+    ``translation.en``, ``english``). If there are none, they are the first pair of ``fields`` that exists, by default
+    ``source`` and ``target``. ``fields`` also says that the second text is a label, which may be a number.
 
     The format is ``format``, or follows from the name of the file (``.tsv``, ``.csv``, ``.jsonl``, each also with
-    ``.gz``, or ``.parquet``).
+    ``.gz``, or ``.parquet``). Standard input is ``tsv`` by default.
 
-    Pairs with an empty side, or with a side of more than ``max_words`` words (or of more than 20 characters for each of
-    so many words), are left out and counted in ``skipped``.
+    Pairs with an empty text, or with a text of more than ``max_words`` words or ``20 * max_words`` characters, are left
+    out and counted in ``skipped``. With None there is no limit.
 
-    Rows that cannot be read are an error that names the first of their lines. They have too few columns, are not
-    UTF-8, hold a null character, are not CSV or JSON, or lack a field. ``skip_bad_rows`` leaves them out and counts
-    them too. ``check`` takes the two texts of a row and returns why the row is bad, or an empty text. A file without a
-    single pair is always an error, and so are two files of different length.
+    Bad rows raise FileError at the end of the file, which names the first of their lines. They have too few columns,
+    are not UTF-8, hold a null character, are not CSV or JSON, or lack a field. ``skip_bad_rows`` leaves them out and
+    counts them too. ``check`` takes the two texts of a row and returns why the row is bad, or an empty text. A file
+    without a single pair always raises FileError, and so do two files of different length.
     """
     bad = BadRows(skipped if skipped is not None else Skipped(), skip=skip_bad_rows, argument="source")
     expected = "rows of a text and a label" if fields else "pairs of texts"
@@ -129,12 +130,12 @@ def read_lines(
     """Yield the lines of a file, which may be ``.gz``, or of standard input (``-``).
 
     By default all lines are returned, so that line i of an output belongs to line i of the input. For training,
-    ``keep_empty=False`` leaves out empty lines. ``max_words`` leaves out lines of more words (or of more than 20
-    characters for each of so many words).
+    ``keep_empty=False`` leaves out empty lines. ``max_words`` leaves out lines of more words or of more than
+    ``20 * max_words`` characters. Lines that are left out are counted in ``skipped``.
 
-    With ``keep_empty=False``, lines that are not UTF-8 or hold a null character are an error that names the first of
-    them, or are left out and counted in ``skipped`` with ``skip_bad_rows``. Otherwise the first line that is not UTF-8
-    is an error.
+    With ``keep_empty=False``, lines that are not UTF-8 or hold a null character raise FileError at the end of the file,
+    or are left out and counted in ``skipped`` with ``skip_bad_rows``. Otherwise the first line that is not UTF-8 raises
+    FileError, and ``skip_bad_rows`` raises ArgumentError.
     """
     check_readable("path", path)
     skipped = skipped if skipped is not None else Skipped()
@@ -149,9 +150,9 @@ def read_lines(
 def deduplicate(
     pairs: Iterable[tuple[str, str]], skipped: Skipped | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the pairs without repetitions, which are counted in ``skipped``.
+    """Yield each distinct pair once, at its first place, and count the repetitions in ``skipped``.
 
-    For each pair a hash of 64 bits is stored, in 12 to 24 bytes of memory.
+    For each pair a hash of 64 bits is stored, in 12 to 24 bytes of memory. Two pairs with one hash count as equal.
 
     >>> list(deduplicate([("a", "b"), ("a", "c"), ("a", "b")]))
     [('a', 'b'), ('a', 'c')]
@@ -211,7 +212,7 @@ def _checked_columns(columns: Sequence[int] | Sequence[str]) -> tuple[int, int] 
 
 
 def _aligned(source: str | os.PathLike, target: str | os.PathLike, bad: BadRows) -> Iterator[Row]:
-    """Yield line i of one file with line i of the other."""
+    """Yield line i of one file with line i of the other, and raise FileError at the end if one file has more lines."""
     lefts, rights = lines_of("source", source), lines_of("target", target)
     count = 0
     while True:
@@ -236,7 +237,7 @@ def _aligned(source: str | os.PathLike, target: str | os.PathLike, bad: BadRows)
 
 
 def _objects(lines: Iterator[Line], bad: BadRows) -> Iterator[tuple[str, Any]]:
-    """Yield the JSON value of each line with its place, where the value of an empty line is None."""
+    """Yield the place and the JSON value of each line, where an empty line gives None and a long one ``_TOO_LONG``."""
     for line in lines:
         if line.problem:
             bad.add(line.place, line.problem)
@@ -261,7 +262,7 @@ def _picked(
     fields: Sequence[tuple[str, str]],
     bad: BadRows,
 ) -> Iterator[Row]:
-    """Pick two fields of each object, by default those that the first object has for the languages."""
+    """Yield two fields of each object, by default those that :func:`guess_fields` finds in the first object."""
     for place, value in rows:
         if value is _TOO_LONG:
             yield place, None, None
@@ -282,7 +283,10 @@ def _picked(
 
 
 def _field(value: Any, name: int | str, place: str, numbers: bool = False) -> str:
-    """Return a field by its name, where dots lead to nested objects unless a field has the dots in its own name."""
+    """Return the text of a field, where dots lead to nested objects unless a field has the dots in its own name.
+
+    A null is an empty text. Raises BadRowError if the field is missing or not text (or a number, with ``numbers``).
+    """
     if not isinstance(name, str):
         raise ArgumentError(
             "columns", f"expected the names of two fields, got {name!r}", f"{place} has {_fields(value)}"
@@ -345,7 +349,7 @@ def _filtered(
 
 
 def _kept_lines(path: str | os.PathLike, max_words: int | None, bad: BadRows) -> Iterator[str]:
-    """Yield the lines of a text to train on."""
+    """Yield the lines of a file that are not empty, too long or bad, and count the others."""
     for line in lines_of("path", path):
         if line.problem or "\0" in (line.text or ""):
             bad.add(line.place, line.problem or NULL)
@@ -361,7 +365,7 @@ def _kept_lines(path: str | os.PathLike, max_words: int | None, bad: BadRows) ->
 
 
 def _all_lines(path: str | os.PathLike, max_words: int | None, skipped: Skipped) -> Iterator[str]:
-    """Yield all lines of an input file, of which none may be missing."""
+    """Yield all lines of a file but those too long for ``max_words``, or raise FileError if one cannot be decoded."""
     for line in lines_of("path", path):
         if line.problem:
             raise FileError(f"{line.place}: {line.problem}")

@@ -1,7 +1,7 @@
 """Encoded questions with windows of their contexts, and the spans of the answers in them.
 
 A context that is longer than the model reads at once is cut into windows that overlap. The first position of a window
-is no token: it stands for "no answer in this window".
+is not a token of the context. It stands for "no answer in this window".
 
 >>> from regard.text.questions import ReferenceAnswer
 >>> from regard.text.vocabularies import ByteVocabulary
@@ -44,7 +44,8 @@ _STORES = ("question", "context", "question_forms", "context_forms", "answers")
 class Windows:
     """The sizes of the windows that a long context is cut into.
 
-    A question and a window together have at most ``max_tokens`` tokens. Neighbouring windows share ``stride`` tokens.
+    A question and a window together have at most ``max_tokens`` tokens, with three special tokens. Neighbouring windows
+    share ``stride`` tokens. At most 64 tokens of a question are read, and fewer if ``max_tokens`` is small.
     """
 
     max_tokens: int = 384
@@ -60,11 +61,13 @@ class Windows:
 
     @property
     def most_question(self) -> int:
-        """The number of tokens of a question that are read."""
+        """The largest number of tokens of a question, beyond which its tokens are left out."""
         return min(MOST_QUESTION, self.max_tokens // 2 - AROUND)
 
     def cut(self, question: int, context: int) -> list[tuple[int, int]]:
-        """Return the windows (first token, token behind the last) of a context, for lengths in tokens.
+        """Return the windows of a context in order, each as (first token, token after the last).
+
+        ``question`` and ``context`` are the numbers of their tokens.
 
         >>> Windows(max_tokens=20, stride=4).cut(question=5, context=25)
         [(0, 12), (8, 20), (16, 25)]
@@ -76,7 +79,11 @@ class Windows:
 
 
 class EncodedQuestion(NamedTuple):
-    """The ids and forms of a question and of its whole context, and the characters of each token of the context."""
+    """The ids and forms of a question and of its whole context, without special tokens.
+
+    ``spans`` are the characters of each token of the context, and ``windows`` its windows in tokens. Both are pairs
+    (first, one after the last).
+    """
 
     question: list[int]
     context: list[int]
@@ -87,16 +94,21 @@ class EncodedQuestion(NamedTuple):
     cut_off: bool  # whether the end of the question was left out
 
     def tokens_of(self, span: tuple[int, int]) -> tuple[int, int] | None:
-        """Return the first and the last token that share characters with a span, or None if none does."""
+        """Return the first and the last token of the context that share characters with a character span.
+
+        Returns None if no token does.
+        """
         starts, ends = np.array(self.spans).reshape(-1, 2).T
         first = int(np.searchsorted(ends, span[0], side="right"))
         last = int(np.searchsorted(starts, span[1], side="left")) - 1
         return (first, last) if first <= last else None
 
     def answers_in(self, window: tuple[int, int], tokens: Iterable[tuple[int, int]]) -> list[int]:
-        """Return start, end, start, end … of the answers that lie in a window, where 0, 0 means none.
+        """Return the first and last positions of the distinct answers that lie in a window, as one list.
 
-        Places count from 1, since 0 is the position that stands for no answer.
+        ``tokens`` are the first and the last token of each answer in the whole context. The list is start, end, start,
+        end and so on, or 0, 0 if no answer lies in the window as a whole. Positions count from 1, since 0 is the
+        position that stands for no answer.
         """
         begin, end = window
         inside = [(a - begin + 1, b - begin + 1) for a, b in tokens if begin <= a and b < end]
@@ -106,7 +118,10 @@ class EncodedQuestion(NamedTuple):
 def encode_questions(
     questions: Sequence[Question], vocabulary: Vocabulary, windows: Windows, *, forms: bool = True
 ) -> list[EncodedQuestion]:
-    """Encode questions and contexts. ``forms=False`` leaves out the forms of the tokens."""
+    """Return the ids, the forms and the windows of questions and their contexts, in the order of the questions.
+
+    With ``forms=False`` all forms are 0, which saves time.
+    """
     asked = vocabulary.encode_batch([one.question for one in questions])
     distinct = list(dict.fromkeys(one.context for one in questions))  # many questions share a context
     read = dict(zip(distinct, vocabulary.encode_batch(distinct), strict=True))
@@ -157,7 +172,11 @@ class SpanBatch:
 
 
 class SpanData:
-    """Encoded windows with the spans of their answers, in memory or memory-mapped from disk."""
+    """Encoded windows with the spans of their answers, in memory or memory-mapped from disk.
+
+    A question with several windows has a row for each. Its windows are neighbouring rows. ``bos`` is the id at the
+    first position of each window.
+    """
 
     def __init__(
         self,
@@ -172,7 +191,11 @@ class SpanData:
     def in_memory(
         cls, questions: Iterable[Question], vocabulary: Vocabulary, windows: Windows, *, forms: bool = True
     ) -> Self:
-        """Encode questions in memory."""
+        """Encode questions in memory, without a cache.
+
+        Questions without tokens, or whose context has none, are left out. ``forms`` is that of
+        :func:`encode_questions`.
+        """
         columns: dict[str, list[list[int]]] = {name: [] for name in _STORES}
         for rows in _encoded(questions, vocabulary, windows, forms):
             for name, values in rows.items():
@@ -184,7 +207,7 @@ class SpanData:
     def of_windows(
         cls, rows: Iterable[tuple[EncodedQuestion, tuple[int, int]]], *, bos: int = Vocabulary.bos
     ) -> Self:
-        """Return some windows of encoded questions, whose answers are not known."""
+        """Make data of (encoded question, window) rows, whose answers are not known and stored as "no answer"."""
         columns: dict[str, list[list[int]]] = {name: [] for name in _STORES}
         for encoded, window in rows:
             for name, values in _row(encoded, window, ()).items():
@@ -207,7 +230,8 @@ class SpanData:
         """Open the cache in ``folder`` if it matches the data and the vocabulary, and otherwise build it.
 
         ``questions`` is called only to build it. The data is identified by the contents of ``files`` and by
-        ``identity``. ``notes`` returns further values for the manifest, after all questions were read.
+        ``identity``, any JSON value. At least one of the two is required. ``notes`` is called after all questions were
+        read, and returns further values for the manifest.
         """
         check_identified(files, identity)
         fingerprint = fingerprint_of(
@@ -234,7 +258,7 @@ class SpanData:
         return len(self.stores["question"])
 
     def lengths(self) -> np.ndarray:
-        """Return the number of tokens of question and window together, (n, 1)."""
+        """Return the number of tokens of question and window together, (n, 1), with three special tokens."""
         total = self.stores["question"].lengths() + self.stores["context"].lengths() + AROUND
         return total[:, None].astype(np.int32)
 
@@ -255,7 +279,7 @@ class SpanData:
 def _encoded(
     questions: Iterable[Question], vocabulary: Vocabulary, windows: Windows, forms: bool
 ) -> Iterator[dict[str, list[list[int]]]]:
-    """Yield the windows of some hundred questions at a time, as lists by the names of the stores."""
+    """Yield the windows of 512 questions at a time, as a dict of lists by the names of the stores."""
     stream = iter(questions)
     while chunk := list(itertools.islice(stream, _CHUNK)):
         rows: dict[str, list[list[int]]] = {name: [] for name in _STORES}
@@ -274,7 +298,10 @@ def _encoded(
 def _row(
     encoded: EncodedQuestion, window: tuple[int, int], tokens: Iterable[tuple[int, int]]
 ) -> dict[str, list[int]]:
-    """Return one window of a question as sequences by the names of the stores."""
+    """Return one window of a question as a dict of sequences by the names of the stores.
+
+    ``tokens`` are the first and the last token of each answer in the whole context.
+    """
     begin, end = window
     return {
         "question": encoded.question,

@@ -46,11 +46,12 @@ _SIDES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 
 
 def csv_rows(lines: Iterator[Line], name: str, bad: BadRows) -> Iterator[tuple[str, list[str]]]:
-    """Read the cells of each row of a CSV file that is not empty, with its place for messages.
+    """Yield the place and the cells of each row of a CSV file that is not empty.
 
-    Cells are separated by commas, or by semicolons where the first line has no comma or only semicolons cut it into
-    two. A cell in quotes may hold line ends. After a row that is not CSV, such as one with a quote that is not closed,
-    reading goes on with the line after its first.
+    ``name`` is the name of the file, for the places. Cells are separated by commas, or by semicolons where the first
+    line has no comma or only semicolons cut it into two. A cell in quotes may hold line ends. A row that is not CSV,
+    such as one with a quote that is not closed, is added to ``bad``. Reading then goes on with the line after the first
+    line of that row.
     """
     source = _CsvLines(lines)
     rows = csv.reader(source, delimiter=_separator(source.peek()), strict=True)
@@ -70,7 +71,7 @@ def csv_rows(lines: Iterator[Line], name: str, bad: BadRows) -> Iterator[tuple[s
 
 
 class _CsvLines:
-    """The lines of a CSV file for the csv module, of which those of a broken row can be read again."""
+    """An iterator over the lines of a CSV file, for the csv module, which can go back to the lines of a broken row."""
 
     def __init__(self, lines: Iterator[Line]):
         self._lines = lines
@@ -88,7 +89,7 @@ class _CsvLines:
         return line.text + "\n"
 
     def peek(self) -> str:
-        """Return the first line that can be decoded, which is read again afterwards."""
+        """Return the first line that can be decoded, or an empty text, without taking it from the iterator."""
         for line in self._lines:
             self._again.append(line)
             if line.text is not None:
@@ -96,7 +97,7 @@ class _CsvLines:
         return ""
 
     def start_row(self) -> None:
-        """Forget the lines of the row before."""
+        """Start a new row with the next line."""
         self._row = []
 
     @property
@@ -140,7 +141,12 @@ def csv_cells(
     fields: Sequence[tuple[str, str]],
     bad: BadRows,
 ) -> Iterator[Row]:
-    """Pick two columns of a CSV file, and leave out its first row where that names the columns."""
+    """Yield the place and two cells of each row of a CSV file, without a first row that names the columns.
+
+    ``columns`` are numbers or names. With the default numbers, the columns are those that :func:`guess_fields` finds in
+    the first row for ``languages`` and ``fields``, or else the first two. Rows without these columns, or with more
+    cells than the first row, are added to ``bad``.
+    """
     first = next(rows, None)
     if first is None:
         return
@@ -158,7 +164,11 @@ def csv_cells(
 def _csv_cells(
     rows: Iterator[tuple[str, list[str]]], places: tuple[int, int], width: int, bad: BadRows
 ) -> Iterator[Row]:
-    """Pick the cells at two places of rows with ``width`` cells, or as many as the first row that has enough."""
+    """Yield the place of each row and its cells at two ``places``.
+
+    ``width`` is the largest number of cells of a row. With 0 it is that of the first row that has both places. Other
+    rows are added to ``bad``.
+    """
     for place, cells in rows:
         if max(places) >= len(cells):
             problem = f"there is no column {max(places)}: the row has {len(cells)} of them, counted from 0"
@@ -178,7 +188,11 @@ def tsv_cells(
     fields: Sequence[tuple[str, str]],
     bad: BadRows,
 ) -> Iterator[Row]:
-    """Pick two columns of a TSV file, and leave out its first row where that names the columns."""
+    """Yield the place and two cells of each line of a TSV file, without a first line that names the columns.
+
+    ``columns`` are numbers or names. With the default numbers and ``fields``, the columns are those that
+    :func:`guess_fields` finds in the first line, or else the first two. Lines without them are added to ``bad``.
+    """
     first = next(lines, None)
     if first is None:
         return
@@ -213,7 +227,7 @@ def _tsv_cells(lines: Iterator[Line], places: tuple[int, int], bad: BadRows) -> 
 
 
 def _named_places(cells: list[str], columns: tuple[Any, Any], place: str) -> tuple[int, int]:
-    """Find two columns by their names in the first row of a table."""
+    """Return the numbers of two columns by their names in the first row of a table, or raise FileError."""
     for name in columns:
         if name not in cells:
             raise FileError(f"{place}: there is no column {name!r}: its columns are {', '.join(cells)}")
@@ -221,7 +235,10 @@ def _named_places(cells: list[str], columns: tuple[Any, Any], place: str) -> tup
 
 
 def parquet_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Read each row of a Parquet file as a dict, with its place for messages, a few rows at a time."""
+    """Yield the place and the fields of each row of a Parquet file, which is read 1024 rows at a time.
+
+    Raises FileError if it cannot be read, and MissingExtraError without ``pyarrow``.
+    """
     try:
         import pyarrow
         import pyarrow.parquet
@@ -241,7 +258,10 @@ def parquet_rows(path: str | os.PathLike) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def field_paths(value: Any, above: str = "") -> Iterator[str]:
-    """Yield the names of all fields of an object, where a nested field is written with dots (``translation.en``)."""
+    """Yield the names of all fields of an object, where a nested field is written with dots (``translation.en``).
+
+    ``above`` is put before each name. A value that is not a dict has no fields.
+    """
     if isinstance(value, dict):
         for name, inner in value.items():
             if isinstance(inner, dict):
@@ -253,7 +273,10 @@ def field_paths(value: Any, above: str = "") -> Iterator[str]:
 def guess_fields(
     names: Sequence[str], languages: tuple[str, str] | None, fields: Sequence[tuple[str, str]] = ()
 ) -> tuple[str, str] | None:
-    """Find the two fields that hold source and target, or None where no two fields or more than two fit.
+    """Return the names of the two fields that hold source and target, or None if they cannot be told.
+
+    The pairs that are tried are the codes of the ``languages``, their English names, and then ``fields``, by default
+    ``source`` and ``target``. The first pair of which each name fits exactly one of ``names`` is taken.
 
     >>> guess_fields(["id", "translation.en", "translation.fr"], ("en", "fr"))
     ('translation.en', 'translation.fr')

@@ -23,7 +23,11 @@ _OTHERS = ("sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
 
 
 def read_tokenizer(folder: Path) -> tuple[Tokenizer, Names]:
-    """Read the tokenizer of a folder, and the names of its special tokens."""
+    """Return the tokenizer of a folder and its tokens of "pad", "unk" and "mask", or raise FileError.
+
+    It is made from ``tokenizer.json``, or else from ``vocab.txt`` as BERT's, or else from ``vocab.json`` and
+    ``merges.txt`` as RoBERTa's.
+    """
     if (folder / "tokenizer.json").is_file():
         tokenizer = _with_settings(folder, _text(folder / "tokenizer.json"))
     elif (folder / "vocab.txt").is_file():
@@ -129,7 +133,10 @@ def _roberta(folder: Path) -> Tokenizer:
 
 
 def _names(folder: Path, tokenizer: Tokenizer) -> Names:
-    """Return the tokens of padding, of unknown text and of hidden text, as the files of the folder name them."""
+    """Return the tokens of "pad", "unk" and "mask" that the files of the folder name, or else BERT's or RoBERTa's.
+
+    A token that the tokenizer does not have is left out.
+    """
     said = _settings(folder, "special_tokens_map.json") | _settings(folder, "tokenizer_config.json")
     names: Names = {}
     for role in ("pad", "unk", "mask"):

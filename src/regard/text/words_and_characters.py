@@ -22,7 +22,7 @@ __all__ = ["CharacterVocabulary", "WordVocabulary"]
 class ListedVocabulary(Vocabulary):
     """The base class of vocabularies that are a list of tokens, the most frequent first.
 
-    All other tokens are encoded to unk.
+    A token that is not in the list is encoded to unk.
     """
 
     unk: int | None = 3
@@ -42,7 +42,7 @@ class ListedVocabulary(Vocabulary):
     @staticmethod
     @abstractmethod
     def _split(text: str) -> Iterable[str]:
-        """Split a text into tokens."""
+        """Return the tokens of a text in order."""
 
     @staticmethod
     @abstractmethod
