@@ -16,7 +16,8 @@ def as_weights(argument: str, value: Any, axes: str) -> np.ndarray:
     """Convert weights to a finite float64 array with one axis for each letter of ``axes``.
 
     ``value`` is a NumPy array, a torch tensor of any dtype and device, a nested list, or an object with ``.numpy()``.
-    Leading axes of size 1 are dropped. Raises an error that names ``argument`` for other shapes, NaN and inf.
+    Leading axes of size 1 beyond these are dropped. Raises an error that names ``argument`` for other shapes, an empty
+    array, NaN and infinity.
 
     >>> as_weights("weights", [[1, 0], [0.5, 0.5]], "qk").tolist()
     [[1.0, 0.0], [0.5, 0.5]]
@@ -55,9 +56,9 @@ def _as_array(argument: str, value: Any) -> np.ndarray:
 
 
 def as_labels(argument: str, tokens: Iterable[Any], count: int, what: str) -> list[str]:
-    """Convert tokens to printable labels, and check that there are ``count`` of them.
+    """Convert tokens to printable labels, or raise ShapeError if there are not ``count`` of them.
 
-    ``what`` describes the counted rows or columns in the error message.
+    ``what`` says in that error what is counted, such as "rows of attention_weights". A single string raises DtypeError.
 
     >>> as_labels("tokens", ["the", "cat"], 3, "rows of attention_weights")
     Traceback (most recent call last):
@@ -73,7 +74,7 @@ def as_labels(argument: str, tokens: Iterable[Any], count: int, what: str) -> li
 
 
 def printable(token: str) -> str:
-    r"""Replace line breaks and other control characters of a token by escape sequences.
+    r"""Return a token with line breaks and other characters that cannot be printed as escape sequences.
 
     >>> printable("a\tb\n")
     'a\\tb\\n'

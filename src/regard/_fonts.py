@@ -1,6 +1,6 @@
 """Search for fonts with characters that the default font lacks, such as Chinese.
 
-Only ``plots`` and ``regard doctor`` use this; matplotlib must be installed.
+Only ``plots`` and ``regard doctor`` use this module. It needs matplotlib.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _FAVOURITES = (
 def families_for(texts: Iterable[str]) -> list[str] | None:
     """Return font families that together have all characters of the texts, or None if the default font has them.
 
-    If no installed font has some characters, one warning names the package to install.
+    The default families come first, then others in order of preference. If no installed font has some characters, one
+    warning names the package to install.
     """
     needed = {ord(c) for text in texts for c in text if not c.isspace()}
     missing = needed - _default_glyphs()
@@ -53,7 +54,10 @@ def families_for(texts: Iterable[str]) -> list[str] | None:
 
 @functools.lru_cache(maxsize=64)
 def missing_from(codes: frozenset[int]) -> tuple[list[str], frozenset[int]]:
-    """Return font families for these characters in order of preference, and the characters that no font has."""
+    """Return font families for these code points in order of preference, and the code points that no font has.
+
+    Font files that matplotlib does not know yet are searched and added to its list, if they are needed.
+    """
     families, missing = _cover(codes, _known_fonts())
     # Searching the machine takes longest, so it comes last.
     for search in (_packaged_fonts, font_manager.findSystemFonts):
@@ -75,7 +79,7 @@ def _cover(codes: frozenset[int], fonts: list[tuple[str, str]]) -> tuple[list[st
 
 
 def _rank(font: tuple[str, str]) -> tuple[int, str, str]:
-    """Return a sort key that puts favourites first, and within a family "bold" after "regular" by file name."""
+    """Return a sort key of a (family, path) pair, which puts favourites first, then sorts by family and path."""
     name, path = font
     return (_FAVOURITES.index(name) if name in _FAVOURITES else len(_FAVOURITES), name, path)
 
@@ -85,7 +89,10 @@ def _known_fonts() -> list[tuple[str, str]]:
 
 
 def _packaged_fonts() -> list[str]:
-    """Return the font file of the extra ``chinese``, without importing its package, which would change rcParams."""
+    """Return the path of the font of the extra ``chinese`` in a list, which is empty if it is not installed.
+
+    Its package is not imported, because that would change rcParams.
+    """
     package = importlib.util.find_spec("zhplot")
     folders = [] if package is None else list(package.submodule_search_locations or [])
     paths = [Path(folder) / "fonts" / "NotoSansSC-Regular.ttf" for folder in folders]
@@ -93,7 +100,7 @@ def _packaged_fonts() -> list[str]:
 
 
 def _add_fonts(paths: Iterable[str]) -> bool:
-    """Add font files that matplotlib does not know yet, and return whether there were any."""
+    """Add font files to matplotlib's list, and return whether there was any that it did not know yet."""
     manager = font_manager.fontManager
     known = {font.fname for font in manager.ttflist}
     new = [path for path in paths if path not in known]

@@ -42,10 +42,10 @@ class Stretch(NamedTuple):
 def stretches(
     text: str, spans: Sequence[Span], weights: Any, unread: Span | None = None
 ) -> Iterator[Stretch]:
-    """Yield the words of a text with their weights, and the text between them.
+    """Yield the words of a text with their weights, and the text between them, in order.
 
-    ``spans`` are the (start, end) characters of the words in order, and ``weights`` has one number for each. Line
-    breaks of HTML become line breaks.
+    ``spans`` are the (start, end) characters of the words in order, and ``weights`` has one number for each. The text
+    between words is marked as not read within the characters ``unread``. ``<br>`` of HTML becomes a line break there.
 
     >>> [part.text for part in stretches("It is<br />fine.", [(0, 2), (11, 15)], [0.2, 0.8])]
     ['It', ' is\\n', 'fine', '.']
@@ -78,7 +78,9 @@ def _between(text: str, start: int, end: int, unread: Span | None) -> Iterator[S
 
 
 def strongest_words(text: str, spans: Sequence[Span], weights: Any, most: int = 5) -> list[tuple[str, float]]:
-    """Return the words with the largest weights, from the largest, each with its weight.
+    """Return the ``most`` words with the largest weights, the largest first, each with its weight.
+
+    The other arguments are those of :func:`stretches`. Of equal weights, the earlier word comes first.
 
     >>> strongest_words("A fine film.", [(0, 1), (2, 6), (7, 11)], [0.1, 0.6, 0.3], most=2)
     [('fine', 0.6), ('film', 0.3)]
@@ -89,7 +91,10 @@ def strongest_words(text: str, spans: Sequence[Span], weights: Any, most: int = 
 
 
 def highlighted_text(text: str, spans: Sequence[Span], weights: Any, unread: Span | None = None) -> str:
-    """Return a text with up to four asterisks around each word, the more the larger its weight."""
+    """Return a text with up to four asterisks on each side of a word, the more the larger its weight.
+
+    The arguments are those of :func:`stretches`.
+    """
     parts = []
     for part in stretches(text, spans, weights, unread):
         marks = "*" * round(part.level * LEVELS)
@@ -98,13 +103,15 @@ def highlighted_text(text: str, spans: Sequence[Span], weights: Any, unread: Spa
 
 
 def colour_of(level: float) -> tuple[int, int, int]:
-    """Return the red, green and blue behind a word of this level, 0 to 1."""
+    """Return the red, green and blue (0 to 255) of the background of a word, from white at level 0 to orange at 1."""
     red, green, blue = (round(255 + (end - 255) * level) for end in COLOUR)
     return red, green, blue
 
 
 def highlighted_html(text: str, spans: Sequence[Span], weights: Any, unread: Span | None = None) -> str:
     """Return the HTML of a text, each word on a background that is darker for a larger weight.
+
+    Text that was not read is in italics. The arguments are those of :func:`stretches`.
 
     >>> highlighted_html("<b>", [(1, 2)], [0.5])
     '&lt;<span style="background:rgb(253,141,60)" title="0.500">b</span>&gt;'

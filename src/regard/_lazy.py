@@ -10,9 +10,9 @@ __all__ = ["lazily"]
 
 
 def lazily(package: str, homes: dict[str, list[str]]) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` for ``package`` that imports a name on first use.
+    """Return a ``__getattr__`` for the module ``package`` that imports the module of a name when the name is used.
 
-    ``homes`` maps each submodule to the names that it defines.
+    ``homes`` maps each submodule, without the package, to the names that it defines. Other names raise AttributeError.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
 

@@ -25,13 +25,14 @@ class Bias(Protocol):
     def tile(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         """Return the bias at query indices ``i`` and key indices ``j``, which broadcast together.
 
-        The result is ``(b or 1, h or 1, *shape of i and j broadcast)``.
+        ``grid`` has the sizes of the whole attention, which relative positions depend on. The result is
+        ``(b or 1, h or 1, *shape of i and j broadcast)``.
         """
         ...
 
 
 class StoredBias(NamedTuple):
-    """A bias held as a tensor that broadcasts to ``(b,h,q,k)``."""
+    """A bias held as a tensor of four axes that broadcasts to ``(b,h,q,k)``."""
 
     values: Tensor  # four axes
 
@@ -43,7 +44,7 @@ class StoredBias(NamedTuple):
         return self.values.to(i.device)[:, :, i, j]
 
     def part(self, b: slice, h: slice) -> StoredBias:
-        """Return the bias of some sequences and heads."""
+        """Return the bias of the batch entries ``b`` and heads ``h`` only."""
         values = self.values if self.values.shape[0] == 1 else self.values[b]
         return StoredBias(values if values.shape[1] == 1 else values[:, h])
 
@@ -59,14 +60,14 @@ class SumOfBiases(NamedTuple):
         return self.left.tile(i, j, grid) + self.right.tile(i, j, grid)
 
     def part(self, b: slice, h: slice) -> SumOfBiases:
-        """Return the sum of the biases of some sequences and heads."""
+        """Return the sum for the batch entries ``b`` and heads ``h`` only."""
         return SumOfBiases(part_of_bias(self.left, b, h), part_of_bias(self.right, b, h))
 
 
 class _SomeHeads(NamedTuple):
-    """Some batch entries and heads of a bias that has no ``part`` method.
+    """The batch entries ``b`` and heads ``h`` of a bias that has no ``part`` method.
 
-    The bias is computed for all heads and then sliced.
+    The bias is computed for all ``heads`` and then sliced.
     """
 
     whole: Bias
@@ -89,7 +90,10 @@ def part_of_bias(bias: Bias, b: slice, h: slice, heads: int = 0) -> Bias:
 
 
 def moved_bias(bias: Bias | None, device: torch.device) -> Bias | None:
-    """Return the bias with its tensors on another device."""
+    """Return the bias with its tensors on another device, or None for None.
+
+    A bias that is a module, such as :class:`regard.positions.RelativeBias`, is itself moved.
+    """
     if isinstance(bias, StoredBias):
         return StoredBias(bias.values.to(device))
     if isinstance(bias, SumOfBiases):
@@ -103,7 +107,8 @@ def moved_bias(bias: Bias | None, device: torch.device) -> Bias | None:
 def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None:
     """Convert the ``bias`` argument of a caller to a :class:`Bias`, after checking type, shape and values.
 
-    ``like`` is the query tensor, whose device a bias tensor must share.
+    A tensor of two to four axes has to broadcast to ``grid`` and be finite. ``like`` is the query tensor, whose device
+    a bias tensor must share. None and an object with a ``tile`` method are returned as they are.
     """
     if bias is None:
         return None
@@ -127,7 +132,10 @@ def as_bias(bias: Tensor | Bias | None, grid: Grid, like: Tensor) -> Bias | None
 
 
 def dense_bias(bias: Bias, grid: Grid, device: torch.device) -> Tensor:
-    """Return a bias as a tensor, ``(b or 1, h or 1, q or 1, k or 1)``."""
+    """Return a bias as a tensor, ``(b or 1, h or 1, q or 1, k or 1)``.
+
+    A stored bias stays on its own device. Others are computed on ``device``.
+    """
     if isinstance(bias, StoredBias):
         return bias.values
     i = torch.arange(grid.q, device=device)[:, None]

@@ -10,9 +10,9 @@ __all__ = ["whole_number"]
 
 
 def whole_number(name: str, value: object, least: int | None = None) -> int:
-    """Convert any kind of integer to an int, or raise an error that names the argument.
+    """Convert any kind of integer, such as one of NumPy, to an int, or raise an error that names the argument.
 
-    Booleans and tensors are rejected, and so is a number below ``least``.
+    Floats, booleans and tensors raise DtypeError, and a number below ``least`` raises ArgumentError.
 
     >>> whole_number("heads", 0, least=1)
     Traceback (most recent call last):

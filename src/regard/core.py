@@ -31,7 +31,7 @@ MaskLike = Mask | Tensor
 
 
 class CallObserver(Protocol):
-    """An object that is notified of every call, such as a :func:`regard.capture`."""
+    """An object that is notified of every call of the functions of this module, such as a :func:`regard.capture`."""
 
     def own_call(self, call: Call) -> AbstractContextManager[None]:
         """Return a context manager that is entered around the computation of a call."""
@@ -81,25 +81,25 @@ def attention(
     return_map: bool = False,
     **unknown: Any,
 ) -> Tensor | tuple[Tensor, AttentionMap]:
-    """Compute the attention of queries over keys and values.
+    """Return the attention of queries over keys and values, the mean of the values weighted by the softmax of scores.
 
-    ``q``, ``k`` and ``v`` are ``(n,d)``, ``(b,n,d)`` or ``(b,h,n,d)``. Keys and values may have fewer heads than the
-    queries (grouped-query attention), and values may have another width than keys. A batch of one is repeated to the
-    batch size of the others.
+    ``q``, ``k`` and ``v`` are ``(n,d)``, ``(b,n,d)`` or ``(b,h,n,d)``, all with the same number of axes. The output has
+    the axes of ``q`` and the width of ``v``. Keys and values may have fewer heads than the queries (grouped-query
+    attention), and values may have another width than keys. A batch of one is repeated to the batch size of the others.
 
     score
         ``"dot"``, ``"scaled_dot"``, a score of :mod:`regard.scores`, or a callable ``(q, k) -> scores``.
     mask
         A :class:`~regard.Mask` or a tensor. True and non-zero integers may be attended. Floats are added to the
-        scores.
+        scores. A query that may attend to no key has weights and output of 0.
     bias
         Finite numbers added to the scores, as a tensor or as a rule such as :class:`~regard.positions.ALiBi`.
     scale
         The factor of the scores, by default that of the score.
     dropout
-        The share of the weights that is dropped. There is no training mode here, so pass 0 outside training.
+        The probability with which each weight is dropped. There is no training mode here, so pass 0 outside training.
     return_map
-        Whether to return the :class:`~regard.AttentionMap` too.
+        Whether to return ``(output, map)``, with the :class:`~regard.AttentionMap` of the weights before dropout.
 
     Under ``torch.autocast``, q, k and v are cast to its dtype as in torch's own attention, and the output has that
     dtype. Sums are computed in float32.
@@ -131,7 +131,9 @@ def attention_weights(
     bias: Tensor | Bias | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """Compute the attention weights ``(..., q, k)`` alone, with gradients.
+    """Return the attention weights ``(..., q, k)`` alone, with gradients.
+
+    The arguments are those of :func:`attention`.
 
     >>> import torch
     >>> attention_weights(torch.tensor([[1.0]]), torch.tensor([[1.0], [0.0]]), scale=math.log(3))
@@ -154,9 +156,10 @@ def attention_with_weights(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the output and the weights of an attention as tensors, both with gradients.
+    """Return the output and the weights ``(..., q, k)`` of an attention as tensors, both with gradients.
 
-    The returned weights do not include dropout.
+    The arguments and the output are those of :func:`attention`. Dropout changes the output, but not the returned
+    weights.
 
     >>> import torch
     >>> out, weights = attention_with_weights(torch.ones(5, 4), torch.ones(7, 4), torch.ones(7, 3))
@@ -180,7 +183,11 @@ def _observed(call: Call) -> AbstractContextManager[Any]:
 
 
 def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
-    """Check the arguments of a call and convert them to tensors of four axes, a Mask and a Bias."""
+    """Check the arguments of a call, and convert them to tensors of four axes, a score, a Mask and a Bias.
+
+    A mask of floats becomes a bias, or a mask and a bias. Keys that no query sees are replaced by zeros, together with
+    their values. Without ``v``, the keys stand for the values.
+    """
     score = as_score(score)
     if isinstance(q, Tensor) and autocasting(q.device):
         q, k, v = _autocast(q, k, v)
@@ -214,7 +221,10 @@ def _read(q, k, v, score, mask, bias, scale, dropout) -> Call:
 
 
 def _autocast(q, k, v) -> Any:
-    """Cast all tensors except float64 to the dtype of autocast, as torch's own attention does."""
+    """Return q, k and v, each in the dtype of autocast unless it is float64 or no tensor of floats.
+
+    Torch's own attention casts the same.
+    """
     dtype = torch.get_autocast_dtype(q.device.type)
     cast = {id(x): x.to(dtype) for x in (q, k, v) if isinstance(x, Tensor) and x.dtype in _CASTABLE}
     # The same tensor given twice stays the same tensor.

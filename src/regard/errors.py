@@ -49,10 +49,10 @@ _MENTION = re.compile(f"{_NAME}([^{_VALUE}]*){_VALUE}([^{_END}]*){_END}")
 
 
 def option(name: str, value: object = None) -> str:
-    """Mention an option in an error message.
+    """Return the mention of an option for an error message, whose spelling is chosen when the message is shown.
 
     Python shows it as ``name=value``. The command line shows it as ``--name value``, or as the flag that the command
-    has for it.
+    has for it. Without a value, Python shows ``name=``.
 
     >>> str(ArgumentError("valid", f"the same as {option('data', 'x.tsv')}"))
     'valid: the same as data=x.tsv'
@@ -78,7 +78,8 @@ class RegardError(Exception):
     def in_words(self, spell: Callable[[str, str], str] = _in_python) -> str:
         """Return the message without the name of the argument.
 
-        ``spell`` takes the name and the value of each option that the message mentions, and returns its spelling.
+        ``spell`` takes the name and the value (or "") of each option that the message mentions, and returns its
+        spelling, by default that of Python.
         """
         return _MENTION.sub(lambda match: spell(match[1], match[2]), self._message)
 
@@ -93,9 +94,10 @@ class RegardError(Exception):
 
 @contextlib.contextmanager
 def renamed(**names: str) -> Iterator[None]:
-    """Give errors that are raised in this block the names of the caller's own arguments.
+    """Return a context manager that renames the arguments of errors of this package raised inside it.
 
-    A function reports its own arguments. Its caller may know them by other names.
+    A function reports its own arguments. Its caller may know them by other names. ``names`` maps the names of the
+    function's arguments to those of the caller.
 
     >>> with renamed(path="out"):
     ...     raise FileError("no file x", argument="path")
@@ -114,7 +116,7 @@ def renamed(**names: str) -> Iterator[None]:
 class ArgumentError(RegardError, ValueError):
     """Raised when an argument has a value that cannot be used.
 
-    ``argument`` is the name of the argument.
+    ``argument`` is the name of the argument. The message is the problem, and the fix after a colon.
     """
 
     argument: str
@@ -166,7 +168,9 @@ _Result = TypeVar("_Result")
 def former_names(
     **names: str,
 ) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """Decorate a function so that a former name of an argument is an error with the present name.
+    """Return a decorator that makes a function raise UnknownArgumentError for a former name of an argument.
+
+    ``names`` maps former names to present names. The error gives the present name.
 
     >>> @former_names(tokens="query_tokens")
     ... def draw(query_tokens): ...
@@ -225,6 +229,8 @@ class MissingExtraError(RegardError, ImportError):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a suggestion of the closest known name for an error message, or "" if none is close.
+
+    A suggestion ends in a space, so that more text can follow.
 
     >>> did_you_mean("scaled_dott", ["dot", "scaled_dot"])
     "did you mean 'scaled_dot'? "

@@ -38,11 +38,12 @@ __all__ = [
 
 
 def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -> None:
-    """Call ``write`` on a temporary file beside ``path``, flush the file to the disk, and rename it to ``path``.
+    """Call ``write`` with the path of a temporary file beside ``path``, and rename that file to ``path``.
 
-    If ``path`` is a symbolic link, its target is replaced and the link is kept. The new file has the mode of the old
-    one. Devices, pipes and files that this process has open (``/dev/stdout``) cannot be replaced, so they are written
-    to directly.
+    The file is flushed to the disk before. If ``write`` raises, an existing file is unchanged. If ``path`` is a
+    symbolic link, its target is replaced and the link is kept. The new file has the mode of the old one. Devices, pipes
+    and files that this process has open (``/dev/stdout``) cannot be replaced, so they are written to directly. Raises
+    FileError if ``path`` cannot be written or the disk is full.
     """
     check_writable(path)
     path = Path(path)
@@ -63,10 +64,10 @@ def write_atomically(path: str | os.PathLike, write: Callable[[Path], object]) -
 
 @contextlib.contextmanager
 def temporary_beside(target: Path, *, folder: bool = False) -> Iterator[Path]:
-    """Create a temporary file or folder beside ``target``, and remove it on exit unless it was renamed.
+    """Return a context manager that makes a temporary file or folder beside ``target``, and gives its path.
 
-    The file is locked inside the ``with`` block. Temporary files of ``target`` without a lock were left by killed
-    processes, and are removed.
+    It is removed at the end unless it was renamed. It is locked meanwhile. Temporary files of ``target`` without a lock
+    were left by killed processes, and are removed at the start.
     """
     make = tempfile.mkdtemp if folder else tempfile.mkstemp
     with _swept(target):
@@ -88,7 +89,10 @@ def temporary_beside(target: Path, *, folder: bool = False) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _full_disks_explained(path: Path) -> Iterator[None]:
-    """Convert the errors of a full or failing disk to FileError, and let other errors pass."""
+    """Return a context manager that raises the errors of a full or failing disk as FileError.
+
+    Other errors are not changed.
+    """
     try:
         yield
     except OSError as error:
@@ -101,7 +105,10 @@ def _full_disks_explained(path: Path) -> Iterator[None]:
 
 
 def check_writable(path: str | os.PathLike) -> None:
-    """Raise FileError if ``path`` cannot be written, before the work of computing its content."""
+    """Raise FileError if ``path`` cannot be written, because it is a folder, has no folder or no permission.
+
+    Nothing is written. It is called before the work of computing the content.
+    """
     name, path = os.fspath(path), Path(path)
     if not name:
         raise FileError("expected the name of a file, got an empty one", argument="path")
@@ -147,7 +154,7 @@ def read_json(path: str | os.PathLike, hint: str = "", *, argument: str | None =
 
 
 def make_folder(path: str | os.PathLike) -> None:
-    """Make a folder and its missing parents."""
+    """Make a folder and its missing parents, if it does not exist, or raise FileError."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -201,7 +208,10 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to a device or a pipe, or at the current position of an open file."""
+    """Write to a device or a pipe, or at the current position of an open file.
+
+    ``write`` gets the path of the device or pipe, or of a temporary file that is then copied into the open file.
+    """
     number = _descriptor(path)
     if number is None or stat.S_ISFIFO(os.fstat(number).st_mode) or stat.S_ISCHR(os.fstat(number).st_mode):
         write(path)
@@ -217,7 +227,7 @@ def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _copy_permissions(temporary: Path, target: Path) -> None:
-    """Give the temporary file the mode and the owner of the file that it replaces, if there is one."""
+    """Give the temporary file the mode and the owner of ``target``, or the usual mode of a new file if that is new."""
     try:
         before = os.stat(target)
     except FileNotFoundError:
@@ -259,10 +269,11 @@ def _is_in_use(path: Path) -> bool:
 
 
 def _locked(path: Path) -> int | None:
-    """Open a file or folder, take its lock and return its descriptor.
+    """Open a file or folder, take its lock and return its descriptor, or None if the lock could not be taken.
 
-    The system releases the lock when the process ends. None means that the lock could not be taken, because the
-    system has no locks or another process holds it, such as the shell's ``flock FOLDER COMMAND`` around this process.
+    Another process may hold the lock, such as the shell's ``flock FOLDER COMMAND`` around this process. Its end is
+    waited for, up to ``PATIENCE`` seconds. Some systems have no locks. The system releases the lock when the process
+    ends.
     """
     if fcntl is None:
         return None
@@ -285,9 +296,10 @@ def _locked(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def _swept(target: Path) -> Iterator[None]:
-    """Remove temporary files of a target that killed processes left behind.
+    """Return a context manager that first removes the temporary files of a target that killed processes left behind.
 
-    Inside the ``with`` block no other process removes any, so that a new temporary file is safe until it is locked.
+    Inside it no other process removes any, so that a new temporary file is safe until it is locked. Nothing is removed
+    if the folder cannot be locked.
     """
     handle = _locked(target.parent)
     try:

@@ -44,10 +44,11 @@ def bleu(
     lowercase: bool = False,
     language: str = "",
 ) -> MetricScore:
-    """Compute the BLEU of sacrebleu for a corpus, from 0 to 100.
+    """Return the BLEU of sacrebleu for a corpus, from 0 to 100.
 
-    ``references`` holds one list for each set of references, with None for an output that has none in this set.
-    ``language`` is the code of the target language, which selects the tokenizer for Chinese.
+    ``references`` holds one list for each set of references. A list has one reference for each output, or None for an
+    output that has none in this set. ``lowercase`` ignores case. ``language`` is the code of the target language, which
+    selects the tokenizer for Chinese.
 
     >>> round(bleu(["the cat sat on the mat"], [["the cat sat on the mat"]]).score)
     100
@@ -59,9 +60,9 @@ def bleu(
 def chrf(
     outputs: Sequence[str], references: Sequence[Sequence[str | None]], *, lowercase: bool = False
 ) -> MetricScore:
-    """Compute the chrF of sacrebleu for a corpus, a score on character n-grams from 0 to 100.
+    """Return the chrF of sacrebleu for a corpus, a score on character n-grams from 0 to 100.
 
-    ``references`` are those of :func:`bleu`.
+    The arguments are those of :func:`bleu`.
 
     >>> chrf(["le chat"], [["le chat"]]).score
     100.0
@@ -70,7 +71,7 @@ def chrf(
 
 
 def is_chinese(language: str) -> bool:
-    """Return whether a language code is one of Chinese.
+    """Return whether a language code, in any case and with any region, is one of Chinese.
 
     >>> is_chinese("zh-CN"), is_chinese("cmn"), is_chinese("fr")
     (True, True, False)
@@ -88,8 +89,10 @@ def by_length(
 ) -> list[tuple[str, int, float]]:
     """Score the sentences by ranges of length, and return ``(range, number of sentences, score)`` for each range.
 
-    ``limits`` are the largest lengths of the ranges, and longer sentences form a last range. Ranges without sentences
-    are left out.
+    ``lengths`` has the length of each sentence, such as the number of words of its source. ``limits`` are the largest
+    lengths of the ranges in ascending order, and longer sentences form a last range. Ranges without sentences are left
+    out, and so are sentences of length 0. ``score`` is :func:`bleu` or a function with the same first two arguments,
+    and ``options`` are its further arguments.
 
     >>> rows = by_length(["a b c d", "x"], [["a b c d", "y"]], lengths=[4, 1], limits=[2, 5])
     >>> [(words, sentences, round(score)) for words, sentences, score in rows]
@@ -110,9 +113,10 @@ def by_length(
 def alignment_error_rate(
     found: Iterable[Iterable[Link]], sure: Iterable[Iterable[Link]], possible: Iterable[Iterable[Link]]
 ) -> float:
-    """Compute the alignment error rate of a corpus (AER, Och and Ney 2003), from 0 to 1.
+    """Return the alignment error rate of a corpus (AER, Och and Ney 2003), from 0 to 1, where 0 is perfect.
 
-    Each argument holds the links of every sentence. ``possible`` may include the sure links or leave them out.
+    Each argument holds the links of every sentence, as pairs of indices (source word, target word). ``possible`` may
+    include the sure links or leave them out. Raises ArgumentError if there are no links at all.
 
     >>> alignment_error_rate([{(0, 0), (1, 2)}], [{(0, 0), (1, 1)}], [{(1, 2)}])
     0.25
@@ -132,7 +136,9 @@ def alignment_error_rate(
 
 
 def confusion(expected: Sequence[int], predicted: Sequence[int], classes: int) -> list[list[int]]:
-    """Count the pairs of classes, with a row for each expected and a column for each predicted class.
+    """Return the number of examples with each pair of classes, as rows of expected and columns of predicted classes.
+
+    The classes are numbers from 0 to ``classes - 1``.
 
     >>> confusion([0, 0, 1], [0, 1, 1], classes=2)
     [[1, 1], [0, 1]]
@@ -148,7 +154,7 @@ def confusion(expected: Sequence[int], predicted: Sequence[int], classes: int) -
 def macro_f1(counts: Sequence[Sequence[int]]) -> float:
     """Return the mean F1 of the classes of a :func:`confusion`, each with the same weight, from 0 to 1.
 
-    A class that is neither expected nor predicted does not count.
+    A class that is neither expected nor predicted does not count. Without examples the result is 0.
 
     >>> macro_f1([[1, 1], [0, 1]])
     0.6666666666666666
@@ -188,7 +194,7 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
 
 
 def answer_f1(prediction: str, answers: Sequence[str]) -> float:
-    """Return the highest F1 of the words of a prediction and of one of the answers, from 0 to 1.
+    """Return the F1 of the words of a prediction and of an answer, the highest over the answers, from 0 to 1.
 
     Words are those of :func:`normalized_answer`. Without answers, the right prediction is an empty text.
 
@@ -212,9 +218,9 @@ def _word_f1(found: list[str], expected: list[str]) -> float:
 def calibration_error(probabilities: Sequence[float], right: Sequence[bool], bins: int = 15) -> float:
     """Return the expected calibration error, from 0 to 1 (Naeini et al. 2015).
 
-    ``probabilities`` are those of the predicted classes, and ``right`` says which predictions are right. They are
-    sorted into ``bins`` of equal width. The error is the difference between the mean probability and the share of
-    right predictions of each bin, averaged over the predictions.
+    ``probabilities`` are those of the predicted classes, and ``right`` says which predictions are right. The
+    predictions are sorted by probability into ``bins`` intervals of equal width. The error is the absolute difference
+    between the mean probability and the share of right predictions of each interval, averaged over the predictions.
 
     >>> round(calibration_error([0.9, 0.9, 0.6], [True, False, True]), 4)
     0.4

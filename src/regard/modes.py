@@ -68,10 +68,10 @@ def transformed() -> bool:
 
 
 def needs_plain_formula() -> bool:
-    """Return whether the call needs derivatives that torch's fused kernel does not support.
+    """Return whether a ``torch.func`` transform or forward-mode differentiation is active that torch's kernel lacks.
 
-    The kernel supports one level of ``torch.func.grad``. It does not support ``vmap``, forward-mode differentiation
-    and nested transforms.
+    The fused kernel supports one level of ``torch.func.grad``. It does not support ``vmap``, forward-mode
+    differentiation and nested transforms. The plain formula of attention supports all.
     """
     if not transformed():
         return False

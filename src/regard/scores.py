@@ -42,17 +42,20 @@ class Prepared(NamedTuple):
 
 
 class Score(nn.Module):
-    """The base class of scores that have a kernel."""
+    """The base class of scores that have a kernel.
+
+    A subclass implements :meth:`prepare`.
+    """
 
     def prepare(self, q: Tensor, k: Tensor, scale: float | None) -> Prepared:
-        """Check the widths of q and k, project them, and choose the scale.
+        """Check the widths of q and k, and return their projections and the scale.
 
         ``scale=None`` means the default scale of the score.
         """
         raise NotImplementedError
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:  # (..., q, d), (..., k, d) -> (..., q, k)
-        """Return the scores of every query and key, ``(..., q, k)``."""
+        """Return the scores ``(..., q, k)`` of every query with every key, at the default scale."""
         prepared = self.prepare(q, k, None)
         if prepared.v is None:
             return prepared.q @ prepared.k.transpose(-2, -1) * prepared.scale
@@ -111,7 +114,7 @@ class Bilinear(Score):
 class Tanh(Score):
     """The additive score ``v . tanh(q + k)`` of queries and keys that are already projected to width m.
 
-    ``v`` is ``(m,)``.
+    ``v (m,)`` is used as it is. It is registered as a parameter only if it is an ``nn.Parameter``.
 
     >>> Tanh(torch.tensor([2.0]))(torch.tensor([[0.0]]), torch.tensor([[100.0]]))
     tensor([[2.]])
@@ -172,9 +175,9 @@ _WITH_PARAMETERS = {
 
 
 def as_score(score: str | Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """Return the score for a name ("dot" or "scaled_dot"), and a callable unchanged.
+    """Return the score for a name ("dot" or "scaled_dot"), or a callable as it is.
 
-    Raises an error for an unknown name, and for the name of a score with parameters.
+    Raises an error for an unknown name, for the name of a score with parameters, and for a class in place of a score.
 
     >>> as_score("scaled_dott")
     Traceback (most recent call last):

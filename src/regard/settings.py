@@ -17,18 +17,21 @@ __all__ = ["Settings", "flag_of_field", "part_of", "setting"]
 
 
 def setting(default: Any, text: str, *, flag: str = "") -> Any:
-    """Return a dataclass field with a help text, and with a flag if that is not the name of the field."""
+    """Return a dataclass field with a default and a help text.
+
+    ``flag`` is the flag of the command line, such as "--lr", if it does not follow from the name of the field.
+    """
     return field(default=default, metadata={"help": text, "flag": flag})
 
 
 def flag_of_field(one: Field) -> str:
-    """Return the flag that the command line has for a field of settings."""
+    """Return the flag that the command line has for a field of settings, such as "--learning-rate"."""
     return one.metadata.get("flag") or "--" + one.name.replace("_", "-")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The base class of all settings, which checks the types of the values.
+    """The base class of all settings, which checks that each value has the type of its field and is no empty text.
 
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Sizes(Settings):
@@ -51,12 +54,18 @@ class Settings:
 
     @classmethod
     def complete(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the given values together with defaults that depend on them."""
+        """Return the given values together with defaults that depend on them.
+
+        This one adds nothing. A subclass with such defaults overrides it.
+        """
         return given
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
-        """Return the settings that were written as JSON, also by an earlier version."""
+        """Return the settings with these values by name, which an earlier version may have written.
+
+        Missing values take their defaults. An unknown name raises UnknownArgumentError.
+        """
         known = [one.name for one in fields(cls)]
         values = {cls.former_names.get(name, name): value for name, value in values.items()}
         for name in values:
@@ -66,7 +75,7 @@ class Settings:
 
 
 def part_of(settings: Any, config: type) -> dict[str, Any]:
-    """Return the values of the fields that the dataclass ``config`` has too."""
+    """Return the values of those fields of ``settings`` that the dataclass ``config`` has too, by name."""
     wanted = {one.name for one in fields(config)}
     return {one.name: getattr(settings, one.name) for one in fields(settings) if one.name in wanted}
 

@@ -67,7 +67,7 @@ def axes(shape: tuple[int, ...] | torch.Size) -> str:
 
 
 def as_table(name: str, value: object) -> Tensor:
-    """Call ``torch.as_tensor``, and raise DtypeError naming the argument if that fails."""
+    """Return ``torch.as_tensor(value)``, or raise DtypeError that names the argument if that fails."""
     try:
         return torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -96,7 +96,7 @@ def wide_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def four_axes(x: Tensor) -> Tensor:
-    """View ``(n,d)`` or ``(b,n,d)`` as ``(b,h,n,d)``."""
+    """Return a view of ``(n,d)`` or ``(b,n,d)`` as ``(b,h,n,d)``, with axes of size 1, and four axes as they are."""
     if x.ndim == 4:
         return x
     return x[:, None] if x.ndim == 3 else x[None, None]
@@ -105,7 +105,8 @@ def four_axes(x: Tensor) -> Tensor:
 def check_qkv(q: Tensor, k: Tensor, v: Tensor | None) -> Grid:
     """Check dtypes, devices and shapes of q, k and v, and return the sizes of their attention map.
 
-    A batch of one fits any other batch. The widths of q and k are not checked here, because they depend on the score.
+    A batch of one fits any other batch. The heads of k and v are equally many and divide those of q. The widths of q
+    and k are not checked here, because they depend on the score. ``v`` is None if only weights are computed.
     """
     named = (("q", q), ("k", k)) if v is None else (("q", q), ("k", k), ("v", v))
     for name, x in named:
@@ -161,7 +162,7 @@ def _check_tensor(name: str, x: Tensor, q: Tensor) -> None:
 
 
 def _leading(x: Tensor) -> tuple[int, int, int]:
-    """Return (b, h, n) of a tensor of 2, 3 or 4 axes."""
+    """Return (b, h, n) of a tensor ``(n,d)``, ``(b,n,d)`` or ``(b,h,n,d)``, with 1 for missing axes."""
     shape = x.shape
     if len(shape) == 4:
         return shape[0], shape[1], shape[2]

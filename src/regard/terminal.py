@@ -62,8 +62,9 @@ def draw_weights(
 ) -> None:
     """Print weights ``(q,k)`` as a table with a row for each query and a column for each key.
 
-    ``key_tokens=None`` labels the columns with the query tokens. If there are negative weights, positive ones are
-    coloured red and negative ones blue, and a line below the table says so.
+    ``key_tokens=None`` labels the columns with the query tokens. ``title`` is printed above the table. If there are
+    negative weights, positive ones are coloured red and negative ones blue, and a line below the table says so.
+    ``console`` is the rich console to print on, by default standard output.
     """
     console = console or Console(highlight=False)
     if title:
@@ -78,7 +79,11 @@ def draw_weights(
 def weights_text(
     weights: Any, query_tokens: Iterable[Any], key_tokens: Iterable[Any] | None = None, *, width: int = 100
 ) -> str:
-    """Return weights ``(q,k)`` as a table in plain text, at most ``width`` columns wide."""
+    """Return weights ``(q,k)`` as a table in plain text, at most ``width`` characters wide.
+
+    A wider table is split into several below each other. A single column that is too wide is not split.
+    ``key_tokens=None`` labels the columns with the query tokens.
+    """
     return "\n".join(
         line.plain for line in _lines(weights, query_tokens, key_tokens, width, ASCII, colour=False)
     )
@@ -94,9 +99,9 @@ def draw_text(
 ) -> None:
     """Print a text with a background behind each word by its weight, or with asterisks where there is no colour.
 
-    ``spans`` are the (start, end) characters of the words and ``weights`` has one number for each. ``unread`` is a part
-    of the text that the model did not read. The lines are wrapped at the width of the terminal. A last line names the
-    words with the largest weights.
+    ``spans`` are the (start, end) characters of the words in order, and ``weights`` has one number for each. ``unread``
+    is the (start, end) of a part of the text that the model did not read, which is dimmed where there is colour. The
+    lines are wrapped at the width of the terminal. A last line names the five words with the largest weights.
     """
     console = console or Console(highlight=False)
     colour = console.is_terminal and console.color_system is not None and not console.no_color
@@ -152,7 +157,10 @@ def _lines(
 
 
 def _column_ranges(widths: list[int], room: int) -> list[tuple[int, int]]:
-    """Split the columns into (start, stop) ranges that fit side by side, with at least one column each."""
+    """Split the columns into (start, stop) ranges that fit into ``room`` side by side, with at least one column each.
+
+    ``widths`` are the widths of the columns. Each takes two characters more.
+    """
     ranges, start, used = [], 0, 0
     for j, width in enumerate(widths):
         if j > start and used + width + 2 > room:
@@ -178,7 +186,7 @@ def _cell(weight: float, level: float, width: int, shades: str, colour: bool, si
 
 
 def _diverging(level: float, negative: bool) -> tuple[int, int, int]:
-    """Return a colour between white at 0 and blue for negative or red for positive weights."""
+    """Return a colour (red, green, blue) between white at level 0 and blue (``negative``) or red at level 1."""
     red, green, blue = (round(255 + (c - 255) * level) for c in (BLUE if negative else RED))
     return red, green, blue
 
