@@ -142,7 +142,7 @@ class DtypeError(ArgumentError, TypeError):
 
 
 class UnknownArgumentError(ArgumentError, TypeError):
-    """Raised when a function does not accept a keyword argument."""
+    """Raised when a function has no keyword argument, or a config no setting, of this name."""
 
 
 class UnknownNameError(ArgumentError):

@@ -59,7 +59,7 @@ class Block(nn.Module):
 
     Each part has a residual connection and a norm, before or after it as set in the config. ``name`` ends in the
     number of the layer, such as "decoder.layers.0". ``causal`` only sets the recorded kind of the self-attention. The
-    caller passes the mask.
+    caller passes the mask. ``cross`` adds the cross-attention.
     """
 
     def __init__(self, config: BlockConfig, name: str, *, causal: bool, cross: bool):
@@ -135,8 +135,8 @@ class Stack(nn.Module):
     """Transformer blocks on the vectors of an embedding, the base of :class:`Encoder` and :class:`Decoder`.
 
     Position biases (ALiBi or relative) are shared by all blocks. ``causal`` does not mask anything. It makes a relative
-    bias one-directional and sets the recorded kind of attention. The caller passes the mask. ``name`` is the name of
-    the stack in a larger model.
+    bias one-directional and sets the recorded kind of attention. The caller passes the mask. ``layers`` is the number
+    of blocks, and ``cross`` gives them cross-attention. ``name`` is the name of the stack in a larger model.
     """
 
     def __init__(

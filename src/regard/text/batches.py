@@ -168,8 +168,8 @@ class PairData:
         """Open the cache in ``folder`` if it is intact and matches the data and vocabularies, and otherwise build it.
 
         ``pairs`` is called only to build the cache. The data is identified by the contents of ``files`` and by
-        ``identity``, any JSON value such as the name of a data set, its columns and limits. The other arguments are
-        those of :meth:`build`.
+        ``identity``, any JSON value such as the name of a data set, its columns and limits. At least one of the two is
+        required. The other arguments are those of :meth:`build`.
         """
         check_identified(files, identity)
         vocabularies = [source.fingerprint, target.fingerprint]

@@ -20,7 +20,8 @@ class BytePairVocabulary(ByteLevelVocabulary):
     """A byte-level BPE vocabulary, in which frequent byte sequences are tokens.
 
     Rare words are split into several tokens, and no text is unknown. A token includes the space before its word, so
-    decoding restores every text exactly.
+    decoding restores every text exactly (in lower case with ``lowercase``). :meth:`train` makes the ``tokenizer``,
+    which knows no special tokens.
 
     >>> vocabulary = BytePairVocabulary.train(["low lower lowest"] * 9, 300)
     >>> vocabulary.pieces(vocabulary.encode("lower, slow"))

@@ -55,7 +55,10 @@ class TextPieces:
 
     @classmethod
     def in_memory(cls, texts: Iterable[str], vocabulary: Vocabulary, *, max_tokens: int) -> Self:
-        """Encode texts in memory, without a cache."""
+        """Encode texts in memory, without a cache.
+
+        A ``max_tokens`` without room for a token raises ArgumentError.
+        """
         pieces = itertools.chain.from_iterable(_encoded(texts, vocabulary, max_tokens))
         return cls(TokenStore.from_lists(pieces), vocabulary.framing)
 

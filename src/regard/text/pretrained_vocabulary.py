@@ -160,7 +160,10 @@ class PretrainedVocabulary(Vocabulary):
         return [span if word is None else ends[word] for word, span in words]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Return a readable label for each id, which is its text or the name of the special token."""
+        """Return a readable label for each id, which is its text or the name of the special token.
+
+        An id that the tokenizer does not have shows its number, as in "[30600]".
+        """
         return [self._piece(number) for number in self._checked(ids)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:

@@ -47,8 +47,9 @@ class ReferenceAnswer(NamedTuple):
 class Question:
     """A question about a context.
 
-    ``answers`` is empty if the context does not answer the question, or if the answers are not known.
-    ``article`` is the title of the article that the context is a part of.
+    ``answers`` is empty if the context does not answer the question, or if the answers are not known. ``id`` is the
+    name of the question in its file, and ``article`` the title of the article that the context is a part of. Both are
+    empty if the file has none.
     """
 
     question: str

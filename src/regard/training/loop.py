@@ -136,10 +136,7 @@ class Trainer:
         self.since_note = (0.0, 0, 0, 0.0)
 
     def run(self, *, resume: bool) -> Outcome:
-        """Train until the last step, until validations stop improving, or until interrupted.
-
-        The folder of the run is locked meanwhile.
-        """
+        """Lock the folder, and train until the last step, until validations stop improving, or until interrupted."""
         with contextlib.ExitStack() as held:
             lock = lock_run(self.folder.path, make=not resume)
             self.processes.on_first(lambda: held.enter_context(lock))
@@ -277,7 +274,7 @@ class Trainer:
     # Between steps
 
     def _between_steps(self) -> str:
-        """Validate and save if it is due, and return the reason to stop, or an empty text to continue."""
+        """Validate and save if it is due, and return the reason to stop as in :class:`Outcome`, or "" to continue."""
         p, options, stopped = self.state.progress, self.options, ""
         if self.processes.agree(self.stop.asked):
             # The user is waiting, so a validation that is due is done after resuming.

@@ -71,7 +71,10 @@ class TrainingTask(Protocol):
         ...
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return named numbers that measure the model on data it was not trained on."""
+        """Return named numbers that measure the model on data it was not trained on, among them ``metric``.
+
+        It is called in the first process only, with the model in evaluation mode and without gradients.
+        """
         ...
 
     def save(self, model: nn.Module, folder: Path, results: dict[str, Any]) -> None:
