@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from regard.errors import ArgumentError, FileError, renamed
+from regard.errors import ArgumentError, FileError, option, renamed
 from regard.tasks.data_files import known_by
 from regard.tasks.sampling import held_out_keys
 from regard.text import PairData, Skipped, read_lines, read_pairs
@@ -37,6 +37,9 @@ class PairSource:
     embedded: Callable[[str, int], Iterator[Any]] | None = None
     embedded_count: int = 0
     reading: dict[str, Any] = field(default_factory=dict)
+    # For errors: the part of a row that is its key, and why every key may have to be trained on.
+    key_name: ClassVar[str] = "text"
+    none_chosen: ClassVar[str] = "there is none"
 
     def training(self, skipped: Skipped | None = None) -> Iterator[Any]:
         """Yield the rows to train on, those of the data and then the embedded ones, without any that is held out.
@@ -71,7 +74,7 @@ class PairSource:
             rows = list(self.read("valid", skipped, split=s.valid_split))
             _warn_of_bad_rows("valid", skipped)
         elif s.data:
-            rows = [row for row in self.read("data") if self.key(row) in self.chosen_keys]
+            rows = self._rows_held_out()
         elif self.embedded is not None:
             return list(self.embedded("valid", self.most_valid))
         else:
@@ -81,6 +84,24 @@ class PairSource:
         if not rows:
             raise FileError(f"no row of {self.valid_source or s.data} can be used", argument="valid")
         return rows
+
+    def _rows_held_out(self) -> list[Any]:
+        """Return the rows that are held out of the data, or raise FileError if no row would be left on one side."""
+        rows, count = [], 0
+        for row in self.read("data"):
+            count += 1
+            if self.key(row) in self.chosen_keys:
+                rows.append(row)
+        if 0 < len(rows) < count or (rows and self.embedded_count):
+            return rows
+        fix = f"give more rows, or name rows to validate on with {option('valid')}"
+        if rows:
+            told = f"all rows of {self.settings.data} have the same {self.key_name}"
+            raise FileError(
+                f"{told}, which cannot be both trained on and validated on: {fix}", argument="data"
+            )
+        told = f"no row of {self.settings.data} can be held out to validate on, because {self.none_chosen}"
+        raise FileError(f"{told}: {fix}", argument="data")
 
     @cached_property
     def valid_source(self) -> str | None:

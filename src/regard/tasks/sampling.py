@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import heapq
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TypeVar
 
-__all__ = ["held_out_keys", "reservoir", "sample"]
+__all__ = ["held_out_keys", "last_keys", "reservoir", "sample"]
 
 _Item = TypeVar("_Item")
 
@@ -43,30 +43,60 @@ def sample(items: Iterable[_Item], limit: int, seed: int, key: Callable[[_Item],
     return [item for _, item in sorted(kept, key=lambda pair: pair[0])]
 
 
-def held_out_keys(keys: Iterable[str], *, share: float, most: int, seed: int) -> set[str]:
-    """Choose keys to hold out, at least one, at most ``most`` and at most a ``share`` of all keys.
+def held_out_keys(
+    keys: Iterable[str], *, share: float, most: int, seed: int, kept: Container[str] = ()
+) -> set[str]:
+    """Choose keys to hold out, at most ``most`` of them and with at most a ``share`` of all rows.
 
-    The keys with the smallest hashes are chosen, so all rows with the same text are on the same side.
+    ``keys`` has the key of each row. All rows with the same key are on the same side. The keys with the smallest
+    hashes are chosen, without those in ``kept`` and without a key that has more rows than may still be held out. If
+    none is left, the key with the fewest rows is chosen. The result is empty if every key is in ``kept``.
 
     >>> sorted(held_out_keys(map(str, range(100)), share=0.03, most=50, seed=0), key=int)
     ['14', '15', '20']
+    >>> len(held_out_keys(map(str, [*range(10)] * 10), share=0.3, most=50, seed=0))
+    3
     """
     count = 0
     smallest: list[tuple[int, str]] = []  # a heap, the largest hash first
-    held: set[str] = set()
+    rows: dict[str, int] = {}  # by the keys in the heap
     for key in keys:
         count += 1
-        if key in held:
+        if key in rows:
+            rows[key] += 1
             continue
         entry = (-_hash(seed, key), key)
         if len(smallest) < most:
             heapq.heappush(smallest, entry)
-            held.add(key)
+            rows[key] = 1
         elif entry > smallest[0]:
+            del rows[heapq.heapreplace(smallest, entry)[1]]
+            rows[key] = 1
+    free = int(share * count)
+    by_hash = [key for _, key in heapq.nlargest(len(smallest), smallest)]
+    held: set[str] = set()
+    for key in by_hash[: max(1, free)]:
+        if key not in kept and rows[key] <= free:
             held.add(key)
-            held.discard(heapq.heapreplace(smallest, entry)[1])
-    wanted = max(1, min(most, int(share * count)))
-    return {key for _, key in heapq.nlargest(wanted, smallest)}
+            free -= rows[key]
+    others = [key for key in by_hash if key not in kept]
+    return held or set(sorted(others, key=rows.__getitem__)[:1])
+
+
+def last_keys(rows: Iterable[tuple[str, str]], seed: int) -> dict[str, str]:
+    """Return the key with the largest hash of each class, for rows of (key, class).
+
+    :func:`held_out_keys` chooses this key only if it chooses every key of the class.
+
+    >>> last_keys([("14", "a"), ("3", "a"), ("15", "b")], seed=0)
+    {'a': '3', 'b': '15'}
+    """
+    last: dict[str, tuple[int, str]] = {}
+    for key, name in rows:
+        entry = (_hash(seed, key), key)
+        if name not in last or entry > last[name]:
+            last[name] = entry
+    return {name: key for name, (_, key) in last.items()}
 
 
 def reservoir(items: Iterable[_Item], most: int, seed: int) -> list[_Item]:

@@ -173,7 +173,7 @@ def test_a_few_texts_that_are_all_right_do_not_make_a_model_sure_without_limit()
 def test_columns_that_leave_nothing_to_train_on_are_refused(tmp_path):
     data = tmp_path / "rows.tsv"
     data.write_text("".join(f"{n % 2}\ttext {n}\n" for n in range(50)), encoding="utf-8")
-    with pytest.raises(FileError, match="data: no row of .* is left to train on"):
+    with pytest.raises(FileError, match="data: no row of .* can be held out .* each class has one text only"):
         tasks.train("classify", {**SMALL, "data": str(data)}, tmp_path / "run", show=False)
 
 

@@ -50,6 +50,8 @@ class AnswerData:
 class QuestionSource(PairSource):
     """The questions that a run trains on and validates on. No context is on both sides."""
 
+    key_name = "context"
+
     def key(self, row: Question) -> str:
         """Return the context, which is never both trained on and validated on."""
         return row.context

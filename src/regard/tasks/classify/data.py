@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,8 +16,10 @@ from regard.tasks.classify.encoding import TextEncoder, without_line_breaks
 from regard.tasks.classify.settings import ClassificationSettings, label_names
 from regard.tasks.pairs import Pair, PairSource, nothing_left
 from regard.tasks.pretrained import starting_vocabulary
+from regard.tasks.sampling import held_out_keys, last_keys
 from regard.tasks.vocabularies import learn_vocabulary
 from regard.text import LABEL_FIELDS, ClassLabels, LabelledData, Skipped, Vocabulary, load_vocabulary
+from regard.text.pair_hashes import Hashes, hash_of
 from regard.training.progress import Counted
 
 __all__ = ["ClassificationData", "embedded_rows", "prepare", "run_files", "sentence_kind"]
@@ -40,13 +42,31 @@ class ClassificationData:
         return self.encoder.vocabulary
 
 
+class LabelledSource(PairSource):
+    """The labelled texts that a run trains on and validates on. No class is held out as a whole."""
+
+    none_chosen = "each class has one text only, which is needed to train on"
+
+    @functools.cached_property
+    def last_texts(self) -> dict[str, str]:
+        """The labels of the data, each with the text that would be held out last."""
+        return last_keys(_with_few_labels(self.read("data")), self.settings.seed)
+
+    @functools.cached_property
+    def chosen_keys(self) -> set[str]:
+        """The texts that are held out of the training data by their hash, which leave a text of each class."""
+        s = self.settings
+        keys, kept = (self.key(row) for row in self.read("data")), set(self.last_texts.values())
+        return held_out_keys(keys, share=s.hold_out, most=self.most_valid, seed=s.seed, kept=kept)
+
+
 def prepare(
     settings: ClassificationSettings, folder: Path, *, learn: bool = False, show: bool = False
 ) -> ClassificationData:
     """Read the texts and encode them into the cache of ``folder``."""
     make_folder(folder)
     remove_leftovers(folder / "cache")
-    rows = PairSource(
+    rows = LabelledSource(
         settings,
         settings.hold_out_most,
         functools.partial(embedded_rows, settings.language, settings.embedded_seed),
@@ -104,14 +124,7 @@ def _with_known_labels(valid: list[Pair], rows: PairSource, labels: ClassLabels)
 def _found_labels(settings: ClassificationSettings, rows: PairSource) -> ClassLabels:
     """Return the classes of the training data, with the names that the settings give them."""
     names = label_names(settings.labels)
-    found: set[str] = set()
-    for _, label in rows.training():
-        found.add(label.strip())
-        if len(found) > MOST_CLASSES:
-            told = f"there are more than {MOST_CLASSES:,} different labels, such as {label.strip()!r:.60}"
-            raise FileError(
-                f"{told}: is it the column of the labels? see {option('columns')}", argument="data"
-            )
+    found = {label for _, label in _with_few_labels(_with_labels_compared(rows.training()))}
     for label in names:
         if label not in found:
             told = f"{label!r} is not a label of the data, which has {', '.join(sorted(found)[:10])}"
@@ -121,6 +134,36 @@ def _found_labels(settings: ClassificationSettings, rows: PairSource) -> ClassLa
         told = f"there is one class only, {', '.join(map(repr, classes))}: expected two or more"
         raise FileError(told, argument="data")
     return ClassLabels(classes, names)
+
+
+def _with_few_labels(rows: Iterable[Pair]) -> Iterator[Pair]:
+    """Yield rows with stripped labels, or raise FileError if there are too many labels for classes."""
+    labels: set[str] = set()
+    for text, label in rows:
+        labels.add(label.strip())
+        if len(labels) > MOST_CLASSES:
+            told = f"there are more than {MOST_CLASSES:,} different labels, such as {label.strip()!r:.60}"
+            fix = f"is it the column of the labels? see {option('columns')}"
+            raise FileError(f"{told}: {fix}", argument="data")
+        yield text, label.strip()
+
+
+def _with_labels_compared(rows: Iterable[Pair]) -> Iterator[Pair]:
+    """Yield rows, and warn at their end if some have the text of an earlier row with another label."""
+    texts, pairs = Hashes(), Hashes()
+    number, first = 0, ""
+    for text, label in rows:
+        yield text, label
+        if pairs.add(hash_of(text, label.strip())) and not texts.add(hash_of(text, "")):
+            number += 1
+            first = first or text
+    if number:
+        count = "1 row has" if number == 1 else f"{number:,} rows have"
+        warnings.warn(
+            f"data: {count} the text of an earlier row with another label (the first: {first!r:.80}). "
+            "A model gives one label to a text",
+            stacklevel=2,
+        )
 
 
 def run_files(folder: Path) -> list[Path]:
