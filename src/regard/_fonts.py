@@ -137,7 +137,7 @@ def _default_glyphs() -> frozenset[int]:
 def _warn(missing: frozenset[int]) -> None:
     shown = "".join(chr(c) for c in sorted(missing)[:8])
     warnings.warn(
-        f"no installed font has {len(missing)} of the characters to draw ({shown}), boxes stand for them; "
+        f"no installed font has {len(missing)} of the characters to draw ({shown}), which become boxes; "
         f"for Chinese: {INSTALL_CHINESE}",
         UserWarning,
         stacklevel=_callers_level(),

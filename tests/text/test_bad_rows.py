@@ -120,5 +120,5 @@ def test_lines_to_answer_cannot_be_skipped(tmp_path):
     assert [next(lines), next(lines)] == ["one", "x\0"]
     with pytest.raises(FileError, match=r"a\.txt, line 3: byte 0xe9"):
         next(lines)
-    with pytest.raises(ArgumentError, match="skip_bad_rows: the lines that are left would no longer"):
+    with pytest.raises(ArgumentError, match="skip_bad_rows: the remaining lines would not match"):
         read_lines(path, skip_bad_rows=True)

@@ -501,9 +501,7 @@ def everything(folder):
 def test_a_folder_that_holds_a_run_is_refused(tmp_path):
     run(tmp_path, steps=2)
     before = everything(tmp_path)
-    with pytest.raises(
-        FileError, match="holds a run already, at step-00000002: go on with it .--resume., or"
-    ):
+    with pytest.raises(FileError, match="holds a run already, at step-00000002: resume it .--resume., or"):
         run(tmp_path, steps=2)
     assert everything(tmp_path) == before
 

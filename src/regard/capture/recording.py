@@ -248,7 +248,9 @@ class Recording(RecordStatistics):
                 "call generate(..., num_beams=n, return_dict_in_generate=True)",
             )
         if self._session is None:
-            raise ArgumentError("output", "these records were cut or loaded", "follow on what capture() gave")
+            raise ArgumentError(
+                "output", "these records were cut or loaded", "call follow() on the recording of capture()"
+            )
         rows = max(
             (kept.grid.b for chain in self._session.collector.chains for kept in chain.calls), default=0
         )
@@ -272,7 +274,9 @@ class Recording(RecordStatistics):
         from regard.capture.verification import verify
 
         if self._capture is None:
-            raise ArgumentError("verify", "these records have no model", "verify on what capture() gave")
+            raise ArgumentError(
+                "verify", "these records have no model", "call verify() on the recording of capture()"
+            )
         return verify(self._capture, args, kwargs)
 
     # ---- files and pictures

@@ -142,7 +142,7 @@ def read_lines(
     if not keep_empty:
         return _kept_lines(path, max_words, BadRows(skipped, skip=skip_bad_rows, argument="path"))
     if skip_bad_rows:
-        told = "the lines that are left would no longer be those of the file"
+        told = "the remaining lines would not match the lines of the file"
         raise ArgumentError("skip_bad_rows", told, f"add {option('keep_empty', False)}")
     return _all_lines(path, max_words, skipped)
 

@@ -29,7 +29,7 @@ def refuse_a_run(path: Path) -> None:
     newest = latest_checkpoint(path / "checkpoints")
     if newest:
         raise FileError(
-            f"{path} holds a run already, at {newest.name}: go on with it (--resume), or choose another folder"
+            f"{path} holds a run already, at {newest.name}: resume it (--resume), or choose another folder"
         )
 
 

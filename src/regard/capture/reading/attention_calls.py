@@ -145,7 +145,7 @@ def refuse_transforms(*tensors: object) -> None:
         return
     if any(isinstance(x, Tensor) and is_functorch_wrapped_tensor(x) for x in tensors):
         raise CaptureError(
-            "what runs inside torch.vmap or torch.func cannot be recorded: "
+            "calls inside torch.vmap or torch.func cannot be recorded: "
             "capture the model on a batch, or on one example at a time"
         )
 
