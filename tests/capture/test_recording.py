@@ -1,8 +1,10 @@
 """Records in a file, labels by hand, and the sequence that holds them."""
 
+import gc
 import json
 import random
 import re
+import weakref
 
 import pytest
 import torch
@@ -211,6 +213,27 @@ def test_a_recording_is_a_sequence(seen):
         seen["layers.0.self_atn"]
     with pytest.raises(UnknownNameError, match="kind: unknown name 'selff': did you mean 'self'"):
         seen.by(kind="selff")
+
+
+class ByHand(nn.Module):
+    def forward(self, x):
+        return (x @ x.mT).softmax(-1) @ x
+
+
+@pytest.mark.parametrize(
+    "model", [ByHand(), nn.MultiheadAttention(4, 2, batch_first=True)], ids=["hand", "torch"]
+)
+def test_records_are_freed_when_nobody_holds_them(model):
+    gc.disable()  # only reference counts free them
+    try:
+        with regard.capture(model, modules=["ByHand"] if isinstance(model, ByHand) else None) as seen:
+            model(*[torch.randn(2, 3, 4)] * (1 if isinstance(model, ByHand) else 3))
+        assert len(seen) == 1
+        session = weakref.ref(seen._session)
+        del seen
+        assert session() is None
+    finally:
+        gc.enable()
 
 
 def test_labels_can_be_given(seen):

@@ -33,8 +33,9 @@ class HandwrittenAttention:
     """Follows scores from their product to the softmax, and weights from the softmax to the values."""
 
     def __init__(self, names: dict[nn.Module, str], stack: ModuleStack, log: CallLog):
-        self.scores = ScoreTracer(names)
-        self.weights = WeightTracer(lambda: self.scores.parameters, log.collector)
+        self.scores = scores = ScoreTracer(names)
+        # Without a reference to self, so that the records are freed as soon as nobody holds them.
+        self.weights = WeightTracer(lambda: scores.parameters, log.collector)
         # Whether F.multi_head_attention_forward runs, which folds heads as (b*h).
         self.in_multi_head_forward = False
         self.exponentials = 0  # how many were taken of tensors with more than two axes

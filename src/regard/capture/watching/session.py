@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -49,7 +50,9 @@ class Session:
         self.log = CallLog(self.stack, self.collector)
         self.handwritten = HandwrittenAttention(names, self.stack, self.log)
         folds = self.handwritten.scores.folds
-        self.fused = FusedAttention(self.stack, self.log, folds, lambda: operations_watched(self))
+        # A strong reference would keep the records in memory until Python collects reference cycles.
+        this = weakref.ref(self)
+        self.fused = FusedAttention(self.stack, self.log, folds, lambda: operations_watched(cast(Session, this())))
         # Eager attention functions of Hugging Face that are not recorded as a whole, and pairs of such a function and
         # a class of modules whose output was compared with the product of weights and values.
         self.followed_functions: set[Any] = set()
