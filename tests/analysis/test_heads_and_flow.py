@@ -63,7 +63,7 @@ def test_sink_mass_leaves_out_queries_without_a_choice(seen, key):
     np.testing.assert_allclose(sink_mass(found, key), expected, atol=1e-6)
 
 
-def test_a_causal_head_that_rests_on_the_first_token_is_found():
+def test_a_causal_head_with_its_weight_on_the_first_token_is_found():
     resting = np.tril(np.full((5, 5), 0.01))
     resting[:, 0] += 1 - resting.sum(-1)
     assert sink_mass(resting)[0, 0] > 0.9

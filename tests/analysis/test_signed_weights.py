@@ -88,7 +88,7 @@ def test_the_largest_of_negative_weights_is_negative(cells):
 
 
 @pytest.mark.parametrize("name", ["rollout", "flow", "head_agreement"])
-def test_what_is_not_defined_for_negative_weights_is_refused(name):
+def test_measures_that_are_not_defined_for_negative_weights_are_refused(name):
     signed = AttentionMap.from_weights(SIGNED, allow_negative=True)
     with pytest.raises(ArgumentError, match="found negative weights, for which .* is not defined"):
         getattr(analysis, name)([signed, signed])

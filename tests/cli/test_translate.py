@@ -160,7 +160,7 @@ def test_ctrl_c_while_waiting_for_input_is_one_line(model):
     assert errors == "regard: interrupted\n"
 
 
-def test_what_follows_two_dashes_is_a_sentence(model):
+def test_arguments_after_two_dashes_are_sentences(model):
     result = translate(model, "--json", "--", "--debug")
     assert json.loads(result.stdout)["source"] == "--debug"
 
@@ -225,7 +225,7 @@ def test_min_and_max_length_limit_a_translation(model):
     assert len(json.loads(short.stdout)["translation"]) < len(json.loads(long.stdout)["translation"])
 
 
-def test_what_is_no_file_is_written_to_and_not_replaced(model, tmp_path):
+def test_devices_and_pipes_are_written_to_and_not_replaced(model, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)

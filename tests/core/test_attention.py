@@ -249,7 +249,7 @@ def test_a_trained_mask_of_zeros_gets_its_gradient():
     assert grad.abs().sum() > 0
 
 
-def test_a_callable_never_sees_poison_that_no_query_may_see():
+def test_a_callable_score_never_receives_nan_of_hidden_keys():
     q, k, v = tensors()
     hidden = torch.arange(K) >= 4
     bad_k, bad_v = (x.masked_fill(hidden[:, None], float("nan")).requires_grad_() for x in (k, v))
@@ -274,7 +274,7 @@ def test_a_learned_bias_gets_its_gradient_beside_a_float_mask():
             assert grad.abs().sum() > 0
 
 
-def test_many_weights_hide_poison_and_are_not_kept_for_the_backward_pass(monkeypatch):
+def test_hidden_nan_reaches_nothing_and_many_weights_are_not_stored(monkeypatch):
     monkeypatch.setattr(dispatch, "_MAX_WEIGHTS", 40 * 7)
     q, k, v = (torch.randn(1, 1, 40, 6, requires_grad=True) for _ in range(3))
     hidden = torch.arange(40) >= 30

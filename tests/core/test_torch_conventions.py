@@ -107,7 +107,7 @@ def test_a_causal_bias_of_other_sizes_is_refused():
         attention(x, x, x, mask=causal_upper_left(4, 5))
 
 
-def test_evaluating_in_inference_mode_does_not_spoil_training():
+def test_training_works_after_a_call_in_inference_mode():
     bias = positions.RelativeBias(2)
     q = torch.randn(1, 2, 600, 16, requires_grad=True)
     for mask in (window(8, 0), window(9, 0) & causal(), window(1, 0) & ~global_tokens([3])):

@@ -79,7 +79,7 @@ def test_a_key_that_is_not_visible_yet_is_cached():
         torch.testing.assert_close(fixed, whole[:, n : n + 1], rtol=0, atol=1e-6)
 
 
-def test_a_cache_in_a_padded_batch_ignores_garbage():
+def test_a_cache_of_a_padded_batch_ignores_nan_in_the_padding():
     module, x = MultiHeadAttention(M, H), torch.randn(B, Q, M)
     keep = torch.ones(B, Q, dtype=torch.bool)
     keep[1, :2] = False  # padded on the left, as for generation

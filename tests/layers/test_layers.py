@@ -222,7 +222,7 @@ def test_a_padded_batch_of_self_attention_is_each_sequence_alone(rotary):
 
 @every_layer
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
-def test_garbage_in_the_padding_reaches_neither_output_nor_gradients(make, poison):
+def test_nan_in_the_padding_reaches_neither_output_nor_gradients(make, poison):
     module = make()
     query, keys = torch.randn(B, Q, M), torch.randn(B, K, M)
     keys[1, 4:] = 0

@@ -172,7 +172,7 @@ def test_shards_float16_and_old_names_load_the_same(tmp_path):
 
 
 @torch.no_grad()
-def test_what_was_loaded_is_saved_as_a_model_of_regard(tmp_path):
+def test_a_loaded_folder_is_saved_as_a_model_of_regard(tmp_path):
     saved("Bert", "ForMaskedLM", tmp_path / "theirs")
     ours = load_huggingface(tmp_path / "theirs", MaskedLanguageModel)
     ours.save_pretrained(tmp_path / "ours")

@@ -355,7 +355,7 @@ def test_paths_are_checked_before_drawing(tmp_path):
         plot_weights([1.0], path="folder.png")
 
 
-def test_a_failed_write_leaves_the_old_picture_and_no_rubbish(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_picture_and_no_temporary_file(tmp_path, monkeypatch):
     target = tmp_path / "kept.png"
     target.write_bytes(b"old")
     figure = visualize_attention(EYE, WORDS, WORDS)

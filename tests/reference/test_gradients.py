@@ -192,7 +192,7 @@ def test_a_fully_masked_row_gives_and_takes_no_gradient(name, rng):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("bad", [np.nan, INF])
-def test_what_a_masked_key_or_value_holds_never_reaches_a_gradient(name, bad, rng):
+def test_masked_keys_and_values_never_reach_a_gradient(name, bad, rng):
     _, backward, inputs = attentions(rng)[name]
     keep = np.ones((B, 1, K), bool)
     keep[:, :, 4] = False

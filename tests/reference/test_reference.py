@@ -134,7 +134,7 @@ def test_attention_is_the_weighted_sum(name, leading, rng):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("bad", [np.nan, INF, -INF])
-def test_what_a_masked_key_or_value_holds_never_reaches_the_output(name, bad, rng):
+def test_masked_keys_and_values_never_reach_the_output(name, bad, rng):
     attention, _ = mechanisms(rng)[name]
     q, k, v = (rng.normal(size=(B, n, D)) for n in (Q, K, K))
     mask = rng.random((B, Q, K)) < 0.6
@@ -282,7 +282,7 @@ def test_multi_head_attention_works_without_a_batch(rng):
 
 
 @pytest.mark.parametrize("bad", [np.nan, INF])
-def test_multi_head_is_deaf_to_what_is_masked(bad, rng):
+def test_masked_keys_do_not_change_multi_head_attention(bad, rng):
     layer = ref.MultiHeadAttention(6, 3, seed=0)
     q, k, v = (rng.normal(size=(B, n, 6)) for n in (Q, K, K))
     mask = np.ones((B, 1, K), bool)
@@ -338,7 +338,7 @@ def test_any_shape_any_mask_rows_sum_to_one_or_zero(leading, q_len, k_len, d, d_
 
 @settings(max_examples=40, deadline=None)
 @given(sizes, sizes, st.integers(0, 2**32 - 1), st.floats(-50, 50))
-def test_softmax_forgets_a_constant_and_permutes_with_its_input(rows, columns, seed, constant):
+def test_softmax_ignores_an_added_constant_and_permutes_with_its_input(rows, columns, seed, constant):
     rng = np.random.default_rng(seed)
     x, order = rng.normal(size=(rows, columns)), rng.permutation(columns)
     np.testing.assert_allclose(ref.softmax(x + constant), ref.softmax(x), atol=1e-12)

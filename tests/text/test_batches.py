@@ -246,7 +246,7 @@ def test_a_cache_that_was_altered_is_refused(tmp_path):
         PairData.open(tmp_path / "c")
 
 
-def test_what_stops_in_the_middle_leaves_the_old_cache(tmp_path):
+def test_an_interrupted_build_leaves_the_old_cache(tmp_path):
     build(tmp_path / "c")
 
     def stopping():

@@ -102,7 +102,7 @@ def test_rows_of_the_page_sum_to_one_even_where_the_numbers_are_large():
     assert np.abs(np.maximum(found["weights"], 0).sum(-1) - 1).max() < 1e-5
 
 
-def test_what_all_keys_share_costs_no_precision():
+def test_a_vector_that_all_keys_share_costs_no_precision():
     torch.manual_seed(5)
     q, k = torch.randn(1, 1, 64, 16), torch.randn(1, 1, 64, 16)
     errors = []

@@ -118,7 +118,7 @@ def encoder(tmp_path):
     return SentenceEncoder.load(tmp_path / "theirs")
 
 
-def test_what_was_loaded_is_saved_and_loaded(encoder, tmp_path):
+def test_a_loaded_encoder_is_saved_and_loaded(encoder, tmp_path):
     encoder.save(tmp_path / "ours")
     again = SentenceEncoder.load(tmp_path / "ours")
     assert again(TEXTS) == encoder(TEXTS)
