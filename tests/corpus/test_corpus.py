@@ -11,9 +11,11 @@ from random import Random
 import pytest
 
 from regard.corpus import LEFT_OUT, SPLITS, Triple, generate, split_of
+from regard.corpus.chinese import chinese
 from regard.corpus.clauses import pronoun_for
 from regard.corpus.conjugation import conjugate, imperative, participle
-from regard.corpus.french import spell, starts_with_vowel
+from regard.corpus.english import english
+from regard.corpus.french import french, spell, starts_with_vowel
 from regard.corpus.lexicon.adjectives import ADJECTIVES, DEGREES
 from regard.corpus.lexicon.function_words import (
     ALSO,
@@ -41,9 +43,18 @@ from regard.corpus.meaning import (
     Units,
     When,
 )
-from regard.corpus.sentences import realise
+from regard.corpus.questions import passages
+from regard.corpus.sentences import write_chinese, write_english, write_french
 from regard.corpus.statements import StatementMaker
 from regard.errors import ArgumentError, RegardError
+
+
+def realise(statement: Statement) -> Triple:
+    """Return the sentence of a meaning tree in the three languages."""
+    return Triple(
+        write_english(english(statement)), write_french(french(statement)), write_chinese(chinese(statement))
+    )
+
 
 # Meanings, made by hand. One stream of units serves them all.
 
@@ -712,6 +723,8 @@ def test_a_million_sentences_can_be_generated():
 def test_wrong_arguments_are_named():
     with pytest.raises(RegardError, match="split: unknown name 'trian': did you mean 'train'"):
         generate(1, split="trian")
+    with pytest.raises(RegardError, match="split: unknown name 'trian': did you mean 'train'"):
+        passages(1, split="trian")
     with pytest.raises(ArgumentError, match="count: expected 0 or more sentences, got -1"):
         generate(-1)
     with pytest.raises(ArgumentError, match="language: unknown name 'de'"):

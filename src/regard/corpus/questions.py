@@ -20,6 +20,7 @@ from regard.corpus.lexicon.function_words import PRONOUNS
 from regard.corpus.meaning import Clause, Person, Statement, Thing
 from regard.corpus.sentences import Sentence, write_english
 from regard.corpus.statements import StatementMaker
+from regard.errors import UnknownNameError
 
 __all__ = ["Passage", "passages", "questions_about"]
 
@@ -41,8 +42,15 @@ def passages(count: int, *, split: str = "train", seed: int = 0) -> Iterator[Pas
     """Yield ``count`` questions about contexts of three to six generated sentences.
 
     The sentences of a context have different verbs, so that one of them answers the question. A sentence that is asked
-    about in one split ("train", "valid" or "test") is not asked about in another.
+    about in one split ("train", "valid" or "test") is not asked about in another. The same ``split`` and ``seed`` give
+    the same passages. An unknown split raises UnknownNameError.
     """
+    if split not in _SHARES:
+        raise UnknownNameError("split", split, _SHARES)
+    return _stream(count, split, seed)
+
+
+def _stream(count: int, split: str, seed: int) -> Iterator[Passage]:
     chance = Random(f"questions {split} {seed}")
     maker = StatementMaker(Random(f"sentences {split} {seed}"))
     made = 0
@@ -73,9 +81,10 @@ def _share_of(text: str) -> int:
 
 
 def questions_about(sentence: Sentence, clause: Clause) -> list[tuple[str, int, int]]:
-    """Return questions about a sentence and its clause, each with the characters of the sentence that answer it.
+    """Return questions about a sentence and its clause, each as (question, start, end).
 
-    The questions are those with who, what, where and when that one part of the clause answers.
+    ``text[start:end]`` of the sentence is the answer. The questions are those with who, what, where and when that one
+    part of the clause answers, if its words stand together once in the sentence.
     """
     clause = replace(clause, short=False)
     if clause.time is not None:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from regard.corpus.chinese import chinese
-from regard.corpus.english import Word, english
-from regard.corpus.french import french
+from regard.corpus.english import Word
 from regard.corpus.meaning import Statement
 from regard.errors import UnknownNameError
 
-__all__ = ["LANGUAGES", "Links", "Sentence", "Triple", "realise"]
+__all__ = ["LANGUAGES", "Links", "Sentence", "Triple", "write_chinese", "write_english", "write_french"]
 
 LANGUAGES = ("en", "fr", "zh")
 
@@ -31,7 +29,8 @@ class Links(NamedTuple):
 class Sentence:
     """A sentence in one language with its words and their character spans.
 
-    ``text[a:b] == word`` for each word and its span. ``units`` holds each word with the units it expresses.
+    ``text[a:b] == word`` for each word and its span. ``units`` holds (word, sure units, possible units) for each word,
+    with the units as bit masks (see :mod:`regard.corpus.meaning`).
     """
 
     text: str
@@ -42,7 +41,10 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Triple:
-    """The same sentence in English, French and Chinese, with word alignments."""
+    """The same sentence in English, French and Chinese, with word alignments.
+
+    ``meaning`` is the tree that the sentences were generated from.
+    """
 
     english: Sentence
     french: Sentence
@@ -50,7 +52,7 @@ class Triple:
     meaning: Statement | None = field(default=None, repr=False, compare=False)
 
     def side(self, language: str) -> Sentence:
-        """Return the sentence in the language "en", "fr" or "zh"."""
+        """Return the sentence in the language "en", "fr" or "zh". Others raise UnknownNameError."""
         if language == "en":
             return self.english
         if language == "fr":
@@ -62,7 +64,8 @@ class Triple:
     def links(self, source: str, target: str) -> Links:
         """Return the word alignments between two languages, given as "en", "fr" or "zh".
 
-        Two words are linked if they express the same unit. The link is sure if the unit is sure for both words.
+        A link is (index of the source word, index of the target word). Two words are linked if they express the same
+        unit. The link is sure if the unit is sure for both words.
         """
         sure: set[tuple[int, int]] = set()
         possible: set[tuple[int, int]] = set()
@@ -77,23 +80,13 @@ class Triple:
         return Links(frozenset(sure), frozenset(possible))
 
 
-def realise(statement: Statement) -> Triple:
-    """Return the sentence of a meaning tree in English, French and Chinese.
-
-    The same tree always gives the same sentences. The field ``meaning`` of the result is None.
-    """
-    return Triple(
-        write_english(english(statement)), write_french(french(statement)), write_chinese(chinese(statement))
-    )
-
-
 def write_english(words: Sequence[Word]) -> Sentence:
-    """Join English words to a sentence with spaces and a capital letter."""
+    """Join English words, at least one, to a sentence with spaces and a capital letter."""
     return _write(words, _CLOSE_UP_ENGLISH)
 
 
 def write_french(words: Sequence[Word]) -> Sentence:
-    """Join French words to a sentence, with no space after an apostrophe and a space before ? and !."""
+    """Join French words to a sentence with a capital letter, no space after an apostrophe, and one before ? and !."""
     return _write(words, _CLOSE_UP)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from regard.corpus.lexemes import Modal, Verb
 
-__all__ = ["BE", "BY_FRAME", "CALLS", "HAVE", "MODALS", "VERBS", "WEATHER"]
+__all__ = ["BE", "BY_FRAME", "CALLS", "MODALS", "VERBS", "WEATHER"]
 
 TABLE = """
 sleep slept | dormir | 睡觉 | i | person animal
@@ -192,7 +192,6 @@ def _verb(line: str) -> Verb:
 VERBS = tuple(_verb(line) for line in TABLE.strip().split("\n"))
 BY_FRAME = {frame: tuple(verb for verb in VERBS if verb.frame == frame) for frame in "iptdgc"}
 CALLS = tuple(verb for verb in VERBS if verb.frame in "itdg" and not verb.flags & {"befalls", "state"})
-HAVE = next(verb for verb in VERBS if verb.en == "have")
 BE = _verb("be was been | être | 是 | be | | | state")
 WEATHER = (
     _verb("rain rained | pleuvoir | 下雨 | w |"),
