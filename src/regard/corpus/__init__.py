@@ -64,7 +64,7 @@ _LONG = (
 
 
 def _key(text: str) -> str:
-    """Normalise a sentence by removing case, contractions and punctuation, so that spelling variants are equal."""
+    """Return a sentence in lower case, without contractions, punctuation and spaces, so that variants are equal."""
     text = text.lower()
     if "'" in text:
         for short, long in _LONG:
@@ -97,7 +97,8 @@ def generate(count: int | None = None, *, split: str = "train", seed: int = 0) -
     """Yield ``count`` different sentences of a split, or all until no new ones are found if ``count`` is None.
 
     The same ``split`` and ``seed`` give the same sentences on every machine. Within one call, no English sentence is
-    repeated. Raises an error for an unknown split or a negative count.
+    repeated. The generator ends early after 200,000 repetitions in a row. Sentences have at most 50 English words. None
+    of them is in :data:`LEFT_OUT`. Raises an error for an unknown split or a negative count.
     """
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)

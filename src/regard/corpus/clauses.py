@@ -69,7 +69,7 @@ def pronoun_for(phrase: Phrase) -> str:
 
 
 def classes_of(phrase: Phrase) -> frozenset[str]:
-    """Return the noun classes of a subject, which select its verbs."""
+    """Return the noun classes of a subject, which select its verbs. Pronouns and pairs count as adult persons."""
     return phrase.noun.classes if isinstance(phrase, Thing) else _PEOPLE
 
 
@@ -100,7 +100,8 @@ class ClauseMaker(PhraseMaker):
     ) -> Clause:
         """Generate a declarative clause.
 
-        ``classes`` are the noun classes of the antecedent of a pronoun subject. ``tenses`` restricts the tense.
+        Without ``subject`` it gets a random one, with a relative clause in some cases. ``classes`` are the noun classes
+        of the antecedent of a pronoun subject. ``tenses`` restricts the tense.
         """
         if subject is None:
             subject = self.subject(late)
@@ -144,7 +145,10 @@ class ClauseMaker(PhraseMaker):
     # Tense, negation and the rest of the verb
 
     def tense(self, clause: Clause, tenses: tuple[str, ...]) -> None:
-        """Choose the tense among those allowed, and perhaps a modal verb and a negation."""
+        """Set the tense of a clause, and perhaps a modal verb and a negation.
+
+        ``tenses`` are the allowed tenses, and all if it is empty. A verb without the form gets another tense.
+        """
         verb = clause.verb
         options = _STATE_TENSES if verb.state else _PAST_TENSES if "past" in verb.flags else _EVENT_TENSES
         clause.tense = self.pick(options)
@@ -179,7 +183,7 @@ class ClauseMaker(PhraseMaker):
     def event(
         self, verb: Verb, subject: Phrase | None, tenses: tuple[str, ...], alone: bool = False
     ) -> Clause:
-        """Generate a clause of a verb other than `be`, with its objects."""
+        """Generate a clause of a verb other than `be`, with the objects, the place or the goal that its frame needs."""
         units = self.units
         clause = Clause(verb, units.take(), units.take(), "present", subject)
         self.tense(clause, tenses)
@@ -272,7 +276,10 @@ class ClauseMaker(PhraseMaker):
         return clause
 
     def be_quality(self, subject: Phrase, classes: frozenset[str], tenses: tuple[str, ...]) -> Clause:
-        """Generate a clause with an adjective (she is tired, Tom is taller than Mary)."""
+        """Generate a clause with an adjective (she is tired, Tom is taller than Mary).
+
+        ``classes`` select the adjectives. Without any, the clause has a place instead.
+        """
         clause = self.be(subject, tenses)
         options = qualities_of(classes, False)
         if not options:
@@ -299,7 +306,10 @@ class ClauseMaker(PhraseMaker):
         return clause
 
     def be_role(self, subject: Phrase, tenses: tuple[str, ...]) -> Clause:
-        """Generate a clause with a profession (Tom is a doctor), which has no article in French."""
+        """Generate a clause with a profession (Tom is a doctor), which has no article in French.
+
+        A subject that is a profession itself gets an adjective instead.
+        """
         clause = self.be(subject, tenses)
         if clause.tense == "future":
             clause.tense = "present"
@@ -313,7 +323,10 @@ class ClauseMaker(PhraseMaker):
     # Relative clauses
 
     def relative_object(self, thing: Thing) -> None:
-        """Add a relative clause whose object is the noun (the book that she bought)."""
+        """Add a relative clause whose object is the noun (the book that she bought), in place of its adjectives.
+
+        The noun is not changed if no verb takes it as an object.
+        """
         verbs = _taking(thing.noun)
         if not verbs:
             return
@@ -329,7 +342,7 @@ class ClauseMaker(PhraseMaker):
         thing.relative = clause
 
     def relative_subject(self, thing: Thing) -> None:
-        """Add a relative clause whose subject is the noun (the man who lives in Paris)."""
+        """Add a relative clause whose subject is the noun (the man who lives in Paris), in place of its adjectives."""
         units = self.units
         thing.relative_unit = units.take()
         thing.quality = thing.second = None

@@ -69,14 +69,14 @@ def english(statement: Statement) -> list[Word]:
 
 
 def phrase_words(phrase: Phrase, subject: bool = False) -> list[Word]:
-    """Return the English words of a noun phrase, as subject or as object."""
+    """Return the English words of a noun phrase, whose pronouns are in the object form unless ``subject`` is True."""
     out: list[Word] = []
     _phrase(out, phrase, subject)
     return out
 
 
 def place_words(place: Place, goal: bool = False) -> list[Word]:
-    """Return the English words of a place, where something is or where it moves to."""
+    """Return the English words of a place, to which something moves if ``goal`` is True (home, not at home)."""
     out: list[Word] = []
     _place(out, place, goal)
     return out
@@ -196,7 +196,10 @@ def _finite(verb: Verb, tense: str, single: bool) -> str:
 
 
 def _helper(clause: Clause, person: int, plural: bool, inverted: bool) -> tuple[Word | None, list[Word]]:
-    """Return the first auxiliary (or None) and the verb words after it."""
+    """Return the first auxiliary (or None) and the verb words after it.
+
+    ``inverted`` says that the auxiliary precedes the subject, so a clause without one gets `do`.
+    """
     verb, tense, unit = clause.verb, clause.tense, clause.unit
     single = person == 3 and not plural
     do = inverted or (clause.negative and clause.often is None)

@@ -43,7 +43,10 @@ _TAILS = {"assis": "asseoir", "allongé": "allonger"}
 
 
 def agreement(clause: Clause) -> tuple[int, bool, str]:
-    """Return person, plural and gender of the subject."""
+    """Return the person (1 to 3), whether it is plural, and the gender (m or f) of the subject.
+
+    A command has the second person singular.
+    """
     if clause.kind in ("weather", "there"):
         return 3, False, "m"
     if clause.kind:

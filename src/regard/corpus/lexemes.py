@@ -90,6 +90,7 @@ class Verb:
     - ``fr_moving`` is the infinitive for future and modal uses (être assis, but il va s'asseoir).
     - ``zh_link`` comes before the object, which then precedes the verb (和…说话).
     - ``zh_cannot`` is the negative form of resultative verbs (看不见).
+    - ``flags`` are explained in :mod:`regard.corpus.lexicon.verbs`.
     """
 
     en: str

@@ -216,7 +216,8 @@ class Clause:
 class Compound:
     """Two clauses joined by a connective.
 
-    With ``before``, the clause of the connective comes first (When he came, she left).
+    ``second`` is the clause of the connective. With ``before``, English and French put it first (When he came, she
+    left).
     """
 
     connective: Connective

@@ -112,7 +112,7 @@ class PhraseMaker:
         return self.random() < share
 
     def person(self, key: str) -> Person:
-        """Return the personal pronoun of a key."""
+        """Return the pronoun of a key of PRONOUNS, such as "I", "they f" or "who", with a new unit."""
         return Person(PRONOUNS[key], self.units.take())
 
     def name(self) -> Thing:
@@ -142,7 +142,10 @@ class PhraseMaker:
         return Pair(first, second, self.units.take())
 
     def other(self, subject: Phrase | None, classes: Iterable[str]) -> Phrase:
-        """Generate a human object that differs from the subject."""
+        """Generate a human object, whose name or first or second person differs from the subject.
+
+        ``classes`` are the noun classes that the verb takes. With "job" or "kin" among them, there is no pronoun.
+        """
         if self.chance(0.45) and not {"job", "kin"} & set(classes):
             key = self.pick(_OBJECTS[:-2] if self.joining else _OBJECTS)
             person = PRONOUNS[key].person
@@ -159,7 +162,8 @@ class PhraseMaker:
     def thing(self, noun: Noun, role: str, *, plain: bool = False, owner: str = "") -> Thing:
         """Generate a noun phrase with a determiner for its role, and perhaps an adjective.
 
-        ``plain`` excludes adjectives. ``owner`` is the preferred possessive pronoun.
+        ``role`` is a key of _DETERMINERS. ``plain`` excludes adjectives. ``owner`` is the key of the preferred
+        possessive pronoun, or empty.
         """
         units = self.units
         if noun.name:
@@ -243,7 +247,7 @@ class PhraseMaker:
     def place(self, event: bool, near: bool = False, human: bool = False) -> Place:
         """Generate the place of an ``event``, or the location of a person or thing.
 
-        ``near`` excludes towns and countries.
+        ``near`` excludes towns and countries. ``human`` excludes small containers.
         """
         if self.chance(0.2):
             return Place(self.units.take_three(), spot=self.pick(_NEAR_SPOTS if near else SPOTS))
@@ -268,7 +272,7 @@ class PhraseMaker:
         )
 
     def _at_the(self, place: Place) -> Place:
-        """Make the noun singular and definite, because French says au musée but not à un musée."""
+        """Make the noun of a place singular and not indefinite, because French says au musée but not à un musée."""
         thing = place.phrase
         if thing is not None and (thing.plural or thing.determiner == "a"):
             thing.plural = False

@@ -57,7 +57,7 @@ class StatementMaker(ClauseMaker):
     """A random generator of sentences as meaning trees."""
 
     def statement(self) -> Statement:
-        """Generate a sentence."""
+        """Generate a sentence of a random kind, with units that begin at 1."""
         self.units = Units()
         self.joining = False
         mark = self.units.take()
@@ -78,7 +78,10 @@ class StatementMaker(ClauseMaker):
     # Questions and commands
 
     def _bare_question(self, clause: Clause) -> Clause:
-        """Remove negation, frequency and the perfect tense from a clause, to make it a question."""
+        """Remove negation, frequency and the perfect tense from a clause, and return the same clause.
+
+        Its question word gets a unit. The caller sets ``ask``.
+        """
         clause.negative = clause.often_unit = 0
         clause.often = None
         if clause.tense == "perfect":
@@ -150,7 +153,10 @@ class StatementMaker(ClauseMaker):
     # It, there, this
 
     def weather(self, tenses: tuple[str, ...] = ()) -> Clause:
-        """Generate a clause about the weather (it is raining, it will be cold tomorrow)."""
+        """Generate a clause about the weather (it is raining, it will be cold tomorrow).
+
+        ``tenses`` restricts the tense, and leaves out a time.
+        """
         units = self.units
         rain = self.chance(0.6)
         verb = self.pick(WEATHER) if rain else BE
@@ -206,7 +212,10 @@ class StatementMaker(ClauseMaker):
     # Clauses joined
 
     def follow(self, early: Clause | Compound, tenses: tuple[str, ...], share: float = 0.5) -> Clause:
-        """Generate a clause after another one, with probability ``share`` about the same subject as a pronoun."""
+        """Generate the clause after ``early``, with probability ``share`` about its subject as a pronoun.
+
+        The subject is that of the last clause of ``early`` in English. ``tenses`` restricts the tense.
+        """
         before = _last(early)
         if before.subject is not None and before.kind == "" and self.chance(share):
             subject = self.person(pronoun_for(before.subject))
