@@ -159,7 +159,7 @@ def scaled_dot_product_attention(
 ) -> tuple[Array, Array]:
     """Scaled dot-product attention, softmax(Q K^T / sqrt(d) + mask) V.
 
-    Q is (...,q,d), K is (...,k,d), V is (...,k,d). Returns the output (...,q,d) and the weights (...,q,k).
+    Q is (...,q,d), K is (...,k,d), V is (...,k,e). Returns the output (...,q,e) and the weights (...,q,k).
     `scale` replaces the factor 1 / sqrt(d).
 
     >>> Q, K = [[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]

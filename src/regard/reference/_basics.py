@@ -41,7 +41,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def check_matrix(name: str, array: Array, axes: str) -> None:
-    """Raise ValueError if the array has fewer than two axes."""
+    """Raise ValueError if the array has fewer than two axes, whose letters in the message are ``axes``."""
     if array.ndim < 2:
         raise ValueError(
             f"{name}: expected (...,{axes}), got {shape_text(array.shape)}: add the missing axis, "
@@ -150,7 +150,10 @@ def linear(x: Array, W: Array, b: Array | None = None) -> Array:
 
 
 def linear_grad(grad: Array, x: Array, W: Array, b: Array | None = None) -> tuple[Array, Array, Array | None]:
-    """Return the gradients of `linear` with respect to x, W and b (None if there is no b)."""
+    """Return the gradients of `linear` with respect to x, W and b (None if there is no b).
+
+    `grad` (...,n,o) is the gradient of the loss with respect to the result of `linear`.
+    """
     grad_x = sum_to(grad @ W, x.shape)
     grad_W = sum_to(zero_wins_matmul(transpose(grad), x), W.shape)  # (...,o,n) @ (...,n,i)
     grad_b = None if b is None else sum_to(grad.sum(axis=-2), b.shape)

@@ -170,9 +170,10 @@ def explain(
 ) -> Explanation:
     """Compute one attention step by step and return every intermediate result.
 
-    `score` is "scaled_dot", "dot", "additive", "bilinear" or a function of (q, k). `params` holds the
-    parameters of the score by name. Additive needs `W_q`, `W_k`, `v` and optionally `b`, bilinear needs `W`.
-    `query_tokens` and `key_tokens` name the rows and columns of the tables, `digits` is the number of decimals.
+    `score` is "scaled_dot", "dot", "additive", "bilinear" or a function of (q, k). `params` holds the parameters of
+    the score by name. Additive needs `W_q` (which may be None), `W_k`, `v` and optionally `b`, bilinear needs `W`.
+    `scale` replaces 1 / sqrt(d) and raises ValueError with any score but "scaled_dot". `query_tokens` and `key_tokens`
+    name the rows and columns of the tables, `digits` is the number of decimals.
 
     >>> print(explain([[np.log(3.0)]], [[1.0], [0.0]], [[4.0], [8.0]], key_tokens=["猫", "mat"], score="dot"))
     dot attention: q = 1, k = 2, d = 1

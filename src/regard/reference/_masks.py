@@ -20,7 +20,8 @@ _COUNTED = {"b": "batches", "h": "heads", "q": "queries", "k": "keys"}
 def causal_mask(q_len: int, k_len: int) -> Array:
     """Return an additive causal mask (q,k), aligned to the end of the keys.
 
-    The last query sees every key, also when there are more keys than queries.
+    The last query sees every key, also when there are more keys than queries. If there are more queries than keys, the
+    first queries see no key.
 
     >>> causal_mask(2, 4)
     array([[  0.,   0.,   0., -inf],

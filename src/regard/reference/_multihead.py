@@ -151,7 +151,8 @@ def multi_head_attention(
     """Multi-head attention, W_o · concat(heads) + b_o.
 
     The inputs are (b,n,m), or (n,m) without a batch. Matrices are (out,in), as in W x and in `nn.Linear`. A 3-D
-    mask is (b,q,k) and holds for every head. Returns the output (b,q,m) and the weights (b,h,q,k).
+    mask is (b,q,k) and holds for every head. Returns the output (b,q,m) and the weights (b,h,q,k), both without b if
+    no input has a batch.
 
     >>> x, identity = [[1.0, 0.0], [0.0, 1.0]], np.eye(2)
     >>> output, weights = multi_head_attention(x, x, x, identity, identity, identity, identity, num_heads=2)

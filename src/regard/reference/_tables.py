@@ -78,7 +78,10 @@ def _chosen(count: int) -> list[int | None]:
 
 
 def tables_of(step: ExplainedStep, row_labels: Sequence[str], digits: int) -> Iterator[Table]:
-    """Yield a table for each batch and head of a step, at most `_MOST_TABLES` of them."""
+    """Yield a table for each batch and head of a step, at most `_MOST_TABLES` of them.
+
+    If there are more, a last table without rows says how many. A step without numbers has no tables.
+    """
     if step.numbers is None:
         return
     leading = list(np.ndindex(step.numbers.shape[:-2]))

@@ -57,7 +57,12 @@ class Refused(Exception):
 
 
 class Viewer:
-    """The ASGI application of one server, with its records, its secret token and its accepted host names."""
+    """The ASGI application of one server, with its records, its secret token and its accepted host names.
+
+    ``hosts`` are the values of the Host header that are accepted, with their ports. The methods that answer requests
+    take the numbers of the request under the names of WANTED. They raise Refused for numbers outside the map. The head
+    -1 is the mean of all heads.
+    """
 
     def __init__(
         self,
@@ -142,20 +147,23 @@ class Viewer:
     # ---- pieces of maps
 
     def _piece(self, name: str, asked: dict[str, int]) -> Response:
-        """Return a piece of a map, after one thread has computed the log-sum-exp of its rows."""
+        """Return the piece called ``name`` of a map, after one thread has computed the log-sum-exp of its rows."""
         self._shape(asked)
         with self._summing:
             sum_rows(self.sources[asked["record"]])
         return ANSWERS[name](self, asked)
 
     def tile(self, asked: dict[str, int]) -> Response:
-        """Return a tile of 512 x 512 cells. Its cost does not depend on the size of the map."""
+        """Return a tile of at most 512 x 512 cells of ``pool x pool`` weights.
+
+        ``row`` and ``col`` count tiles. The cost does not depend on the size of the map.
+        """
         if asked["pool"] not in POOLS:
             raise Refused(400, f"pool: expected one of {POOLS}")
         return self._part(asked, TILE_SIDE, asked["pool"])
 
     def square(self, asked: dict[str, int]) -> Response:
-        """Return a tile of 64 x 64 weights."""
+        """Return a tile of at most 64 x 64 weights, where ``row`` and ``col`` count tiles."""
         return self._part(asked, SQUARE_SIDE, 1)
 
     def _part(self, asked: dict[str, int], side: int, pool: int) -> Response:
@@ -169,7 +177,7 @@ class Viewer:
         return _floats(pooled_tile(self.sources[record], asked["b"], asked["h"], rows, cols, pool))
 
     def row(self, asked: dict[str, int]) -> Response:
-        """Return all weights of one query."""
+        """Return all weights of query ``i``."""
         _, _, q, k = self._shape(asked)
         i = _below("i", asked["i"], q)
         source, head = one_head(self.sources[asked["record"]], asked["h"])
@@ -177,7 +185,10 @@ class Viewer:
         return _floats(visible_weights(source, tile)[0, 0].numpy())
 
     def cell(self, asked: dict[str, int]) -> Response:
-        """Return the numbers from which one weight is computed."""
+        """Return the weight of query ``i`` and key ``j``, and the numbers it is computed from, as JSON.
+
+        These are None or 0 if the weight is a mean of heads, or not computed from q and k.
+        """
         _, _, q, k = self._shape(asked)
         i, j = _below("i", asked["i"], q), _below("j", asked["j"], k)
         source = self.sources[asked["record"]]
@@ -196,7 +207,10 @@ class Viewer:
         return Response(body, media_type="application/json")
 
     def received(self, asked: dict[str, int]) -> Response:
-        """Return the mean weight of each key over a range of queries, of which at most MEAN_QUERIES are computed."""
+        """Return the mean weight of each key over the queries from ``from`` to before ``to``.
+
+        At most MEAN_QUERIES of them are computed, evenly spread. Fully masked queries do not count.
+        """
         _, _, q, k = self._shape(asked)
         first, end = _below("from", asked["from"], q), asked["to"]
         if not first < end <= q:

@@ -73,7 +73,7 @@ def sha256_source(text: str) -> str:
 def security_policy(script: str, *, connect: str = "'none'") -> str:
     """Return the content security policy, which allows only this script, this style and embedded pictures.
 
-    ``connect`` is the source that the page may fetch from.
+    ``connect`` is the source that the page may fetch from, in the notation of the policy.
     """
     return (
         f"default-src 'none'; script-src {sha256_source(script)}; style-src {sha256_source(style())}; "

@@ -51,7 +51,7 @@ class Blobs:
         return self._held(f"{x.dtype.kind}{8 * x.dtype.itemsize}", x.shape, x)
 
     def half(self, rounded: ScaledHalves) -> dict[str, Any]:
-        """Store numbers in half precision with their common factor, and return their description."""
+        """Store numbers in half precision, and return the result of :meth:`array` with their factor as "unit"."""
         return {**self.array(rounded.halves), "unit": rounded.unit}
 
     def _held(self, kind: str, shape: tuple[int, ...], x: np.ndarray) -> dict[str, Any]:

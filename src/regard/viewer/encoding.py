@@ -39,7 +39,7 @@ _LARGEST_HALF = 60_000.0
 
 
 class Encoded(NamedTuple):
-    """The description of an encoded map, and the largest error of its weights."""
+    """The description of an encoded map as JSON values, and the largest error of the measured weights."""
 
     spec: dict[str, Any]
     error: float
@@ -55,7 +55,7 @@ def encode(
     side: int | None = None,
     progress: PageProgress | None = None,
 ) -> Encoded:
-    """Encode a source as JSON and blobs.
+    """Encode a source as JSON values, which refer to the arrays that are added to ``blobs``.
 
     ``bits`` (8 or 16) is the size of a stored weight. ``side`` requests an overview of at most so many cells a side,
     which is computed if it needs no second pass over the scores. ``progress`` counts the computed weights.
@@ -110,7 +110,10 @@ def _cut(source: Recomputed, b: slice, h: slice) -> Recomputed:
 
 
 def _cut_bias(bias: Bias, grid: Grid, b: slice, h: slice) -> Bias:
-    """Return some sequences and heads of a bias, where a table of distances stays one."""
+    """Return some sequences and heads of a bias.
+
+    A bias of distances alone becomes a table of distances, and any other a tensor.
+    """
     if isinstance(bias, SumOfBiases):
         return SumOfBiases(_cut_bias(bias.left, grid, b, h), _cut_bias(bias.right, grid, b, h))
     if isinstance(bias, StoredBias):
@@ -179,7 +182,10 @@ def _spread(n: int, count: int) -> Tensor:
 
 @torch.no_grad()
 def _largest_difference(exact: Source, stored: Source) -> tuple[float, int]:
-    """Return the largest difference between the weights of page and map, and the number of compared rows."""
+    """Return the largest difference between the weights of page and map, and the number of compared rows of each head.
+
+    The rows are evenly spread.
+    """
     b, h, q, k = exact.grid
     rows = _spread(q, MEASURED_ROWS)
     at_once = max(1, MEASURED_AT_ONCE // max(1, len(rows) * k))  # heads
@@ -242,7 +248,10 @@ def _encode_bias(bias: Bias | None, grid: Grid, blobs: Blobs) -> tuple[dict[str,
 
 @torch.no_grad()
 def _distances(bias: Bias, grid: Grid) -> Tensor | None:
-    """Return one number for each distance, ``(b or 1, h or 1, q + k - 1)``, or None if the bias depends on more."""
+    """Return one number for each distance, ``(b or 1, h or 1, q + k - 1)``, or None if the bias depends on more.
+
+    Distances are key index minus query index, from ``1 - q`` to ``k - 1``.
+    """
     if grid.q < 1 or grid.k < 1:
         return None
     if isinstance(bias, _ByDistance):

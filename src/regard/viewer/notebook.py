@@ -27,7 +27,8 @@ def widget(
 ) -> AnyWidget:
     """Return records as a widget, which a notebook displays as the result of a cell.
 
-    Outside a notebook, nothing is displayed, and the ``repr`` of the widget is one line. ``height`` is in pixels.
+    Outside a notebook, nothing is displayed, and the ``repr`` of the widget is one line. ``height`` is in pixels, and
+    at least 200. ``images`` are as for :func:`regard.viewer.html`. Records of more than 64 MB raise ArgumentError.
     """
     kind = _widget_class()
     document = embedded(records, title=title, images=images, max_bytes=MAX_BYTES)

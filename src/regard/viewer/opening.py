@@ -42,10 +42,11 @@ class Interest(NamedTuple):
 
 
 def opening(records: Sequence[Record], *, pictured: bool = False) -> dict[str, int]:
-    """Return the numbers of the most interesting record and head, and of its query (row) and key (column).
+    """Return the indices of the most interesting record and head, and of its query (row) and key (column).
 
-    The interest is explained at the top of this module, and computed from a sample of the queries. With ``pictured``
-    only records whose keys are patches of an image are considered.
+    They are the values "record", "head", "row" and "col". Only the first sequence of a batch counts. The interest is
+    explained at the top of this module, and computed from a sample of the queries. With ``pictured`` only records
+    whose keys are patches of an image are considered.
     """
     wanted = [n for n, record in enumerate(records) if record.key_grid or not pictured] or [0]
     per_row = sum(records[n].map.shape[1] * records[n].map.shape[3] for n in wanted)
@@ -85,6 +86,10 @@ def _interest(
     beside: bool,
 ) -> Interest:
     """Return the interest of one head from the weights of some of its queries, ``(rows, k)`` with HIDDEN where masked.
+
+    ``rows`` are the indices of these queries. The booleans ``special_keys`` and ``special_queries`` are those of all
+    keys and queries. ``beside`` says that queries and keys are the same tokens, so that the query itself does not count
+    and its neighbours count a tenth. The field ``head`` of the result is 0.
 
     >>> words = np.array([True, False, False, False])  # the first is special
     >>> eye = np.eye(4)[[0, 3, 0, 1]]  # the second and the fourth attend to each other

@@ -23,7 +23,10 @@ class Overviews:
         self._stopped = False
 
     def get(self, key: tuple[int, int, int, int], source: Source) -> Overview:
-        """Return the overview of (record, sequence, head, side), and start to compute it at the first call."""
+        """Return the overview of ``key``, which is (record, sequence, head, side), without waiting for it.
+
+        The first call starts to compute it from ``source``. Its ``done`` and ``error`` tell how far it is.
+        """
         with self._lock:
             found = self._held.pop(key, None)
             if found is None:
@@ -47,7 +50,7 @@ class Overviews:
                 size -= self._held.pop(key).values.nbytes
 
     def stop(self) -> None:
-        """Stop the computation, and wait for the thread to end."""
+        """Stop the computation for good, and wait at most ten seconds for the thread to end."""
         with self._lock:
             self._stopped = True
             thread = self._thread

@@ -67,7 +67,10 @@ def save_html(
 
 
 def page_of(document: Document, *, connect: str = "'none'") -> str:
-    """Return the text of a page, which may fetch from ``connect`` alone."""
+    """Return the text of a page.
+
+    ``connect`` is the source of its content security policy that it may fetch from, ``'none'`` or ``'self'`` in quotes.
+    """
     script = assets.page_script()
     blobs = "".join(
         f'<script type="text/plain" id="regard-blob-{n}">{base64.b64encode(data).decode("ascii")}</script>\n'

@@ -48,7 +48,10 @@ class Document(NamedTuple):
 def embedded(
     records: Sequence[Record], *, title: str | None = None, images: object = None, max_bytes: int = MAX_BYTES
 ) -> Document:
-    """Return a document that contains the maps."""
+    """Return a document that contains the maps, or raise ArgumentError if they take more than ``max_bytes``.
+
+    ``images`` are as for :func:`regard.viewer.html`. Long computations report their progress on the error stream.
+    """
     records = checked_records(records)
     blobs = Blobs()
     heads = sum(record.map.shape[0] * record.map.shape[1] for record in records)
@@ -104,7 +107,8 @@ def source_of(map: AttentionMap) -> Source:
 def checked_records(records: Sequence[Record] | Record) -> list[Record]:
     """Return the records as a list without those that were not kept.
 
-    Raises an error that names the record for anything else than records, and for labels that do not fit the map.
+    Raises an error that names the record for anything else than records, for an empty map, and for labels, heads or
+    patches that do not fit the map. ArgumentError is raised if no record is left.
     """
     found = [records] if isinstance(records, Record) else list(records)
     if not found:
@@ -154,7 +158,7 @@ class LabelTable:
         self._places: dict[tuple[str, ...], int] = {}
 
     def add(self, labels: list[list[str]] | None) -> list[int] | None:
-        """Store the labels of each sequence, and return the numbers of their lists."""
+        """Store the labels of each sequence, and return the index of each list in ``lists``, or None for None."""
         if labels is None:
             return None
         found = []
@@ -213,7 +217,7 @@ def _document(
 
 
 def _give_roles(shown: list[dict[str, Any]]) -> None:
-    """Set the roles encoder, decoder and cross, if a model has cross-attention and another kind."""
+    """Set the role of each entry to encoder, decoder or cross, if a model has cross-attention and another kind."""
     kinds = {entry["kind"] for entry in shown}
     if "cross" not in kinds or len(kinds) == 1:
         return
@@ -228,7 +232,7 @@ def _give_roles(shown: list[dict[str, Any]]) -> None:
 
 
 def _check_pictures(count: int, records: list[dict[str, Any]]) -> None:
-    """Raise ArgumentError unless there is one picture for each sequence of the records with patches."""
+    """Raise ArgumentError unless there is no picture, or one for each sequence of the records with patches."""
     batches = {entry["shape"][0] for entry in records if entry["queryGrid"] or entry["keyGrid"]}
     if count and not batches:
         fix = "give each Record its query_grid or key_grid"

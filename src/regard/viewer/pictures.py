@@ -22,8 +22,9 @@ _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg",
 def as_pictures(images: object) -> list[tuple[str, bytes]]:
     """Encode one image or several as pairs of media type and bytes, such as ``("image/png", b"…")``.
 
-    An image is the path or the bytes of a picture file, a PIL image, or an array of pixels. An array of four axes holds
-    several images. None gives an empty list.
+    An image is the path or the bytes of a picture file, a PIL image, or an array of pixels (numbers from 0 to 1, or
+    bytes). An array of four axes holds several images. None gives an empty list. Anything else raises an error that
+    names the image.
     """
     if images is None:
         return []

@@ -39,7 +39,7 @@ class PageProgress:
             self._bar.stop()
 
     def add(self, weights: int) -> None:
-        """Count weights as computed."""
+        """Count this number of weights as computed, and report the progress if it is time."""
         self.done += weights
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)

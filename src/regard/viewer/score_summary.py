@@ -83,7 +83,7 @@ def summarize_scores(
 
 
 def _key_tiles(k: int, cells: int) -> list[KeyTile]:
-    """Arrange k keys in cells of equal width, and the cells in tiles of about KEYS keys.
+    """Arrange k keys in ``cells`` cells of equal width, and the cells in tiles of about KEYS keys.
 
     >>> _key_tiles(7, 3)[0].keys
     tensor([[ 0,  3,  5],
@@ -132,9 +132,9 @@ class HeadScores:
         self._room = torch.empty(0)
 
     def tile(self, rows: slice, n: int, *, masked: bool) -> Tensor:
-        """Return scores ``(1,h,rows,width,cells)``, minus infinity where masked and in padding slots.
+        """Return the scores of some queries and key tile ``n``, ``(1,h,rows,width,cells)``.
 
-        The next call overwrites them.
+        Padding slots are minus infinity. With ``masked`` hidden pairs are, too. The next call overwrites the scores.
         """
         keys = self.tiles[n].keys
         flat = keys.flatten().clamp(min=0)
@@ -188,7 +188,8 @@ def _reduce_rows(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the sums of the exponentials of some rows, the largest score of each cell, and the reference scores.
 
-    All of them are to base 2. ``reference=None`` takes the largest score of each row in its first tile.
+    All of them are to base 2, and ``(1,h,rows)``, ``(1,h,rows,cells)`` and ``(1,h,rows)``. ``reference=None`` takes the
+    largest score of each row in its first visible tile.
     """
     shape = (1, scores.heads, rows.stop - rows.start)
     sums = torch.zeros(shape)
@@ -205,7 +206,7 @@ def _reduce_rows(
 
 
 def _put_into_overview(overview: np.ndarray, weights: np.ndarray, rows: slice, q: int) -> None:
-    """Max-pool the weights of some rows ``(h,rows,cols)`` into an overview ``(h,cells,cols)`` of all q rows."""
+    """Max-pool the weights of some rows ``(h,rows,cols)`` into the overview ``(h,cells,cols)`` of all q rows."""
     cells, first = np.unique(np.arange(rows.start, rows.stop) * overview.shape[1] // q, return_index=True)
     pooled = np.maximum.reduceat(weights, first, axis=1)
     overview[:, cells] = np.maximum(overview[:, cells], pooled)

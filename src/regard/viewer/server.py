@@ -51,8 +51,9 @@ def serve(
     """Serve records, or a file of records, until Ctrl-C.
 
     ``say`` is called with the URL, and by default prints it. If ``port`` is in use, the next free one is taken, and 0
-    takes any. A ``host`` that other machines can reach needs ``allow_network=True``. Everyone who knows the URL can
-    then see the maps.
+    takes any. ``title`` is by default the name of the file. ``images`` are as for :func:`regard.viewer.html`. A
+    ``host`` that other machines can reach needs ``allow_network=True``. Everyone who knows the URL can then see the
+    maps.
     """
     _check_host(host, allow_network)
     if not 0 <= whole_number("port", port) <= 65535:
@@ -134,7 +135,10 @@ def _limited(viewer: Viewer) -> uvicorn.Config:
 
 
 def free_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on this port, or on the first free port after it."""
+    """Return a socket that listens on this port, or on the first free port after it.
+
+    After 20 ports in use, and for port 0, any free port is taken. ArgumentError is raised if the host has none.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     last: OSError | None = None
     for candidate in [port, *range(port + 1, min(port + PORTS_TRIED, 65536)), 0] if port else [0]:

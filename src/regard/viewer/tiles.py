@@ -103,6 +103,8 @@ def has_negative_weights(source: Source) -> bool:
 def pool_columns(block: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return the value of the largest magnitude in each range of columns that begins at ``starts``.
 
+    A range ends before the next one. It is HIDDEN if all its values are.
+
     >>> pool_columns(np.array([[0.1, -0.4, 0.2, HIDDEN]]), np.array([0, 2]))
     array([[-0.4,  0.2]])
     """
@@ -110,7 +112,7 @@ def pool_columns(block: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def pool_rows(block: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the value of the largest magnitude in each range of rows that begins at ``starts``."""
+    """Return the value of the largest magnitude in each range of rows, as :func:`pool_columns` does for columns."""
     return _pool(block, starts, axis=0)
 
 
@@ -124,7 +126,10 @@ def _pool(block: np.ndarray, starts: np.ndarray, axis: int) -> np.ndarray:
 
 
 def pooled_tile(source: Source, b: int, head: int, rows: slice, cols: slice, pool: int) -> np.ndarray:
-    """Return a rectangle of one head, pooled to cells of ``pool x pool`` weights, or fewer at the far edges."""
+    """Return a rectangle of one head, pooled to cells of ``pool x pool`` weights, or fewer at the far edges.
+
+    ``b`` is the sequence. The head -1 is the mean of all heads.
+    """
     source, head = one_head(source, head)
     tile = Tile(slice(b, b + 1), slice(head, head + 1), rows, cols)
     block = visible_weights(source, tile)[0, 0].numpy()  # (q,k)
@@ -135,7 +140,7 @@ def pooled_tile(source: Source, b: int, head: int, rows: slice, cols: slice, poo
 
 
 def cell_starts(n: int, cells: int) -> np.ndarray:
-    """Return the first key of each cell, where n keys are divided into cells.
+    """Return the first key of each cell, where n keys are divided evenly into ``cells`` cells.
 
     >>> cell_starts(7, 3)
     array([0, 3, 5])
@@ -145,6 +150,9 @@ def cell_starts(n: int, cells: int) -> np.ndarray:
 
 class Overview:
     """A pooled picture of one whole head, which is filled row by row and can be read at any time.
+
+    It has at most ``side`` rows and columns. ``values`` is PENDING where it is not computed yet, ``done`` is the share
+    of computed rows, and ``error`` is the exception that ended the computation, or None.
 
     >>> from regard.maps import AttentionMap
     >>> overview = Overview(AttentionMap.from_weights(torch.eye(4))._source, 0, 0, side=2)
