@@ -5,7 +5,7 @@ import json
 import pytest
 
 from regard.errors import ArgumentError, FileError
-from regard.text import Skipped, read_lines, read_pairs
+from regard.text import LABEL_FIELDS, Skipped, read_lines, read_pairs
 
 GOOD = [("a dog", "un chien"), ("a cat", "un chat")]
 
@@ -122,3 +122,30 @@ def test_lines_to_answer_cannot_be_skipped(tmp_path):
         next(lines)
     with pytest.raises(ArgumentError, match="skip_bad_rows: the remaining lines would not match"):
         read_lines(path, skip_bad_rows=True)
+
+
+# Two good rows, an empty label, an empty text, and an empty row.
+LABELLED = {
+    "a.tsv": "good\tpos\n\ntext only\t\n\tneg\nbad\tneg\n",
+    "a.csv": "good,pos\n,\ntext only,\n,neg\nbad,neg\n",
+    "a.jsonl": '{"text": "good", "label": "pos"}\n\n{"text": "text only", "label": null}\n'
+    '{"text": " ", "label": "neg"}\n{"text": "bad", "label": "neg"}\n',
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_an_empty_text_or_label_is_a_bad_row_of_labelled_data(tmp_path, name):
+    path, skipped = write(tmp_path, name, LABELLED[name].encode()), Skipped()
+    told = rf"{name}, line 3: the label is empty; 2 rows cannot be read \(lines 3, 4\)"
+    with pytest.raises(FileError, match=told):
+        list(read_pairs(path, fields=LABEL_FIELDS, labels={"pos"}))
+    options = {"fields": LABEL_FIELDS, "labels": {"pos"}, "skip_bad_rows": True}
+    rows = list(read_pairs(path, **options, skipped=skipped))
+    assert rows == [("good", "pos"), ("bad", "neg")]
+    assert (skipped.bad, skipped.empty) == (2, 1)
+
+
+def test_the_lines_of_all_rows_that_a_check_refuses_are_named(tmp_path):
+    path = write(tmp_path, "a.tsv", b"a\tx\nb\ty\nc\tx\n")
+    with pytest.raises(FileError, match=r"line 1: x is bad; 2 rows cannot be read \(lines 1, 3\)"):
+        list(read_pairs(path, check=lambda _, right: "x is bad" if right == "x" else ""))

@@ -93,3 +93,14 @@ def test_the_rows_that_are_read_to_judge_a_header_are_bounded(tmp_path):
     with pytest.warns(UserWarning, match="is taken for the names"):
         next(without_header(left, labelled=True))
     assert len(list(left)) > 40
+
+
+@pytest.mark.parametrize(("name", "sign"), [("x.csv", ","), ("x.tsv", "\t")])
+def test_a_first_row_with_a_known_label_is_data(tmp_path, name, sign):
+    text = f"good film{sign}pos\nbad film{sign}neg\nbad book{sign}neg\n"
+    known = rows_of(tmp_path / name, text, fields=LABEL_FIELDS, labels={"pos", "neg"})
+    assert known[0] == ("good film", "pos")
+    with pytest.warns(
+        UserWarning, match="the first row, good film, pos, is taken for the names of the columns"
+    ):
+        assert len(rows_of(tmp_path / name, text, fields=LABEL_FIELDS, labels={"positive"})) == 2

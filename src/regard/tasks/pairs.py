@@ -162,8 +162,12 @@ class PairSource:
                 config=s.dataset_config,
                 skip_bad_rows=s.skip_bad_rows,
                 skipped=skipped,
-                **{"max_words": LONGEST_WORDS, **self.reading},
+                **{"max_words": LONGEST_WORDS, **self.reading, **self.reading_of(name)},
             )
+
+    def reading_of(self, _name: str) -> dict[str, Any]:
+        """Return further arguments of :func:`regard.text.read_pairs` for the data that a setting names."""
+        return {}
 
     def _all(self, skipped: Skipped) -> Iterator[Any]:
         if self.settings.data:

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from regard.text.cache import TokenStore
     from regard.text.framing import Framed, Framing
     from regard.text.labelled import LABEL_FIELDS, ClassLabels, LabelledBatch, LabelledData
+    from regard.text.pair_hashes import deduplicate
     from regard.text.pieces import PieceBatch, TextPieces
-    from regard.text.readers import count_words, deduplicate, read_lines, read_pairs
+    from regard.text.readers import count_words, read_lines, read_pairs
     from regard.text.vocabularies import (
         BytePairVocabulary,
         ByteVocabulary,
@@ -37,7 +38,8 @@ _HOMES: dict[str, list[str]] = {
     "labelled": ["LABEL_FIELDS", "LabelledBatch", "LabelledData", "ClassLabels"],
     "bad_rows": ["BadRowError", "BadRows", "Skipped"],
     "pieces": ["PieceBatch", "TextPieces"],
-    "readers": ["count_words", "deduplicate", "read_lines", "read_pairs"],
+    "pair_hashes": ["deduplicate"],
+    "readers": ["count_words", "read_lines", "read_pairs"],
     "vocabularies": [
         "BytePairVocabulary",
         "ByteVocabulary",

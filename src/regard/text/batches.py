@@ -32,7 +32,7 @@ from regard.errors import ArgumentError, FileError
 from regard.text.bad_rows import Skipped
 from regard.text.buckets import Buckets
 from regard.text.cache import TokenStore, check_identified, fingerprint_of, open_stores, write_stores
-from regard.text.readers import deduplicate as without_duplicates
+from regard.text.pair_hashes import deduplicate as without_duplicates
 from regard.text.vocabularies import Vocabulary
 
 __all__ = ["Batch", "BatchData", "BucketedBatches", "PairData", "pad_sequences"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from regard.text.words_and_characters import HAN_RANGES
 
@@ -30,12 +30,13 @@ _FEW_WORDS = re.compile(rf"[{HAN_RANGES}]{{1,6}}|(?!\d){_WORD}{{2,20}}(?:[ -]{_W
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
 
 
-def without_header(rows: Iterator[Row], *, labelled: bool) -> Iterator[Row]:
+def without_header(rows: Iterator[Row], *, labelled: bool, labels: Container[str] = ()) -> Iterator[Row]:
     """Yield rows whose columns were not found by name, without the first row if that names the columns.
 
     ``labelled`` says that the second column is a label. The first of such rows is left out, with a warning, if both of
     its cells look like names, its label is in none of the next rows (up to 1000), and their labels repeat or are
-    numbers. Of pairs of texts no row is left out. A first row that is kept and looks like names gives a warning.
+    numbers. A row with one of the known ``labels`` is never left out, and of pairs of texts no row is. A first row that
+    is kept and looks like names gives a warning.
 
     >>> rows = [("a.csv, line 1", "review", "stars"), ("a.csv, line 2", "good", "5"), ("a.csv, line 3", "bad", "1")]
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -48,7 +49,7 @@ def without_header(rows: Iterator[Row], *, labelled: bool) -> Iterator[Row]:
     if first is None:
         return
     ahead = _read_ahead(rows)
-    if not (labelled and _names_columns(first, ahead)):
+    if not (labelled and _names_columns(first, ahead, labels)):
         _warn_of_names(first, ahead, labelled)
         yield first
     yield from ahead
@@ -66,13 +67,13 @@ def _read_ahead(rows: Iterator[Row]) -> list[Row]:
     return ahead
 
 
-def _names_columns(first: Row, others: Sequence[Row]) -> bool:
+def _names_columns(first: Row, others: Sequence[Row], known: Container[str]) -> bool:
     """Return whether the first of labelled rows names the columns, and warn if so.
 
-    ``others`` are the rows after it.
+    ``others`` are the rows after it, and ``known`` are labels that are known before the rows are read.
     """
     place, text, label = (cell.strip() if cell else "" for cell in first)
-    if not (_is_name(text) and _is_name(label)):
+    if label in known or not (_is_name(text) and _is_name(label)):
         return False
     labels = [row[2].strip() for row in others if row[2]]
     repeated = len(set(labels)) < len(labels)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -24,7 +24,6 @@ from regard.text.bad_rows import BadRowError, BadRows, Skipped
 from regard.text.headers import Row
 from regard.text.huggingface_datasets import rows_of
 from regard.text.lines import LONGEST, Line, check_readable, lines_of, name_of
-from regard.text.pair_hashes import Hashes, hash_of
 from regard.text.tables import (
     DEFAULT_COLUMNS,
     csv_cells,
@@ -36,7 +35,7 @@ from regard.text.tables import (
 )
 from regard.text.words_and_characters import HAN_RANGES
 
-__all__ = ["Skipped", "count_words", "deduplicate", "read_lines", "read_pairs"]
+__all__ = ["Skipped", "count_words", "read_lines", "read_pairs"]
 
 _FORMATS = {
     ".tsv": "tsv",
@@ -67,6 +66,7 @@ def read_pairs(
     max_words: int | None = 1000,
     languages: tuple[str, str] | None = None,
     fields: Sequence[tuple[str, str]] = (),
+    labels: Container[str] = (),
     check: Callable[[str, str], str] | None = None,
     skip_bad_rows: bool = False,
     skipped: Skipped | None = None,
@@ -82,41 +82,42 @@ def read_pairs(
 
     If fields have names and ``columns`` is not given, the fields of the two ``languages`` are used (``en``,
     ``translation.en``, ``english``). If there are none, they are the first pair of ``fields`` that exists, by default
-    ``source`` and ``target``. ``fields`` also says that the second text is a label, which may be a number.
+    ``source`` and ``target``. ``fields`` also says that the second text is a label, which may be a number. A first row
+    with one of the ``labels`` is data, and is not taken for the names of the columns.
 
     The format is ``format``, or follows from the name of the file (``.tsv``, ``.csv``, ``.jsonl``, each also with
     ``.gz``, or ``.parquet``). Standard input is ``tsv`` by default.
 
-    Pairs with an empty text, or with a text of more than ``max_words`` words or ``20 * max_words`` characters, are left
-    out and counted in ``skipped``. With None there is no limit.
+    Empty rows, pairs with an empty text, and pairs with a text of more than ``max_words`` words or ``20 * max_words``
+    characters are left out and counted in ``skipped``. With None there is no limit.
 
     Bad rows raise FileError at the end of the file, which names the first of their lines. They have too few columns,
-    are not UTF-8, hold a null character, are not CSV or JSON, or lack a field. ``skip_bad_rows`` leaves them out and
-    counts them too. ``check`` takes the two texts of a row and returns why the row is bad, or an empty text. A file
-    without a single pair always raises FileError, and so do two files of different length.
+    are not UTF-8, hold a null character, are not CSV or JSON, lack a field, or have an empty text or label in labelled
+    data. ``skip_bad_rows`` leaves them out and counts them too. ``check`` takes the two texts of a row and returns why
+    the row is bad, or an empty text. A file without a single pair always raises FileError, and so do two files of
+    different length.
     """
     bad = BadRows(skipped if skipped is not None else Skipped(), skip=skip_bad_rows, argument="source")
-    expected = "rows of a text and a label" if fields else "pairs of texts"
     columns = _checked_columns(columns)
     kind = _format_of(source, target, format)
     if kind == "hf":
         objects = rows_of(os.fspath(source)[3:], split=split, config=config)
         rows = _picked(objects, columns, languages, fields, bad)
-        return _filtered(rows, name_of(source), max_words, bad, check, expected)
+        return _filtered(rows, name_of(source), max_words, bad, check, labelled=bool(fields))
     check_readable("source", source)
     if target is not None:
         check_readable("target", target)
         rows = _aligned(source, target, bad)
     elif kind == "tsv":
-        rows = tsv_cells(lines_of("source", source), columns, fields, bad)
+        rows = tsv_cells(lines_of("source", source), columns, fields, labels, bad)
     elif kind == "csv":
         cells = csv_rows(lines_of("source", source), name_of(source), bad)
-        rows = csv_cells(cells, columns, languages, fields, bad)
+        rows = csv_cells(cells, columns, languages, fields, labels, bad)
     elif kind == "parquet":
         rows = _picked(parquet_rows(source), columns, languages, fields, bad)
     else:
         rows = _picked(_objects(lines_of("source", source), bad), columns, languages, fields, bad)
-    return _filtered(rows, name_of(source), max_words, bad, check, expected)
+    return _filtered(rows, name_of(source), max_words, bad, check, labelled=bool(fields))
 
 
 def read_lines(
@@ -145,24 +146,6 @@ def read_lines(
         told = "the remaining lines would not match the lines of the file"
         raise ArgumentError("skip_bad_rows", told, f"add {option('keep_empty', False)}")
     return _all_lines(path, max_words, skipped)
-
-
-def deduplicate(
-    pairs: Iterable[tuple[str, str]], skipped: Skipped | None = None
-) -> Iterator[tuple[str, str]]:
-    """Yield each distinct pair once, at its first place, and count the repetitions in ``skipped``.
-
-    For each pair a hash of 64 bits is stored, in 12 to 24 bytes of memory. Two pairs with one hash count as equal.
-
-    >>> list(deduplicate([("a", "b"), ("a", "c"), ("a", "b")]))
-    [('a', 'b'), ('a', 'c')]
-    """
-    seen = Hashes()
-    for pair in pairs:
-        if seen.add(hash_of(*pair)):
-            yield pair
-        elif skipped is not None:
-            skipped.duplicates += 1
 
 
 # -- the formats -----------------------------------------------------------------------------------------------------
@@ -322,13 +305,14 @@ def _filtered(
     max_words: int | None,
     bad: BadRows,
     check: Callable[[str, str], str] | None,
-    expected: str,
+    *,
+    labelled: bool,
 ) -> Iterator[tuple[str, str]]:
     read = kept = 0
     for place, left, right in rows:
         read += 1
-        if "\0" in (left or "") or "\0" in (right or ""):
-            bad.add(place, NULL)
+        if problem := _problem(left, right, check, labelled):
+            bad.add(place, problem)
         elif bad.failed:
             # The rest of the file is read to name its other bad rows.
             continue
@@ -336,16 +320,28 @@ def _filtered(
             bad.skipped.count("too_long", place)
         elif not left.strip() or not right.strip():
             bad.skipped.count("empty", place)
-        elif check is not None and (problem := check(left, right)):
-            bad.add(place, problem)
         else:
             kept += 1
             yield left, right
     bad.check()
     if not read and not bad.number:
+        expected = "rows of a text and a label" if labelled else "pairs of texts"
         raise FileError(f"{name} is empty: expected {expected}", argument="source")
     if not kept:
         raise FileError(f"there is no row to use in {name}: {bad.skipped}", argument="source")
+
+
+def _problem(
+    left: str | None, right: str | None, check: Callable[[str, str], str] | None, labelled: bool
+) -> str:
+    """Return why a row is bad, or an empty text. A row that is empty or too long to read is not bad."""
+    if "\0" in (left or "") or "\0" in (right or ""):
+        return NULL
+    if left is None or right is None or not (left.strip() or right.strip()):
+        return ""
+    if labelled and not (left.strip() and right.strip()):
+        return f"the {'label' if left.strip() else 'text'} is empty"
+    return check(left, right) if check is not None and left.strip() and right.strip() else ""
 
 
 def _kept_lines(path: str | os.PathLike, max_words: int | None, bad: BadRows) -> Iterator[str]:

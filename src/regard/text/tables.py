@@ -6,7 +6,7 @@ import csv
 import itertools
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from regard.errors import FileError, MissingExtraError, option
@@ -139,13 +139,15 @@ def csv_cells(
     columns: tuple[int, int] | tuple[str, str],
     languages: tuple[str, str] | None,
     fields: Sequence[tuple[str, str]],
+    labels: Container[str],
     bad: BadRows,
 ) -> Iterator[Row]:
     """Yield the place and two cells of each row of a CSV file, without a first row that names the columns.
 
     ``columns`` are numbers or names. With the default numbers, the columns are those that :func:`guess_fields` finds in
-    the first row for ``languages`` and ``fields``, or else the first two. Rows without these columns, or with more
-    cells than the first row, are added to ``bad``.
+    the first row for ``languages`` and ``fields``, or else the first two. ``labels`` are those of
+    :func:`~regard.text.headers.without_header`. Rows without these columns, or with more cells than the first row, are
+    added to ``bad``.
     """
     first = next(rows, None)
     if first is None:
@@ -158,7 +160,7 @@ def csv_cells(
         return
     places = (int(columns[0]), int(columns[1]))
     rows = itertools.chain([first], rows)
-    yield from without_header(_csv_cells(rows, places, 0, bad), labelled=bool(fields))
+    yield from without_header(_csv_cells(rows, places, 0, bad), labelled=bool(fields), labels=labels)
 
 
 def _csv_cells(
@@ -186,6 +188,7 @@ def tsv_cells(
     lines: Iterator[Line],
     columns: tuple[int, int] | tuple[str, str],
     fields: Sequence[tuple[str, str]],
+    labels: Container[str],
     bad: BadRows,
 ) -> Iterator[Row]:
     """Yield the place and two cells of each line of a TSV file, without a first line that names the columns.
@@ -206,7 +209,8 @@ def tsv_cells(
         yield from _tsv_cells(lines, _named_places(cells, names, first.place), bad)
         return
     places = (int(columns[0]), int(columns[1]))
-    yield from without_header(_tsv_cells(itertools.chain([first], lines), places, bad), labelled=bool(fields))
+    rows = _tsv_cells(itertools.chain([first], lines), places, bad)
+    yield from without_header(rows, labelled=bool(fields), labels=labels)
 
 
 def _tsv_cells(lines: Iterator[Line], places: tuple[int, int], bad: BadRows) -> Iterator[Row]:

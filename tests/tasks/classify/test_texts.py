@@ -12,9 +12,10 @@ from regard.errors import ArgumentError, FileError, UnknownNameError
 from regard.metrics import calibration_error
 from regard.tasks.classify import ClassificationSettings, Classifier
 from regard.tasks.classify.calibration import fit_temperature
+from regard.tasks.classify.data import LabelledSource
 from regard.tasks.classify.encoding import TextEncoder, without_line_breaks
 from regard.tasks.classify.settings import BY_SIZE, bytes_of, label_names
-from regard.text import ClassLabels, train_vocabulary
+from regard.text import LABEL_FIELDS, ClassLabels, train_vocabulary
 
 GOOD, BAD = "good fine great", "bad poor dull"
 SMALL = {"width": 8, "ngram_buckets": 50, "steps": 40, "warmup": 2, "learning_rate": 0.05, "average": 0.0}
@@ -260,3 +261,15 @@ def test_batches_have_at_most_so_many_texts(tmp_path):
     assert sum(sizes) == len(objective.train)
     with pytest.raises(ArgumentError, match="batch_texts: expected 1 or more"):
         ClassificationSettings(data=str(data), batch_texts=0)
+
+
+def test_the_first_row_of_test_and_validation_data_is_kept_if_its_label_is_known(run, tmp_path):
+    data = tmp_path / "test.tsv"
+    data.write_text("0\t0\tbad film\n1\t0\tgood film\n1\t0\tgood book\n", encoding="utf-8")
+    assert tasks.evaluate("classify", run, {"data": str(data), "columns": "2,0"}).to_json()["texts"] == 3
+    data.write_text("negative\t0\tbad film\n1\t0\tgood film\n1\t0\tgood book\n", encoding="utf-8")
+    assert tasks.evaluate("classify", run, {"data": str(data), "columns": "2,0"}).to_json()["texts"] == 3
+    data.write_text("neg\t0\tbad film\npos\t0\tgood film\npos\t0\tgood book\n", encoding="utf-8")
+    rows = write_rows(tmp_path / "rows.tsv", labels=("neg", "pos"))
+    settings = ClassificationSettings(data=str(rows), valid=str(data), columns="2,0")
+    assert len(LabelledSource(settings, 2000, reading={"fields": LABEL_FIELDS}).validation()) == 3

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from regard.corpus import generate
 from regard.corpus.meaning import Clause, Compound, Statement
@@ -46,6 +47,10 @@ class LabelledSource(PairSource):
     """The labelled texts that a run trains on and validates on. No class is held out as a whole."""
 
     none_chosen = "each class has one text only, which is needed to train on"
+
+    def reading_of(self, name: str) -> dict[str, Any]:
+        """Return the labels that are known before the data is read, those of the training data or of the settings."""
+        return {"labels": label_names(self.settings.labels) if name == "data" else self.last_texts}
 
     @functools.cached_property
     def last_texts(self) -> dict[str, str]:

@@ -108,7 +108,8 @@ def _rows(
         language = classifier.extra.get("language", "en")
         return embedded_rows(language, 0, "test", max(options.limit, EMBEDDED_TEST))
 
-    checked = {"fields": LABEL_FIELDS, "check": classifier.labels.problem_of}
+    known = classifier.labels
+    checked = {"fields": LABEL_FIELDS, "check": known.problem_of, "labels": {*known.names, *known.aliases}}
     rows = rows_to_measure(options, skipped, embedded=embedded, **checked)
     return rows, f"{len(rows):,} texts of {where}"
 
