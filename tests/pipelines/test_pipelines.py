@@ -12,19 +12,6 @@ from support.pipeline_folders import write_folder
 CONTEXT = "The cat sat on a mat. The dog ran in the new house, not very great."
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    place = tmp_path_factory.mktemp("folders")
-
-    def make(task, kind=None, **options):
-        folder = place / (kind or task)
-        if not folder.exists():
-            write_folder(folder, kind or task)
-        return regard.pipeline(task, folder, device="cpu", **options)
-
-    return make
-
-
 def weights_of(recording):
     return recording[0].map.weights()[0]
 
@@ -206,14 +193,6 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         regard.pipeline("text-classification", tmp_path / "nothing")
 
 
-@pytest.fixture(scope="module")
-def classifier(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("classifier") / "run"
-    small = {"embedded": 60, "vocabulary_size": 300, "width": 16, "steps": 2, "batch_tokens": 200}
-    regard.tasks.train("classify", small, folder, show=False)
-    return folder
-
-
 def test_a_classifier_of_regard_gives_its_probabilities(classifier):
     pipe = regard.pipeline("text-classification", classifier, device="cpu")
     ours = regard.tasks.load(classifier, device="cpu").classify(["who is it"])[0]
@@ -224,14 +203,6 @@ def test_a_classifier_of_regard_gives_its_probabilities(classifier):
         pipe("who is it", function_to_apply="none")
     with pytest.raises(ArgumentError, match="one text"):
         pipe({"text": "who is it", "text_pair": "me"})
-
-
-@pytest.fixture(scope="module")
-def reader(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("reader") / "run"
-    small = {"embedded": 40, "vocabulary_size": 300, "width": 16, "steps": 2}
-    regard.tasks.train("answer", small, folder, show=False)
-    return folder
 
 
 def test_a_reader_of_regard_gives_its_candidates(reader):
@@ -247,14 +218,6 @@ def test_a_reader_of_regard_gives_its_candidates(reader):
     assert len(pipe.attention(found)) > 0
     with pytest.raises(ArgumentError, match="trained with"):
         pipe(question="Who sat?", context=CONTEXT, doc_stride=3)
-
-
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("encoder") / "run"
-    small = {"embedded": 60, "vocabulary_size": 300, "width": 16, "heads": 2, "layers": 1, "feed_forward": 16}
-    regard.tasks.train("encode", {**small, "steps": 2}, folder, show=False)
-    return folder
 
 
 def test_an_encoder_of_regard_fills_masks_and_gives_features(encoder):

@@ -16,21 +16,23 @@ __all__ = ["Pipeline", "Result", "ResultList"]
 class Result(dict):
     """A dictionary that a pipeline returns, with the input it was computed from as ``source``.
 
-    >>> Result({"label": "POSITIVE"}, "a good film")
+    ``model_input`` is the part of the input that the model read for this result, encoded with the options of the call.
+
+    >>> Result({"label": "POSITIVE"}, "a good film", [101, 2204, 102])
     {'label': 'POSITIVE'}
     """
 
-    def __init__(self, values: dict[str, Any], source: Any):
+    def __init__(self, values: dict[str, Any], source: Any, model_input: Any):
         super().__init__(values)
-        self.source = source
+        self.source, self.model_input = source, model_input
 
 
 class ResultList(list):
-    """A list that a pipeline returns, with the input it was computed from as ``source``."""
+    """A list of results with ``source`` and ``model_input``, as those of :class:`Result`."""
 
-    def __init__(self, values: Iterable[Any], source: Any):
+    def __init__(self, values: Iterable[Any], source: Any, model_input: Any):
         super().__init__(values)
-        self.source = source
+        self.source, self.model_input = source, model_input
 
 
 class Pipeline:
@@ -49,22 +51,31 @@ class Pipeline:
         """Return one result for each input."""
         raise NotImplementedError
 
-    def recording(self, source: Any) -> Recording:
-        """Return the attention of the model for the input of a result."""
+    def recording(self, model_input: Any) -> Recording:
+        """Return the attention of the model for the ``model_input`` of a result."""
         raise NotImplementedError
 
     def attention(self, result: Any) -> Recording:
         """Return all attention of the model for one result of this pipeline, as :func:`regard.capture` records it.
 
-        ``result`` is a result for one input, or the list of the results for one input.
+        ``result`` is a result for one input, or the list of the results for one input. The model reads again the
+        tokens that it read for that result. Of a list, the first result is taken.
         """
-        sources = list(_sources(result))
-        if not sources:
+        origins = list(self._origins(result))
+        if not origins:
             problem = f"expected a result of this pipeline, got {type(result).__name__}"
             raise ArgumentError("result", problem, "give the object that the pipeline returned")
-        if any(source != sources[0] for source in sources):
+        if any(source != origins[0][0] for source, _ in origins):
             raise ArgumentError("result", "the results of several inputs", "give the result of one of them")
-        return self.recording(sources[0])
+        return self.recording(origins[0][1])
+
+    def _origins(self, result: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield ``source`` and ``model_input`` of a result, or of the results in a list."""
+        if isinstance(result, Result | ResultList):
+            yield result.source, result.model_input
+        elif isinstance(result, list | tuple):
+            for element in result:
+                yield from self._origins(element)
 
     def many(self, inputs: Any, options: dict[str, Any]) -> Any:
         """Return a list of results for a list of inputs, or an iterator of results for an iterator."""
@@ -89,15 +100,6 @@ class Pipeline:
     def _merged(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options of the pipeline, overridden by those of a call."""
         return {**self.defaults, **self._known(options)}
-
-
-def _sources(result: Any) -> Iterator[Any]:
-    """Yield the inputs of a result, or of the results in a list."""
-    if isinstance(result, Result | ResultList):
-        yield result.source
-    elif isinstance(result, list | tuple):
-        for one in result:
-            yield from _sources(one)
 
 
 def checked_text(argument: str, text: Any) -> str:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
 from regard.pipelines.base import Pipeline, ResultList, checked_text
 from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork, tokenizer_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from regard.capture import Recording
+    from regard.text import Framed
 
 __all__ = ["FeatureExtractionPipeline"]
 
@@ -25,6 +31,8 @@ class FeatureExtractionPipeline(Pipeline):
     def __init__(self, network: TextNetwork, **defaults: Any):
         super().__init__(**defaults)
         self.network = network
+        # A tensor of states has no attributes for its origin, which is held as long as the tensor.
+        self._of_tensors = WeakTensorKeyDictionary()
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Return the states of a text, or of each text of a list or an iterator."""
@@ -37,10 +45,24 @@ class FeatureExtractionPipeline(Pipeline):
         framing = {**options, **tokenizer_options("tokenize_kwargs", options)}
         framed = [self.network.frame(text, options=framing) for text in texts]
         states = self.network.outputs(framed, options.get("batch_size"))  # (n,m) for each text
+        rows = zip(states, texts, framed, strict=True)
         if options.get("return_tensors"):
-            return [one[None] for one in states]  # (1,n,m)
-        return [ResultList([one.tolist()], text) for one, text in zip(states, texts, strict=True)]
+            return [self._tensor(row, text, read) for row, text, read in rows]
+        return [ResultList([row.tolist()], text, read) for row, text, read in rows]
 
-    def recording(self, source: str) -> Recording:
-        """Return the attention of the model for a text."""
-        return self.network.recording(self.network.frame(source, options={"truncation": True}))
+    def _tensor(self, states: Tensor, text: str, framed: Framed) -> Tensor:
+        """Return the states (n,m) of a text as (1,n,m), and remember the text as long as the tensor is held."""
+        tensor = states[None]  # (1,n,m)
+        self._of_tensors[tensor] = (text, framed)
+        return tensor
+
+    def _origins(self, result: Any) -> Iterator[tuple[Any, Any]]:
+        if isinstance(result, Tensor):
+            if result in self._of_tensors:
+                yield self._of_tensors[result]
+        else:
+            yield from super()._origins(result)
+
+    def recording(self, model_input: Framed) -> Recording:
+        """Return the attention of the model for a framed text."""
+        return self.network.recording(model_input)

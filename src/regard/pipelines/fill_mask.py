@@ -113,8 +113,8 @@ class FillMaskPipeline(Pipeline):
             # The other masks would be dropped with the special tokens.
             "sequence": self.network.text_of(shown, specials=not alone),
         }
-        return Result(values, text)
+        return Result(values, text, framed)
 
-    def recording(self, source: str) -> Recording:
-        """Return the attention of the model for a text with masks."""
-        return self.network.recording(self._framed(source, {"truncation": True}))
+    def recording(self, model_input: Framed) -> Recording:
+        """Return the attention of the model for a framed text with masks."""
+        return self.network.recording(model_input)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from regard.errors import ArgumentError, DtypeError, UnknownArgumentError
@@ -82,9 +82,9 @@ class QuestionAnsweringPipeline(Pipeline):
         answered = self.source.answers(questions, most, options)
         return [found[0] if len(found) == 1 else found for found in answered]
 
-    def recording(self, source: Question) -> Recording:
-        """Return the attention of the model for the part of the context with the best answer."""
-        return self.source.recording(source)
+    def recording(self, model_input: Any) -> Recording:
+        """Return the attention of the model for the part of the context in which an answer was found."""
+        return self.source.recording(model_input)
 
 
 class Answers(Protocol):
@@ -94,8 +94,8 @@ class Answers(Protocol):
         """Return the best answers to each question."""
         ...
 
-    def recording(self, question: Question) -> Recording:
-        """Return the attention of the model for a question."""
+    def recording(self, model_input: Any) -> Recording:
+        """Return the attention of the model for the input of a result."""
         ...
 
 
@@ -163,42 +163,50 @@ class HuggingFaceAnswers:
         longest = options.get("max_answer_len", LONGEST_ANSWER)
         # Some spans become the same answer when they are extended to words.
         candidates = 2 * most + 10 if aligned else most
-        found: dict[str, Result] = {}
-        no_answer = float("inf")
+        found: dict[str, FoundAnswer] = {}
+        empty: list[tuple[float, Framed]] = []
         for part, output in zip(parts, outputs, strict=True):
-            best, empty = part.best(output, most=candidates, longest=longest, with_nothing=nothing)
-            no_answer = min(no_answer, empty)
+            best, no_answer = part.best(output, most=candidates, longest=longest, with_nothing=nothing)
+            empty.append((no_answer, part.framed))
             for first, last, score in best:
-                start, end = spans[part.first + first][0], spans[part.first + last][1]
-                _add(found, question, start, end, score)
-        results = list(found.values())
+                span = spans[part.first + first][0], spans[part.first + last][1]
+                words = question.context[slice(*span)].lower()
+                found.setdefault(words, FoundAnswer(*span)).add(span, score, part.framed)
+        results = [one.result(question) for one in found.values()]
         if nothing:
-            results.append(_answer(question, 0, 0, no_answer))
+            score, framed = min(empty, key=lambda pair: pair[0])
+            results.append(_answer(question, 0, 0, score, framed))
         return sorted(results, key=lambda one: -one["score"])[:most]
 
-    def recording(self, question: Question) -> Recording:
-        """Return the attention of the model for the part of the context with the best answer."""
-        parts = list(self._parts(question, {}))
-        outputs = self.network.outputs([part.framed for part in parts])
-        scores = [
-            max((score for *_, score in part.best(output, most=1, longest=LONGEST_ANSWER)[0]), default=0.0)
-            for part, output in zip(parts, outputs, strict=True)
-        ]
-        return self.network.recording(parts[scores.index(max(scores))].framed)
+    def recording(self, model_input: Framed) -> Recording:
+        """Return the attention of the model for a question with a part of its context."""
+        return self.network.recording(model_input)
 
 
-def _answer(question: Question, start: int, end: int, score: float) -> Result:
+@dataclass
+class FoundAnswer:
+    """The place of an answer, whose score is the sum over all places and parts with the same words."""
+
+    start: int
+    end: int
+    score: float = 0.0
+    best: float = 0.0  # the score at this place in ``framed``
+    framed: Framed | None = None  # the part in which the answer at this place has its highest score
+
+    def add(self, span: tuple[int, int], score: float, framed: Framed) -> None:
+        """Add the score of a span with the same words."""
+        self.score += score
+        if span == (self.start, self.end) and score > self.best:
+            self.best, self.framed = score, framed
+
+    def result(self, question: Question) -> Result:
+        """Return the dictionary of the answer."""
+        return _answer(question, self.start, self.end, self.score, self.framed)
+
+
+def _answer(question: Question, start: int, end: int, score: float, framed: Framed | None) -> Result:
     values = {"score": score, "start": start, "end": end, "answer": question.context[start:end]}
-    return Result(values, question)
-
-
-def _add(found: dict[str, Result], question: Question, start: int, end: int, score: float) -> None:
-    """Add an answer, or its score to that of the answer with the same words."""
-    words = question.context[start:end].lower()
-    if words in found:
-        found[words]["score"] += score
-    else:
-        found[words] = _answer(question, start, end, score)
+    return Result(values, question, framed)
 
 
 class RegardAnswers:
@@ -225,19 +233,28 @@ class RegardAnswers:
             for answer, question in zip(answers, questions, strict=True)
         ]
 
-    def recording(self, question: Question) -> Recording:
-        """Return the attention of the model for a question."""
-        return self.reader.attention(self.reader.ask(question.question, question.context))
+    def recording(self, model_input: Answer) -> Recording:
+        """Return the attention of the model for the window of the first candidate of an answer."""
+        return self.reader.attention(model_input)
 
 
 def _results(answer: Answer, question: Question, most: int, nothing: bool) -> list[Result]:
-    """Return the candidates of an answer, with the empty answer if ``nothing`` is True."""
-    rows = [(one.confidence, one.start, one.end, one.text) for one in answer.candidates]
+    """Return the candidates of an answer, with the empty answer if ``nothing`` is True.
+
+    The attention of the empty answer is that in the window of the most probable candidate.
+    """
+    results = [
+        Result(
+            {"score": one.confidence, "start": one.start, "end": one.end, "answer": one.text},
+            question,
+            replace(answer, candidates=(one,)),
+        )
+        for one in answer.candidates
+    ]
     if nothing:
-        rows.append((answer.no_answer, 0, 0, ""))
-    rows.sort(key=lambda row: -row[0])
-    names = ("score", "start", "end", "answer")
-    return [Result(dict(zip(names, row, strict=True)), question) for row in rows[:most]]
+        empty = {"score": answer.no_answer, "start": 0, "end": 0, "answer": ""}
+        results.append(Result(empty, question, answer))
+    return sorted(results, key=lambda one: -one["score"])[:most]
 
 
 def _inputs(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

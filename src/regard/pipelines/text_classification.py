@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -15,7 +15,8 @@ from regard.shapes import whole_number
 
 if TYPE_CHECKING:
     from regard.capture import Recording
-    from regard.tasks.classify import Classifier
+    from regard.tasks.classify import Classification, Classifier
+    from regard.text import Framed
 
 __all__ = ["TextClassificationPipeline"]
 
@@ -60,13 +61,13 @@ class TextClassificationPipeline(Pipeline):
     def run(self, inputs: list[Any], options: dict[str, Any]) -> list[Any]:
         """Return the result for each text or pair."""
         pairs = [_pair(one) for one in inputs]
-        rows = self.source.scores(pairs, options)
-        return [self._result(pair, row, options) for pair, row in zip(pairs, rows, strict=True)]
+        scored = self.source.scores(pairs, options)
+        return [self._result(pair, row, options) for pair, row in zip(pairs, scored, strict=True)]
 
-    def _result(self, pair: TextOrPair, row: list[float], options: dict[str, Any]) -> Any:
+    def _result(self, pair: TextOrPair, scored: Scored, options: dict[str, Any]) -> Any:
         results = [
-            Result({"label": label, "score": score}, pair)
-            for label, score in zip(self.source.labels, row, strict=True)
+            Result({"label": label, "score": score}, pair, scored.model_input)
+            for label, score in zip(self.source.labels, scored.scores, strict=True)
         ]
         if "top_k" not in options:
             if options.get("return_all_scores"):
@@ -76,9 +77,16 @@ class TextClassificationPipeline(Pipeline):
         most = len(results) if most is None else whole_number("top_k", most, least=1)
         return sorted(results, key=lambda one: -one["score"])[:most]
 
-    def recording(self, source: TextOrPair) -> Recording:
-        """Return the attention of the model for a text or a pair."""
-        return self.source.recording(source)
+    def recording(self, model_input: Any) -> Recording:
+        """Return the attention of the model for the input of a result."""
+        return self.source.recording(model_input)
+
+
+class Scored(NamedTuple):
+    """The score of each class for a text or a pair, and what the model read of it."""
+
+    scores: list[float]
+    model_input: Any
 
 
 class TextScores(Protocol):
@@ -89,12 +97,12 @@ class TextScores(Protocol):
         """The names of the classes."""
         ...
 
-    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[list[float]]:
+    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[Scored]:
         """Return the score of each class for each text or pair."""
         ...
 
-    def recording(self, pair: TextOrPair) -> Recording:
-        """Return the attention of the model for a text or a pair."""
+    def recording(self, model_input: Any) -> Recording:
+        """Return the attention of the model for the input of a result."""
         ...
 
 
@@ -108,16 +116,18 @@ class HuggingFaceScores:
         several = network.settings.get("problem_type") == "multi_label_classification"
         self.function = "sigmoid" if several or count == 1 else "softmax"
 
-    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[list[float]]:
+    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[Scored]:
         """Return the score of each class for each text or pair."""
         apply = _function(options.get("function_to_apply"), self.function)
         framed = [self.network.frame(*pair, options) for pair in pairs]
         rows = self.network.outputs(framed, options.get("batch_size"))
-        return [apply(logits.float()).tolist() for logits in rows]
+        return [
+            Scored(apply(logits.float()).tolist(), read) for logits, read in zip(rows, framed, strict=True)
+        ]
 
-    def recording(self, pair: TextOrPair) -> Recording:
-        """Return the attention of the model for a text or a pair."""
-        return self.network.recording(self.network.frame(*pair, {"truncation": True}))
+    def recording(self, model_input: Framed) -> Recording:
+        """Return the attention of the model for a framed text or pair."""
+        return self.network.recording(model_input)
 
 
 class RegardScores:
@@ -127,7 +137,7 @@ class RegardScores:
         self.classifier = classifier
         self.labels = classifier.labels.names
 
-    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[list[float]]:
+    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[Scored]:
         """Return the probability of each class for each text."""
         for name in ("truncation", "max_length"):
             if options.get(name) not in (None, True):
@@ -139,11 +149,11 @@ class RegardScores:
             )
         texts = [_single(pair) for pair in pairs]
         found = self.classifier.classify(texts, batch_size=options.get("batch_size"))
-        return [[one.probabilities[label] for label in self.labels] for one in found]
+        return [Scored([one.probabilities[label] for label in self.labels], one) for one in found]
 
-    def recording(self, pair: TextOrPair) -> Recording:
-        """Return the attention of the model for a text."""
-        return self.classifier.attention(self.classifier.classify([_single(pair)])[0])
+    def recording(self, model_input: Classification) -> Recording:
+        """Return the attention of the model for a classified text."""
+        return self.classifier.attention(model_input)
 
 
 def _single(pair: TextOrPair) -> str:

@@ -109,17 +109,17 @@ def question_weights(reader: Reader, answer: Answer) -> list[QuestionWeights]:
 
 
 def _window(reader: Reader, answer: Answer) -> tuple[EncodedQuestion, tuple[int, int] | None]:
-    """Return the encoded question, and the window in which the best answer is nearest to the middle."""
+    """Return the encoded question, and the window with the best answer, where it is nearest to the middle."""
     question = Question(answer.question, answer.context)
     (encoded,) = encode_questions([question], reader.vocabulary, reader.windows, forms=reader.uses_forms)
     if not encoded.question or not encoded.context:
         return encoded, None
-    place = 0
-    if answer.candidates:
-        best = answer.candidates[0]
-        tokens = encoded.tokens_of((best.start, best.end))
-        place = sum(tokens) // 2 if tokens else 0
-    return encoded, min(encoded.windows, key=lambda one: abs(one[0] + one[1] - 2 * place))
+    best = answer.candidates[0] if answer.candidates else None
+    tokens = encoded.tokens_of((best.start, best.end)) if best else None
+    first, last = tokens or (0, 0)
+    # The last window may be short, so that its middle is near to an answer that begins before it.
+    holding = [one for one in encoded.windows if one[0] <= first and last < one[1]] or encoded.windows
+    return encoded, min(holding, key=lambda one: abs(one[0] + one[1] - 1 - first - last))
 
 
 def _question_to_context(reader: Reader, records: list[Record], batch: Any) -> np.ndarray:

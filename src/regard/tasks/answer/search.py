@@ -54,7 +54,7 @@ def best_spans(
         )
         for place in order
     ]
-    return [FoundSpan(a, b, float(share)) for a, b, share in found], none_share / total
+    return [FoundSpan(a, b, float(share)) for a, b, share in found], float(none_share / total)
 
 
 def _normalised(logits: np.ndarray) -> np.ndarray:
