@@ -83,11 +83,16 @@ class HuggingFaceFolder:
         """
         names = self.settings.get("id2label")
         if names is None:
-            return [f"LABEL_{number}" for number in range(self.settings.get("num_labels", 2))]
+            count = self.settings.get("num_labels", 2)
+            if not isinstance(count, int) or isinstance(count, bool):
+                raise self._reject(f"num_labels: expected a whole number, got {count!r}")
+            return [f"LABEL_{number}" for number in range(count)]
         try:
-            return [str(names[number]) for number in sorted(names, key=int)]
-        except (TypeError, ValueError, KeyError):
-            raise self._reject(f"id2label: expected numbers and names, got {names!r}") from None
+            numbers = {int(number): str(name) for number, name in names.items()}
+            return [numbers[number] for number in range(len(names))]
+        except (AttributeError, TypeError, ValueError, KeyError):
+            told = f"id2label: expected the numbers from 0 with their names, got {names!r}"
+            raise self._reject(told) from None
 
     def encoder_config(self) -> EncoderConfig:
         """Return the settings of the encoder, without reading the weights.
@@ -196,11 +201,21 @@ class HuggingFaceFolder:
             classes = files.shapes.get(output, (0,))[0]
             if not classes:
                 raise self._without_head("classifier", output)
+            self._check_labels(classes)
             return encoder.part(
                 TextClassifierConfig, classes=classes, pooling="first", projection=self.family.projection
             )
         known = "Encoder, MaskedLanguageModel, TextClassifier or SpanReader"
         raise ArgumentError("model", f"expected {known} of regard.models, got {model!r}")
+
+    def _check_labels(self, classes: int) -> None:
+        """Raise FileError if the settings name another number of classes than the model has outputs."""
+        field = next(
+            (name for name in ("id2label", "num_labels") if self.settings.get(name) is not None), None
+        )
+        if field is not None and len(self.labels) != classes:
+            told = f"{field} is for {len(self.labels)} classes, but the model has {classes} outputs"
+            raise self._reject(told)
 
     def _theirs(self, name: str, model: type, prefix: str) -> str:
         """Return the name in the folder of the tensor that Regard's model of this class calls ``name``.
