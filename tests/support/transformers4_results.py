@@ -90,6 +90,11 @@ CALLS: list[tuple[str, dict, list, dict]] = [
         [],
         {"question": WHO, "context": SHORT * 9, "max_seq_len": 40, "doc_stride": 10},
     ),
+    ("question-answering", {"max_answer_len": 2}, [], {**BOTH, "max_answer_len": None, "top_k": None}),
+    ("question-answering", {}, [], {**BOTH, "doc_stride": None, "max_seq_len": None, "align_to_words": None}),
+    ("fill-mask", {"top_k": 2}, ["the [MASK] sat."], {"top_k": None, "targets": None}),
+    ("text-classification", {"top_k": 2}, [["the cat"]], {"top_k": None, "function_to_apply": None}),
+    ("feature-extraction", {"truncation": True}, ["a cat"], {"truncation": None, "return_tensors": None}),
 ]
 
 

@@ -29,7 +29,7 @@ class FeatureExtractionPipeline(Pipeline):
     options: ClassVar[tuple[str, ...]] = ("return_tensors", "tokenize_kwargs", *FRAMING_OPTIONS)
 
     def __init__(self, network: TextNetwork, **defaults: Any):
-        super().__init__(**defaults)
+        super().__init__(network.model, network.tokenizer, **defaults)
         self.network = network
         # A tensor of states has no attributes for its origin, which is held as long as the tensor.
         self._of_tensors = WeakTensorKeyDictionary()

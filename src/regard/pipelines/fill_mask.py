@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
 from regard.errors import ArgumentError
-from regard.pipelines.base import Pipeline, Result, checked_text
+from regard.pipelines.base import Pipeline, Result, checked_text, warn_caller
 from regard.pipelines.networks import TextNetwork, tokenizer_options
 from regard.shapes import whole_number
 
@@ -31,7 +30,7 @@ class FillMaskPipeline(Pipeline):
     options: ClassVar[tuple[str, ...]] = ("top_k", "targets", "tokenizer_kwargs", "batch_size")
 
     def __init__(self, network: TextNetwork, **defaults: Any):
-        super().__init__(**defaults)
+        super().__init__(network.model, network.tokenizer, **defaults)
         self.network = network
         if network.vocabulary.mask is None:
             raise ArgumentError("model", "its tokenizer has no mask token")
@@ -75,13 +74,13 @@ class FillMaskPipeline(Pipeline):
             if number is None:
                 first = vocabulary.encode(word)[:1]
                 if not first:
-                    warnings.warn(f"targets: {word!r} is empty and left out", stacklevel=4)
+                    warn_caller(f"targets: {word!r} is empty and left out")
                     continue
                 (number,) = first
                 problem = (
                     f"targets: {word!r} is not in the vocabulary, {vocabulary.pieces([number])[0]!r} is used"
                 )
-                warnings.warn(problem, stacklevel=4)
+                warn_caller(problem)
             ids.append(number)
         if not ids:
             raise ArgumentError("targets", "expected one word or more, got none")

@@ -14,6 +14,7 @@ from regard.errors import ArgumentError, DtypeError, UnknownArgumentError
 from regard.files import read_json
 from regard.maps import Record
 from regard.models import Encoder, HuggingFaceFolder
+from regard.pipelines.tokenizer import Tokenizer
 from regard.shapes import as_device, whole_number
 from regard.text import PretrainedVocabulary, Vocabulary
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from regard.tasks.encode import SentenceEncoder
     from regard.text import Framed
 
-__all__ = ["FRAMING_OPTIONS", "TextNetwork", "tokenizer_options"]
+__all__ = ["FRAMING_OPTIONS", "TextNetwork", "tokenizer_options", "too_long", "truncation_of"]
 
 BATCH = 8  # texts that a model reads together
 TOKENIZER_OPTIONS = ("truncation", "max_length", "padding")
@@ -47,13 +48,19 @@ class TextNetwork:
     cleans: bool = False
 
     @classmethod
-    def from_huggingface(cls, folder: Path, kind: type, device: str | None = None) -> Self:
-        """Read a Hugging Face folder into a model of the class ``kind``."""
+    def from_huggingface(
+        cls, folder: Path, kind: type, device: str | None = None, tokenizer: Path | None = None
+    ) -> Self:
+        """Read a Hugging Face folder into a model of the class ``kind``.
+
+        ``tokenizer`` is the folder with the files of the tokenizer, by default that of the model.
+        """
+        words = tokenizer or folder
         source = HuggingFaceFolder(folder)
         model = source.load(kind).to(as_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
         config = source.encoder_config()
-        vocabulary = PretrainedVocabulary.from_folder(folder, size=config.vocabulary_size)
-        path = folder / "tokenizer_config.json"
+        vocabulary = PretrainedVocabulary.from_folder(words, size=config.vocabulary_size)
+        path = words / "tokenizer_config.json"
         cleans = not path.is_file() or bool(read_json(path).get("clean_up_tokenization_spaces", True))
         return cls(model.eval(), vocabulary, config.max_length, source.settings, source.labels, cleans)
 
@@ -62,8 +69,14 @@ class TextNetwork:
         """Use a model of ``regard train encode`` as a model of the class ``kind``."""
         model = predictor.encoder if kind is Encoder else predictor.model
         if not isinstance(model, kind):
-            raise ArgumentError("model", "the model has no output for masked words")
+            fix = "give one of `regard train encode`, or a BERT with its output for masked words"
+            raise ArgumentError("model", "the model has no output for masked words", fix)
         return cls(model.eval(), predictor.vocabulary, predictor.longest, {}, [])
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The special tokens, by the names of Transformers."""
+        return Tokenizer.of(self.vocabulary, longest=self.longest)
 
     def frame(self, first: Any, second: Any = None, options: dict[str, Any] | None = None) -> Framed:
         """Return the ids of a text or of a pair of texts between special tokens.
@@ -72,19 +85,13 @@ class TextNetwork:
         Transformers.
         """
         options = options or {}
-        # As in Transformers, a length alone asks for truncation.
-        truncation = options.get("truncation", options.get("max_length") is not None)
-        if truncation not in _TRUNCATIONS:
-            problem = f"expected True, False, 'longest_first' or 'do_not_truncate', got {truncation!r}"
-            raise ArgumentError("truncation", problem)
         most = options.get("max_length")
         most = self.longest if most is None else min(whole_number("max_length", most, least=3), self.longest)
-        cut = truncation not in (False, "do_not_truncate")
+        cut = bool(truncation_of(options))
         parts = [self._ids(part) if isinstance(part, str) else part for part in (first, second)]
         framed = self.vocabulary.framing.frame(*parts, most=most if cut else None)
         if len(framed.ids) > self.longest:
-            problem = f"a text has {len(framed.ids):,} tokens, and the model reads {self.longest:,}"
-            raise ArgumentError("inputs", problem, "use truncation=True to read only the beginning")
+            raise too_long(len(framed.ids), self.longest)
         return framed
 
     def _ids(self, text: str) -> list[int]:
@@ -160,6 +167,29 @@ class TextNetwork:
         self._forward([framed], records)
         tokens = [self.vocabulary.pieces(framed.ids)]
         return Recording([replace(one, query_tokens=tokens, key_tokens=tokens) for one in records])
+
+
+def truncation_of(options: dict[str, Any]) -> bool | None:
+    """Return whether the options of a call ask to cut long texts off, or None if they do not say it.
+
+    As in Transformers, a length alone asks for truncation.
+
+    >>> truncation_of({"max_length": 5}), truncation_of({"truncation": "do_not_truncate"}), truncation_of({})
+    (True, False, None)
+    """
+    truncation = options.get("truncation")
+    if truncation is None:
+        return True if options.get("max_length") is not None else None
+    if truncation not in _TRUNCATIONS:
+        problem = f"expected True, False, 'longest_first' or 'do_not_truncate', got {truncation!r}"
+        raise ArgumentError("truncation", problem)
+    return truncation not in (False, "do_not_truncate")
+
+
+def too_long(tokens: int, longest: int) -> ArgumentError:
+    """Return the error for a text with more tokens than the model reads."""
+    problem = f"a text has {tokens:,} tokens, and the model reads {longest:,}"
+    return ArgumentError("inputs", problem, "use truncation=True to read only the beginning")
 
 
 def tokenizer_options(name: str, options: dict[str, Any]) -> dict[str, Any]:

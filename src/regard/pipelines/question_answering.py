@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from regard.errors import ArgumentError, DtypeError, UnknownArgumentError
-from regard.pipelines.base import Pipeline, Result, checked_text
+from regard.pipelines.base import Pipeline, Result, checked_text, is_dataset, warn_caller
 from regard.pipelines.networks import TextNetwork
 from regard.pipelines.spans import best_spans, windows
+from regard.pipelines.tokenizer import Tokenizer
 from regard.shapes import whole_number
 from regard.text.questions import Question
 
@@ -57,8 +58,9 @@ class QuestionAnsweringPipeline(Pipeline):
     )
 
     def __init__(self, source: Answers, **defaults: Any):
-        super().__init__(**defaults)
+        super().__init__(source.model, source.tokenizer, **defaults)
         self.source = source
+        source.check(self.defaults)
 
     def __call__(self, *args: Any, **given: Any) -> Any:
         """Return a dictionary for one answer, or a list of them, as Transformers 4 did.
@@ -68,9 +70,10 @@ class QuestionAnsweringPipeline(Pipeline):
         """
         inputs, options = _inputs(args, given)
         merged = self._merged(options)
+        self.source.check(merged)
         if "topk" in merged:
             merged["top_k"] = merged.pop("topk")
-        if isinstance(inputs, Iterator):
+        if not isinstance(inputs, list):
             return self.many(inputs, merged)
         results = self.run(inputs, merged)
         return results[0] if len(results) == 1 else results
@@ -89,6 +92,20 @@ class QuestionAnsweringPipeline(Pipeline):
 
 class Answers(Protocol):
     """The methods of a reader that the pipeline calls."""
+
+    @property
+    def model(self) -> Any:
+        """The model of :mod:`regard.models`."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The special tokens of the model."""
+        ...
+
+    def check(self, options: dict[str, Any]) -> None:
+        """Raise ArgumentError if the reader cannot do what the options ask for."""
+        ...
 
     def answers(self, questions: list[Question], most: int, options: dict[str, Any]) -> list[list[Result]]:
         """Return the best answers to each question."""
@@ -121,6 +138,15 @@ class HuggingFaceAnswers:
 
     def __init__(self, network: TextNetwork):
         self.network = network
+        self.model, self.tokenizer = network.model, network.tokenizer
+
+    def check(self, options: dict[str, Any]) -> None:
+        """Raise ArgumentError if the parts of a context would be longer than the model reads."""
+        longest = whole_number("max_seq_len", options.get("max_seq_len", 1), least=1)
+        if longest > self.network.longest:
+            raise ArgumentError(
+                "max_seq_len", f"the model reads {self.network.longest} tokens, got {longest}"
+            )
 
     def answers(self, questions: list[Question], most: int, options: dict[str, Any]) -> list[list[Result]]:
         """Return the best answers to each question."""
@@ -133,13 +159,7 @@ class HuggingFaceAnswers:
     def _parts(self, question: Question, options: dict[str, Any]) -> Iterator[Part]:
         """Cut a context into overlapping parts that fit the model together with the question."""
         vocabulary, given = self.network.vocabulary, options.get
-        longest = given("max_seq_len")
-        longest = min(LONGEST_INPUT, self.network.longest) if longest is None else longest
-        longest = whole_number("max_seq_len", longest, least=1)
-        if longest > self.network.longest:
-            raise ArgumentError(
-                "max_seq_len", f"the model reads {self.network.longest} tokens, got {longest}"
-            )
+        longest = given("max_seq_len", min(LONGEST_INPUT, self.network.longest))
         overlap = given("doc_stride")
         overlap = min(longest // 2, LARGEST_OVERLAP) if overlap is None else overlap
         asked = vocabulary.encode(question.question)
@@ -212,26 +232,43 @@ def _answer(question: Question, start: int, end: int, score: float, framed: Fram
 class RegardAnswers:
     """A reader of ``regard train answer``."""
 
-    fixed: ClassVar[tuple[str, ...]] = (
-        *("doc_stride", "max_answer_len", "max_seq_len", "max_question_len", "align_to_words"),
-    )
+    fixed: ClassVar[tuple[str, ...]] = ("doc_stride", "max_seq_len", "max_question_len", "align_to_words")
 
     def __init__(self, reader: Reader):
         self.reader = reader
+        self.model = reader.model
+        self.tokenizer = Tokenizer.of(reader.vocabulary, longest=reader.windows.max_tokens)
+
+    def check(self, options: dict[str, Any]) -> None:
+        """Raise ArgumentError for an option whose value the reader was trained with."""
+        for name in self.fixed:
+            if name in options:
+                problem = "a reader of Regard uses the value it was trained with"
+                raise ArgumentError(name, problem, "leave it out")
+        whole_number("max_answer_len", options.get("max_answer_len", 1), least=1)
 
     def answers(self, questions: list[Question], most: int, options: dict[str, Any]) -> list[list[Result]]:
         """Return the best answers to each question."""
-        for name in self.fixed:
-            if options.get(name) is not None:
-                problem = "a reader of Regard uses the value it was trained with"
-                raise ArgumentError(name, problem, "leave it out")
         pairs = [(one.question, one.context) for one in questions]
-        answers = self.reader.answer(pairs, top=most, threshold=0.0, batch_size=options.get("batch_size"))
+        reader = self._with_longest_answer(options.get("max_answer_len"))
+        answers = reader.answer(pairs, top=most, threshold=0.0, batch_size=options.get("batch_size"))
+        cut = sum(answer.cut_off for answer in answers)
+        if cut:
+            most_tokens = reader.windows.most_question
+            problem = f"question: {cut} of {len(pairs)} have more than the {most_tokens} tokens that the model reads"
+            warn_caller(f"{problem}, and the rest is left out: shorten them")
         nothing = bool(options.get("handle_impossible_answer"))
         return [
             _results(answer, question, most, nothing)
             for answer, question in zip(answers, questions, strict=True)
         ]
+
+    def _with_longest_answer(self, tokens: int | None) -> Reader:
+        """Return the reader, whose answers have at most some ``tokens``."""
+        if tokens is None:
+            return self.reader
+        extra = {**self.reader.extra, "max_answer": tokens}
+        return type(self.reader)(self.reader.model, self.reader.vocabulary, extra)
 
     def recording(self, model_input: Answer) -> Recording:
         """Return the attention of the model for the window of the first candidate of an answer."""
@@ -268,7 +305,7 @@ def _inputs(args: tuple[Any, ...], given: dict[str, Any]) -> tuple[Any, dict[str
         return list(args), options
     if args or "data" in given or "X" in given:
         inputs = args[0] if args else given.get("data", given.get("X"))
-        if isinstance(inputs, Iterator):
+        if isinstance(inputs, Iterator) or is_dataset(inputs):
             return inputs, options
         return (list(inputs) if isinstance(inputs, list | tuple) else [inputs]), options
     if "question" not in given or "context" not in given:

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError, UnknownNameError
-from regard.pipelines.base import Pipeline, Result, checked_text
-from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork
+from regard.pipelines.base import Pipeline, Result, checked_text, warn_caller
+from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork, too_long, truncation_of
+from regard.pipelines.tokenizer import Tokenizer
 from regard.shapes import whole_number
+from regard.tasks.classify.encoding import without_line_breaks
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -37,10 +39,12 @@ class TextClassificationPipeline(Pipeline):
 
     task: ClassVar[str] = "text-classification"
     options: ClassVar[tuple[str, ...]] = ("top_k", "return_all_scores", "function_to_apply", *FRAMING_OPTIONS)
+    options_with_none: ClassVar[tuple[str, ...]] = ("top_k",)
 
     def __init__(self, source: TextScores, **defaults: Any):
-        super().__init__(**defaults)
+        super().__init__(source.model, source.tokenizer, **defaults)
         self.source = source
+        source.check(self.defaults)
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Return the labels and scores, in the form that Transformers 4 gave them.
@@ -48,6 +52,7 @@ class TextClassificationPipeline(Pipeline):
         A single text gives a list of one dictionary, or with ``top_k`` a list of the best labels.
         """
         merged = self._merged(options)
+        self.source.check(merged)
         if isinstance(inputs, str):
             (result,) = self.run([inputs], merged)
             return result if "top_k" in options else [result]
@@ -97,6 +102,20 @@ class TextScores(Protocol):
         """The names of the classes."""
         ...
 
+    @property
+    def model(self) -> Any:
+        """The model of :mod:`regard.models`."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The special tokens of the model."""
+        ...
+
+    def check(self, options: dict[str, Any]) -> None:
+        """Raise ArgumentError if the classifier cannot do what the options ask for."""
+        ...
+
     def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[Scored]:
         """Return the score of each class for each text or pair."""
         ...
@@ -112,9 +131,16 @@ class HuggingFaceScores:
     def __init__(self, network: TextNetwork):
         self.network = network
         count = network.model.config.classes
-        self.labels = network.labels or [f"LABEL_{number}" for number in range(count)]
+        self.model, self.tokenizer = network.model, network.tokenizer
+        names = network.labels
+        self.labels = names if len(names) == count else [f"LABEL_{number}" for number in range(count)]
         several = network.settings.get("problem_type") == "multi_label_classification"
         self.function = "sigmoid" if several or count == 1 else "softmax"
+
+    def check(self, options: dict[str, Any]) -> None:
+        """Raise ArgumentError if an option has an unknown value."""
+        _function(options.get("function_to_apply"), self.function)
+        truncation_of(options)
 
     def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[Scored]:
         """Return the score of each class for each text or pair."""
@@ -136,24 +162,56 @@ class RegardScores:
     def __init__(self, classifier: Classifier):
         self.classifier = classifier
         self.labels = classifier.labels.names
+        self.model = classifier.model
+        vocabulary = classifier.vocabulary
+        self._around = vocabulary.framing.added()
+        self.tokenizer = Tokenizer.of(vocabulary, longest=classifier.encoder.most + self._around)
 
-    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[Scored]:
-        """Return the probability of each class for each text."""
-        for name in ("truncation", "max_length"):
-            if options.get(name) not in (None, True):
-                problem = "a classifier of Regard reads as many tokens as it was trained on"
-                raise ArgumentError(name, problem, "leave it out")
-        if options.get("function_to_apply") not in (None, "softmax"):
+    def check(self, options: dict[str, Any]) -> None:
+        """Raise ArgumentError for other scores than probabilities, or for an unknown value."""
+        if _function(options.get("function_to_apply"), "softmax") is not FUNCTIONS["softmax"]:
             raise ArgumentError(
                 "function_to_apply", "a classifier of Regard gives probabilities", "leave it out"
             )
-        texts = [_single(pair) for pair in pairs]
-        found = self.classifier.classify(texts, batch_size=options.get("batch_size"))
-        return [Scored([one.probabilities[label] for label in self.labels], one) for one in found]
+        truncation_of(options)
 
-    def recording(self, model_input: Classification) -> Recording:
+    def scores(self, pairs: list[TextOrPair], options: dict[str, Any]) -> list[Scored]:
+        """Return the probability of each class for each text."""
+        texts = [_single(pair) for pair in pairs]
+        classifier = self._shortened(options.get("max_length"))
+        found = classifier.classify(texts, batch_size=options.get("batch_size"))
+        self._check_cut(found, options)
+        return [
+            Scored([one.probabilities[label] for label in self.labels], (classifier, one)) for one in found
+        ]
+
+    def _shortened(self, length: Any) -> Classifier:
+        """Return the classifier, which reads at most ``length`` tokens with the special ones."""
+        classifier = self.classifier
+        if length is None:
+            return classifier
+        most = whole_number("max_length", length, least=self._around + 1) - self._around
+        if most >= classifier.encoder.most:
+            return classifier
+        extra = {**classifier.extra, "max_tokens": most}
+        return type(classifier)(classifier.model, classifier.vocabulary, classifier.labels, extra)
+
+    def _check_cut(self, found: list[Classification], options: dict[str, Any]) -> None:
+        """Warn of texts that were cut off without a word about truncation, and raise if it was forbidden."""
+        truncation, most = truncation_of(options), self.classifier.encoder.most
+        cut = [one.source for one in found if one.cut_off]
+        if truncation or not cut:
+            return
+        if truncation is False:
+            tokens = self.classifier.vocabulary.encode(without_line_breaks(cut[0]))
+            raise too_long(len(tokens) + self._around, most + self._around)
+        problem = f"inputs: {len(cut)} of {len(found)} texts have more than the {most:,} tokens that the model reads"
+        warn_caller(f"{problem}, and the rest is left out: use truncation=True to allow this")
+
+    def recording(self, model_input: tuple[Classifier, Classification]) -> Recording:
         """Return the attention of the model for a classified text."""
-        return self.classifier.attention(model_input)
+        classifier, classification = model_input
+        return classifier.attention(classification)
 
 
 def _single(pair: TextOrPair) -> str:
