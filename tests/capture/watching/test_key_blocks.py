@@ -31,15 +31,10 @@ def merged_by_exponentials(q, blocks):
 
 def merged_by_kernel(q, blocks):
     kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    out, total = None, None
-    for k, v in blocks:
-        part, lse = kernel(q, k, v)
-        new = lse if total is None else torch.logaddexp(total, lse)
-        out = (
-            part
-            if out is None
-            else out * (total - new).exp()[..., None] + part * (lse - new).exp()[..., None]
-        )
+    (out, total), *others = [kernel(q, k, v) for k, v in blocks]
+    for part, lse in others:
+        new = torch.logaddexp(total, lse)
+        out = out * (total - new).exp()[..., None] + part * (lse - new).exp()[..., None]
         total = new
     return out
 

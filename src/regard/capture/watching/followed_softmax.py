@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.capture.joining.call_chains import RecordedCall
 from regard.capture.reading.attention_calls import AttentionCall
 from regard.capture.reading.axes import moved
+from regard.capture.reading.fast_replace import replace
 from regard.capture.watching.weight_indices import all_indices, indices_of_view, storage_of
 
 __all__ = ["DerivedWeights", "FollowedSoftmax"]
@@ -32,6 +33,7 @@ class FollowedSoftmax:
     # Whether a tensor was multiplied whose weights cannot be traced back to the result.
     lost: bool = False
     returned: bool = False  # whether the module that ended last returned it
+    used: bool = False  # whether all of it has met the values
     # Other softmaxes that are part of the pieces that were multiplied with values.
     others: tuple[FollowedSoftmax, ...] = ()
     # Unchanged pieces that were multiplied with values, each with the tensor that it is a view of.
@@ -42,6 +44,8 @@ class FollowedSoftmax:
     # Whether pieces of the result were combined with each other, as in differential attention.
     _combined: bool = False
     _indices: Tensor | None = None
+    # Which weights have met values in pieces, and behind them False for indices of -1.
+    _met: Tensor | None = None
 
     @property
     def is_complete(self) -> bool:
@@ -62,6 +66,10 @@ class FollowedSoftmax:
     def note_multiplied(self, weights: DerivedWeights, operand: Tensor, indices: Tensor) -> None:
         """Note a piece of some weights that multiplies values, with the keys on its last axis."""
         self.multiplied += int((indices >= 0).sum()) if weights.changed else operand.numel()
+        if self._met is None:
+            self._met = torch.zeros(math.prod(self.shape) + 1, dtype=torch.bool, device=indices.device)
+        self._met[indices.reshape(-1)] = True
+        self._met[-1] = False
         self.others = tuple(dict.fromkeys((*self.others, *weights.others)))
         for other in weights.others:
             other.multiplied = other.size
@@ -129,6 +137,25 @@ class FollowedSoftmax:
         """Whether a piece has some weight of the result more than once."""
         ordered = indices.flatten().sort().values
         return bool(((ordered.diff() == 0) & (ordered[1:] >= 0)).any())
+
+    def has_met(self, indices: Tensor) -> bool:
+        """Whether some weights of a piece have met values before."""
+        return self._met is not None and bool(self._met[indices].any())
+
+    def has_multiplied(self, weights: DerivedWeights, indices: Tensor, values: Tensor) -> bool:
+        """Whether a piece has the numbers that multiplied values before."""
+        if self._changed is None:
+            return not weights.changed
+        return torch.equal(self._changed[indices], values)
+
+    def release(self) -> None:
+        """Note that all of the result has met the values, and release the tensors of the model."""
+        self.used = True
+        self.call = replace(
+            self.call, q=None, k=None, v=None, weights=None, attn_mask=None, lse=None, picked=None
+        )
+        self._unchanged.clear()
+        self._is_set = self._indices = self._met = None
 
     def _write(self, indices: Tensor, values: Tensor) -> None:
         if self._changed is None or self._is_set is None:

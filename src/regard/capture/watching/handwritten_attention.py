@@ -124,7 +124,8 @@ class HandwrittenAttention:
 
     def operation(self, func: Any, args: tuple, kwargs: dict[str, Any], result: Any) -> None:
         """Follow an operation other than a softmax or a fused kernel."""
-        softmax = self.weights.note_operation(func, args, kwargs, result) if self.weights.follows else None
+        traced = self.weights.follows or self.weights.used.tensors
+        softmax = self.weights.note_operation(func, args, kwargs, result) if traced else None
         self.exponentials += id(func) in EXPONENTIALS and args[0].ndim > 2
         if softmax is None:
             self.scores.note_operation(func, args, kwargs, result)
@@ -173,6 +174,8 @@ class HandwrittenAttention:
     def module_ended(self, running: RunningModule, result: object, attended: bool) -> None:
         """Go on following only the scores and weights that a module returned or keeps in its attributes."""
         if not (not self.scores.is_empty or self.weights.follows):
+            if self.weights.used.tensors:
+                self.weights.used.forget(running.calls + 1)
             return
         kept = storages_in(result)
         if self.weights.follows:

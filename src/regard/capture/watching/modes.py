@@ -87,7 +87,7 @@ class FunctionMode(TorchFunctionMode):
         session = self.session
         if kind is _ATTENTION:
             return session.call_sdpa(func, args, kwargs)
-        if kind >= _LINEAR or (kind is not _VIEW and session.handwritten.follows):
+        if kind >= _LINEAR or (kind is not _VIEW and (session.handwritten.follows or self._uses_again(args))):
             result = self._call_and_report(func, kind, args, kwargs)
         else:
             result = func(*args, **kwargs)
@@ -96,6 +96,14 @@ class FunctionMode(TorchFunctionMode):
         elif kind is not _UNKNOWN and func in CHOOSING_FUNCTIONS:
             session.handwritten.note_choice(args, kwargs)
         return result
+
+    def _uses_again(self, args: tuple) -> bool:
+        """Whether weights that have met the values are among the arguments of a function."""
+        used = self.session.handwritten.weights.used
+        if not used.tensors or peek_interpreter_stack() is not None:
+            return False
+        with torch._C.DisableTorchFunction():
+            return used.are_in(args)
 
     def _call_and_report(self, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Call a function that may concern scores, and report its operations to the session."""

@@ -24,6 +24,7 @@ from regard.capture.reading.fast_replace import replace
 from regard.capture.watching.choices import Choices
 from regard.capture.watching.followed_softmax import DerivedWeights, FollowedSoftmax
 from regard.capture.watching.operators import PRODUCTS, has_storage, is_mutable
+from regard.capture.watching.used_weights import UsedWeights, is_recorded_form
 from regard.capture.watching.weight_indices import storage_of
 from regard.capture.watching.weight_operations import (
     after_concatenation,
@@ -50,6 +51,7 @@ class WeightTracer:
     def __init__(self, parameters: Callable[[], set[int]], collector: Collector):
         self._parameters, self._collector = parameters, collector
         self._weights: dict[int, DerivedWeights] = {}  # by the address of their storage
+        self.used = UsedWeights()
         self._noise: dict[int, Tensor] = {}  # random masks of dropout, by the address of their storage
         # Copies of changed weights of which pieces were multiplied, by the id of their softmax.
         self._cut: dict[int, DerivedWeights] = {}
@@ -59,12 +61,12 @@ class WeightTracer:
 
     @property
     def follows(self) -> bool:
-        """Whether there are weights that have not met their values."""
+        """Whether there are weights that have not met their values, or that the model uses again."""
         return bool(self._weights)
 
     def is_in_storage(self, storage: int) -> bool:
         """Whether weights, or the noise of their dropout, stand in a storage."""
-        return storage in self._weights or storage in self._noise
+        return storage in self._weights or storage in self._noise or storage in self.used.tensors
 
     def has_own_axes(self, tensors: Collection[Tensor]) -> bool:
         """Whether all weights among some tensors have the axes of their softmax."""
@@ -122,10 +124,13 @@ class WeightTracer:
         for softmax in ended:
             self._end(softmax)
         self._drop(*ended)
+        self.used.forget(since)
         self._noise.clear()
 
     def _end(self, softmax: FollowedSoftmax) -> None:
         """Record what is known of a softmax that is followed no longer."""
+        if softmax.used:
+            return
         cut = self._cut.get(id(softmax))
         # A module may have ended, so that the modes of the capture would take these operations for those of the model.
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
@@ -159,6 +164,15 @@ class WeightTracer:
         for softmax in softmaxes:
             self._cut.pop(id(softmax), None)
 
+    def _finish(self, *softmaxes: FollowedSoftmax) -> None:
+        """Follow softmaxes that have met the values no longer, and remember where they stand."""
+        for x in self._weights.values():
+            if x.softmax in softmaxes:
+                self.used.add(x)
+        for softmax in softmaxes:
+            softmax.release()
+        self._drop(*softmaxes)
+
     # ---- operations
 
     def note_operation(
@@ -168,6 +182,9 @@ class WeightTracer:
         first = result[0] if isinstance(result, tuple | list) and result else result
         if not isinstance(first, Tensor):
             return None
+        if self.used.tensors:
+            for used in self.used.among(_tensors_in(args)):
+                self._weights.setdefault(storage_of(used.tensor), used)
         if id(func) in PRODUCTS and all(x.layout is torch.strided for x in (*args[-2:], first)):
             return self._note_product(args[-2:], first)
         if id(func) in _NOISE:
@@ -254,11 +271,14 @@ class WeightTracer:
                 continue
             operand = operand if operand.ndim == 3 else operand[None]  # (B,n,p)
             if storage_of(other) not in self._parameters():
+                if weights.softmax.used:
+                    self._note_second_use(weights, operand)
+                    return None
                 if self._may_swap_matrices(weights, operand):
                     weights.mark_lost()
                     return None
                 if self._multiplies_values(weights, operand):
-                    self._drop(*weights.softmaxes)
+                    self._finish(*weights.softmaxes)
                     return weights.softmax
                 if weights.is_over_keys(operand) and weights.indices_of(operand) is not None:
                     return self._note_piece(weights, operand)
@@ -271,9 +291,14 @@ class WeightTracer:
     def _note_product_of_weights(self, left: DerivedWeights, right: DerivedWeights) -> None:
         """Note a product of weights with weights, as in Nystrom's method."""
         for softmax in (*left.softmaxes, *right.softmaxes):
-            if softmax.size:
+            if softmax.size and not softmax.used:
                 self._collector.mark_doubtful(softmax.recorded, Doubt.NOT_MULTIPLIED)
         self._drop(left.softmax, right.softmax)
+
+    def _note_second_use(self, weights: DerivedWeights, operand: Tensor) -> None:
+        """Mark a softmax whose weights have met values if they meet them again in another form, ``(B,n,p)``."""
+        if not is_recorded_form(weights, operand, self._collector.heads):
+            self._collector.mark_doubtful(weights.softmax.recorded, Doubt.USED_TWICE)
 
     def _multiplies_values(self, weights: DerivedWeights, operand: Tensor) -> bool:
         """Whether ``(B,n,p)`` are all weights and multiply the values. Changed weights are recorded."""
@@ -328,15 +353,21 @@ class WeightTracer:
 
     def _note_piece(self, weights: DerivedWeights, operand: Tensor) -> FollowedSoftmax | None:
         """Note a piece of weights that multiplies values. Returns the softmax once all of it does."""
+        if weights.softmax.used:
+            self._note_second_use(weights, operand)
+            return None
         indices = weights.indices_of(operand)
         if indices is None or self._is_out_of_order(weights, operand):
             weights.mark_lost()
+            return None
+        if weights.softmax.has_met(indices):
+            self._note_second_use(weights, operand)
             return None
         weights.softmax.note_multiplied(weights, operand, indices)
         if not weights.softmax.is_complete:
             return None
         self._end(weights.softmax)
-        self._drop(*weights.softmaxes)
+        self._finish(*weights.softmaxes)
         return weights.softmax
 
     def _note_product_with_more_axes(
