@@ -17,8 +17,7 @@ class Blocking:
     """A sequence of indices split into blocks of equal size, the last padded with -1.
 
     ``index`` holds the blocks, and ``real`` is False on their padding. ``low`` and ``high`` hold the smallest and the
-    largest index of each block. The methods that take ``cols`` treat the blocks of this object as rows. They may answer
-    SOME instead of NONE or ALL for a block with gaps in its indices.
+    largest index of each block. The methods that take ``cols`` treat the blocks of this object as rows.
 
     >>> Blocking(np.arange(5), size=2).index
     array([[ 0,  1],
@@ -58,7 +57,8 @@ class Blocking:
     def count_in(self, cols: Blocking, layout: np.ndarray, size: tuple[int, int]) -> np.ndarray:
         """Evaluate the rule ``layout[row // size[0], col // size[1]]`` on every pair of blocks.
 
-        The result is ``(row blocks, col blocks)``. The layout holds booleans.
+        The result is ``(row blocks, col blocks)``. The layout holds booleans. The answer may be SOME instead of NONE or
+        ALL for a block with gaps in its indices.
         """
         # A summed-area table gives the sum of any rectangle of the layout from four entries.
         total = np.zeros((layout.shape[0] + 1, layout.shape[1] + 1), dtype=np.int64)
