@@ -128,7 +128,7 @@ class HeadScores:
         if v is None and source.bias is None and k.shape[1] == source.grid.h:
             scaled = k[b, h].transpose(-2, -1) * (scale * _LOG2_E)
             self._keys = [scaled[..., tile.keys.flatten().clamp(min=0)] for tile in tiles]
-        # The memory of the scores of a tile. New memory for each would take a quarter of the time of a product.
+        # The memory of the scores of a tile, which all tiles use in turn. New memory for each would have to be mapped.
         self._room = torch.empty(0)
 
     def tile(self, rows: slice, n: int, *, masked: bool) -> Tensor:

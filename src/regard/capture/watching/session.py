@@ -52,7 +52,9 @@ class Session:
         folds = self.handwritten.scores.folds
         # A strong reference would keep the records in memory until Python collects reference cycles.
         this = weakref.ref(self)
-        self.fused = FusedAttention(self.stack, self.log, folds, lambda: operations_watched(cast(Session, this())))
+        self.fused = FusedAttention(
+            self.stack, self.log, folds, lambda: operations_watched(cast(Session, this()))
+        )
         # Eager attention functions of Hugging Face that are not recorded as a whole, and pairs of such a function and
         # a class of modules whose output was compared with the product of weights and values.
         self.followed_functions: set[Any] = set()
