@@ -229,9 +229,10 @@ def test_records_are_freed_when_nobody_holds_them(model):
         with regard.capture(model, modules=["ByHand"] if isinstance(model, ByHand) else None) as seen:
             model(*[torch.randn(2, 3, 4)] * (1 if isinstance(model, ByHand) else 3))
         assert len(seen) == 1
-        session = weakref.ref(seen._session)
+        session, collector = weakref.ref(seen._session), weakref.ref(seen._session.collector)
         del seen
         assert session() is None
+        assert collector() is None
     finally:
         gc.enable()
 
