@@ -120,7 +120,8 @@ def test_files_that_are_not_squads_are_named_with_the_place(tmp_path, value, pro
 
 def test_bad_lines_are_named_by_their_numbers(tmp_path):
     good = json.dumps({**GOOD, "context": CONTEXT})
-    path = write(tmp_path / "bad.jsonl", f"{good}\n\n{{\n{good}\n[]\n")
+    other = json.dumps({**GOOD, "context": CONTEXT, "id": "q2"})
+    path = write(tmp_path / "bad.jsonl", f"{good}\n\n{{\n{other}\n[]\n")
     with pytest.raises(
         FileError, match=r"bad.jsonl, line 3: not JSON: .*2 rows cannot be read \(lines 3, 5\)"
     ):
@@ -245,3 +246,13 @@ def test_forms_mark_the_words_of_the_question_and_spellings():
     assert {row[11] for row in flags} == {0}  # four are not
     assert all(0 <= form >> FLAGS < ENDINGS for form in forms)
     assert forms[-1] >> FLAGS == 0
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl"])
+def test_repeated_ids_are_warned_of(tmp_path, kind):
+    rows = [{**GOOD, "context": CONTEXT, "id": name} for name in ("a", "b", "a", "", "", "a")]
+    text = "".join(json.dumps(row) + "\n" for row in rows) if kind == "jsonl" else squad(*rows)
+    path = write(tmp_path / f"a.{kind}", text)
+    place = "line 3" if kind == "jsonl" else "paragraph 1"
+    with pytest.warns(UserWarning, match=rf"2 questions have the id of an earlier .*{place}, 'a'\)"):
+        assert len(list(read_questions(path))) == 6

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -19,6 +20,7 @@ from regard.errors import ArgumentError, FileError, UnknownNameError, option
 from regard.text.bad_rows import BadRowError, BadRows, Skipped
 from regard.text.huggingface_datasets import rows_of
 from regard.text.lines import Line, check_readable, lines_of, name_of, whole_text
+from regard.text.pair_hashes import Hashes, hash_of
 
 __all__ = ["Question", "ReferenceAnswer", "question_of", "read_questions"]
 
@@ -99,7 +101,8 @@ def read_questions(
     ``format``. Standard input is ``jsonl`` by default. ``split`` and ``config`` are those of a Hugging Face data set.
 
     Bad rows raise FileError at the end of the file, which names the first of them. With ``skip_bad_rows`` they are left
-    out and counted in ``skipped``. A source without a single question raises FileError too.
+    out and counted in ``skipped``. A source without a single question raises FileError too. Questions with the id of
+    an earlier question give a warning.
     """
     bad = BadRows(skipped if skipped is not None else Skipped(), skip=skip_bad_rows, argument="source")
     kind = _format_of(source, format)
@@ -283,17 +286,25 @@ def _json_lines(lines: Iterator[Line], bad: BadRows) -> Iterator[Row]:
 
 
 def _checked(rows: Iterable[Row], name: str, bad: BadRows) -> Iterator[Question]:
-    kept = 0
+    """Yield the questions of rows, and warn at their end if some have the id of an earlier question."""
+    kept = repeated = 0
+    first, ids = "", Hashes()
     for place, row in rows:
         try:
             question = _question(row, True)
         except BadRowError as error:
             bad.add(_place(row, place), str(error))
             continue
+        if question.id and not ids.add(hash_of(question.id, "")):
+            repeated += 1
+            first = first or f"{place}, {question.id!r:.60}"
         if not bad.failed:
             kept += 1
             yield question
     bad.check()
+    if repeated:
+        many = "1 question has" if repeated == 1 else f"{repeated:,} questions have"
+        warnings.warn(f"{many} the id of an earlier question (the first: {first})", stacklevel=2)
     if not kept:
         told = f"there is no question to use in {name}: {bad.skipped}" if bad.number else f"{name} is empty"
         raise FileError(f"{told}: expected questions with contexts", argument="source")

@@ -256,3 +256,41 @@ def test_the_joined_input_is_question_then_window():
     assert joined.tokens.tolist() == [[101, 7, 8, 102, 11, 12, 13, 102], [101, 9, 102, 14, 102, 0, 0, 0]]
     assert joined.places.tolist() == [[0, 4, 5, 6], [0, 3, 0, 0]]
     assert joined.lengths.tolist() == [8, 5]
+
+
+# -- questions that cannot be used -----------------------------------------------------------------------------------
+
+
+def write_questions(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def test_answers_by_id_are_not_written_if_ids_repeat(run, tmp_path):
+    answer = {"text": "Emma", "answer_start": 0}
+    row = {"question": "Who helped?", "context": "Emma helped Sam.", "answers": [answer]}
+    data = write_questions(tmp_path / "q.jsonl", [{**row, "id": "x"}, {**row, "id": "y"}, {**row, "id": "x"}])
+    out = tmp_path / "answers.json"
+    with (
+        pytest.warns(UserWarning, match="1 question has the id of an earlier question"),
+        pytest.raises(FileError, match="data: 2 questions have the id 'x', and out= holds one answer"),
+    ):
+        tasks.evaluate("answer", run, {"data": data, "out": str(out)})
+    assert not out.exists()
+    # A question without an id is written by its place, which may be the id of another question.
+    data = write_questions(tmp_path / "q.jsonl", [{**row, "id": "1"}, row])
+    with pytest.raises(FileError, match="data: 2 questions have the id '1'"):
+        tasks.evaluate("answer", run, {"data": data, "out": str(out)})
+    data = write_questions(tmp_path / "q.jsonl", [{**row, "id": "x"}, row])
+    tasks.evaluate("answer", run, {"data": data, "out": str(out)})
+    assert list(json.loads(out.read_text(encoding="utf-8"))) == ["x", "1"]
+
+
+def test_data_without_any_answer_is_refused(tmp_path):
+    rows = [{"question": "Who?", "context": f"Text number {n}.", "answers": []} for n in range(40)]
+    data = write_questions(tmp_path / "none.jsonl", rows)
+    with pytest.raises(
+        FileError, match=r"data: no question of .*none\.jsonl that is trained on has an answer"
+    ):
+        tasks.train("answer", {**SMALL, "data": data, "embedded": None}, tmp_path / "run", show=False)
+    assert not (tmp_path / "run").exists()

@@ -94,6 +94,11 @@ def prepare(settings: AnswerSettings, folder: Path, *, learn: bool = False, show
         settings.embedded_count,
     )
     valid = source.validation()
+    if not any(row.answers for row in source.training()):
+        told = f"no question of {settings.data} that is trained on has an answer"
+        raise FileError(
+            f"{told}: expected some with answers, which the model learns to find", argument="data"
+        )
     random.Random(settings.seed).shuffle(valid)
     valid = valid[: settings.validate_questions]
     (vocabulary_file,) = run_files(folder)

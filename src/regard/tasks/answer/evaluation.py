@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from regard.errors import ArgumentError, renamed
+from regard.errors import ArgumentError, FileError, option, renamed
 from regard.files import check_writable, write_atomically
 from regard.metrics import answer_f1, exact_match
 from regard.tasks.answer.baseline import SlidingWindow
@@ -80,6 +81,8 @@ def evaluate_readers(readers: Mapping[str, Reader], options: AnswerEvaluationSet
             check_writable(options.out)
     skipped = Skipped()
     questions, where = _questions(options, skipped)
+    if options.out is not None:
+        _check_ids(questions)
     scores: dict[str, AnswerScores] = {}
     first: list[Answer] = []
     for name, reader in readers.items():
@@ -145,11 +148,21 @@ def _questions(options: AnswerEvaluationSettings, skipped: Skipped) -> tuple[lis
     return sample(rows, options.limit, options.seed or 0, key=lambda row: f"{row.id} {row.question}"), where
 
 
+def _ids(questions: Sequence[Question]) -> list[str]:
+    """Return the id of each question, or its place if it has none."""
+    return [one.id or str(place) for place, one in enumerate(questions)]
+
+
+def _check_ids(questions: Sequence[Question]) -> None:
+    """Raise FileError if two questions have one id, since a file of answers holds one answer for each id."""
+    for name, number in Counter(_ids(questions)).most_common(1):
+        if number > 1:
+            told = f"{number:,} questions have the id {name!r:.60}, and {option('out')} holds one answer for each id"
+            raise FileError(f"{told}: give each question an id of its own", argument="data")
+
+
 def _write(path: str, questions: Sequence[Question], answers: Sequence[Answer]) -> None:
     """Write the answers by the ids of the questions, as SQuAD's script reads them."""
-    values = {
-        one.id or str(place): answer.text
-        for place, (one, answer) in enumerate(zip(questions, answers, strict=True))
-    }
+    values = {name: answer.text for name, answer in zip(_ids(questions), answers, strict=True)}
     text = json.dumps(values, ensure_ascii=False, indent=1) + "\n"
     write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
