@@ -225,7 +225,7 @@ def test_min_and_max_length_limit_a_translation(model):
     assert len(json.loads(short.stdout)["translation"]) < len(json.loads(long.stdout)["translation"])
 
 
-def test_devices_and_pipes_are_written_to_and_not_replaced(model, tmp_path):
+def test_a_pipe_is_written_to_and_not_replaced(model, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
