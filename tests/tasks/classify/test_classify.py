@@ -74,8 +74,34 @@ def test_encoders_and_chinese_texts_are_trained_and_loaded(tmp_path, options):
     outcome = tasks.train("classify", {**SMALL, **options, "steps": 2}, tmp_path / "run", show=False)
     assert outcome.best["accuracy"] > 0
     classifier = tasks.load(tmp_path / "run")
-    assert classifier.attends == (options.get("pooling") != "mean")
+    assert classifier.attends
     assert classifier(["谁很高"])[0].label in classifier.labels.names
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_without_attention_in_the_pooling_the_last_layer_weighs_the_words(tmp_path, pooling):
+    encoder = {"architecture": "encoder", "layers": 1, "heads": 2, "feed_forward": 16, "pooling": pooling}
+    tasks.train("classify", {**SMALL, **encoder, "steps": 2}, tmp_path / "run", show=False)
+    classifier = tasks.load(tmp_path / "run")
+    (one,) = classifier.classify(["Who cooks"])
+    weights = classifier.attention(one)[-1].map.weights()[0].double()  # (h,q,k)
+    rows = weights.mean(dim=1) if pooling == "mean" else weights[:, 0]  # (h,k)
+    (words,) = classifier.word_weights(one)
+    spans = classifier.encoder.spans("Who cooks")
+    by_token = {span: rows[:, place].numpy() for place, span in enumerate(spans)}
+    expected = sum(weight for (start, _), weight in by_token.items() if start < 3)
+    np.testing.assert_allclose(words.weights[:, 0], expected, atol=1e-6)
+
+
+def test_a_network_without_any_attention_shows_none(tmp_path):
+    tasks.train("classify", {**SMALL, "pooling": "mean", "steps": 2}, tmp_path / "run", show=False)
+    assert not tasks.load(tmp_path / "run").attends
+
+
+def test_a_text_without_a_known_word_is_told(run):
+    classifier = Classifier.load(run)
+    found = classifier.classify(["", "   ", "Who cooks"])
+    assert [classifier.knows_no_word(one) for one in found] == [True, True, False]
 
 
 def test_class_weights_make_classes_equal(tmp_path):

@@ -137,9 +137,8 @@ class Classifier(BundledPredictor):
         return self.model(tokens.to(self.device), lengths.to(self.device), records=records)  # (b,classes)
 
     def knows_no_word(self, prediction: Classification) -> bool:
-        """Whether a text has tokens, none of which is in the vocabulary."""
-        unknown, ids = self.vocabulary.unk, set(prediction.token_ids)
-        return unknown is not None and ids == {unknown}
+        """Whether no token of the text is in the vocabulary, as in an empty text."""
+        return set(prediction.token_ids) <= {self.vocabulary.unk}
 
     @property
     def temperature(self) -> float:
@@ -148,7 +147,11 @@ class Classifier(BundledPredictor):
 
     @property
     def attends(self) -> bool:
-        """Whether the pooling has attention."""
+        """Whether the pooling or the encoder below it has attention."""
+        return self._pools_by_attention or self.model.config.layers > 0
+
+    @property
+    def _pools_by_attention(self) -> bool:
         return self.model.config.pooling in ("additive", "multihead")
 
     @torch.no_grad()
@@ -177,7 +180,7 @@ class Classifier(BundledPredictor):
         text, record = without_line_breaks(prediction.source), self.attention(prediction)[-1]
         first = int(self.encoder.framing.start is not None)
         spans = self.encoder.spans(text)
-        weights = record.map.weights()[0, :, 0, first : first + len(spans)].double().cpu().numpy()  # (h,n)
+        weights = self._pooled(record)[:, first : first + len(spans)]  # (h,n)
         words = join_words(word_spans(text), spans)
         shares = words_of_tokens(spans, words)  # (words,tokens)
         read = shares.sum(axis=1) > 0
@@ -190,6 +193,16 @@ class Classifier(BundledPredictor):
             _gap(spans, len(text)) if prediction.cut_off else None,
         )
         return [TextWeights(names, columns, merged, prediction.source, tuple(words), unread)]
+
+    def _pooled(self, record: Record) -> np.ndarray:
+        """Return the weights ``(h,k)`` of the vector that is classified, from the last record of the model.
+
+        Without attention in the pooling, they are those of the last layer of the encoder. A pooling that takes the
+        first token has the weights of that token. A mean of all tokens has the mean of their weights.
+        """
+        weights = record.map.weights()[0].double().cpu().numpy()  # (h,q,k)
+        averaged = not self._pools_by_attention and self.model.config.pooling == "mean"
+        return weights.mean(axis=1) if averaged else weights[:, 0]
 
     def vocabularies(self) -> dict[str, Vocabulary]:
         """Return the vocabulary to save."""
