@@ -75,6 +75,14 @@ def test_no_answer_is_printed_below_the_threshold(model):
     assert (found["answer"], found["found"], found["start"]) == ("", False, None)
 
 
+def test_a_context_that_names_a_file_and_a_question_that_is_too_long_are_reported(model, tmp_path):
+    (tmp_path / "page.txt").write_text(CONTEXT, encoding="utf-8")
+    done = run_here("answer", "Who?", "--context", "page.txt", "--model", str(model), cwd=tmp_path)
+    assert "page.txt is read as the text itself: to read the file, say --file page.txt" in done.stderr
+    done = answer(model, "Who " * 2000, "--context", CONTEXT)
+    assert "1 of 1 questions are too long: their end was not read" in done.stderr
+
+
 WRONG = {
     "no context": (["Who?"], 2, "--context: not given: a question needs a text"),
     "two contexts": (["Who?", "--context", "x", "--file", "y"], 2, "--context: given besides a file"),

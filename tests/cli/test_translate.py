@@ -67,7 +67,7 @@ def test_sentences_on_the_line_come_back_in_order(model):
     result = run("translate", "--model", str(model), "A dog.", "A cat.", "--json")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["source"] for line in lines] == ["A dog.", "A cat."]
-    assert "2 sentences in" in result.stderr
+    assert "2 texts in" in result.stderr
     assert "a second" in result.stderr
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from regard.cli import streams
+from regard.cli.environment import say
 from regard.errors import ArgumentError, FileError, option, renamed
 
 __all__ = ["answer"]
@@ -47,13 +48,16 @@ def answer(
     output = streams.Output(as_json, top > 1, attention, save_attention, look, title)
     chunks = _asked(text, question, context, file, questions)
     options: dict[str, Any] = {"top": top, "threshold": threshold, "batch_size": batch_size}
+    long_questions = streams.LongTexts()
 
     def predict(reader: Any, lines: list[Any], first: int) -> list[Any]:
-        return reader.answer(_parsed(lines, first), **options)
+        found = reader.answer(_parsed(lines, first), **options)
+        return long_questions.count(found, "questions are too long: their end was not read")
 
     places = {"model": model, "device": device, "out": out, "read": questions or file}
     with renamed(**({} if text or question else {"file": "questions"})):
         streams.predict_texts("answer", predict, chunks, output, **places)
+    long_questions.report()
 
 
 def _asked(
@@ -77,6 +81,8 @@ def _asked(
     if (context is None) == (file is None):
         told = "given besides a file" if context is not None else "not given: a question needs a text"
         raise ArgumentError("context", told, f"give either {option('context')} or {option('file')}")
+    if context is not None and streams.is_file(context):
+        say(f"{context} is read as the text itself: to read the file, say --file {context}")
     passage = context if context is not None else _read(file)
     for name, values in (("question", asked), ("context" if context is not None else "file", [passage])):
         if not all(value.strip() for value in values):

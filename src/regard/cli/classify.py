@@ -32,9 +32,12 @@ def classify(
     title = "Attention of the classifier to each word"
     output = streams.Output(as_json, scores, attention, save_attention, look, title)
     chunks = streams.input_chunks(text, file, verb="classify", batch_size=batch_size)
+    long_texts = streams.LongTexts()
 
     def predict(classifier: Any, texts: list[str], _first: int) -> list[Any]:
-        found = classifier.classify(texts, batch_size=batch_size)
+        read = classifier.encoder
+        told = f"texts have more than {read.most} tokens: their {read.cut} was not read"
+        found = long_texts.count(classifier.classify(texts, batch_size=batch_size), told)
         strange = [one.source for one in found if classifier.knows_no_word(one)]
         if strange:
             more = f" and of {len(strange) - 1:,} others" if len(strange) > 1 else ""
@@ -43,3 +46,4 @@ def classify(
 
     places = {"model": model, "device": device, "out": out, "read": file}
     streams.predict_texts("classify", predict, chunks, output, **places)
+    long_texts.report()

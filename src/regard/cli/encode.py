@@ -47,10 +47,11 @@ def encode(
             raise ArgumentError(name, f"of no use with {out}, which holds vectors only", "leave it out")
     output = streams.Output(False, False, attention, save_attention, look, title)
     chunks = streams.input_chunks(text, file, verb="encode", batch_size=batch_size)
-    long_texts = _LongTexts()
+    long_texts = streams.LongTexts()
 
     def predict(encoder: Any, texts: list[str], _first: int) -> list[Any]:
-        return long_texts.count(encoder.encode(texts, batch_size=batch_size), encoder.longest)
+        told = f"texts have more than {encoder.longest} tokens: only their beginning was read"
+        return long_texts.count(encoder.encode(texts, batch_size=batch_size), told)
 
     if array and out is not None:
         streams.check_out(out, file, "encode")
@@ -85,25 +86,6 @@ def similar(
     for one in found:
         for line in output.lines(encoder, one):
             typer.echo(line)
-
-
-class _LongTexts:
-    """Counts texts that are longer than the model reads, and reports their number."""
-
-    def __init__(self):
-        self.texts, self.cut, self.longest = 0, 0, 0
-
-    def count(self, vectors: list[Any], longest: int) -> list[Any]:
-        """Count the vectors of texts of which the model read ``longest`` tokens at most, and return them."""
-        self.texts, self.longest = self.texts + len(vectors), longest
-        self.cut += sum(one.cut_off for one in vectors)
-        return vectors
-
-    def report(self) -> None:
-        """Print how many texts were cut off, on standard error."""
-        if self.cut:
-            message = f"{self.cut} of {self.texts} texts have more than {self.longest} tokens"
-            print(f"{message}: only their beginning was read", file=sys.stderr)
 
 
 def _write_array(out: Path, vectors_of_texts: Iterable[Any]) -> None:

@@ -30,9 +30,11 @@ __all__ = [
     "OUT",
     "SAVE_ATTENTION",
     "TEXTS",
+    "LongTexts",
     "Output",
     "check_out",
     "input_chunks",
+    "is_file",
     "load_predictor",
     "predict_texts",
 ]
@@ -71,7 +73,7 @@ def input_chunks(
         raise ArgumentError("file", "given besides sentences", "give one of them")
     if texts:
         for text in texts:
-            if _is_file(text):
+            if is_file(text):
                 say(f"{text} is read as a text: to {verb} the lines of the file, say --file {text}")
         return [texts]
     if file is None and (isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty()):
@@ -83,7 +85,8 @@ def input_chunks(
     return _chunks(lines, max(LINES_OF_A_STREAM if from_stream else LINES_OF_A_FILE, batch_size or 0))
 
 
-def _is_file(text: str) -> bool:
+def is_file(text: str) -> bool:
+    """Return whether a text is the name of a file."""
     try:
         return Path(text).is_file()
     except (OSError, ValueError):  # too long for a name, or with a null character
@@ -100,6 +103,24 @@ def check_out(out: Path | None, read: Path | None, verb: str) -> None:
         raise ArgumentError("out", f"{out} is the file to {verb}", "name another file")
     with renamed(path="out"):
         check_writable(out)
+
+
+class LongTexts:
+    """Counts texts that the model did not read as a whole, and reports their number."""
+
+    def __init__(self):
+        self.texts, self.cut, self.told = 0, 0, ""
+
+    def count(self, predictions: list[Any], told: str) -> list[Any]:
+        """Count the predictions that are ``cut_off``, and return all. ``told`` says what was not read."""
+        self.texts, self.told = self.texts + len(predictions), told
+        self.cut += sum(one.cut_off for one in predictions)
+        return predictions
+
+    def report(self) -> None:
+        """Print how many texts were cut off, on standard error."""
+        if self.cut:
+            print(f"{self.cut:,} of {self.texts:,} {self.told}", file=sys.stderr)
 
 
 @dataclass
@@ -142,6 +163,8 @@ class Output:
             yield from prediction.lines(scores=self.scores)
         for words in weights:
             self._draw(words)
+        if self.picture is not None and not weights:
+            say("there is no picture of an empty text")
         if self.look:
             from regard.cli.view import show_page
 
@@ -194,6 +217,8 @@ def predict_texts(
     ``read`` is the file that the texts come from, if any. ``options`` are those of :func:`load_predictor`.
     """
     check_out(out, read, task)
+    if out is not None and output.picture is not None and out.absolute() == output.picture.absolute():
+        raise ArgumentError("save_attention", f"{out} is the file of the results", "name another file")
     predictor = load_predictor(task, model, device, **options)
     output.check(predictor)
     if out is None:
@@ -222,7 +247,7 @@ def _write(
             count += len(texts)
     seconds = time.perf_counter() - began
     if count > 1:
-        print(f"{count} sentences in {seconds:.1f} s: {count / seconds:.1f} a second", file=sys.stderr)
+        print(f"{count} texts in {seconds:.1f} s: {count / seconds:.1f} a second", file=sys.stderr)
 
 
 def _chunks(lines: Iterable[str], most: int) -> Iterator[list[str]]:
