@@ -80,6 +80,19 @@ def test_blocks_of_several_tensors_that_are_merged_are_parts_of_the_keys(merge):
     assert any("for a part of the keys each" in message for message in told)
 
 
+def test_blocks_that_come_to_one_buffer_in_turn_are_parts_of_the_keys():
+    def attend(q, k, v):
+        buffer, parts, sums = torch.empty_like(k[:, :, :2]), [], []
+        for block in (slice(0, 2), slice(2, 4), slice(4, 6)):
+            buffer.copy_(k[:, :, block])
+            parts.append(sdpa(q, buffer, v[:, :, block]))
+            sums.append(scores(q, buffer).logsumexp(-1, keepdim=True))
+        return (torch.stack(parts) * (torch.stack(sums) - torch.stack(sums).logsumexp(0)).exp()).sum(0)
+
+    seen, _ = told_of(OwnAttention(attend), *inputs(keys=6))
+    assert [record.note for record in seen] == [PART] * 3
+
+
 def test_blocks_in_a_module_of_their_own():
     class Block(nn.Module):
         def forward(self, q, k, v):

@@ -66,7 +66,7 @@ class KeyBlocks:
             self._latest[recorded.chain.name] = block
             if before is None or before.recorded.kept.step != recorded.kept.step:
                 return
-            if before.place != block.place and _same_queries(before.recorded.kept.q, recorded.kept.q):
+            if _same_queries(before.recorded.kept.q, recorded.kept.q) and not _same_keys(before, block):
                 pair = (before.recorded, recorded)
                 if block.place.is_beside(before.place):
                     self._mark(pair)
@@ -90,6 +90,15 @@ class KeyBlocks:
     def _mark(self, pair: tuple[RecordedCall, RecordedCall]) -> None:
         for recorded in pair:
             self._collector.mark_doubtful(recorded, Doubt.PART_OF_KEYS)
+
+
+def _same_keys(block: _Block, other: _Block) -> bool:
+    """Whether two calls have the same keys. Keys that were freed may have left their place to others."""
+    k, keys = block.recorded.chain.keys, other.recorded.chain.keys
+    if block.place != other.place or k is None or keys is None or k.shape != keys.shape:
+        return False
+    with torch._C._DisableTorchDispatch():
+        return torch.equal(k, keys)
 
 
 def _same_queries(q: Tensor | None, other: Tensor | None) -> bool:
