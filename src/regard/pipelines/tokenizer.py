@@ -20,7 +20,7 @@ class Tokenizer:
 
     >>> from regard.text import ByteVocabulary
     >>> Tokenizer.of(ByteVocabulary(), longest=64).sep_token
-    '</s>'
+    '<eos>'
     """
 
     vocabulary: Vocabulary
