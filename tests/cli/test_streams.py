@@ -13,8 +13,7 @@ import pytest
 import typer
 
 import regard
-from regard.cli.flags import flag_of, in_flags
-from regard.cli.main import app
+from regard.cli.main import app, flag_of, in_flags
 from regard.cli.option_files import command_of
 from regard.decoding import DecodingOptions
 from regard.errors import FileError, option

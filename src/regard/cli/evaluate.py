@@ -9,9 +9,8 @@ from typing import Any
 
 import typer
 
-from regard.cli.options import with_settings
 from regard.cli.streams import DEVICE, MODEL
-from regard.cli.task_commands import TaskGroup
+from regard.cli.task_commands import task_group, with_settings
 from regard.tasks.registry import TASKS, evaluation_of
 
 __all__ = ["evaluate"]
@@ -45,19 +44,4 @@ def _command(task: str) -> Callable[..., None]:
     return with_settings(evaluation_of(task), evaluate_task)
 
 
-class EvaluateGroup(TaskGroup):
-    """The commands that measure."""
-
-    make = staticmethod(_command)
-
-
-evaluate = typer.Typer(
-    cls=EvaluateGroup,
-    help="Measure a model on data it was not trained on. TASK may be module:Class.",
-    no_args_is_help=True,
-)
-
-
-@evaluate.callback()
-def _evaluate() -> None:
-    """Make the group a group although no command is registered yet."""
+evaluate = task_group(_command, "Measure a model on data it was not trained on. TASK may be module:Class.")

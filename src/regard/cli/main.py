@@ -17,10 +17,10 @@ import typer
 from regard import __version__
 from regard.cli import answer, classify, doctor, encode, evaluate, models, tour, train, translate, view
 from regard.cli.environment import plain_warnings, prepare_streams, read_arguments, say, undecoded
-from regard.cli.flags import flag_of, in_flags
 from regard.cli.option_files import check_flags, command_of, with_option_files
+from regard.errors import ArgumentError, Interrupted, RegardError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "flag_of", "in_flags", "main"]
 
 app = typer.Typer(
     name="regard",
@@ -114,8 +114,6 @@ def _end(code: int) -> NoReturn:
 
 def _in_words(error: Exception, words: list[str], debug: bool) -> tuple[str, int]:
     """Return the message of an error and the exit code."""
-    from regard.errors import ArgumentError, Interrupted, RegardError
-
     if isinstance(error, typer.Exit):
         return "", error.exit_code
     usage = getattr(error, "format_message", None)  # the errors of the command line's parser have one
@@ -156,3 +154,39 @@ def _command(words: list[str]) -> Any:
         return command_of(group, words)[0]
     except Exception:  # the same error is being reported
         return group
+
+
+# Errors with the flags of a command in place of the names of Python arguments
+
+
+def flag_of(argument: str, command: Any) -> str:
+    """Return the flag of an argument, or its name in capitals if it has no flag, or "" if there is no such argument."""
+    if argument == "options":
+        return "--options"
+    for parameter in command.params:
+        if parameter.name == argument:
+            is_option = parameter.opts[0].startswith("-")
+            return max(parameter.opts, key=len) if is_option else parameter.name.upper()
+    return ""
+
+
+def in_flags(error: RegardError, command: Any) -> str:
+    """Return the message of an error, with a flag for its argument and for each option that it mentions."""
+    parameters = {parameter.name: parameter for parameter in command.params}
+
+    def spell(name: str, value: str) -> str:
+        flag = flag_of(name, command)
+        if not flag:
+            return f"{name}={value}"
+        if value == "False" and parameters[name].secondary_opts:
+            return parameters[name].secondary_opts[0]
+        if value == "True" and parameters[name].is_flag:
+            return flag
+        return f"{flag} {value}".rstrip()
+
+    message = error.in_words(spell)
+    flag = flag_of(error.argument, command) if error.argument else ""
+    if flag:
+        return f"{flag}: {message}"
+    # The path that a function was given is in the message. The name of its argument means nothing to the user.
+    return message if error.argument in (None, "path", "folder") else f"{error.argument}: {message}"

@@ -62,7 +62,7 @@ def pack(
         if not sign:
             raise ArgumentError("result", f"expected NAME=RESULT, got {one!r}")
         pairs.append((name, value))
-    facts = {"license": license, "data": data, "notes": notes, "preparation": preparation}
+    facts: dict[str, Any] = {"license": license, "data": data, "notes": notes, "preparation": preparation}
     sizes: dict[str, Any] = {"dtype": dtype, "vocabulary_size": vocabulary_size}
     make(run, out, task=task, results=pairs, overwrite=overwrite, **sizes, **facts)
     size = sum(path.stat().st_size for path in out.iterdir() if path.is_file())

@@ -10,8 +10,7 @@ from typing import Any
 
 import typer
 
-from regard.cli.options import with_settings
-from regard.cli.task_commands import TaskGroup
+from regard.cli.task_commands import task_group, with_settings
 from regard.errors import Interrupted
 from regard.tasks.registry import TASKS, settings_of
 
@@ -79,19 +78,7 @@ def _reason(outcome: Any, changes: dict[str, Any]) -> str:
     return f"the run had ended at step {outcome.step} ({outcome.stopped})"
 
 
-class TrainGroup(TaskGroup):
-    """The commands that train."""
-
-    make = staticmethod(_command)
-
-
-train = typer.Typer(
-    cls=TrainGroup,
-    help="Train a model on your files, or on the corpus that comes with Regard. TASK may be module:Class.",
-    no_args_is_help=True,
+train = task_group(
+    _command,
+    "Train a model on your files, or on the corpus that comes with Regard. TASK may be module:Class.",
 )
-
-
-@train.callback()
-def _train() -> None:
-    """Make the group a group although no command is registered yet."""

@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from regard.layers import KeyValueCache, MultiHeadAttention
 from regard.masks import Mask
-from regard.models.activations import make_activation
 from regard.models.config import BlockConfig
 from regard.models.dropout import Dropout
 from regard.models.embeddings import TokenEmbedding
-from regard.models.norms import make_norm
+from regard.models.norms_and_activations import make_activation, make_norm
 from regard.models.records import Record, add_record
 from regard.positions import ALiBi, RelativeBias, Rotary
 

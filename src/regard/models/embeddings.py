@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from regard.models.config import BlockConfig
 from regard.models.dropout import Dropout
 from regard.models.inputs import embedding
-from regard.models.norms import make_norm
+from regard.models.norms_and_activations import make_norm
 from regard.positions import LearnedPositionalEncoding, PositionalEncoding
 
 __all__ = ["TokenEmbedding"]

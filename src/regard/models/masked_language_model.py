@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from regard.models.activations import make_activation
 from regard.models.config import EncoderConfig
 from regard.models.encoder import Encoder
 from regard.models.head_config import MaskedLanguageModelConfig
 from regard.models.heads import LanguageHead
-from regard.models.norms import make_norm
+from regard.models.norms_and_activations import make_activation, make_norm
 from regard.models.pretrained import Pretrained
 from regard.models.records import Record
 

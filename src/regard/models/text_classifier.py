@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from regard.models.activations import make_activation
 from regard.models.config import EncoderConfig, TextClassifierConfig
 from regard.models.encoder import Encoder
 from regard.models.features import BidirectionalGRU, Convolution, NgramEmbedding, drop_tokens
 from regard.models.heads import ClassificationHead, make_pooling
 from regard.models.inputs import check_tokens, read_lengths
+from regard.models.norms_and_activations import make_activation
 from regard.models.pretrained import Pretrained
 from regard.models.records import Record
 from regard.models.state import source_padding

@@ -17,7 +17,7 @@ from regard.models.embeddings import TokenEmbedding
 from regard.models.encoder import Encoder
 from regard.models.heads import AdditivePooling, SpanHead
 from regard.models.inputs import check_tokens, embedding, read_lengths
-from regard.models.norms import make_norm
+from regard.models.norms_and_activations import make_norm
 from regard.models.pretrained import Pretrained
 from regard.models.records import Record, add_record
 from regard.models.state import source_padding

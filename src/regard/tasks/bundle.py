@@ -1,9 +1,10 @@
-"""The folder of a trained model, with its weights, vocabularies, settings and card, for every task."""
+"""Trained models in folders, with their weights, vocabularies and settings, and the base class of their predictors."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,14 +13,14 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from regard.errors import ArgumentError, FileError
+from regard.errors import ArgumentError, DtypeError, FileError
 from regard.files import make_folder, read_json, write_atomically
 from regard.models.pretrained import CONFIG, WEIGHTS, check_storable, load_model, load_weights, read_config
 from regard.shapes import as_device
 from regard.tasks.registry import find_model
 from regard.text import Vocabulary, load_vocabulary
 
-__all__ = ["Bundle", "BundledPredictor", "load_bundle", "save_bundle"]
+__all__ = ["Bundle", "BundledPredictor", "checked_texts", "load_bundle", "save_bundle"]
 
 
 def save_bundle(
@@ -151,3 +152,17 @@ def _is_vocabulary(path: Path) -> bool:
         return str(read_json(path).get("format", "")).startswith("regard.vocab")
     except FileError:
         return False
+
+
+def checked_texts(texts: Iterable[str]) -> list[str]:
+    """Return the texts as a list, or raise DtypeError if some are no texts."""
+    if isinstance(texts, str):
+        raise DtypeError("texts", "expected a list of texts, got one string", "put it in a list")
+    if not isinstance(texts, Iterable):
+        raise DtypeError("texts", f"expected a list of texts, got {texts!r}", "put them in a list")
+    texts = list(texts)
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            told = f"expected texts, got {text!r} at place {place}"
+            raise DtypeError("texts", told, "leave it out, or give an empty text")
+    return texts

@@ -23,10 +23,9 @@ from regard.maps import Record
 from regard.models import Encoder, HuggingFaceFolder, MaskedLanguageModel
 from regard.models.pretrained import CONFIG
 from regard.shapes import as_device, whole_number
-from regard.tasks.bundle import Bundle, BundledPredictor, load_bundle
+from regard.tasks.bundle import Bundle, BundledPredictor, checked_texts, load_bundle
 from regard.tasks.encode.sentence_pooling import SentencePooling, pooling_of_folder
 from regard.tasks.encode.vectors import SentenceVector, SimilarText, WordAttention
-from regard.tasks.inputs import checked_texts
 from regard.tasks.minilm import MINILM, minilm_folder
 from regard.tasks.registry import find_model
 from regard.text import Framed, PretrainedVocabulary, Vocabulary

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 
 from regard.decoding import DecodingOptions, Hypothesis, decode
-from regard.errors import ArgumentError
+from regard.errors import ArgumentError, UnknownArgumentError, did_you_mean
 from regard.maps import Record
 from regard.metrics import is_chinese
 from regard.shapes import whole_number
-from regard.tasks.bundle import Bundle, BundledPredictor
-from regard.tasks.inputs import checked_texts
+from regard.tasks.bundle import Bundle, BundledPredictor, checked_texts
 from regard.tasks.translate.alignment_head import alignment_head_of, checked_alignment_head
-from regard.tasks.translate.decoding_options import options_with
 from regard.tasks.translate.long_texts import cut_text, is_endless, spaced
 from regard.text import UNKNOWN_SIGN, Vocabulary, pad_sequences
 
@@ -119,7 +117,7 @@ class Translator(BundledPredictor):
         ``first`` is the number of the first text among all that are translated with the same options, where they come
         bit by bit: with sampling, what is drawn for a text depends on the seed and on its number alone.
         """
-        texts, options = checked_texts(texts), options_with(options, settings)
+        texts, options = checked_texts(texts), _options_with(options, settings)
         if batch_size is not None:
             batch_size = whole_number("batch_size", batch_size, least=1)
         pieces = [self._pieces(spaced(text)) for text in texts]
@@ -340,3 +338,22 @@ def _batches(lengths: list[int], batch_size: int | None = None) -> Iterator[list
         count = batch_size or max(1, BATCH_TOKENS // (lengths[order[start]] + 1))
         yield order[start : start + count]
         start += count
+
+
+def _options_with(options: DecodingOptions | None, settings: dict[str, Any]) -> DecodingOptions:
+    """Return the options with some settings replaced.
+
+    Without options there are 5 beams, or as many as translations are asked for.
+
+    >>> _options_with(None, {"n_best": 7}).beams, _options_with(DecodingOptions(beams=3), {"n_best": 2}).beams
+    (7, 3)
+    """
+    known = [field.name for field in fields(DecodingOptions)]
+    for name in settings:
+        if name not in known:
+            fix = f"{did_you_mean(name, known)}known are {', '.join(known)}"
+            raise UnknownArgumentError(name, "not a setting of translate()", fix)
+    if options is not None:
+        return replace(options, **settings)
+    wanted = settings.get("n_best", 1)
+    return DecodingOptions(**{"beams": max(5, wanted) if isinstance(wanted, int) else 5, **settings})
