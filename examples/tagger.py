@@ -108,4 +108,4 @@ class Tagger(tasks.Task):
     def evaluate(self, predictors, options):
         rows = tasks.rows_to_measure(options)
         tasks.write_predictions(options, next(iter(predictors.values()))(text for text, _ in rows))
-        return tasks.Scores({f"accuracy of {name}": one.accuracy(rows) for name, one in predictors.items()})
+        return tasks.ScoreReport({f"accuracy of {name}": p.accuracy(rows) for name, p in predictors.items()})

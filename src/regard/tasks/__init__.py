@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from regard._lazy import lazily
 
 if TYPE_CHECKING:
-    from regard.tasks.base import Prediction, Predictor, Report, Scores, Task
+    from regard.tasks.base import Prediction, Predictor, Report, ScoreReport, Task
     from regard.tasks.bundle import Bundle, BundledPredictor, load_bundle, save_bundle
     from regard.tasks.card import Card, CardFacts
     from regard.tasks.measuring import rows_to_measure, write_predictions
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES: dict[str, list[str]] = {
-    "base": ["Prediction", "Predictor", "Report", "Scores", "Task"],
+    "base": ["Prediction", "Predictor", "Report", "ScoreReport", "Task"],
     "bundle": ["Bundle", "BundledPredictor", "load_bundle", "save_bundle"],
     "card": ["Card", "CardFacts"],
     "measuring": ["rows_to_measure", "write_predictions"],
@@ -72,7 +72,7 @@ __all__ = [
     "Predictor",
     "PretrainedSettings",
     "Report",
-    "Scores",
+    "ScoreReport",
     "Task",
     "TaskSettings",
     "TransformerSettings",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from regard.tasks.card import Card, CardFacts
     from regard.training import TrainingTask
 
-__all__ = ["Prediction", "Predictor", "Report", "Scores", "Task", "WordWeights"]
+__all__ = ["Prediction", "Predictor", "Report", "ScoreReport", "Task", "WordWeights"]
 
 
 class WordWeights(Protocol):
@@ -98,10 +98,10 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreReport:
     """A report of named numbers.
 
-    >>> print(Scores({"accuracy": 98.5}))
+    >>> print(ScoreReport({"accuracy": 98.5}))
     accuracy 98.50
     """
 

@@ -91,7 +91,7 @@ class _Tokens(VocabularySettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Network(PretrainedSettings, TransformerSettings):
+class _ReaderNetwork(PretrainedSettings, TransformerSettings):
     """Attention between question and context, or a pretrained encoder that reads both as one sequence."""
 
     title: ClassVar[str] = "Model"
@@ -110,7 +110,7 @@ class _Network(PretrainedSettings, TransformerSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnswerSettings(BatchSettings, _Network, _Tokens, _Questions):
+class AnswerSettings(BatchSettings, _ReaderNetwork, _Tokens, _Questions):
     """The data, the model and the training of a reader of questions.
 
     >>> AnswerSettings(data="questions.json").score

@@ -73,7 +73,7 @@ COMPRESSION = 2.7  # bytes of a text for each byte of its gzip file, about
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Texts(EmbeddedSettings, DataSettings):
+class _LabelledTexts(EmbeddedSettings, DataSettings):
     """Texts with labels."""
 
     title: ClassVar[str] = "Data"
@@ -97,7 +97,7 @@ class _Vocabulary(VocabularySettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Network(PretrainedSettings, TransformerSettings):
+class _ClassifierNetwork(PretrainedSettings, TransformerSettings):
     """Attention pooling over embeddings with n-grams and a convolution, over a GRU, or over a Transformer encoder."""
 
     title: ClassVar[str] = "Model"
@@ -120,7 +120,7 @@ class _Network(PretrainedSettings, TransformerSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassificationSettings(BatchSettings, _Network, _Vocabulary, _Texts):
+class ClassificationSettings(BatchSettings, _ClassifierNetwork, _Vocabulary, _LabelledTexts):
     """The data, the model and the training of a classifier.
 
     >>> ClassificationSettings(data="reviews.tsv").pooling

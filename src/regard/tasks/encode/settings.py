@@ -43,7 +43,7 @@ STARTED: dict[str, Any] = {"learning_rate": 1e-4, "average": 0.99}
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Texts(EmbeddedSettings):
+class _PlainTexts(EmbeddedSettings):
     """Texts to train and validate on."""
 
     title: ClassVar[str] = "Data"
@@ -110,18 +110,18 @@ class _Texts(EmbeddedSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Network(PretrainedSettings, TransformerSettings):
+class _EncoderNetwork(PretrainedSettings, TransformerSettings):
     """A Transformer encoder."""
 
     title: ClassVar[str] = "Model"
-    locations: ClassVar[tuple[str, ...]] = (*_Texts.locations, "start")
+    locations: ClassVar[tuple[str, ...]] = (*_PlainTexts.locations, "start")
 
     layers: int = setting(4, "Layers of the encoder.")
     pooling: str = setting("mean", "Vector of a text: mean, first or max of its tokens.")
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncodingSettings(BatchSettings, _Network, VocabularySettings, _Texts):
+class EncodingSettings(BatchSettings, _EncoderNetwork, VocabularySettings, _PlainTexts):
     """The data, the model and the training of an encoder.
 
     >>> EncodingSettings(data="texts.txt").mask_share

@@ -78,7 +78,7 @@ class _Vocabularies(VocabularySettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Network(TransformerSettings):
+class _TranslatorNetwork(TransformerSettings):
     """A Transformer or a recurrent network."""
 
     title: ClassVar[str] = "Model"
@@ -92,7 +92,7 @@ class _Network(TransformerSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationSettings(BatchSettings, _Network, _Vocabularies, _Pairs):
+class TranslationSettings(BatchSettings, _TranslatorNetwork, _Vocabularies, _Pairs):
     """The data, the model and the training of a translator.
 
     >>> TranslationSettings(data="pairs.tsv", source_language="de", target_language="en").width
