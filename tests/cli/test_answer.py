@@ -85,7 +85,7 @@ def test_a_context_that_names_a_file_and_a_question_that_is_too_long_are_reporte
 
 WRONG = {
     "no context": (["Who?"], 2, "--context: not given: a question needs a text"),
-    "two contexts": (["Who?", "--context", "x", "--file", "y"], 2, "--context: given besides a file"),
+    "two contexts": (["Who?", "--context", "x", "--file", "y"], 2, "--context: given together with a file"),
     "no question": (["--context", "x"], 2, "--context: given without a question"),
     "an empty context": (["Who?", "--context", " "], 2, "--context: is empty"),
     "an empty question": (["", "--context", "x"], 2, "is empty"),
@@ -95,7 +95,7 @@ WRONG = {
         2,
         "--threshold: expected a number from 0 to 1",
     ),
-    "a question and a file": (["Who?", "--questions", "x"], 2, "--questions: given besides a question"),
+    "a question and a file": (["Who?", "--questions", "x"], 2, "--questions: given together with a question"),
 }
 
 

@@ -68,7 +68,7 @@ def test_sentences_on_the_line_come_back_in_order(model):
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["source"] for line in lines] == ["A dog.", "A cat."]
     assert "2 texts in" in result.stderr
-    assert "a second" in result.stderr
+    assert "per second" in result.stderr
 
 
 def test_attention_is_drawn_and_saved(model, tmp_path):
@@ -199,7 +199,7 @@ def test_a_very_long_line_is_translated_in_pieces(model, tmp_path):
         (["x", "--out=no/x.txt"], 1, "--out: the folder of no/x.txt does not exist"),
         (["--from", "en", "--file", "nowhen.txt"], 1, "--file: no file nowhen.txt"),
         (["x", "--out", "."], 1, "--out: . is a folder"),
-        (["x", "--file", "y"], 2, "--file: given besides sentences"),
+        (["x", "--file", "y"], 2, "--file: given together with texts"),
         (["x", "--temperature", "2"], 2, "--temperature: of no use without sampling: add --sample"),
         (["x", "--sample", "--beams", "2"], 2, "--beams: of no use in sampling"),
         (["x", "--device", "tpu9"], 2, "--device: 'tpu9' cannot be used"),
@@ -354,7 +354,7 @@ def test_any_command_takes_an_option_file(model, tmp_path):
     packed = run_here("pack", str(model), "--options", "p.toml", cwd=tmp_path)
     assert packed.returncode == 0, packed.stderr
     assert "| b | 2 |" in (tmp_path / "small" / "README.md").read_text(encoding="utf-8")
-    assert_one_line(run_here("translate", "x", "--options"), 2, "--options: which file?")
+    assert_one_line(run_here("translate", "x", "--options"), 2, "--options: expected the name of a file")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ __all__ = ["answer"]
 
 def answer(
     text: list[str] = typer.Argument(
-        None, help="A question; or pipe in JSON lines with question and context.", show_default=False
+        None,
+        help="A question. Without one, JSON lines are read from a pipe.",
+        show_default=False,
     ),
     question: str = typer.Option(None, "--question", help="The question."),
     context: str = typer.Option(None, "--context", help="The text that has the answer."),
@@ -29,7 +31,9 @@ def answer(
         None, "--questions", help="A file of JSON lines with question and context ('-' for standard input)."
     ),
     model: str = streams.MODEL,
-    top: int = typer.Option(1, "--top", min=1, help="Show so many answers, the most probable first."),
+    top: int = typer.Option(
+        1, "--top", min=1, help="The number of answers to show, the most probable first."
+    ),
     threshold: float = typer.Option(
         None, "--threshold", help="Confidence below which no answer is given.", show_default="the model's own"
     ),
@@ -67,7 +71,7 @@ def _asked(
     file: Path | None,
     questions: Path | None,
 ) -> Iterable[list[Any]]:
-    """Return the questions of the command line with their context, or lines of JSON."""
+    """Return the questions of the command line with their context, or the JSON lines of a file or pipe."""
     asked = [*(text or []), *([question] if question is not None else [])]
     if not asked:
         for name, value in (("context", context), ("file", file)):
@@ -77,10 +81,12 @@ def _asked(
         with renamed(file="questions"):
             return streams.input_chunks(None, questions, verb="answer")
     if questions is not None:
-        raise ArgumentError("questions", "given besides a question", "give one of them")
+        raise ArgumentError("questions", "given together with a question", "give one of them")
     if (context is None) == (file is None):
-        told = "given besides a file" if context is not None else "not given: a question needs a text"
-        raise ArgumentError("context", told, f"give either {option('context')} or {option('file')}")
+        problem = (
+            "given together with a file" if context is not None else "not given: a question needs a text"
+        )
+        raise ArgumentError("context", problem, f"give either {option('context')} or {option('file')}")
     if context is not None and streams.is_file(context):
         say(f"{context} is read as the text itself: to read the file, say --file {context}")
     passage = context if context is not None else _read(file)
@@ -100,7 +106,7 @@ def _read(file: Path | None) -> str:
 
 
 def _parsed(lines: list[Any], first: int) -> list[Any]:
-    """Return the questions of JSON lines, which begin behind the ``first`` ones of the input."""
+    """Return the questions of JSON lines. ``first`` lines of the input are before them, for the number in an error."""
     from regard.text.questions import question_of
 
     found = []
@@ -112,7 +118,7 @@ def _parsed(lines: list[Any], first: int) -> list[Any]:
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError) as error:
-                told = f"not JSON: {error}: expected an object with question and context in each line"
-                raise FileError(f"line {number}: {told}") from None
+                problem = f"not JSON: {error}: expected an object with question and context in each line"
+                raise FileError(f"line {number}: {problem}") from None
         found.append(question_of(value, f"line {number}", answered=False))
     return found

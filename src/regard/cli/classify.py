@@ -28,7 +28,7 @@ def classify(
     device: str = streams.DEVICE,
     as_json: bool = streams.AS_JSON,
 ) -> None:
-    """Label texts, a file, or lines from a pipe, each with its probability."""
+    """Print the label of each text with its probability."""
     title = "Attention of the classifier to each word"
     output = streams.Output(as_json, scores, attention, save_attention, look, title)
     chunks = streams.input_chunks(text, file, verb="classify", batch_size=batch_size)
@@ -36,8 +36,8 @@ def classify(
 
     def predict(classifier: Any, texts: list[str], _first: int) -> list[Any]:
         read = classifier.encoder
-        told = f"texts have more than {read.most} tokens: their {read.cut} was not read"
-        found = long_texts.count(classifier.classify(texts, batch_size=batch_size), told)
+        problem = f"texts have more than {read.most} tokens: their {read.cut} was not read"
+        found = long_texts.count(classifier.classify(texts, batch_size=batch_size), problem)
         strange = [one.source for one in found if classifier.knows_no_word(one)]
         if strange:
             more = f" and of {len(strange) - 1:,} others" if len(strange) > 1 else ""

@@ -1,4 +1,4 @@
-"""``regard doctor``: what is installed, what is fast here and why, and what to install for the rest."""
+"""``regard doctor``, which reports versions, kernels, extras and fonts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def doctor(as_json: bool = typer.Option(False, "--json", help="Print the finding
 
 
 def findings() -> dict[str, Any]:
-    """Everything the command prints, as plain data."""
+    """Return what the command prints as a dict of JSON values."""
     from regard import __version__
 
     return {

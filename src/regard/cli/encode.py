@@ -38,7 +38,7 @@ def encode(
     look: bool = streams.LOOK,
     device: str = streams.DEVICE,
 ) -> None:
-    """Give the vector of each text, of the lines of a file or of a pipe, as JSON lines or as one array."""
+    """Print the vector of each text as a line of JSON, or write all of them to a file."""
     title = "Attention between the words, last layer, mean of the heads"
     array = out is not None and out.suffix.lower() in ARRAYS
     asked = {"attention": attention, "save_attention": save_attention, "look": look}
@@ -50,8 +50,8 @@ def encode(
     long_texts = streams.LongTexts()
 
     def predict(encoder: Any, texts: list[str], _first: int) -> list[Any]:
-        told = f"texts have more than {encoder.longest} tokens: only their beginning was read"
-        return long_texts.count(encoder.encode(texts, batch_size=batch_size), told)
+        problem = f"texts have more than {encoder.longest} tokens: only their beginning was read"
+        return long_texts.count(encoder.encode(texts, batch_size=batch_size), problem)
 
     if array and out is not None:
         streams.check_out(out, file, "encode")

@@ -17,7 +17,7 @@ __all__ = ["ClosedStream", "plain_warnings", "prepare_streams", "read_arguments"
 
 
 def say(message: str) -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     print("regard: " + " ".join(message.split()), file=sys.stderr)
 
 
@@ -34,7 +34,7 @@ def read_arguments() -> list[str]:
 
 
 def undecoded(words: list[str]) -> str | None:
-    """The first word that is not UTF-8, as it can be printed."""
+    """Return the first word that is not UTF-8 in a form that can be printed, or None."""
     return next(
         (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words if _is_undecoded(word)), None
     )
@@ -45,7 +45,7 @@ def _is_undecoded(word: str) -> bool:
 
 
 def prepare_streams(words: list[str]) -> None:
-    """Put a stream in the place of each that is closed, and drop a width of the terminal that is none."""
+    """Replace closed streams, and remove COLUMNS and LINES from the environment if they are no numbers."""
     # Files that are opened later must not get the numbers of the closed streams, which libraries write to.
     closed = {
         name: os.open(os.devnull, os.O_RDWR)
@@ -57,7 +57,7 @@ def prepare_streams(words: list[str]) -> None:
     if "stdout" in closed:
         fix = "write to a file with --out where the command has it, or to a pipe"
         sys.stdout = ClosedStream("standard output", fix)
-        # A training writes its model into a folder, and does not fail after hours for want of its last line.
+        # A training writes its model into a folder, so it does not fail because its last line cannot be printed.
         if words[:1] == ["train"]:
             sys.stdout = os.fdopen(closed["stdout"], "w", encoding="utf-8")
     if "stderr" in closed:
@@ -84,11 +84,11 @@ class ClosedStream(io.TextIOBase):
 
     @property
     def buffer(self) -> NoReturn:
-        """Refused like everything else."""
+        """Raise the error that the stream is closed."""
         raise FileError(self.message)
 
     def isatty(self) -> bool:
-        """It is no terminal."""
+        """Return False."""
         return False
 
 
@@ -102,7 +102,7 @@ def plain_warnings() -> Iterator[None]:
     shown, warnings.showwarning = warnings.showwarning, show
     handler = _PlainLines(logging.WARNING)
     logging.getLogger().addHandler(handler)
-    # Matplotlib logs that a folder or a font is missing; what a user has to know of it is said by Regard.
+    # Matplotlib logs missing folders and fonts. Regard itself warns of those that matter.
     matplotlib = logging.getLogger("matplotlib")
     level = matplotlib.level
     matplotlib.setLevel(logging.ERROR)

@@ -1,7 +1,7 @@
 """The command line itself, with its commands, exit codes and error messages.
 
-0 is success, 1 a failure, 2 a wrong call, 130 an interruption (Ctrl-C), 143 a request to end (SIGTERM). An error is
-one line on standard error; ``--debug`` adds the traceback.
+The exit code is 0 for success, 1 for a failure, 2 for a wrong call, 130 for an interruption (Ctrl-C) and 143 for
+SIGTERM. An error is one line on standard error. ``--debug`` adds the traceback.
 """
 
 from __future__ import annotations
@@ -49,10 +49,15 @@ def start(
     version: bool = typer.Option(False, "--version", help="Print the version and stop."),
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
     options: str = typer.Option(
-        None, "--options", help="A YAML, TOML or JSON file with options of the command; the line wins."
+        None,
+        "--options",
+        help="A YAML, TOML or JSON file with options. The command line overrides them.",
     ),
 ) -> None:
-    """Print the version or the help where no command is given (the help above is the one shown)."""
+    """Print the version, or the help if no command is given.
+
+    The help of the app replaces this text.
+    """
     # main() reads both before typer does, because they may stand anywhere. They are declared here for the help.
     del debug, options
     if version:
@@ -84,13 +89,13 @@ def _run(words: list[str], debug: bool) -> int:
         check_flags(typer.main.get_command(app), words)
         code = app(words, prog_name="regard", standalone_mode=False)
         sys.stdout.flush()
-        if code == 130:  # newer typers answer an interruption themselves, and silently
+        if code == 130:  # newer versions of typer return this after an interruption and print nothing
             say("interrupted")
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted")
         return 130
-    except BrokenPipeError:  # the reader has gone (`regard tour | head`): there is nobody to tell
+    except BrokenPipeError:  # the process that reads the output has ended, as in `regard tour | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:

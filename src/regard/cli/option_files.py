@@ -64,7 +64,7 @@ def _present_flag(flag: str, command: Any) -> str:
 
 
 def with_option_files(group: Any, words: list[str]) -> list[str]:
-    """The words with each ``--options FILE`` replaced by the options in the file."""
+    """Return the words with each ``--options FILE`` replaced by the options in the file."""
     rest, files = _taken_out(words)
     if not files:
         return words
@@ -74,7 +74,7 @@ def with_option_files(group: Any, words: list[str]) -> list[str]:
 
 
 def _taken_out(words: list[str]) -> tuple[list[str], list[str]]:
-    """The words without the option files, and the files."""
+    """Return the words without ``--options FILE``, and the files."""
     rest, files = [], []
     waiting = iter(words)
     for word in waiting:
@@ -83,7 +83,7 @@ def _taken_out(words: list[str]) -> tuple[list[str], list[str]]:
         elif word == "--options":
             path = next(waiting, None)
             if path is None:
-                raise ArgumentError("options", "which file?", "--options FILE")
+                raise ArgumentError("options", "expected the name of a file, got nothing")
             files.append(path)
         elif word.startswith("--options="):
             files.append(word.partition("=")[2])
@@ -93,7 +93,7 @@ def _taken_out(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _words(command: Any, path: Path) -> Iterator[str]:
-    """The options of a file as they would stand on the command line."""
+    """Yield the options of a file as words of the command line."""
     known = {flag[2:]: one for one in command.params for flag in one.opts if flag.startswith("--")}
     known |= {one.name.replace("_", "-"): one for one in known.values()}  # as in Python
     for name, value in _parsed(path).items():
@@ -101,8 +101,8 @@ def _words(command: Any, path: Path) -> Iterator[str]:
         if plain not in known and (now := _present_flag(f"--{plain}", command)):
             raise ArgumentError("options", f"{path}: {name} is called {now[2:]} now")
         if plain not in known:
-            told = f"{path}: {name} is not an option of this command"
-            raise ArgumentError("options", told, did_you_mean(plain, known).strip())
+            problem = f"{path}: {name} is not an option of this command"
+            raise ArgumentError("options", problem, did_you_mean(plain, known).strip())
         yield from _as_words(known[plain], value, str(name), path)
 
 

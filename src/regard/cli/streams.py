@@ -1,4 +1,4 @@
-"""The options and the work that all commands share which predict: lines in, predictions out.
+"""The common options and the common work of the commands that predict.
 
 Texts come from the command line, from a file or from a pipe. They are answered in order, some lines at a time.
 """
@@ -47,7 +47,9 @@ PICTURES = (".png", ".svg", ".pdf", ".html")
 # Takes a predictor, some texts and the number of the texts before them, and returns the predictions.
 Predict = Callable[[Any, list[Any], int], list[Any]]
 
-TEXTS = typer.Argument(None, help="Texts; or use --file, or pipe lines in.", show_default=False)
+TEXTS = typer.Argument(
+    None, help="Texts. Without them, the lines of --file or of a pipe are read.", show_default=False
+)
 FILE = typer.Option(None, "--file", help="A file with a text in each line ('-' for standard input).")
 MODEL = typer.Option(None, "--model", help="A model's name or folder.")
 OUT = typer.Option(None, "--out", help="Write the results to a file instead of the screen.")
@@ -70,14 +72,14 @@ def input_chunks(
     from regard.text import read_lines
 
     if texts and file:
-        raise ArgumentError("file", "given besides sentences", "give one of them")
+        raise ArgumentError("file", "given together with texts", "give one of them")
     if texts:
         for text in texts:
             if is_file(text):
                 say(f"{text} is read as a text: to {verb} the lines of the file, say --file {text}")
         return [texts]
     if file is None and (isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty()):
-        fix = f'say it on the line: regard {verb} "Good morning."'
+        fix = f'give a text: regard {verb} "Good morning."'
         raise ArgumentError("text", f"nothing to {verb}", fix)
     from_stream = file is None or str(file) == "-"
     with renamed(path="file"):
@@ -109,18 +111,18 @@ class LongTexts:
     """Counts texts that the model did not read as a whole, and reports their number."""
 
     def __init__(self):
-        self.texts, self.cut, self.told = 0, 0, ""
+        self.texts, self.cut, self.problem = 0, 0, ""
 
-    def count(self, predictions: list[Any], told: str) -> list[Any]:
-        """Count the predictions that are ``cut_off``, and return all. ``told`` says what was not read."""
-        self.texts, self.told = self.texts + len(predictions), told
+    def count(self, predictions: list[Any], problem: str) -> list[Any]:
+        """Count the predictions that are ``cut_off``, and return all. ``problem`` says what was not read."""
+        self.texts, self.problem = self.texts + len(predictions), problem
         self.cut += sum(one.cut_off for one in predictions)
         return predictions
 
     def report(self) -> None:
         """Print how many texts were cut off, on standard error."""
         if self.cut:
-            print(f"{self.cut:,} of {self.texts:,} {self.told}", file=sys.stderr)
+            print(f"{self.cut:,} of {self.texts:,} {self.problem}", file=sys.stderr)
 
 
 @dataclass
@@ -141,8 +143,8 @@ class Output:
         if self.picture is None:
             return
         if self.picture.suffix.lower() not in PICTURES:
-            told = f"expected a .png, .svg, .pdf or .html file, got {self.picture.name}"
-            raise ArgumentError("save_attention", told)
+            problem = f"expected a .png, .svg, .pdf or .html file, got {self.picture.name}"
+            raise ArgumentError("save_attention", problem)
         with renamed(path="save_attention"):
             check_writable(self.picture)
 
@@ -189,7 +191,7 @@ class Output:
             path = self.picture.with_stem(self.picture.stem + number)
             save_word_weights(shown, path, title=getattr(shown, "title", self.title))
             if number:
-                print(f"the picture of another sentence is in {path}", file=sys.stderr)
+                print(f"the picture of another text is in {path}", file=sys.stderr)
 
 
 def load_predictor(task: str, model: str | None, device: str | None, **options: Any) -> Any:
@@ -247,11 +249,11 @@ def _write(
             count += len(texts)
     seconds = time.perf_counter() - began
     if count > 1:
-        print(f"{count} texts in {seconds:.1f} s: {count / seconds:.1f} a second", file=sys.stderr)
+        print(f"{count} texts in {seconds:.1f} s, {count / seconds:.1f} per second", file=sys.stderr)
 
 
 def _chunks(lines: Iterable[str], most: int) -> Iterator[list[str]]:
-    """Yield the lines that have come so far, so that slow ones are answered at once and fast ones together."""
+    """Yield the lines that have arrived so far, so that slow lines are answered at once and fast ones in batches."""
     queue: Queue[str | Exception | None] = Queue(maxsize=4 * most)
     Thread(target=_fill, args=(queue, lines), daemon=True).start()
     ended = False
@@ -269,7 +271,7 @@ def _chunks(lines: Iterable[str], most: int) -> Iterator[list[str]]:
 
 
 def _fill(queue: Queue[str | Exception | None], lines: Iterable[str]) -> None:
-    """Read ahead, and put an error into the queue like a line."""
+    """Put the lines into the queue as they are read, and an error like a line."""
     try:
         for line in lines:
             queue.put(line)

@@ -14,7 +14,7 @@ def tour(
         Path("regard-tour"), "--out", help="The folder for the pictures; made if missing."
     ),
 ) -> None:
-    """Attention in five minutes: a worked example, then self-, cross- and causal attention drawn."""
+    """Explain attention with a worked example, and draw self-, cross- and causal attention."""
     from regard.learn.tour import run
 
     run(out)

@@ -52,14 +52,14 @@ def _report(task: str, folder: Path, outcome: Any, changes: dict[str, Any] | Non
     """Print how a run ended. ``changes`` are the settings that a resumed run was given."""
     numbers = ", ".join(f"{name} {value:.2f}" for name, value in outcome.best.items())
     if outcome.stopped == "interrupted" and outcome.step == 0:
-        told = "interrupted before the first step: there is nothing to save yet"
-        raise Interrupted(told, outcome.signal)
+        message = "interrupted before the first step: there is nothing to save yet"
+        raise Interrupted(message, outcome.signal)
     if outcome.stopped == "interrupted":
         command = f"regard train {task} --resume --out {shlex.quote(str(folder))}"
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
             command = f"torchrun … -m {command}"
-        told = f"interrupted at step {outcome.step} and saved: go on with  {command}"
-        raise Interrupted(told, outcome.signal)
+        message = f"interrupted at step {outcome.step} and saved: go on with  {command}"
+        raise Interrupted(message, outcome.signal)
     if changes is not None and outcome.first_step == outcome.step:
         typer.echo(f"nothing was trained: {_reason(outcome, changes)}: {numbers}")
         typer.echo("to train further, give more --steps or --epochs")

@@ -26,51 +26,60 @@ def translate(
     file: Path = streams.FILE,
     out: Path = streams.OUT,
     beams: int = typer.Option(
-        None, "--beams", help="Hypotheses searched at a time; 1 is fastest.", show_default="5"
+        None, "--beams", help="The number of hypotheses in the beam search; 1 is fastest.", show_default="5"
     ),
     length_penalty: float = typer.Option(
-        None, "--length-penalty", help="Above 1: long translations; below: short.", show_default="1"
+        None,
+        "--length-penalty",
+        help="Above 1 favours long translations, below 1 short ones.",
+        show_default="1",
     ),
     coverage_penalty: float = typer.Option(
-        None, "--coverage-penalty", help="Penalty of unattended source words.", show_default="0"
+        None, "--coverage-penalty", help="Penalty for source words without attention.", show_default="0"
     ),
     batch_size: int = typer.Option(
         None,
         "--batch-size",
         min=1,
-        help="Sentences translated together; fewer take less memory.",
+        help="Sentences translated together. Fewer take less memory.",
         show_default="as many as have 3000 tokens",
     ),
     n_best: int = typer.Option(
-        1, "--n-best", help="How many translations of each sentence, each with its score."
+        1, "--n-best", help="The number of translations of each sentence, shown with their scores."
     ),
-    min_length: int = typer.Option(0, "--min-length", help="Tokens of a translation, at least."),
+    min_length: int = typer.Option(0, "--min-length", help="The smallest number of tokens of a translation."),
     max_length: int = typer.Option(
         None,
         "--max-length",
-        help="Tokens of a translation, at most.",
+        help="The largest number of tokens of a translation.",
         show_default="1.5 times the source + 10",
     ),
     sample: bool = typer.Option(
         False, "--sample", help="Draw words by their probability instead of searching."
     ),
     temperature: float = typer.Option(
-        None, "--temperature", help="Of sampling: below 1 is safer, above 1 bolder.", show_default="1"
+        None,
+        "--temperature",
+        help="Temperature of sampling. A lower one prefers likely words.",
+        show_default="1",
     ),
     top_k: int = typer.Option(
-        None, "--top-k", help="Sample from the likeliest words only.", show_default="all"
+        None, "--top-k", help="Sample from this number of likeliest words.", show_default="all"
     ),
     top_p: float = typer.Option(
-        None, "--top-p", help="Sample from the words that make up this share.", show_default="1"
+        None,
+        "--top-p",
+        help="Sample from the likeliest words whose probabilities sum to this.",
+        show_default="1",
     ),
-    seed: int = typer.Option(None, "--seed", help="Of sampling.", show_default="0"),
+    seed: int = typer.Option(None, "--seed", help="Seed of sampling.", show_default="0"),
     attention: bool = streams.ATTENTION,
     save_attention: Path = streams.SAVE_ATTENTION,
     look: bool = streams.LOOK,
     device: str = streams.DEVICE,
     as_json: bool = streams.AS_JSON,
 ) -> None:
-    """Translate sentences, a file, or lines from a pipe."""
+    """Print the translation of each sentence."""
     search = {"beams": beams, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     draws = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     common = {"n_best": n_best, "min_length": min_length, "max_length": max_length}

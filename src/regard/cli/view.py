@@ -22,10 +22,12 @@ def view(
     port: int = typer.Option(8765, "--port", help="The port; the next free one if it is taken, 0 for any."),
     open_browser: bool = typer.Option(True, "--open/--no-open", help="Open the page in the browser."),
     allow_network: bool = typer.Option(
-        False, "--allow-network", help="Let other machines ask, where --host is not this machine's own."
+        False,
+        "--allow-network",
+        help="Accept requests of other machines, if --host is an address that they reach.",
     ),
 ) -> None:
-    """Look at recorded attention of any length: serves a page on this machine until Ctrl-C."""
+    """Serve a page that shows recorded attention of any length, until Ctrl-C."""
     from regard import viewer
 
     def say(address: str) -> None:
@@ -45,7 +47,7 @@ def look(
     out: Path = typer.Option(None, "--out", help="Where to write the page; by default a temporary file."),
     open_browser: bool = typer.Option(True, "--open/--no-open", help="Open the page in the browser."),
 ) -> None:
-    """Let a model read a text, and look at its attention."""
+    """Run a model on a text, and show its attention in a page."""
     from regard.tasks import look as record
 
     if out is not None:

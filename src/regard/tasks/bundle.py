@@ -163,6 +163,6 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
     texts = list(texts)
     for place, text in enumerate(texts):
         if not isinstance(text, str):
-            told = f"expected texts, got {text!r} at place {place}"
-            raise DtypeError("texts", told, "leave it out, or give an empty text")
+            problem = f"expected texts, got {text!r} at place {place}"
+            raise DtypeError("texts", problem, "leave it out, or give an empty text")
     return texts

@@ -76,8 +76,8 @@ def check_contents(settings: TaskSettings, contents: Mapping[str, str]) -> None:
         if name not in contents and (local_path(value) is None or value.startswith("hf:")):
             continue
         if name not in now:
-            told = f"no file {value}, which the run was started with"
-            raise FileError(f"{told}: say where it is, with {option(name)}", argument=name)
+            problem = f"no file {value}, which the run was started with"
+            raise FileError(f"{problem}: say where it is, with {option(name)}", argument=name)
         if name in contents and now[name] != contents[name]:
             what = "validation data" if "valid" in name else "training data"
             what = "pretrained encoder" if name == "start" else what

@@ -95,9 +95,9 @@ def _loaded_from(folder: Path, two_sides: bool) -> tuple[Any, Any]:
 
 def _check_length(tokens: int, most: int | None) -> None:
     if most is not None and tokens > most:
-        told = f"the text has {tokens} tokens, the model reads {most}"
+        problem = f"the text has {tokens} tokens, the model reads {most}"
         raise ArgumentError(
-            "text", told, f"give a shorter one, or a model that reads more with {option('model')}"
+            "text", problem, f"give a shorter one, or a model that reads more with {option('model')}"
         )
 
 
@@ -116,7 +116,7 @@ def _most_tokens(model: Any) -> int | None:
 
 
 def _write(model: Any, inputs: Any, most: int | None) -> None:
-    """Let a model translate or summarise the text greedily, which gives one map for each layer."""
+    """Translate or summarise the text greedily, so that each layer gives one map."""
     wanted = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
     longest = min(2 * inputs["input_ids"].shape[1] + 16, 256)  # room for a translation of it
     if most is not None:

@@ -33,16 +33,16 @@ def rows_to_measure(
     skipped = skipped if skipped is not None else Skipped()
     rows = _read(options, skipped, reading) if embedded is None or options.data else embedded()
     if skipped.total and options.out is not None:
-        told = f"its lines would not be those of the data, of which cannot be measured: {skipped}"
-        raise ArgumentError("out", told, "take these rows out of the data first")
+        problem = f"its lines would not be those of the data, of which cannot be measured: {skipped}"
+        raise ArgumentError("out", problem, "take these rows out of the data first")
     return sample(rows, options.limit, options.seed or 0, key=lambda row: row[0])
 
 
 def _read(options: EvaluationSettings, skipped: Skipped, reading: dict[str, Any]) -> list[Pair]:
     given = options.reader_settings()
     if given.get("target_data") == "-":
-        told = f"only {option('data')} can be read from standard input"
-        raise ArgumentError("target_data", told, "name a file")
+        problem = f"only {option('data')} can be read from standard input"
+        raise ArgumentError("target_data", problem, "name a file")
     given["target"], given["config"] = given.pop("target_data", None), given.pop("dataset_config", None)
     given["columns"] = parsed_columns(given.pop("columns", "0,1"))
     place: Any = options.data

@@ -22,7 +22,7 @@ __all__ = ["look"]
 def look(
     text: str, model: str | os.PathLike | None = None, *, say: Callable[[str], None] | None = None
 ) -> Recording:
-    """Let a model read a text, and return all of its attention.
+    """Run a model on a text, and return all of its attention.
 
     ``model`` is the name or the folder of a model of Regard, or the folder of one of Hugging Face. Without it, a
     model in the cache of Hugging Face is used, or an installed translator. ``say`` is called with a sentence that

@@ -1,4 +1,4 @@
-"""From a training run to a folder that can be given away, with small weights and a full card."""
+"""Packing of a training run as a folder with small weights and a full card."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def _shortened(predictor: Any, size: int, task: str) -> Any:
 def _task_of(folder: Path) -> str:
     name = read_config(folder).get("task")
     if name not in list(TASKS):
-        told = f"{folder} is a model for {name!r}, which is not a task of Regard"
-        raise ArgumentError("run", told, f"name its task with {option('task', 'module:Class')}")
+        problem = f"{folder} is a model for {name!r}, which is not a task of Regard"
+        raise ArgumentError("run", problem, f"name its task with {option('task', 'module:Class')}")
     return name
 
 
@@ -84,5 +84,5 @@ def _check_empty(folder: Path) -> None:
         raise FileError(f"cannot read {folder}: {error.strerror}", argument="out") from error
     if names:
         what = "a model" if CONFIG in names else names[0]
-        told = f"{folder} holds {what} already"
-        raise ArgumentError("out", told, f"choose another folder, or say {option('overwrite', True)}")
+        problem = f"{folder} holds {what} already"
+        raise ArgumentError("out", problem, f"choose another folder, or say {option('overwrite', True)}")

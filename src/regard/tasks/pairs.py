@@ -96,12 +96,12 @@ class PairSource:
             return rows
         fix = f"give more rows, or name rows to validate on with {option('valid')}"
         if rows:
-            told = f"all rows of {self.settings.data} have the same {self.key_name}"
+            problem = f"all rows of {self.settings.data} have the same {self.key_name}"
             raise FileError(
-                f"{told}, which cannot be both trained on and validated on: {fix}", argument="data"
+                f"{problem}, which cannot be both trained on and validated on: {fix}", argument="data"
             )
-        told = f"no row of {self.settings.data} can be held out to validate on, because {self.none_chosen}"
-        raise FileError(f"{told}: {fix}", argument="data")
+        problem = f"no row of {self.settings.data} can be held out to validate on, because {self.none_chosen}"
+        raise FileError(f"{problem}: {fix}", argument="data")
 
     @cached_property
     def valid_source(self) -> str | None:
@@ -117,8 +117,8 @@ class PairSource:
         if s.valid_split in parts:
             return s.data
         if s.valid_split != type(s).valid_split:
-            told = f"{s.data} has no part {s.valid_split!r}, but {', '.join(parts) or 'none'}"
-            raise ArgumentError("valid_split", told)
+            problem = f"{s.data} has no part {s.valid_split!r}, but {', '.join(parts) or 'none'}"
+            raise ArgumentError("valid_split", problem)
         return None
 
     @cached_property

@@ -84,9 +84,9 @@ def _folder(start: str) -> Path:
         return place
     if start == MINILM:
         return minilm_folder("start")
-    told = f"{start} is neither {MINILM} nor a folder with a {CONFIG}"
+    problem = f"{start} is neither {MINILM} nor a folder with a {CONFIG}"
     raise ArgumentError(
-        "start", told, "name a folder of BERT, RoBERTa or DistilBERT, or of `regard train encode`"
+        "start", problem, "name a folder of BERT, RoBERTa or DistilBERT, or of `regard train encode`"
     )
 
 
@@ -102,8 +102,8 @@ def _config(folder: Path) -> EncoderConfig:
     values = read_config(folder).get("model")
     kind = values.get("kind") if isinstance(values, dict) else None
     if not isinstance(values, dict) or kind not in ("encoder", "masked_language_model"):
-        told = f"{folder} holds a model of kind {kind!r}, not an encoder"
-        raise ArgumentError("start", told, "name one that `regard train encode` made")
+        problem = f"{folder} holds a model of kind {kind!r}, not an encoder"
+        raise ArgumentError("start", problem, "name one that `regard train encode` made")
     try:
         return KINDS[kind][0].from_json(values).part(EncoderConfig)
     except ArgumentError as error:

@@ -44,7 +44,7 @@ SHIPPED = Path(__file__).parents[1] / "weights"
 
 @dataclass(frozen=True)
 class RegisteredTask:
-    """Where the parts of a task are, as ``module:name``. The settings are imported without torch."""
+    """The places of the parts of a task, as ``module:name``. The settings are imported without torch."""
 
     task: str
     settings: str
@@ -231,8 +231,8 @@ def _own_folders() -> list[Path]:
     ]
     for folder in named:
         if not folder.is_dir():
-            told = "no such folder" if not folder.exists() else "not a folder"
-            warnings.warn(f"REGARD_MODELS: {folder}: {told}: its models are not found", stacklevel=3)
+            problem = "no such folder" if not folder.exists() else "not a folder"
+            warnings.warn(f"REGARD_MODELS: {folder}: {problem}: its models are not found", stacklevel=3)
     return named
 
 
@@ -297,8 +297,8 @@ def _by_name(model: str | os.PathLike) -> Path:
         if one.name == str(model):
             return _used(one)
     names = ", ".join(one.name for one in models) or "none"
-    told = f"{model} is neither a folder with a model nor a name; installed are {names}"
-    raise FileError(told, argument="model")
+    problem = f"{model} is neither a folder with a model nor a name; installed are {names}"
+    raise FileError(problem, argument="model")
 
 
 def _used(one: Installed) -> Path:

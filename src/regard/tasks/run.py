@@ -117,8 +117,8 @@ def load(model: str | os.PathLike, *, task: str | Task | None = None, device: st
     # A folder of Hugging Face has no task, and its model is an encoder.
     name = "encode" if "model_type" in settings else settings.get("task")
     if name not in list(TASKS):
-        told = f"{folder} is a model for {name!r}, which is not a task of Regard"
-        raise ArgumentError("model", told, f"name its task with {option('task', 'module:Class')}")
+        problem = f"{folder} is a model for {name!r}, which is not a task of Regard"
+        raise ArgumentError("model", problem, f"name its task with {option('task', 'module:Class')}")
     return find_task(name).load(folder, device)
 
 
@@ -177,8 +177,8 @@ def _task_and_settings(
     kept.pop(CONTENTS, None)
     name = kept.pop(TASK, "translate")  # earlier versions had one task
     if task is None and name not in list(TASKS):
-        told = f"{folder} is a run of {name!r}, which is not a task of Regard"
-        raise ArgumentError("task", told, "name it as module:Class")
+        problem = f"{folder} is a run of {name!r}, which is not a task of Regard"
+        raise ArgumentError("task", problem, "name it as module:Class")
     found = find_task(name if task is None else task)
     if found.name != name:
         fix = f"use `regard train {name} --resume`"
@@ -196,8 +196,8 @@ def _changed(task: Task, kept: dict[str, Any], folder: Path, changes: dict[str, 
     for name, value in changes.items():
         if name not in (*kind.changeable, *kind.locations) and kept.get(name) != value:
             may = ", ".join(option(other) for other in kind.changeable)
-            told = f"the run was started with {kept.get(name)!r}, not {value!r}"
-            raise ArgumentError(name, told, f"a resumed run may change {may}")
+            problem = f"the run was started with {kept.get(name)!r}, not {value!r}"
+            raise ArgumentError(name, problem, f"a resumed run may change {may}")
     return kind.from_json({**kept, **changes})
 
 
@@ -253,7 +253,7 @@ class _Run:
         return self.task.prepare(self.settings, self.folder, learn=False)
 
     def _begin(self) -> Any:
-        """Prepare the data in the folder of the run, and write down the settings."""
+        """Prepare the data in the folder of the run, and save the settings."""
         if self.resumed:
             contents = _kept_contents(self.folder)
             check_contents(self.settings, contents)

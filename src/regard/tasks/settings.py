@@ -58,7 +58,9 @@ class SourceSettings(TaskSettings):
         None, "Validation data, in the form of the training data. Without it, some of the data is held out."
     )
     hold_out: float = setting(0.1, "Largest share of the data that is held out to validate on.")
-    format: str | None = setting(None, "tsv, csv, jsonl or parquet, where the file's name does not say it.")
+    format: str | None = setting(
+        None, "Format (tsv, csv, jsonl or parquet), if the name of the file does not show it."
+    )
     split: str = setting("train", "Of a Hugging Face data set: the part to train on.")
     valid_split: str = setting("validation", "Of a Hugging Face data set: the part to validate on.")
     dataset_config: str | None = setting(
@@ -74,16 +76,16 @@ class SourceSettings(TaskSettings):
             raise ArgumentError("hold_out", f"expected a share between 0 and 1, got {self.hold_out}")
         for name in self.locations:
             if name != "data" and getattr(self, name) == "-":
-                told = f"only {option('data')} can be read from standard input"
-                raise ArgumentError(name, told, "name a file")
+                problem = f"only {option('data')} can be read from standard input"
+                raise ArgumentError(name, problem, "name a file")
         self._check_valid()
 
     def _check_valid(self) -> None:
         """Reject validation data that is the training data."""
         hub = (self.data or "").startswith("hf:") and self.split != self.valid_split
         if self.data and self.data == self.valid and not hub:
-            told = f"the same as {option('data', self.data)}"
-            raise ArgumentError("valid", told, "name data that is not trained on, or leave it out")
+            problem = f"the same as {option('data', self.data)}"
+            raise ArgumentError("valid", problem, "name data that is not trained on, or leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,7 @@ class EmbeddedSettings(TaskSettings):
     embedded: int | None = setting(
         None, "Sentences of the embedded corpus to add to the data, or to train on where there is none."
     )
-    embedded_seed: int = setting(0, "Which sentences of the embedded corpus.")
+    embedded_seed: int = setting(0, "Seed of the sentences of the embedded corpus.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +126,8 @@ class VocabularySettings(TaskSettings):
             raise UnknownNameError("vocabulary", self.vocabulary, VOCABULARIES)
         least = SMALLEST_VOCABULARY.get(self.vocabulary, 5)
         if self.vocabulary_size < least:
-            told = f"expected {least} or more for {self.vocabulary}, got {self.vocabulary_size}"
-            raise ArgumentError("vocabulary_size", told)
+            problem = f"expected {least} or more for {self.vocabulary}, got {self.vocabulary_size}"
+            raise ArgumentError("vocabulary_size", problem)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +142,7 @@ class TransformerSettings(TaskSettings):
     kv_heads: int | None = setting(None, "Transformer: heads of keys and values, if fewer.")
     feed_forward: int = setting(1024, "Transformer: width of the feed-forward layers.")
     activation: str = setting("gelu", "Transformer: gelu, relu or swiglu.")
-    norm: str = setting("pre", "Transformer: pre or post.")
+    norm: str = setting("pre", "Transformer: norm before (pre) or after (post) each sublayer.")
     positions: str = setting(
         "sinusoidal", "Transformer: sinusoidal, learned, rotary, alibi, relative or none."
     )
@@ -174,8 +176,8 @@ class PretrainedSettings(TaskSettings):
             return
         for name in changed(self):
             if name in OF_THE_ENCODER:
-                told = f"of no use with {option('start', self.start)}, which has its own"
-                raise ArgumentError(name, told, "leave it out")
+                problem = f"of no use with {option('start', self.start)}, which has its own"
+                raise ArgumentError(name, problem, "leave it out")
 
 
 def without_encoder_settings(values: dict[str, Any]) -> dict[str, Any]:
@@ -206,8 +208,8 @@ class BatchSettings(TrainingSettings, TaskSettings):
             )
         longest = getattr(self, "max_tokens", 1)
         if self.batch_tokens < longest:
-            told = f"{self.batch_tokens} tokens hold no sentence of {option('max_tokens', longest)}"
-            raise ArgumentError("batch_tokens", told)
+            problem = f"{self.batch_tokens} tokens hold no sentence of {option('max_tokens', longest)}"
+            raise ArgumentError("batch_tokens", problem)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,14 +219,16 @@ class MeasurementSettings(Settings):
     title: ClassVar[str] = "Data"
 
     data: str | None = setting(None, "Data to measure on, in the form of the training data.")
-    format: str | None = setting(None, "tsv, csv, jsonl or parquet, where the file's name does not say it.")
+    format: str | None = setting(
+        None, "Format (tsv, csv, jsonl or parquet), if the name of the file does not show it."
+    )
     split: str | None = setting(None, "Of a Hugging Face data set: the part to measure on; by default test.")
     dataset_config: str | None = setting(
         None, "Of a Hugging Face data set: its configuration, if it has several."
     )
     skip_bad_rows: bool = setting(False, "Leave out and count rows that cannot be read, instead of stopping.")
-    limit: int = setting(0, "A sample of so many; 0 for all.")
-    seed: int | None = setting(None, "Which ones the sample takes; by default 0.")
+    limit: int = setting(0, "Size of a random sample to measure on, 0 for all.")
+    seed: int | None = setting(None, "Seed of the sample; by default 0.")
     out: str | None = setting(None, "Write the predictions to a file, one for each row.")
 
     reading: ClassVar[tuple[str, ...]] = ("format", "split", "dataset_config")
@@ -236,13 +240,13 @@ class MeasurementSettings(Settings):
             raise ArgumentError("limit", f"expected 0 or more, got {self.limit}")
         for name in () if self.data else self.reading:
             if getattr(self, name) is not None:
-                told = f"given without {option('data')}"
-                raise ArgumentError(name, told, f"name the data with {option('data')}")
+                problem = f"given without {option('data')}"
+                raise ArgumentError(name, problem, f"name the data with {option('data')}")
         if self.seed is not None and not self.limit:
             raise ArgumentError("seed", "of no use without a sample", f"add {option('limit')}")
         if self.limit and self.data and self.out is not None:
-            told = "its lines would be those of a sample, not of the data"
-            raise ArgumentError("out", told, f"leave out {option('limit')}")
+            problem = "its lines would be those of a sample, not of the data"
+            raise ArgumentError("out", problem, f"leave out {option('limit')}")
 
     def reader_settings(self) -> dict[str, Any]:
         """Return the settings of the reader that are given, for data that is tested."""
@@ -253,8 +257,8 @@ class MeasurementSettings(Settings):
 def _check_skipping(settings: SourceSettings | MeasurementSettings) -> None:
     """Reject the setting for bad rows where no data is read."""
     if settings.skip_bad_rows and settings.data is None:
-        told = f"of no use without {option('data')}"
-        raise ArgumentError("skip_bad_rows", told, f"leave it out, or name the data with {option('data')}")
+        problem = f"of no use without {option('data')}"
+        raise ArgumentError("skip_bad_rows", problem, f"leave it out, or name the data with {option('data')}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,9 +95,9 @@ def prepare(settings: AnswerSettings, folder: Path, *, learn: bool = False, show
     )
     valid = source.validation()
     if not any(row.answers for row in source.training()):
-        told = f"no question of {settings.data} that is trained on has an answer"
+        problem = f"no question of {settings.data} that is trained on has an answer"
         raise FileError(
-            f"{told}: expected some with answers, which the model learns to find", argument="data"
+            f"{problem}: expected some with answers, which the model learns to find", argument="data"
         )
     random.Random(settings.seed).shuffle(valid)
     valid = valid[: settings.validate_questions]
@@ -124,13 +124,13 @@ def prepare(settings: AnswerSettings, folder: Path, *, learn: bool = False, show
         notes=lambda: {"skipped": skipped.to_json()},
     )
     if len(train) == 0:
-        told = f"no question of {settings.data or 'the embedded corpus'} can be used"
-        raise FileError(told, argument="data")
+        problem = f"no question of {settings.data or 'the embedded corpus'} can be used"
+        raise FileError(problem, argument="data")
     return AnswerData(train, valid, vocabulary)
 
 
 def windows_of(settings: AnswerSettings) -> Windows:
-    """Return how long contexts are cut."""
+    """Return the windows into which long contexts are cut."""
     return Windows(settings.max_tokens, settings.stride)
 
 

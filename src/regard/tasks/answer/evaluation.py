@@ -157,8 +157,8 @@ def _check_ids(questions: Sequence[Question]) -> None:
     """Raise FileError if two questions have one id, since a file of answers holds one answer for each id."""
     for name, number in Counter(_ids(questions)).most_common(1):
         if number > 1:
-            told = f"{number:,} questions have the id {name!r:.60}, and {option('out')} holds one answer for each id"
-            raise FileError(f"{told}: give each question an id of its own", argument="data")
+            problem = f"{number:,} questions have the id {name!r:.60}, and {option('out')} holds one answer for each id"
+            raise FileError(f"{problem}: give each question an id of its own", argument="data")
 
 
 def _write(path: str, questions: Sequence[Question], answers: Sequence[Answer]) -> None:

@@ -1,4 +1,4 @@
-"""A reader of questions: a model with its vocabulary, which finds answers in contexts."""
+"""A reader, which is a model with its vocabulary that finds answers in contexts."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Reader(BundledPredictor):
 
     @property
     def windows(self) -> Windows:
-        """How long contexts are cut."""
+        """The windows into which long contexts are cut."""
         return Windows(int(self.extra.get("max_tokens", 384)), int(self.extra.get("stride", 128)))
 
     @property
@@ -189,7 +189,10 @@ class Reader(BundledPredictor):
     __call__ = answer
 
     def _window_logits(self, encoded: Sequence[EncodedQuestion], size: int) -> Any:
-        """Yield the logits of starts and ends of each window, in order; windows of similar length are read together."""
+        """Yield the logits of starts and ends of each window, in order.
+
+        Windows of similar length are read together.
+        """
         rows = [(one, window) for one in encoded if one.question and one.context for window in one.windows]
         order = sorted(
             range(len(rows)), key=lambda i: len(rows[i][0].question) + rows[i][1][1] - rows[i][1][0]
@@ -262,8 +265,8 @@ class Reader(BundledPredictor):
         Rare words are cut into smaller pieces. The rest of the model is the same.
         """
         if not isinstance(self.vocabulary, PretrainedVocabulary):
-            told = f"expected the vocabulary of a pretrained encoder, got one of {self.vocabulary.kind}"
-            raise ArgumentError("size", told)
+            problem = f"expected the vocabulary of a pretrained encoder, got one of {self.vocabulary.kind}"
+            raise ArgumentError("size", problem)
         vocabulary, kept = self.vocabulary.shortened(size)
         config = replace(self.model.config, vocabulary_size=len(kept))
         if getattr(config, "base", None) is not None:
@@ -302,8 +305,8 @@ class Reader(BundledPredictor):
 
 def _listed(questions: Iterable[Any]) -> list[Any]:
     if isinstance(questions, str | Mapping) or not isinstance(questions, Iterable):
-        told = f"expected a list of questions with contexts, got {questions!r:.60}"
-        raise DtypeError("questions", told, 'give [("Who sat?", "The cat sat.")]')
+        problem = f"expected a list of questions with contexts, got {questions!r:.60}"
+        raise DtypeError("questions", problem, 'give [("Who sat?", "The cat sat.")]')
     return list(questions)
 
 
@@ -314,8 +317,8 @@ def _question(value: Any, place: int) -> Question:
     elif isinstance(value, tuple | list) and len(value) == 2:
         value = {"question": value[0], "context": value[1]}
     elif not isinstance(value, Mapping):
-        told = f"expected a question with its context at place {place}, got {value!r:.60}"
-        raise DtypeError("questions", told, 'give ("Who sat?", "The cat sat.")')
+        problem = f"expected a question with its context at place {place}, got {value!r:.60}"
+        raise DtypeError("questions", problem, 'give ("Who sat?", "The cat sat.")')
     try:
         return question_of(dict(value), f"place {place}", answered=False)
     except FileError as error:

@@ -67,8 +67,10 @@ class _Questions(EmbeddedSettings, SourceSettings):
     data: str | None = setting(
         None, "Training data: SQuAD's JSON (.json) or an object in each line (.jsonl), hf:NAME, or '-'."
     )
-    format: str | None = setting(None, "squad or jsonl, where the file's name does not say it.")
-    hold_out: float = setting(0.1, "Share of the articles (or contexts, of few articles) to validate on.")
+    format: str | None = setting(None, "Format (squad or jsonl), if the name of the file does not show it.")
+    hold_out: float = setting(
+        0.1, "Share of the articles, or of the contexts of few articles, to validate on."
+    )
     hold_out_most: int = setting(1000, "Largest number of contexts that are held out to validate on.")
     validate_questions: int = setting(1000, "Questions to validate on, at most.")
     unanswerable: float = setting(
@@ -178,7 +180,7 @@ class AnswerEvaluationSettings(MeasurementSettings):
 
     title: ClassVar[str] = "Data"
 
-    format: str | None = setting(None, "squad or jsonl, where the file's name does not say it.")
+    format: str | None = setting(None, "Format (squad or jsonl), if the name of the file does not show it.")
     threshold: float | None = setting(
         None, "Answers below this confidence count as no answer; by default only if some questions have none."
     )

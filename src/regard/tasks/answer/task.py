@@ -1,4 +1,4 @@
-"""Question answering as a task: the objective of its training, its model and its card."""
+"""The task of answering questions, with its objective, its model and its card."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["AnswerObjective", "AnswerTask"]
 
 
 class AnswerTask(Task):
-    """From a question and a context to the span of the context that answers it."""
+    """The task of finding the span of a context that answers a question."""
 
     name: ClassVar[str] = "answer"
     settings: ClassVar[Any] = AnswerSettings
@@ -45,8 +45,8 @@ class AnswerTask(Task):
             return
         base = starting_config(settings)
         if settings.max_tokens > base.max_length:
-            told = f"{settings.start} reads {base.max_length} tokens at once, got {settings.max_tokens}"
-            raise ArgumentError("max_tokens", told)
+            problem = f"{settings.start} reads {base.max_length} tokens at once, got {settings.max_tokens}"
+            raise ArgumentError("max_tokens", problem)
 
     def prepare(
         self, settings: AnswerSettings, folder: Path, *, learn: bool, show: bool = False

@@ -1,4 +1,4 @@
-"""Classification: from a text to one of several labels.
+"""Classification, which gives a text one of several labels.
 
 The names are imported on first use, so the command line lists its options without torch.
 """

@@ -1,4 +1,4 @@
-"""How well the probabilities of a classifier agree with how often it is right."""
+"""Calibration, which compares the probabilities of a classifier with how often it is right."""
 
 from __future__ import annotations
 

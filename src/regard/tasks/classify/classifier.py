@@ -1,4 +1,4 @@
-"""A classifier of texts: a model with its vocabulary and its labels."""
+"""A classifier of texts, which is a model with its vocabulary and its labels."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class Classifier(BundledPredictor):
         return {"tokenizer": self.vocabulary}
 
     def saved_settings(self) -> dict[str, Any]:
-        """Return the labels and what else was saved with the model."""
+        """Return the labels and the further settings of the model."""
         aliases = {"label_aliases": self.labels.aliases} if self.labels.aliases else {}
         return {**self.extra, "labels": self.labels.names, **aliases}
 

@@ -132,12 +132,12 @@ def _found_labels(settings: ClassificationSettings, rows: PairSource) -> ClassLa
     found = {label for _, label in _with_few_labels(_with_labels_compared(rows.training()))}
     for label in names:
         if label not in found:
-            told = f"{label!r} is not a label of the data, which has {', '.join(sorted(found)[:10])}"
-            raise ArgumentError("labels", told)
+            problem = f"{label!r} is not a label of the data, which has {', '.join(sorted(found)[:10])}"
+            raise ArgumentError("labels", problem)
     classes = sorted({names.get(label, label) for label in found})
     if len(classes) < 2:
-        told = f"there is one class only, {', '.join(map(repr, classes))}: expected two or more"
-        raise FileError(told, argument="data")
+        problem = f"there is one class only, {', '.join(map(repr, classes))}: expected two or more"
+        raise FileError(problem, argument="data")
     return ClassLabels(classes, names)
 
 
@@ -147,9 +147,9 @@ def _with_few_labels(rows: Iterable[Pair]) -> Iterator[Pair]:
     for text, label in rows:
         labels.add(label.strip())
         if len(labels) > MOST_CLASSES:
-            told = f"there are more than {MOST_CLASSES:,} different labels, such as {label.strip()!r:.60}"
+            problem = f"there are more than {MOST_CLASSES:,} different labels, such as {label.strip()!r:.60}"
             fix = f"is it the column of the labels? see {option('columns')}"
-            raise FileError(f"{told}: {fix}", argument="data")
+            raise FileError(f"{problem}: {fix}", argument="data")
         yield text, label.strip()
 
 

@@ -1,4 +1,4 @@
-"""From texts to the token ids that a classifier reads, in training and in use."""
+"""Encoding of texts as the token ids that a classifier reads, in training and in use."""
 
 from __future__ import annotations
 

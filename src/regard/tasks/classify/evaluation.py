@@ -1,4 +1,4 @@
-"""The report of classifiers: accuracy, macro F1, confusion and calibration."""
+"""The report of classifiers, with accuracy, macro F1, confusion and calibration."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def _rows(
     where = options.data or "the test part of the embedded corpus"
     kinds = {"command", "denial", "question", "statement"}
     if options.data is None and set(classifier.labels.names) != kinds:
-        told = "not given, and the embedded corpus has other classes than the model"
-        raise ArgumentError("data", told, "name labelled texts to measure on")
+        problem = "not given, and the embedded corpus has other classes than the model"
+        raise ArgumentError("data", problem, "name labelled texts to measure on")
 
     def embedded() -> Iterable[tuple[str, str]]:
         language = classifier.extra.get("language", "en")

@@ -134,8 +134,8 @@ class ClassificationSettings(BatchSettings, _ClassifierNetwork, _Vocabulary, _La
     class_weights: bool = setting(False, "Weight classes by the inverse of their frequency.")
     label_smoothing: float = setting(0.0, "Probability that is spread evenly over all classes.")
     learning_rate: float = setting(3e-3, "The highest learning rate.")
-    warmup: int = setting(100, "Steps until it is reached.")
-    patience: int = setting(3, "Validations without a better one until training stops; 0 for never.")
+    warmup: int = setting(100, "Steps until the highest learning rate is reached.")
+    patience: int = setting(3, "Validations without improvement after which training stops, 0 for never.")
 
     def __post_init__(self):
         super().__post_init__()
@@ -202,8 +202,8 @@ def label_names(labels: str | None) -> dict[str, str]:
     for part in [] if labels is None else labels.split(","):
         label, _, name = (word.strip() for word in part.partition("="))
         if not label or not name or label in names:
-            told = f"expected label=name, each label once, separated by commas, got {labels!r}"
-            raise ArgumentError("labels", told, "such as 0=negative,1=positive")
+            problem = f"expected label=name, each label once, separated by commas, got {labels!r}"
+            raise ArgumentError("labels", problem, "such as 0=negative,1=positive")
         names[label] = name
     return names
 
@@ -213,18 +213,18 @@ def _reject_unused(start: str | None, architecture: str, pooling: str, given: It
     given = list(given)
     for name in ("architecture", "ngrams", "ngram_buckets", "convolution"):
         if start is not None and name in given:
-            told = f"of no use with {option('start', start)}, which is the network below the pooling"
-            raise ArgumentError(name, told, "leave it out")
+            problem = f"of no use with {option('start', start)}, which is the network below the pooling"
+            raise ArgumentError(name, problem, "leave it out")
     network = "encoder" if start is not None else architecture
     reject_unused(network, ARCHITECTURES, given)
     if "heads" in given and network != "encoder" and pooling != "multihead":
-        told = f"of no use for {option('pooling', pooling)} over {network}"
+        problem = f"of no use for {option('pooling', pooling)} over {network}"
         raise ArgumentError(
-            "heads", told, f"say {option('pooling_heads')}, or {option('pooling', 'multihead')}"
+            "heads", problem, f"say {option('pooling_heads')}, or {option('pooling', 'multihead')}"
         )
     if "pooling_heads" in given and pooling not in ("additive", "multihead"):
-        told = f"of no use for {option('pooling', pooling)}, which has no attention"
-        raise ArgumentError("pooling_heads", told, "leave it out")
+        problem = f"of no use for {option('pooling', pooling)}, which has no attention"
+        raise ArgumentError("pooling_heads", problem, "leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)

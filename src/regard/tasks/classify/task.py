@@ -1,4 +1,4 @@
-"""Classification as a task: the objective of its training, its model and its report."""
+"""The task of classifying texts, with its objective, its model and its report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ADDITIVE_HEADS = 4  # of additive pooling, where the settings do not say how man
 
 
 class ClassifyTask(Task):
-    """From a text to one of several labels."""
+    """The task of giving a text one of several labels."""
 
     name: ClassVar[str] = "classify"
     settings: ClassVar[Any] = ClassificationSettings
@@ -48,8 +48,8 @@ class ClassifyTask(Task):
         config = _config_around(starting_config(settings), settings, classes=2)
         most = config.max_length - starting_vocabulary(settings).framing.added()
         if config.positions == "learned" and settings.max_tokens > most:
-            told = f"{settings.start} reads {most} tokens of a text at most, got {settings.max_tokens}"
-            raise ArgumentError("max_tokens", told)
+            problem = f"{settings.start} reads {most} tokens of a text at most, got {settings.max_tokens}"
+            raise ArgumentError("max_tokens", problem)
 
     def prepare(
         self, settings: ClassificationSettings, folder: Path, *, learn: bool, show: bool = False

@@ -1,4 +1,4 @@
-"""Encoders: masked-word training of a bidirectional Transformer, and vectors of sentences.
+"""Encoders of texts, which are trained on masked words and give vectors of sentences.
 
 The names are imported on first use, so the command line lists its options without torch.
 """

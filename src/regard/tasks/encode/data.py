@@ -114,7 +114,7 @@ class TextSource:
 
     @cached_property
     def held_out(self) -> set[str]:
-        """The texts that are not trained on: those of the validation data, or some chosen by their hash."""
+        """The texts that are not trained on, which are the validation data or are chosen by their hash."""
         s = self.settings
         if s.valid:
             return set(self.read("valid", Skipped()))
@@ -122,9 +122,9 @@ class TextSource:
             self.read("data", Skipped()), share=s.hold_out, most=s.hold_out_most, seed=s.seed
         )
         if not held or all(text in held for text in self.read("data", Skipped())):
-            told = f"{s.data}: there are too few texts to hold some out"
+            problem = f"{s.data}: there are too few texts to hold some out"
             raise FileError(
-                f"{told}: give more, join_lines for one long text, or validation texts", argument="data"
+                f"{problem}: give more, join_lines for one long text, or validation texts", argument="data"
             )
         return held
 

@@ -1,4 +1,4 @@
-"""How well a model predicts hidden tokens, beside the frequencies of the tokens alone."""
+"""Measures of the prediction of hidden tokens, and of a baseline that knows the frequencies of the tokens alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVALUATION_TOKENS = 4096  # tokens of a batch that is measured
 
 @dataclass(frozen=True)
 class MaskedScores:
-    """The prediction of hidden tokens: the share that is right in percent, and the perplexity of the right ones."""
+    """The accuracy of the predictions of hidden tokens in percent, and their perplexity."""
 
     tokens: int
     accuracy: float

@@ -1,4 +1,4 @@
-"""An encoder of sentences: a model with its vocabulary and a pooling."""
+"""An encoder of sentences, which is a model with its vocabulary and a pooling."""
 
 from __future__ import annotations
 
@@ -165,10 +165,10 @@ class SentenceEncoder(BundledPredictor):
             for (place, text), vector in zip(some, vectors, strict=True):
                 yield place, text, vector
         if cut:
-            told = (
+            problem = (
                 f"{cut} of {count} texts have more than {self.longest} tokens: their beginning was compared"
             )
-            warnings.warn(told, stacklevel=3)
+            warnings.warn(problem, stacklevel=3)
 
     @torch.no_grad()
     def attention(self, prediction: SentenceVector) -> Recording:
@@ -222,7 +222,7 @@ class SentenceEncoder(BundledPredictor):
         return {"tokenizer": self.vocabulary}
 
     def saved_settings(self) -> dict[str, Any]:
-        """Return the pooling and what else was saved with the model."""
+        """Return the pooling and the further settings of the model."""
         return {**self.extra, **self.pooling.to_json()}
 
     def save(

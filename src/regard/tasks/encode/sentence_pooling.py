@@ -1,4 +1,4 @@
-"""How the vector of a sentence is made from the states of its tokens, as the files beside a model say."""
+"""Pooling of the states of tokens into the vector of a sentence, as the files of a model define it."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def pooling_of_folder(folder: Path) -> SentencePooling:
         elif kind == "Normalize":
             normalize = True
         elif kind != "Transformer":
-            told = f"the module {kind!r} is not known: expected Transformer, Pooling and Normalize"
-            raise FileError(f"{path}: {told}", argument="model")
+            problem = f"the module {kind!r} is not known: expected Transformer, Pooling and Normalize"
+            raise FileError(f"{path}: {problem}", argument="model")
     return SentencePooling(mode, normalize, _most(folder / "sentence_bert_config.json"))
 
 
@@ -100,8 +100,8 @@ def _mode(path: Path) -> str:
     if isinstance(named, str):
         chosen = [f"pooling_mode_{named}_token" + ("" if named == "cls" else "s")]
     if len(chosen) != 1 or chosen[0] not in _MODES:
-        told = f"the pooling {', '.join(chosen) or 'is not named'}: expected one of {', '.join(_MODES)}"
-        raise FileError(f"{path}: {told}", argument="model")
+        problem = f"the pooling {', '.join(chosen) or 'is not named'}: expected one of {', '.join(_MODES)}"
+        raise FileError(f"{path}: {problem}", argument="model")
     return _MODES[chosen[0]]
 
 

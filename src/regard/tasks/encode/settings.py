@@ -73,8 +73,8 @@ class _PlainTexts(EmbeddedSettings):
                 "valid", f"only {option('data')} can be read from standard input", "name a file"
             )
         if self.data and self.data == self.valid:
-            told = f"the same as {option('data', self.data)}"
-            raise ArgumentError("valid", told, "name data that is not trained on, or leave it out")
+            problem = f"the same as {option('data', self.data)}"
+            raise ArgumentError("valid", problem, "name data that is not trained on, or leave it out")
         if self.language not in EMBEDDED_LANGUAGES:
             raise UnknownNameError("language", self.language, EMBEDDED_LANGUAGES)
         self._check_embedded()
@@ -84,7 +84,7 @@ class _PlainTexts(EmbeddedSettings):
             )
 
     def _check_embedded(self) -> None:
-        """Reject settings of files without a file, and nothing to train on."""
+        """Reject settings of files if no file is named, and settings that leave nothing to train on."""
         for name in ("valid", "column", "join_lines", "skip_bad_rows"):
             if self.data is None and getattr(self, name):
                 raise ArgumentError(
@@ -166,7 +166,7 @@ class EncodingEvaluationSettings(Settings):
         None, "Column (number) or field (name) with the text, of TSV, CSV, JSONL, Parquet or hf:NAME."
     )
     skip_bad_rows: bool = setting(False, "Leave out and count rows that cannot be read, instead of stopping.")
-    limit: int = setting(0, "A sample of so many; 0 for all.")
+    limit: int = setting(0, "Size of a random sample to measure on, 0 for all.")
     seed: int | None = setting(
         None, "Which texts the sample takes and which tokens are hidden; by default 0."
     )

@@ -1,4 +1,4 @@
-"""Masked-word training of an encoder as a task: its objective, its model and its report."""
+"""The task of training an encoder on masked words, with its objective, its model and its report."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class EncodeTask(Task):
         """Raise an error if the settings make no model."""
         config = _config(settings, vocabulary_size=10)
         if config.positions == "learned" and settings.max_tokens > config.max_length:
-            told = f"the encoder reads {config.max_length} tokens, got {settings.max_tokens}"
-            raise ArgumentError("max_tokens", told, "give a smaller number")
+            problem = f"the encoder reads {config.max_length} tokens, got {settings.max_tokens}"
+            raise ArgumentError("max_tokens", problem, "give a smaller number")
 
     def prepare(
         self, settings: EncodingSettings, folder: Path, *, learn: bool, show: bool = False
@@ -197,8 +197,8 @@ def evaluate_encoders(
     """Measure encoders by name on the same texts."""
     for name, encoder in encoders.items():
         if not isinstance(encoder.model, MaskedLanguageModel):
-            told = f"{name} has no output for hidden words, so they cannot be measured"
-            raise ArgumentError("model", told, "name a model of `regard train encode`")
+            problem = f"{name} has no output for hidden words, so they cannot be measured"
+            raise ArgumentError("model", problem, "name a model of `regard train encode`")
     skipped = Skipped()
     first = next(iter(encoders.values()))
     texts, where = _texts(first, options, skipped)

@@ -1,4 +1,4 @@
-"""Translation: from text in one language to text in another.
+"""Translation from text in one language to text in another.
 
 The names are imported on first use, so the command line lists its options without torch.
 """

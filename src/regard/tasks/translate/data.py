@@ -98,7 +98,7 @@ def embedded_pairs(settings: TranslationSettings, split: str, count: int) -> Ite
 
 @functools.lru_cache(maxsize=1)
 def _remembered(*asked: Any) -> list[tuple[str, str]]:
-    """Keep the sentences that were generated last: a vocabulary is learnt from them before they are encoded."""
+    """Keep the sentences that were generated last, since they are read for the vocabulary and again to be encoded."""
     return list(_generated(*asked))
 
 

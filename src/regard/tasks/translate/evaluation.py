@@ -1,4 +1,4 @@
-"""Measuring translators: BLEU, chrF, BLEU by length, and the alignment error rate."""
+"""Evaluation of translators by BLEU, chrF, BLEU by length and the alignment error rate."""
 
 from __future__ import annotations
 
@@ -181,8 +181,10 @@ def _check_same_languages(translators: Mapping[str, Translator]) -> None:
     first, *others = ((name, one.source_language, one.target_language) for name, one in translators.items())
     for name, source, target in others:
         if (source, target) != first[1:]:
-            told = f"{name} translates {source} to {target}, {first[0]} translates {first[1]} to {first[2]}"
-            raise ArgumentError("compare", told)
+            problem = (
+                f"{name} translates {source} to {target}, {first[0]} translates {first[1]} to {first[2]}"
+            )
+            raise ArgumentError("compare", problem)
 
 
 def _pairs(

@@ -17,7 +17,7 @@ __all__ = ["diagonal_error_rate", "embedded_aligned", "read_aligned"]
 
 
 def embedded_aligned(translator: Translator, split: str, count: int, seed: int = 0) -> list[AlignedPair]:
-    """Sentences of the embedded corpus in the translator's languages, with their links."""
+    """Return sentences of the embedded corpus in the translator's languages, with their links."""
     from regard.corpus import generate
 
     start, end = translator.source_language, translator.target_language
@@ -31,7 +31,10 @@ def embedded_aligned(translator: Translator, split: str, count: int, seed: int =
 
 
 def read_aligned(path: Path) -> list[AlignedPair]:
-    """A file of ``source tokens TAB target tokens TAB sure links TAB possible links``; a link is ``i-j`` from 0 on."""
+    """Read sentences with their links from a file of three or four columns, separated by tabs.
+
+    The columns are source tokens, target tokens, sure links and possible links. A link is ``i-j``, counted from 0.
+    """
     found = []
     for number, line in enumerate(read_lines(str(path)), start=1):
         parts = [part.split() for part in line.split("\t")]
@@ -45,18 +48,18 @@ def read_aligned(path: Path) -> list[AlignedPair]:
         possible = _links(parts[3], sides, path, number) if len(parts) == 4 else frozenset()
         found.append(AlignedPair(source[0], target[0], source[1], target[1], sure, sure | possible))
     if not found:
-        raise FileError(f"{path}: there are no sentences in it")
+        raise FileError(f"{path}: it has no sentences")
     return found
 
 
 def diagonal_error_rate(pairs: Sequence[AlignedPair]) -> float:
-    """The error rate of knowing nothing but the lengths: what attention has to beat."""
+    """Return the alignment error rate of the diagonal, a baseline that knows only the lengths of the sentences."""
     guesses = [diagonal_links(len(pair.source_words), len(pair.target_words)) for pair in pairs]
     return alignment_error_rate(guesses, [pair.sure for pair in pairs], [pair.possible for pair in pairs])
 
 
 def _placed(tokens: list[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Tokens as a text that a model reads as written, and where each token is in it: no space before a full stop."""
+    """Join tokens into a text without spaces before punctuation, and return it with the span of each token."""
     text, spans = "", []
     for token in tokens:
         joined = not text or re.fullmatch(r"[.,;:!?)\]%]+", token) or text.endswith(("'", "’", "("))

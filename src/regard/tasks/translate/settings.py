@@ -111,8 +111,8 @@ class TranslationSettings(BatchSettings, _TranslatorNetwork, _Vocabularies, _Pai
         if self.validate_sentences < 1:
             raise ArgumentError("validate_sentences", f"expected 1 or more, got {self.validate_sentences}")
         if self.source_language == self.target_language:
-            told = f"the same as {option('source_language', self.source_language)}"
-            raise ArgumentError("target_language", told)
+            problem = f"the same as {option('source_language', self.source_language)}"
+            raise ArgumentError("target_language", problem)
         self._check_sides()
         self._check_embedded()
 
@@ -133,8 +133,8 @@ class TranslationSettings(BatchSettings, _TranslatorNetwork, _Vocabularies, _Pai
     def _check_sides(self) -> None:
         for name in ("data", "valid"):
             if getattr(self, f"target_{name}") and not getattr(self, name):
-                told, fix = f"given without {option(name)}", f"name the source side with {option(name)}"
-                raise ArgumentError(f"target_{name}", told, fix)
+                problem, fix = f"given without {option(name)}", f"name the source side with {option(name)}"
+                raise ArgumentError(f"target_{name}", problem, fix)
 
     def _check_valid(self) -> None:
         if self.target_data == self.target_valid:
@@ -174,8 +174,8 @@ def check_embedded_languages(languages: list[str], argument: str, fix: str) -> N
     """Raise ArgumentError if the embedded corpus lacks one of the languages."""
     for language in languages:
         if language not in EMBEDDED_LANGUAGES:
-            told = f"the embedded corpus has {', '.join(EMBEDDED_LANGUAGES)}, not {language!r}"
-            raise ArgumentError(argument, told, fix)
+            problem = f"the embedded corpus has {', '.join(EMBEDDED_LANGUAGES)}, not {language!r}"
+            raise ArgumentError(argument, problem, fix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,9 +196,11 @@ class TranslationEvaluationSettings(EvaluationSettings):
     choose_links: str | None = setting(
         None, "Such a file to choose layer and head on, instead of those that the model keeps."
     )
-    beams: int | None = setting(None, "Hypotheses searched at a time; 1 is greedy; by default 5.")
+    beams: int | None = setting(None, "Hypotheses in the beam search, 1 for greedy search; by default 5.")
     length_penalty: float | None = setting(None, "Above 1 prefers long translations; by default 1.")
-    coverage_penalty: float | None = setting(None, "Penalty of unattended words; by default 0.")
+    coverage_penalty: float | None = setting(
+        None, "Penalty for source words without attention; by default 0."
+    )
     lowercase: bool | None = setting(None, "Compare without regard to case; by default as the model.")
     save_lengths: str | None = setting(
         None, "Draw BLEU by length, a line for each model: a .png, .svg or .pdf file."
@@ -212,5 +214,5 @@ class TranslationEvaluationSettings(EvaluationSettings):
         unused = ("beams", "length_penalty", "coverage_penalty", "lowercase", "out", "save_lengths")
         for name in unused if self.links and not self.data else ():
             if getattr(self, name) is not None:
-                told = f"of no use with {option('links')} alone: nothing is translated"
-                raise ArgumentError(name, told, f"add {option('data')}")
+                problem = f"of no use with {option('links')} alone: nothing is translated"
+                raise ArgumentError(name, problem, f"add {option('data')}")

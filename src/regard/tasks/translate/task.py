@@ -1,4 +1,4 @@
-"""Translation as a task: the objective of its training, its model and its commands."""
+"""The task of translation, with its objective, its model and its card."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAMES = {"en": "English", "fr": "French", "zh": "Chinese (simplified)", "de": "
 
 
 class TranslateTask(Task):
-    """From text in one language to text in another."""
+    """The task of translating text from one language to another."""
 
     name: ClassVar[str] = "translate"
     settings: ClassVar[Any] = TranslationSettings
@@ -204,8 +204,8 @@ def _check_languages(model: str, folder: Path, wanted: dict[str, str | None]) ->
     for name, language in wanted.items():
         has = settings.get(name, "")
         if language is not None and isinstance(has, str) and language.lower() != has.lower():
-            told = f"the model {model} has {has!r} there, not {language!r}"
-            raise ArgumentError(name, told, "leave it out")
+            problem = f"the model {model} has {has!r} there, not {language!r}"
+            raise ArgumentError(name, problem, "leave it out")
 
 
 def _name(language: str) -> str:

@@ -1,4 +1,4 @@
-"""A translator: a model with its vocabularies."""
+"""A translator, which is a model with its vocabularies."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ class Translator(BundledPredictor):
         return {"tokenizer": self.source} if shared else {"source": self.source, "target": self.target}
 
     def saved_settings(self) -> dict[str, Any]:
-        """Return the languages and what else was saved with the model."""
+        """Return the languages and the further settings of the model."""
         languages = {"source_language": self.source_language, "target_language": self.target_language}
         return {**self.extra, **languages}
 
@@ -305,8 +305,8 @@ class Translator(BundledPredictor):
         for name, vocabulary in (("source_size", source), ("target_size", target)):
             size = getattr(network.config, name)
             if len(vocabulary) != size:
-                told = f"{name} is {size}, but the vocabulary beside it has {len(vocabulary)} tokens"
-                raise bundle.reject(told)
+                problem = f"{name} is {size}, but the vocabulary beside it has {len(vocabulary)} tokens"
+                raise bundle.reject(problem)
         return cls(network, source, target, **languages, extra=settings)
 
 
