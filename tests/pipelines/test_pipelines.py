@@ -120,6 +120,7 @@ BAD = [
     ("text-classification", ("a",), {"truncation": "only_first"}, ArgumentError, "truncation"),
     ("feature-extraction", (None,), {}, DtypeError, "expected a text"),
     ("feature-extraction", ("a",), {"tokenize_kwargs": {"stride": 3}}, UnknownArgumentError, "stride"),
+    ("feature-extraction", ("a",), {"tokenize_kwargs": {"padding": "max_length"}}, ArgumentError, "padding"),
     ("fill-mask", ("the cat",), {}, ArgumentError, r"\[MASK\]"),
     (
         "fill-mask",

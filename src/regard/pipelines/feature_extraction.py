@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from regard.errors import ArgumentError
 from regard.pipelines.base import Pipeline, ResultList, checked_text
 from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork, tokenizer_options
 
@@ -43,6 +44,8 @@ class FeatureExtractionPipeline(Pipeline):
         """Return the states of each text."""
         texts = [checked_text("inputs", text) for text in inputs]
         framing = {**options, **tokenizer_options("tokenize_kwargs", options)}
+        if framing.get("padding") == "max_length":
+            raise ArgumentError("padding", "there are no states of padding, got 'max_length'", "leave it out")
         framed = [self.network.frame(text, options=framing) for text in texts]
         states = self.network.outputs(framed, options.get("batch_size"))  # (n,m) for each text
         rows = zip(states, texts, framed, strict=True)
