@@ -25,6 +25,7 @@ class FollowedSoftmax:
     recorded: RecordedCall
     call: AttentionCall
     product: int  # the number of the product that the scores came from, 0 if unknown
+    learned_keys: bool = False  # whether a parameter of the model is among queries and keys
     # The shape of the result, in which keys count that the model left out before the softmax.
     shape: tuple[int, ...] = ()
     size: int = 0  # how many weights the result has

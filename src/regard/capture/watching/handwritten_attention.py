@@ -27,6 +27,7 @@ __all__ = ["HandwrittenAttention"]
 
 _RESHAPING = {Tensor.view, Tensor.reshape}
 _NUMBERS = {int, float, bool}
+_MULTIPLYING = (torch.matmul, torch.bmm, Tensor.matmul, Tensor.__matmul__, Tensor.bmm)
 
 
 class HandwrittenAttention:
@@ -40,6 +41,8 @@ class HandwrittenAttention:
         self.in_multi_head_forward = False
         self.exponentials = 0  # how many were taken of tensors with more than two axes
         self._stack, self._log = stack, log
+        self._in_function = False  # whether a function other than a matrix product is watched
+        self.scores.may_have_learned_keys = self._may_have_learned_keys
 
     # ---- functions
 
@@ -95,13 +98,21 @@ class HandwrittenAttention:
     def function_begins(self, func: Any, args: tuple) -> None:
         """Note the beginning of a function that is watched operation by operation."""
         self.in_multi_head_forward = func is F.multi_head_attention_forward
+        # Functions from outside torch may have no hash.
+        self._in_function = not any(func is product for product in _MULTIPLYING)
         if func is torch.einsum and self.weights.follows:
             with torch._C.DisableTorchFunction():
                 self.weights.names_axes = self.weights.has_own_axes(tensors_in(args))
 
     def function_ends(self) -> None:
         """Note the end of a function that was watched operation by operation."""
-        self.in_multi_head_forward = self.weights.names_axes = False
+        self.in_multi_head_forward = self.weights.names_axes = self._in_function = False
+
+    def _may_have_learned_keys(self) -> bool:
+        """Whether a matrix product with a parameter may be attention to learned keys."""
+        if self._in_function or not self._stack.modules:
+            return False
+        return self._stack.has_chosen_module() or self._stack.attends(self._stack.innermost)
 
     def note_shared_memory(self, x: Any) -> None:
         """Note a tensor whose numbers may change unseen from now on, since NumPy or other code has its memory."""
@@ -147,7 +158,9 @@ class HandwrittenAttention:
             # The innermost module that computed both the product and the softmax, itself or in modules inside it.
             running = next(x for x in reversed(modules) if x.products < product.number)
         shape = tuple(args[0].shape)
-        if not is_attention and not self._is_recorded(running, product is not None, shape):
+        of_product = product is not None and not product.of_parameter
+        learned = product is not None and product.of_parameter and self._stack.attends(running)
+        if not is_attention and not learned and not self._is_recorded(running, of_product, shape):
             return
         context = context_of_softmax(running, modules, self._stack.choices, self.in_multi_head_forward)
         call = read_softmax(self.scores, args, weights, context)
@@ -156,7 +169,8 @@ class HandwrittenAttention:
         recorded = self._log.record(call, running)
         if recorded is not None:
             number = 0 if product is None else product.number
-            self.weights.begin(FollowedSoftmax(recorded, call, number), result, args[1])
+            followed = FollowedSoftmax(recorded, call, number, learned_keys=learned)
+            self.weights.begin(followed, result, args[1])
 
     def _is_recorded(self, running: RunningModule, of_product: bool, shape: tuple[int, ...]) -> bool:
         """Whether a softmax is recorded. One that may be attention and is not recorded is noted."""
@@ -185,7 +199,7 @@ class HandwrittenAttention:
 
     def check_unseen(self, running: RunningModule) -> None:
         """Note a module that is called attention, computed products or exponentials, and took no softmax."""
-        computed = self.scores.products > running.products or self.exponentials > running.exponentials
+        computed = self.scores.latest > running.products or self.exponentials > running.exponentials
         if not computed or self._log.noticed != running.noticed or repeats_for_gradient():
             return
         if is_attention(running.module, running.name):

@@ -47,6 +47,7 @@ class Product:
     added: tuple[AddedNumbers, ...] = field(default=())
     exact: bool = True  # False after an operation on the scores that cannot be followed
     number: int = 0  # its number among the products of a capture
+    of_parameter: bool = False  # whether the queries or keys are a parameter, as in a learned memory
     sinks: tuple[int, ...] = ()  # the columns of attention sinks, which are no keys of the product
 
     @property

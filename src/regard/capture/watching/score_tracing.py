@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -95,6 +95,9 @@ class ScoreTracer:
         self.follows = False  # whether there are scores that a softmax may be taken of
         self.folds = HeadFolds()
         self.products = 0  # how many were seen so far
+        self.latest = 0  # the number of the latest product without a parameter
+        # Whether a product with a parameter may be scores of learned keys, and not a layer.
+        self.may_have_learned_keys: Callable[[], bool] = lambda: False
 
     @functools.cached_property
     def parameters(self) -> set[int]:
@@ -157,7 +160,9 @@ class ScoreTracer:
         storage = x.untyped_storage().data_ptr()
         candidates = (self._known.get(x.data_ptr()), self._descendants.get(storage))
         candidates += tuple(scores for scores in self._known.values() if scores.storage == storage)
-        return next((y.product for y in candidates if y is not None and not y.is_freed), None)
+        # A product with a parameter is mostly a layer, and only its own result may be scores.
+        products = (y.product for y in candidates if y is not None and not y.is_freed)
+        return next((product for product in products if not product.of_parameter), None)
 
     def picked(self, x: object, shape: tuple[int, ...]) -> PickedScores | None:
         """The picked scores that a tensor of a shape holds, or None if it holds none."""
@@ -195,7 +200,7 @@ class ScoreTracer:
         in_layer = (
             q.untyped_storage().data_ptr() in parameters or k.untyped_storage().data_ptr() in parameters
         )
-        if in_layer:
+        if in_layer and (summand is not None or not self.may_have_learned_keys()):
             if not self.is_empty:
                 self._note_descendant(args[:2], result)
             return
@@ -203,7 +208,9 @@ class ScoreTracer:
             self._note_descendant(args[:2], result)
             return
         self.products += 1
-        scores = Scores.of(result, Product(q, k, alpha, number=self.products))
+        self.latest = self.latest if in_layer else self.products
+        product = Product(q, k, alpha, number=self.products, of_parameter=in_layer)
+        scores = Scores.of(result, product)
         if summand is not None and beta:
             added = scores.part(summand.detach() * beta)
             scores = replace(scores, product=replace(scores.product, added=(added,)))
@@ -219,7 +226,12 @@ class ScoreTracer:
         """
         storage, step = x.untyped_storage().data_ptr(), x.stride(-1)
         known = next((y for y in self._known.values() if y.storage == storage and not y.is_freed), None)
-        if known is None or x.shape[-1] == 1 or x.numel() != math.prod(known.shape):
+        if (
+            known is None
+            or known.product.of_parameter
+            or x.shape[-1] == 1
+            or x.numel() != math.prod(known.shape)
+        ):
             return False
         return all(known.strides[n] != step or known.shape[n] == 1 for n in (known.rows, known.columns))
 

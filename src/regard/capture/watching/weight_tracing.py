@@ -270,7 +270,9 @@ class WeightTracer:
             if weights is None:
                 continue
             operand = operand if operand.ndim == 3 else operand[None]  # (B,n,p)
-            if storage_of(other) not in self._parameters():
+            # A parameter may be the values of a learned memory. Else its product mixes heads.
+            is_memory = weights.softmax.learned_keys and weights.is_over_keys(operand)
+            if is_memory or storage_of(other) not in self._parameters():
                 if weights.softmax.used:
                     self._note_second_use(weights, operand)
                     return None
