@@ -45,7 +45,8 @@ def stretches(
     """Yield the words of a text with their weights, and the text between them, in order.
 
     ``spans`` are the (start, end) characters of the words in order, and ``weights`` has one number for each. The text
-    between words is marked as not read within the characters ``unread``. ``<br>`` of HTML becomes a line break there.
+    between words is marked as not read within the characters ``unread``. A ``<br>`` tag between words becomes a line
+    break.
 
     >>> [part.text for part in stretches("It is<br />fine.", [(0, 2), (11, 15)], [0.2, 0.8])]
     ['It', ' is\\n', 'fine', '.']

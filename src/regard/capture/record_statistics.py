@@ -127,7 +127,10 @@ class RecordStatistics(Sequence[Record]):
         return head_agreement(self._whole())
 
     def cluster_heads(self, count: int) -> np.ndarray:
-        """Group heads with similar weights into ``count`` clusters, and return the cluster of each head, ``(heads,)``.
+        """Group the heads of all records into ``count`` clusters by the similarity of their weights.
+
+        The result ``(heads,)`` is the cluster of each head, with the heads of the first record first. Clusters are
+        numbered by their first heads. A ``count`` above the number of heads raises ArgumentError.
 
         >>> from regard.capture import Recording
         >>> Recording.from_weights([np.eye(2), np.eye(2)[::-1], np.eye(2)]).cluster_heads(2)

@@ -240,7 +240,11 @@ class _Search:
             self.coverage = self.coverage.flatten(0, 1)[rows]
 
     def _remove_done(self, rows: list[int]) -> None:
-        """Mark rows as done, and remove all done rows from the batch once there are enough of them."""
+        """Stop the search in done rows, and remove all done rows once enough of the batch is done.
+
+        The caller has marked ``rows`` as not open. Done rows are removed if some rows are open, and these are at most
+        ``_OPEN_SHARE`` of the batch.
+        """
         # A done row with these scores produces no more hypotheses while it stays in the batch.
         self.scores[rows] = _NEVER
         going = [row for row, is_open in enumerate(self.open) if is_open]

@@ -207,6 +207,8 @@ def counted_rows(train: Any, noun: str) -> list[str]:
 def nothing_left(data: str | None, skipped: Skipped) -> FileError:
     """Return the error for data of which no row is left to train on.
 
+    ``data`` is the name of the data, or None for the embedded corpus.
+
     >>> raise nothing_left("few.tsv", Skipped(held_out=1))
     Traceback (most recent call last):
         ...

@@ -44,10 +44,11 @@ def train(
     *,
     show: bool = True,
 ) -> Outcome:
-    """Train a model for a task. The best model is in ``best/`` of ``folder``.
+    """Train a model for a task, and write the best model into ``best/`` of ``folder``.
 
     ``task`` is a name such as ``"translate"``, a ``"module:Class"``, or a task. Settings that are given as a dict are
-    completed with the defaults of the command line. ``show`` reports progress on standard error.
+    completed with the defaults of the command line. ``show`` reports progress on standard error. A folder that already
+    has a checkpoint raises FileError. :func:`resume` continues its run.
 
     >>> import tempfile
     >>> small = {"embedded": 60, "vocabulary_size": 300, "width": 16, "heads": 2, "feed_forward": 16, "steps": 2}

@@ -96,7 +96,10 @@ def word_weights_page(found: WordWeights, title: str) -> str:
 
 
 def _table(found: Any, title: str) -> str:
-    """Return the HTML of a table of weights."""
+    """Return an HTML table of the weights between words, with ``title`` as its caption.
+
+    ``found`` has the attributes of :class:`WordWeights`.
+    """
     columns = "".join(f'<th scope="col">{html.escape(word)}</th>' for word in found.column_words)
     rows = "\n".join(
         f'<tr><th scope="row">{html.escape(word)}</th>{"".join(_cell(float(w)) for w in row)}</tr>'

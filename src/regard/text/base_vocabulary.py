@@ -154,7 +154,8 @@ class Vocabulary(ABC):
     ) -> Self:
         """Train a vocabulary of at most ``size`` ids, including the special tokens.
 
-        ``lowercase`` and ``specials`` are those of the class. The same texts always give the same vocabulary.
+        ``lowercase`` and ``specials`` are those of the class. The same texts always give the same vocabulary. A
+        ``size`` that is too small for this kind of vocabulary raises ArgumentError.
         """
         names = cls._special_names(specials)
         size = whole_number("size", size)

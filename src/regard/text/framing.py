@@ -18,9 +18,10 @@ __all__ = ["Framed", "Framing"]
 class Framed:
     """The input of an encoder for one text or for a pair.
 
-    ``ids`` are the token ids with the special tokens. ``types``, one for each id, are 0 for the first text and
-    :attr:`Framing.second_type` for the second. ``cut`` is True if tokens were left out at the end of a text. ``first``
-    and ``second`` are the positions of the tokens of each text in ``ids``.
+    ``ids`` are the token ids with the special tokens. ``types``, one for each id, are :attr:`Framing.second_type` for
+    the second text and the token after it, and 0 otherwise. ``cut`` is True if tokens were left out at the end of a
+    text. ``first`` and ``second`` are the positions of the tokens of each text in ``ids``. ``second`` is None if there
+    is one text.
     """
 
     ids: list[int]

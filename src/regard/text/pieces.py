@@ -123,7 +123,7 @@ class TextPieces:
         return total
 
     def batch(self, indices: Sequence[int] | np.ndarray) -> PieceBatch:
-        """Return the pieces at these indices as a padded batch, with the special tokens."""
+        """Return the pieces of texts at these indices as a padded batch, with the special tokens."""
         indices = np.array(indices, dtype=np.int64)  # (b,)
         frame = self.framing
         tokens, lengths = self.store.padded(indices, start=frame.start, end=frame.end, pad=frame.pad)

@@ -46,12 +46,13 @@ _SIDES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 
 
 def csv_rows(lines: Iterator[Line], name: str, bad: BadRows) -> Iterator[tuple[str, list[str]]]:
-    """Yield the place and the cells of each row of a CSV file that is not empty.
+    """Yield the place and the cells of each row of a CSV file, without empty lines.
 
-    ``name`` is the name of the file, for the places. Cells are separated by commas, or by semicolons where the first
-    line has no comma or only semicolons cut it into two. A cell in quotes may hold line ends. A row that is not CSV,
-    such as one with a quote that is not closed, is added to ``bad``. Reading then goes on with the line after the first
-    line of that row.
+    ``name`` is the name of the file, for the places. The first line decides whether commas or semicolons separate the
+    cells. Semicolons do if they give several cells and commas one, or if only semicolons give exactly two. A cell in
+    quotes may hold line ends. A row that is not CSV, such as one with a quote that is not closed, is added to ``bad``.
+    So is a line that cannot be decoded or is too long. Reading then goes on with the line after the first line of that
+    row.
     """
     source = _CsvLines(lines)
     rows = csv.reader(source, delimiter=_separator(source.peek()), strict=True)

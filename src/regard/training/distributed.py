@@ -50,7 +50,8 @@ class Processes:
     """The rank and the device of this process among the ``world`` processes of a run.
 
     ``joined`` says whether :meth:`join` made the process group, so that :meth:`leave` destroys it. All processes have
-    to call the methods that communicate (from :meth:`sum` on), in the same order.
+    to call the methods that communicate in the same order. These are ``sum``, ``gather``, ``agree``, ``same``,
+    ``same_text``, ``broadcast`` and ``on_first``.
     """
 
     rank: int = 0

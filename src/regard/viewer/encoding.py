@@ -273,9 +273,10 @@ def _distances(bias: Bias, grid: Grid) -> Tensor | None:
 
 @torch.no_grad()
 def _encode_weights(source: Source, blobs: Blobs, bits: int) -> Encoded:
-    """Encode each weight as a whole number of steps of its row's largest magnitude.
+    """Quantize the weights of each row to integers of ``bits`` bits, and add them to ``blobs``.
 
-    The numbers are unsigned, or signed if the map has negative weights.
+    The row's largest magnitude becomes the largest integer. It is stored for each row as a float32. The integers are
+    unsigned, or signed if the map has negative weights.
     """
     b, h, q, k = source.grid
     dtype = np.dtype(f"{'int' if has_negative_weights(source) else 'uint'}{bits}")

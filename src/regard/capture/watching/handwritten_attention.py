@@ -96,7 +96,11 @@ class HandwrittenAttention:
             self.weights.choices.note(args, kwargs)
 
     def function_begins(self, func: Any, args: tuple) -> None:
-        """Note the beginning of a function that is watched operation by operation."""
+        """Note the beginning of a function whose operations are watched one by one.
+
+        It records whether the function is ``F.multi_head_attention_forward``, and whether it is ``torch.einsum`` in
+        which all followed weights have the axes of their softmax.
+        """
         self.in_multi_head_forward = func is F.multi_head_attention_forward
         # Functions from outside torch may have no hash.
         self._in_function = not any(func is product for product in _MULTIPLYING)

@@ -24,7 +24,11 @@ class AddedNumbers:
     outer: tuple[int, ...]  # these axes from the largest stride to the smallest
 
     def on(self, scores: Scores) -> Tensor:
-        """The numbers as ``(*leading,q,k)`` of scores whose leading axes may have been joined or split since."""
+        """Return the numbers as ``(*leading,q,k)``, with the leading axes of ``scores``.
+
+        These axes may have been joined, split or reordered since the numbers were added. Each axis of the result may
+        be 1.
+        """
         leading, outer = scores.leading, scores.outer
         if (self.leading, self.outer) == (leading, outer):
             return self.values

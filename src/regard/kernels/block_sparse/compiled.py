@@ -34,9 +34,10 @@ def forward(q: Tensor, k: Tensor, v: Tensor, job: BlockSparseJob) -> tuple[Tenso
 def backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, job: BlockSparseJob
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the gradients of q, k and v, ``(t,n,d)`` each, from the gradient ``(b,h,n,d)`` of the output.
+    """Compute the gradients of q, k and v from the gradient ``(b,h,n,d)`` of the output.
 
-    ``out`` and ``lse`` are the results of :func:`forward`.
+    Each is ``(t,n,d)`` with ``t = b * h``. For k and v, n is the number of keys. ``out`` and ``lse`` are the results of
+    :func:`forward`.
     """
     plan, (b, h, n, d), dtype = job.plan, q.shape, q.dtype
     qs, ks, vs = (_ready(x) for x in blocked(q, k, v, plan))

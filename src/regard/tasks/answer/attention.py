@@ -139,7 +139,11 @@ def _question_to_context(reader: Reader, records: list[Record], batch: Any) -> n
 def _around(
     answer: Answer, row_words: list[str], columns: list[tuple[int, int]], weights: np.ndarray
 ) -> WeightTable:
-    """Return the weights of the words of the question to the words around the best answer."""
+    """Return the weights of the words of the question to the best answer and ``NEAR`` words on each side of it.
+
+    ``columns`` are the characters of the words of the context. If no answer is among them, the table has the first
+    words.
+    """
     start, end = (answer.candidates[0].start, answer.candidates[0].end) if answer.candidates else (0, 0)
     inside = [i for i, (a, b) in enumerate(columns) if a < end and b > start] or [0]
     near = range(max(0, inside[0] - NEAR), min(len(columns), inside[-1] + NEAR + 1))

@@ -90,7 +90,7 @@ class AnswerTask(Task):
         return reader
 
     def objective(self, settings: AnswerSettings, data: AnswerData) -> AnswerObjective:
-        """Return the loss and the validation."""
+        """Return the objective, which has the batches, the loss and the validation."""
         return AnswerObjective(self, settings, data)
 
     def evaluate(self, predictors: Mapping[str, Reader], options: AnswerEvaluationSettings) -> AnswerReport:
@@ -158,7 +158,10 @@ class AnswerObjective(BatchedObjective):
         return {"f1": scores.f1, "exact": scores.exact}
 
     def predictor(self, model: nn.Module) -> Reader:
-        """Return the model as a reader, with the threshold of the last one that was saved."""
+        """Return a reader with this model and the threshold that :meth:`save` chose last.
+
+        The threshold is 0 before the first call of :meth:`save`.
+        """
         s = self.settings
         extra = {"max_tokens": s.max_tokens, "stride": s.stride, "max_answer": s.max_answer}
         extra["threshold"] = self.threshold

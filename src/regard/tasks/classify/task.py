@@ -89,7 +89,7 @@ class ClassifyTask(Task):
     def objective(
         self, settings: ClassificationSettings, data: ClassificationData
     ) -> ClassificationObjective:
-        """Return the loss and the validation."""
+        """Return the objective, which has the batches, the loss and the validation."""
         return ClassificationObjective(self, settings, data)
 
     def evaluate(

@@ -80,7 +80,7 @@ class EncodeTask(Task):
         return model
 
     def objective(self, settings: EncodingSettings, data: EncodingData) -> EncodingObjective:
-        """Return the loss and the validation."""
+        """Return the objective, which has the batches, the loss and the validation."""
         return EncodingObjective(self, settings, data)
 
     def find(self, model: str | None, options: Mapping[str, Any]) -> Path:

@@ -79,7 +79,7 @@ class TranslateTask(Task):
         return Transformer(config) if isinstance(config, TransformerConfig) else Seq2Seq(config)
 
     def objective(self, settings: TranslationSettings, data: TranslationData) -> TranslationObjective:
-        """Return the loss and the validation."""
+        """Return the objective, which has the batches, the loss and the validation."""
         return TranslationObjective(self, settings, data)
 
     def find(self, model: str | None, options: Mapping[str, Any]) -> Path:
