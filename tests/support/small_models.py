@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import torch
 
 from regard.models import (
@@ -84,3 +87,11 @@ def sentences(seed: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
 def close(a: torch.Tensor, b: torch.Tensor, atol: float | None = None) -> None:
     atol = atol or (1e-12 if a.dtype == torch.float64 else 1e-5)
     torch.testing.assert_close(a, b, rtol=0, atol=atol)
+
+
+def remove_hash(folder: Path) -> None:
+    """Remove the hash of the weights from the settings of a saved model, as in folders of earlier versions."""
+    path = folder / "config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    del settings["weights_sha256"]
+    path.write_text(json.dumps(settings), encoding="utf-8")

@@ -7,6 +7,7 @@ several safetensors files with an index.
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -271,13 +272,24 @@ class HuggingFaceFolder:
         self._check_parts(set(names.values()), files, prefix)
 
     def _check_parts(self, used: set[str], files: SafetensorsFiles, prefix: str) -> None:
-        """Raise FileError if a tensor of the encoder in the folder is neither in ``used`` nor known as redundant."""
+        """Raise FileError if a tensor of the encoder in the folder is neither in ``used`` nor known as redundant.
+
+        Tensors that are neither of the encoder nor of output layers that are known give a warning.
+        """
         inside = tuple(prefix + part for part in ("embeddings.", self.family.blocks.split(".")[0] + "."))
         ignored = {prefix + name for name in self.family.ignored}
         for name in sorted(files.shapes.keys() - used - ignored):
             if name.startswith(inside):
                 told = f"{name} is a part of the model that Regard's encoder does not have"
                 raise FileError(f"{files.where(name)}: {told}")
+        heads = [module for modules in self.family.heads.values() for module in modules.values()]
+        known = {"pooler", *(module.lstrip(".").partition(".")[0] for module in heads)}
+        rest = sorted(files.shapes.keys() - used - ignored)
+        unknown = [name for name in rest if name.removeprefix(prefix).partition(".")[0] not in known]
+        if unknown:
+            count = "1 tensor" if len(unknown) == 1 else f"{len(unknown):,} tensors"
+            told = f"{files.where(unknown[0])}: not used: {count} of no part that is known"
+            warnings.warn(f"{told} (the first: {unknown[0]})", stacklevel=4)
 
     def _check_tied(
         self, config: EncoderConfig, files: SafetensorsFiles, tensors: dict[str, Any], prefix: str

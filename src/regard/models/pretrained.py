@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import load_file
 from torch import nn
 
 from regard.errors import ArgumentError, FileError, UnknownNameError
-from regard.files import read_json, write_atomically
+from regard.files import read_json
 from regard.models.packed_weights import BITS, SHAPE, packed, packed_shapes, unpacked
 from regard.models.sizes import check_settings, check_shapes, without_memory
+from regard.models.weight_files import CONFIG, WEIGHTS, check_hash, reading, write_model
 from regard.positions import sinusoidal
 
 __all__ = [
@@ -30,11 +28,8 @@ __all__ = [
     "load_weights",
     "read_config",
     "read_shapes",
-    "reading",
 ]
 
-WEIGHTS = "model.safetensors"
-CONFIG = "config.json"
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 # The end of the name of a table that the settings determine. It is computed and not stored.
 RECOMPUTED = "positions.pe"
@@ -96,9 +91,7 @@ class Pretrained:
         tensors = check_storable(self, dtype)  # type: ignore[arg-type]
         folder = _made(Path(folder))
         settings = {"model": None, **(extra or {})} | {"model": self.config.to_json()}
-        text = json.dumps(settings, ensure_ascii=False, indent=2) + "\n"
-        write_atomically(folder / WEIGHTS, lambda path: save_file(tensors, path))
-        write_atomically(folder / CONFIG, lambda path: path.write_text(text, encoding="utf-8"))
+        write_model(folder, tensors, settings)
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike) -> Self:
@@ -148,12 +141,13 @@ def load_model(folder: str | os.PathLike) -> Any:
     """Load the model in a folder, of any class of :mod:`regard.models`, in float32 and in evaluation mode.
 
     The settings are compared with the file of weights before memory is allocated for the model. Raises FileError if
-    they do not fit, or if a file is missing or damaged.
+    they do not fit, or if a file is missing, damaged or altered since it was saved.
     """
     from regard.models import KINDS  # the models import this module
 
     settings_file, weights_file = Path(folder) / CONFIG, Path(folder) / WEIGHTS
-    settings = read_config(folder).get("model")
+    values = read_config(folder)
+    settings = values.get("model")
     kind = settings.get("kind") if isinstance(settings, dict) else None
     if not isinstance(settings, dict) or kind not in list(KINDS):
         raise FileError(f"{settings_file}: not the settings of a model of Regard (kind is {kind!r})")
@@ -172,6 +166,7 @@ def load_model(folder: str | os.PathLike) -> Any:
         if not name.endswith(RECOMPUTED)
     }
     check_shapes(config, expected, shapes, str(settings_file), str(weights_file))
+    check_hash(Path(folder), values)
     fill(model, model_class.with_new_names(_read_weights(weights_file)), str(weights_file))
     return model.eval()
 
@@ -287,22 +282,6 @@ def read_shapes(path: Path) -> dict[str, tuple[int, ...]]:
 def _read_weights(path: Path) -> dict[str, torch.Tensor]:
     with reading(path):
         return unpacked(load_file(path), str(path))
-
-
-@contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Return a context manager that turns errors of reading a file of weights into FileError with its path.
-
-    A file that does not exist raises FileError on entry.
-    """
-    if not path.is_file():
-        raise FileError(f"{path}: no such file")
-    try:
-        yield
-    except SafetensorError as error:
-        raise FileError(f"{path}: cut short or not a safetensors file ({error})") from None
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def _made(folder: Path) -> Path:

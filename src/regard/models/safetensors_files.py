@@ -9,18 +9,12 @@ from safetensors import safe_open
 
 from regard.errors import FileError
 from regard.files import read_json
-from regard.models.pretrained import WEIGHTS, read_shapes, reading
+from regard.models.pretrained import read_shapes
+from regard.models.weight_files import WEIGHTS, check_present, reading
 
 __all__ = ["SafetensorsFiles"]
 
 INDEX = "model.safetensors.index.json"
-# Files of weights that other programs write. Reading a pickle can run code of its author.
-_OTHERS = {
-    "pytorch_model.bin": "a pickle, which can run code when it is read",
-    "pytorch_model.bin.index.json": "a list of pickles, which can run code when they are read",
-    "tf_model.h5": "a file of TensorFlow",
-    "flax_model.msgpack": "a file of Flax",
-}
 _KINDS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -68,17 +62,10 @@ def _checked(tensor: torch.Tensor, name: str, path: Path) -> torch.Tensor:
 
 def _listed(folder: Path) -> dict[Path, list[str] | None]:
     """Return the files of weights, each with the names of the tensors to read from it, or with None for all."""
-    if (folder / WEIGHTS).is_file():
-        return {folder / WEIGHTS: None}
-    if (folder / INDEX).is_file():
+    if (folder / INDEX).is_file() and not (folder / WEIGHTS).is_file():
         return _indexed(folder)
-    for name, kind in _OTHERS.items():
-        if (folder / name).is_file():
-            fix = (
-                "load it once with transformers and save it with save_pretrained(), which writes safetensors"
-            )
-            raise FileError(f"{folder / name} is {kind}, and there is no {WEIGHTS}: {fix}")
-    raise FileError(f"{folder / WEIGHTS}: no such file")
+    check_present(folder / WEIGHTS)
+    return {folder / WEIGHTS: None}
 
 
 def _indexed(folder: Path) -> dict[Path, list[str] | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,12 +9,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
-from safetensors.torch import save_file
 from torch import nn
 
 from regard.errors import ArgumentError, DtypeError, FileError
-from regard.files import make_folder, read_json, write_atomically
-from regard.models.pretrained import CONFIG, WEIGHTS, check_storable, load_model, load_weights, read_config
+from regard.files import make_folder, read_json
+from regard.models.pretrained import check_storable, load_model, load_weights, read_config
+from regard.models.weight_files import CONFIG, WEIGHTS, check_hash, write_model
 from regard.shapes import as_device
 from regard.tasks.registry import find_model
 from regard.text import Vocabulary, load_vocabulary
@@ -47,9 +46,7 @@ def save_bundle(
         vocabulary.save(folder / f"{name}.json")
     config = getattr(model, "config", None)
     values = {"model": None, **settings, "task": task} | {"model": config.to_json() if config else {}}
-    text = json.dumps(values, ensure_ascii=False, indent=2) + "\n"
-    write_atomically(folder / WEIGHTS, lambda path: save_file(tensors, path))
-    write_atomically(folder / CONFIG, lambda path: path.write_text(text, encoding="utf-8"))
+    write_model(folder, tensors, values)
 
 
 @dataclass(frozen=True)
@@ -73,6 +70,7 @@ class Bundle:
 
     def fill(self, model: nn.Module) -> nn.Module:
         """Load the saved weights into a model of the same shape, for models that are not Regard's."""
+        check_hash(self.folder, self.settings)
         load_weights(model, self.folder / WEIGHTS)
         return model.eval()
 
