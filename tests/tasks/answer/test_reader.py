@@ -147,7 +147,7 @@ def test_the_attention_of_an_answer_is_a_recording(reader):
     expected = record.map.weights()[0, 0, :, 1:].numpy()
     np.testing.assert_allclose(weights.weights, expected, atol=1e-6)  # tokens are words here
     assert weights.spans == [(0, 4), (5, 11), (12, 15), (16, 23), (23, 24), (25, 27), (28, 34), (34, 35)]
-    assert weights.table.row_words == ["helped", "teacher"]
+    assert weights.table.row_words == ["Who", "helped", "the", "teacher", "?"]
     assert weights.unread is None
 
 
