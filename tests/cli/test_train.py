@@ -60,3 +60,20 @@ def test_an_empty_file_of_labelled_texts_asks_for_labels(run_folder, tmp_path):
     assert_one_line(
         run_here(*words, cwd=tmp_path), 1, "empty.tsv is empty: expected rows of a text and a label"
     )
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_an_interruption_while_the_data_is_read_says_how_to_go_on(tmp_path, monkeypatch, kept):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tasks, "train", interrupted)
+    monkeypatch.setattr(tasks, "resume", interrupted)
+    words = ["train", "classify", "--out", str(tmp_path / "run")]
+    if kept:
+        (tmp_path / "run" / "checkpoints" / "step-00000003").mkdir(parents=True)
+        assert_one_line(
+            run_here(*words, "--resume"), 130, f"with regard train classify --resume --out {tmp_path}"
+        )
+    else:
+        assert_one_line(run_here(*words), 130, "before the first step", "start again with the same command")

@@ -37,10 +37,13 @@ def _command(task: str) -> Callable[..., None]:
         from regard import tasks
 
         folder = out or Path(default)
-        if resume:
-            outcome = tasks.resume(folder, settings, task=task)
-        else:
-            outcome = tasks.train(task, settings, folder)
+        try:
+            if resume:
+                outcome = tasks.resume(folder, settings, task=task)
+            else:
+                outcome = tasks.train(task, settings, folder)
+        except KeyboardInterrupt:  # outside the steps, such as while the data is read
+            raise Interrupted(_unsaved(task, folder)) from None
         if os.environ.get("RANK", "0") == "0":  # of several processes, the first one reports
             _report(task, folder, outcome, settings if resume else None)
 
@@ -52,13 +55,9 @@ def _report(task: str, folder: Path, outcome: Any, changes: dict[str, Any] | Non
     """Print how a run ended. ``changes`` are the settings that a resumed run was given."""
     numbers = ", ".join(f"{name} {value:.2f}" for name, value in outcome.best.items())
     if outcome.stopped == "interrupted" and outcome.step == 0:
-        message = "interrupted before the first step: there is nothing to save yet"
-        raise Interrupted(message, outcome.signal)
+        raise Interrupted(_unsaved(task, folder), outcome.signal)
     if outcome.stopped == "interrupted":
-        command = f"regard train {task} --resume --out {shlex.quote(str(folder))}"
-        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            command = f"torchrun … -m {command}"
-        message = f"interrupted at step {outcome.step} and saved: go on with  {command}"
+        message = f"interrupted at step {outcome.step} and saved: go on with  {_resuming(task, folder)}"
         raise Interrupted(message, outcome.signal)
     if changes is not None and outcome.first_step == outcome.step:
         typer.echo(f"nothing was trained: {_reason(outcome, changes)}: {numbers}")
@@ -67,6 +66,19 @@ def _report(task: str, folder: Path, outcome: Any, changes: dict[str, Any] | Non
         minutes = outcome.seconds / 60
         typer.echo(f"{outcome.stopped} after {outcome.step} steps, {minutes:.1f} minutes: {numbers}")
     typer.echo(f"the best model is in {folder / 'best'}")
+
+
+def _unsaved(task: str, folder: Path) -> str:
+    """Return the message for a run that was interrupted and wrote no checkpoint of its last step."""
+    if any((folder / "checkpoints").glob("step-*")):
+        return f"interrupted: go on from the newest checkpoint with  {_resuming(task, folder)}"
+    return "interrupted before the first step: nothing is saved yet: start again with the same command"
+
+
+def _resuming(task: str, folder: Path) -> str:
+    """Return the command that resumes a run."""
+    command = f"regard train {task} --resume --out {shlex.quote(str(folder))}"
+    return f"torchrun … -m {command}" if int(os.environ.get("WORLD_SIZE", "1")) > 1 else command
 
 
 def _reason(outcome: Any, changes: dict[str, Any]) -> str:
