@@ -80,6 +80,7 @@ def test_the_answers_of_the_shipped_reader_show_their_windows():
     assert {answer["answer"] for answer in answers} >= {"Anna Berg", "Tom Hale"}
     for answer in answers:
         (record,) = [record for record in pipe.attention(answer) if record.name == "to_context"]
+        assert record.key_tokens is not None
         tokens = record.key_tokens[0]
         assert answer["answer"].replace(" ", "") in "".join(tokens).replace(" ", "")
         assert ("1902" in tokens) == (answer["start"] > 1000)
@@ -95,6 +96,7 @@ def test_a_short_last_window_is_not_shown_for_an_answer_that_begins_before_it(re
     a, b = whole.spans[start - 1][0], whole.spans[end - 1][1]
     answer = Answer("Who sat?", context, (Candidate(context[a:b], a, b, 1.0),))
     (record,) = [record for record in pipe.recording(answer) if record.name == "to_context"]
+    assert record.key_tokens is not None
     assert context[a:b].replace(" ", "") in "".join(record.key_tokens[0][1:]).replace(" ", "")
 
 
