@@ -78,7 +78,7 @@ def test_attention_is_drawn_and_saved(model, tmp_path):
     assert result.returncode == 0, result.stderr
     assert "dog" in result.stdout.splitlines()[1]  # the head of the table
     assert {path.name for path in tmp_path.iterdir()} == {"x.html", "x-2.html"}
-    assert "another sentence is in" in result.stderr
+    assert "another text is in" in result.stderr
     assert "x-2.html" in result.stderr
     assert "<th scope" in (tmp_path / "x.html").read_text(encoding="utf-8")
 
