@@ -79,11 +79,11 @@ def test_the_answers_of_the_shipped_reader_show_their_windows():
     answers = pipe(question="Who built the lighthouse?", context=context, top_k=3)
     assert {answer["answer"] for answer in answers} >= {"Anna Berg", "Tom Hale"}
     for answer in answers:
-        (record,) = [record for record in pipe.attention(answer) if record.name == "to_context"]
+        record = pipe.attention(answer)[-1]
         assert record.key_tokens is not None
         tokens = record.key_tokens[0]
-        assert answer["answer"].replace(" ", "") in "".join(tokens).replace(" ", "")
-        assert ("1902" in tokens) == (answer["start"] > 1000)
+        assert answer["answer"].replace(" ", "").lower() in "".join(tokens).replace(" ", "")
+        assert ("tom" in tokens) == (answer["start"] > 1000)
 
 
 def test_a_short_last_window_is_not_shown_for_an_answer_that_begins_before_it(reader):
