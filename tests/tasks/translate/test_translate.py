@@ -274,7 +274,7 @@ def test_gold_alignments_are_read(tmp_path):
         ("a\tb\n", "line 1: expected 3 or 4 columns, got 2"),
         ("a\tb\t0:0\n", "line 1: expected links such as 0-1, got '0:0'"),
         ("a\tb\t0-1\n", "line 1: link 0-1 points outside 1 and 1 words"),
-        ("", "there are no sentences"),
+        ("", "it has no sentences"),
     ]:
         path.write_text(text, encoding="utf-8")
         with pytest.raises(FileError, match=message):
@@ -413,8 +413,8 @@ def test_without_validation_data_a_share_is_held_out_by_hash(tmp_path):
     settings = TranslationSettings(data=str(path), steps=1, vocabulary_size=300)
     data = prepare(settings, tmp_path / "run", learn=True)
     held = {source for source, _ in data.valid}
-    assert len(held) == 15  # a tenth of 150 rows
-    assert (len(data.train), data.train.skipped.held_out) == (85, len(data.valid))
+    assert len(data.valid) == 15  # a tenth of 150 rows
+    assert (len(data.train), data.train.skipped.held_out) == (100 - len(held), len(data.valid))
     assert not held & {source for source, _ in training_pairs(settings)}
     path.write_text("".join(reversed(lines + lines[:50])), encoding="utf-8")
     again = prepare(settings, tmp_path / "again", learn=True)
@@ -544,7 +544,7 @@ def test_weights_that_do_not_fit_leave_the_folder_as_it_was(tmp_path, vocabulary
 def test_a_folder_that_was_being_written_is_no_model(tmp_path, vocabulary, monkeypatch):
     translator = translator_with(vocabulary)
     translator.save(tmp_path)
-    monkeypatch.setattr("regard.tasks.bundle.write_atomically", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("regard.tasks.bundle.write_model", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         translator.save(tmp_path)
     with pytest.raises(FileError, match="is neither a folder with a model nor a name"):
