@@ -56,7 +56,7 @@ def may_hold_ids(args: tuple, kwargs: Mapping[str, Any]) -> bool:
         if isinstance(x, Tensor):
             if x.ndim == 2 and x.dtype in _IDS:
                 return True
-        elif not isinstance(x, _NO_MAPPING):
+        elif _is_mapping(type(x)):
             return True
     return False
 
@@ -121,8 +121,10 @@ def without_words(module: nn.Module, arguments: Mapping[str, Any]) -> bool:
     return any(shape[1] == _CHANNELS for shape in shapes) or (bool(shapes) and _convolves(module))
 
 
-# Frequent types that are no mappings. This check is faster than isinstance with an abstract class.
-_NO_MAPPING = (type(None), int, float, str, tuple, list)
+@functools.lru_cache(maxsize=1024)
+def _is_mapping(kind: type) -> bool:
+    """Return whether a class is a mapping, which isinstance would find out anew for every value."""
+    return issubclass(kind, Mapping)
 
 
 def _tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
@@ -130,7 +132,7 @@ def _tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
     for name, value in arguments.items():
         if isinstance(value, Tensor):
             yield name, value
-        elif not isinstance(value, _NO_MAPPING) and isinstance(value, Mapping):
+        elif _is_mapping(type(value)):
             yield from ((str(key), x) for key, x in value.items() if isinstance(x, Tensor))
 
 
