@@ -171,7 +171,9 @@ def flag_of(argument: str, command: Any) -> str:
     for parameter in command.params:
         if parameter.name == argument:
             is_option = parameter.opts[0].startswith("-")
-            return max(parameter.opts, key=len) if is_option else parameter.name.upper()
+            if not is_option:
+                return parameter.name.upper()
+            return next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
     return ""
 
 

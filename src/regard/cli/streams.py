@@ -43,6 +43,8 @@ __all__ = [
 LINES_OF_A_STREAM = 64
 # Lines of a file that are answered together.
 LINES_OF_A_FILE = 1024
+# What a command is given, for those that need more than a text.
+EXAMPLES = {"answer": '"Who sat?" --context "The cat sat."'}
 PICTURES = (".png", ".svg", ".pdf", ".html")
 # Takes a predictor, some texts and the number of the texts before them, and returns the predictions.
 Predict = Callable[[Any, list[Any], int], list[Any]]
@@ -79,7 +81,8 @@ def input_chunks(
                 say(f"{text} is read as a text: to {verb} the lines of the file, say --file {text}")
         return [texts]
     if file is None and (isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty()):
-        fix = f'give a text: regard {verb} "Good morning."'
+        example = EXAMPLES.get(verb, '"Good morning."')
+        fix = f"give a text: regard {verb} {example}"
         raise ArgumentError("text", f"nothing to {verb}", fix)
     from_stream = file is None or str(file) == "-"
     with renamed(path="file"):

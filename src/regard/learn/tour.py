@@ -291,6 +291,4 @@ _CAUSAL_AFTER = """
 The noun of "The" comes later and is masked, so "The" attends only to itself, with weight 1.00. "it" attends
 most to "cat".
 """
-_END = (
-    "This is the end of the tour. Change a vector in regard/learn/tour.py and run it again to see the effect."
-)
+_END = "This is the end of the tour. Change a vector in the module regard.learn.tour and run it again."

@@ -69,7 +69,7 @@ class AnswerReport:
             if one.answered_f1 is not None:
                 share = f"{one.calibrated_share:.1f} % of the questions"
                 lines.append(
-                    f"{name}: {share} reach the model's threshold, F1 {one.answered_f1:.2f} on these"
+                    f"{name}: with its own threshold it answers {share}, with an F1 of {one.answered_f1:.2f}"
                 )
         return "\n".join(lines)
 
