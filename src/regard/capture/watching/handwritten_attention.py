@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -42,7 +43,8 @@ class HandwrittenAttention:
         self.exponentials = 0  # how many were taken of tensors with more than two axes
         self._stack, self._log = stack, log
         self._in_function = False  # whether a function other than a matrix product is watched
-        self.scores.may_have_learned_keys = self._may_have_learned_keys
+        this = weakref.ref(self)
+        scores.may_have_learned_keys = lambda: cast(HandwrittenAttention, this())._may_have_learned_keys()
 
     # ---- functions
 
