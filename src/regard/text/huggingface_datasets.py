@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,13 @@ def _datasets(name: str) -> Any:
         import datasets
     except ImportError as error:
         raise MissingExtraError("datasets", "hf", f"reading hf:{name}") from error
+    with contextlib.suppress(OSError):
+        Path(datasets.config.HF_DATASETS_CACHE).mkdir(parents=True, exist_ok=True)
+        return datasets
+    # The library makes this folder even for rows that are streamed, and a home may be read-only.
+    folder = Path(tempfile.mkdtemp(prefix="regard-datasets-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    datasets.config.HF_DATASETS_CACHE = folder
     return datasets
 
 
