@@ -45,15 +45,16 @@ def splits_of(name: str, *, config: str | None) -> list[str]:
 def _datasets(name: str) -> Any:
     try:
         import datasets
+        from datasets import config
     except ImportError as error:
         raise MissingExtraError("datasets", "hf", f"reading hf:{name}") from error
     with contextlib.suppress(OSError):
-        Path(datasets.config.HF_DATASETS_CACHE).mkdir(parents=True, exist_ok=True)
+        Path(config.HF_DATASETS_CACHE).mkdir(parents=True, exist_ok=True)
         return datasets
     # The library makes this folder even for rows that are streamed, and a home may be read-only.
     folder = Path(tempfile.mkdtemp(prefix="regard-datasets-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    datasets.config.HF_DATASETS_CACHE = folder
+    config.HF_DATASETS_CACHE = folder
     return datasets
 
 
