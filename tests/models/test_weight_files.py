@@ -40,10 +40,13 @@ def test_an_altered_file_of_weights_is_named(tmp_path, place):
 
 
 def test_a_folder_without_a_hash_loads_as_before(tmp_path):
-    build({}).save_pretrained(tmp_path)
+    model = build({})
+    model.save_pretrained(tmp_path)
     remove_hash(tmp_path)
     alter(tmp_path / WEIGHTS)
-    load_model(tmp_path)
+    loaded = load_model(tmp_path).state_dict()
+    assert loaded.keys() == model.state_dict().keys()
+    assert not all(torch.equal(x, loaded[name]) for name, x in model.state_dict().items())
 
 
 def test_a_model_that_is_saved_again_has_the_hash_of_its_new_weights(tmp_path):

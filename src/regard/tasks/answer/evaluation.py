@@ -22,23 +22,27 @@ from regard.text.questions import Question, read_questions
 
 __all__ = ["AnswerReport", "AnswerScores", "evaluate_readers", "scores_of"]
 
-EMBEDDED_TEST = 500  # questions of the embedded corpus that are measured on, if no limit is given
+# Questions of the embedded corpus that are measured on if no limit is given.
+EMBEDDED_TEST = 500
 BASELINE = "sliding window"
 
 
 @dataclass(frozen=True)
 class AnswerScores:
-    """The scores of one reader, in percent."""
+    """The scores of one reader, in percent.
+
+    ``answered`` is the share of the questions that were given an answer. ``calibrated_share`` is the share whose answer
+    has a confidence of at least the model's own threshold, and ``answered_f1`` the F1 of these answers. Both are None
+    if the measurement used this threshold.
+    """
 
     questions: int
     exact: float
     f1: float
-    answered: float  # share of the questions that were given an answer
+    answered: float
     threshold: float
     seconds: float
-    answered_f1: float | None = (
-        None  # of the questions with an answer, those of a confidence above the model's threshold
-    )
+    answered_f1: float | None = None
     calibrated_share: float | None = None
 
     def to_json(self) -> dict[str, Any]:
