@@ -239,7 +239,11 @@ def test_every_setting_has_a_flag():
             2,
             ("--valid: only --data can be read from standard input",),
         ),
-        ("train translate --steps 5 --epochs 5", 2, ("--steps: expected either --steps or --epochs",)),
+        (
+            "train translate --steps 5 --epochs 5",
+            2,
+            ("--steps: expected one of --steps, --epochs and --minutes",),
+        ),
         (
             "train translate --architecture seq2seq --heads 3",
             2,

@@ -145,7 +145,8 @@ def checkpoints(folder: Path) -> list[Path]:
 def digest(checkpoint: Path, *, numbers: bool = True) -> str:
     """Return a hash of the tensors and the state of a checkpoint, without the seconds it took."""
     held = load_checkpoint(checkpoint)
-    del held.state["progress"]["seconds"]
+    for name in ("seconds", "training_seconds"):
+        del held.state["progress"][name]
     found = hashlib.sha256(json.dumps(held.state, sort_keys=True).encode() if numbers else b"")
     for table in sorted(held.tensors):
         for name in sorted(held.tensors[table]):

@@ -545,7 +545,8 @@ def test_a_checkpoint_of_the_first_version_can_be_resumed(tmp_path):
     run(tmp_path / "old", steps=9, validate_every=3, resume=True, task=task)
     assert len(task.validated) == 1
     one, other = newest(tmp_path / "old"), newest(tmp_path / "whole")
-    assert {**one.state["progress"], "seconds": 0} == {**other.state["progress"], "seconds": 0}
+    times = {"seconds": 0, "training_seconds": 0}
+    assert {**one.state["progress"], **times} == {**other.state["progress"], **times}
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):

@@ -19,8 +19,10 @@ from support.training_runs import Toy
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "steps: expected either steps= or epochs="),
-        ({"steps": 3, "epochs": 1}, "steps: expected either steps= or epochs="),
+        ({}, "steps: expected one of steps=, epochs= and minutes="),
+        ({"steps": 3, "epochs": 1}, "steps: expected one of steps=, epochs= and minutes="),
+        ({"steps": 3, "minutes": 1.0}, "steps: expected one of steps=, epochs= and minutes="),
+        ({"minutes": 0.0}, "minutes: expected a number above 0, got 0"),
         ({"steps": 0}, "steps: expected a whole number of 1 or more, got 0"),
         ({"epochs": 0}, "epochs: expected a number above 0, got 0"),
         ({"epochs": math.inf}, "epochs: expected a finite number, got inf"),
@@ -42,7 +44,7 @@ from support.training_runs import Toy
     ],
 )
 def test_values_out_of_range_are_refused(values, message):
-    given = values if not values or values.keys() & {"steps", "epochs"} else {"steps": 1, **values}
+    given = values if not values or values.keys() & {"steps", "epochs", "minutes"} else {"steps": 1, **values}
     with pytest.raises(ArgumentError, match=message):
         TrainingOptions(**given)
 
@@ -69,6 +71,8 @@ def test_unknown_names_are_refused():
         UnknownNameError, match="precision: unknown name 'bf16'.*known are auto, float32, bfloat16"
     ):
         TrainingOptions(steps=1, precision="bf16")
+    with pytest.raises(UnknownNameError, match="optimizer: unknown name 'sgd'.*known are adamw, muon"):
+        TrainingOptions(steps=1, optimizer="sgd")
     with pytest.raises(UnknownArgumentError, match="warmpu: not a known setting: did you mean 'warmup'"):
         TrainingOptions.from_json({"steps": 1, "warmpu": 3})
 

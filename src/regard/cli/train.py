@@ -61,7 +61,7 @@ def _report(task: str, folder: Path, outcome: Any, changes: dict[str, Any] | Non
         raise Interrupted(message, outcome.signal)
     if changes is not None and outcome.first_step == outcome.step:
         typer.echo(f"nothing was trained: {_reason(outcome, changes)}: {numbers}")
-        typer.echo("to train further, give more --steps or --epochs")
+        typer.echo("to train further, give more --steps, --epochs or --minutes")
     else:
         minutes = outcome.seconds / 60
         typer.echo(f"{outcome.stopped} after {outcome.step} steps, {minutes:.1f} minutes: {numbers}")
@@ -85,6 +85,8 @@ def _reason(outcome: Any, changes: dict[str, Any]) -> str:
     """Return why a resumed run had no step to take."""
     if changes.get("steps", outcome.step) < outcome.step:
         return f"--steps {changes['steps']} is below step {outcome.step}, which the run has reached"
+    if "minutes" in changes:
+        return f"the updates of the run took {changes['minutes']:g} minutes or more"
     if "epochs" in changes:
         return f"the run has reached step {outcome.step}, and --epochs {changes['epochs']:g} ends there or before"
     return f"the run had ended at step {outcome.step} ({outcome.stopped})"

@@ -11,6 +11,7 @@ from torch import nn
 
 from regard.settings import Settings, flag_of_field
 from regard.tasks.settings import TaskSettings
+from regard.training.settings import DURATIONS
 
 if TYPE_CHECKING:
     from regard.tasks.base import Task
@@ -86,7 +87,7 @@ def training_command(task: Task, settings: TaskSettings) -> str:
     """
     words = ["regard", "train", task.name]
     names = [one.name for one in fields(settings)]
-    always = {name: getattr(settings, name) for name in ("data", "valid", "steps", "epochs") if name in names}
+    always = {name: getattr(settings, name) for name in ("data", "valid", *DURATIONS) if name in names}
     usual = _usual(settings, {name: value for name, value in always.items() if value})
     for one in fields(settings):
         value = getattr(settings, one.name)

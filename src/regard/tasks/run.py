@@ -30,6 +30,7 @@ from regard.training import train as run_loop
 from regard.training.distributed import Processes
 from regard.training.folder import refuse_a_run
 from regard.training.lock import lock_run
+from regard.training.settings import DURATIONS
 
 __all__ = ["evaluate", "load", "resume", "settings_of_run", "train"]
 
@@ -192,8 +193,8 @@ def _changed(task: Task, kept: dict[str, Any], folder: Path, changes: dict[str, 
     kind = task.settings
     kept = {kind.former_names.get(name, name): value for name, value in kept.items()}
     kept |= {name: found_again(kept.get(name), folder) for name in kind.locations}
-    if "steps" in changes or "epochs" in changes:  # each replaces the other
-        kept = {**kept, "steps": None, "epochs": None}
+    if changes.keys() & set(DURATIONS):  # each replaces the others
+        kept = {**kept, **dict.fromkeys(DURATIONS)}
     for name, value in changes.items():
         if name not in (*kind.changeable, *kind.locations) and kept.get(name) != value:
             may = ", ".join(option(other) for other in kind.changeable)

@@ -23,6 +23,7 @@ __all__ = [
     "PretrainedSettings",
     "SourceSettings",
     "TaskSettings",
+    "TokenSettings",
     "TransformerSettings",
     "VocabularySettings",
     "reject_unused",
@@ -42,7 +43,7 @@ class TaskSettings(Settings):
     locations: ClassVar[tuple[str, ...]] = ()
     # Settings that a resumed run may change.
     changeable: ClassVar[tuple[str, ...]] = (
-        *("steps", "epochs", "patience", "validate_every", "save_every", "keep"),
+        *("steps", "epochs", "minutes", "patience", "validate_every", "save_every", "keep"),
     )
 
 
@@ -110,15 +111,14 @@ class EmbeddedSettings(TaskSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class VocabularySettings(TaskSettings):
-    """Tokens of texts."""
+class TokenSettings(TaskSettings):
+    """The kind and the size of a vocabulary."""
 
     title: ClassVar[str] = "Vocabulary"
 
     vocabulary: str = setting("bpe", "bpe, word, character or byte.")
     vocabulary_size: int = setting(8000, "Entries of the vocabulary, at most.")
     lowercase: bool = setting(False, "Convert everything to lower case.")
-    max_tokens: int = setting(128, "Longer texts are left out of the training.")
 
     def __post_init__(self):
         super().__post_init__()
@@ -128,6 +128,15 @@ class VocabularySettings(TaskSettings):
         if self.vocabulary_size < least:
             problem = f"expected {least} or more for {self.vocabulary}, got {self.vocabulary_size}"
             raise ArgumentError("vocabulary_size", problem)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularySettings(TokenSettings):
+    """Tokens of texts."""
+
+    title: ClassVar[str] = "Vocabulary"
+
+    max_tokens: int = setting(128, "Longer texts are left out of the training.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from regard.tasks.sampling import reservoir
-from regard.tasks.settings import VocabularySettings
+from regard.tasks.settings import TokenSettings
 from regard.text import Vocabulary, train_vocabulary
 from regard.training.progress import Counted, in_terminal
 
@@ -16,7 +16,7 @@ VOCABULARY_ROWS = 400_000  # rows that a vocabulary is learnt from, at most
 
 
 def learn_vocabulary(
-    settings: VocabularySettings,
+    settings: TokenSettings,
     rows: Iterable[tuple[str, str]],
     sides: Sequence[int] = (0,),
     *,

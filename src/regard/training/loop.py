@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from regard.errors import ArgumentError, RegardError
 from regard.training.averaging import AveragedWeights
 from regard.training.distributed import LostProcessError, Processes, is_lost_connection, joined
+from regard.training.duration import Duration
 from regard.training.folder import RunFolder
 from regard.training.judging import decided_by, is_better
 from regard.training.lock import lock_run
@@ -24,7 +25,6 @@ from regard.training.optimizer import make_optimizer
 from regard.training.options import TrainingOptions
 from regard.training.precision import autocast
 from regard.training.progress import ProgressBar
-from regard.training.schedules import SCHEDULES
 from regard.training.signals import StopRequest
 from regard.training.state import RunState, random_kept, seed_everything
 from regard.training.task import Loss, TrainingTask
@@ -51,6 +51,7 @@ class Outcome:
     - ``seconds`` is the time of steps and validations, with those before the run was resumed.
     - ``signal`` is the number of the signal that interrupted the run, if this process received one.
     - ``first_step`` is the step that the run was resumed from, or 0.
+    - ``training_seconds`` is the time of steps alone.
     """
 
     step: int
@@ -59,6 +60,7 @@ class Outcome:
     seconds: float
     signal: int | None = None
     first_step: int = 0
+    training_seconds: float = 0.0
 
 
 def train(
@@ -121,8 +123,7 @@ class Trainer:
         self.batches_per_epoch = task.batches_per_epoch(processes.world)
         if self.batches_per_epoch == 0:
             raise ArgumentError("data", "there is nothing to train on: no batches")
-        steps_per_epoch = math.ceil(self.batches_per_epoch / options.accumulate)
-        self.total = options.steps or max(1, round((options.epochs or 1) * steps_per_epoch))
+        self.duration = Duration.of(options, self.batches_per_epoch)
         self.model = model.to(processes.device)
         # This also copies the weights of the first process to the others.
         self.loss = self._wrapped()
@@ -147,14 +148,15 @@ class Trainer:
         self.folder.begin(self.state, self.processes, resume=resume)
         steps, p = self._steps(), self.state.progress
         first = p.step
-        self.bar = ProgressBar(self.total, p.step, wanted=self.show and self.processes.first, unit=self.unit)
+        shown = self.show and self.processes.first
+        self.bar = ProgressBar(self.duration.total(p), p.step, wanted=shown, unit=self.unit)
         try:
             with self.stop.watched():
                 while not (stopped := self._between_steps()):
                     self._report(next(steps))
         finally:
             self.bar.close()
-        return Outcome(p.step, stopped, p.best, p.seconds, self.stop.signal, first)
+        return Outcome(p.step, stopped, p.best, p.seconds, self.stop.signal, first, p.training_seconds)
 
     def _same_data(self) -> str:
         """Return the fingerprint of the data, or raise TrainingError if the processes have different data."""
@@ -178,6 +180,10 @@ class Trainer:
                 loss, count, read = self._update(group)
                 seconds = time.perf_counter() - began
                 p.seconds += seconds
+                p.training_seconds += seconds
+                if self.duration.seconds is not None:
+                    # All processes have to end at the same step, with the same learning rates.
+                    p.training_seconds = self.processes.same(p.training_seconds)
                 yield _Step(loss, count, read, seconds)
                 began = time.perf_counter()
             if p.batch == 0:
@@ -214,7 +220,7 @@ class Trainer:
         if not count:
             raise TrainingError(f"step {p.step + 1}: the batch has nothing to learn from: its count is 0")
         for values in self.optimizer.param_groups:
-            values["lr"] = self.options.learning_rate * self._rate(p.step + 1)
+            values["lr"] = self.options.learning_rate * self.duration.rate(p, self.options)
         mean = self._gradients(group, count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip or math.inf)
         if not math.isfinite(mean) or not math.isfinite(norm):
@@ -251,10 +257,6 @@ class Trainer:
             f"the checkpoints in {self.folder.path} are as they were before this step"
         )
 
-    def _rate(self, step: int) -> float:
-        # The schedule ends one step later, because a last step at a rate of 0 would have no effect.
-        return SCHEDULES[self.options.schedule](step, min(self.options.warmup, self.total), self.total + 1)
-
     def _wrapped(self) -> nn.Module:
         """Return a module that computes the loss of a batch, compiled if the options say so.
 
@@ -285,7 +287,7 @@ class Trainer:
                     self._validate()
             if options.patience and p.stale >= options.patience:
                 stopped = "no improvement"
-            elif p.step >= self.total:
+            elif self.duration.is_over(p):
                 stopped = "finished"
         if stopped or p.step % options.save_every == 0:
             self.folder.save(self.state, self.processes)
@@ -317,12 +319,12 @@ class Trainer:
         p, every = self.state.progress, self.options.validate_every
         if p.step == 0 or p.validated == p.step:
             return False
-        if p.step >= self.total:
+        if self.duration.is_over(p):
             return True
         if every:
             return p.step % every == 0
         # Epochs of a few steps are not all validated.
-        least = min(_STEPS_BETWEEN_VALIDATIONS, math.ceil(self.total / 5))
+        least = min(_STEPS_BETWEEN_VALIDATIONS, math.ceil(self.duration.total(p) / 5))
         return p.batch >= self.batches_per_epoch and p.step - p.validated >= least
 
     def _validate(self) -> None:
@@ -381,7 +383,7 @@ class Trainer:
         total, count, read, spent = self.since_note
         total, count = total + step.loss * step.count, count + step.count
         read, spent = read + step.read, spent + step.seconds
-        self.bar.update(p.step, step.loss, step.read / step.seconds)
+        self.bar.update(p.step, step.loss, step.read / step.seconds, self.duration.total(p))
         if self.processes.first and p.step % _REPORT_EVERY == 0:
             speed = {f"{self.unit}_per_second": round(read / spent)}
             self._note(loss=total / count, learning_rate=self.optimizer.param_groups[0]["lr"], **speed)

@@ -1,32 +1,46 @@
-"""The AdamW optimizer, and its state as named tensors."""
+"""The optimizer of a run, and its state as named tensors."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
+from regard.training.muon import Muon
 from regard.training.options import TrainingOptions
 
 __all__ = ["make_optimizer", "optimizer_tensors", "restore_optimizer"]
 
 
 def make_optimizer(model: nn.Module, options: TrainingOptions) -> torch.optim.Optimizer:
-    """Make an AdamW optimizer for all parameters, with weight decay on those of two or more axes only.
+    """Make the optimizer of all parameters, with weight decay on those of two or more axes only.
 
-    Biases and the scales of norms have one axis.
+    Biases and the scales of norms have one axis. With ``optimizer="muon"``, the weights of linear layers are updated by
+    :class:`Muon`, except those of the output layer (``model.output``) and of tied embeddings.
     """
-    matrices = [p for p in model.parameters() if p.ndim > 1]
-    vectors = [p for p in model.parameters() if p.ndim <= 1]
+    inner = set(_inner_matrices(model)) if options.optimizer == "muon" else set()
+    others = [p for p in model.parameters() if p not in inner]
     groups = [
-        {"params": matrices, "weight_decay": options.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": [p for p in others if p.ndim > 1], "weight_decay": options.weight_decay},
+        {"params": [p for p in others if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
-        lr=options.learning_rate,
-        betas=options.betas,
-        fused=True,
-    )
+    groups = [group for group in groups if group["params"]]
+    values = {"lr": options.learning_rate, "betas": options.betas}
+    if not inner:
+        return torch.optim.AdamW(groups, **values, fused=True)
+    matrices = [p for p in model.parameters() if p in inner]
+    return Muon(matrices, groups, **values, weight_decay=options.weight_decay)
+
+
+def _inner_matrices(model: nn.Module) -> Iterator[Tensor]:
+    """Yield the weights of linear layers that are neither the output layer nor an embedding table."""
+    tables = {module.weight for module in model.modules() if isinstance(module, nn.Embedding)}
+    output = getattr(model, "output", None)
+    outer = tables | (set(output.parameters()) if isinstance(output, nn.Module) else set())
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and module.weight not in outer:
+            yield module.weight
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:

@@ -9,10 +9,11 @@ from typing import Any
 from regard.errors import ArgumentError, DtypeError, UnknownNameError, option
 from regard.shapes import whole_number
 from regard.training.schedules import SCHEDULES
-from regard.training.settings import TrainingSettings
+from regard.training.settings import DURATIONS, TrainingSettings
 
 __all__ = ["TrainingOptions"]
 
+OPTIMIZERS = ("adamw", "muon")
 PRECISIONS = ("auto", "float32", "bfloat16")
 
 
@@ -20,8 +21,8 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 class TrainingOptions(TrainingSettings):
     """The settings of one run of the training loop, checked.
 
-    Exactly one of ``steps`` and ``epochs`` has to be given. ``betas`` are those of AdamW. A bad value raises
-    ArgumentError.
+    Exactly one of ``steps``, ``epochs`` and ``minutes`` has to be given. ``betas`` are those of AdamW. A bad value
+    raises ArgumentError.
 
     >>> TrainingOptions(epochs=3, schedule="cosine").schedule
     'cosine'
@@ -30,13 +31,15 @@ class TrainingOptions(TrainingSettings):
     betas: tuple[float, float] = (0.9, 0.98)  # of AdamW
 
     def __post_init__(self):
-        if (self.steps is None) == (self.epochs is None):
-            expected = f"expected either {option('steps')} or {option('epochs')}"
-            raise ArgumentError("steps", expected, "say how long to train")
+        if sum(getattr(self, name) is not None for name in DURATIONS) != 1:
+            names = f"{option('steps')}, {option('epochs')} and {option('minutes')}"
+            raise ArgumentError("steps", f"expected one of {names}", "say how long to train")
         self._take_whole_numbers()
         self._take_numbers()
         if self.schedule not in SCHEDULES:
             raise UnknownNameError("schedule", self.schedule, SCHEDULES)
+        if self.optimizer not in OPTIMIZERS:
+            raise UnknownNameError("optimizer", self.optimizer, OPTIMIZERS)
         if self.precision not in PRECISIONS:
             raise UnknownNameError("precision", self.precision, PRECISIONS)
         if not isinstance(self.compile, bool):
@@ -50,7 +53,8 @@ class TrainingOptions(TrainingSettings):
                 object.__setattr__(self, name, whole_number(name, value, least.get(name, 1)))
 
     def _take_numbers(self) -> None:
-        for name in ("learning_rate", *([] if self.epochs is None else ["epochs"])):
+        lasting = [name for name in ("epochs", "minutes") if getattr(self, name) is not None]
+        for name in ("learning_rate", *lasting):
             if not _number(name, getattr(self, name)) > 0:
                 raise ArgumentError(name, f"expected a number above 0, got {getattr(self, name)}")
         for name in ("weight_decay", "clip"):

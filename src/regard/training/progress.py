@@ -80,11 +80,12 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 class ProgressBar:
     """A display of the loss, the speed and the remaining time on the error stream.
 
-    In a terminal it is a progress bar, elsewhere a line every minute. ``total`` is the last step and ``start`` the step
-    at which this process begins. ``unit`` is what the speed counts. Without ``wanted`` only :meth:`say` prints.
+    In a terminal it is a progress bar, elsewhere a line every minute. ``total`` is the last step, or infinite if it is
+    not known yet, and ``start`` the step at which this process begins. ``unit`` is what the speed counts. Without
+    ``wanted`` only :meth:`say` prints.
     """
 
-    def __init__(self, total: int, start: int, *, wanted: bool = True, unit: str = "tokens"):
+    def __init__(self, total: float, start: int, *, wanted: bool = True, unit: str = "tokens"):
         self.total, self.start, self.done, self.unit = total, start, start, unit
         self.wanted, self.shown = wanted, wanted and in_terminal()
         self.began = self._told = time.monotonic()
@@ -99,21 +100,28 @@ class ProgressBar:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._bar = Progress(
-            TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("step {task.completed:.0f}{task.fields[of]}"),
             BarColumn(bar_width=None),
             TextColumn("loss {task.fields[loss]}  {task.fields[speed]} " + f"{self.unit}/s  left"),
             TimeRemainingColumn(elapsed_when_finished=True),
             console=Console(stderr=True),
         )
-        self._task = self._bar.add_task("", total=self.total, completed=self.start, loss="–", speed="–")
+        self._task = self._bar.add_task(
+            "", total=_known(self.total), completed=self.start, of="", loss="–", speed="–"
+        )
         self._bar.start()
 
-    def update(self, step: int, loss: float, speed: float) -> None:
-        """Show the loss and the speed (``unit`` per second) of step number ``step``."""
+    def update(self, step: int, loss: float, speed: float, total: float | None = None) -> None:
+        """Show the loss and the speed (``unit`` per second) of step number ``step``.
+
+        ``total`` is the last step, if it has changed. That of a timed run follows its speed.
+        """
         self.done = step
+        self.total = max(step, self.total if total is None else total)
         if self._bar is not None:
-            shown = "–" if math.isnan(loss) else f"{loss:.3f}"
-            self._bar.update(self._task, completed=step, loss=shown, speed=f"{speed:,.0f}")
+            shown = {"loss": "–" if math.isnan(loss) else f"{loss:.3f}", "speed": f"{speed:,.0f}"}
+            of = "" if self.total == math.inf else f"/{self.total:.0f}"
+            self._bar.update(self._task, completed=step, total=_known(self.total), of=of, **shown)
         elif self.wanted:
             self._tell_sometimes(step, loss, speed)
 
@@ -127,7 +135,7 @@ class ProgressBar:
         steps = step - since
         left = (now - self.began) / (step - self.start) * (self.total - step)
         means = f"loss {(losses + loss) / steps:.3f}  {(speeds + speed) / steps:,.0f} {self.unit}/s"
-        self.say(f"step {step:,}/{self.total:,}  {means}  {as_clock(left)} left")
+        self.say(f"step {step:,}/{self.total:,.0f}  {means}  {as_clock(left)} left")
         self._told, self._since_told = now, (step, 0.0, 0.0)
 
     def say(self, text: str) -> None:
@@ -142,6 +150,11 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+def _known(total: float) -> float | None:
+    """Return the number of steps for the bar, or None if it is not known yet."""
+    return None if total == math.inf else total
 
 
 class Counted(Generic[_Item]):

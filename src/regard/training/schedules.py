@@ -54,7 +54,7 @@ def get_linear_schedule_with_warmup(
     return LambdaLR(optimizer, lambda step: linear_warmup_factor(step, warmup, total), last)
 
 
-def linear_warmup_factor(step: int, num_warmup_steps: int, num_training_steps: int) -> float:
+def linear_warmup_factor(step: float, num_warmup_steps: float, num_training_steps: float) -> float:
     """Return the factor on the learning rate at one step of the linear schedule with warm-up.
 
     It rises from 0 to 1 over the warm-up, falls to 0 at ``num_training_steps``, and stays 0.
@@ -79,11 +79,11 @@ def _number_of_steps(name: str, value: object, least: int) -> int:
     return whole_number(name, value, least)
 
 
-def _linear(step: int, warmup: int, total: int) -> float:
+def _linear(step: float, warmup: float, total: float) -> float:
     return linear_warmup_factor(step, warmup, total)
 
 
-def _cosine(step: int, warmup: int, total: int) -> float:
+def _cosine(step: float, warmup: float, total: float) -> float:
     if step < warmup:
         return step / warmup
     if step >= total:
@@ -91,16 +91,16 @@ def _cosine(step: int, warmup: int, total: int) -> float:
     return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (total - warmup)))
 
 
-def _inverse_sqrt(step: int, warmup: int, total: int) -> float:
+def _inverse_sqrt(step: float, warmup: float, total: float) -> float:
     return step / warmup if step < warmup else math.sqrt(max(warmup, 1) / max(step, 1))
 
 
-def _constant(step: int, warmup: int, total: int) -> float:
+def _constant(step: float, warmup: float, total: float) -> float:
     return step / warmup if step < warmup else 1.0
 
 
 # Functions of (step, warm-up steps, total steps) that return the factor on the learning rate.
-SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
+SCHEDULES: dict[str, Callable[[float, float, float], float]] = {
     "linear": _linear,
     "cosine": _cosine,
     "inverse_sqrt": _inverse_sqrt,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from regard.settings import Settings, setting
 
-__all__ = ["TrainingSettings"]
+__all__ = ["DURATIONS", "TrainingSettings", "without_durations"]
+
+# The settings that say how long to train. A run has one of them.
+DURATIONS = ("steps", "epochs", "minutes")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,12 +22,18 @@ class TrainingSettings(Settings):
 
     title: ClassVar[str] = "Training"
 
-    steps: int | None = setting(None, "Number of updates. Give this or epochs.")
+    steps: int | None = setting(None, "Number of updates. Give this, epochs or minutes.")
     epochs: float | None = setting(None, "Passes over the data.")
+    minutes: float | None = setting(
+        None, "Minutes of updates, without those of validations. The schedule follows the time."
+    )
     learning_rate: float = setting(1e-3, "The highest learning rate.")
     warmup: int = setting(500, "Steps until the highest learning rate is reached.")
     schedule: str = setting("cosine", "linear, cosine, inverse_sqrt or constant.")
-    weight_decay: float = setting(0.01, "Weight decay of AdamW.")
+    optimizer: str = setting(
+        "adamw", "adamw, or muon for the matrices inside the blocks and adamw for the rest."
+    )
+    weight_decay: float = setting(0.01, "Weight decay of the matrices.")
     clip: float = setting(1.0, "Largest norm of the gradients, 0 for no limit.")
     accumulate: int = setting(1, "Batches per update.")
     average: float = setting(0.999, "Decay of the exponential average of the weights, 0 for none.")
@@ -35,3 +44,14 @@ class TrainingSettings(Settings):
     save_every: int = setting(500, "Steps between checkpoints.")
     keep: int = setting(2, "Checkpoints to keep.")
     seed: int = setting(0, "Seed of all random numbers.")
+
+
+def without_durations(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return default values without those that say how long to train, if a given value says so.
+
+    >>> without_durations({"steps": 600, "width": 64}, {"minutes": 3.0})
+    {'width': 64}
+    """
+    if all(given.get(name) is None for name in DURATIONS):
+        return defaults
+    return {name: value for name, value in defaults.items() if name not in DURATIONS}

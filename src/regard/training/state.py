@@ -32,7 +32,7 @@ class Progress:
     - ``best`` holds the numbers of the best validation, and is empty before the first. ``best_step`` is its step.
     - ``stale`` is the number of validations since the best one.
     - ``validated`` is the step of the last validation.
-    - ``seconds`` is the time of steps and validations.
+    - ``seconds`` is the time of steps and validations, and ``training_seconds`` that of steps alone.
     """
 
     step: int = 0
@@ -43,6 +43,7 @@ class Progress:
     stale: int = 0
     validated: int = 0
     seconds: float = 0.0
+    training_seconds: float = 0.0
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Progress:

@@ -19,6 +19,7 @@ from regard.tasks.settings import (
     reject_unused,
     without_encoder_settings,
 )
+from regard.training.settings import without_durations
 
 __all__ = ["ARCHITECTURES", "AnswerEvaluationSettings", "AnswerSettings"]
 
@@ -168,10 +169,7 @@ class AnswerSettings(BatchSettings, _ReaderNetwork, _Tokens, _Questions):
             defaults = without_encoder_settings(defaults)
         if architecture == "joined":
             defaults = dict(FINE_TUNING) | ({} if given.get("data") else {"embedded": EMBEDDED})
-        if given.get("steps") is not None or given.get("epochs") is not None:
-            defaults.pop("epochs", None)
-            defaults.pop("steps", None)
-        return {**defaults, **given}
+        return {**without_durations(defaults, given), **given}
 
 
 @dataclass(frozen=True, kw_only=True)

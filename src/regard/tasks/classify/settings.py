@@ -20,6 +20,7 @@ from regard.tasks.settings import (
     changed,
     reject_unused,
 )
+from regard.training.settings import without_durations
 
 __all__ = ["ARCHITECTURES", "ClassificationEvaluationSettings", "ClassificationSettings", "label_names"]
 
@@ -177,10 +178,7 @@ class ClassificationSettings(BatchSettings, _ClassifierNetwork, _Vocabulary, _La
         room = given.get("batch_tokens", cls.max_tokens)
         if isinstance(room, int) and room < cls.max_tokens:
             defaults["max_tokens"] = room  # a batch holds at least one text
-        if given.get("steps") is not None or given.get("epochs") is not None:
-            defaults.pop("epochs", None)
-            defaults.pop("steps", None)
-        return {**defaults, **given}
+        return {**without_durations(defaults, given), **given}
 
 
 def bytes_of(data: str) -> float:

@@ -15,6 +15,7 @@ from regard.tasks.settings import (
     VocabularySettings,
     without_encoder_settings,
 )
+from regard.training.settings import without_durations
 
 __all__ = ["EncodingEvaluationSettings", "EncodingSettings"]
 
@@ -149,10 +150,7 @@ class EncodingSettings(BatchSettings, _EncoderNetwork, VocabularySettings, _Plai
         defaults = {"epochs": 10.0} if given.get("data") else dict(DEFAULTS)
         if given.get("start"):
             defaults = {**without_encoder_settings(defaults), **STARTED}
-        if given.get("steps") is not None or given.get("epochs") is not None:
-            defaults.pop("epochs", None)
-            defaults.pop("steps", None)
-        return {**defaults, **given}
+        return {**without_durations(defaults, given), **given}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from regard.tasks.settings import (
     changed,
     reject_unused,
 )
+from regard.training.settings import without_durations
 
 __all__ = [
     "ARCHITECTURES",
@@ -159,9 +160,7 @@ class TranslationSettings(BatchSettings, _TranslatorNetwork, _Vocabularies, _Pai
         architecture = given.get("architecture", "transformer")
         reject_unused(architecture, ARCHITECTURES, given)
         defaults = {"epochs": 10.0} if given.get("data") else dict(DEFAULTS)
-        if given.get("steps") is not None or given.get("epochs") is not None:
-            defaults.pop("epochs", None)
-            defaults.pop("steps", None)
+        defaults = without_durations(defaults, given)
         if architecture == "seq2seq":
             defaults = {name: value for name, value in defaults.items() if name not in _TRANSFORMER}
         return {**defaults, **given}

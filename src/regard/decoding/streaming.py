@@ -1,0 +1,80 @@
+"""Writing of one sequence, token by token, by sampling or by taking the most likely token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+
+from regard.decoding.continuations import Allowed
+from regard.decoding.options import DecodingOptions
+from regard.decoding.prompts import begin
+from regard.decoding.protocol import Decodable
+from regard.decoding.sampling import RandomNumbers, draw
+from regard.errors import ArgumentError
+from regard.shapes import whole_number
+
+__all__ = ["WrittenToken", "stream_tokens"]
+
+
+class WrittenToken(NamedTuple):
+    """A token with its log-probability at temperature 1.
+
+    ``slid`` says that the model forgot the oldest tokens before this one, because its context was full.
+    """
+
+    token: int
+    log_probability: float
+    slid: bool = False
+
+
+@torch.no_grad()
+def stream_tokens(
+    model: Decodable,
+    prompt: Sequence[int],
+    options: DecodingOptions,
+    *,
+    start: Sequence[int] = (),
+    ends: Sequence[int] = (),
+    banned: Sequence[int] = (),
+    context: int | None = None,
+    number: int = 0,
+) -> Iterator[WrittenToken]:
+    """Yield the tokens that a model without a source writes after ``prompt``, each as soon as it is chosen.
+
+    ``start`` are tokens before the prompt, which the model always reads. Writing ends after a token of ``ends``, which
+    is yielded too, or after ``options.max_length`` tokens. Tokens of ``banned`` are never written.
+
+    The model reads at most ``context`` tokens, by default any number. When they are full, it reads ``start`` and the
+    newest tokens again, together half of ``context``. A prompt that does not fit loses its oldest tokens.
+
+    ``number`` is the number of the sequence among those of one seed. The model should be in evaluation mode.
+    """
+    if not options.sample and options.beams != 1:
+        raise ArgumentError("beams", f"expected 1 to write token by token, got {options.beams}")
+    start, read = list(start), list(prompt)
+    if context is not None:
+        whole_number("context", context, least=len(start) + 2)
+        read = read[-(context - len(start)) :] if len(start) + len(read) > context else read
+    if not start and not read:
+        raise ArgumentError("prompt", "there is no token to start from", "give a prompt")
+    state, last = begin(model, None, 1, -1, [[*start, *read]])
+    chance = RandomNumbers(replace(options, n_best=1), [number], last.device)
+    allowed, slid = Allowed(-1, tuple(banned)), False
+    for _ in range(options.limit(len(read))):
+        if context is not None and len(start) + len(read) > context:
+            read, slid = read[-max(1, context // 2 - len(start)) :], True
+            state, last = begin(model, None, 1, -1, [[*start, *read]])
+        scores = allowed.log_probabilities(model.output(model.step(last, state)), 0)  # (1,1,v)
+        last = draw(scores, options, chance.next()) if options.sample else scores.argmax(dim=-1)  # (1,1)
+        token = int(last)
+        log_probability = float(scores[0, 0, token])
+        if log_probability == -torch.inf:
+            return  # every token is banned
+        yield WrittenToken(token, log_probability, slid)
+        if token in ends:
+            return
+        read.append(token)
+        slid = False

@@ -1,0 +1,119 @@
+"""``regard write``."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from regard import tasks
+from regard.tasks.write import TextStream
+from support.command_line import assert_one_line, run, run_here
+from support.writers import writer
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("writer") / "model"
+    writer(context=32).save(place)
+    return place
+
+
+def test_texts_follow_their_prompts(folder):
+    result = run_here("write", "ab", "cd", "--model", str(folder), "--max-tokens", "12")
+    assert result.returncode == 0, result.stderr
+    expected = tasks.load(folder).write(["ab", "cd"], max_tokens=12)
+    assert result.stdout == f"ab{expected[0].text}\n\ncd{expected[1].text}\n"
+    again = run_here("write", "ab", "cd", "--model", str(folder), "--max-tokens", "12")
+    assert again.stdout == result.stdout
+    other = run_here("write", "ab", "cd", "--model", str(folder), "--max-tokens", "12", "--seed", "3")
+    assert other.stdout != result.stdout
+
+
+def test_tokens_are_printed_as_they_come(folder, monkeypatch):
+    written = TextStream._written
+    before = []
+
+    def watched(self):
+        for piece in written(self):
+            before.append(sys.stdout.getvalue())
+            yield piece
+
+    monkeypatch.setattr(TextStream, "_written", watched)
+    result = run_here("write", "ab", "--model", str(folder), "--max-tokens", "9")
+    # All that was written before a piece is on the screen when the piece comes.
+    assert before == [result.stdout[: 2 + number] for number in range(9)]
+
+
+def test_prompts_come_from_files_and_pipes(folder, tmp_path):
+    (tmp_path / "p.txt").write_text("ab\ncd\n", encoding="utf-8")
+    words = ["--model", str(folder), "--max-tokens", "3", "--json"]
+    lines = run_here("write", "--file", str(tmp_path / "p.txt"), *words).stdout.splitlines()
+    assert [json.loads(line)["prompt"] for line in lines] == ["ab", "cd"]
+    whole = run_here("write", "--file", str(tmp_path / "p.txt"), "--whole", *words).stdout.splitlines()
+    assert [json.loads(line)["prompt"] for line in whole] == ["ab\ncd\n"]
+    out = tmp_path / "out.jsonl"
+    run_here("write", "ab", *words, "--samples", "3", "--out", str(out))
+    texts = [json.loads(line)["text"] for line in out.read_text(encoding="utf-8").splitlines()]
+    assert len(set(texts)) == 3
+
+
+def test_without_a_prompt_it_writes_from_the_start(folder):
+    result = run("write", "--model", str(folder), "--max-tokens", "7", code=WITHOUT_INPUT)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.rstrip("\n") == tasks.load(folder).write([""], max_tokens=7)[0].text.rstrip("\n")
+
+
+WITHOUT_INPUT = "import sys, os; sys.stdin = open(os.devnull); from regard.cli import main; main()"
+
+
+def test_the_command_says_what_was_not_read(folder):
+    words = ["--model", str(folder), "--max-tokens", "40"]
+    result = run_here("write", "abcdefgh" * 5, *words)
+    assert "the prompt has 41 tokens and the model reads 32: its beginning was not read" in result.stderr
+    result = run_here("write", "ab", *words)
+    assert "the model reads 32 tokens: it forgot the older ones when they were full" in result.stderr
+    result = run_here("write", "ab", *words, "--when-full", "stop")
+    assert "stopped: the context of 32 tokens is full" in result.stderr
+    result = run_here("write", "a∂", *words, "--max-tokens", "2")
+    assert "the model does not know '∂'" in result.stderr
+    assert_one_line(
+        run_here("write", "abcdefgh" * 5, *words, "--when-full", "stop"), 2, "TEXT: has 41 tokens"
+    )
+
+
+def test_attention_is_drawn_and_saved(folder, tmp_path):
+    picture = tmp_path / "a.html"
+    words = ["write", "ab cd", "--model", str(folder), "--max-tokens", "6"]
+    result = run_here(*words, "--attention", "--save-attention", str(picture))
+    assert result.returncode == 0, result.stderr
+    assert "ab" in result.stdout.splitlines()[-1] or "cd" in result.stdout
+    assert "cd" in picture.read_text(encoding="utf-8")
+    value = json.loads(run_here(*words, "--attention", "--json").stdout)
+    assert len(value["attention"]) == len(value["written"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (["--max-tokens", "0"], 2, "--max-tokens: expected a whole number of 1 or more, got 0"),
+        (["--temperature", "-1"], 2, "--temperature: expected 0 or more"),
+        (["--top-p", "2"], 2, "--top-p: expected a share above 0 and up to 1, got 2"),
+        (["--min-p", "1.5"], 2, "--min-p: expected a share from 0 to 1, got 1.5"),
+        (["--samples", "0"], 2, "--samples: expected 1 or more, got 0"),
+        (["--when-full", "sleep"], 2, "--when-full: unknown name 'sleep'"),
+        (["--system", "x"], 2, "--system: of no use without --chat"),
+        (["--chat"], 2, "--chat: this model has no chat template"),
+        (["--whole"], 2, "--whole: of no use with a prompt on the command line"),
+        (["--stop", ""], 2, "--stop: expected a value, got an empty text"),
+    ],
+)
+def test_mistakes_are_one_line(folder, words, code, text):
+    assert_one_line(run_here("write", "ab", "--model", str(folder), *words), code, text)
+
+
+def test_a_model_of_another_task_is_refused():
+    assert_one_line(
+        run_here("write", "ab", "--model", "sentiment-en"), 2, "is a model for classify, not for write"
+    )
