@@ -41,6 +41,7 @@ def shares(scores: list[float], written: int, options: DecodingOptions) -> dict[
             break
         nucleus.append(token)
         mass += kept[token] / total
+    nucleus = [token for token in nucleus if kept[token] >= options.min_p * max(kept.values())]
     total = sum(kept[token] for token in nucleus)
     return {token: kept[token] / total for token in nucleus}
 
@@ -54,6 +55,9 @@ def shares(scores: list[float], written: int, options: DecodingOptions) -> dict[
         {"top_k": 2},
         {"top_p": 0.6},
         {"top_k": 3, "top_p": 0.7, "temperature": 2.0},
+        {"min_p": 0.2},
+        {"min_p": 0.3, "temperature": 2.0},
+        {"top_k": 3, "top_p": 0.9, "min_p": 0.4},
     ],
     ids=str,
 )
@@ -81,7 +85,9 @@ def test_samples_are_as_frequent_as_they_are_likely(more):
 
 
 @pytest.mark.parametrize("name", ["transformer", "gru", "lstm"])
-@pytest.mark.parametrize("options", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}, {"min_p": 1.0}], ids=str
+)
 @torch.no_grad()
 def test_sampling_the_likeliest_token_alone_equals_greedy_search(name, options):
     model = build(MODELS[name], torch.float64, source_size=13, target_size=11, tied_output=False)
@@ -147,6 +153,8 @@ WRONG = [
     ({"max_length": 0}, "max_length: expected a whole number of 1 or more, got 0"),
     ({"min_length": 5, "max_length": 4}, "min_length: 5 is above max_length=4"),
     ({"top_p": 0.0}, "top_p: expected a share above 0 and up to 1, got 0.0"),
+    ({"min_p": 1.1}, "min_p: expected a share from 0 to 1, got 1.1"),
+    ({"min_p": -0.1}, "min_p: expected 0 or more, got -0.1"),
     ({"top_p": 1.1}, "top_p: expected a share above 0 and up to 1, got 1.1"),
     ({"top_k": 1.5}, "top_k: expected a whole number of 0 or more, got 1.5"),
     ({"temperature": 0}, "temperature: expected a number above 0, got 0"),

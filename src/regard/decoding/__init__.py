@@ -5,5 +5,16 @@ from regard.decoding.options import DecodingOptions
 from regard.decoding.protocol import Decodable, DecodingState
 from regard.decoding.sampling import sample
 from regard.decoding.search import beam_search, decode
+from regard.decoding.streaming import WrittenToken, stream_tokens
 
-__all__ = ["Decodable", "DecodingOptions", "DecodingState", "Hypothesis", "beam_search", "decode", "sample"]
+__all__ = [
+    "Decodable",
+    "DecodingOptions",
+    "DecodingState",
+    "Hypothesis",
+    "WrittenToken",
+    "beam_search",
+    "decode",
+    "sample",
+    "stream_tokens",
+]

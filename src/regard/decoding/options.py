@@ -22,9 +22,10 @@ class DecodingOptions:
       in Wu et al. 2016). 0 means no penalty.
     - ``n_best`` is the number of hypotheses to return, at most ``beams`` in a search.
     - ``sample`` draws ``n_best`` sequences at random instead of searching. Tokens are drawn at a ``temperature``, from
-      the ``top_k`` most likely (0 means all) and among those from the smallest set with probability ``top_p``.
-      Sampling ignores ``beams`` and ``coverage_penalty``. Searching ignores ``temperature``, ``top_k``, ``top_p`` and
-      ``seed``.
+      the ``top_k`` most likely (0 means all) and among those from the smallest set with probability ``top_p``. Of
+      these, tokens with less than ``min_p`` times the probability of the most likely one are left out. Sampling
+      ignores ``beams`` and ``coverage_penalty``. Searching ignores ``temperature``, ``top_k``, ``top_p``, ``min_p``
+      and ``seed``.
     - ``seed`` makes the draws reproducible.
     - ``min_length`` is the least number of tokens, without the end of sentence.
     - ``max_length`` is the largest number of tokens, with the end of sentence. The default is 1.5 times the source
@@ -46,6 +47,7 @@ class DecodingOptions:
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+    min_p: float = 0.0
     seed: int = 0
 
     def __post_init__(self):
@@ -53,7 +55,7 @@ class DecodingOptions:
             whole_number(name, getattr(self, name), least=1)
         for name in ("min_length", "top_k", "seed"):
             whole_number(name, getattr(self, name), least=0)
-        for name in ("length_penalty", "coverage_penalty", "temperature", "top_p"):
+        for name in ("length_penalty", "coverage_penalty", "temperature", "top_p", "min_p"):
             _check_number(name, getattr(self, name))
         if self.max_length is not None:
             whole_number("max_length", self.max_length, least=1)
@@ -69,6 +71,8 @@ class DecodingOptions:
             )
         if not 0 < self.top_p <= 1:
             raise ArgumentError("top_p", f"expected a share above 0 and up to 1, got {self.top_p}")
+        if self.min_p > 1:
+            raise ArgumentError("min_p", f"expected a share from 0 to 1, got {self.min_p}")
         if not self.temperature > 0:
             raise ArgumentError("temperature", f"expected a number above 0, got {self.temperature}")
 

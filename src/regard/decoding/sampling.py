@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from regard.decoding.prompts import Prompts, begin
 from regard.decoding.protocol import Decodable
 from regard.errors import ArgumentError
 
-__all__ = ["sample"]
+__all__ = ["RandomNumbers", "draw", "sample"]
 
 
 class _Draws:
@@ -95,18 +96,18 @@ def sample(
     if options.n_best > 1 and limits:
         state.reorder(torch.arange(len(limits), device=tokens.device).repeat_interleave(options.n_best))
     tokens = tokens.expand(-1, options.n_best)  # (n,w)
-    chance = _RandomNumbers(options, range(len(limits)) if numbers is None else numbers, tokens.device)
+    chance = RandomNumbers(options, range(len(limits)) if numbers is None else numbers, tokens.device)
     allowed = Allowed(eos, tuple(banned), options.min_length)
     draws = _Draws(limits, options, tokens.device)
     while bool(draws.going.any()):
         scores = model.output(model.step(tokens, state))  # (n,w,v)
         scores = allowed.log_probabilities(scores, len(draws.written))
-        tokens = _draw(scores, options, chance.next())
+        tokens = draw(scores, options, chance.next())
         draws.add(tokens, scores.gather(-1, tokens[..., None])[..., 0], eos)
     return draws.hypotheses()
 
 
-class _RandomNumbers:
+class RandomNumbers:
     """A source of random numbers with a separate generator for each sentence."""
 
     def __init__(self, options: DecodingOptions, numbers: Sequence[int], device: torch.device):
@@ -126,7 +127,7 @@ def _sentence_seed(seed: int, number: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:8], "big") >> 1
 
 
-def _draw(scores: Tensor, options: DecodingOptions, chance: Tensor) -> Tensor:
+def draw(scores: Tensor, options: DecodingOptions, chance: Tensor) -> Tensor:
     """Draw a token ``(n,w)`` from each row of log-probabilities ``scores (n,w,v)`` by inverse transform sampling.
 
     ``chance (n,w)`` holds the uniform random numbers. A row of only -inf gives an arbitrary token, and NaN raises
@@ -143,6 +144,9 @@ def _draw(scores: Tensor, options: DecodingOptions, chance: Tensor) -> Tensor:
         count = min(options.top_k or scores.shape[-1], scores.shape[-1])
         scores, places = scores.topk(count, dim=-1)  # best first
         scores = _nucleus(scores, options.top_p)
+    if options.min_p:
+        # The score of the most likely token is 0.
+        scores = scores.masked_fill(scores < math.log(options.min_p), -torch.inf)
     cumulative = scores.double().softmax(dim=-1).cumsum(dim=-1)  # (n,w,v)
     total = cumulative[..., -1:]
     reached = torch.minimum(chance[..., None] * total, torch.nextafter(total, torch.zeros_like(total)))
