@@ -59,6 +59,14 @@ CASES = [
         ["a dog 3"],
         bad_row=b"nul\x00l\n",  # any text is a row
     ),
+    Case(
+        "write",
+        {**SMALL, "heads": 2, "feed_forward": 16, "layers": 1, "context": 16},
+        "a dog {n}",
+        ["a dog 3"],
+        "txt",
+        bad_row=b"nul\x00l\n",  # any text is a row
+    ),
     Case("tagger:Tagger", SMALL, "a dog {n}\tDET NOUN NUM", ["a dog 3"]),
 ]
 
@@ -103,7 +111,9 @@ def test_a_task_is_trained_saved_loaded_and_evaluated(case, tmp_path):
         assert tasks.load(tmp_path / "run")(case.texts) == before  # the folder names its task
         recording = predictor.attention(before[0])
         assert len(recording) >= 1
-        assert predictor.word_weights(before[0])[0].weights.shape[1] == 3
+        (weights,) = predictor.word_weights(before[0])
+        # A writer shows the words that it wrote.
+        assert case.task == "write" or weights.weights.shape[1] == 3
 
 
 KILL = """
@@ -198,6 +208,7 @@ def test_data_of_which_no_row_is_left_names_the_flag_and_the_reason(case, tmp_pa
         "encode": "too few texts to hold some out",
         "classify": "each class has one text only, which is needed to train on",
         "answer": "have the same context, which cannot be both trained on and validated on",
+        "write": "tokens to train on are shorter than the context of 128",
     }
     reason = reasons.get(case.task, "have the same text, which cannot be both trained on and validated on")
     # Equal questions have equal ids, which is a warning of its own.
@@ -289,8 +300,8 @@ def test_bad_rows_of_an_evaluation_are_an_error_or_counted(case, tmp_path):
     report = tasks.evaluate(case.task, tmp_path / "run", {"data": data, "skip_bad_rows": True})
     assert case.task not in TASKS or "2 that cannot be read" in report.notes[0]
     options = {"data": data, "skip_bad_rows": True, "out": str(tmp_path / "out.txt")}
-    # An encoder has no prediction for each row, and answers are written by the ids of the questions.
-    if case.task not in ("encode", "answer"):
+    # Encoders and writers have no prediction for each row, and answers are written by the ids of the questions.
+    if case.task not in ("encode", "write", "answer"):
         with pytest.raises(ArgumentError, match="out: its lines would not be those of the data"):
             tasks.evaluate(case.task, tmp_path / "run", options)
     with pytest.raises(ArgumentError, match="skip_bad_rows: of no use without data="):
@@ -365,6 +376,7 @@ READ = {
     "classify": ("tokens",),
     "answer": ("question", "context"),
     "encode": ("tokens",),
+    "write": ("tokens",),
     "tagger:Tagger": ("source",),
 }
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import answer, classify, doctor, encode, evaluate, models, tour, train, translate, view
+from regard.cli import answer, classify, doctor, encode, evaluate, models, tour, train, translate, view, write
 from regard.cli.environment import plain_warnings, prepare_streams, read_arguments, say, undecoded
 from regard.cli.option_files import check_flags, command_of, with_option_files
 from regard.errors import ArgumentError, Interrupted, RegardError
@@ -34,6 +34,7 @@ app.command("classify")(classify.classify)
 app.command("answer")(answer.answer)
 app.command("encode")(encode.encode)
 app.command("similar")(encode.similar)
+app.command("write")(write.write)
 app.add_typer(train.train, name="train")
 app.add_typer(evaluate.evaluate, name="evaluate")
 app.command("look")(view.look)

@@ -160,12 +160,22 @@ class Output:
 
     def lines(self, predictor: Any, prediction: Any) -> Iterator[str]:
         """Yield the lines of one prediction, then draw its attention."""
-        wanted = self.attention or self.picture is not None
-        weights = predictor.word_weights(prediction) if wanted else []
+        weights = self._weights(predictor, prediction)
         if self.as_json:
             yield json.dumps(prediction.to_json(weights if self.attention else None), ensure_ascii=False)
         else:
             yield from prediction.lines(scores=self.scores)
+        self._show(predictor, prediction, weights)
+
+    def show(self, predictor: Any, prediction: Any) -> None:
+        """Draw the attention of a prediction whose text is shown already."""
+        self._show(predictor, prediction, self._weights(predictor, prediction))
+
+    def _weights(self, predictor: Any, prediction: Any) -> list[Any]:
+        wanted = self.attention or self.picture is not None
+        return predictor.word_weights(prediction) if wanted else []
+
+    def _show(self, predictor: Any, prediction: Any, weights: list[Any]) -> None:
         for words in weights:
             self._draw(words)
         if self.picture is not None and not weights:

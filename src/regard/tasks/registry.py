@@ -82,6 +82,13 @@ TASKS: dict[str, RegisteredTask] = {
         trains="Train an encoder on masked words; without data, on the embedded corpus.",
         measures="Accuracy and perplexity of an encoder on masked words.",
     ),
+    "write": RegisteredTask(
+        task="regard.tasks.write.task:WriteTask",
+        settings="regard.tasks.write.settings:WritingSettings",
+        evaluation="regard.tasks.write.settings:WritingEvaluationSettings",
+        trains="Train a language model on a text; without data, on sentences of the embedded corpus.",
+        measures="Loss, perplexity and bits per character of a language model.",
+    ),
 }
 
 

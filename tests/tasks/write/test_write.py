@@ -131,7 +131,8 @@ def test_the_loss_of_a_run_is_that_of_an_evaluation(tmp_path, vocabulary):
 
 def test_a_writer_learns_a_text(tmp_path):
     (tmp_path / "a.txt").write_text("the cat sat on the mat.\n" * 300, encoding="utf-8")
-    settings = {**SMALL, "width": 32, "layers": 1, "context": 32, "batch_tokens": 512, "steps": 160, "learning_rate": 0.02}
+    settings = {**SMALL, "width": 32, "layers": 1, "context": 32, "batch_tokens": 512, "steps": 160}
+    settings["learning_rate"] = 0.02
     outcome = tasks.train(
         "write", {**settings, "data": str(tmp_path / "a.txt")}, tmp_path / "run", show=False
     )
