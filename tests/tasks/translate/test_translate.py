@@ -156,7 +156,7 @@ def test_unknown_words_are_copied_from_the_source_word_looked_at_most(monkeypatc
 def test_a_copied_word_that_the_vocabulary_knows_keeps_its_place(monkeypatch):
     words = WordVocabulary.train(["the dog sees a"], 100)
     translator = translator_with(words)
-    pieces = translator._pieces_of([*words.encode("the"), words.unk, *words.encode("sees")])
+    pieces = translator.pieces_of([*words.encode("the"), words.unk, *words.encode("sees")])
     assert pieces == ["the", " \ufffd", " sees"]
     monkeypatch.setattr(translator, "_looked_at", lambda *_: ["?", "dog", "?"])
     text, spans = translator._readable("x", [], [*words.encode("the"), words.unk, *words.encode("sees")])

@@ -75,9 +75,9 @@ def test_decoding_settings_are_keywords_of_translate(translator):
 
 
 def test_a_batch_has_the_size_that_is_asked_for(translator, monkeypatch):
-    sizes, decoded = [], translator._decoded
+    sizes, decoded = [], translator.decoded
     monkeypatch.setattr(
-        translator, "_decoded", lambda ids, *rest: sizes.append(len(ids)) or decoded(ids, *rest)
+        translator, "decoded", lambda ids, *rest: sizes.append(len(ids)) or decoded(ids, *rest)
     )
     texts = [f"The cat sees {n} dogs." for n in range(2, 9)]
     expected = [one.text for one in translator.translate(texts)]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 
-from regard.decoding import DecodingOptions, Hypothesis, decode
-from regard.errors import ArgumentError, UnknownArgumentError, did_you_mean
-from regard.maps import Record
+from regard.decoding import DecodingOptions, Hypothesis
+from regard.errors import ArgumentError
 from regard.metrics import is_chinese
 from regard.shapes import whole_number
-from regard.tasks.bundle import Bundle, BundledPredictor, checked_texts
+from regard.tasks.bundle import Bundle, checked_texts
+from regard.tasks.text_generation import Span, TextGenerator, batches_by_length, options_with, spelled
 from regard.tasks.translate.alignment_head import alignment_head_of, checked_alignment_head
 from regard.tasks.translate.long_texts import cut_text, is_endless, spaced
-from regard.text import UNKNOWN_SIGN, Vocabulary, pad_sequences
+from regard.text import UNKNOWN_SIGN, Vocabulary
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Translation", "Translator"]
 
-BATCH_TOKENS = 3000  # source tokens translated together: sentences times the longest
 LONGEST = 128  # tokens translated in one piece, where the model does not say how many it was trained on
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class Translation:
         return values
 
 
-class Translator(BundledPredictor):
+class Translator(TextGenerator):
     """A model with its two vocabularies, which translates texts.
 
     ``Translator.load("en-fr")`` loads an installed model or a folder, ``translate(texts)`` returns the translations in
@@ -117,7 +115,7 @@ class Translator(BundledPredictor):
         ``first`` is the number of the first text among all that are translated with the same options, where they come
         bit by bit: with sampling, what is drawn for a text depends on the seed and on its number alone.
         """
-        texts, options = checked_texts(texts), _options_with(options, settings)
+        texts, options = checked_texts(texts), options_with(options, settings, verb="translate")
         if batch_size is not None:
             batch_size = whole_number("batch_size", batch_size, least=1)
         pieces = [self._pieces(spaced(text)) for text in texts]
@@ -138,21 +136,12 @@ class Translator(BundledPredictor):
         found = [Translation(text, text if is_endless(text) else "", 0.0, [], []) for text in texts]
         said = [i for i, text in enumerate(texts) if text.strip() and not is_endless(text)]
         encoded = dict(zip(said, self.source.encode_batch([texts[i] for i in said]), strict=True))
-        for batch in _batches([len(encoded[i]) for i in said], batch_size):
+        for batch in batches_by_length([len(encoded[i]) for i in said], batch_size):
             places = [said[i] for i in batch]
-            several = self._decoded([encoded[i] for i in places], [numbers[i] for i in places], options)
+            several = self.decoded([encoded[i] for i in places], [numbers[i] for i in places], options)
             for place, hypotheses in zip(places, several, strict=True):
                 found[place] = self._translation(texts[place], encoded[place], hypotheses)
         return found
-
-    def _decoded(
-        self, sources: list[list[int]], numbers: list[int], options: DecodingOptions
-    ) -> list[list[Hypothesis]]:
-        ids, lengths = pad_sequences(sources, end=self.source.eos)
-        memory = self.model.encode(ids.to(self.device), lengths.to(self.device))
-        target = self.target
-        special = {"bos": target.bos, "eos": target.eos, "banned": (target.pad, target.bos)}
-        return decode(self.model, memory, lengths.tolist(), options, numbers=numbers, **special)
 
     @property
     def longest(self) -> int:
@@ -185,11 +174,6 @@ class Translator(BundledPredictor):
             text, *best, [], [], alternatives=tuple(others), parts=tuple(parts), cut_off=cut_off
         )
 
-    @property
-    def attends(self) -> bool:
-        """Whether the model has attention to the source."""
-        return getattr(self.model.config, "attention", "") is not None
-
     def _translation(self, text: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
         readable = [self._readable(text, ids, one.tokens) for one in hypotheses]
         others = tuple((words, one.score) for (words, _), one in zip(readable, hypotheses, strict=True))[1:]
@@ -204,9 +188,9 @@ class Translator(BundledPredictor):
         copied = self._looked_at(source, source_ids, target_ids)
         pieces = [
             piece.replace(UNKNOWN_SIGN, copied[place]) if number == self.target.unk else piece
-            for place, (number, piece) in enumerate(zip(target_ids, self._pieces_of(target_ids), strict=True))
+            for place, (number, piece) in enumerate(zip(target_ids, self.pieces_of(target_ids), strict=True))
         ]
-        return _spelled(pieces)
+        return spelled(pieces)
 
     def target_spans(self, translation: Translation) -> list[Span]:
         """Return the character span of each target token in the text of a translation.
@@ -216,24 +200,7 @@ class Translator(BundledPredictor):
         text, ids = translation.text, translation.target_ids
         if translation.copied_spans:
             return list(translation.copied_spans)
-        if self.target.encode(text) == ids:
-            return self.target.spans(text)
-        return _spelled(self._pieces_of(ids))[1]
-
-    def _pieces_of(self, ids: list[int]) -> list[str]:
-        """Return the characters that each token adds to the text.
-
-        A character of several tokens belongs to the last of them.
-        """
-        pieces, before = [], ""
-        for count in range(1, len(ids) + 1):
-            text = self.target.decode(ids[:count])
-            whole = (
-                text if ids[count - 1] == self.target.unk or count == len(ids) else text.rstrip(UNKNOWN_SIGN)
-            )
-            pieces.append(whole[len(before) :] if len(whole) > len(before) else "")
-            before = max(before, whole, key=len)
-        return pieces
+        return self.spans_of(text, ids)
 
     def _looked_at(self, source: str, source_ids: list[int], target_ids: list[int]) -> list[str]:
         """Return, for each target token, the source token with the largest attention weight."""
@@ -259,23 +226,6 @@ class Translator(BundledPredictor):
         from regard.tasks.translate.alignment import align
 
         return [align(self, part) for part in prediction.written_parts]
-
-    @torch.no_grad()
-    def forced(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]], *, ended: bool = True
-    ) -> list[Record]:
-        """Return all attention of the model for these sources and targets, with teacher forcing.
-
-        ``ended`` appends the end-of-sentence token to each target.
-        """
-        source, lengths = pad_sequences(sources, end=self.source.eos)
-        end = {"end": self.target.eos} if ended else {}
-        target, _ = pad_sequences(targets, start=self.target.bos, **end)
-        records: list[Record] = []
-        self.model.eval()
-        inputs = (part.to(self.device) for part in (source, target, lengths))
-        self.model.hidden(*inputs, records=records)
-        return records
 
     def vocabularies(self) -> dict[str, Vocabulary]:
         """Return the vocabularies to save, one for both languages or one for each."""
@@ -314,46 +264,3 @@ def _language(settings: dict[str, Any], name: str) -> str:
     if not isinstance(settings.get(name, ""), str):
         raise ArgumentError(name, f"expected the name of a language, got {settings[name]!r}")
     return settings.get(name, "")
-
-
-def _spelled(pieces: list[str]) -> tuple[str, list[Span]]:
-    """Join pieces to a text, and return the span of each without the space before it.
-
-    >>> _spelled(["le", " chat", "."])
-    ('le chat.', [(0, 2), (3, 7), (7, 8)])
-    """
-    text, spans = "", []
-    for piece in pieces:
-        start = len(text) + len(piece) - len(piece.lstrip())
-        text += piece
-        spans.append((min(start, len(text)), len(text)))
-    return text, spans
-
-
-def _batches(lengths: list[int], batch_size: int | None = None) -> Iterator[list[int]]:
-    """Yield the indices of sentences of similar length, the longest first, as many as fit in a batch."""
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    start = 0
-    while start < len(order):
-        count = batch_size or max(1, BATCH_TOKENS // (lengths[order[start]] + 1))
-        yield order[start : start + count]
-        start += count
-
-
-def _options_with(options: DecodingOptions | None, settings: dict[str, Any]) -> DecodingOptions:
-    """Return the options with some settings replaced.
-
-    Without options there are 5 beams, or as many as translations are asked for.
-
-    >>> _options_with(None, {"n_best": 7}).beams, _options_with(DecodingOptions(beams=3), {"n_best": 2}).beams
-    (7, 3)
-    """
-    known = [field.name for field in fields(DecodingOptions)]
-    for name in settings:
-        if name not in known:
-            fix = f"{did_you_mean(name, known)}known are {', '.join(known)}"
-            raise UnknownArgumentError(name, "not a setting of translate()", fix)
-    if options is not None:
-        return replace(options, **settings)
-    wanted = settings.get("n_best", 1)
-    return DecodingOptions(**{"beams": max(5, wanted) if isinstance(wanted, int) else 5, **settings})
