@@ -13,7 +13,7 @@ from regard.pipelines.base import Pipeline, Result, checked_text, warn_caller
 from regard.pipelines.networks import FRAMING_OPTIONS, TextNetwork, too_long, truncation_of
 from regard.pipelines.tokenizer import Tokenizer
 from regard.shapes import whole_number
-from regard.tasks.classify.encoding import without_line_breaks
+from regard.tasks.text_encoder import without_line_breaks
 
 if TYPE_CHECKING:
     from regard.capture import Recording

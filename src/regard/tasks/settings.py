@@ -33,6 +33,8 @@ __all__ = [
 VOCABULARIES = ("bpe", "word", "character", "byte")
 # 256 bytes and the special tokens.
 SMALLEST_VOCABULARY = {"bpe": 260, "byte": 260}
+# The part of a long text that is not read.
+CUTS = ("end", "middle")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from regard.maps import Record
 from regard.models.config import check_positive
 from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, BundledPredictor, checked_texts
-from regard.tasks.classify.encoding import TextEncoder, without_line_breaks
+from regard.tasks.text_encoder import TextEncoder, without_line_breaks
 from regard.text import ClassLabels, Vocabulary
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from regard.corpus import generate
 from regard.corpus.meaning import Clause, Compound, Statement
 from regard.errors import ArgumentError, FileError, option
 from regard.files import make_folder, remove_leftovers
-from regard.tasks.classify.encoding import TextEncoder, without_line_breaks
 from regard.tasks.classify.settings import ClassificationSettings, label_names
 from regard.tasks.pairs import Pair, PairSource, nothing_left
 from regard.tasks.pretrained import starting_vocabulary
 from regard.tasks.sampling import held_out_keys, last_keys
+from regard.tasks.text_encoder import TextEncoder, without_line_breaks
 from regard.tasks.vocabularies import learn_vocabulary
 from regard.text import LABEL_FIELDS, ClassLabels, LabelledData, Skipped, Vocabulary, load_vocabulary
 from regard.text.pair_hashes import Hashes, hash_of

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from regard.errors import ArgumentError, UnknownNameError, option
 from regard.settings import setting
 from regard.tasks.settings import (
+    CUTS,
     BatchSettings,
     DataSettings,
     EmbeddedSettings,
@@ -31,7 +32,6 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "recurrent": ("layers",),
     "encoder": ("layers", *_BLOCKS),
 }
-CUTS = ("end", "middle")
 POOLINGS = ("additive", "multihead", "mean", "first")
 EMBEDDED_LANGUAGES = ("en", "fr", "zh")
 EMBEDDED = 20_000

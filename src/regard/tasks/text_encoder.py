@@ -1,4 +1,4 @@
-"""Encoding of texts as the token ids that a classifier reads, in training and in use."""
+"""Encoding of texts as the token ids that a model reads, in training and in use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from regard.errors import UnknownNameError
 from regard.shapes import whole_number
-from regard.tasks.classify.settings import CUTS
+from regard.tasks.settings import CUTS
 from regard.text import Framing, Vocabulary
 from regard.text.cache import fingerprint_of
 
