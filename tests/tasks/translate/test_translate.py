@@ -145,7 +145,7 @@ def test_unknown_words_are_copied_from_the_source_word_looked_at_most(monkeypatc
         return [Record(name="attention", layer=None, kind="cross", map=AttentionMap.from_weights(weights))]
 
     monkeypatch.setattr(translator, "forced", looked)
-    monkeypatch.setattr(translator, "_decoded", lambda *_: [[Hypothesis(target_ids, -1.0, -1.0, True)]])
+    monkeypatch.setattr(translator, "decoded", lambda *_: [[Hypothesis(target_ids, -1.0, -1.0, True)]])
     (one,) = translator.translate([source])
     assert one.text == "Zorglub sees"
     assert [one.text[a:b] for a, b in translator.target_spans(one)] == ["Zorglub", "sees"]
