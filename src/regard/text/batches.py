@@ -93,6 +93,7 @@ class PairData:
         target: Any,  # a Vocabulary, or ClassLabels for LabelledData
         *,
         max_tokens: int = 256,
+        max_target_tokens: int | None = None,
         deduplicate: bool = True,
         skipped: Skipped | None = None,
     ) -> Self:
@@ -101,7 +102,8 @@ class PairData:
         The arguments are those of :meth:`build`.
         """
         counted = skipped or Skipped()
-        rows = list(_encoded(pairs, source, target, max_tokens, deduplicate, counted))
+        limits = _limits(max_tokens, max_target_tokens)
+        rows = list(_encoded(pairs, source, target, limits, deduplicate, counted))
         sources, targets = (
             TokenStore.from_lists(ids for row in rows for ids in row[side]) for side in (0, 1)
         )
@@ -116,6 +118,7 @@ class PairData:
         folder: str | os.PathLike,
         *,
         max_tokens: int = 256,
+        max_target_tokens: int | None = None,
         deduplicate: bool = True,
         skipped: Skipped | None = None,
         fingerprint: str = "",
@@ -123,14 +126,16 @@ class PairData:
         """Encode a stream of pairs into a cache in ``folder``, without holding all of them in memory.
 
         A pair is left out and counted in ``skipped`` if source or target is empty or has more than ``max_tokens``
-        tokens, without special tokens. With ``deduplicate``, repeated pairs are left out too, which takes 12 to 24
-        bytes of memory for each pair. ``fingerprint`` is stored in the cache to identify the data. An existing cache is
-        replaced. A folder with other files raises FileError.
+        tokens, without special tokens. ``max_target_tokens`` is a limit of its own for the target. With
+        ``deduplicate``, repeated pairs are left out too, which takes 12 to 24 bytes of memory for each pair.
+        ``fingerprint`` is stored in the cache to identify the data. An existing cache is replaced. A folder with other
+        files raises FileError.
         """
         counted = skipped or Skipped()
 
         def fill(writers: dict[str, Any]) -> dict[str, Any]:
-            for sources, targets in _encoded(pairs, source, target, max_tokens, deduplicate, counted):
+            limits = _limits(max_tokens, max_target_tokens)
+            for sources, targets in _encoded(pairs, source, target, limits, deduplicate, counted):
                 writers["source"].append(sources)
                 writers["target"].append(targets)
             vocabularies = {"source": source.fingerprint, "target": target.fingerprint}
@@ -162,6 +167,7 @@ class PairData:
         files: Sequence[str | os.PathLike] = (),
         identity: object = None,
         max_tokens: int = 256,
+        max_target_tokens: int | None = None,
         deduplicate: bool = True,
         skipped: Skipped | None = None,
     ) -> Self:
@@ -173,7 +179,8 @@ class PairData:
         """
         check_identified(files, identity)
         vocabularies = [source.fingerprint, target.fingerprint]
-        fingerprint = fingerprint_of(identity, vocabularies, max_tokens, deduplicate, files=files)
+        limits = [max_tokens] if max_target_tokens is None else [max_tokens, max_target_tokens]
+        fingerprint = fingerprint_of(identity, vocabularies, *limits, deduplicate, files=files)
         try:
             data = cls.open(folder, verify=True)
             if data.manifest.get("fingerprint") == fingerprint:
@@ -187,6 +194,7 @@ class PairData:
             target,
             folder,
             max_tokens=max_tokens,
+            max_target_tokens=max_target_tokens,
             deduplicate=deduplicate,
             skipped=skipped,
             fingerprint=fingerprint,
@@ -340,20 +348,27 @@ def _framing_of(vocabulary: Vocabulary) -> list[int | None]:
     return [framing.start, framing.end, framing.pad]
 
 
+def _limits(source: int, target: int | None) -> tuple[int, int]:
+    """Return the largest numbers of tokens of source and target, which are equal by default."""
+    return source, source if target is None else target
+
+
 def _encoded(
     pairs: Iterable[tuple[str, str]],
     source: Vocabulary,
     target: Vocabulary,
-    max_tokens: int,
+    limits: tuple[int, int],
     deduplicate: bool,
     skipped: Skipped,
 ) -> Iterator[tuple[list[list[int]], list[list[int]]]]:
     """Yield the lists of source ids and of target ids of the pairs that are kept, for 4096 pairs at a time.
 
-    The others are counted in ``skipped``. ``target`` may be :class:`ClassLabels`.
+    ``limits`` are the largest numbers of tokens of source and target. The others are counted in ``skipped``. ``target``
+    may be :class:`ClassLabels`.
     """
-    if max_tokens < 1:
-        raise ArgumentError("max_tokens", f"expected 1 or more, got {max_tokens}")
+    for name, limit in zip(("max_tokens", "max_target_tokens"), limits, strict=True):
+        if limit < 1:
+            raise ArgumentError(name, f"expected 1 or more, got {limit}")
     stream = iter(without_duplicates(pairs, skipped) if deduplicate else pairs)
     while chunk := list(itertools.islice(stream, _CHUNK)):
         sources = source.encode_batch([pair[0] for pair in chunk])
@@ -362,7 +377,7 @@ def _encoded(
         for ids, others in zip(sources, targets, strict=True):
             if not ids or not others:
                 skipped.empty += 1
-            elif max(len(ids), len(others)) > max_tokens:
+            elif len(ids) > limits[0] or len(others) > limits[1]:
                 skipped.too_long += 1
             else:
                 kept[0].append(ids)

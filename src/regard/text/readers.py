@@ -82,8 +82,9 @@ def read_pairs(
 
     If fields have names and ``columns`` is not given, the fields of the two ``languages`` are used (``en``,
     ``translation.en``, ``english``). If there are none, they are the first pair of ``fields`` that exists, by default
-    ``source`` and ``target``. ``fields`` also says that the second text is a label, which may be a number. A first row
-    with one of the ``labels`` is data, and is not taken for the names of the columns.
+    ``source`` and ``target``, or names of a text and its summary such as ``abstract`` and ``title``. ``fields``
+    also says that the second text is a label, which may be a number. A first row with one of the ``labels`` is data,
+    and is not taken for the names of the columns.
 
     The format is ``format``, or follows from the name of the file (``.tsv``, ``.csv``, ``.jsonl``, each also with
     ``.gz``, or ``.parquet``). Standard input is ``tsv`` by default.

@@ -42,7 +42,12 @@ _NAMES = {
     "ru": "russian",
     "zh": "chinese",
 }
-_SIDES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
+# Names of two sides of a translation, and of texts with their summaries.
+_SIDES = (
+    *(("source", "target"), ("src", "tgt"), ("src", "trg")),
+    *(("text", "summary"), ("document", "summary"), ("dialogue", "summary"), ("article", "summary")),
+    *(("article", "highlights"), ("article", "abstract"), ("abstract", "title"), ("text", "title")),
+)
 
 
 def csv_rows(lines: Iterator[Line], name: str, bad: BadRows) -> Iterator[tuple[str, list[str]]]:
@@ -281,7 +286,8 @@ def guess_fields(
     """Return the names of the two fields that hold source and target, or None if they cannot be told.
 
     The pairs that are tried are the codes of the ``languages``, their English names, and then ``fields``, by default
-    ``source`` and ``target``. The first pair of which each name fits exactly one of ``names`` is taken.
+    ``source`` and ``target``, or those of a text and its summary. The first pair of which each
+    name fits exactly one of ``names`` is taken.
 
     >>> guess_fields(["id", "translation.en", "translation.fr"], ("en", "fr"))
     ('translation.en', 'translation.fr')
