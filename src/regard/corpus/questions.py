@@ -22,7 +22,7 @@ from regard.corpus.sentences import Sentence, write_english
 from regard.corpus.statements import StatementMaker
 from regard.errors import UnknownNameError
 
-__all__ = ["Passage", "passages", "questions_about"]
+__all__ = ["Passage", "is_plain", "passages", "questions_about"]
 
 SENTENCES = (3, 6)  # the least and the most sentences of a context
 # Of ten sentences, the numbers that are asked about in each split.
@@ -59,7 +59,7 @@ def _stream(count: int, split: str, seed: int) -> Iterator[Passage]:
         size = chance.randint(*SENTENCES)
         while len(chosen) < size:
             statement = maker.statement()
-            if _is_plain(statement):
+            if is_plain(statement):
                 assert isinstance(statement.body, Clause)
                 sentence = write_english(english(statement))
                 chosen.setdefault(statement.body.verb.en, (sentence, statement.body))
@@ -110,7 +110,7 @@ def questions_about(sentence: Sentence, clause: Clause) -> list[tuple[str, int, 
     return found
 
 
-def _is_plain(statement: Statement) -> bool:
+def is_plain(statement: Statement) -> bool:
     """Return whether a sentence is a statement of one clause that questions can be asked about."""
     clause = statement.body
     if statement.mark != "." or not isinstance(clause, Clause):
