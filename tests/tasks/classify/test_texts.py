@@ -13,8 +13,8 @@ from regard.metrics import calibration_error
 from regard.tasks.classify import ClassificationSettings, Classifier
 from regard.tasks.classify.calibration import fit_temperature
 from regard.tasks.classify.data import LabelledSource
-from regard.tasks.text_encoder import TextEncoder, without_line_breaks
 from regard.tasks.classify.settings import BY_SIZE, bytes_of, label_names
+from regard.tasks.text_encoder import TextEncoder, without_line_breaks
 from regard.text import LABEL_FIELDS, ClassLabels, train_vocabulary
 
 GOOD, BAD = "good fine great", "bad poor dull"
