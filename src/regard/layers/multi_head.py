@@ -28,7 +28,8 @@ class MultiHeadAttention(nn.Module):
     - ``kv_heads`` is the number of heads of keys and values, each shared by a group of query heads (GQA, or MQA if 1).
     - ``rotary`` is True or a :class:`regard.Rotary`, which rotates queries and keys by their positions.
     - ``dropout`` is the dropout of the weights in training mode. The returned weights do not include it.
-    - ``bias=False`` makes projections without biases.
+    - ``bias=False`` makes projections without biases. ``output_bias`` is that of the last projection, by default
+      ``bias``.
     - ``key_dim`` and ``value_dim`` are the widths of ``key`` and ``value``, by default ``hidden_dim``.
     - ``add_bias_kv`` appends a learned key and value, and ``add_zero_attn`` after it a key and value of zeros. As in
       torch's layer no mask hides them, and the returned weights have a last column for each.
@@ -53,6 +54,7 @@ class MultiHeadAttention(nn.Module):
         rotary: Rotary | bool | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        output_bias: bool | None = None,
         key_dim: int | None = None,
         value_dim: int | None = None,
         add_bias_kv: bool = False,
@@ -82,7 +84,7 @@ class MultiHeadAttention(nn.Module):
         self.W_q = nn.Linear(hidden_dim, hidden_dim, bias=bias)
         self.W_k = nn.Linear(self.key_dim, self.kv_heads * self.head_dim, bias=bias)
         self.W_v = nn.Linear(self.value_dim, self.kv_heads * self.head_dim, bias=bias)
-        self.W_o = nn.Linear(hidden_dim, hidden_dim, bias=bias)
+        self.W_o = nn.Linear(hidden_dim, hidden_dim, bias=bias if output_bias is None else output_bias)
         self.add_zero_attn = add_zero_attn
         self.bias_k = self.bias_v = None
         if add_bias_kv:

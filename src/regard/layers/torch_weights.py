@@ -65,7 +65,7 @@ def copy_to_torch(layer: MultiHeadAttention, *, batch_first: bool) -> nn.Multihe
         layer.hidden_dim,
         layer.num_heads,
         dropout=layer.dropout,
-        bias=layer.W_q.bias is not None,
+        bias=layer.W_q.bias is not None or layer.W_o.bias is not None,
         kdim=layer.key_dim,
         vdim=layer.value_dim,
         add_bias_kv=layer.bias_k is not None,
@@ -79,7 +79,7 @@ def copy_to_torch(layer: MultiHeadAttention, *, batch_first: bool) -> nn.Multihe
         for linear, weight, bias in zip((layer.W_q, layer.W_k, layer.W_v), weights, biases, strict=True):
             weight.copy_(linear.weight)
             if bias is not None:
-                bias.copy_(linear.bias)
+                bias.copy_(torch.zeros_like(bias) if linear.bias is None else linear.bias)
     _copy(module.out_proj, layer.W_o.weight, layer.W_o.bias)
     _copy_extra_key(module, layer)
     return module

@@ -191,17 +191,25 @@ class Stack(nn.Module):
 
 
 def _attention(config: BlockConfig, *, rotary: bool) -> MultiHeadAttention:
-    head_width = config.width // config.heads
+    angles = None
+    if rotary:
+        angles = Rotary(
+            config.width // config.heads,
+            config.rotary_base,
+            layout=config.rotary_layout,
+            scaling=config.rotary_scaling,
+        )
     layer = MultiHeadAttention(
         config.width,
         config.heads,
         kv_heads=config.kv_heads,
-        rotary=Rotary(head_width, config.rotary_base, layout=config.rotary_layout) if rotary else None,
-        bias=config.bias,
+        rotary=angles,
+        bias=config.bias if config.qkv_bias is None else config.qkv_bias,
+        output_bias=config.bias if config.attention_output_bias is None else config.attention_output_bias,
         dropout=config.attention_dropout,
     )
     for part in (layer.W_q, layer.W_k, layer.W_v, layer.W_o):
         nn.init.xavier_uniform_(part.weight)
-        if config.bias:
+        if part.bias is not None:
             nn.init.zeros_(part.bias)
     return layer

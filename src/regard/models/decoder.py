@@ -6,7 +6,7 @@ from torch import Tensor
 
 from regard.errors import ArgumentError
 from regard.layers import KeyValueCache
-from regard.masks import causal
+from regard.masks import Mask, causal, window
 from regard.models.blocks import LayerCaches, Stack
 from regard.models.config import DecoderConfig
 from regard.models.embeddings import TokenEmbedding
@@ -54,7 +54,7 @@ class Decoder(Pretrained, Stack):
         """Return the hidden states as :meth:`forward` does, without a check of the token ids."""
         self._check_memory(memory)
         states, mask = (None, None) if memory is None else (memory.states, memory.padding())
-        return self.run(self.embedding(tokens), causal(), states, mask, records=records)
+        return self.run(self.embedding(tokens), self._mask(), states, mask, records=records)
 
     def start(self, memory: Memory | None = None) -> TransformerState:
         """Return the state before the first decoding step, with empty caches.
@@ -78,9 +78,15 @@ class Decoder(Pretrained, Stack):
         states, mask = (None, None) if memory is None else (memory.states, memory.padding())
         cross = state.cross_caches or [None] * len(state.self_caches)
         caches = [LayerCaches(*both) for both in zip(state.self_caches, cross, strict=True)]
-        hidden = self.run(x, None, states, mask, caches=caches, records=records)
+        width = self.config.window
+        seen = None if width is None or state.length < width else window(width - 1)
+        hidden = self.run(x, seen, states, mask, caches=caches, records=records)
         state.length += 1
         return hidden.reshape(*tokens.shape, -1)
+
+    def _mask(self) -> Mask:
+        """Return the mask of self-attention for tokens in parallel."""
+        return causal() if self.config.window is None else causal() & window(self.config.window - 1)
 
     def _check_memory(self, memory: Memory | None) -> None:
         """Raise ArgumentError unless there is a memory exactly if the decoder has cross-attention."""
