@@ -206,7 +206,7 @@ def change(folder: Any, **settings: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"model_type": "gpt2"}, "model_type is 'gpt2', which Regard cannot load: expected bert, roberta"),
+        ({"model_type": "t5"}, "model_type is 't5', which Regard cannot load: expected bert, roberta"),
         ({"model_type": "gone"}, "model_type is None"),
         ({"is_decoder": True}, "is_decoder is True, which Regard's encoder does not have"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),

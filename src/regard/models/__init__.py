@@ -4,6 +4,8 @@
 :class:`Transformer` (encoder and decoder), :class:`LanguageModel` (decoder), and :class:`TextClassifier`,
 :class:`MaskedLanguageModel` and :class:`SpanReader` (encoder). Encoders and decoders are also models of their own,
 which can be saved and loaded. :func:`load_huggingface` loads the folders of BERT, RoBERTa and DistilBERT into them.
+:func:`load_language_model` loads Hugging Face folders of Llama, Mistral, Qwen2 and GPT-2, GGUF files and the flat files
+of llama2.c.
 """
 
 import warnings
@@ -23,6 +25,7 @@ from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
 from regard.models.head_config import MaskedLanguageModelConfig, SpanReaderConfig
 from regard.models.huggingface import HuggingFaceFolder, load_huggingface
+from regard.models.language_files import load_language_model
 from regard.models.language_model import LanguageModel
 from regard.models.masked_language_model import MaskedLanguageModel
 from regard.models.pretrained import load_model
@@ -57,6 +60,7 @@ __all__ = [
     "TwoWayReader",
     "TwoWayReaderConfig",
     "load_huggingface",
+    "load_language_model",
     "load_model",
 ]
 

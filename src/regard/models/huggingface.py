@@ -1,6 +1,7 @@
-"""Hugging Face folders of BERT, RoBERTa and DistilBERT as models of Regard, without the package ``transformers``.
+"""Hugging Face folders as models of Regard, without the package ``transformers``.
 
-RoBERTa's family includes XLM-RoBERTa and CamemBERT. A folder holds ``config.json`` and ``model.safetensors``, or
+Encoders are BERT, RoBERTa (with XLM-RoBERTa and CamemBERT) and DistilBERT. Language models are Llama, Mistral, Qwen2
+and GPT-2, see :mod:`regard.models.huggingface_decoders`. A folder holds ``config.json`` and ``model.safetensors``, or
 several safetensors files with an index.
 """
 
@@ -16,7 +17,9 @@ from regard.errors import ArgumentError, FileError
 from regard.models.config import EncoderConfig, TextClassifierConfig
 from regard.models.encoder import Encoder
 from regard.models.head_config import MaskedLanguageModelConfig, SpanReaderConfig
+from regard.models.huggingface_decoders import DECODERS, load_decoder
 from regard.models.huggingface_families import ACTIVATIONS, FAMILIES, Family
+from regard.models.language_model import LanguageModel
 from regard.models.masked_language_model import MaskedLanguageModel
 from regard.models.pretrained import CONFIG, fill, read_config
 from regard.models.safetensors_files import SafetensorsFiles
@@ -27,6 +30,7 @@ from regard.models.text_classifier import TextClassifier
 __all__ = ["HuggingFaceFolder", "load_huggingface"]
 
 Model = TypeVar("Model", Encoder, TextClassifier, MaskedLanguageModel, SpanReader)
+AnyModel = TypeVar("AnyModel", Encoder, TextClassifier, MaskedLanguageModel, SpanReader, LanguageModel)
 _PURPOSES = {
     "masked_language_model": "an output for masked words",
     "classifier": "an output for classes of texts",
@@ -42,23 +46,32 @@ _USUAL: dict[str, tuple[Any, ...]] = {
 }
 
 
-def load_huggingface(folder: str | os.PathLike, model: type[Model] = Encoder) -> Model:
+def load_huggingface(folder: str | os.PathLike, model: type[AnyModel] = Encoder) -> AnyModel:
     """Load the model of a Hugging Face folder into a model of Regard, in float32 and in evaluation mode.
 
     ``model`` is :class:`Encoder`, or :class:`MaskedLanguageModel`, :class:`TextClassifier` or :class:`SpanReader` if
-    the folder holds its output layers. A folder that lacks them, is damaged or has another architecture raises
-    FileError. The shapes of all tensors are checked before memory is allocated.
+    the folder holds its output layers, or :class:`LanguageModel` for Llama, Mistral, Qwen2 and GPT-2. A folder that
+    lacks the output layers, is damaged or has another architecture raises FileError. The shapes of all tensors are
+    checked before memory is allocated.
 
     >>> load_huggingface("no/such/folder")
     Traceback (most recent call last):
         ...
     regard.errors.FileError: no/such/folder/config.json: no such file: is this the folder of a model?
     """
-    return HuggingFaceFolder(folder).load(model)
+    if model is not LanguageModel:
+        return HuggingFaceFolder(folder).load(model)  # type: ignore[arg-type]
+    folder = Path(folder)
+    settings = read_config(folder)
+    kind = settings.get("model_type")
+    if kind not in DECODERS:
+        told = f"model_type is {kind!r}, which Regard cannot load as a language model"
+        raise FileError(f"{folder / CONFIG}: {told}: expected {', '.join(DECODERS)}")
+    return load_decoder(folder, settings)  # type: ignore[return-value]  # a LanguageModel
 
 
 class HuggingFaceFolder:
-    """The settings and the weights of a Hugging Face folder.
+    """The settings and the weights of a Hugging Face folder of an encoder.
 
     ``settings`` is the content of ``config.json``. The constructor reads it, and raises FileError if Regard has no
     model with such settings. The weights are read by :meth:`load`.
@@ -70,6 +83,8 @@ class HuggingFaceFolder:
         kind = self.settings.get("model_type")
         if kind not in list(FAMILIES):
             told = f"model_type is {kind!r}, which Regard cannot load: expected {', '.join(FAMILIES)}"
+            if kind in DECODERS:
+                told = f"model_type is {kind!r}, a language model: load it with load_huggingface(folder, LanguageModel)"
             raise self._reject(told)
         self.family: Family = FAMILIES[kind]
         for name, values in _USUAL.items():
