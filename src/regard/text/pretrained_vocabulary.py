@@ -6,7 +6,7 @@ import functools
 import json
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -14,6 +14,7 @@ from regard.errors import ArgumentError, FileError, UnknownNameError
 from regard.text.base_vocabulary import Vocabulary, all_prepared
 from regard.text.byte_pair import byte_of_letters
 from regard.text.framing import Framing
+from regard.text.language_tokenizers import gguf_tokenizer, huggingface_tokenizer, llama2c_tokenizer
 from regard.text.tokenizer_files import Names, from_text, read_tokenizer
 
 if TYPE_CHECKING:
@@ -23,15 +24,17 @@ __all__ = ["PretrainedVocabulary"]
 
 
 class PretrainedVocabulary(Vocabulary):
-    """The vocabulary of a pretrained encoder such as BERT or RoBERTa, with the ids of that model.
+    """The vocabulary of a pretrained model such as BERT or Llama, with the ids of that model.
 
-    ``bos`` and ``eos`` are the ids of [CLS] and [SEP], or of <s> and </s>. ``framing`` puts them around a text.
+    In an encoder, ``bos`` and ``eos`` are the ids of [CLS] and [SEP], or of <s> and </s>. ``framing`` puts them around
+    a text. In a language model, ``eos`` ends a text, and ``framing.start`` is the token before every text, or None.
     ``mask`` and ``unk`` are None if the model has no such token. As in Hugging Face's tokenizers, the name of a special
     token in a text, such as "[MASK]", is encoded to that token. Texts are not truncated. ``specials`` is empty, because
     special tokens do not have the first ids.
 
-    ``names`` are the tokens of "pad", "unk" and "mask", as far as the model has them. ``size`` is the number of ids of
-    the model, which may be more than the tokenizer has. The constructor raises ValueError if it is less.
+    ``names`` are the tokens of "pad", "unk" and "mask", as far as the model has them. Those of a language model also
+    have "eos", and perhaps "bos" and "start". ``size`` is the number of ids of the model, which may be more than the
+    tokenizer has. The constructor raises ValueError if it is less.
     """
 
     kind: ClassVar[str] = "pretrained"
@@ -49,10 +52,15 @@ class PretrainedVocabulary(Vocabulary):
             raise ValueError(f"{told}: it belongs to another model")
         ids = {name: tokenizer.token_to_id(token) for name, token in names.items()}
         self._mask, self.unk = ids.get("mask"), ids.get("unk")
-        self._framing = _framing_of(tokenizer, ids.get("pad") or 0)
+        end = ids.get("eos")
+        if end is not None:
+            pad = ids.get("pad")
+            self._framing = Framing(ids.get("start"), end, end if pad is None else pad, between=(end,))
+        else:
+            self._framing = _framing_of(tokenizer, ids.get("pad") or 0)
         self.pad, self.eos = self._framing.pad, self._framing.end
-        assert self._framing.start is not None  # checked by _framing_of
-        self.bos = self._framing.start
+        first = self._framing.start if ids.get("bos") is None else ids["bos"]
+        self.bos = self.eos if first is None else first
 
     @classmethod
     def from_folder(cls, folder: str | os.PathLike, *, size: int | None = None) -> Self:
@@ -63,10 +71,46 @@ class PretrainedVocabulary(Vocabulary):
         such file, or if it does not fit.
         """
         tokenizer, names = read_tokenizer(Path(folder))
+        return cls._fitting(tokenizer, names, size, str(folder))
+
+    @classmethod
+    def of_language_model(cls, folder: str | os.PathLike, *, size: int | None = None) -> Self:
+        """Read the tokenizer of the Hugging Face folder of a language model such as Llama or GPT-2.
+
+        ``size`` is the number of ids of the model. A tokenizer with more ids, or with less than half of them, belongs
+        to another model and raises FileError.
+        """
+        tokenizer, names = huggingface_tokenizer(Path(folder))
+        return cls._fitting(tokenizer, names, size, str(folder), least=(size or 0) // 2)
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, Any], where: str, *, size: int | None = None) -> Self:
+        """Read the tokenizer in the metadata of a GGUF file, whose path is ``where``.
+
+        ``size`` is the number of ids of the model. A tokenizer with another number raises FileError.
+        """
+        tokenizer, names = gguf_tokenizer(metadata, where)
+        return cls._fitting(tokenizer, names, size, where, least=size or 0)
+
+    @classmethod
+    def from_llama2c(cls, path: str | os.PathLike, *, size: int) -> Self:
+        """Read the ``tokenizer.bin`` of llama2.c that belongs to a model with ``size`` tokens."""
+        tokenizer, names = llama2c_tokenizer(Path(path), size)
+        return cls._fitting(tokenizer, names, size, str(path))
+
+    @classmethod
+    def _fitting(
+        cls, tokenizer: Tokenizer, names: Names, size: int | None, where: str, least: int = 0
+    ) -> Self:
+        """Return the vocabulary, or raise FileError if the model has fewer ids or the tokenizer less than ``least``."""
+        count = tokenizer.get_vocab_size()
+        if count < least:
+            told = f"the tokenizer has {count:,} tokens, but the model has {size:,}"
+            raise FileError(f"{where}: {told}: it belongs to another model")
         try:
             return cls(tokenizer, names, size=size)
         except ValueError as error:
-            raise FileError(f"{folder}: {error}") from None
+            raise FileError(f"{where}: {error}") from None
 
     def shortened(self, size: int) -> tuple[Self, list[int]]:
         """Return a vocabulary of at most ``size`` pieces of this one, and the old id of each of its ids.

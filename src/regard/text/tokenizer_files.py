@@ -12,13 +12,16 @@ from regard.files import read_json
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-__all__ = ["Names", "from_text", "read_tokenizer"]
+__all__ = ["GPT2_END", "Names", "from_text", "package", "read_tokenizer"]
 
-Names = dict[str, str]  # the tokens of "pad", "unk" and "mask"
+# The tokens of "pad", "unk" and "mask" and, in language models, of "bos", "eos" and "start".
+Names = dict[str, str]
 
 # The names of special tokens in models of BERT and of RoBERTa.
 _BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 _ROBERTA = {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
+# The token that ends a text of GPT-2.
+GPT2_END = "<|endoftext|>"
 _OTHERS = ("sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
 
 
@@ -26,14 +29,14 @@ def read_tokenizer(folder: Path) -> tuple[Tokenizer, Names]:
     """Return the tokenizer of a folder and its tokens of "pad", "unk" and "mask", or raise FileError.
 
     It is made from ``tokenizer.json``, or else from ``vocab.txt`` as BERT's, or else from ``vocab.json`` and
-    ``merges.txt`` as RoBERTa's.
+    ``merges.txt`` as RoBERTa's or GPT-2's.
     """
     if (folder / "tokenizer.json").is_file():
         tokenizer = _with_settings(folder, _text(folder / "tokenizer.json"))
     elif (folder / "vocab.txt").is_file():
         tokenizer = _bert(folder)
     elif (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-        tokenizer = _roberta(folder)
+        tokenizer = _byte_level(folder)
     else:
         raise FileError(_missing(folder))
     return tokenizer, _names(folder, tokenizer)
@@ -42,14 +45,15 @@ def read_tokenizer(folder: Path) -> tuple[Tokenizer, Names]:
 def from_text(text: str) -> Tokenizer:
     """Make a tokenizer from the text of a ``tokenizer.json``, or raise ValueError."""
     try:
-        return _package().Tokenizer.from_str(text)
+        return package().Tokenizer.from_str(text)
     except MissingExtraError:
         raise
     except Exception as error:  # tokenizers raises plain Exception
         raise ValueError(str(error)) from error
 
 
-def _package() -> Any:
+def package() -> Any:
+    """Return the package ``tokenizers`` with its parts, or raise MissingExtraError."""
     try:
         import tokenizers
         import tokenizers.decoders
@@ -91,44 +95,49 @@ def _normalisation(folder: Path) -> dict[str, Any]:
 
 def _bert(folder: Path) -> Tokenizer:
     """Make the tokenizer of an old BERT folder from its ``vocab.txt``."""
-    package, path = _package(), folder / "vocab.txt"
+    tools, path = package(), folder / "vocab.txt"
     tokens = _text(path).removesuffix("\n").split("\n")
     vocabulary = {token.removesuffix("\r"): number for number, token in enumerate(tokens)}
     for name in ("[UNK]", "[CLS]", "[SEP]"):
         if name not in vocabulary:
             raise FileError(f"{path}: {name} is missing: expected one token a line, as BERT has it")
-    tokenizer = package.Tokenizer(package.models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer = tools.Tokenizer(tools.models.WordPiece(vocabulary, unk_token="[UNK]"))
     settings = {"lowercase": True, **_normalisation(folder)}
-    tokenizer.normalizer = package.normalizers.BertNormalizer(**settings)
-    tokenizer.pre_tokenizer = package.pre_tokenizers.BertPreTokenizer()
+    tokenizer.normalizer = tools.normalizers.BertNormalizer(**settings)
+    tokenizer.pre_tokenizer = tools.pre_tokenizers.BertPreTokenizer()
     ends = [(name, vocabulary[name]) for name in ("[SEP]", "[CLS]")]
-    tokenizer.post_processor = package.processors.BertProcessing(*ends)
-    tokenizer.decoder = package.decoders.WordPiece()
+    tokenizer.post_processor = tools.processors.BertProcessing(*ends)
+    tokenizer.decoder = tools.decoders.WordPiece()
     tokenizer.add_special_tokens([name for name in _BERT.values() if name in vocabulary])
     return tokenizer
 
 
-def _roberta(folder: Path) -> Tokenizer:
-    """Make the tokenizer of a RoBERTa folder from its ``vocab.json`` and ``merges.txt``."""
-    package, path = _package(), folder / "vocab.json"
+def _byte_level(folder: Path) -> Tokenizer:
+    """Make the tokenizer of a RoBERTa or GPT-2 folder from its ``vocab.json`` and ``merges.txt``."""
+    tools, path = package(), folder / "vocab.json"
     vocabulary = read_json(path)
-    for name in ("<s>", "</s>", "<unk>"):
+    gpt2 = GPT2_END in vocabulary and "<s>" not in vocabulary
+    for name in () if gpt2 else ("<s>", "</s>", "<unk>"):
         if name not in vocabulary:
             raise FileError(f"{path}: {name} is missing: expected the tokens of RoBERTa")
+    unknown = {} if gpt2 else {"unk_token": "<unk>"}
     try:
-        model = package.models.BPE.from_file(str(path), str(folder / "merges.txt"), unk_token="<unk>")
+        model = tools.models.BPE.from_file(str(path), str(folder / "merges.txt"), **unknown)
     except Exception as error:  # tokenizers raises plain Exception
         raise FileError(f"{folder / 'merges.txt'}: the package tokenizers cannot read it ({error})") from None
-    tokenizer = package.Tokenizer(model)
+    tokenizer = tools.Tokenizer(model)
     space = bool(_settings(folder, "tokenizer_config.json").get("add_prefix_space", False))
-    tokenizer.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=space)
+    tokenizer.pre_tokenizer = tools.pre_tokenizers.ByteLevel(add_prefix_space=space)
+    tokenizer.decoder = tools.decoders.ByteLevel()
+    if gpt2:
+        tokenizer.add_special_tokens([GPT2_END])
+        return tokenizer
     ends = [(name, vocabulary[name]) for name in ("</s>", "<s>")]
-    tokenizer.post_processor = package.processors.RobertaProcessing(*ends, add_prefix_space=space)
-    tokenizer.decoder = package.decoders.ByteLevel()
+    tokenizer.post_processor = tools.processors.RobertaProcessing(*ends, add_prefix_space=space)
     ordinary = [name for role, name in _ROBERTA.items() if name in vocabulary and role != "mask"]
     tokenizer.add_special_tokens(ordinary)
     if _ROBERTA["mask"] in vocabulary:  # it takes the space before it
-        tokenizer.add_special_tokens([package.AddedToken(_ROBERTA["mask"], lstrip=True)])
+        tokenizer.add_special_tokens([tools.AddedToken(_ROBERTA["mask"], lstrip=True)])
     return tokenizer
 
 
