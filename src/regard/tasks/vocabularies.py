@@ -23,10 +23,12 @@ def learn_vocabulary(
     seed: int = 0,
     show: bool = False,
     specials: Sequence[str] = (),
+    copyable: bool = False,
 ) -> Vocabulary:
     """Learn a vocabulary from the texts on some sides of the rows.
 
-    ``specials`` are the names of further special tokens. Of more than 400,000 rows a random sample is used, so that
+    ``specials`` are the names of further special tokens. ``copyable`` is that of
+    :func:`regard.text.train_vocabulary`. Of more than 400,000 rows a random sample is used, so that
     memory does not grow with the data.
     """
     counted = Counted(rows, "rows read for the vocabulary", wanted=show)
@@ -40,4 +42,5 @@ def learn_vocabulary(
         settings.vocabulary_size,
         lowercase=settings.lowercase,
         specials=specials,
+        copyable=copyable,
     )

@@ -157,11 +157,7 @@ class Vocabulary(ABC):
         ``lowercase`` and ``specials`` are those of the class. The same texts always give the same vocabulary. A
         ``size`` that is too small for this kind of vocabulary raises ArgumentError.
         """
-        names = cls._special_names(specials)
-        size = whole_number("size", size)
-        if size <= len(names):
-            raise ArgumentError("size", f"expected more than the {len(names)} specials, got {size}")
-        return cls._learn(all_prepared(texts, lowercase), size, bool(lowercase), names[cls._fixed() :])
+        return cls._learn(*cls._checked_training(texts, size, lowercase, specials))
 
     def to_json(self) -> dict[str, Any]:
         """Return the whole vocabulary as JSON values."""
@@ -214,6 +210,17 @@ class Vocabulary(ABC):
     @classmethod
     def _fixed(cls) -> int:
         return 3 if cls.unk is None else 4
+
+    @classmethod
+    def _checked_training(
+        cls, texts: Iterable[str], size: int, lowercase: bool, specials: Sequence[str]
+    ) -> tuple[Iterator[str], int, bool, tuple[str, ...]]:
+        """Return the arguments of ``_learn`` for those of ``train``, or raise an error if they do not fit together."""
+        names = cls._special_names(specials)
+        size = whole_number("size", size)
+        if size <= len(names):
+            raise ArgumentError("size", f"expected more than the {len(names)} specials, got {size}")
+        return all_prepared(texts, lowercase), size, bool(lowercase), names[cls._fixed() :]
 
     @classmethod
     def _special_names(cls, extra: Sequence[str]) -> tuple[str, ...]:

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["BytePairVocabulary", "byte_of_letters"]
 
+# With copyable pieces, a text is split before byte pairs are merged into English contractions, the word I, single
+# digits, words with a capital, other words, and signs. Digits, words with a capital, and signs that begin a price or
+# a number never include the space before them. Chinese characters are not merged with Latin letters.
+_COPYABLE = (
+    r"'(?:s|t|re|ve|m|ll|d)(?!\p{L})| I(?!\p{L})|\p{N}|[\p{Sc}#+(@]|\p{Lu}\p{Latin}*| ?(?!\p{Lu})\p{Latin}+"
+    r"|\p{Han}+| ?(?:(?!\p{Latin}|\p{Han})\p{L})+| ?[^\s\p{L}\p{N}\p{Sc}#+(@]+|\s+"
+)
+
 
 class BytePairVocabulary(ByteLevelVocabulary):
     """A byte-level BPE vocabulary, in which frequent byte sequences are tokens.
@@ -23,9 +31,16 @@ class BytePairVocabulary(ByteLevelVocabulary):
     decoding restores every text exactly (in lower case with ``lowercase``). :meth:`train` makes the ``tokenizer``,
     which knows no special tokens.
 
+    With ``copyable`` in :meth:`train`, every digit is a token, and a word with a capital or a number has the same
+    tokens wherever it stands, because the space before it is a token of its own. A model can then copy the word from
+    a source to a target.
+
     >>> vocabulary = BytePairVocabulary.train(["low lower lowest"] * 9, 300)
     >>> vocabulary.pieces(vocabulary.encode("lower, slow"))
     ['low', 'e', 'r', ',', ' ', 's', 'low']
+    >>> vocabulary = BytePairVocabulary.train(["Ann is 21, says Ann"] * 9, 300, copyable=True)
+    >>> vocabulary.pieces(vocabulary.encode("Ann says 21, Ann"))
+    ['Ann', ' says', ' ', '2', '1', ',', ' ', 'Ann']
     """
 
     kind: ClassVar[str] = "bpe"
@@ -49,12 +64,42 @@ class BytePairVocabulary(ByteLevelVocabulary):
         encoded = self._tokenizer.encode_batch_fast(prepared, add_special_tokens=False)
         return [[first + number for number in encoding.ids] for encoding in encoded]
 
+    @property
+    def copyable(self) -> bool:
+        """Whether digits and words with a capital have the same tokens wherever they stand."""
+        return json.loads(self._tokenizer.to_str())["pre_tokenizer"]["type"] == "Sequence"
+
     @classmethod
-    def _learn(cls, texts: Iterator[str], size: int, lowercase: bool, specials: tuple[str, ...]) -> Self:
+    def train(
+        cls,
+        texts: Iterable[str],
+        size: int,
+        *,
+        lowercase: bool = False,
+        specials: Sequence[str] = (),
+        copyable: bool = False,
+    ) -> Self:
+        """Train a vocabulary of at most ``size`` ids, including the special tokens.
+
+        ``copyable`` is described in the class, and the other arguments in :meth:`Vocabulary.train`.
+        """
+        checked = cls._checked_training(texts, size, lowercase, specials)
+        return cls._learn(*checked, copyable=copyable)
+
+    @classmethod
+    def _learn(
+        cls,
+        texts: Iterator[str],
+        size: int,
+        lowercase: bool,
+        specials: tuple[str, ...],
+        *,
+        copyable: bool = False,
+    ) -> Self:
         check_size(size, ByteVocabulary(specials=specials))
         tokenizers = _tokenizers()
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.pre_tokenizer = _splitting(tokenizers, copyable)
         trainer = tokenizers.trainers.BpeTrainer(
             vocab_size=size - len(cls._special_names(specials)),
             min_frequency=2,
@@ -77,8 +122,7 @@ class BytePairVocabulary(ByteLevelVocabulary):
             raise ValueError("the tokenizer does more than byte-pair encoding")
         if spec["model"]["type"] != "BPE" or spec["model"].get("dropout"):
             raise ValueError("the tokenizer does not encode by byte pairs alone")
-        if spec["pre_tokenizer"]["type"] != "ByteLevel" or spec["pre_tokenizer"]["add_prefix_space"]:
-            raise ValueError("the tokenizer does not split at byte level")
+        _check_splitting(spec["pre_tokenizer"], tokenizers)
         try:
             tokenizer = tokenizers.Tokenizer.from_str(json.dumps(spec))
         except Exception as error:  # tokenizers raises plain Exception
@@ -95,6 +139,22 @@ def _tokenizers() -> Any:
     except ImportError as error:
         raise MissingExtraError("tokenizers", "text", "byte-pair encoding") from error
     return tokenizers
+
+
+def _splitting(tokenizers: Any, copyable: bool) -> Any:
+    """Return the rule by which a text is split before byte pairs are merged."""
+    if not copyable:
+        return tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words = tokenizers.pre_tokenizers.Split(tokenizers.Regex(_COPYABLE), behavior="isolated")
+    letters = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return tokenizers.pre_tokenizers.Sequence([words, letters])
+
+
+def _check_splitting(spec: dict[str, Any], tokenizers: Any) -> None:
+    """Raise ValueError if a rule is not one of those that ``_splitting`` returns."""
+    plain = spec["type"] == "ByteLevel" and not spec["add_prefix_space"]
+    if not plain and spec != json.loads(_splitting(tokenizers, True).__getstate__()):
+        raise ValueError("the tokenizer does not split at byte level")
 
 
 def _in_lists(texts: Iterator[str], size: int = 1000) -> Iterator[list[str]]:

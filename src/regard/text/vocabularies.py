@@ -49,16 +49,21 @@ def train_vocabulary(
     *,
     lowercase: bool = False,
     specials: Sequence[str] = (),
+    copyable: bool = False,
 ) -> Vocabulary:
     """Train a vocabulary of the kind "bpe", "word", "character" or "byte".
 
     The vocabulary has at most ``size`` ids, including the special tokens. The kinds "bpe" and "byte" need an id for
     each of the 256 bytes, and raise ArgumentError if ``size`` is too small. The kind "byte" learns nothing from the
     texts. ``lowercase`` converts texts to lower case, in training and whenever a text is encoded. ``specials`` are the
-    names of further special tokens.
+    names of further special tokens. ``copyable`` is for "bpe" and is described in :class:`BytePairVocabulary`.
     """
     if kind not in _TRAINED:
         raise UnknownNameError("kind", kind, _TRAINED)
+    if copyable and kind != BytePairVocabulary.kind:
+        raise ArgumentError("copyable", f"of no use for the kind {kind!r}", "leave it out")
+    if copyable:
+        return BytePairVocabulary.train(texts, size, lowercase=lowercase, specials=specials, copyable=True)
     return _TRAINED[kind].train(texts, size, lowercase=lowercase, specials=specials)
 
 
