@@ -10,6 +10,7 @@ from typing import Any
 
 from regard.files import make_folder, remove_leftovers
 from regard.tasks.pairs import PairSource, nothing_left
+from regard.tasks.translate.mixture import TranslationPairs
 from regard.tasks.translate.settings import TranslationSettings
 from regard.tasks.vocabularies import learn_vocabulary
 from regard.text import PairData, Skipped, Vocabulary, load_vocabulary
@@ -40,7 +41,7 @@ class TranslationData:
 
 def pair_source(settings: TranslationSettings) -> PairSource:
     """Return the pairs of sentences that the settings name."""
-    return PairSource(
+    return TranslationPairs(
         settings,
         settings.validate_sentences,
         functools.partial(embedded_pairs, settings),
@@ -123,6 +124,14 @@ def _vocabularies(
     sides = [(0, 1)] if settings.shared_vocabulary else [(0,), (1,)]
     if learn or not all(path.is_file() for path in files):
         for path, some in zip(files, sides, strict=True):
-            learn_vocabulary(settings, pairs.training(), some, seed=settings.seed, show=show).save(path)
+            learnt = learn_vocabulary(
+                settings,
+                pairs.training(),
+                some,
+                seed=settings.seed,
+                show=show,
+                copyable=settings.copyable,
+            )
+            learnt.save(path)
     held = [load_vocabulary(path) for path in files]
     return held[0], held[-1]

@@ -65,6 +65,12 @@ class _Pairs(EmbeddedSettings, DataSettings):
     target_language: str = setting("fr", "Language to translate to.", flag="--to")
     target_data: str | None = setting(None, "The target side, where data is two line-aligned files.")
     target_valid: str | None = setting(None, "The target side of the validation data.")
+    particulars: int = setting(0, "Generated sentences with names, numbers and addresses to add to the data.")
+    phrases: bool = setting(False, "Add several hundred everyday phrases to the data.")
+    scenes: int = setting(0, "Generated descriptions of pictures to add to the data.")
+    vary: float = setting(0.0, "Share of the pairs with names or numbers in which these are replaced.")
+    noise: float = setting(0.0, "Share of the sources with noise in case, marks, apostrophes or spelling.")
+    joined: float = setting(0.0, "Share of pairs, joined from two or three pairs, to add to the data.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +82,15 @@ class _Vocabularies(VocabularySettings):
     shared_vocabulary: bool = setting(
         True, "One vocabulary, and one table of embeddings, for both languages."
     )
+    copyable: bool = setting(
+        False, "Bpe: digits and words with a capital have the same tokens anywhere, to be copied."
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.copyable and self.vocabulary != "bpe":
+            problem = f"of no use for {option('vocabulary', self.vocabulary)}"
+            raise ArgumentError("copyable", problem, f"leave it out, or say {option('vocabulary', 'bpe')}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +131,7 @@ class TranslationSettings(BatchSettings, _TranslatorNetwork, _Vocabularies, _Pai
             raise ArgumentError("target_language", problem)
         self._check_sides()
         self._check_embedded()
+        self._check_mixture()
 
     @property
     def valid_source(self) -> str | None:
@@ -149,6 +165,17 @@ class TranslationSettings(BatchSettings, _TranslatorNetwork, _Vocabularies, _Pai
             fix = f"leave out {option('embedded')}" if self.data else f"name pairs with {option('data')}"
             for name in ("source_language", "target_language"):
                 check_embedded_languages([getattr(self, name)], name, fix)
+
+    def _check_mixture(self) -> None:
+        for name in ("vary", "noise", "joined"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ArgumentError(name, f"expected a share from 0 to 1, got {getattr(self, name)}")
+        for name in ("particulars", "phrases", "scenes"):
+            if getattr(self, name) < 0:
+                raise ArgumentError(name, f"expected 0 or more sentences, got {getattr(self, name)}")
+            if getattr(self, name):
+                fix = f"leave out {option(name)}"
+                check_embedded_languages([self.source_language, self.target_language], name, fix)
 
     @classmethod
     def complete(cls, given: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from regard.tasks.translate.alignment_head import keep_alignment_head
 from regard.tasks.translate.data import TranslationData, prepare, vocabulary_files
 from regard.tasks.translate.evaluation import TranslationReport, evaluate_translators, group_references
 from regard.tasks.translate.gold import embedded_aligned
+from regard.tasks.translate.mixture import mixture_lines
 from regard.tasks.translate.settings import (
     EMBEDDED_LANGUAGES,
     TranslationEvaluationSettings,
@@ -65,7 +66,7 @@ class TranslateTask(Task):
 
     def describe(self, settings: TranslationSettings, data: TranslationData) -> list[str]:
         """Return the numbers of pairs and tokens as text."""
-        lines = counted_rows(data.train, "pairs")
+        lines = [*counted_rows(data.train, "pairs"), *mixture_lines(settings)]
         lines.append(f"validation: {len(data.valid):,} pairs held out")
         sizes = [f"{len(data.source):,} tokens"]
         if data.source is not data.target:
