@@ -47,12 +47,14 @@ ALLOWED: dict[str, set[str]] = {
     "corpus": {"errors"},
     "analysis": BASE | {"maps", "shapes"},
     "metrics": BASE,
-    "models": CORE | {"layers"},
-    "decoding": BASE | {"shapes", "maps", "topk"},  # models come to it through a protocol
-    "training": BASE | {"_lazy", "settings", "shapes"},
+    "copying": BASE | {"shapes"},  # the output layers of models and the losses of training mix alike
+    "models": CORE | {"copying", "layers"},
+    "decoding": BASE | {"copying", "shapes", "maps", "topk"},  # models come to it through a protocol
+    "training": BASE | {"_lazy", "copying", "settings", "shapes"},
     "tasks": CORE
     | {
         "_lazy",
+        "copying",
         "settings",
         "layers",
         "models",

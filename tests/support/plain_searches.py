@@ -82,7 +82,7 @@ def of_model(model, memory, prompt: tuple[int, ...] = (BOS,)):
     def following(written):
         tokens = torch.tensor([[*prompt, *written]])
         hidden = model.hidden(tokens) if memory is None else model.decode(memory, tokens)
-        return model.output(hidden[0, -1]).log_softmax(-1).tolist()
+        return model.output(hidden)[0, -1].log_softmax(-1).tolist()
 
     return following
 

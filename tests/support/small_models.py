@@ -51,6 +51,19 @@ RECURRENT = {
     ]
 }
 MODELS = {**TRANSFORMERS, **RECURRENT}
+_COPY = {"copy": True, "source_size": U, "target_size": U}
+COPYING = {
+    "transformer": _COPY,
+    "transformer, one table, rotary": {**_COPY, "shared_embeddings": True, "positions": "rotary"},
+    "gru additive fed": {**_COPY, "cell": "gru", "attention": "additive"},
+    "lstm dot unfed 2": {
+        **_COPY,
+        "cell": "lstm",
+        "attention": "dot",
+        "input_feeding": False,
+        "decoder_layers": 2,
+    },
+}
 
 
 def build(options: dict, dtype: torch.dtype = torch.float32, seed: int = 0, **more):

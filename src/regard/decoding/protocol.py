@@ -41,8 +41,11 @@ class Decodable(Protocol):
         """
         ...
 
-    def step(self, tokens: Tensor, state: Any, *, records: list[Record] | None = None) -> Tensor:
+    def step(self, tokens: Tensor, state: Any, *, records: list[Record] | None = None) -> Any:
         """Return the hidden states ``(b,w,m)`` of the next token of each hypothesis, ``tokens (b,w)``.
+
+        They are only given to :meth:`output`, so a model may return another object that its ``output`` takes. The
+        models of Regard with a copy mechanism do.
 
         Each of b sentences has w hypotheses. In the first step w may be above 1. The state is updated in place. If
         ``records`` is a list, the model appends a record for every attention that it computes. The maps of records of
@@ -50,6 +53,9 @@ class Decodable(Protocol):
         """
         ...
 
-    def output(self, hidden: Tensor) -> Tensor:
-        """Return the logits of all tokens of the vocabulary, ``(...,vocabulary)``, for hidden states ``(...,m)``."""
+    def output(self, hidden: Any) -> Tensor:
+        """Return the logits of all tokens of the vocabulary, ``(b,w,vocabulary)``, for the result of :meth:`step`.
+
+        Log-probabilities are logits too.
+        """
         ...

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.copying import COPY_ATTENTION
 from regard.decoding.continuations import Allowed, top_continuations
 from regard.decoding.hypotheses import FinishedHypotheses, Hypothesis
 from regard.decoding.options import DecodingOptions
@@ -259,8 +260,12 @@ class _Search:
 
 
 def _attended(records: list[Record]) -> Tensor:
-    """Return the attention to each source token, ``(n,w,s)``, as the head mean of the last cross-attention."""
+    """Return the attention to each source token, ``(n,w,s)``, as the head mean of the last cross-attention.
+
+    The copy attention of a Transformer is left out, because it has no meaning where a token is generated.
+    """
     cross = [record for record in records if record.kind == "cross"]
+    cross = [record for record in cross if record.name != COPY_ATTENTION] or cross
     if not cross:
         raise ArgumentError("coverage_penalty", "this model has no attention to a source", "leave it at 0")
     return cross[-1].map.weights().mean(dim=1)

@@ -156,25 +156,28 @@ class EncoderDecoderConfig(ModelConfig):
     - ``source_size`` and ``target_size`` are the numbers of ids of the two vocabularies.
     - ``shared_embeddings`` uses one embedding table for source and target, which need one vocabulary.
     - ``tied_output`` uses the embedding table of the target as the output layer.
+    - ``copy`` lets the model copy source tokens by an attention (pointer-generator), which needs one vocabulary.
     """
 
     source_size: int
     target_size: int
     shared_embeddings: bool = False
     tied_output: bool = True
+    copy: bool = False
 
     def __post_init__(self):
         super().__post_init__()
         for name in ("source_size", "target_size"):
             whole_number(name, getattr(self, name), least=1)
-        for name in ("shared_embeddings", "tied_output"):
+        for name in ("shared_embeddings", "tied_output", "copy"):
             check_flag(name, getattr(self, name))
-        if self.shared_embeddings and self.source_size != self.target_size:
-            raise ArgumentError(
-                "shared_embeddings",
-                f"source_size={self.source_size} and target_size={self.target_size} differ",
-                "use one vocabulary for both sides, or shared_embeddings=False",
-            )
+        for name in ("shared_embeddings", "copy"):
+            if getattr(self, name) and self.source_size != self.target_size:
+                raise ArgumentError(
+                    name,
+                    f"source_size={self.source_size} and target_size={self.target_size} differ",
+                    f"use one vocabulary for both sides, or {name}=False",
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,3 +245,6 @@ class Seq2SeqConfig(EncoderDecoderConfig):
             )
         if self.attention is not None:
             check_name("attention", self.attention, SCORES)
+        elif self.copy:
+            problem = "copying follows the attention, but attention=None"
+            raise ArgumentError("copy", problem, f"choose an attention of {', '.join(SCORES)}")

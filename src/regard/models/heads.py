@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from regard.copying import CopyStates, mixed_log_probabilities
 from regard.core import attention, attention_with_weights
 from regard.errors import UnknownNameError
 from regard.layers import MultiHeadAttention
@@ -22,6 +23,7 @@ from regard.scores import Tanh
 __all__ = [
     "AdditivePooling",
     "ClassificationHead",
+    "CopyHead",
     "FirstPooling",
     "LanguageHead",
     "MeanPooling",
@@ -60,6 +62,23 @@ class LanguageHead(nn.Linear):
             nn.init.normal_(self.weight, std=std)
         if tied_to is not None:
             self.weight = tied_to.weight
+
+
+class CopyHead(LanguageHead):
+    """A language head that mixes the probabilities of generating a token with those of copying it from the source.
+
+    It has the parameters of a :class:`LanguageHead`. Its input are :class:`regard.copying.CopyStates`, and its results
+    are log-probabilities.
+
+    >>> weights, source = torch.full((2, 5, 3), 1 / 3), torch.tensor([[4, 5, 4], [6, 7, 8]])
+    >>> states = CopyStates(torch.ones(2, 5, 8), torch.zeros(2, 5), weights, source)
+    >>> CopyHead(8, 11)(states).shape
+    torch.Size([2, 5, 11])
+    """
+
+    def forward(self, states: CopyStates) -> Tensor:  # type: ignore[override]
+        """Return the log-probabilities ``(b,t,vocabulary)`` of the mixture."""
+        return mixed_log_probabilities(super().forward(states.hidden), states)
 
 
 class ClassificationHead(nn.Module):

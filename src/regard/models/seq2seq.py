@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from regard.copying import COPY_ATTENTION, CopyStates
 from regard.core import attention, attention_with_weights
 from regard.errors import ShapeError
 from regard.masks import Mask
 from regard.models.config import Seq2SeqConfig
 from regard.models.dropout import Dropout
-from regard.models.heads import LanguageHead
+from regard.models.heads import CopyHead, LanguageHead
 from regard.models.inputs import check_tokens, embedding, read_lengths
 from regard.models.pretrained import Pretrained
 from regard.models.records import Record, add_record
@@ -81,6 +83,8 @@ class RecurrentAttention(nn.Module):
     ``kind`` is the score, "additive", "bilinear", "dot" or "scaled_dot". The keys are projected once for all steps.
     """
 
+    is_cross_attention: ClassVar[bool] = True  # read by regard.capture
+
     def __init__(self, kind: str, width: int):
         super().__init__()
         self.kind = kind
@@ -113,7 +117,9 @@ class RecurrentAttention(nn.Module):
 class Seq2Seq(Pretrained, nn.Module):
     """An encoder–decoder of GRUs or LSTMs, built from a :class:`Seq2SeqConfig`.
 
-    With ``attention=None`` in the config, the decoder sees the source only as one context vector at every step.
+    With ``attention=None`` in the config, the decoder sees the source only as one context vector at every step. With
+    ``copy``, the model also copies tokens of the source, chosen by its attention. Hidden states are then
+    :class:`regard.copying.CopyStates`, and the results of the output layer are log-probabilities of the mixture.
 
     >>> model = Seq2Seq(Seq2SeqConfig(source_size=11, target_size=13, width=8, attention="additive"))
     >>> source, target = torch.randint(3, 11, (2, 5)), torch.randint(3, 13, (2, 7))
@@ -139,7 +145,9 @@ class Seq2Seq(Pretrained, nn.Module):
         self.find = nn.Linear(3 * width, width)
         self.dropout = Dropout(config.dropout)
         table = self.target_embedding if config.tied_output else None
-        self.output = LanguageHead(width, config.target_size, tied_to=table)
+        head = CopyHead if config.copy else LanguageHead
+        self.output = head(width, config.target_size, tied_to=table)
+        self.copy_gate = nn.Linear(width, 1) if config.copy else None
 
     def forward(
         self,
@@ -163,7 +171,7 @@ class Seq2Seq(Pretrained, nn.Module):
         lengths: Tensor | None = None,
         *,
         records: list[Record] | None = None,
-    ) -> Tensor:
+    ) -> Tensor | CopyStates:
         """Return the hidden states ``(b,t,m)`` of the decoder, which are the input of the output layer.
 
         The arguments are those of :meth:`forward`.
@@ -181,9 +189,11 @@ class Seq2Seq(Pretrained, nn.Module):
         states, final = self.encoder(x, lengths)
         states = self.dropout(states)
         keys = None if self.attention is None else self.attention.keys(states)
-        return Memory(states, lengths, keys, final)
+        return Memory(states, lengths, keys, final, tokens=source if self.config.copy else None)
 
-    def decode(self, memory: Memory, target: Tensor, *, records: list[Record] | None = None) -> Tensor:
+    def decode(
+        self, memory: Memory, target: Tensor, *, records: list[Record] | None = None
+    ) -> Tensor | CopyStates:
         """Return the hidden states ``(b,t,m)`` of ``target (b,t)``.
 
         The state of a token depends on this token and on earlier ones. ``memory`` is the result of :meth:`encode`. If
@@ -193,9 +203,11 @@ class Seq2Seq(Pretrained, nn.Module):
         x = self.dropout(self.target_embedding(target))  # (b,t,m)
         state = self.start(memory)
         if self.attention is not None and self.config.input_feeding:
-            return self._decode_by_steps(x, state, records)
-        states, _ = self.decoder(self._decoder_input(x, state), _rnn_state(state))  # (b,t,m)
-        return self._attentional(states, x, memory, records)
+            hidden, weights = self._decode_by_steps(x, state, records)
+        else:
+            states, _ = self.decoder(self._decoder_input(x, state), _rnn_state(state))  # (b,t,m)
+            hidden, weights = self._attentional(states, x, memory, records)
+        return self._with_copies(hidden, weights, memory)
 
     def start(self, memory: Memory) -> RecurrentState:
         """Return the state before the first decoding step, with one hypothesis for each sentence of ``memory``."""
@@ -206,7 +218,9 @@ class Seq2Seq(Pretrained, nn.Module):
         feeding = self.attention is not None and self.config.input_feeding
         return RecurrentState(memory, layers, cells, torch.zeros_like(memory.final) if feeding else None)
 
-    def step(self, tokens: Tensor, state: RecurrentState, *, records: list[Record] | None = None) -> Tensor:
+    def step(
+        self, tokens: Tensor, state: RecurrentState, *, records: list[Record] | None = None
+    ) -> Tensor | CopyStates:
         """Return the hidden states ``(b,w,m)`` of the next token of each hypothesis, ``tokens (b,w)``.
 
         Each of b sentences has w hypotheses. A state with one hypothesis for each sentence is repeated w times.
@@ -221,20 +235,28 @@ class Seq2Seq(Pretrained, nn.Module):
             # The first step starts from one hypothesis per sentence.
             state.reorder(torch.arange(b, device=tokens.device).repeat_interleave(width))
         x = self.target_embedding(tokens)  # (b,w,m)
-        return self._one_step(x, state, records)
+        return self._with_copies(*self._one_step(x, state, records), state.memory)
 
-    def _one_step(self, x: Tensor, state: RecurrentState, records: list[Record] | None) -> Tensor:
+    def _with_copies(self, hidden: Tensor, weights: Tensor | None, memory: Memory) -> Tensor | CopyStates:
+        """Return the hidden states ``(b,t,m)``, with the attention ``weights (b,t,s)`` if the model copies."""
+        if self.copy_gate is None or weights is None or memory.tokens is None:
+            return hidden
+        return CopyStates(hidden, self.copy_gate(hidden)[..., 0], weights, memory.tokens)
+
+    def _one_step(
+        self, x: Tensor, state: RecurrentState, records: list[Record] | None
+    ) -> tuple[Tensor, Tensor | None]:
         """Run the decoder on one embedded token per hypothesis, ``(b,w,m)``, and update the state.
 
-        Returns the hidden states ``(b,w,m)``.
+        Returns the hidden states ``(b,w,m)``, and the attention weights ``(b,w,s)`` if they were computed.
         """
         x_in = self._decoder_input(x, state)
         out, last = self.decoder(x_in.reshape(-1, 1, x_in.shape[-1]), _rnn_state(state))  # (b*w,1,m)
         state.layers, state.cells = last if isinstance(last, tuple) else (last, None)
-        hidden = self._attentional(out.reshape(x.shape), x, state.memory, records)
+        hidden, weights = self._attentional(out.reshape(x.shape), x, state.memory, records)
         if state.attentional is not None:
             state.attentional = hidden.reshape(-1, hidden.shape[-1])
-        return hidden
+        return hidden, weights
 
     def _decoder_input(self, x: Tensor, state: RecurrentState) -> Tensor:
         """Concatenate the token embeddings ``x (b,n,m)`` with the decoder's second input, if it has one.
@@ -248,31 +270,44 @@ class Seq2Seq(Pretrained, nn.Module):
         assert state.memory.final is not None
         return torch.cat([x, state.memory.final[:, None].expand_as(x)], dim=-1)
 
-    def _decode_by_steps(self, x: Tensor, state: RecurrentState, records: list[Record] | None) -> Tensor:
-        """Return the hidden states ``(b,t,m)`` of embedded tokens ``x (b,t,m)``, computed token by token.
+    def _decode_by_steps(
+        self, x: Tensor, state: RecurrentState, records: list[Record] | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the results of :meth:`_attentional` for embedded tokens ``x (b,t,m)``, computed token by token.
 
-        With input feeding, each step needs the result of the step before it. The records of all steps are joined.
+        With input feeding, each step needs the result of the step before it. The weights of all steps are joined.
         """
         steps: list[Record] | None = None if records is None else []
-        hidden = [self._one_step(x[:, i : i + 1], state, steps) for i in range(x.shape[1])]
-        if records is not None and steps:
-            weights = torch.cat([step.map.weights() for step in steps], dim=2)  # (b,1,t,s)
-            add_record(records, name="attention", kind="cross", weights=weights)
-        return torch.cat(hidden, dim=1)
+        hidden, rows = zip(
+            *(self._one_step(x[:, i : i + 1], state, steps) for i in range(x.shape[1])), strict=True
+        )
+        weights = None if None in rows else torch.cat(rows, dim=1)  # (b,t,s)
+        if records is not None and weights is not None:
+            self._add_record(records, weights)
+        return torch.cat(hidden, dim=1), weights
 
-    def _attentional(self, states: Tensor, x: Tensor, memory: Memory, records: list[Record] | None) -> Tensor:
+    def _attentional(
+        self, states: Tensor, x: Tensor, memory: Memory, records: list[Record] | None
+    ) -> tuple[Tensor, Tensor | None]:
         """Combine decoder states ``(b,t,m)``, their context vectors and the token embeddings ``x`` to hidden states.
 
-        The result ``(b,t,m)`` is the input of the output layer (the attentional hidden state of Luong et al. 2015).
+        The first result ``(b,t,m)`` is the input of the output layer (the attentional hidden state of Luong et al.
+        2015). The second are the attention weights ``(b,t,s)``, if they are recorded or copied by, and else None.
         """
+        weights = None
         if self.attention is None:
             assert memory.final is not None
             context = memory.final[:, None].expand_as(states)
         else:
-            context, weights = self.attention(states, memory, memory.padding(), records is not None)
+            wanted = records is not None or self.config.copy
+            context, weights = self.attention(states, memory, memory.padding(), wanted)
             if records is not None and weights is not None:
-                add_record(records, name="attention", kind="cross", weights=weights[:, None])
-        return self.dropout(torch.tanh(self.find(torch.cat([states, context, x], dim=-1))))
+                self._add_record(records, weights)
+        return self.dropout(torch.tanh(self.find(torch.cat([states, context, x], dim=-1)))), weights
+
+    def _add_record(self, records: list[Record], weights: Tensor) -> None:
+        name = COPY_ATTENTION if self.config.copy else "attention"
+        add_record(records, name=name, kind="cross", weights=weights[:, None])
 
 
 def _rnn_state(state: RecurrentState) -> Tensor | tuple[Tensor, Tensor]:

@@ -50,13 +50,15 @@ class Memory:
     """The output of the encoder, with one state for each source token.
 
     ``lengths`` is None if there is no padding. A recurrent decoder also uses ``keys``, the projected states, and
-    ``final``, one vector for the whole sentence.
+    ``final``, one vector for the whole sentence. A model with a copy mechanism uses ``tokens``, the ids of the source,
+    and ``keys``, those of its copy attention.
     """
 
     states: Tensor  # (b,s,m)
     lengths: Tensor | None  # (b,)
     keys: Tensor | None = None  # (b,s,a)
     final: Tensor | None = None  # (b,m)
+    tokens: Tensor | None = None  # (b,s)
 
     def padding(self) -> SourcePadding | None:
         """Return the mask that hides the padding, or None if there is none."""
@@ -64,7 +66,7 @@ class Memory:
 
     def keep(self, sentences: Tensor) -> Memory:
         """Return a memory of the sentences with these indices only, in the order given."""
-        parts = (self.states, self.lengths, self.keys, self.final)
+        parts = (self.states, self.lengths, self.keys, self.final, self.tokens)
         return Memory(*(None if part is None else part[sentences] for part in parts))  # type: ignore[arg-type]
 
 

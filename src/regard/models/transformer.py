@@ -6,11 +6,13 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from regard.copying import CopyStates
 from regard.models.config import TransformerConfig
+from regard.models.copy_attention import CopyAttention
 from regard.models.decoder import Decoder
 from regard.models.embeddings import TokenEmbedding
 from regard.models.encoder import Encoder
-from regard.models.heads import LanguageHead
+from regard.models.heads import CopyHead, LanguageHead
 from regard.models.inputs import check_tokens, read_lengths
 from regard.models.pretrained import Pretrained
 from regard.models.records import Record
@@ -22,7 +24,10 @@ __all__ = ["Transformer"]
 class Transformer(Pretrained, nn.Module):
     """A Transformer encoder–decoder, built from a :class:`TransformerConfig`.
 
-    Encoder and decoder share one table of positions, if positions are sinusoidal or learned.
+    Encoder and decoder share one table of positions, if positions are sinusoidal or learned. With ``copy`` in the
+    config, the model also copies tokens of the source. An attention of its own, from the last decoder states, chooses
+    them. Hidden states are then :class:`regard.copying.CopyStates`, and the results of the output layer are
+    log-probabilities of the mixture.
 
     >>> import torch
     >>> config = TransformerConfig(source_size=11, target_size=13, width=8, heads=2, feed_forward=16)
@@ -51,7 +56,9 @@ class Transformer(Pretrained, nn.Module):
         )
         self.decoder = Decoder(config.decoder_config(), embedding=target, name="decoder")
         table = target.tokens if config.tied_output else None
-        self.output = LanguageHead(config.width, config.target_size, tied_to=table, std=config.width**-0.5)
+        head = CopyHead if config.copy else LanguageHead
+        self.output = head(config.width, config.target_size, tied_to=table, std=config.width**-0.5)
+        self.copy_attention = CopyAttention(config.width) if config.copy else None
 
     def forward(
         self,
@@ -75,7 +82,7 @@ class Transformer(Pretrained, nn.Module):
         lengths: Tensor | None = None,
         *,
         records: list[Record] | None = None,
-    ) -> Tensor:
+    ) -> Tensor | CopyStates:
         """Return the hidden states ``(b,t,m)`` of the decoder, which are the input of the output layer.
 
         The arguments are those of :meth:`forward`.
@@ -91,16 +98,23 @@ class Transformer(Pretrained, nn.Module):
         """
         check_tokens("source", source, self.config.source_size)
         lengths = read_lengths(lengths, source)
-        return Memory(self.encoder.encode(source, lengths, records=records), lengths)
+        memory = Memory(self.encoder.encode(source, lengths, records=records), lengths)
+        if self.copy_attention is not None:
+            embedding = self.encoder.embedding
+            vectors = embedding.tokens(source) * embedding.scale  # (b,s,m)
+            memory.keys, memory.tokens = self.copy_attention.keys(memory.states, vectors), source
+        return memory
 
-    def decode(self, memory: Memory, target: Tensor, *, records: list[Record] | None = None) -> Tensor:
+    def decode(
+        self, memory: Memory, target: Tensor, *, records: list[Record] | None = None
+    ) -> Tensor | CopyStates:
         """Return the hidden states ``(b,t,m)`` of ``target (b,t)``, computed in parallel.
 
         The state of a token depends on this token and on earlier ones. ``memory`` is the result of :meth:`encode`. If
         ``records`` is a list, the attention of every decoder layer is appended to it.
         """
         check_tokens("target", target, self.config.target_size)
-        return self.decoder.decode(memory, target, records=records)
+        return self._with_copies(self.decoder.decode(memory, target, records=records), memory, records)
 
     def start(self, memory: Memory) -> TransformerState:
         """Return the state before the first decoding step, with empty caches.
@@ -109,9 +123,19 @@ class Transformer(Pretrained, nn.Module):
         """
         return self.decoder.start(memory)
 
-    def step(self, tokens: Tensor, state: TransformerState, *, records: list[Record] | None = None) -> Tensor:
+    def step(
+        self, tokens: Tensor, state: TransformerState, *, records: list[Record] | None = None
+    ) -> Tensor | CopyStates:
         """Return the hidden states ``(b,w,m)`` of the next token of each hypothesis, ``tokens (b,w)``.
 
         The state is updated in place. See :meth:`Decoder.step`.
         """
-        return self.decoder.step(tokens, state, records=records)
+        return self._with_copies(self.decoder.step(tokens, state, records=records), state.memory, records)
+
+    def _with_copies(
+        self, hidden: Tensor, memory: Memory | None, records: list[Record] | None
+    ) -> Tensor | CopyStates:
+        """Return the hidden states ``(b,t,m)``, with their copy attention if the model has one."""
+        if self.copy_attention is None or memory is None:
+            return hidden
+        return self.copy_attention(hidden, memory, records=records)
