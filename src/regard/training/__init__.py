@@ -11,6 +11,7 @@ from regard._lazy import lazily
 
 if TYPE_CHECKING:
     from regard.training.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
+    from regard.training.copy_losses import copy_cross_entropy
     from regard.training.loop import Outcome, TrainingError, train
     from regard.training.losses import output_cross_entropy
     from regard.training.options import TrainingOptions
@@ -25,6 +26,7 @@ __all__ = [
     "TrainingOptions",
     "TrainingSettings",
     "TrainingTask",
+    "copy_cross_entropy",
     "get_linear_schedule_with_warmup",
     "latest_checkpoint",
     "load_checkpoint",
@@ -37,6 +39,7 @@ __getattr__ = lazily(
     __name__,
     {
         "checkpoints": ["Checkpoint", "latest_checkpoint", "load_checkpoint", "save_checkpoint"],
+        "copy_losses": ["copy_cross_entropy"],
         "loop": ["Outcome", "TrainingError", "train"],
         "losses": ["output_cross_entropy"],
         "options": ["TrainingOptions"],

@@ -36,7 +36,7 @@ def output_cross_entropy(
     tensor(1.6265)
     """
     half = wide_dtype(hidden.dtype) != hidden.dtype
-    if half or _is_autocast_on(hidden.device.type) or torch.compiler.is_compiling():
+    if half or is_autocast_on(hidden.device.type) or torch.compiler.is_compiling():
         return _plain(hidden, weight, bias, targets, smoothing)
     if bias is None:
         bias = weight.new_zeros(weight.shape[0])
@@ -44,7 +44,8 @@ def output_cross_entropy(
     return _OutputCrossEntropy.apply(hidden, weight, bias, targets, smoothing, with_grads)
 
 
-def _is_autocast_on(device_type: str) -> bool:
+def is_autocast_on(device_type: str) -> bool:
+    """Return whether autocast is active for a type of device, such as "cpu"."""
     # is_autocast_enabled raises an error for a device without autocast.
     return torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type)
 
