@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from regard.decoding import DecodingOptions
 from regard.models import Transformer, TransformerConfig
 from regard.positions import sinusoidal
+from regard.tasks.encoder_decoder import sentence_loss
 from regard.tasks.translate import TranslationSettings, Translator, train_translator
-from regard.tasks.translate.task import sentence_loss
 from regard.text import Batch, BucketedBatches, PairData, load_vocabulary, pad_sequences, read_lines
 
 DATA = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[2] / "shared" / "data")) / "multi30k"

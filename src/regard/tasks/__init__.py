@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from regard.tasks.base import Prediction, Predictor, Report, ScoreReport, Task
     from regard.tasks.bundle import Bundle, BundledPredictor, load_bundle, save_bundle
     from regard.tasks.card import Card, CardFacts
+    from regard.tasks.copied_tokens import TokenOrigin, token_origins
     from regard.tasks.measuring import rows_to_measure, write_predictions
     from regard.tasks.model_attention import look
     from regard.tasks.objective import BatchedObjective
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         BatchSettings,
         DataSettings,
         EmbeddedSettings,
+        EncoderDecoderSettings,
         EvaluationSettings,
         PretrainedSettings,
         TaskSettings,
@@ -48,12 +50,14 @@ _HOMES: dict[str, list[str]] = {
         "BatchSettings",
         "DataSettings",
         "EmbeddedSettings",
+        "EncoderDecoderSettings",
         "EvaluationSettings",
         "PretrainedSettings",
         "TaskSettings",
         "TransformerSettings",
         "VocabularySettings",
     ],
+    "copied_tokens": ["TokenOrigin", "token_origins"],
 }
 
 __all__ = [
@@ -66,6 +70,7 @@ __all__ = [
     "CardFacts",
     "DataSettings",
     "EmbeddedSettings",
+    "EncoderDecoderSettings",
     "EvaluationSettings",
     "PairSource",
     "Prediction",
@@ -75,6 +80,7 @@ __all__ = [
     "ScoreReport",
     "Task",
     "TaskSettings",
+    "TokenOrigin",
     "TransformerSettings",
     "VocabularySettings",
     "evaluate",
@@ -92,6 +98,7 @@ __all__ = [
     "starting_config",
     "starting_encoder",
     "starting_vocabulary",
+    "token_origins",
     "train",
     "write_predictions",
 ]

@@ -15,9 +15,11 @@ from regard.settings import Settings, setting
 from regard.training.settings import TrainingSettings
 
 __all__ = [
+    "ENCODER_DECODERS",
     "BatchSettings",
     "DataSettings",
     "EmbeddedSettings",
+    "EncoderDecoderSettings",
     "EvaluationSettings",
     "MeasurementSettings",
     "PretrainedSettings",
@@ -160,6 +162,38 @@ class TransformerSettings(TaskSettings):
     attention_dropout: float = setting(
         0.0, "Transformer: share of the attention weights dropped in training."
     )
+
+
+_OF_TRANSFORMERS = (
+    *("heads", "kv_heads", "feed_forward", "activation", "norm", "positions", "attention_dropout"),
+)
+# For each kind of encoder–decoder, the settings that the others have no use for.
+ENCODER_DECODERS = {"transformer": _OF_TRANSFORMERS, "seq2seq": ("cell", "score", "input_feeding")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderDecoderSettings(TransformerSettings):
+    """A Transformer or a recurrent network from one text to another."""
+
+    title: ClassVar[str] = "Model"
+
+    architecture: str = setting("transformer", "transformer or seq2seq.")
+    encoder_layers: int = setting(3, "Layers of the encoder.")
+    decoder_layers: int = setting(3, "Layers of the decoder.")
+    cell: str = setting("gru", "Seq2seq: gru or lstm.")
+    score: str = setting("additive", "Seq2seq: none, dot, scaled_dot, additive or bilinear.")
+    input_feeding: bool = setting(True, "Seq2seq: each step reads the attention output of the one before.")
+    copy: bool = setting(False, "Copy words of the source where it helps, such as names (pointer-generator).")
+
+    def __post_init__(self):
+        super().__post_init__()
+        reject_unused(self.architecture, ENCODER_DECODERS, changed(self))
+        if self.copy and not getattr(self, "shared_vocabulary", True):
+            problem = f"words of one vocabulary cannot be copied into another ({option('shared_vocabulary', False)})"
+            raise ArgumentError("copy", problem, "share the vocabulary, or do not copy")
+        if self.copy and self.architecture == "seq2seq" and self.score == "none":
+            problem = f"copying follows the attention, but {option('score', 'none')}"
+            raise ArgumentError("copy", problem, f"give another {option('score')}, or do not copy")
 
 
 # Settings that a pretrained encoder determines.

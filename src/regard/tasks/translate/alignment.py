@@ -127,18 +127,16 @@ def all_alignment_heads(translator: Translator) -> list[AlignmentHead]:
     """Return all candidates for the attention head that aligns words best.
 
     They are every layer with each head and with the mean of its heads, at the step that writes a word and at the step
-    after it. A recurrent model has one layer and no heads.
+    after it. The copy attention of a Transformer is a layer without heads. A recurrent model has one layer and no
+    heads.
     """
     config: Any = translator.model.config
     if config.kind != "transformer":
         return [AlignmentHead(0, None, after) for after in (False, True)]
     heads = [None, *range(config.heads)]
-    return [
-        AlignmentHead(layer, head, after)
-        for layer in range(config.decoder_layers)
-        for head in heads
-        for after in (False, True)
-    ]
+    places = [(layer, head) for layer in range(config.decoder_layers) for head in heads]
+    places += [(None, None)] if config.copy else []
+    return [AlignmentHead(layer, head, after) for layer, head in places for after in (False, True)]
 
 
 def _word_weights(

@@ -8,19 +8,18 @@ from typing import Any, ClassVar
 from regard.errors import ArgumentError, option
 from regard.settings import setting
 from regard.tasks.settings import (
+    ENCODER_DECODERS,
     BatchSettings,
     DataSettings,
     EmbeddedSettings,
+    EncoderDecoderSettings,
     EvaluationSettings,
-    TransformerSettings,
     VocabularySettings,
-    changed,
     reject_unused,
 )
 from regard.training.settings import without_durations
 
 __all__ = [
-    "ARCHITECTURES",
     "DEFAULTS",
     "EMBEDDED_LANGUAGES",
     "TranslationEvaluationSettings",
@@ -29,9 +28,6 @@ __all__ = [
     "with_defaults",
 ]
 
-_TRANSFORMER = ("heads", "kv_heads", "feed_forward", "activation", "norm", "positions", "attention_dropout")
-# For each kind of network, the settings that the others have no use for.
-ARCHITECTURES = {"transformer": _TRANSFORMER, "seq2seq": ("cell", "score", "input_feeding")}
 EMBEDDED_LANGUAGES = ("en", "fr", "zh")
 
 # The settings that are used if no data is named. The model learns the embedded corpus in some minutes.
@@ -94,21 +90,7 @@ class _Vocabularies(VocabularySettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _TranslatorNetwork(TransformerSettings):
-    """A Transformer or a recurrent network."""
-
-    title: ClassVar[str] = "Model"
-
-    architecture: str = setting("transformer", "transformer or seq2seq.")
-    encoder_layers: int = setting(3, "Layers of the encoder.")
-    decoder_layers: int = setting(3, "Layers of the decoder.")
-    cell: str = setting("gru", "Seq2seq: gru or lstm.")
-    score: str = setting("additive", "Seq2seq: none, dot, scaled_dot, additive or bilinear.")
-    input_feeding: bool = setting(True, "Seq2seq: each step reads the attention output of the one before.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslationSettings(BatchSettings, _TranslatorNetwork, _Vocabularies, _Pairs):
+class TranslationSettings(BatchSettings, EncoderDecoderSettings, _Vocabularies, _Pairs):
     """The data, the model and the training of a translator.
 
     >>> TranslationSettings(data="pairs.tsv", source_language="de", target_language="en").width
@@ -123,7 +105,6 @@ class TranslationSettings(BatchSettings, _TranslatorNetwork, _Vocabularies, _Pai
 
     def __post_init__(self):
         super().__post_init__()
-        reject_unused(self.architecture, ARCHITECTURES, changed(self))
         if self.validate_sentences < 1:
             raise ArgumentError("validate_sentences", f"expected 1 or more, got {self.validate_sentences}")
         if self.source_language == self.target_language:
@@ -185,11 +166,12 @@ class TranslationSettings(BatchSettings, _TranslatorNetwork, _Vocabularies, _Pai
         {'epochs': 10.0, 'data': 'x.tsv', 'width': 64}
         """
         architecture = given.get("architecture", "transformer")
-        reject_unused(architecture, ARCHITECTURES, given)
+        reject_unused(architecture, ENCODER_DECODERS, given)
         defaults = {"epochs": 10.0} if given.get("data") else dict(DEFAULTS)
         defaults = without_durations(defaults, given)
         if architecture == "seq2seq":
-            defaults = {name: value for name, value in defaults.items() if name not in _TRANSFORMER}
+            of_transformers = ENCODER_DECODERS["transformer"]
+            defaults = {name: value for name, value in defaults.items() if name not in of_transformers}
         return {**defaults, **given}
 
 

@@ -6,17 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from regard.decoding import DecodingOptions
 from regard.errors import ArgumentError
 from regard.metrics import bleu
-from regard.models import Seq2Seq, Seq2SeqConfig, Transformer, TransformerConfig
+from regard.models import Seq2SeqConfig, TransformerConfig
 from regard.models.pretrained import read_config
-from regard.settings import part_of
 from regard.tasks.base import Task
 from regard.tasks.card import Card, CardFacts, training_command
+from regard.tasks.encoder_decoder import encoder_decoder, encoder_decoder_config, perplexity, sentence_loss
 from regard.tasks.objective import BatchedObjective
 from regard.tasks.pairs import counted_rows
 from regard.tasks.registry import find_model
@@ -32,10 +31,9 @@ from regard.tasks.translate.settings import (
     TranslationSettings,
 )
 from regard.tasks.translate.translator import Translator
-from regard.text import Batch, BucketedBatches, PairData
-from regard.training import output_cross_entropy
+from regard.text import Batch, PairData
 
-__all__ = ["TranslateTask", "TranslationObjective", "everyday_sentences", "sentence_loss"]
+__all__ = ["TranslateTask", "TranslationObjective", "everyday_sentences"]
 
 CHOOSING = 500  # sentences of the embedded corpus's validation part, to choose the attention that aligns
 _NAMES = {"en": "English", "fr": "French", "zh": "Chinese (simplified)", "de": "German"}
@@ -76,8 +74,9 @@ class TranslateTask(Task):
 
     def build(self, settings: TranslationSettings, data: TranslationData) -> nn.Module:
         """Return a new model with random weights."""
-        config = model_config(settings, source_size=len(data.source), target_size=len(data.target))
-        return Transformer(config) if isinstance(config, TransformerConfig) else Seq2Seq(config)
+        return encoder_decoder(
+            model_config(settings, source_size=len(data.source), target_size=len(data.target))
+        )
 
     def objective(self, settings: TranslationSettings, data: TranslationData) -> TranslationObjective:
         """Return the objective, which has the batches, the loss and the validation."""
@@ -150,15 +149,7 @@ class TranslationObjective(BatchedObjective):
         s = self.settings
         texts = [one.text for one in found]
         score = bleu(texts, references, lowercase=s.lowercase, language=s.target_language)
-        return {"bleu": score.score, "perplexity": self._perplexity(model)}
-
-    def _perplexity(self, model: nn.Module) -> float:
-        loss, tokens = 0.0, 0
-        for batch in BucketedBatches(self.valid_data, shuffle=False).epoch(0):
-            device = next(model.parameters()).device
-            loss += float(sentence_loss(model, self.to_device(batch, device), 0.0))
-            tokens += batch.tokens
-        return float(torch.tensor(loss / tokens).exp())
+        return {"bleu": score.score, "perplexity": perplexity(model, self.valid_data)}
 
     def predictor(self, model: nn.Module) -> Translator:
         """Return the model as a translator."""
@@ -173,25 +164,12 @@ class TranslationObjective(BatchedObjective):
         )
 
 
-def sentence_loss(model: Any, batch: Batch, smoothing: float) -> Tensor:
-    """Return the cross entropy summed over the tokens of the target, without its padding."""
-    hidden = model.hidden(batch.source, batch.target_input, batch.source_lengths)  # (b,t,m)
-    real = batch.target_output != 0  # (b,t); 0 is padding in every vocabulary
-    return output_cross_entropy(
-        hidden[real], model.output.weight, model.output.bias, batch.target_output[real], smoothing=smoothing
-    )
-
-
 def model_config(
     settings: TranslationSettings, *, source_size: int, target_size: int
 ) -> TransformerConfig | Seq2SeqConfig:
     """Return the config of the model for vocabularies of these sizes."""
-    common: dict[str, Any] = {"source_size": source_size, "target_size": target_size}
-    common["shared_embeddings"] = settings.shared_vocabulary
-    if settings.architecture == "transformer":
-        return TransformerConfig(**part_of(settings, TransformerConfig), **common)
-    attention = None if settings.score == "none" else settings.score
-    return Seq2SeqConfig(**part_of(settings, Seq2SeqConfig), attention=attention, **common)
+    shared = settings.shared_vocabulary
+    return encoder_decoder_config(settings, source_size=source_size, target_size=target_size, shared=shared)
 
 
 def everyday_sentences() -> list[str]:

@@ -14,7 +14,7 @@ from regard.metrics import is_chinese
 from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, checked_texts
 from regard.tasks.text_generation import Span, TextGenerator, batches_by_length, options_with, spelled
-from regard.tasks.translate.alignment_head import alignment_head_of, checked_alignment_head
+from regard.tasks.translate.alignment_head import AlignmentHead, alignment_head_of, checked_alignment_head
 from regard.tasks.translate.long_texts import cut_text, is_endless, spaced
 from regard.text import UNKNOWN_SIGN, Vocabulary
 
@@ -206,7 +206,10 @@ class Translator(TextGenerator):
         """Return, for each target token, the source token with the largest attention weight."""
         spans = self.source.spans(source)
         records = self.forced([source_ids], [target_ids], ended=False)
-        weights = alignment_head_of(self).weights(records, 0, len(target_ids), len(spans))  # (t,s)
+        config = self.model.config
+        copies = getattr(config, "copy", False) and config.kind == "transformer"
+        head = AlignmentHead(layer=None) if copies else alignment_head_of(self)
+        weights = head.weights(records, 0, len(target_ids), len(spans))  # (t,s)
         places = weights.argmax(axis=1) if spans else []
         return [source[slice(*spans[place])] for place in places] or [UNKNOWN_SIGN] * len(target_ids)
 
@@ -252,6 +255,8 @@ class Translator(TextGenerator):
             checked_alignment_head(settings.get("alignment"), network.config)
         except ArgumentError as error:
             raise bundle.reject(str(error)) from None
+        if getattr(network.config, "copy", False) and source is not target:
+            raise bundle.reject("copy is true, which needs one vocabulary for both languages")
         for name, vocabulary in (("source_size", source), ("target_size", target)):
             size = getattr(network.config, name)
             if len(vocabulary) != size:
