@@ -68,3 +68,9 @@ def test_wrong_arguments():
         generate_particulars(-1)
     with pytest.raises(UnknownNameError, match="language"):
         TRAIN[0].text("de")
+
+
+def test_a_sentence_ends_with_one_full_stop():
+    texts = [one.text("en") for one in generate_particulars(3000)]
+    assert any(text.endswith(".m.") for text in texts)
+    assert not [text for text in texts if text.endswith("..")]

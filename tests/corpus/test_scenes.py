@@ -86,3 +86,10 @@ def test_every_english_verb_has_a_present():
     # Words of which the form in -ing does not show whether the verb ends in -e.
     odd = {word for word in verbs if re.search(r"(?<![aeiou])[aiou](d|v|k|s|z|c|g)$", word)}
     assert odd == {"hug", "dig", "jog", "kayak"}
+
+
+def test_children_neither_smoke_nor_drink_beer():
+    clauses = [clause for texts in generate_scenes(20_000) for clause in texts[0].lower().split(" while ")]
+    smoking = [clause.split() for clause in clauses if " smok" in clause]
+    assert len(smoking) > 20
+    assert not [words for words in smoking if {"boy", "boys", "girl", "child", "kid", "baby"} & set(words)]

@@ -110,7 +110,9 @@ def _filled(text: str, values: dict[str, tuple[str, str, str]], side: int) -> st
         text = values[kind + number][side]
         return (elided(word, text) if word else "") + text
 
-    return _SLOT.sub(fill, text)
+    filled = _SLOT.sub(fill, text)
+    # An abbreviation such as "a.m." at the end has the final mark already.
+    return filled[:-1] if filled.endswith(".m..") else filled
 
 
 def _particular(random: Random, kind: str, split: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from random import Random
 
 from regard.corpus.scenes.inflection import french_verb, present
-from regard.corpus.scenes.subjects import Subject, make_subject, make_thing
+from regard.corpus.scenes.subjects import CHILDREN, Subject, make_subject, make_thing
 from regard.corpus.scenes.words import Action, words
 from regard.errors import ArgumentError
 
@@ -22,6 +22,7 @@ _PATIENCE = 100_000  # repetitions after which the generator stops
 _POSTURES = frozenset(["sitting", "standing", "lying", "kneeling", "crouching", "leaning", "squatting"]) | {
     "lying down"
 }
+_OF_ADULTS = frozenset(("smoking", "smoking a cigarette", "drinking beer", "drinking wine"))
 _TOGETHER = frozenset(
     (
         *(
@@ -132,6 +133,7 @@ def _fitting(random: Random, subject: Subject, animal: bool) -> Action:
         wrong = " his " in english if subject.gender == "f" else " her " in english
         single = not subject.plural and not subject.english.startswith("a group")
         unfit = wrong or (one_only and not single) or (action.english in _TOGETHER and not subject.plural)
+        unfit = unfit or (action.english in _OF_ADULTS and not CHILDREN.isdisjoint(subject.english.split()))
         if not unfit:
             return action
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from regard.corpus.scenes.inflection import article, plural, with_article
 from regard.corpus.scenes.words import HEADWEAR, Adjective, Clothing, Noun, Thing, words
 
-__all__ = ["Subject", "make_subject", "make_thing"]
+__all__ = ["CHILDREN", "Subject", "make_subject", "make_thing"]
 
 _NUMBERS = (("two", "deux", "两"), ("three", "trois", "三"), ("four", "quatre", "四"), ("five", "cinq", "五"))
 _FEATURES = (
@@ -129,13 +129,28 @@ def _look(random: Random, noun: Noun, animal: bool) -> Adjective | None:
             return Adjective("large", ("grand", "grande", "grands", "grandes"), "大", True)
         return random.choice([one for one in words().colours if one.english in _FURS])
     unfit = _MEN_ONLY if noun.gender == "f" else _WOMEN_ONLY
-    if noun.english in _CHILDREN:
+    if noun.english in CHILDREN:
         return random.choice([one for one in words().looks if one.english in _OF_CHILDREN])
     return random.choice([one for one in words().looks if one.english not in unfit])
 
 
 _FURS = frozenset(("black", "white", "brown", "gray", "tan", "black and white"))
-_CHILDREN = frozenset(("boy", "girl", "child", "kid", "baby", "toddler"))
+CHILDREN = frozenset(
+    [
+        "boy",
+        "boys",
+        "girl",
+        "girls",
+        "child",
+        "children",
+        "kid",
+        "kids",
+        "baby",
+        "babies",
+        "toddler",
+        "toddlers",
+    ]
+)
 _OF_CHILDREN = frozenset(
     ("young", "little", "small", "blond", "Asian", "smiling", "happy", "barefoot", "African")
 )
