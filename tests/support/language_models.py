@@ -233,6 +233,33 @@ def write_flat(path: Path, model: Any) -> None:
             file.write(tensor.numpy().astype("<f4").tobytes())
 
 
+# Tokens of a small tokenizer as that of Llama, those of a higher score first.
+_PIECES = "▁ o n c e ▁t he h t ▁th ▁the on ▁on ce ti m i me time tim ▁o nc nce ▁once 中 it ith er r here ther"
+
+
+def llama_pieces() -> list[tuple[str, float]]:
+    """Return the tokens of a small tokenizer as that of Llama, with their scores."""
+    specials = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0)]
+    byte_tokens = [(f"<0x{number:02X}>", 0.0) for number in range(256)]
+    return [*specials, *byte_tokens, *((word, -float(place)) for place, word in enumerate(_PIECES.split()))]
+
+
+def write_llama2c(path: Path, pieces: list[tuple[str, float]]) -> None:
+    """Write the tokens as llama2.c does, with bytes as they are and spaces for their sign."""
+    content = struct.pack("<i", max(len(piece) for piece, _ in pieces))
+    for number, (piece, score) in enumerate(pieces):
+        text = piece.replace("▁", " ").encode()
+        text = (
+            bytes([number - 3])
+            if 3 <= number < 259
+            else f"\n{piece}\n".encode()
+            if number in (1, 2)
+            else text
+        )
+        content += struct.pack("<fi", score, len(text)) + text
+    path.write_bytes(content)
+
+
 def real_model(variable: str, name: str) -> Path:
     """Return the path of a real model in an environment variable, or skip the test where it is not set."""
     place = os.environ.get(variable, "")

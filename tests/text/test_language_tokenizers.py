@@ -12,7 +12,15 @@ import pytest
 
 from regard.errors import FileError
 from regard.text import PretrainedVocabulary, load_vocabulary
-from support.language_models import TEXTS, V, byte_level_tokenizer, real_model, tokenizer_metadata
+from support.language_models import (
+    TEXTS,
+    V,
+    byte_level_tokenizer,
+    llama_pieces,
+    real_model,
+    tokenizer_metadata,
+    write_llama2c,
+)
 
 tokenizers = pytest.importorskip("tokenizers", reason="the extra text is not installed")
 
@@ -126,34 +134,6 @@ def test_a_tokenizer_that_does_not_fit_its_model_is_refused(tmp_path):
 # -- SentencePiece's byte pairs ----------------------------------------------------------------------------------
 
 
-def llama_pieces() -> list[tuple[str, float]]:
-    """Return the tokens of a small tokenizer as that of Llama, with their scores."""
-    words = [
-        "▁",
-        "o",
-        "n",
-        "c",
-        "e",
-        "▁t",
-        "he",
-        "h",
-        "t",
-        "▁th",
-        "▁the",
-        "on",
-        "▁on",
-        "ce",
-        "ti",
-        "m",
-        "i",
-        "me",
-    ]
-    words += ["time", "tim", "▁o", "nc", "nce", "▁once", "中", "it", "ith", "er", "r", "here", "ther"]
-    specials = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0)]
-    byte_tokens = [(f"<0x{number:02X}>", 0.0) for number in range(256)]
-    return [*specials, *byte_tokens, *((word, -float(place)) for place, word in enumerate(words))]
-
-
 def merged(text: str, pieces: list[tuple[str, float]]) -> list[int]:
     """Return the ids by the definition, which joins the first neighbours whose union has the highest score."""
     scores = dict(pieces[259:])
@@ -169,22 +149,6 @@ def merged(text: str, pieces: list[tuple[str, float]]) -> list[int]:
     for part in parts:
         numbers += [ids[part]] if part in scores else [byte + 3 for byte in part.encode()]
     return numbers
-
-
-def write_llama2c(path: Path, pieces: list[tuple[str, float]]) -> None:
-    """Write the tokens as llama2.c does, with bytes as they are and spaces for their sign."""
-    content = struct.pack("<i", max(len(piece) for piece, _ in pieces))
-    for number, (piece, score) in enumerate(pieces):
-        text = piece.replace("▁", " ").encode()
-        text = (
-            bytes([number - 3])
-            if 3 <= number < 259
-            else f"\n{piece}\n".encode()
-            if number in (1, 2)
-            else text
-        )
-        content += struct.pack("<fi", score, len(text)) + text
-    path.write_bytes(content)
 
 
 SENTENCES = ["once on the time", "there, the 中文 time", "ithere nce\n", "  two  spaces", "é", ""]

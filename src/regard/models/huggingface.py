@@ -61,13 +61,7 @@ def load_huggingface(folder: str | os.PathLike, model: type[AnyModel] = Encoder)
     """
     if model is not LanguageModel:
         return HuggingFaceFolder(folder).load(model)  # type: ignore[arg-type]
-    folder = Path(folder)
-    settings = read_config(folder)
-    kind = settings.get("model_type")
-    if kind not in DECODERS:
-        told = f"model_type is {kind!r}, which Regard cannot load as a language model"
-        raise FileError(f"{folder / CONFIG}: {told}: expected {', '.join(DECODERS)}")
-    return load_decoder(folder, settings)  # type: ignore[return-value]  # a LanguageModel
+    return load_decoder(Path(folder))  # type: ignore[return-value]  # a LanguageModel
 
 
 class HuggingFaceFolder:

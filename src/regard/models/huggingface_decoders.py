@@ -16,10 +16,11 @@ from regard.models.decoder_files import assemble, check_layers
 from regard.models.decoder_names import GPT2, LLAMA
 from regard.models.huggingface_families import ACTIVATIONS
 from regard.models.language_model import LanguageModel
+from regard.models.pretrained import read_config
 from regard.models.safetensors_files import SafetensorsFiles
 from regard.models.weight_files import CONFIG
 
-__all__ = ["DECODERS", "decoder_config", "load_decoder"]
+__all__ = ["DECODERS", "huggingface_config", "load_decoder"]
 
 DECODERS = ("llama", "mistral", "qwen2", "gpt2")
 
@@ -62,13 +63,12 @@ _USUAL: dict[str, tuple[Any, ...]] = {
 }
 
 
-def load_decoder(folder: Path, settings: Mapping[str, Any]) -> LanguageModel:
-    """Load a folder whose ``config.json`` holds ``settings``, in float32 and in evaluation mode.
+def load_decoder(folder: Path) -> LanguageModel:
+    """Load a folder as a language model, in float32 and in evaluation mode.
 
     Raises FileError if Regard has no model with such settings, or if they do not fit the weights.
     """
-    config = decoder_config(settings, folder)
-    gpt2 = settings["model_type"] == "gpt2"
+    config, gpt2 = huggingface_config(folder), read_config(folder)["model_type"] == "gpt2"
     fields = _GPT2_FIELDS if gpt2 else _LLAMA_FIELDS
     files = SafetensorsFiles(folder)
     names = (GPT2 if gpt2 else LLAMA).in_file(files)
@@ -76,12 +76,17 @@ def load_decoder(folder: Path, settings: Mapping[str, Any]) -> LanguageModel:
     return assemble(config, names, files, str(folder / CONFIG))
 
 
-def decoder_config(settings: Mapping[str, Any], folder: Path) -> LanguageModelConfig:
+def huggingface_config(folder: Path) -> LanguageModelConfig:
     """Return the settings of the language model of a folder, without reading its weights.
 
-    ``max_length`` is the number of tokens that the model was trained to read.
+    ``max_length`` is the number of tokens that the model was trained to read. Raises FileError if Regard has no model
+    with such settings.
     """
-    path = folder / CONFIG
+    settings, path = read_config(folder), folder / CONFIG
+    kind = settings.get("model_type")
+    if kind not in DECODERS:
+        told = f"model_type is {kind!r}, which Regard cannot load as a language model"
+        raise FileError(f"{path}: {told}: expected {', '.join(DECODERS)}")
     for name, values in _USUAL.items():
         if settings.get(name) is not None and settings[name] not in values:
             raise FileError(

@@ -155,6 +155,11 @@ class PretrainedVocabulary(Vocabulary):
         return self._mask
 
     @property
+    def names(self) -> Names:
+        """The special tokens of the model by their roles, such as "eos"."""
+        return dict(self._names)
+
+    @property
     def framing(self) -> Framing:
         """The special tokens around a text or a pair of texts."""
         return self._framing

@@ -25,7 +25,11 @@ class TokenTexts:
         self.vocabulary = vocabulary
         # The tokens of the last complete text are decoded again with the next ones, because some vocabularies write a
         # space between two tokens only.
-        self.ids, self.known = list(before[-4:]), len(before[-4:])
+        self.ids = list(before[-4:])
+        # Nothing after the end of a text is decoded, and a conversation has several ends.
+        while vocabulary.eos in self.ids:
+            self.ids.remove(vocabulary.eos)
+        self.known = len(self.ids)
 
     def add(self, token: int) -> str:
         """Return the text that is complete with this token."""

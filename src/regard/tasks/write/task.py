@@ -25,6 +25,7 @@ from regard.tasks.write.data import (
     read_chunks,
     split_chunks,
 )
+from regard.tasks.write.pretrained import is_pretrained
 from regard.tasks.write.settings import WritingEvaluationSettings, WritingSettings
 from regard.tasks.write.windows import WindowBatch
 from regard.tasks.write.writer import Writer
@@ -46,6 +47,10 @@ class WriteTask(Task):
     settings: ClassVar[Any] = WritingSettings
     predictor: ClassVar[Any] = Writer
     evaluation: ClassVar[Any] = WritingEvaluationSettings
+
+    def find(self, model: str | None, options: Mapping[str, Any]) -> Path:
+        """Return the folder of a model of Regard or Hugging Face, a GGUF file, or a flat file of llama2.c."""
+        return Path(model) if model is not None and is_pretrained(model) else super().find(model, options)
 
     def check(self, settings: WritingSettings) -> None:
         """Raise an error if the settings make no model."""

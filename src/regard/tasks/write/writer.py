@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -13,9 +14,10 @@ from regard.decoding import DecodingOptions
 from regard.errors import ArgumentError, DtypeError, UnknownNameError
 from regard.maps import Record
 from regard.models import LanguageModel
-from regard.shapes import whole_number
+from regard.shapes import as_device, whole_number
 from regard.tasks.bundle import Bundle, BundledPredictor, checked_texts
 from regard.tasks.write.pieces_of_text import texts_of_tokens
+from regard.tasks.write.pretrained import is_pretrained, load_parts, template_from_json, template_to_json
 from regard.tasks.write.scoring import nats_of_tokens
 from regard.tasks.write.text_stream import TextStream
 from regard.tasks.write.words import word_attention
@@ -254,7 +256,24 @@ class Writer(BundledPredictor):
 
     def saved_settings(self) -> dict[str, Any]:
         """Return the context, the special tokens and the further settings of the model."""
-        return {**self.extra, "context": self.context, "start": self.start, "ends": list(self.ends)}
+        settings = {**self.extra, "context": self.context, "start": self.start, "ends": list(self.ends)}
+        chat = template_to_json(self.chat)
+        return settings if chat is None else settings | {"chat_template": chat}
+
+    @classmethod
+    def load(cls, model: str | os.PathLike, *, device: str | None = None) -> Self:
+        """Load a model by its installed name, from the folder of a model or of a run, or from other programs' files.
+
+        Those are GGUF files, flat files of llama2.c with ``tokenizer.bin`` beside them, and Hugging Face folders of
+        Llama, Mistral, Qwen2 and GPT-2. ``device`` is by default a GPU where there is one.
+        """
+        if not is_pretrained(model):
+            return super().load(model, device=device)
+        parts = load_parts(model)
+        start = parts.vocabulary.framing.start
+        writer = cls(parts.model, parts.vocabulary, start=start, ends=parts.ends, chat=parts.chat)
+        writer.model.to(as_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))
+        return writer
 
     @classmethod
     def from_bundle(cls, bundle: Bundle) -> Self:
@@ -274,6 +293,9 @@ class Writer(BundledPredictor):
             raise bundle.reject(f"start {start!r} and ends {ends!r} are not tokens of the vocabulary")
         try:
             context = settings.get("context")
-            return cls(network, vocabulary, context=context, start=start, ends=ends, extra=settings)
+            chat = template_from_json(settings.get("chat_template"), str(bundle.folder))
+            return cls(
+                network, vocabulary, context=context, start=start, ends=ends, chat=chat, extra=settings
+            )
         except ArgumentError as error:
             raise bundle.reject(str(error)) from None
