@@ -43,6 +43,12 @@ CASES = [
         "a dog {n}\tun chien {n}",
         ["a dog 3"],
     ),
+    Case(
+        "summarize",
+        {**SMALL, **BLOCK, "encoder_layers": 1, "decoder_layers": 1, "validate_texts": 4, "max_tokens": 100},
+        "a dog {n}\tdog {n}",
+        ["a dog 3"],
+    ),
     Case("classify", {**SMALL, "vocabulary_size": 300}, "a dog {n}\tanimal {p}", ["a dog 3"]),
     Case(
         "answer",
@@ -373,6 +379,7 @@ def test_a_label_that_is_not_trained_on_leaves_no_folder(tmp_path):
 # The tensors of a batch that the model reads, in which padding is 0 and no token is.
 READ = {
     "translate": ("source", "target_output"),
+    "summarize": ("source", "target_output"),
     "classify": ("tokens",),
     "answer": ("question", "context"),
     "encode": ("tokens",),

@@ -15,7 +15,20 @@ from typing import Any, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import answer, classify, doctor, encode, evaluate, models, tour, train, translate, view, write
+from regard.cli import (
+    answer,
+    classify,
+    doctor,
+    encode,
+    evaluate,
+    models,
+    summarize,
+    tour,
+    train,
+    translate,
+    view,
+    write,
+)
 from regard.cli.environment import plain_warnings, prepare_streams, read_arguments, say, undecoded
 from regard.cli.option_files import check_flags, command_of, with_option_files
 from regard.errors import ArgumentError, Interrupted, RegardError
@@ -32,6 +45,7 @@ app.command("tour")(tour.tour)
 app.command("translate")(translate.translate)
 app.command("classify")(classify.classify)
 app.command("answer")(answer.answer)
+app.command("summarize")(summarize.summarize)
 app.command("encode")(encode.encode)
 app.command("similar")(encode.similar)
 app.command("write")(write.write)

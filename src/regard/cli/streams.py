@@ -44,7 +44,7 @@ LINES_OF_A_STREAM = 64
 # Lines of a file that are answered together.
 LINES_OF_A_FILE = 1024
 # What a command is given, for those that need more than a text.
-EXAMPLES = {"answer": '"Who sat?" --context "The cat sat."'}
+EXAMPLES = {"answer": '"Who sat?" --context "The cat sat."', "summarize": "paper.txt"}
 PICTURES = (".png", ".svg", ".pdf", ".html")
 # Takes a predictor, some texts and the number of the texts before them, and returns the predictions.
 Predict = Callable[[Any, list[Any], int], list[Any]]
@@ -193,6 +193,8 @@ class Output:
 
             if is_text(words):
                 draw_text(words.text, words.spans, words.weights.mean(axis=0), unread=words.unread)
+                for line in shown.lines() if hasattr(shown, "lines") else ():
+                    print(line)
                 words = getattr(words, "table", None)  # of the words around an answer
             if words is not None:
                 draw_weights(words.weights, words.row_words, words.column_words)

@@ -75,6 +75,13 @@ TASKS: dict[str, RegisteredTask] = {
         trains="Train a reader that answers questions; without data, on sentences of the embedded corpus.",
         measures="Exact match and F1 of a reader, as SQuAD's script counts them.",
     ),
+    "summarize": RegisteredTask(
+        task="regard.tasks.summarize.task:SummarizeTask",
+        settings="regard.tasks.summarize.settings:SummarySettings",
+        evaluation="regard.tasks.summarize.settings:SummaryEvaluationSettings",
+        trains="Train a summariser; without data, on reports of the embedded corpus.",
+        measures="ROUGE, length, novel words and rare words of a summariser, beside two heuristics.",
+    ),
     "encode": RegisteredTask(
         task="regard.tasks.encode.task:EncodeTask",
         settings="regard.tasks.encode.settings:EncodingSettings",

@@ -1,0 +1,115 @@
+"""``regard summarize``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from regard.cli import streams
+from regard.cli.environment import ClosedStream
+from regard.errors import ArgumentError, FileError, renamed
+
+__all__ = ["summarize"]
+
+# One word that ends like the name of a file, or has the folders of a path.
+_LIKE_A_FILE = re.compile(r"\S*\.[A-Za-z]{1,4}(\.gz)?|\.{0,2}/\S+|\S+/\S+/\S+")
+
+
+def summarize(
+    text: list[str] = typer.Argument(
+        None,
+        help="Texts, or files that hold one text each. Without them, a text is read from a pipe.",
+        show_default=False,
+    ),
+    model: str = streams.MODEL,
+    file: Path = streams.FILE,
+    out: Path = streams.OUT,
+    beams: int = typer.Option(
+        None, "--beams", help="The number of hypotheses in the beam search; 1 is fastest.", show_default="5"
+    ),
+    length_penalty: float = typer.Option(
+        None,
+        "--length-penalty",
+        help="Above 1 favours long summaries, below 1 short ones.",
+        show_default="1",
+    ),
+    coverage_penalty: float = typer.Option(
+        None, "--coverage-penalty", help="Penalty for words without attention.", show_default="0"
+    ),
+    n_best: int = typer.Option(
+        1, "--n-best", help="The number of summaries of each text, shown with their scores."
+    ),
+    min_length: int = typer.Option(0, "--min-length", help="The smallest number of tokens of a summary."),
+    max_length: int = typer.Option(
+        None,
+        "--max-length",
+        help="The largest number of tokens of a summary.",
+        show_default="that of the training",
+    ),
+    batch_size: int = typer.Option(
+        None,
+        "--batch-size",
+        min=1,
+        help="Texts summarised together. Fewer take less memory.",
+        show_default="as many as have 3000 tokens",
+    ),
+    attention: bool = streams.ATTENTION,
+    save_attention: Path = streams.SAVE_ATTENTION,
+    look: bool = streams.LOOK,
+    device: str = streams.DEVICE,
+    as_json: bool = streams.AS_JSON,
+) -> None:
+    """Print a summary of each text, such as the title of an abstract."""
+    from regard.decoding import DecodingOptions
+
+    search: dict[str, Any] = {"beams": beams if beams is not None else max(5, n_best)}
+    given = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty, "max_length": max_length}
+    search |= {name: value for name, value in given.items() if value is not None}
+    options = DecodingOptions(n_best=n_best, min_length=min_length, **search)
+    title = "Attention of the summary to each word of the text"
+    output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)
+    chunks = _input_texts(text, file, batch_size)
+    long_texts = streams.LongTexts()
+
+    def predict(summarizer: Any, texts: list[str], first: int) -> list[Any]:
+        problem = f"texts have more than {summarizer.encoder.most} tokens: their end was not read"
+        found = summarizer.summarize(texts, options, first=first, batch_size=batch_size)
+        return long_texts.count(found, problem)
+
+    places = {"model": model, "device": device, "out": out, "read": file}
+    streams.predict_texts("summarize", predict, chunks, output, **places)
+    long_texts.report()
+
+
+def _input_texts(texts: list[str] | None, file: Path | None, batch_size: int | None) -> Iterable[list[str]]:
+    """Return the texts of the line and of the files that it names, one text of a pipe, or the lines of ``file``."""
+    if file is not None or (not texts and (isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty())):
+        return streams.input_chunks(texts, file, verb="summarize", batch_size=batch_size)
+    return [[_whole(text) for text in texts or ["-"]]]
+
+
+def _whole(text: str) -> str:
+    """Return a text of the command line, or the text of the file that it names or of standard input (``-``)."""
+    from regard.text.lines import check_readable, whole_text
+
+    source = text
+    if text == "-" or streams.is_file(text):
+        with renamed(path="text"):
+            source = whole_text("path", text)
+    elif _LIKE_A_FILE.fullmatch(text):
+        with renamed(path="text"):
+            check_readable("path", text)
+    if "\0" in source:
+        raise FileError(f"{text:.60} holds a null character: is it a text file in UTF-8?", argument="text")
+    if not source.strip():
+        raise ArgumentError("text", "is empty" if source is text else f"{_name(text)} is empty")
+    return source
+
+
+def _name(text: str) -> str:
+    return "standard input" if text == "-" else text

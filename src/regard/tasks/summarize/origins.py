@@ -1,0 +1,203 @@
+"""The origin of each word of a summary in its text, by copying or by attention."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from regard.analysis import join_words, merge_tokens, word_spans, words_of_tokens
+from regard.errors import ArgumentError
+from regard.maps import Record
+from regard.models.copy_attention import COPY_ATTENTION
+from regard.tasks.copied_tokens import TokenOrigin, token_origins
+from regard.tasks.summarize.data import with_first_space
+from regard.tasks.summarize.summarizer import Summarizer, Summary
+from regard.tasks.text_generation import Span
+
+__all__ = ["SummaryWeights", "WeightTable", "WordOrigin", "summary_weights"]
+
+COPIED = 0.5  # a word is copied if at least this share of its probability came from copying
+
+
+@dataclass(frozen=True)
+class WordOrigin:
+    """The place in the text that a word of the summary was copied from, or that the model looked at.
+
+    ``share`` is the share of the word's probability that came from copying, 0 for a model that does not copy.
+    ``start`` and ``end`` are the characters of the text of ``source_word``. ``weight`` is the attention to it.
+    """
+
+    word: str
+    share: float
+    source_word: str
+    start: int
+    end: int
+    weight: float
+
+    @property
+    def copied(self) -> bool:
+        """Whether the word is copied rather than generated."""
+        return self.share >= COPIED
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the origin as a JSON object."""
+        place = {"source_word": self.source_word, "start": self.start, "end": self.end}
+        numbers = {"copied": round(self.share, 4), "weight": round(self.weight, 4)}
+        return {"word": self.word, **place, **numbers}
+
+
+@dataclass(frozen=True)
+class WeightTable:
+    """The weights of the words of the summary to those words of the text that are the origin of one of them."""
+
+    row_words: list[str]
+    column_words: list[str]
+    weights: np.ndarray  # (rows, columns)
+
+
+@dataclass(frozen=True)
+class SummaryWeights:
+    """The attention of each word of a summary to the words of its text.
+
+    ``text`` is the whole text, ``spans`` are the characters of the words that the model read, and ``unread`` is the end
+    of a long text. ``table`` has the columns that are the origin of a word. ``title`` is the summary.
+    """
+
+    row_words: list[str]
+    column_words: list[str]
+    weights: np.ndarray  # (summary words, text words)
+    text: str
+    spans: list[Span]
+    origins: list[WordOrigin]
+    title: str
+    unread: Span | None = None
+
+    @property
+    def table(self) -> WeightTable:
+        """The columns of the weights that are the origin of a word, in the order of the text."""
+        starts = {origin.start for origin in self.origins}
+        places = [place for place, (start, _) in enumerate(self.spans) if start in starts]
+        words = [self.column_words[place] for place in places]
+        return WeightTable(self.row_words, words, self.weights[:, places])
+
+    def lines(self) -> list[str]:
+        """Return a line for each word of the summary that says where it is from."""
+        wide = max((len(origin.word) for origin in self.origins), default=0)
+        return [_line(origin, wide) for origin in self.origins]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the origin of each word, the words and the weights as a JSON object."""
+        rows = [[round(float(weight), 4) for weight in row] for row in self.weights]
+        words = {"summary_words": self.row_words, "text_words": self.column_words}
+        return {"origins": [origin.to_json() for origin in self.origins], **words, "attention": rows}
+
+
+def _line(origin: WordOrigin, wide: int) -> str:
+    place = f"{origin.source_word!r} at character {origin.start}"
+    if origin.copied:
+        return f"{origin.word:{wide}}  copied from {place} ({100 * origin.share:.0f} %)"
+    return f"{origin.word:{wide}}  generated, looking at {place} (weight {origin.weight:.2f})"
+
+
+def summary_weights(summarizer: Summarizer, summary: Summary) -> list[SummaryWeights]:
+    """Return the weights and origins of the words of a summary, or nothing if the summary is empty.
+
+    The weights are those of the copy attention, or the mean over the heads of the last attention to the text. They are
+    summed over the tokens of a word of the text.
+    """
+    if not summary.target_ids or not summary.text:
+        return []
+    read = with_first_space(summary.source)
+    tokens, written = summarizer.encoder.spans(read), _written_spans(summarizer, summary)
+    columns = join_words([span for span in word_spans(read) if span[1] <= tokens[-1][1]], tokens)
+    rows = join_words(word_spans(summary.text), written)
+    records = summarizer.forced([summary.source_ids], [summary.target_ids], ended=False)
+    weights = _attention(records, len(written), len(tokens))  # (t,s)
+    row_shares, column_shares = words_of_tokens(written, rows), words_of_tokens(tokens, columns)
+    merged = merge_tokens(weights, row_shares, column_shares)  # (summary words, text words)
+    places = _places(summary.source)
+    places = [places[0], *places]  # that of the first space too
+    spans = [(places[start], places[end - 1] + 1) for start, end in columns]
+    copied = _copied(summarizer, summary, row_shares, column_shares)
+    row_words = [summary.text[a:b] for a, b in rows]
+    column_words = [read[a:b] for a, b in columns]
+    origins = []
+    for row, (share, place) in enumerate(copied):
+        at = int(merged[row].argmax()) if place is None else place
+        word = (row_words[row], share, column_words[at], *spans[at], float(merged[row, at]))
+        origins.append(WordOrigin(*word))
+    unread = (spans[-1][1], len(summary.source)) if summary.cut_off else None
+    return [
+        SummaryWeights(row_words, column_words, merged, summary.source, spans, origins, summary.text, unread)
+    ]
+
+
+def _written_spans(summarizer: Summarizer, summary: Summary) -> list[Span]:
+    """Return the span of each token in the text of a summary, which has single spaces."""
+    whole = summarizer.target.decode(summary.target_ids)
+    spans = summarizer.spans_of(whole, summary.target_ids)
+    kept = {place: number for number, place in enumerate(_places(whole))}
+    moved = []
+    for start, end in spans:
+        inside = [kept[place] for place in range(start, end) if place in kept]
+        moved.append((inside[0], inside[-1] + 1) if inside else (0, 0))
+    return moved
+
+
+def _places(text: str) -> list[int]:
+    """Return the place in a text of each character of :func:`single_spaced` of it.
+
+    >>> _places(" a  b")
+    [1, 3, 4]
+    """
+    places: list[int] = []
+    for match in re.finditer(r"\S+", text):
+        places += [match.start() - 1] * bool(places) + [*range(*match.span())]
+    return places
+
+
+def _attention(records: Sequence[Record], rows: int, columns: int) -> np.ndarray:
+    """Return the weights of the tokens of the summary to those of the text, without the end, ``(t,s)``."""
+    crosses = [record for record in records if record.kind == "cross"]
+    if not crosses:
+        raise ArgumentError("model", "it has no attention to the text", "train one with attention")
+    chosen = next((record for record in crosses if record.name == COPY_ATTENTION), crosses[-1])
+    weights = chosen.map.weights()[0].double().mean(dim=0)  # (t,s)
+    return weights[:rows, :columns].cpu().numpy()
+
+
+def _copied(
+    summarizer: Summarizer, summary: Summary, rows: np.ndarray, columns: np.ndarray
+) -> list[tuple[float, int | None]]:
+    """Return for each word of the summary the share that was copied, and the word of the text it was copied from.
+
+    ``rows`` and ``columns`` are the shares of the tokens in the words. A word that was not copied has no place.
+    """
+    if not summarizer.copies:
+        return [(0.0, None)] * len(rows)
+    (tokens,) = token_origins(
+        summarizer.model, summarizer.vocabulary, [summary.source_ids], [summary.target_ids]
+    )
+    return [_copied_word(tokens, row, columns) for row in rows]
+
+
+def _copied_word(
+    tokens: Sequence[TokenOrigin], shares: np.ndarray, columns: np.ndarray
+) -> tuple[float, int | None]:
+    """Return the share of a word that was copied, and the word of the text that most of its tokens were copied from.
+
+    ``shares (t,)`` are the shares of the tokens in the word, and ``columns`` those of the source tokens in the words.
+    """
+    total = shares.sum()
+    share = float(
+        sum(part * one.copied for part, one in zip(shares, tokens, strict=True)) / max(total, 1e-12)
+    )
+    votes = np.zeros(len(columns))
+    for part, one in zip(shares, tokens, strict=True):
+        if one.position is not None and one.position < columns.shape[1]:
+            votes += part * one.copied * columns[:, one.position]
+    return share, int(votes.argmax()) if share >= COPIED and votes.any() else None
