@@ -87,6 +87,8 @@ def test_the_recording_has_the_tokens_of_text_and_summary(kind, monkeypatch):
     recording = summarizer.attention(summary_of(summarizer, monkeypatch, "faroese songs"))
     cross = recording.by(kind="cross")[-1]
     assert cross.name == "copy_attention"
+    assert cross.key_tokens is not None
+    assert cross.query_tokens is not None
     assert [one.strip() for one in cross.key_tokens[0]][:3] == ["Few", "tools", "exist"]
     assert cross.key_tokens[0][-1] == "</s>"
     assert "".join(cross.query_tokens[0]).strip() == "faroese songs</s>"
