@@ -73,6 +73,11 @@ def translate(
         show_default="1",
     ),
     seed: int = typer.Option(None, "--seed", help="Seed of sampling.", show_default="0"),
+    normalize: bool = typer.Option(
+        True,
+        "--normalize/--no-normalize",
+        help="Split sentences, and normalise spaces, quotes, capitals and final marks.",
+    ),
     attention: bool = streams.ATTENTION,
     save_attention: Path = streams.SAVE_ATTENTION,
     look: bool = streams.LOOK,
@@ -89,7 +94,7 @@ def translate(
     chunks = streams.input_chunks(text, file, verb="translate", batch_size=batch_size)
 
     def predict(translator: Any, texts: list[str], first: int) -> list[Any]:
-        return translator.translate(texts, options, first=first, batch_size=batch_size)
+        return translator.translate(texts, options, first=first, batch_size=batch_size, normalize=normalize)
 
     places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
     languages: dict[str, Any] = {"source_language": source_language, "target_language": target_language}

@@ -19,15 +19,24 @@ def translator():
 
 
 @pytest.mark.parametrize("between", ["\t", "\n", "\v", "\f", "\r", "\x1c", "\x85", "\u2028", "\u2029"])
-def test_a_tab_or_a_line_separator_is_read_as_a_space(translator, between):
+def test_a_tab_or_a_line_separator_between_sentences_is_kept(translator, between):
     text = f"I love you.{between}The dog sleeps."
     spoilt, plain = translator.translate([text, spaced(text)], GREEDY)
     assert spoilt.source == text
     assert plain.source == "I love you. The dog sleeps."
-    assert dataclasses.replace(spoilt, source=plain.source) == plain
+    assert spoilt.text == plain.text.replace(". ", f".{between}")
+    assert dataclasses.replace(spoilt, source=plain.source, text=plain.text) == plain
     aligned = align(translator, spoilt)
     assert aligned.source_words == align(translator, plain).source_words
     np.testing.assert_array_equal(aligned.weights, align(translator, plain).weights)
+
+
+@pytest.mark.parametrize("between", ["\t", "\n", "\r", "\x85", "\u2028"])
+def test_without_normalisation_a_tab_or_a_line_separator_is_read_as_a_space(translator, between):
+    text = f"I love you.{between}The dog sleeps."
+    spoilt, plain = translator.translate([text, spaced(text)], GREEDY, normalize=False)
+    assert dataclasses.replace(spoilt, source=plain.source) == plain
+    assert not plain.parts
 
 
 def test_a_word_of_a_megabyte_is_copied_at_once(translator):

@@ -94,7 +94,7 @@ def test_translations_come_in_the_order_of_the_texts(translator):
         (alone,) = translator.translate([text], DecodingOptions(beams=2))
         assert alone.text == one.text
         assert alone.score == pytest.approx(one.score, abs=1e-4)
-    assert together[1].text == together[4].text == ""  # nothing is made up for nothing
+    assert (together[1].text, together[4].text) == ("", " ")  # nothing is made up for nothing
 
 
 def test_alternatives_are_the_rest_of_the_n_best(translator):
@@ -146,7 +146,7 @@ def test_unknown_words_are_copied_from_the_source_word_looked_at_most(monkeypatc
 
     monkeypatch.setattr(translator, "forced", looked)
     monkeypatch.setattr(translator, "decoded", lambda *_: [[Hypothesis(target_ids, -1.0, -1.0, True)]])
-    (one,) = translator.translate([source])
+    (one,) = translator.translate([source], normalize=False)
     assert one.text == "Zorglub sees"
     assert [one.text[a:b] for a, b in translator.target_spans(one)] == ["Zorglub", "sees"]
     found = align(translator, one)
@@ -178,10 +178,16 @@ def test_long_texts_are_cut_where_the_model_was_trained_to(translator):
     pieces = translator._pieces(text.strip())
     assert " ".join(pieces) == text.strip()
     assert all(len(translator.source.spans(piece)) <= 7 for piece in pieces)
-    (one,) = translator.translate([text], DecodingOptions(beams=2, n_best=2))
+    (one,) = translator.translate([text], DecodingOptions(beams=2, n_best=2), normalize=False)
     assert [part.source for part in one.parts] == pieces
     assert one.text == " ".join(part.text for part in one.parts)
     assert one.alternatives[0][0] == " ".join(part.alternatives[0][0] for part in one.parts)
+    (one,) = translator.translate([text], DecodingOptions(beams=2, n_best=2))
+    assert " ".join(part.source for part in one.parts) == text.strip()
+    assert [part.source for part in one.parts[:3]] == ["The dog sleeps."] * 3
+    assert all(len(part.source_ids) <= 7 for part in one.parts)
+    assert one.text == " ".join(part.text for part in one.parts) + " "
+    assert one.alternatives[0][0] == " ".join(part.alternatives[0][0] for part in one.parts) + " "
 
 
 def test_a_text_without_end_is_cut_in_no_time(translator):

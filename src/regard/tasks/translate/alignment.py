@@ -6,6 +6,7 @@ al. 2020) are chosen on sentences whose links are known, and saved with the mode
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -73,16 +74,37 @@ def align(translator: Translator, translation: Translation) -> WordAlignment:
     source, target = spaced(translation.source), translation.text
     if is_endless(source):  # it was copied; as a label in a picture it would have no end either
         return WordAlignment([f"{source[:LABEL]}…"], [f"{target[:LABEL]}…"], np.ones((1, 1)))
-    columns = join_words(word_spans(source), translator.source.spans(source))
-    rows = join_words(word_spans(target), translator.target_spans(translation))
+    copied = _copied(translation)
+    columns = join_words(
+        word_spans(source), [*(one for one, _ in copied), *translator.source_spans(translation)]
+    )
+    rows = join_words(
+        word_spans(target), [*(other for _, other in copied), *translator.target_spans(translation)]
+    )
     pair = AlignedPair(source, target, tuple(columns), tuple(rows))
     if translation.target_ids:
         ((weights,),) = _word_weights(translator, [pair], [alignment_head_of(translator)], translation)
-    else:  # nothing was written
+    else:  # the model wrote nothing
         weights = np.zeros((len(pair.target_words), len(pair.source_words)))
+    for span, other in copied:
+        for row, column in itertools.product(_words_in(other, rows), _words_in(span, columns)):
+            weights[row] = 0.0
+            weights[row, column] = 1.0
     return WordAlignment(
         [source[a:b] for a, b in pair.source_words], [target[a:b] for a, b in pair.target_words], weights
     )
+
+
+def _copied(translation: Translation) -> list[tuple[Span, Span]]:
+    """Return the spans of the source and of the translation that hold the same characters."""
+    if translation.places is not None:
+        return list(translation.places.copied)
+    is_copy = not translation.target_ids and translation.text.strip()
+    return [((0, len(translation.source)), (0, len(translation.text)))] if is_copy else []
+
+
+def _words_in(span: Span, words: Sequence[Span]) -> list[int]:
+    return [place for place, (start, end) in enumerate(words) if span[0] <= start and end <= span[1]]
 
 
 def _joined(parts: Sequence[WordAlignment]) -> WordAlignment:
@@ -149,11 +171,12 @@ def _word_weights(
 
     ``written`` is the translation of the only pair, if the model has written it itself.
     """
-    sources = translator.source.encode_batch([pair.source for pair in pairs])
+    sources = [written.source_ids] if written else translator.source.encode_batch([p.source for p in pairs])
     targets = [written.target_ids] if written else translator.target.encode_batch([p.target for p in pairs])
     seen = translator.forced(sources, targets)
     for b, pair in enumerate(pairs):
-        columns = words_of_tokens(translator.source.spans(pair.source), pair.source_words)
+        tokens = translator.source_spans(written) if written else translator.source.spans(pair.source)
+        columns = words_of_tokens(tokens, pair.source_words)
         spans = translator.target_spans(written) if written else translator.target.spans(pair.target)
         rows = words_of_tokens(spans, pair.target_words)
         sizes = (rows.shape[1], columns.shape[1])

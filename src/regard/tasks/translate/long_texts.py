@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from regard.text import Vocabulary
 from regard.text.words_and_characters import HAN_RANGES
 
-__all__ = ["LONGEST_WORD", "cut_text", "is_endless", "spaced", "split_at_endless_words"]
+__all__ = ["LONGEST_WORD", "cut_spans", "cut_text", "is_endless", "spaced", "split_at_endless_words"]
 
 # The most characters of a word that is translated. Longer words are data (base64, a key), and decoding them piece by
 # piece would take minutes.
@@ -83,12 +83,19 @@ def _cut_words(text: str, vocabulary: Vocabulary, longest: int, space: str) -> l
 
 def _cut_sentence(sentence: str, vocabulary: Vocabulary, longest: int) -> list[str]:
     """Cut a sentence that is too long by itself between words."""
+    return [sentence[start:end].strip() for start, end in cut_spans(sentence, vocabulary, longest)]
+
+
+def cut_spans(sentence: str, vocabulary: Vocabulary, longest: int) -> list[tuple[int, int]]:
+    """Return the spans of pieces of a sentence that have at most ``longest`` tokens, cut between words."""
+    if len(sentence.encode()) <= longest:
+        return [(0, len(sentence))]
     starts = [start for start, _ in vocabulary.spans(sentence)]
-    pieces, begin, token = [], 0, 0
+    spans, begin, token = [], 0, 0
     while len(starts) - token > longest:
         cut = starts[token + longest]
         space = sentence.rfind(" ", begin, cut)
         cut = space if space > begin else cut
-        pieces.append(sentence[begin:cut].strip())
+        spans.append((begin, cut))
         begin, token = cut, max(token + 1, bisect_left(starts, cut))
-    return [*pieces, sentence[begin:].strip()]
+    return [*spans, (begin, len(sentence))]

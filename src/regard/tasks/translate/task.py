@@ -145,7 +145,7 @@ class TranslationObjective(BatchedObjective):
         """Return BLEU of greedy translations, and perplexity, on the validation pairs."""
         translator = Translator(model, self.data.source, self.data.target)
         sources, references = group_references(self.valid)
-        found = translator.translate(sources, DecodingOptions(beams=1))
+        found = translator.translate(sources, DecodingOptions(beams=1), normalize=False)
         s = self.settings
         texts = [one.text for one in found]
         score = bleu(texts, references, lowercase=s.lowercase, language=s.target_language)

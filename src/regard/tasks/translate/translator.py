@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -15,12 +16,16 @@ from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, checked_texts
 from regard.tasks.text_generation import Span, TextGenerator, batches_by_length, options_with, spelled
 from regard.tasks.translate.alignment_head import AlignmentHead, alignment_head_of, checked_alignment_head
+from regard.tasks.translate.casing import Casing
 from regard.tasks.translate.long_texts import cut_text, is_endless, spaced
 from regard.text import UNKNOWN_SIGN, Vocabulary
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from regard.capture import Recording
     from regard.tasks.translate.alignment import WordAlignment
+    from regard.tasks.translate.around import Places
 
 __all__ = ["Translation", "Translator"]
 
@@ -29,10 +34,11 @@ LONGEST = 128  # tokens translated in one piece, where the model does not say ho
 
 @dataclass(frozen=True)
 class Translation:
-    """A translated sentence, and its alternatives where more than one was asked for.
+    """A translated text, and its alternatives where more than one was asked for.
 
-    A score is the log-probability of a text divided by its number of tokens (to the power of ``length_penalty``), so
-    that scores of short and long texts can be compared. That of a long text is the mean over the tokens of its parts.
+    A text of several sentences has a translation of each in ``parts``. A score is the log-probability of a text
+    divided by its number of tokens (to the power of ``length_penalty``), so that scores of short and long texts can be
+    compared. That of several parts is the mean over their tokens.
     """
 
     source: str
@@ -42,12 +48,13 @@ class Translation:
     target_ids: list[int]
     copied_spans: tuple[Span, ...] = ()  # of the target tokens, where unknown words were copied into the text
     alternatives: tuple[tuple[str, float], ...] = ()  # the next best texts, each with its score
-    parts: tuple[Translation, ...] = ()  # of a long text, which is translated piece by piece
+    parts: tuple[Translation, ...] = ()  # the sentences of a text, and the pieces of a long sentence
     cut_off: bool = False  # at the greatest length, before the model ended the sentence
+    places: Places | None = None  # of the tokens, where the model read or wrote other characters than these
 
     @property
     def written_parts(self) -> tuple[Translation, ...]:
-        """The parts of a long text that are not empty, or the translation itself."""
+        """The parts of a text that are not empty, or the translation itself."""
         parts = self.parts or (self,)
         return tuple(part for part in parts if part.text.strip() and part.source.strip())
 
@@ -104,9 +111,14 @@ class Translator(TextGenerator):
         *,
         first: int = 0,
         batch_size: int | None = None,
+        normalize: bool = True,
         **settings: Any,
     ) -> list[Translation]:
         """Translate texts, and return the translations in their order.
+
+        The sentences of a text are translated one by one, as plain sentences. What they are written with is given back,
+        such as line breaks, capitals, final marks, emoji and addresses. With ``normalize=False`` the model reads each
+        text as it is, and only texts that are too long are cut.
 
         ``texts`` is a list or anything else that gives one text after the other. ``settings`` are those of
         :class:`regard.decoding.DecodingOptions`, such as ``beams=1``; they replace those of ``options``.
@@ -118,12 +130,20 @@ class Translator(TextGenerator):
         texts, options = checked_texts(texts), options_with(options, settings, verb="translate")
         if batch_size is not None:
             batch_size = whole_number("batch_size", batch_size, least=1)
+
+        def translated(sentences: list[str], numbers: list[int]) -> list[Translation]:
+            return self._translate(sentences, numbers, options, batch_size)
+
+        if normalize:
+            from regard.tasks.translate.normalized import translate_normalized
+
+            return translate_normalized(self, texts, first, translated)
         pieces = [self._pieces(spaced(text)) for text in texts]
         numbers = [first + i for i, several in enumerate(pieces) for _ in several]
-        whole = [piece for several in pieces for piece in several]
-        done = iter(self._translate(whole, numbers, options, batch_size))
+        done = iter(translated([piece for several in pieces for piece in several], numbers))
+        space = "" if is_chinese(self.target_language) else " "
         return [
-            self._joined(text, [next(done) for _ in several])
+            joined_parts(text, [next(done) for _ in several], [space] * (len(several) - 1))
             for text, several in zip(texts, pieces, strict=True)
         ]
 
@@ -152,28 +172,6 @@ class Translator(TextGenerator):
         """Cut a long text into pieces that are translated one by one."""
         return cut_text(text, self.source, self.longest, "" if is_chinese(self.source_language) else " ")
 
-    def _joined(self, text: str, parts: list[Translation]) -> Translation:
-        """Join the translations of the pieces, and their alternatives rank by rank."""
-        if len(parts) == 1:
-            return replace(parts[0], source=text)
-        ranked = [((part.text, part.score), *part.alternatives) for part in parts]
-        # Of a piece that was copied or is empty, there is one text only.
-        ranks = [[texts[min(r, len(texts) - 1)] for texts in ranked] for r in range(max(map(len, ranked)))]
-        # Tokens that were written, with the end of the sentence.
-        lengths = [len(part.target_ids) + 1 if part.target_ids else 0 for part in parts]
-        space = "" if is_chinese(self.target_language) else " "
-        best, *others = [
-            (
-                space.join(words for words, _ in rank),
-                sum(n * score for n, (_, score) in zip(lengths, rank, strict=True)) / max(1, sum(lengths)),
-            )
-            for rank in ranks
-        ]
-        cut_off = any(part.cut_off for part in parts)
-        return Translation(
-            text, *best, [], [], alternatives=tuple(others), parts=tuple(parts), cut_off=cut_off
-        )
-
     def _translation(self, text: str, ids: list[int], hypotheses: list[Hypothesis]) -> Translation:
         readable = [self._readable(text, ids, one.tokens) for one in hypotheses]
         others = tuple((words, one.score) for (words, _), one in zip(readable, hypotheses, strict=True))[1:]
@@ -192,12 +190,25 @@ class Translator(TextGenerator):
         ]
         return spelled(pieces)
 
+    @functools.cached_property
+    def casings(self) -> tuple[Casing, Casing]:
+        """The usual case of the words of the source and of the target language."""
+        return Casing(self.source), Casing(self.target)
+
+    def source_spans(self, translation: Translation) -> list[Span]:
+        """Return the character span of each source token in the source of a translation."""
+        if translation.places is not None:
+            return list(translation.places.source)
+        return self.source.spans(spaced(translation.source))
+
     def target_spans(self, translation: Translation) -> list[Span]:
         """Return the character span of each target token in the text of a translation.
 
         The tokens may differ from those that the vocabulary gives for the text, because the model generated them.
         """
         text, ids = translation.text, translation.target_ids
+        if translation.places is not None:
+            return list(translation.places.target)
         if translation.copied_spans:
             return list(translation.copied_spans)
         return self.spans_of(text, ids)
@@ -213,6 +224,11 @@ class Translator(TextGenerator):
         places = weights.argmax(axis=1) if spans else []
         return [source[slice(*spans[place])] for place in places] or [UNKNOWN_SIGN] * len(target_ids)
 
+    def token_weights(self, source_ids: list[int], target_ids: list[int], columns: int) -> np.ndarray:
+        """Return the weights ``(t,s)`` of each target token on the first ``columns`` source tokens."""
+        records = self.forced([source_ids], [target_ids], ended=False)
+        return alignment_head_of(self).weights(records, 0, len(target_ids), columns)
+
     __call__ = translate
 
     def attention(self, prediction: Translation) -> Recording:
@@ -225,7 +241,7 @@ class Translator(TextGenerator):
         return recorded(self, prediction)
 
     def word_weights(self, prediction: Translation) -> list[WordAlignment]:
-        """Return the attention between the words of a translation and of its source, for each part of a long text."""
+        """Return the attention between the words of a translation and of its source, for each sentence."""
         from regard.tasks.translate.alignment import align
 
         return [align(self, part) for part in prediction.written_parts]
@@ -263,6 +279,29 @@ class Translator(TextGenerator):
                 problem = f"{name} is {size}, but the vocabulary beside it has {len(vocabulary)} tokens"
                 raise bundle.reject(problem)
         return cls(network, source, target, **languages, extra=settings)
+
+
+def joined_parts(text: str, parts: list[Translation], gaps: list[str]) -> Translation:
+    """Join the translations of the parts of a text, with a gap after each but the last.
+
+    Alternatives are joined rank by rank.
+    """
+    if len(parts) == 1:
+        return replace(parts[0], source=text)
+    ranked = [((part.text, part.score), *part.alternatives) for part in parts]
+    # Of a part that was copied or is empty, there is one text only.
+    ranks = [[texts[min(r, len(texts) - 1)] for texts in ranked] for r in range(max(map(len, ranked)))]
+    # Tokens that were written, with the end of the sentence.
+    lengths = [len(part.target_ids) + 1 if part.target_ids else 0 for part in parts]
+    best, *others = [
+        (
+            "".join(words + gap for (words, _), gap in zip(rank, [*gaps, ""], strict=True)),
+            sum(n * score for n, (_, score) in zip(lengths, rank, strict=True)) / max(1, sum(lengths)),
+        )
+        for rank in ranks
+    ]
+    cut_off = any(part.cut_off for part in parts)
+    return Translation(text, *best, [], [], alternatives=tuple(others), parts=tuple(parts), cut_off=cut_off)
 
 
 def _language(settings: dict[str, Any], name: str) -> str:

@@ -1,0 +1,257 @@
+"""What is done to a sentence before a model reads it, and to the translation after the model wrote it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from regard.analysis import word_spans
+from regard.tasks.translate.casing import Casing, folded, given_back
+from regard.tasks.translate.marks import base_language, is_spaced, with_final_mark, with_marks
+from regard.tasks.translate.paragraphs import Inner, Part
+from regard.text.traced import Span, TracedText, joined
+from regard.text.verbatim import NAME, OPENING
+
+__all__ = ["Places", "Prepared", "Restored", "TokenWeights", "prepared"]
+
+# Names that stand for addresses, code and the like inside a sentence. The shipped models know them from many sentences.
+# A translation must contain the name of the second list once.
+_NAMES = {
+    "fr": (("Tom", "Tom"), ("Boston", "Boston"), ("John", "John")),
+    "zh": (("Tom", "汤姆"), ("Boston", "波士顿"), ("John", "约翰")),
+    "en": (("Tom", "Tom"), ("Boston", "Boston"), ("John", "John")),
+    "de": (("Tom", "Tom"), ("Boston", "Boston"), ("John", "John")),
+}
+_LEAST_WEIGHT = 0.1  # a smaller weight on a word says nothing about its place in the translation
+
+
+@dataclass(frozen=True)
+class Places:
+    """The text that the model read, and the places of its tokens in the texts of the user.
+
+    ``source`` and ``target`` hold the span of each token in the source and in the translation. ``copied`` are pairs of
+    spans of the source and of the translation that hold the same characters.
+    """
+
+    read: str
+    source: tuple[Span, ...]
+    target: tuple[Span, ...]
+    copied: tuple[tuple[Span, Span], ...] = ()
+
+    def shifted(self, source: int, target: int) -> Places:
+        """Return the places in texts that begin some characters earlier."""
+
+        def moved(spans: Sequence[Span], by: int) -> tuple[Span, ...]:
+            return tuple((start + by, end + by) for start, end in spans)
+
+        ours, theirs = zip(*self.copied, strict=True) if self.copied else ((), ())
+        copied = tuple(zip(moved(ours, source), moved(theirs, target), strict=True))
+        return Places(self.read, moved(self.source, source), moved(self.target, target), copied)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A part of a text as the model reads it, with what its translation is given back."""
+
+    part: Part
+    read: TracedText
+    case: str = ""
+    marks: str | None = None  # the final marks of the user, if the model reads others
+    removed: tuple[Inner, ...] = ()
+    names: tuple[tuple[Inner, str], ...] = ()  # with the name that stands for them in the translation
+    curly: bool = False  # apostrophes
+    target_language: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the model reads other characters than those of the user."""
+        part = self.part
+        return bool(
+            part.before
+            or part.after
+            or self.case
+            or self.marks is not None
+            or self.removed
+            or self.names
+            or self.curly
+            or any(end - start != 1 for start, end in self.read.spans)
+            or len(self.read) != part.end - part.start
+        )
+
+    def restored(self, text: str, weights: TokenWeights | None, casing: Casing | None = None) -> Restored:
+        """Return the translation of the part, from the text that the model wrote."""
+        out = TracedText(text)
+        if self.marks is not None:
+            out = with_marks(out, self.marks, self.target_language)
+        language = base_language(self.target_language)
+        if language not in ("zh", "cmn"):
+            out = given_back(out, self.case, german=language == "de", casing=casing)
+        if self.curly:
+            out = out.replaced("'", "’")
+        out, placed = self._with_verbatim(out, text, weights)
+        before, after = self.part.before, self.part.after
+        whole = joined([TracedText.added(before, 0), out, TracedText.added(after, len(text))])
+        return Restored(whole, [(inner, (a + len(before), b + len(before))) for inner, (a, b) in placed])
+
+    def _with_verbatim(
+        self, out: TracedText, text: str, weights: TokenWeights | None
+    ) -> tuple[TracedText, list[tuple[Inner, Span]]]:
+        """Put the verbatim parts into a translation, and return their spans in it."""
+        edits: list[tuple[int, int, Inner, str]] = []
+        for inner, name in self.names:
+            place = text.find(name)
+            ((a, b),) = out.moved([(place, place + len(name))])
+            edits.append((a, b, inner, inner.text))
+        for inner in self.removed:
+            place = _place_of(inner, text, weights, self.read)
+            at = out.moved([(place, place + 1)])[0][0] if place < len(text) else len(out)
+            edits.append((at, at, inner, self._with_spaces(inner, out.text, at)))
+        pieces, placed, last, length = [], [], 0, 0
+        for a, b, inner, written in sorted(edits, key=lambda edit: edit[:2]):
+            a, b = max(a, last), max(b, last)
+            pieces += [out.cut(last, a), TracedText(written, [out.span(a, b)] * len(written))]
+            length += a - last
+            start = length + written.index(inner.text)
+            placed.append((inner, (start, start + len(inner.text))))
+            length, last = length + len(written), b
+        return joined([*pieces, out.cut(last)]) if pieces else out, placed
+
+    def _with_spaces(self, inner: Inner, text: str, at: int) -> str:
+        """Return a verbatim part with the spaces around it that the text of the user has."""
+        around = self._spaces[inner] if is_spaced(self.target_language) else (False, False)
+        before = " " if around[0] and at and not text[at - 1].isspace() else ""
+        after = " " if around[1] and at < len(text) and text[at].isalnum() else ""
+        return before + inner.text + after
+
+    @property
+    def _spaces(self) -> dict[Inner, tuple[bool, bool]]:
+        core = self.part.core
+        found = {}
+        for inner in self.removed:
+            places = [i for i, (a, b) in enumerate(core.spans) if inner.start <= a and b <= inner.end]
+            first, last = places[0], places[-1]
+            found[inner] = (core.text[first - 1 : first] == " ", core.text[last + 1 : last + 2] == " ")
+        return found
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A translation with everything that it is given back, traced to the text that the model wrote."""
+
+    text: TracedText
+    placed: list[tuple[Inner, Span]]
+
+    def places(self, part: Part, read: TracedText, source: Sequence[Span], target: Sequence[Span]) -> Places:
+        """Return the places of the model's tokens in the part and in its translation."""
+        copied = [((inner.start - part.start, inner.end - part.start), span) for inner, span in self.placed]
+        length, end = len(self.text), part.end - part.start
+        if part.before:
+            copied.append(((0, len(part.before)), (0, len(part.before))))
+        if part.after:
+            first = part.core.span(0, len(part.core))[1] - part.start
+            copied.append(((first, end), (length - len(part.after), length)))
+        spans = read.originals(source, part.start)
+        return Places(read.text, tuple(spans), tuple(self.text.moved(target)), tuple(sorted(copied)))
+
+
+@dataclass(frozen=True)
+class TokenWeights:
+    """The weights between the tokens of a translation and of its source, with the places of both."""
+
+    weights: np.ndarray  # (t,s)
+    source: Sequence[Span]  # in the text of the user
+    target: Sequence[Span]  # in the text that the model wrote
+
+    def word_scores(self, words: Sequence[Span], anchor: Span) -> list[float]:
+        """Return the weight of each word of the translation on one word of the source."""
+        columns = [i for i, span in enumerate(self.source) if _overlap(span, anchor)]
+        on_anchor = self.weights[:, columns].sum(axis=1)  # (t,)
+        rows = [[i for i, span in enumerate(self.target) if _overlap(span, word)] for word in words]
+        return [float(on_anchor[some].mean()) if some else 0.0 for some in rows]
+
+
+def prepared(
+    part: Part, casing: Casing, source_language: str, target_language: str, *, names: bool = True
+) -> Prepared:
+    """Return the sentence of a part as a model reads it.
+
+    Addresses, code and the like inside the sentence are replaced by names, or left out without ``names``.
+
+    >>> from regard.text import WordVocabulary
+    >>> from regard.tasks.translate.paragraphs import split_text
+    >>> casing = Casing(WordVocabulary.train(["where is the cat Tom"], 20))
+    >>> part = split_text("WHERE IS <b>TOM</b>?!", "en", "fr").parts[0]
+    >>> prepared(part, casing, "en", "fr").read.text
+    'Where is Tom?'
+    """
+    known = _NAMES.get(base_language(target_language), ()) if names else ()
+    core, removed, standing = _without_verbatim(part, known)
+    curly = "’" in part.source and "'" not in part.source
+    core, marks = with_final_mark(core, source_language)
+    if marks and "…" in part.source and "..." not in part.source:
+        marks = marks.replace("...", "…")
+    core, case = folded(core, casing, base_language(source_language))
+    return Prepared(part, core, case, marks, removed, standing, curly, target_language)
+
+
+def _without_verbatim(
+    part: Part, known: Sequence[tuple[str, str]]
+) -> tuple[TracedText, tuple[Inner, ...], tuple[tuple[Inner, str], ...]]:
+    """Return a sentence without its verbatim parts, those that are left out, and those that a name stands for."""
+    core, free = part.core, [pair for pair in known if pair[0] not in part.core.text]
+    pieces, removed, names, last = [], [], [], 0
+    for inner in part.inner:
+        places = [i for i, (a, b) in enumerate(core.spans) if inner.start <= a and b <= inner.end and a < b]
+        if not places:
+            continue
+        start, end = places[0], places[-1] + 1
+        pieces.append(core.cut(last, start))
+        last = end
+        if inner.kind == NAME and free:
+            source, target = free.pop(0)
+            pieces.append(TracedText(source, [(inner.start, inner.end)] * len(source)))
+            names.append((inner, target))
+            continue
+        removed.append(inner)
+        # One of two spaces goes with the part.
+        if core.text[start - 1 : start] in ("", " ") and core.text[end : end + 1] in (" ", ""):
+            last = min(len(core), end + 1)
+        elif re.match(r"[\s,.;:!?]", core.text[end : end + 1]) and pieces[-1].text.endswith(" "):
+            pieces[-1] = pieces[-1].cut(0, len(pieces[-1]) - 1)
+    return joined([*pieces, core.cut(last)]).stripped(), tuple(removed), tuple(names)
+
+
+def _place_of(inner: Inner, text: str, weights: TokenWeights | None, read: TracedText) -> int:
+    """Return the place in a translation where a part that was left out belongs.
+
+    It is beside the word that attends most to the neighbouring word of the source.
+    """
+    words, opens = word_spans(text[: _end_of_words(text)]), inner.kind == OPENING
+    spans = [one for one in read.originals(word_spans(read.text)) if one[0] < one[1]]
+    before = sum(end <= inner.start for _, end in spans)
+    if not words or not spans:
+        return 0 if opens else len(text)
+    anchor = spans[min(before, len(spans) - 1)] if opens else spans[max(0, before - 1)]
+    scores = weights.word_scores(words, anchor) if weights is not None else [0.0]
+    best = int(np.argmax(scores))
+    if scores[best] < _LEAST_WEIGHT:
+        # As many words from the start, in proportion.
+        best = round(before * len(words) / len(spans)) - (0 if opens else 1)
+        best = min(max(0, best), len(words) - 1)
+        return words[best][0 if opens else 1]
+    step, last = (-1, 0) if opens else (1, len(words) - 1)
+    while best != last and scores[best + step] >= 0.5 * max(scores):
+        best += step
+    return words[best][0 if opens else 1]
+
+
+def _end_of_words(text: str) -> int:
+    """Return the place before the final marks of a sentence."""
+    return len(re.sub(r"\s?[.!?…。！？]+[\"'”’»)]*$", "", text))
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return max(one[0], other[0]) < min(one[1], other[1])

@@ -1,0 +1,133 @@
+"""Translation of texts sentence by sentence, with what a model cannot read put around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from regard.tasks.translate.around import Places, Prepared, TokenWeights, prepared
+from regard.tasks.translate.long_texts import cut_spans
+from regard.tasks.translate.marks import is_spaced
+from regard.tasks.translate.paragraphs import Paragraphs, Part, split_text
+from regard.tasks.translate.translator import Translation, Translator, joined_parts
+
+__all__ = ["translate_normalized"]
+
+# Takes sentences and the numbers of their texts, and returns what the model writes.
+Translate = Callable[[list[str], list[int]], list[Translation]]
+
+
+def translate_normalized(
+    translator: Translator, texts: list[str], first: int, translate: Translate
+) -> list[Translation]:
+    """Translate texts sentence by sentence, where ``first`` is the number of the first text."""
+    plans = [_cut(split_text(text, *_languages(translator)), translator) for text in texts]
+    jobs = [(first + i, part) for i, plan in enumerate(plans) for part in plan.parts if part.core.text]
+    done = iter(_translated(translator, jobs, translate))
+    found = []
+    for text, plan in zip(texts, plans, strict=True):
+        parts = [next(done) if part.core.text else _copied(part) for part in plan.parts]
+        found.append(_joined(translator, text, plan, parts))
+    return found
+
+
+def _languages(translator: Translator) -> tuple[str, str]:
+    return translator.source_language, translator.target_language
+
+
+def _cut(plan: Paragraphs, translator: Translator) -> Paragraphs:
+    """Cut the sentences that are too long for the model."""
+    return Paragraphs(plan.lead, [piece for part in plan.parts for piece in _pieces(part, translator)])
+
+
+def _pieces(part: Part, translator: Translator) -> Iterator[Part]:
+    # A final mark may be added to a sentence.
+    spans = cut_spans(part.core.text, translator.source, max(1, translator.longest - 1))
+    if len(spans) == 1:
+        yield part
+        return
+    cores = [core for span in spans if (core := part.core.cut(*span).stripped()).text]
+    gap = " " if is_spaced(translator.target_language) else ""
+    for number, core in enumerate(cores):
+        is_first, is_last = number == 0, number == len(cores) - 1
+        start, end = core.span(0, len(core))
+        start, end = part.start if is_first else start, part.end if is_last else end
+        yield replace(
+            part,
+            start=start,
+            end=end,
+            source=part.source[start - part.start : end - part.start],
+            before=part.before if is_first else "",
+            core=core,
+            after=part.after if is_last else "",
+            inner=tuple(one for one in part.inner if start <= one.start and one.end <= end),
+            gap=part.gap if is_last else gap,
+        )
+
+
+def _translated(
+    translator: Translator, jobs: list[tuple[int, Part]], translate: Translate
+) -> list[Translation]:
+    """Translate parts. If the name for an address is not in the translation, the sentence is read without it."""
+    casing, languages = translator.casings[0], _languages(translator)
+    ready = [prepared(part, casing, *languages) for _, part in jobs]
+    raw = translate([one.read.text for one in ready], [number for number, _ in jobs])
+    again = [
+        i
+        for i, (one, written) in enumerate(zip(ready, raw, strict=True))
+        if not _has_names(one, written.text)
+    ]
+    if again:
+        for i in again:
+            ready[i] = prepared(jobs[i][1], casing, *languages, names=False)
+        second = translate([ready[i].read.text for i in again], [jobs[i][0] for i in again])
+        for i, written in zip(again, second, strict=True):
+            raw[i] = written
+    return [_restored(translator, one, written) for one, written in zip(ready, raw, strict=True)]
+
+
+def _has_names(one: Prepared, text: str) -> bool:
+    return all(text.count(name) == 1 for _, name in one.names)
+
+
+def _copied(part: Part) -> Translation:
+    return Translation(part.source, part.before, 0.0, [], [])
+
+
+def _restored(translator: Translator, one: Prepared, raw: Translation) -> Translation:
+    """Return the translation of a part in the form of its source."""
+    part, read = one.part, one.read
+    if not one.changed:
+        return replace(raw, source=part.source)
+    source, target = translator.source.spans(read.text), translator.target_spans(raw)
+    weights = None
+    if one.removed and raw.target_ids and translator.attends:
+        table = translator.token_weights(raw.source_ids, raw.target_ids, len(source))  # (t,s)
+        weights = TokenWeights(table, read.originals(source), target)
+    casing = translator.casings[1]
+    best = one.restored(raw.text, weights, casing)
+    others = tuple(
+        (one.restored(text, None, casing).text.text if _has_names(one, text) else text, score)
+        for text, score in raw.alternatives
+    )
+    places = best.places(part, read, source, target)
+    texts = {"source": part.source, "text": best.text.text, "alternatives": others}
+    return replace(raw, **texts, copied_spans=(), places=places)
+
+
+def _joined(translator: Translator, text: str, plan: Paragraphs, parts: list[Translation]) -> Translation:
+    """Join the translations of the parts of a text, with the white space around them."""
+    if not parts:
+        return Translation(text, text, 0.0, [], [])
+    gaps, last = [part.gap for part in plan.parts[:-1]], plan.parts[-1].gap
+    whole = joined_parts(text, parts, gaps)
+    if not plan.lead and not last:
+        return whole
+    if len(parts) == 1 and whole.target_ids:
+        one, start = parts[0], plan.parts[0].start
+        places = one.places or Places(
+            one.source, tuple(translator.source_spans(one)), tuple(translator.target_spans(one))
+        )
+        whole = replace(whole, places=places.shifted(start, len(plan.lead)))
+    texts = tuple((f"{plan.lead}{words}{last}", score) for words, score in whole.alternatives)
+    return replace(whole, text=f"{plan.lead}{whole.text}{last}", alternatives=texts)
