@@ -48,7 +48,7 @@ def test_an_update_follows_the_definition():
     p, gradients = nn.Parameter(torch.randn(3, 5)), torch.randn(2, 3, 5)
     before = p.detach().clone()
     optimizer = Muon([p], [], lr=0.1, momentum=0.9, weight_decay=0.5)
-    held = torch.zeros(3, 5)
+    held = update = torch.zeros(3, 5)
     for gradient in gradients:
         p.grad = gradient.clone()
         optimizer.step()

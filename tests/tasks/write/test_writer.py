@@ -233,7 +233,7 @@ def test_the_attention_of_words_is_that_of_the_steps_that_wrote_them(tokens):
     recording = one.attention(text)
     assert len(recording) == 2
     assert recording[0].kind == "causal"
-    labels = recording[0].query_tokens[0]
+    labels = (recording[0].query_tokens or [[]])[0]
     assert len(labels) == 1 + 5 + 9
     assert labels[1:6] == list("ab cd")
     (words,) = one.word_weights(text)

@@ -129,7 +129,7 @@ class WritingSettings(BatchSettings, _WriterNetwork, _Tokens, _OneText):
 
     title: ClassVar[str] = "Training"
 
-    batch_tokens: int = setting(4096, "Tokens of a batch.")
+    batch_tokens: int = setting(2048, "Tokens of a batch.")
     label_smoothing: float = setting(0.0, "Probability that is spread evenly over all tokens.")
     optimizer: str = setting(
         "muon", "adamw, or muon for the matrices inside the blocks and adamw for the rest."
@@ -137,6 +137,7 @@ class WritingSettings(BatchSettings, _WriterNetwork, _Tokens, _OneText):
     learning_rate: float = setting(1e-2, "The highest learning rate.")
     warmup: int = setting(50, "Steps until the highest learning rate is reached.")
     schedule: str = setting("linear", "linear, cosine, inverse_sqrt or constant.")
+    precision: str = setting("auto", "float32, bfloat16, or auto for bfloat16 where the machine has it.")
     average: float = setting(0.0, "Decay of the exponential average of the weights, 0 for none.")
 
     def __post_init__(self):
