@@ -130,7 +130,8 @@ def value(random: Random, kind: str, split: str) -> str:
     if kind == "street":
         return _street(random, split)
     if kind == "address":
-        return f"{value(random, 'number', split)} {_street(random, split)}".replace(",", "")
+        house = fresh(lambda: _digits(random, random.choice((1, 2, 2, 3, 3, 4))), split)
+        return f"{house} {_street(random, split)}"
     return fresh(lambda: KINDS[kind](random), split)
 
 

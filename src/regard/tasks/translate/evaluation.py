@@ -17,6 +17,7 @@ from regard.tasks.translate.alignment import choose_alignment_head, error_rates
 from regard.tasks.translate.alignment_head import alignment_head_of
 from regard.tasks.translate.data import embedded_pairs
 from regard.tasks.translate.gold import diagonal_error_rate, embedded_aligned, read_aligned
+from regard.tasks.translate.particulars import ParticularsScore, measure_particulars
 from regard.tasks.translate.settings import (
     TranslationEvaluationSettings,
     TranslationSettings,
@@ -115,12 +116,14 @@ class TranslationReport:
     alignment: dict[str, Any] | None = None
     left_out: int = 0
     notes: list[str] = field(default_factory=list)
+    particulars: dict[str, ParticularsScore] = field(default_factory=dict)  # by model
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers of the first model, with those of the others under ``compared``."""
         values: dict[str, Any] = {"measured_on": self.measured_on}
-        if self.scores:
-            (name, first), *others = self.scores.items()
+        scores = self.scores or self.particulars
+        if scores:
+            (name, first), *others = scores.items()
             values |= {"model": name, **first.to_json()}
             if others:
                 values["compared"] = {name: one.to_json() for name, one in others}
@@ -133,6 +136,9 @@ class TranslationReport:
         for name, one in self.scores.items():
             lines += [f"{name}:"] if len(self.scores) > 1 else []
             lines += _score_lines(one, None if one is first else first)
+        for name, kept in self.particulars.items():
+            lines += [f"{name}:"] if len(self.particulars) > 1 else []
+            lines += kept.lines()
         if self.alignment is not None:
             rate, a = self.alignment["error_rate"], self.alignment
             shown = "the model has no attention"
@@ -162,11 +168,13 @@ def evaluate_translators(
     first = next(iter(translators.values()))
     _check_same_languages(translators)
     scores, skipped, where = {}, Skipped(), options.links or ""
+    search = ("beams", "length_penalty", "coverage_penalty")
+    given = {name: getattr(options, name) for name in search if getattr(options, name) is not None}
+    decoding = DecodingOptions(**{"beams": 5, **given})
+    if options.particulars is not None:
+        return _particulars(translators, options, decoding)
     if options.links is None or options.data is not None:
         pairs, where = _pairs(first, options, skipped)
-        search = ("beams", "length_penalty", "coverage_penalty")
-        given = {name: getattr(options, name) for name in search if getattr(options, name) is not None}
-        decoding = DecodingOptions(**{"beams": 5, **given})
         for name, one in translators.items():
             scores[name] = evaluate(one, pairs, decoding, lowercase=options.lowercase)
         _write_results(scores, pairs, options)
@@ -175,6 +183,17 @@ def evaluate_translators(
         alignment = _alignment(first, options)
     notes = [f"not measured: {skipped}"] if skipped.total else []
     return TranslationReport(where, scores, alignment, skipped.total, notes)
+
+
+def _particulars(
+    translators: Mapping[str, Translator], options: TranslationEvaluationSettings, decoding: DecodingOptions
+) -> TranslationReport:
+    """Measure the names and numbers that arrive unchanged in generated sentences."""
+    count = options.particulars or 0
+    found = {name: measure_particulars(one, count, decoding) for name, one in translators.items()}
+    write_predictions(options, next(iter(found.values())).outputs)
+    where = f"{count:,} generated sentences with names and numbers that are never trained on"
+    return TranslationReport(where, particulars=found)
 
 
 def _check_same_languages(translators: Mapping[str, Translator]) -> None:

@@ -204,6 +204,9 @@ class TranslationEvaluationSettings(EvaluationSettings):
     choose_links: str | None = setting(
         None, "Such a file to choose layer and head on, instead of those that the model keeps."
     )
+    particulars: int | None = setting(
+        None, "Generated sentences of which the names and numbers that arrive unchanged are counted."
+    )
     beams: int | None = setting(None, "Hypotheses in the beam search, 1 for greedy search; by default 5.")
     length_penalty: float | None = setting(None, "Above 1 prefers long translations; by default 1.")
     coverage_penalty: float | None = setting(
@@ -224,3 +227,18 @@ class TranslationEvaluationSettings(EvaluationSettings):
             if getattr(self, name) is not None:
                 problem = f"of no use with {option('links')} alone: nothing is translated"
                 raise ArgumentError(name, problem, f"add {option('data')}")
+        self._check_particulars()
+
+    def _check_particulars(self) -> None:
+        """Reject other data beside generated sentences, and settings of measures that are not computed."""
+        if self.particulars is None:
+            return
+        if self.particulars < 2:
+            raise ArgumentError("particulars", f"expected 2 sentences or more, got {self.particulars}")
+        for name in ("data", "links", "choose_links", "lowercase", "save_lengths"):
+            if getattr(self, name) is not None:
+                problem = f"of no use with {option('particulars')}, which measures generated sentences"
+                raise ArgumentError(name, problem, "leave out one of them")
+        if self.limit:
+            problem = f"of no use with {option('particulars')}"
+            raise ArgumentError("limit", problem, f"give the number with {option('particulars')}")
