@@ -35,7 +35,7 @@ def _command(task: str) -> Callable[..., None]:
     ) -> None:
         from regard import tasks
 
-        report = tasks.evaluate(task, model, settings, compare=compare or (), device=device)
+        report = tasks.evaluate(task, model, settings, compare=compare or (), device=device, show=True)
         for note in report.notes:
             print(note, file=sys.stderr)
         typer.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else str(report))

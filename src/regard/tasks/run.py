@@ -27,6 +27,7 @@ from regard.tasks.registry import TASKS, find_model, find_task
 from regard.tasks.settings import TaskSettings
 from regard.training import Outcome, TrainingOptions, TrainingTask
 from regard.training import train as run_loop
+from regard.training.batch_progress import progress_shown
 from regard.training.distributed import Processes
 from regard.training.folder import refuse_a_run
 from regard.training.lock import lock_run
@@ -131,11 +132,13 @@ def evaluate(
     *,
     compare: Sequence[Any] = (),
     device: str | None = None,
+    show: bool = False,
 ) -> Report:
     """Measure a model on data that it was not trained on.
 
     ``model`` is a name, a folder or a predictor, by default an installed model. ``options`` are the evaluation
     settings of the task, or a dict of them. The models in ``compare`` are measured on the same data.
+    ``show`` shows the progress on standard error.
 
     >>> report = evaluate("translate", "en-fr", {"limit": 20, "beams": 1})
     >>> report.to_json()["sentences"]
@@ -150,7 +153,8 @@ def evaluate(
         if name in named:
             raise ArgumentError("compare", f"{name} is named twice")
         named[name] = predictor
-    return task.evaluate(named, options)
+    with progress_shown() if show else contextlib.nullcontext():
+        return task.evaluate(named, options)
 
 
 def _named(task: Task, model: Any, options: Any, device: str | None) -> tuple[str, Any]:

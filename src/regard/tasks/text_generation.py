@@ -13,6 +13,7 @@ from regard.errors import UnknownArgumentError, did_you_mean
 from regard.maps import Record
 from regard.tasks.bundle import BundledPredictor
 from regard.text import UNKNOWN_SIGN, Vocabulary, pad_sequences
+from regard.training.batch_progress import with_progress
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -141,6 +142,10 @@ def batches_by_length(lengths: list[int], batch_size: int | None = None) -> Iter
     >>> list(batches_by_length([2, 9, 5], batch_size=2))
     [[1, 2], [0]]
     """
+    return with_progress(_batches(lengths, batch_size), len(lengths))
+
+
+def _batches(lengths: list[int], batch_size: int | None) -> Iterator[list[int]]:
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
     while start < len(order):

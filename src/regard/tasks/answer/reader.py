@@ -18,6 +18,7 @@ from regard.tasks.bundle import Bundle, BundledPredictor
 from regard.text import PretrainedVocabulary, Vocabulary
 from regard.text.questions import Question, question_of
 from regard.text.spans import EncodedQuestion, SpanBatch, SpanData, Windows, encode_questions
+from regard.training.batch_progress import with_progress
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -198,8 +199,8 @@ class Reader(BundledPredictor):
             range(len(rows)), key=lambda i: len(rows[i][0].question) + rows[i][1][1] - rows[i][1][0]
         )
         found: list[Any] = [None] * len(rows)
-        for begin in range(0, len(order), size):
-            places = order[begin : begin + size]
+        batches = [order[begin : begin + size] for begin in range(0, len(order), size)]
+        for places in with_progress(batches, len(order), "windows"):
             batch = self._batch([rows[place] for place in places])
             start, end = (
                 side.float().cpu().numpy() for side in span_logits(self.model, batch, self.vocabulary)

@@ -17,6 +17,7 @@ from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, BundledPredictor, checked_texts
 from regard.tasks.text_encoder import TextEncoder, without_line_breaks
 from regard.text import ClassLabels, Vocabulary
+from regard.training.batch_progress import with_progress
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -106,8 +107,8 @@ class Classifier(BundledPredictor):
         """
         texts = checked_texts(texts)
         found: list[Classification] = []
-        for start in range(0, len(texts), TOGETHER):
-            some = texts[start : start + TOGETHER]
+        chunks = [texts[start : start + TOGETHER] for start in range(0, len(texts), TOGETHER)]
+        for some in with_progress(chunks, len(texts)):
             encoded = self.encoder.encode(some)
             logits = self.logits([ids for ids, _ in encoded], batch_size=batch_size)  # (b,classes)
             shares = (logits / self.temperature).softmax(dim=-1).tolist()

@@ -14,6 +14,7 @@ from torch.nn import functional
 from regard.errors import ArgumentError
 from regard.tasks.encode.masking import Masking, ordinary_ids
 from regard.text import BucketedBatches, TextPieces, Vocabulary
+from regard.training.batch_progress import with_progress
 
 __all__ = ["MaskedScores", "UnigramBaseline", "measure_masked"]
 
@@ -74,7 +75,7 @@ def measure_masked(
     specials = (int(vocabulary.framing.start is not None), 1)
     model.eval()
     right, losses, labels = 0, [], []
-    for indices in _batches(pieces):
+    for indices in with_progress(_batches(pieces), len(pieces)):
         batch = masking(pieces.batch(indices), 0, specials)
         if device is not None:
             batch = batch.to(device)

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from regard.training.batch_progress import with_progress
+
 __all__ = ["Window", "nats_of_tokens", "windows"]
 
 # Tokens that are scored together.
@@ -57,13 +59,13 @@ def nats_of_tokens(
     device = next(model.parameters()).device
     room = context - len(start) + 1  # the last token of a window is scored and not read
     first = before if start else max(1, before)
-    total, group = 0.0, []
+    groups: list[list[Window]] = [[]]
     for one in windows(len(ids), first, room):
-        group.append(one)
-        if sum(each.end - each.begin for each in group) >= BATCH_TOKENS:
-            total += _nats(model, ids, group, start, device)
-            group = []
-    return total + (_nats(model, ids, group, start, device) if group else 0.0)
+        if sum(each.end - each.begin for each in groups[-1]) >= BATCH_TOKENS:
+            groups.append([])
+        groups[-1].append(one)
+    batches = with_progress(groups if groups[0] else [], sum(map(len, groups)), "windows")
+    return sum((_nats(model, ids, group, start, device) for group in batches), 0.0)
 
 
 def _nats(
