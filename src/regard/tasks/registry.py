@@ -281,7 +281,7 @@ def find_model(
     regard.errors.ArgumentError: target_language: there is no model for English to 'tlh': there are ...
     """
     if model is not None:
-        return _by_name(model)
+        return _by_name(model, task)
     models = [one for one in installed_models() if one.task == task]
     if languages is None:
         if models:
@@ -302,7 +302,8 @@ def find_model(
     )
 
 
-def _by_name(model: str | os.PathLike) -> Path:
+def _by_name(model: str | os.PathLike, task: str) -> Path:
+    """Return the folder of a model of any task. An error lists the models of ``task``."""
     place = model_in(Path(model))
     if place is not None:
         return place
@@ -310,8 +311,8 @@ def _by_name(model: str | os.PathLike) -> Path:
     for one in models:
         if one.name == str(model):
             return _used(one)
-    names = ", ".join(one.name for one in models) or "none"
-    problem = f"{model} is neither a folder with a model nor a name; installed are {names}"
+    names = ", ".join(one.name for one in models if one.task == task) or "none"
+    problem = f"{model} is neither a folder with a model nor a name; installed are {names} for {task}"
     raise FileError(problem, argument="model")
 
 
