@@ -55,6 +55,17 @@ def test_the_switch_of_the_command_line_reads_the_text_as_it_is(translators):
     assert found[("--no-normalize",)] == f"{raw}\n" != found[()]
 
 
+def test_evaluation_reads_texts_like_the_command_that_translates(tmp_path):
+    (tmp_path / "x.tsv").write_text("THE DOG SLEEPS.\tLE CHIEN DORT.\n", encoding="utf-8")
+    words = ["evaluate", "translate", "--data", "x.tsv", "--beams", "1", "--json"]
+    scores = [
+        json.loads(run_here(*words, *more, cwd=tmp_path).stdout)["bleu"]["score"]
+        for more in ([], ["--no-normalize"])
+    ]
+    assert scores[0] == pytest.approx(100)
+    assert scores[1] < 50
+
+
 # ---- sentences
 
 

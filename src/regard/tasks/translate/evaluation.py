@@ -63,16 +63,18 @@ def evaluate(
     options: DecodingOptions | None = None,
     *,
     lowercase: bool | None = None,
+    normalize: bool = True,
 ) -> Evaluation:
     """Translate the source of each pair, and compare the translations with the targets.
 
     Pairs with the same source are references of one sentence. ``lowercase`` compares without regard to case, by
-    default if the vocabulary of the model has no capital letters.
+    default if the vocabulary of the model has no capital letters. With ``normalize=False`` the model reads the
+    sources as they are.
     """
     sources, references = group_references(pairs)
     lowercase = translator.target.lowercase if lowercase is None else lowercase
     began = time.perf_counter()
-    translations = translator.translate(sources, options)
+    translations = translator.translate(sources, options, normalize=normalize)
     seconds = time.perf_counter() - began
     outputs = [one.text for one in translations]
     language = translator.target_language
@@ -176,7 +178,9 @@ def evaluate_translators(
     if options.links is None or options.data is not None:
         pairs, where = _pairs(first, options, skipped)
         for name, one in translators.items():
-            scores[name] = evaluate(one, pairs, decoding, lowercase=options.lowercase)
+            scores[name] = evaluate(
+                one, pairs, decoding, lowercase=options.lowercase, normalize=options.normalize is not False
+            )
         _write_results(scores, pairs, options)
     alignment = None
     if options.links is not None or options.data is None:

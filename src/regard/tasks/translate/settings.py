@@ -212,6 +212,9 @@ class TranslationEvaluationSettings(EvaluationSettings):
     coverage_penalty: float | None = setting(
         None, "Penalty for source words without attention; by default 0."
     )
+    normalize: bool | None = setting(
+        None, "Split sentences and normalise texts, as `regard translate` does; by default yes."
+    )
     lowercase: bool | None = setting(None, "Compare without regard to case; by default as the model.")
     save_lengths: str | None = setting(
         None, "Draw BLEU by length, a line for each model: a .png, .svg or .pdf file."
@@ -222,7 +225,15 @@ class TranslationEvaluationSettings(EvaluationSettings):
         if self.choose_links and self.data and not self.links:
             fix = f"add {option('links')}"
             raise ArgumentError("choose_links", "of no use without gold links to measure", fix)
-        unused = ("beams", "length_penalty", "coverage_penalty", "lowercase", "out", "save_lengths")
+        unused = (
+            "beams",
+            "length_penalty",
+            "coverage_penalty",
+            "normalize",
+            "lowercase",
+            "out",
+            "save_lengths",
+        )
         for name in unused if self.links and not self.data else ():
             if getattr(self, name) is not None:
                 problem = f"of no use with {option('links')} alone: nothing is translated"
