@@ -1,5 +1,6 @@
 """`regard translate`, `train`, `evaluate`, `models` and `pack`, run as a user runs them."""
 
+import io
 import json
 import os
 import shutil
@@ -239,6 +240,31 @@ def test_a_missing_text_is_a_one_line_error(model):
     code = "import sys; sys.stdin = None; from regard.cli import main; main()"
     result = run("translate", "--model", str(model), code=code)
     assert_one_line(result, 2, "TEXT: nothing to translate")
+
+
+def test_an_empty_input_is_told_in_one_line(model, tmp_path, monkeypatch):
+    (tmp_path / "empty.txt").write_text("", encoding="utf-8")
+    result = translate(model, "--file", "empty.txt", cwd=tmp_path)
+    assert_one_line(result, 0, "the input is empty")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert_one_line(translate(model), 0, "the input is empty")
+
+
+def test_a_text_in_another_language_is_told_in_one_line(model, tmp_path):
+    french = "Le chat est assis sur le tapis."
+    told = translate(model, french, "--beams", "1")
+    assert_one_line(told, 0, "the text seems to be French, but the model translates from English")
+    (tmp_path / "in.txt").write_text(f"A dog.\n{french}\n我爱你。\n", encoding="utf-8")
+    lines = translate(model, "--file", "in.txt", "--beams", "1", cwd=tmp_path).stderr.splitlines()
+    assert [line for line in lines if "seems to be" in line] == [
+        "regard: text 2 seems to be French, but the model translates from English"
+    ]
+    assert translate(model, "The cat sat on the mat.", "--beams", "1").stderr == ""
+
+
+def test_a_wrong_name_lists_the_models_of_the_task():
+    result = run_here("translate", "x", "--model", "nowhere")
+    assert_one_line(result, 1, "nor a name; installed are en-fr, en-zh for translate")
 
 
 def test_wrong_encoding_is_told_after_the_lines_before_it(model, tmp_path):

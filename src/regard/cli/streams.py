@@ -262,6 +262,8 @@ def _write(
                     print(line, file=stream)
             stream.flush()
             count += len(texts)
+    if not count:
+        say("the input is empty")
     seconds = time.perf_counter() - began
     if count > 1:
         print(f"{count} texts in {seconds:.1f} s, {count / seconds:.1f} per second", file=sys.stderr)
