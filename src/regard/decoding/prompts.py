@@ -21,7 +21,8 @@ def begin(model: Decodable, memory: Any, count: int, bos: int, prompts: Prompts 
     """Return the state of the model before the first generated token, and the token before it, ``(b,1)``.
 
     That token is ``bos`` without prompts, and otherwise the last token of each prompt. The earlier tokens of a prompt
-    are fed to the model, but this one is not. ``count`` is the number of sentences, b.
+    are fed to the model, in parallel if it has a method ``feed(tokens, state)``, but this one is not. ``count`` is the
+    number of sentences, b.
     """
     device = _device(model, memory, prompts)
     if prompts is None:
@@ -29,8 +30,12 @@ def begin(model: Decodable, memory: Any, count: int, bos: int, prompts: Prompts 
     else:
         tokens = _as_tokens(prompts, count).to(device)
     state = model.start(memory)
-    for i in range(tokens.shape[1] - 1):
-        model.step(tokens[:, i : i + 1], state)
+    feed = getattr(model, "feed", None)
+    if feed is not None and tokens.shape[1] > 1:
+        feed(tokens[:, :-1], state)
+    else:
+        for i in range(tokens.shape[1] - 1):
+            model.step(tokens[:, i : i + 1], state)
     return state, tokens[:, -1:]
 
 

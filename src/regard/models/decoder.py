@@ -5,9 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from regard.errors import ArgumentError
+from regard.kernels.decoding import can_compile
 from regard.layers import KeyValueCache
 from regard.masks import Mask, causal, window
 from regard.models.blocks import LayerCaches, Stack
+from regard.models.compiled_step import CompiledStep
 from regard.models.config import DecoderConfig
 from regard.models.embeddings import TokenEmbedding
 from regard.models.inputs import check_tokens
@@ -75,6 +77,11 @@ class Decoder(Pretrained, Stack):
         """
         memory = state.memory
         x = self.embedding(tokens.reshape(-1, 1), state.length)  # (b*w,1,m)
+        if records is None and self._is_compiled(x, state):
+            hidden = state.compiled(x, state)
+            state.length += 1
+            return hidden.reshape(*tokens.shape, -1)
+        state.settle()
         states, mask = (None, None) if memory is None else (memory.states, memory.padding())
         cross = state.cross_caches or [None] * len(state.self_caches)
         caches = [LayerCaches(*both) for both in zip(state.self_caches, cross, strict=True)]
@@ -83,6 +90,30 @@ class Decoder(Pretrained, Stack):
         hidden = self.run(x, seen, states, mask, caches=caches, records=records)
         state.length += 1
         return hidden.reshape(*tokens.shape, -1)
+
+    def feed(self, tokens: Tensor, state: TransformerState) -> Tensor:
+        """Return the hidden states ``(b,n,m)`` of the next ``tokens (b,n)`` of each sequence, computed in parallel.
+
+        It does the same as n calls of :meth:`step` with one hypothesis for each sequence. The state is updated in
+        place. The token ids are not checked.
+        """
+        memory = state.memory
+        state.settle()
+        x = self.embedding(tokens, state.length)  # (b,n,m)
+        states, mask = (None, None) if memory is None else (memory.states, memory.padding())
+        cross = state.cross_caches or [None] * len(state.self_caches)
+        caches = [LayerCaches(*both) for both in zip(state.self_caches, cross, strict=True)]
+        hidden = self.run(x, self._mask(), states, mask, caches=caches)
+        state.length += tokens.shape[1]
+        return hidden
+
+    def _is_compiled(self, x: Tensor, state: TransformerState) -> bool:
+        """Return whether the next step, with embedded tokens ``x (b*w,1,m)``, runs in compiled code."""
+        if self.training or state.compiled is False or not can_compile(x):
+            return False
+        if state.compiled is None:
+            state.compiled = CompiledStep.of(self) or False
+        return state.compiled is not False and state.compiled.fits(x, state)
 
     def _mask(self) -> Mask:
         """Return the mask of self-attention for tokens in parallel."""

@@ -15,6 +15,7 @@ from regard.copying import CopyStates, mixed_log_probabilities
 from regard.core import attention, attention_with_weights
 from regard.errors import UnknownNameError
 from regard.layers import MultiHeadAttention
+from regard.models.compiled_step import project_if_compiled
 from regard.models.dropout import Dropout
 from regard.models.records import Record, add_record
 from regard.models.state import source_padding
@@ -62,6 +63,11 @@ class LanguageHead(nn.Linear):
             nn.init.normal_(self.weight, std=std)
         if tied_to is not None:
             self.weight = tied_to.weight
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the logits ``(...,vocabulary)`` of hidden states ``(...,m)``."""
+        compiled = project_if_compiled(self, input)
+        return super().forward(input.to(self.weight.dtype)) if compiled is None else compiled
 
 
 class CopyHead(LanguageHead):

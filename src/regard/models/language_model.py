@@ -68,3 +68,10 @@ class LanguageModel(Pretrained, nn.Module):
         The state is updated in place. See :meth:`Decoder.step`.
         """
         return self.decoder.step(tokens, state, records=records)
+
+    def feed(self, tokens: Tensor, state: TransformerState) -> Tensor:
+        """Return the hidden states ``(b,n,m)`` of the next ``tokens (b,n)``, computed in parallel.
+
+        The state is updated in place. See :meth:`Decoder.feed`.
+        """
+        return self.decoder.feed(tokens, state)

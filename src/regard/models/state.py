@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -120,6 +121,8 @@ class StepCache(KeyValueCache):
         old = self.length
         new = old + k.shape[-2]
         self._check(k)
+        if self.steps is not None and self.steps[0].dtype != k.dtype:  # after compiled steps in float32
+            self.steps = self.steps[0].to(k.dtype), self.steps[1].to(k.dtype)
         if self.steps is None:
             self.steps = tuple(_allocated(x, max(_CAPACITY, new)) for x in (k, v))  # type: ignore[assignment]
         elif new > self.steps[0].shape[0]:
@@ -143,6 +146,26 @@ class StepCache(KeyValueCache):
             self.spare.held = steps
             moved.append(place)
         self.steps = moved[0], moved[1]
+        self._view(length)
+
+    def reserve(self, least: int, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+        """Return float32 buffers ``(capacity,b*w,h,d)`` of keys and values with room for ``least`` positions.
+
+        They hold the keys and values of the cache. ``shape`` is ``(b*w,h,d)``, for an empty cache. The positions that
+        the caller writes become part of the cache by :meth:`settle`.
+        """
+        if self.steps is None and self.keys is not None and self.values is not None:
+            self.steps = self.keys.permute(2, 0, 1, 3), self.values.permute(2, 0, 1, 3)
+        if self.steps is None:
+            capacity = max(_CAPACITY, least)
+            self.steps = torch.empty(capacity, *shape), torch.empty(capacity, *shape)
+        if least > self.steps[0].shape[0]:
+            self.steps = tuple(_enlarged(x, self.length, 2 * least) for x in self.steps)  # type: ignore[assignment]
+        self.steps = tuple(x.float().contiguous() for x in self.steps)  # type: ignore[assignment]
+        return self.steps  # type: ignore[return-value]
+
+    def settle(self, length: int) -> None:
+        """Make the first ``length`` positions of the reserved buffers the content of the cache."""
         self._view(length)
 
     def _check(self, k: Tensor) -> None:
@@ -173,18 +196,32 @@ class TransformerState:
     ``self_caches`` are the caches of self-attention, with a row for each hypothesis. The hypotheses of a sentence are
     neighbouring rows. ``cross_caches`` are those of cross-attention, with a row for each sentence, which its hypotheses
     share. The list is empty without cross-attention.
+
+    ``compiled`` are the compiled steps of the decoder, False if it has none, and None before the first step. They write
+    into the buffers of the caches, and ``unsettled`` says that :meth:`settle` has to be called before the caches are
+    used.
     """
 
     memory: Memory | None
     self_caches: list[KeyValueCache] = field(default_factory=list)
     cross_caches: list[KeyValueCache] = field(default_factory=list)
     length: int = 0
+    compiled: Any = None
+    unsettled: bool = False
+
+    def settle(self) -> None:
+        """Add the keys and values of compiled steps to the caches."""
+        if self.unsettled:
+            for cache in self.self_caches:
+                cast(StepCache, cache).settle(self.length)
+            self.unsettled = False
 
     def reorder(self, rows: Tensor) -> None:
         """Replace the hypothesis in row ``i`` by that of the old row ``rows[i]``, in place.
 
         The number of rows may change. The caches of cross-attention are not changed.
         """
+        self.settle()
         for cache in self.self_caches:
             cache.reorder(rows)
 
