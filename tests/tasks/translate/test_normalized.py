@@ -139,6 +139,9 @@ DOG = ["The dog sleeps.", "Le chien dort."]
         ("`x = 1`", "`x = 1`"),
         ("I love you; the dog sleeps.", "Je t'aime ; le chien dort."),
         ("It\u2019s a dog.", "C\u2019est un chien."),
+        ("The dog sleeps; I love you.", "Le chien dort ; je t'aime."),
+        ("A: The dog sleeps.", "A: Le chien dort."),
+        ("**The dog sleeps:** I love you.", "**Le chien dort :** je t'aime."),
     ],
 )
 def test_a_sentence_is_given_back_in_the_form_of_its_source(french, text, expected):

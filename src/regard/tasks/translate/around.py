@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.analysis import word_spans
-from regard.tasks.translate.casing import Casing, folded, given_back
+from regard.tasks.translate.casing import LOWER_START, Casing, folded, given_back
 from regard.tasks.translate.marks import base_language, is_spaced, with_final_mark, with_marks
 from regard.tasks.translate.paragraphs import Inner, Part
 from regard.text.traced import Span, TracedText, joined
@@ -194,6 +194,8 @@ def prepared(
     if marks and "…" in part.source and "..." not in part.source:
         marks = marks.replace("...", "…")
     core, case = folded(core, casing, base_language(source_language))
+    if part.continues and not case and re.match(r"I\b", core.text):
+        case = LOWER_START  # "I" has its capital also inside a sentence
     return Prepared(part, core, case, marks, removed, standing, curly, target_language)
 
 
@@ -243,7 +245,8 @@ def _place_of(inner: Inner, text: str, weights: TokenWeights | None, read: Trace
         best = min(max(0, best), len(words) - 1)
         return words[best][0 if opens else 1]
     step, last = (-1, 0) if opens else (1, len(words) - 1)
-    while best != last and scores[best + step] >= 0.5 * max(scores):
+    # Its neighbours may be part of the translation of that word. Marks are not.
+    while best != last and scores[best + step] >= 0.3 * max(scores) and text[words[best + step][0]].isalnum():
         best += step
     return words[best][0 if opens else 1]
 

@@ -19,11 +19,12 @@ _LINE = re.compile(rf"[^{LINE_ENDS}]+")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _BULLET = re.compile(
     r"(?:[-*+•‣◦▪▫·–—]\s+|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{2,4})\)\s+|(?:\d{1,3}|[a-z]|[ivx]{2,4})\.\s+|#{1,6}\s+|>\s*"
-    r"|\[[ xX]\]\s+|\|\s*)+"
+    r"|\[[ xX]\]\s+|\|\s*|[A-Z]{1,2}:\s+)+"
 )
 # A sentence is cut at these, since models have seen few of them.
 _CUT = re.compile(
-    r"(?<=[^\s\d])\s?[:;](?=\s)|\s(?:-{1,3}|[–—])(?=\s)|(?<=[^\W\d])—(?=[^\W\d])|(?:\.{2,}|…)(?=\s*\w)"
+    rf"(?<=\S)\s?[:;](?={CLOSING}*\s)|\s(?:-{{1,3}}|[–—])(?=\s)|(?<=[^\W\d])—(?=[^\W\d])|(?:\.{{2,}}|…)(?=\s*\w)"
+    rf"|(?<=[!?]{CLOSING})(?=\s[^\W\d_])"
 )
 _PAIRS = {"(": ")", "[": "]", "{": "}", "（": "）", "“": "”", "‘": "’", "«": "»", "「": "」", "『": "』"}
 _LETTER = re.compile(r"[^\W\d_]")
@@ -59,6 +60,7 @@ class Part:
     after: str
     inner: tuple[Inner, ...] = ()
     gap: str = ""
+    continues: bool = False  # a sentence that was cut before this part
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ class _Splitter:
             for place, (a, b, close) in enumerate(_clauses(mask, begin, stop, inside)):
                 outer = 0 if number == place == 0 else a
                 some = [one for one in inside if a <= one.start and one.end <= b]
-                yield self._part(line, mask, (outer, a, b, close), some)
+                part = self._part(line, mask, (outer, a, b, close), some)
+                yield replace(part, continues=place > 0)
 
     def _part(
         self, line: TracedText, mask: str, places: tuple[int, int, int, int], items: list[Verbatim]
@@ -220,8 +223,10 @@ def _quotes_and_brackets(mask: str) -> Iterator[Verbatim]:
 def _clauses(mask: str, begin: int, stop: int, items: list[Verbatim]) -> Iterator[tuple[int, int, int]]:
     """Yield the start and the end of each clause of a sentence, and the end of the mark after it."""
     for cut in _CUT.finditer(mask, begin, stop):
+        after = mask[cut.end() : stop]
+        closed = cut.end() + len(after) - len(after.lstrip(CLOSING))
         depth = sum(
-            (one.kind == OPENING) - (one.kind == CLOSING) for one in items if begin <= one.start < cut.start()
+            (one.kind == OPENING) - (one.kind == CLOSING) for one in items if begin <= one.start < closed
         )
         sides = mask[begin : cut.start()], mask[cut.end() : stop]
         if depth or not all(_LETTER.search(side.translate(_NO_KINDS)) for side in sides):
