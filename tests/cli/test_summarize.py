@@ -83,6 +83,7 @@ def test_the_attention_is_saved_as_a_page(model, paper, tmp_path):
     content = path.read_text(encoding="utf-8")
     assert f"<h1>{summarize(model, paper).stdout.strip()}</h1>" in content
     assert "Faroese</span>" in content
+    assert "copied from &#x27;" in content
 
 
 def test_the_attention_is_saved_as_a_picture(model, paper, tmp_path, fonts):

@@ -52,7 +52,9 @@ def _save_text(found: Any, path: Path, title: str) -> None:
     """Write a text with its words highlighted by the mean of their weights over the rows."""
     weights = found.weights.mean(axis=0)  # (words,)
     if path.suffix.lower() == ".html":
-        page = text_page(found.text, found.spans, weights, title, found.unread, getattr(found, "table", None))
+        lines = found.lines() if hasattr(found, "lines") else ()
+        table = getattr(found, "table", None)
+        page = text_page(found.text, found.spans, weights, title, found.unread, table, lines)
         write_atomically(path, lambda part: part.write_text(page, encoding="utf-8"))
         return
     from regard.plots import plot_text
@@ -67,10 +69,11 @@ def text_page(
     title: str,
     unread: tuple[int, int] | None = None,
     table: Any = None,
+    lines: Sequence[str] = (),
 ) -> str:
     """Return a self-contained page of a text with highlighted words, without scripts or network.
 
-    ``table`` are weights between words that are shown below the text.
+    ``lines`` of text, such as the origins of words, and a ``table`` of weights between words are shown below the text.
 
     >>> page = text_page("a <b>", [(0, 1), (3, 4)], [0.1, 0.9], "Attention")
     >>> 'title="0.900">b</span>&gt;' in page
@@ -80,8 +83,9 @@ def text_page(
         f"{html.escape(word)} {weight:.2f}" for word, weight in strongest_words(text, spans, weights)
     )
     body = f"<p>{highlighted_html(text, spans, weights, unread)}</p>\n<small>Largest weights: {words}</small>"
+    notes = f"\n<pre>{html.escape(chr(10).join(lines))}</pre>" if lines else ""
     below = "" if table is None else f"\n<div>{_table(table, '')}</div>"
-    return _page(f"<h1>{html.escape(title)}</h1>\n{body}{below}")
+    return _page(f"<h1>{html.escape(title)}</h1>\n{body}{notes}{below}")
 
 
 def word_weights_page(found: WordWeights, title: str) -> str:
