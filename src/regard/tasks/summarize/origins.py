@@ -12,7 +12,6 @@ import numpy as np
 from regard.analysis import join_words, merge_tokens, word_spans, words_of_tokens
 from regard.errors import ArgumentError
 from regard.maps import Record
-from regard.models.copy_attention import COPY_ATTENTION
 from regard.tasks.copied_tokens import TokenOrigin, token_origins
 from regard.tasks.summarize.data import with_first_space
 from regard.tasks.summarize.summarizer import Summarizer, Summary
@@ -165,8 +164,8 @@ def _attention(records: Sequence[Record], rows: int, columns: int) -> np.ndarray
     crosses = [record for record in records if record.kind == "cross"]
     if not crosses:
         raise ArgumentError("model", "it has no attention to the text", "train one with attention")
-    chosen = next((record for record in crosses if record.name == COPY_ATTENTION), crosses[-1])
-    weights = chosen.map.weights()[0].double().mean(dim=0)  # (t,s)
+    # The copy attention comes after those of the layers.
+    weights = crosses[-1].map.weights()[0].double().mean(dim=0)  # (t,s)
     return weights[:rows, :columns].cpu().numpy()
 
 
