@@ -127,6 +127,10 @@ def test_bad_files_and_pipes_are_one_line(model, tmp_path, monkeypatch, content,
     assert_one_line(summarize(model), code, "TEXT: ", problem)
 
 
+def test_an_argument_that_is_not_utf8_is_one_line(model):
+    assert_one_line(summarize(model, "caf\udce9 society"), 2, r"not UTF-8: caf\xe9 society")
+
+
 def test_wrong_calls_are_one_line(model, paper, tmp_path):
     assert_one_line(summarize(model, ""), 2, "TEXT: is empty")
     assert_one_line(summarize(model, str(tmp_path) + "/"), 1, "is a folder")

@@ -104,6 +104,8 @@ def _whole(text: str) -> str:
     elif _LIKE_A_FILE.fullmatch(text):
         with renamed(path="text"):
             check_readable("path", text)
+    # An argument that is not UTF-8 raises UnicodeEncodeError, which the command line explains.
+    source.encode()
     if "\0" in source:
         raise FileError(f"{text:.60} holds a null character: is it a text file in UTF-8?", argument="text")
     if not source.strip():
