@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
+from torch.nn.functional import cross_entropy
 
 from regard import tasks
 from regard.errors import ArgumentError, FileError
+from regard.tasks import find_task
 from regard.tasks.write.data import TextSource, prepare, read_chunks
 from regard.tasks.write.settings import WritingSettings
 from regard.tasks.write.windows import TextWindows
 from support.command_line import run_here
 from support.paths import data_folder
 
+LINE = "the cat sat on the mat.\n"
 SMALL = {
     "width": 16,
     "heads": 2,
@@ -130,7 +136,7 @@ def test_the_loss_of_a_run_is_that_of_an_evaluation(tmp_path, vocabulary):
 
 
 def test_a_writer_learns_a_text(tmp_path):
-    (tmp_path / "a.txt").write_text("the cat sat on the mat.\n" * 300, encoding="utf-8")
+    (tmp_path / "a.txt").write_text(LINE * 300, encoding="utf-8")
     settings = {**SMALL, "width": 32, "layers": 1, "context": 32, "batch_tokens": 512, "steps": 160}
     settings["learning_rate"] = 0.02
     outcome = tasks.train(
@@ -138,7 +144,7 @@ def test_a_writer_learns_a_text(tmp_path):
     )
     assert outcome.best["loss"] < 0.1
     writer = tasks.load(tmp_path / "run")
-    assert writer.write(["the cat"], max_tokens=16, temperature=0)[0].text == " sat on the mat."
+    assert writer.write([LINE + "the cat"], max_tokens=16, temperature=0)[0].text == " sat on the mat."
     card = (tmp_path / "run" / "best" / "README.md").read_text(encoding="utf-8")
     assert "regard train write" in card
     tasks.pack(
@@ -148,7 +154,7 @@ def test_a_writer_learns_a_text(tmp_path):
     assert "It knows one line." in card
     assert card.count("the mat") >= 3
     small = tasks.load(tmp_path / "packed")
-    assert small.write(["the cat"], max_tokens=16, temperature=0)[0].text == " sat on the mat."
+    assert small.write([LINE + "the cat"], max_tokens=16, temperature=0)[0].text == " sat on the mat."
 
 
 def test_training_without_data_uses_the_embedded_corpus(tmp_path, monkeypatch):
@@ -207,3 +213,13 @@ def test_minutes_end_a_run_and_can_be_extended(tmp_path):
     before = int(result.stdout.split()[2])
     result = run_here(*words[:2], "--resume", "--out", str(tmp_path / "run"), "--steps", str(before + 2))
     assert f"finished after {before + 2} steps" in result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_new_model_predicts_nearly_the_same_for_all_tokens(tied):
+    settings = WritingSettings(data="a.txt", steps=1, tied_output=tied)
+    model = find_task("write").build(settings, SimpleNamespace(vocabulary=range(60)))
+    torch.manual_seed(0)
+    tokens = torch.randint(60, (4, 64))
+    loss = cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+    assert loss.item() == pytest.approx(math.log(60), abs=0.3)

@@ -114,7 +114,7 @@ class _WriterNetwork(TransformerSettings):
     norm_type: str = setting("rms", "Kind of norm: rms or layer.")
     positions: str = setting("rotary", "sinusoidal, learned, rotary, alibi, relative or none.")
     bias: bool = setting(False, "Biases in all projections.")
-    tied_output: bool = setting(True, "Use the table of the embedding in the output layer.")
+    tied_output: bool = setting(False, "Use the table of the embedding in the output layer.")
     dropout: float = setting(0.0, "Share of the activations dropped in training.")
     context: int = setting(128, "Tokens that the model reads at once.")
 

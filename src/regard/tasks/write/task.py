@@ -77,14 +77,19 @@ class WriteTask(Task):
         return [*lines, f"vocabulary: {data.vocabulary.kind}, {len(data.vocabulary):,} tokens"]
 
     def build(self, settings: WritingSettings, data: WritingData) -> nn.Module:
-        """Return a new model with random weights, in which every block returns its input at first."""
+        """Return a new model with random weights, which predicts nearly the same for all tokens at first.
+
+        Every block returns its input at first.
+        """
         model = LanguageModel(_config(settings, vocabulary_size=len(data.vocabulary)))
         blocks: Any = model.decoder.layers
-        for block in blocks:
-            for last in (block.self_attention.W_o, block.feed_forward.narrow):
-                nn.init.zeros_(last.weight)
-                if last.bias is not None:
-                    nn.init.zeros_(last.bias)
+        last: list[Any] = [
+            part for block in blocks for part in (block.self_attention.W_o, block.feed_forward.narrow)
+        ]
+        for p in [p for layer in last for p in layer.parameters()]:
+            nn.init.zeros_(p)
+        # A tied table would predict the token that was just read.
+        nn.init.normal_(model.output.weight, std=0.02 if settings.tied_output else 1e-4)
         return model
 
     def objective(self, settings: WritingSettings, data: WritingData) -> WritingObjective:
