@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from regard.errors import ArgumentError, DtypeError, option
 from regard.shapes import whole_number
 
-__all__ = ["DecodingOptions"]
+__all__ = ["REPEAT_SIZE", "DecodingOptions"]
+
+# The number of tokens of a sequence that is not repeated by default.
+REPEAT_SIZE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +23,9 @@ class DecodingOptions:
       ``n ** length_penalty``. 0 ranks by probability alone, which prefers short sequences.
     - ``coverage_penalty`` lowers the score of a hypothesis by which some source tokens received little attention (beta
       in Wu et al. 2016). 0 means no penalty.
+    - ``no_repeat`` is a number of tokens n. A hypothesis contains no sequence of n tokens more often than the most
+      frequent sequence of n tokens in its source, or than once. 0 allows every repetition. The default is
+      REPEAT_SIZE if the source is known, and else 0.
     - ``n_best`` is the number of hypotheses to return, at most ``beams`` in a search.
     - ``sample`` draws ``n_best`` sequences at random instead of searching. Tokens are drawn at a ``temperature``, from
       the ``top_k`` most likely (0 means all) and among those from the smallest set with probability ``top_p``. Of
@@ -40,6 +46,7 @@ class DecodingOptions:
     beams: int = 5
     length_penalty: float = 1.0
     coverage_penalty: float = 0.0
+    no_repeat: int | None = None
     n_best: int = 1
     min_length: int = 0
     max_length: int | None = None
@@ -57,6 +64,8 @@ class DecodingOptions:
             whole_number(name, getattr(self, name), least=0)
         for name in ("length_penalty", "coverage_penalty", "temperature", "top_p", "min_p"):
             _check_number(name, getattr(self, name))
+        if self.no_repeat is not None:
+            whole_number("no_repeat", self.no_repeat, least=0)
         if self.max_length is not None:
             whole_number("max_length", self.max_length, least=1)
             if self.max_length < self.min_length:
@@ -75,6 +84,16 @@ class DecodingOptions:
             raise ArgumentError("min_p", f"expected a share from 0 to 1, got {self.min_p}")
         if not self.temperature > 0:
             raise ArgumentError("temperature", f"expected a number above 0, got {self.temperature}")
+
+    def repeat_size(self, *, has_sources: bool) -> int:
+        """Return the number of tokens of the sequences that are not repeated, or 0 to allow every repetition.
+
+        >>> DecodingOptions().repeat_size(has_sources=False), DecodingOptions(no_repeat=3).repeat_size(has_sources=True)
+        (0, 3)
+        """
+        if self.no_repeat is not None:
+            return self.no_repeat
+        return REPEAT_SIZE if has_sources else 0
 
     def limit(self, source_length: int) -> int:
         """Return the largest number of tokens to generate for a source of ``source_length`` tokens.

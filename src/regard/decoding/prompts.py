@@ -18,11 +18,11 @@ Prompts = Tensor | Sequence[Sequence[int]]
 
 
 def begin(model: Decodable, memory: Any, count: int, bos: int, prompts: Prompts | None) -> tuple[Any, Tensor]:
-    """Return the state of the model before the first generated token, and the token before it, ``(b,1)``.
+    """Return the state of the model before the first generated token, and the tokens before it, ``(b,p)``.
 
-    That token is ``bos`` without prompts, and otherwise the last token of each prompt. The earlier tokens of a prompt
-    are fed to the model, in parallel if it has a method ``feed(tokens, state)``, but this one is not. ``count`` is the
-    number of sentences, b.
+    They are ``bos`` without prompts, and otherwise the prompts. The last token of each prompt is not fed to the model.
+    The earlier ones are, in parallel if the model has a method ``feed(tokens, state)``. ``count`` is the number of
+    sentences, b.
     """
     device = _device(model, memory, prompts)
     if prompts is None:
@@ -36,7 +36,7 @@ def begin(model: Decodable, memory: Any, count: int, bos: int, prompts: Prompts 
     else:
         for i in range(tokens.shape[1] - 1):
             model.step(tokens[:, i : i + 1], state)
-    return state, tokens[:, -1:]
+    return state, tokens
 
 
 def _as_tokens(prompts: Prompts, count: int) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.decoding.constraints import Constraint, make_constraints
 from regard.decoding.continuations import Allowed
 from regard.decoding.hypotheses import Hypothesis
 from regard.decoding.options import DecodingOptions
@@ -51,7 +52,7 @@ class _Draws:
         self.lengths += self.going
         self.going &= len(self.written) < self.limit
 
-    def hypotheses(self) -> list[list[Hypothesis]]:
+    def hypotheses(self, constraints: list[Constraint]) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence, those of the highest score first."""
         rows = torch.stack(self.written, dim=-1).tolist() if self.written else [[] for _ in self.limit]
         sentences = []
@@ -59,7 +60,12 @@ class _Draws:
             rows, self.lengths.tolist(), self.log_probability.tolist(), self.ended.tolist(), strict=True
         ):
             hypotheses = [
-                Hypothesis(tokens[:length], score, self._normalised(score, length + end), end)
+                Hypothesis(
+                    tokens[:length] if end else _shortened(tokens[:length], constraints),
+                    score,
+                    self._normalised(score, length + end),
+                    end,
+                )
                 for tokens, length, score, end in zip(sequences, lengths, scores, ended, strict=True)
             ]
             sentences.append(sorted(hypotheses, key=lambda hypothesis: -hypothesis.score))
@@ -82,6 +88,8 @@ def sample(
     banned: Sequence[int] = (),
     prompts: Prompts | None = None,
     numbers: Sequence[int] | None = None,
+    token_bytes: Sequence[bytes] | None = None,
+    sources: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
     """Sample ``n_best`` sequences for each sentence, and return them with the highest score first.
 
@@ -92,19 +100,34 @@ def sample(
     sentence, with the end of sentence. The draws for a sentence depend on the seed and on its number in ``numbers`` (by
     default its index), not on the other sentences of the batch.
     """
-    state, tokens = begin(model, memory, len(limits), bos, prompts)
+    state, first = begin(model, memory, len(limits), bos, prompts)
     if options.n_best > 1 and limits:
-        state.reorder(torch.arange(len(limits), device=tokens.device).repeat_interleave(options.n_best))
-    tokens = tokens.expand(-1, options.n_best)  # (n,w)
+        state.reorder(torch.arange(len(limits), device=first.device).repeat_interleave(options.n_best))
+    tokens = first[:, -1:].expand(-1, options.n_best)  # (n,w)
     chance = RandomNumbers(options, range(len(limits)) if numbers is None else numbers, tokens.device)
     allowed = Allowed(eos, tuple(banned), options.min_length)
+    known: dict[str, Any] = {"token_bytes": token_bytes, "sources": sources}
+    constraints = make_constraints(options, first, eos=eos, banned=allowed.banned, **known)
     draws = _Draws(limits, options, tokens.device)
+    history = [tokens]  # of (n,w)
     while bool(draws.going.any()):
         scores = model.output(model.step(tokens, state))  # (n,w,v)
         scores = allowed.log_probabilities(scores, len(draws.written))
+        for constraint in constraints:
+            constraint.block(scores, torch.stack(history, dim=-1), draws.limit[:, 0] - len(history))
         tokens = draw(scores, options, chance.next())
         draws.add(tokens, scores.gather(-1, tokens[..., None])[..., 0], eos)
-    return draws.hypotheses()
+        history.append(tokens)
+        for constraint in constraints:
+            constraint.follow(None, tokens)
+    return draws.hypotheses(constraints)
+
+
+def _shortened(tokens: list[int], constraints: list[Constraint]) -> list[int]:
+    """Return the tokens of a sequence that was cut off, as the constraints allow it to end."""
+    for constraint in constraints:
+        tokens = constraint.shortened(tokens)
+    return tokens
 
 
 class RandomNumbers:

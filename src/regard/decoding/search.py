@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from regard.copying import COPY_ATTENTION
+from regard.decoding.constraints import Constraint, make_constraints
 from regard.decoding.continuations import Allowed, top_continuations
 from regard.decoding.hypotheses import FinishedHypotheses, Hypothesis
 from regard.decoding.options import DecodingOptions
@@ -47,6 +48,8 @@ def decode(
     banned: Sequence[int] = (),
     prompts: Prompts | None = None,
     numbers: Sequence[int] | None = None,
+    token_bytes: Sequence[bytes] | None = None,
+    sources: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
     """Generate the ``n_best`` hypotheses of each sentence, best first, by beam search or sampling.
 
@@ -56,10 +59,15 @@ def decode(
     model without a source, give prompts, ``memory=None``, and the lengths of the prompts as ``source_lengths``.
     ``numbers`` identify the sentences for :func:`regard.decoding.sample`. Beam search ignores them.
 
+    ``token_bytes`` are the bytes of each token of a byte-level vocabulary, empty for special tokens. If they are given,
+    the generated text is always valid UTF-8 and never contains U+FFFD. ``sources`` are the token ids of the sources, to
+    which ``no_repeat`` compares the hypotheses.
+
     The model should be in evaluation mode, which is not changed here. No gradients are computed.
     """
     limits = [options.limit(length) for length in source_lengths]
     common: dict[str, Any] = {"bos": bos, "eos": eos, "banned": banned, "prompts": prompts}
+    common |= {"token_bytes": token_bytes, "sources": sources}
     if options.sample:
         return sample(model, memory, limits, options, **common, numbers=numbers)
     return beam_search(model, memory, limits, options, **common)
@@ -76,6 +84,8 @@ def beam_search(
     eos: int,
     banned: Sequence[int] = (),
     prompts: Prompts | None = None,
+    token_bytes: Sequence[bytes] | None = None,
+    sources: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the ``n_best`` hypotheses of each sentence by beam search, best first.
 
@@ -86,7 +96,10 @@ def beam_search(
         return []
     state, first = begin(model, memory, len(limits), bos, prompts)
     allowed = Allowed(eos, tuple(banned), options.min_length)
-    search = _Search(model, state, first, limits, options, allowed, getattr(memory, "lengths", None))
+    known: dict[str, Any] = {"token_bytes": token_bytes, "sources": sources}
+    constraints = make_constraints(options, first, eos=eos, banned=allowed.banned, **known)
+    lengths = getattr(memory, "lengths", None)
+    search = _Search(model, state, first[:, -1:], limits, options, allowed, constraints, lengths)
     while any(search.open):
         search.advance()
     return [finished.best() for finished in search.finished]
@@ -107,9 +120,11 @@ class _Search:
         limits: list[int],
         options: DecodingOptions,
         allowed: Allowed,
+        constraints: list[Constraint],
         source_lengths: Tensor | None,
     ):
         self.model, self.state, self.options, self.allowed = model, state, options, allowed
+        self.constraints = constraints
         self.limits, self.source_lengths = limits, source_lengths
         self.finished = [FinishedHypotheses(options.n_best) for _ in limits]
         self.sentences = list(range(len(limits)))  # the sentence of each row of the batch
@@ -155,7 +170,12 @@ class _Search:
         if records is not None:
             attended = _attended(records)
             self.coverage = attended if self.coverage is None else self.coverage + attended
-        return self.allowed.log_probabilities(self.model.output(hidden), length - 1)
+        scores = self.allowed.log_probabilities(self.model.output(hidden), length - 1)
+        if self.constraints:
+            room = [self.limits[sentence] - length for sentence in self.sentences]
+            for constraint in self.constraints:
+                constraint.block(scores, self.tokens, torch.tensor(room, device=scores.device))
+        return scores
 
     def _store_ended(self, values: Tensor, parents: Tensor, ends: Tensor, length: int) -> None:
         """Store those of the best ``w`` continuations that end the sentence.
@@ -174,11 +194,13 @@ class _Search:
 
         ``hypotheses`` are indices from 0 to w - 1. ``length`` is the number of tokens by which scores are divided.
         """
-        tokens = self.tokens[rows, hypotheses, 1:].tolist()
+        tokens: list[Any] = self.tokens[rows, hypotheses, 1:].tolist()
         scores = log_probabilities / max(length, 1) ** self.options.length_penalty
         if self.coverage is not None:
             attended = self.coverage[rows, hypotheses]  # (x,s)
             scores = scores + self.options.coverage_penalty * self._coverage_score(rows, attended)
+        for constraint in () if ended else self.constraints:
+            tokens = [constraint.shortened(hypothesis) for hypothesis in tokens]
         for row, *values in zip(
             rows.tolist(), tokens, log_probabilities.tolist(), scores.tolist(), strict=True
         ):
@@ -235,6 +257,8 @@ class _Search:
         rows = torch.arange(n, device=parents.device)[:, None] * w + parents
         if any(self.open) and not _in_place(parents, w):
             self.state.reorder(rows.flatten())
+        for constraint in self.constraints:
+            constraint.follow(rows, tokens)
         self.tokens = torch.cat([self.tokens.flatten(0, 1)[rows], tokens[..., None]], dim=2)
         self.scores = values
         if self.coverage is not None:
@@ -255,6 +279,8 @@ class _Search:
         self.state.keep(open_rows, self.scores.shape[1])
         self.tokens, self.scores = self.tokens[open_rows], self.scores[open_rows]
         self.coverage = None if self.coverage is None else self.coverage[open_rows]
+        for constraint in self.constraints:
+            constraint.keep(open_rows)
         self.sentences = [self.sentences[row] for row in going]
         self.open = [True] * len(going)
 

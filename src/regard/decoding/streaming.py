@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from regard.decoding.constraints import valid_text
 from regard.decoding.continuations import Allowed
 from regard.decoding.options import DecodingOptions
 from regard.decoding.prompts import begin
@@ -41,6 +42,7 @@ def stream_tokens(
     banned: Sequence[int] = (),
     context: int | None = None,
     number: int = 0,
+    token_bytes: Sequence[bytes] | None = None,
 ) -> Iterator[WrittenToken]:
     """Yield the tokens that a model without a source writes after ``prompt``, each as soon as it is chosen.
 
@@ -50,7 +52,8 @@ def stream_tokens(
     The model reads at most ``context`` tokens, by default any number. When they are full, it reads ``start`` and the
     newest tokens again, together half of ``context``. A prompt that does not fit loses its oldest tokens.
 
-    ``number`` is the number of the sequence among those of one seed. The model should be in evaluation mode.
+    ``number`` is the number of the sequence among those of one seed. ``token_bytes`` are those of
+    :func:`regard.decoding.decode`, which keep the text valid. The model should be in evaluation mode.
     """
     if not options.sample and options.beams != 1:
         raise ArgumentError("beams", f"expected 1 to write token by token, got {options.beams}")
@@ -60,19 +63,25 @@ def stream_tokens(
         read = read[-(context - len(start)) :] if len(start) + len(read) > context else read
     if not start and not read:
         raise ArgumentError("prompt", "there is no token to start from", "give a prompt")
-    state, last = begin(model, None, 1, -1, [[*start, *read]])
+    state, given = begin(model, None, 1, -1, [[*start, *read]])
+    last = given[:, -1:]  # (1,1)
+    valid = valid_text(given, token_bytes, ends=ends, banned=banned)
     chance = RandomNumbers(replace(options, n_best=1), [number], last.device)
     allowed, slid = Allowed(-1, tuple(banned)), False
-    for _ in range(options.limit(len(read))):
+    for room in reversed(range(options.limit(len(read)))):
         if context is not None and len(start) + len(read) > context:
             read, slid = read[-max(1, context // 2 - len(start)) :], True
-            state, last = begin(model, None, 1, -1, [[*start, *read]])
+            state, _ = begin(model, None, 1, -1, [[*start, *read]])
         scores = allowed.log_probabilities(model.output(model.step(last, state)), 0)  # (1,1,v)
+        if valid is not None:
+            valid.block(scores, last[..., None], torch.tensor([room], device=last.device))
         last = draw(scores, options, chance.next()) if options.sample else scores.argmax(dim=-1)  # (1,1)
         token = int(last)
         log_probability = float(scores[0, 0, token])
         if log_probability == -torch.inf:
             return  # every token is banned
+        if valid is not None:
+            valid.follow(None, last)
         yield WrittenToken(token, log_probability, slid)
         if token in ends:
             return

@@ -43,7 +43,8 @@ class TextGenerator(BundledPredictor):
         memory = self.model.encode(ids.to(self.device), lengths.to(self.device))
         target = self.target
         special = {"bos": target.bos, "eos": target.eos, "banned": (target.pad, target.bos)}
-        return decode(self.model, memory, lengths.tolist(), options, numbers=numbers, **special)
+        known: dict[str, Any] = {"token_bytes": target.token_bytes, "sources": sources}
+        return decode(self.model, memory, lengths.tolist(), options, numbers=numbers, **special, **known)
 
     def spans_of(self, text: str, ids: list[int]) -> list[Span]:
         """Return the character span of each target token in the text that the tokens make.

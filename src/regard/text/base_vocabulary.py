@@ -134,6 +134,11 @@ class Vocabulary(ABC):
         """The id of the special token ``"<mask>"``, which stands for a hidden token, or None if there is none."""
         return self.specials.index(MASK) if MASK in self.specials else None
 
+    @functools.cached_property
+    def token_bytes(self) -> tuple[bytes, ...] | None:
+        """The UTF-8 bytes of each id, empty for special tokens, or None if tokens are not bytes."""
+        return None
+
     @property
     def framing(self) -> Framing:
         """The special tokens that an encoder gets around a text or a pair of texts.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,11 @@ class ByteLevelVocabulary(Vocabulary):
 
     def __len__(self) -> int:
         return self._ordinary_from + len(self._bytes)
+
+    @functools.cached_property
+    def token_bytes(self) -> tuple[bytes, ...]:
+        """The UTF-8 bytes of each id, empty for special tokens."""
+        return (*[b""] * self._ordinary_from, *self._bytes)
 
     def _join(self, ids: list[int]) -> str:
         # A model may stop in the middle of a character, which is then decoded to U+FFFD.

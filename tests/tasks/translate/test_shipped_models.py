@@ -37,6 +37,23 @@ def test_the_shipped_weights_are_float16(name):
     assert kinds == {"F16"}
 
 
+STRANGE = [
+    "Mr. Kowalczyk lives in Wrocław.",
+    "The WiFi password is Xk9#mQ2!.",
+    "I live in Reykjavík with Þórdís.",
+    "😀 Good morning!",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "settings", [{}, {"beams": 1, "max_length": 4}, {"sample": True, "temperature": 3.0}]
+)
+def test_translations_of_strange_texts_are_valid_text(translators, name, settings):
+    for found in translators[name].translate(STRANGE, **settings):
+        assert "\ufffd" not in found.text
+
+
 # What the documents ask for; several renderings are right.
 SAT = {
     "Le chat est assis sur le tapis.",

@@ -70,6 +70,7 @@ class TextStream:
             banned=writer.banned,
             context=writer.context,
             number=self.number,
+            token_bytes=writer.vocabulary.token_bytes,
         ):
             if self.when_full == "stop" and one.slid:
                 ended = "full"

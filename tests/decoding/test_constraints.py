@@ -1,0 +1,202 @@
+"""Byte-safe output and the guard against repetition, against Python's own decoder and counts on lists."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from regard.decoding import DecodingOptions, beam_search, decode, stream_tokens
+from regard.decoding.utf8 import COMPLETE, utf8_table
+from regard.errors import ArgumentError, DtypeError
+from regard.text import ByteVocabulary
+from support.plain_searches import Toy
+
+BOS, EOS, SPECIAL = 1, 2, 3
+BANNED = (0, BOS)
+# Characters of 1 to 4 bytes as pieces, some of which hold the end of one character and the start of the next.
+PIECES = (
+    b"a",
+    b"\xc3",
+    b"\xa9",
+    b"\xa9\xe4",
+    b"\xe4\xbd",
+    b"\xa0",
+    b"\xf0\x9f",
+    b"\x98\x80",
+    b"\xef\xbf",
+    b"\xbd",
+)
+TOKENS = (b"",) * SPECIAL + PIECES
+KEYS = {"bos": BOS, "eos": EOS, "banned": BANNED}
+
+
+def text_of(tokens, token_bytes=TOKENS) -> str:
+    return b"".join(token_bytes[token] for token in tokens).decode()  # raises an error if invalid
+
+
+def is_text(data: bytes) -> bool:
+    try:
+        return "\ufffd" not in data.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+# ------------------------------------------------------------------- the table
+
+
+def test_the_table_follows_every_character_of_unicode():
+    table = utf8_table(ByteVocabulary().token_bytes, ends=(EOS,), banned=BANNED)
+    following, state = table.following.tolist(), COMPLETE
+    for code in itertools.chain(range(0xD800), range(0xE000, 0x110000, 17), range(0xFF00, 0x10300)):
+        state = COMPLETE
+        for byte in chr(code).encode():
+            state = following[state][SPECIAL + byte]
+        assert (state == COMPLETE) == (code != 0xFFFD), hex(code)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@given(st.binary(max_size=6))
+def test_the_table_finds_the_bytes_that_python_decodes(data):
+    table = utf8_table(ByteVocabulary().token_bytes, ends=(EOS,), banned=BANNED)
+    state = COMPLETE
+    for byte in data:
+        state = int(table.following[state, SPECIAL + byte])
+    assert (state == COMPLETE) == is_text(data)
+
+
+def test_a_token_is_blocked_unless_its_character_can_be_completed_in_time():
+    table = utf8_table(TOKENS, ends=(EOS,), banned=BANNED)
+    rows = table.blocked.tolist()
+    for room in range(3):
+        ends = [pieces for n in range(room + 1) for pieces in itertools.product(PIECES, repeat=n)]
+        can = [any(is_text(piece + b"".join(pieces)) for pieces in ends) for piece in PIECES]
+        assert [not blocked for blocked in rows[room][COMPLETE][SPECIAL:]] == can, room
+    assert [rows[2][state][EOS] for state in (COMPLETE, 1)] == [False, True]
+
+
+# ------------------------------------------------------------------- searches and samples
+
+
+class Bytes(Toy):
+    """A table of scores by which invalid sequences are as likely as valid ones."""
+
+    def __init__(self, seed: int, sentences: int, size: int = len(TOKENS)):
+        super().__init__(size=size, seed=seed, sentences=sentences, sharp=2.0)
+
+
+def decoded(toy, limits, options, **more):
+    return decode(toy, None, limits, options, token_bytes=TOKENS, **KEYS, **more)
+
+
+@pytest.mark.parametrize("settings", [{"beams": 1}, {"beams": 4, "n_best": 4}, {"sample": True, "n_best": 3}])
+def test_texts_are_valid_at_every_length(settings):
+    for seed, most in itertools.product(range(6), (1, 2, 3, 7)):
+        options = DecodingOptions(**settings, max_length=most, min_length=most - 1)
+        for hypotheses in decoded(Bytes(seed, 5), [9] * 5, options):
+            assert hypotheses
+            for one in hypotheses:
+                assert "\ufffd" not in text_of(one.tokens)
+                assert len(one.tokens) >= most - 1 or not one.ended
+
+
+def test_without_the_bytes_of_tokens_texts_are_invalid():
+    options = DecodingOptions(beams=4, max_length=7)
+    found = decode(Bytes(0, 5), None, [9] * 5, options, **KEYS)
+    assert not all(is_text(b"".join(TOKENS[token] for token in one[0].tokens)) for one in found)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_a_wide_beam_finds_the_best_valid_text(penalty):
+    options = DecodingOptions(beams=200, length_penalty=penalty, max_length=3, n_best=5)
+    for seed in range(4):
+        toy = Bytes(seed, 1)
+        (found,) = decoded(toy, [3], options)
+        (everything,) = beam_search(
+            toy,
+            None,
+            [3],
+            DecodingOptions(beams=900, length_penalty=penalty, max_length=3, n_best=900),
+            **KEYS,
+        )
+        valid = [one for one in everything if is_text(b"".join(TOKENS[token] for token in one.tokens))]
+        assert [one.tokens for one in found] == [one.tokens for one in valid[:5]]
+
+
+def test_a_prompt_that_ends_inside_a_character_is_completed():
+    prompts = torch.tensor([[BOS, 4], [BOS, 9]])  # C3, F0 9F
+    found = decode(
+        Bytes(0, 2), None, [4, 4], DecodingOptions(beams=2), token_bytes=TOKENS, prompts=prompts, **KEYS
+    )
+    for prompt, (best, *_) in zip(prompts.tolist(), found, strict=True):
+        assert "\ufffd" not in text_of([*prompt[1:], *best.tokens])
+
+
+def test_a_sequence_that_nothing_may_follow_ends_with_a_whole_character():
+    toy = Bytes(0, 1)
+    toy.table[:] = -torch.inf
+    toy.table[:, 4] = 0.0  # only C3
+    for kind in ({"beams": 2}, {"sample": True}):
+        ((best, *_),) = decoded(toy, [5], DecodingOptions(**kind, max_length=5))
+        assert (best.tokens, best.ended) == ([], False)
+
+
+def test_a_stream_of_tokens_is_valid_at_every_length():
+    for seed, most in itertools.product(range(4), (1, 2, 5)):
+        for kind in ({"beams": 1}, {"sample": True}):
+            options = DecodingOptions(**kind, max_length=most)
+            keys = {"ends": [EOS], "banned": BANNED, "token_bytes": TOKENS}
+            tokens = [one.token for one in stream_tokens(Bytes(seed, 1), [BOS], options, **keys)]
+            assert "\ufffd" not in text_of(tokens)
+
+
+def test_bytes_of_another_vocabulary_are_refused():
+    with pytest.raises(ArgumentError, match="token_bytes: the bytes of 13 tokens, but the model has 5"):
+        decoded(Toy(size=5), [4], DecodingOptions())
+
+
+# ------------------------------------------------------------------- repetition
+
+
+def most_often(tokens, size: int) -> int:
+    counts = Counter(tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1))
+    return max(counts.values(), default=0)
+
+
+@pytest.mark.parametrize("settings", [{"beams": 1}, {"beams": 3, "n_best": 3}, {"sample": True, "n_best": 2}])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_sequence_is_repeated_more_often_than_in_the_source(settings, size):
+    sources = [[5, 6, 7], [5, 6, 5, 6, 5, 6, 5, 6]]
+    options = DecodingOptions(**settings, max_length=20, min_length=12, no_repeat=size)
+    found = decode(Toy(6, 3, sentences=2, sharp=3.0), None, [20, 20], options, sources=sources, **KEYS)
+    allowed = [1, most_often(sources[1], size)]
+    reached = [max(most_often(one.tokens, size) for one in hypotheses) for hypotheses in found]
+    assert all(count <= most for count, most in zip(reached, allowed, strict=True))
+    assert reached[1] > 1  # what the source repeats may be repeated
+    free = DecodingOptions(**settings, max_length=20, min_length=12, no_repeat=0)
+    (loop, _) = decode(Toy(6, 3, sentences=2, sharp=3.0), None, [20, 20], free, sources=sources, **KEYS)
+    assert max(most_often(one.tokens, size) for one in loop) > 1
+
+
+def test_repetition_is_only_limited_by_default_where_the_source_is_known():
+    toy = Toy(size=5)
+    toy.table[:] = torch.tensor([0.0, 0.0, -5.0, 3.0, 0.0])
+    (free,) = decode(toy, None, [30], DecodingOptions(max_length=30, beams=1), **KEYS)
+    (guarded,) = decode(toy, None, [30], DecodingOptions(max_length=30, beams=1), sources=[[3, 4]], **KEYS)
+    assert most_often(free[0].tokens, 8) > 1
+    assert most_often(guarded[0].tokens, 8) == 1
+
+
+@pytest.mark.parametrize(("value", "error"), [(-1, ArgumentError), (1.5, DtypeError), (True, DtypeError)])
+def test_numbers_of_tokens_that_make_no_sense_are_refused(value, error):
+    with pytest.raises(error, match="no_repeat"):
+        DecodingOptions(no_repeat=value)
+
+
+def test_one_source_is_needed_for_each_sentence():
+    with pytest.raises(ArgumentError, match="sources: expected one for each of 2 sentences, got 1"):
+        decode(Toy(sentences=2), None, [4, 4], DecodingOptions(), sources=[[3]], **KEYS)
