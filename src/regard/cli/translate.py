@@ -38,6 +38,12 @@ def translate(
     coverage_penalty: float = typer.Option(
         None, "--coverage-penalty", help="Penalty for source words without attention.", show_default="0"
     ),
+    no_repeat: int = typer.Option(
+        None,
+        "--no-repeat",
+        help="No sequence of this number of tokens is repeated more than one in the source. 0 allows all.",
+        show_default="8",
+    ),
     batch_size: int = typer.Option(
         None,
         "--batch-size",
@@ -88,7 +94,7 @@ def translate(
     """Print the translation of each sentence."""
     search = {"beams": beams, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     draws = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    common = {"n_best": n_best, "min_length": min_length, "max_length": max_length}
+    common = {"n_best": n_best, "min_length": min_length, "max_length": max_length, "no_repeat": no_repeat}
     options = _decoding_options(sample, search, draws, common)
     title = "Attention of each word of the translation (rows) to the source (columns)"
     output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)

@@ -170,7 +170,7 @@ def evaluate_translators(
     first = next(iter(translators.values()))
     _check_same_languages(translators)
     scores, skipped, where = {}, Skipped(), options.links or ""
-    search = ("beams", "length_penalty", "coverage_penalty")
+    search = ("beams", "length_penalty", "coverage_penalty", "no_repeat")
     given = {name: getattr(options, name) for name in search if getattr(options, name) is not None}
     decoding = DecodingOptions(**{"beams": 5, **given})
     if options.particulars is not None:

@@ -215,6 +215,10 @@ class TranslationEvaluationSettings(EvaluationSettings):
     normalize: bool | None = setting(
         None, "Split sentences and normalise texts, as `regard translate` does; by default yes."
     )
+    no_repeat: int | None = setting(
+        None,
+        "Tokens of a sequence that no translation repeats more than its source; by default 8, 0 for none.",
+    )
     lowercase: bool | None = setting(None, "Compare without regard to case; by default as the model.")
     save_lengths: str | None = setting(
         None, "Draw BLEU by length, a line for each model: a .png, .svg or .pdf file."
@@ -225,15 +229,8 @@ class TranslationEvaluationSettings(EvaluationSettings):
         if self.choose_links and self.data and not self.links:
             fix = f"add {option('links')}"
             raise ArgumentError("choose_links", "of no use without gold links to measure", fix)
-        unused = (
-            "beams",
-            "length_penalty",
-            "coverage_penalty",
-            "normalize",
-            "lowercase",
-            "out",
-            "save_lengths",
-        )
+        search = ("beams", "length_penalty", "coverage_penalty", "no_repeat")
+        unused = (*search, "normalize", "lowercase", "out", "save_lengths")
         for name in unused if self.links and not self.data else ():
             if getattr(self, name) is not None:
                 problem = f"of no use with {option('links')} alone: nothing is translated"
