@@ -11,10 +11,11 @@ import typer
 
 from regard.cli import streams
 from regard.cli.environment import ClosedStream, say
-from regard.errors import ArgumentError, option, renamed
+from regard.errors import ArgumentError, UnknownNameError, option, renamed
 
 __all__ = ["write"]
 
+DTYPES = ("float32", "bfloat16", "int8")
 TITLE = "Attention with which each word was written, last layer, mean of the heads"
 
 
@@ -60,6 +61,9 @@ def write(
     save_attention: Path = streams.SAVE_ATTENTION,
     look: bool = streams.LOOK,
     device: str = streams.DEVICE,
+    dtype: str = typer.Option(
+        "float32", "--dtype", help="Weights in float32, or faster in bfloat16 or int8, with rounding errors."
+    ),
     as_json: bool = streams.AS_JSON,
 ) -> None:
     """Write on after each prompt, token by token as they come."""
@@ -69,7 +73,9 @@ def write(
     _check(chat, system, samples, whole, text)
     streams.check_out(out, file, "write")
     prompts = _prompts(text, file, whole=whole, chat=chat)
+    _check_dtype(dtype)
     writer = streams.load_predictor("write", model, device)
+    writer.round_weights(dtype)
     output.check(writer)
     talk = _conversation(writer, prompts, system, options) if chat else None
     asked = talk or _streams(writer, prompts, samples, options)
@@ -97,6 +103,12 @@ def _check(chat: bool, system: str | None, samples: int, whole: bool, text: list
         raise ArgumentError("samples", f"of no use with {option('chat', True)}", "leave it out")
     if whole and text:
         raise ArgumentError("whole", "of no use with a prompt on the command line", "leave it out")
+
+
+def _check_dtype(dtype: str) -> None:
+    """Raise UnknownNameError for another dtype, before a model is loaded."""
+    if dtype not in DTYPES:
+        raise UnknownNameError("dtype", dtype, DTYPES)
 
 
 def _prompts(text: list[str] | None, file: Path | None, *, whole: bool, chat: bool) -> Iterable[str]:

@@ -128,6 +128,32 @@ def test_models_without_a_template_or_with_a_hostile_one_say_so(tmp_path):
     )
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_rounded_weights_write_nearly_the_same(dtype, tmp_path):
+    path = tmp_path / "model.gguf"
+    gguf_file(path)
+    one, rounded = Writer.load(path), Writer.load(path).round_weights(dtype)
+    assert rounded.round_weights("float32") is rounded
+    text = "Once upon a time there was a lily."
+    assert rounded.score(text).loss == pytest.approx(one.score(text).loss, rel=0.1)
+    assert rounded.score(text).loss != one.score(text).loss
+    words = ["write", text, "--model", str(path), "--dtype", dtype, "--max-tokens", "5", "--temperature", "0"]
+    result = run_here(*words)
+    assert result.returncode == 0, result.stderr
+    (written,) = rounded.write([text], max_tokens=5, temperature=0)
+    assert result.stdout == text + written.text + "\n"
+    if dtype == "int8":
+        with pytest.raises(ArgumentError, match="weights in int8 cannot be saved"):
+            rounded.save(tmp_path / "saved")
+        assert not (tmp_path / "saved").exists()
+    else:
+        rounded.save(tmp_path / "saved")
+        assert Writer.load(tmp_path / "saved").score(text).loss == pytest.approx(
+            rounded.score(text).loss, rel=0.05
+        )
+    assert_one_line(run_here("write", "Hi", "--model", str(path), "--dtype", "int3"), 2, "--dtype", "int8")
+
+
 def test_files_that_cannot_be_read_are_one_line(tmp_path):
     path = tmp_path / "model.gguf"
     assert_one_line(run_here("write", "--model", str(path), "Hi"), 1, "no such file or folder")
