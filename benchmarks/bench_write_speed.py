@@ -31,7 +31,7 @@ TOKENS = {"stories15M": 65, "SmolLM2-135M": 17}
 def peer(model: LanguageModel) -> Any:
     """Return a LlamaForCausalLM with the weights of our model."""
     config = model.config
-    theirs = transformers.LlamaForCausalLM(
+    theirs: Any = transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
             vocab_size=config.vocabulary_size,
             hidden_size=config.width,
