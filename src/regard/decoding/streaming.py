@@ -55,14 +55,7 @@ def stream_tokens(
     ``number`` is the number of the sequence among those of one seed. ``token_bytes`` are those of
     :func:`regard.decoding.decode`, which keep the text valid. The model should be in evaluation mode.
     """
-    if not options.sample and options.beams != 1:
-        raise ArgumentError("beams", f"expected 1 to write token by token, got {options.beams}")
-    start, read = list(start), list(prompt)
-    if context is not None:
-        whole_number("context", context, least=len(start) + 2)
-        read = read[-(context - len(start)) :] if len(start) + len(read) > context else read
-    if not start and not read:
-        raise ArgumentError("prompt", "there is no token to start from", "give a prompt")
+    start, read = list(start), _fitting(list(prompt), len(start), options, context)
     state, given = begin(model, None, 1, -1, [[*start, *read]])
     last = given[:, -1:]  # (1,1)
     valid = valid_text(given, token_bytes, ends=ends, banned=banned)
@@ -87,3 +80,18 @@ def stream_tokens(
             return
         read.append(token)
         slid = False
+
+
+def _fitting(prompt: list[int], start: int, options: DecodingOptions, context: int | None) -> list[int]:
+    """Return the end of a prompt that fits into the context after ``start`` tokens.
+
+    Raises ArgumentError if there is nothing to start from, or if the options are those of a search.
+    """
+    if not options.sample and options.beams != 1:
+        raise ArgumentError("beams", f"expected 1 to write token by token, got {options.beams}")
+    if not start and not prompt:
+        raise ArgumentError("prompt", "there is no token to start from", "give a prompt")
+    if context is None:
+        return prompt
+    whole_number("context", context, least=start + 2)
+    return prompt[-(context - start) :]
