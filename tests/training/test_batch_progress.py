@@ -8,6 +8,7 @@ from regard.tasks import evaluate
 from regard.tasks.classify import Classifier
 from regard.training import batch_progress
 from regard.training.batch_progress import progress_shown, with_progress
+from support.command_line import run_here
 
 BATCHES = [[1, 2, 3], [4, 5], [6]]
 
@@ -46,6 +47,8 @@ def test_nothing_is_shown_unless_asked(monkeypatch, capsys, tmp_path):
     assert capsys.readouterr().err == ""
     evaluate("translate", "en-fr", options, show=True)
     assert "2/2 texts" in capsys.readouterr().err
+    words = ["evaluate", "translate", "--data", "pairs.tsv", "--beams", "1"]
+    assert "2/2 texts" in run_here(*words, cwd=tmp_path).stderr
 
 
 def test_the_progress_of_a_classifier_counts_all_texts(monkeypatch, capsys):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from regard.text.pair_hashes import deduplicate
     from regard.text.pieces import PieceBatch, TextPieces
     from regard.text.readers import count_words, read_lines, read_pairs
+    from regard.text.sentences import split_sentences
     from regard.text.vocabularies import (
         BytePairVocabulary,
         ByteVocabulary,
@@ -40,6 +41,7 @@ _HOMES: dict[str, list[str]] = {
     "pieces": ["PieceBatch", "TextPieces"],
     "pair_hashes": ["deduplicate"],
     "readers": ["count_words", "read_lines", "read_pairs"],
+    "sentences": ["split_sentences"],
     "vocabularies": [
         "BytePairVocabulary",
         "ByteVocabulary",
@@ -81,6 +83,7 @@ __all__ = [
     "pad_sequences",
     "read_lines",
     "read_pairs",
+    "split_sentences",
     "train_vocabulary",
 ]
 
