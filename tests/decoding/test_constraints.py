@@ -101,7 +101,8 @@ def test_texts_are_valid_at_every_length(settings):
             assert hypotheses
             for one in hypotheses:
                 assert "\ufffd" not in text_of(one.tokens)
-                assert len(one.tokens) >= most - 1 or not one.ended
+                # A character that would be cut off is not begun, so nothing has to be removed.
+                assert len(one.tokens) == (most - 1 if one.ended else most)
 
 
 def test_without_the_bytes_of_tokens_texts_are_invalid():
@@ -180,6 +181,14 @@ def test_no_sequence_is_repeated_more_often_than_in_the_source(settings, size):
     free = DecodingOptions(**settings, max_length=20, min_length=12, no_repeat=0)
     (loop, _) = decode(Toy(6, 3, sentences=2, sharp=3.0), None, [20, 20], free, sources=sources, **KEYS)
     assert max(most_often(one.tokens, size) for one in loop) > 1
+
+
+def test_a_sentence_keeps_its_limit_when_others_leave_the_batch():
+    sources, limits = [[5] * 9] * 5 + [[5, 6]], [2] * 5 + [20]
+    options = DecodingOptions(beams=2, min_length=15, no_repeat=1)
+    *_, (best,) = beam_search(Toy(30, 3, sentences=6), None, limits, options, sources=sources, **KEYS)
+    assert len(best.tokens) >= 15
+    assert most_often(best.tokens, 1) == 1
 
 
 def test_repetition_is_only_limited_by_default_where_the_source_is_known():
