@@ -79,9 +79,13 @@ def mixed_log_probabilities(logits: Tensor, states: CopyStates) -> Tensor:
     """
     wide = wide_dtype(logits.dtype)
     gate = states.gate.to(wide)[..., None]  # (b,t,1)
-    generated = logits.log_softmax(dim=-1, dtype=wide) + logsigmoid(gate)  # (b,t,v)
+    generated = logits.log_softmax(dim=-1, dtype=wide)  # (b,t,v)
+    # In place where no gradient is needed, because the vocabulary is large.
+    in_place = not generated.requires_grad
+    generated = generated.add_(logsigmoid(gate)) if in_place else generated + logsigmoid(gate)
     copied, shares = copied_shares(states.weights.to(wide), states.source)  # (b,t,s), (b,s)
     places = states.source[:, None].expand(copied.shape).long()  # (b,t,s)
     gains = copy_gains(generated.gather(-1, places), gate.expand(copied.shape), copied)  # (b,t,s)
     # A token of n positions gets a share of 1 / n of its gain from each.
-    return generated.scatter_add(-1, places, gains * shares[:, None])
+    add = generated.scatter_add_ if in_place else generated.scatter_add
+    return add(-1, places, gains * shares[:, None])
