@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from regard import analysis as analysis
     from regard import biases as biases
     from regard import core as core
+    from regard import copying as copying
     from regard import corpus as corpus
     from regard import decoding as decoding
     from regard import errors as errors
@@ -119,6 +120,7 @@ _SUBMODULES = [
     # The package can be called like its function `capture`.
     "capture",
     "core",
+    "copying",
     "corpus",
     "decoding",
     "errors",
@@ -172,6 +174,7 @@ __all__ = [
     "capture",
     "causal",
     "core",
+    "copying",
     "corpus",
     "decoding",
     "errors",
