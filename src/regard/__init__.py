@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard import analysis as analysis
     from regard import biases as biases
-    from regard import core as core
     from regard import copying as copying
+    from regard import core as core
     from regard import corpus as corpus
     from regard import decoding as decoding
     from regard import errors as errors
@@ -119,8 +119,8 @@ _SUBMODULES = [
     "biases",
     # The package can be called like its function `capture`.
     "capture",
-    "core",
     "copying",
+    "core",
     "corpus",
     "decoding",
     "errors",
@@ -173,8 +173,8 @@ __all__ = [
     "blocks",
     "capture",
     "causal",
-    "core",
     "copying",
+    "core",
     "corpus",
     "decoding",
     "errors",
