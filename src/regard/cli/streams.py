@@ -77,6 +77,8 @@ def input_chunks(
         raise ArgumentError("file", "given together with texts", "give one of them")
     if texts:
         for text in texts:
+            # An argument that is not UTF-8 raises UnicodeEncodeError, which the command line explains.
+            text.encode()
             if is_file(text):
                 say(f"{text} is read as a text: to {verb} the lines of the file, say --file {text}")
         return [texts]

@@ -79,6 +79,12 @@ def translate(
         help="Sample from the likeliest words whose probabilities sum to this.",
         show_default="1",
     ),
+    min_p: float = typer.Option(
+        None,
+        "--min-p",
+        help="Leave out words below this share of the probability of the likeliest.",
+        show_default="0",
+    ),
     seed: int = typer.Option(None, "--seed", help="Seed of sampling.", show_default="0"),
     normalize: bool = typer.Option(
         True,
@@ -93,7 +99,7 @@ def translate(
 ) -> None:
     """Print the translation of each sentence."""
     search = {"beams": beams, "length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
-    draws = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    draws = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
     common = {"n_best": n_best, "min_length": min_length, "max_length": max_length, "no_repeat": no_repeat}
     options = _decoding_options(sample, search, draws, common)
     title = "Attention of each word of the translation (rows) to the source (columns)"
