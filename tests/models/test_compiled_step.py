@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 import regard
+import regard.core
 from regard.decoding import DecodingOptions, decode, stream_tokens
 from regard.kernels import native
 from regard.kernels.decoding import project_vector
@@ -23,6 +25,8 @@ CASES: dict[str, dict[str, Any]] = {
         "norm_type": "rms",
         "positions": "rotary",
         "rotary_layout": "llama",
+        "width": 40,
+        "heads": 4,
         "kv_heads": 2,
         "bias": False,
         "output_bias": False,
@@ -143,6 +147,23 @@ def test_gradients_training_hooks_and_other_modules_are_not_compiled():
             logits, state = step_by_step(model, text)
             assert state.compiled is False
             torch.testing.assert_close(logits, model(text), atol=2e-5, rtol=1e-5)
+
+
+@compiled
+@torch.no_grad()
+def test_observed_steps_are_not_compiled(monkeypatch):
+    class Observer:
+        calls = 0
+
+        def own_call(self, call: Any) -> Any:
+            Observer.calls += 1
+            return contextlib.nullcontext()
+
+    model, text = make(**CASES["llama"]), tokens()[:, :4]
+    monkeypatch.setattr("regard.core.OBSERVERS", [Observer()])
+    monkeypatch.setattr("regard.models.compiled_step.OBSERVERS", regard.core.OBSERVERS)
+    step_by_step(model, text)
+    assert Observer.calls == 3 * 4
 
 
 @compiled

@@ -49,7 +49,7 @@ class CompiledStep:
         sizes += [_ACTIVATIONS[config.activation], int(config.norm_type == "rms"), layout, 0, 0, KINDS[kind]]
         self.sizes = torch.tensor([*sizes, 1])
         self.numbers = torch.tensor([config.norm_epsilon, self.head_width**-0.5])
-        self.room = config.width + 2 * config.width + 2 * config.feed_forward
+        self.room = 5 * config.width + config.feed_forward
         self.heads, self.capacity = config.heads, 0
         self.turns = self.work = torch.empty(0)
 

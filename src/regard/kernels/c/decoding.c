@@ -1,7 +1,8 @@
 /* One step of a Transformer decoder for one sequence: all blocks and the last norm, for one new token.
  *
  * A step reads every weight once, so its time is that of reading memory. All blocks run in one parallel region, in which
- * each thread reads a contiguous part of the rows of every matrix. Weights are float32, bfloat16 or int8 with a scale
+ * each thread reads a contiguous part of the rows of every matrix. Short vectors are computed by each thread for itself,
+ * since waiting for another thread takes longer. Weights are float32, bfloat16 or int8 with a scale
  * for each row. All sums are in float32.
  */
 #include <math.h>
@@ -59,19 +60,23 @@ DOT(dot_float32, float, LOAD_FLOAT, (float))
 DOT(dot_bfloat16, uint16_t, load_bfloat16, one_bfloat16)
 DOT(dot_int8, int8_t, LOAD_INT8, (float))
 
-/* y = W x + bias for the rows of one thread, which does not wait for the others. W is (rows,n) of a kind of weights.
- * scales and bias may be NULL. */
+/* Row r of W x + bias. W is (rows,n) of a kind of weights. scales and bias may be NULL. */
+static inline float project_row(int64_t kind, const void *w, const float *scales, const float *bias, const float *x,
+                                int64_t r, int64_t n)
+{
+    float sum;
+    if (kind == FLOAT32) sum = dot_float32((const float *)w + r * n, x, n);
+    else if (kind == BFLOAT16) sum = dot_bfloat16((const uint16_t *)w + r * n, x, n);
+    else sum = dot_int8((const int8_t *)w + r * n, x, n) * scales[r];
+    return bias ? sum + bias[r] : sum;
+}
+
+/* y = W x + bias for the rows of one thread, which does not wait for the others. */
 static void project(int64_t kind, const void *w, const float *scales, const float *bias, const float *x, float *y,
                     int64_t rows, int64_t n)
 {
 #pragma omp for schedule(static) nowait
-    for (int64_t r = 0; r < rows; r++) {
-        float sum;
-        if (kind == FLOAT32) sum = dot_float32((const float *)w + r * n, x, n);
-        else if (kind == BFLOAT16) sum = dot_bfloat16((const uint16_t *)w + r * n, x, n);
-        else sum = dot_int8((const int8_t *)w + r * n, x, n) * scales[r];
-        y[r] = bias ? sum + bias[r] : sum;
-    }
+    for (int64_t r = 0; r < rows; r++) y[r] = project_row(kind, w, scales, bias, x, r, n);
 }
 
 /* e^x for |x| <= 80, in a form that compilers vectorise. Smaller numbers give e^-80. */
@@ -119,36 +124,31 @@ static void rotate(float *x, const float *cosine, const float *sine, int64_t d, 
     }
 }
 
-/* The attention of one query head to count keys, which are `step` numbers apart. scores holds count numbers. */
-static void attend(const float *q, const float *keys, const float *values, float *restrict scores, float *restrict out,
-                   int64_t count, int64_t step, int64_t d, float scale)
+/* The attention of one query head to count keys, which are `step` numbers apart, and to the new key after them. There
+ * are count + 1 values and scores. */
+static void attend(const float *q, const float *keys, const float *new_key, const float *values,
+                   float *restrict scores, float *restrict out, int64_t count, int64_t step, int64_t d, float scale)
 {
-    float most = -INFINITY, sum = 0;
+    float most = scores[count] = dot_float32(new_key, q, d) * scale, sum = 0;
     for (int64_t j = 0; j < count; j++) {
         scores[j] = dot_float32(keys + j * step, q, d) * scale;
         most = scores[j] > most ? scores[j] : most;
     }
-    for (int64_t j = 0; j < count; j++) scores[j] = fast_exp(scores[j] - most);
-    for (int64_t j = 0; j < count; j++) sum += scores[j];
+    for (int64_t j = 0; j <= count; j++) scores[j] = fast_exp(scores[j] - most);
+    for (int64_t j = 0; j <= count; j++) sum += scores[j];
     memset(out, 0, d * sizeof *out);
-    for (int64_t j = 0; j < count; j++) {
+    for (int64_t j = 0; j <= count; j++) {
         const float *v = values + j * step;
         for (int64_t i = 0; i < d; i++) out[i] += scores[j] * v[i];
     }
     for (int64_t i = 0; i < d; i++) out[i] /= sum;
 }
 
-/* hidden = activation(hidden), and for SwiGLU the first half of hidden times the activated second half. */
-static void activate(float *hidden, int64_t f, int64_t kind)
+static inline float activate(float x, int64_t kind)
 {
-#pragma omp for schedule(static)
-    for (int64_t i = 0; i < f; i++) {
-        float x = hidden[i];
-        if (kind == SWIGLU) hidden[i] = x * (hidden[f + i] / (1.0f + fast_exp(-hidden[f + i])));
-        else if (kind == RELU) hidden[i] = x > 0 ? x : 0;
-        else if (kind == GELU) hidden[i] = 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-        else hidden[i] = 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
-    }
+    if (kind == RELU) return x > 0 ? x : 0;
+    if (kind == GELU) return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    return 0.5f * x * (1.0f + tanhf(0.79788456080286536f * (x + 0.044715f * x * x * x)));
 }
 
 typedef struct {
@@ -160,57 +160,59 @@ typedef struct {
  * pointers (layers,COLUMNS) are addresses, 0 where there is no such tensor. final (2) are those of the last norm. Keys
  * and values are (capacity,groups,d), and the new ones are written to row `place`. Keys from row `first` on are seen.
  * numbers are epsilon and the scale of the scores. turn (d) are the cosines and the sines of this place. work holds
- * m + 2 heads d + 2 f + heads (place + 1) numbers.
+ * 2 m + 2 heads d + groups d + f + heads (place + 1) numbers.
  */
 void decoder_step_f32(const int64_t *pointers, const int64_t *final, const int64_t *given, const float *numbers,
                       const float *turn, float *x, float *work)
 {
     sizes s;
     memcpy(&s, given, sizeof s);
-    int64_t width = s.heads * s.d, keys = s.groups * s.d, count = s.place + 1 - s.first;
-    float *q = work, *context = q + width, *hidden = context + width, *y = hidden + 2 * s.f, *scores = y + s.m;
+    int64_t width = s.heads * s.d, keys = s.groups * s.d;
+    float *q = work, *context = q + width, *hidden = context + width, *y = hidden + s.f, *z = y + s.m;
+    float *new_keys = z + s.m, *scores = new_keys + keys;
 #pragma omp parallel num_threads(s.threads)
     {
-        float input[s.m]; /* of the matrices, computed by each thread */
+        float state[s.m], input[s.m], key[s.d]; /* of this thread; the first is equal in all of them */
+        memcpy(state, x, s.m * sizeof *x);
         for (int64_t layer = 0; layer < s.layers; layer++) {
             const int64_t *p = pointers + layer * COLUMNS;
 #define AT(name) ((const float *)p[name])
             float *k = (float *)p[KEYS] + s.place * keys, *v = (float *)p[VALUES] + s.place * keys;
-            normalise(x, AT(NORM_1), AT(NORM_1_BIAS), input, s.m, s.rms, numbers[0]);
+            normalise(state, AT(NORM_1), AT(NORM_1_BIAS), input, s.m, s.rms, numbers[0]);
             project(s.kind, AT(Q), AT(Q_SCALE), AT(Q_BIAS), input, q, width, s.m);
-            project(s.kind, AT(K), AT(K_SCALE), AT(K_BIAS), input, k, keys, s.m);
+            project(s.kind, AT(K), AT(K_SCALE), AT(K_BIAS), input, new_keys, keys, s.m);
             project(s.kind, AT(V), AT(V_SCALE), AT(V_BIAS), input, v, keys, s.m);
 #pragma omp barrier
-            if (s.layout != NO_ROTATION) {
-#pragma omp for schedule(static)
-                for (int64_t h = 0; h < s.heads + s.groups; h++)
-                    rotate(h < s.heads ? q + h * s.d : k + (h - s.heads) * s.d, turn, turn + s.d / 2, s.d, s.layout);
-            }
 #pragma omp for schedule(static)
             for (int64_t h = 0; h < s.heads; h++) {
-                int64_t group = h / (s.heads / s.groups) * s.d + s.first * keys;
-                attend(q + h * s.d, AT(KEYS) + group, AT(VALUES) + group, scores + h * (s.place + 1),
-                       context + h * s.d, count, keys, s.d, numbers[1]);
+                int64_t share = s.heads / s.groups, group = h / share * s.d, first = group + s.first * keys;
+                memcpy(key, new_keys + group, s.d * sizeof *key);
+                if (s.layout != NO_ROTATION) {
+                    rotate(q + h * s.d, turn, turn + s.d / 2, s.d, s.layout);
+                    rotate(key, turn, turn + s.d / 2, s.d, s.layout);
+                }
+                if (h % share == 0) memcpy(k + group, key, s.d * sizeof *key);
+                attend(q + h * s.d, AT(KEYS) + first, key, AT(VALUES) + first, scores + h * (s.place + 1),
+                       context + h * s.d, s.place - s.first, keys, s.d, numbers[1]);
             }
             project(s.kind, AT(O), AT(O_SCALE), AT(O_BIAS), context, y, s.m, width);
 #pragma omp barrier
+            for (int64_t i = 0; i < s.m; i++) state[i] += y[i];
+            normalise(state, AT(NORM_2), AT(NORM_2_BIAS), input, s.m, s.rms, numbers[0]);
 #pragma omp for schedule(static)
-            for (int64_t i = 0; i < s.m; i++) x[i] += y[i];
-            normalise(x, AT(NORM_2), AT(NORM_2_BIAS), input, s.m, s.rms, numbers[0]);
-            int64_t wide = s.activation == SWIGLU ? 2 * s.f : s.f;
-            project(s.kind, AT(WIDEN), AT(WIDEN_SCALE), AT(WIDEN_BIAS), input, hidden, wide, s.m);
+            for (int64_t i = 0; i < s.f; i++) {
+                float up = project_row(s.kind, AT(WIDEN), AT(WIDEN_SCALE), AT(WIDEN_BIAS), input, i, s.m);
+                if (s.activation == SWIGLU) {
+                    float gate = project_row(s.kind, AT(WIDEN), AT(WIDEN_SCALE), AT(WIDEN_BIAS), input, s.f + i, s.m);
+                    hidden[i] = up * (gate / (1.0f + fast_exp(-gate)));
+                } else hidden[i] = activate(up, s.activation);
+            }
+            project(s.kind, AT(NARROW), AT(NARROW_SCALE), AT(NARROW_BIAS), hidden, z, s.m, s.f);
 #pragma omp barrier
-            activate(hidden, s.f, s.activation);
-            project(s.kind, AT(NARROW), AT(NARROW_SCALE), AT(NARROW_BIAS), hidden, y, s.m, s.f);
-#pragma omp barrier
-#pragma omp for schedule(static)
-            for (int64_t i = 0; i < s.m; i++) x[i] += y[i];
+            for (int64_t i = 0; i < s.m; i++) state[i] += z[i];
         }
-#pragma omp single
-        {
-            normalise(x, (const float *)final[0], (const float *)final[1], y, s.m, s.rms, numbers[0]);
-            memcpy(x, y, s.m * sizeof *x);
-        }
+#pragma omp single nowait
+        normalise(state, (const float *)final[0], (const float *)final[1], x, s.m, s.rms, numbers[0]);
     }
 }
 
