@@ -62,7 +62,7 @@ def test_look_shows_all_attention_of_a_translator(translator, tmp_path):
     assert kinds == {"self", "causal", "cross"}
     cross = next(one for one in document["records"] if one["kind"] == "cross")
     keys = document["labels"][cross["keyTokens"][0]]
-    assert "".join(keys).replace(" ", "") == "thecatsat</s>"
+    assert "".join(keys).replace(" ", "") == "Thecatsat.</s>"
     causal = next(one for one in document["records"] if one["kind"] == "causal")
     read, written = (document["labels"][one["queryTokens"][0]] for one in (causal, cross))
     assert (read[0], written[-1]) == ("<s>", "</s>")
@@ -100,7 +100,7 @@ def test_look_shows_the_attention_of_a_recurrent_translator(score, feeding, tmp_
     (record,) = look("the cat sat", translator_of(network, vocabulary, tmp_path / "recurrent"))
     assert (record.name, record.kind) == ("attention", "cross")
     assert record.key_tokens is not None
-    assert "".join(record.key_tokens[0]).replace(" ", "") == "thecatsat</s>"
+    assert "".join(record.key_tokens[0]).replace(" ", "") == "Thecatsat.</s>"
     viewer.save_html([record], tmp_path / "look.html")
     assert document_of(tmp_path / "look.html")["records"][0]["kind"] == "cross"
 
