@@ -13,6 +13,8 @@ typedef float v16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef uint16_t h16 __attribute__((vector_size(32), aligned(2), may_alias));
 typedef uint32_t u16x __attribute__((vector_size(64)));
 typedef int8_t b16 __attribute__((vector_size(16), aligned(1), may_alias));
+typedef int16_t s16 __attribute__((vector_size(32)));
+typedef int32_t i16x __attribute__((vector_size(64)));
 
 enum { FLOAT32, BFLOAT16, INT8 };                      /* kinds of weights */
 enum { GELU, GELU_TANH, RELU, SWIGLU };                /* activations */
@@ -55,7 +57,9 @@ static inline float one_bfloat16(uint16_t w)
     return x;
 }
 #define LOAD_FLOAT(w) (*(const v16 *)(w))
-#define LOAD_INT8(w) __builtin_convertvector(*(const b16 *)(w), v16)
+/* The conversions double the width or keep it, because compilers vectorise no others. */
+#define LOAD_INT8(w) \
+    __builtin_convertvector(__builtin_convertvector(__builtin_convertvector(*(const b16 *)(w), s16), i16x), v16)
 DOT(dot_float32, float, LOAD_FLOAT, (float))
 DOT(dot_bfloat16, uint16_t, load_bfloat16, one_bfloat16)
 DOT(dot_int8, int8_t, LOAD_INT8, (float))
