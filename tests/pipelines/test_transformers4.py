@@ -7,6 +7,7 @@ import pytest
 
 import regard
 from support.pipeline_folders import KINDS, write_folder
+from support.same_results import assert_same
 from support.transformers4_results import CALLS, task_of
 
 RESULTS = json.loads((Path(__file__).parent / "transformers4.json").read_text(encoding="utf-8"))["results"]
@@ -16,24 +17,6 @@ RESULTS = json.loads((Path(__file__).parent / "transformers4.json").read_text(en
 def folders(tmp_path_factory):
     place = tmp_path_factory.mktemp("folders")
     return {kind: write_folder(place / kind, kind) for kind in KINDS}
-
-
-def assert_same(ours, theirs):
-    """Compare nested lists and dictionaries, numbers to 1e-5."""
-    if isinstance(theirs, dict):
-        assert isinstance(ours, dict)
-        assert list(ours) == list(theirs)
-        for name in theirs:
-            assert_same(ours[name], theirs[name])
-    elif isinstance(theirs, list):
-        assert isinstance(ours, list)
-        assert len(ours) == len(theirs)
-        for mine, other in zip(ours, theirs, strict=True):
-            assert_same(mine, other)
-    elif isinstance(theirs, float):
-        assert ours == pytest.approx(theirs, abs=1e-5)
-    else:
-        assert ours == theirs
 
 
 @pytest.mark.parametrize("number", range(len(CALLS)), ids=lambda number: f"{number}-{CALLS[number][0]}")

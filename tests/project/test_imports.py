@@ -66,7 +66,7 @@ ALLOWED: dict[str, set[str]] = {
         "analysis",
     }
     | {"plots", "_highlights", "capture"},  # predictors record their attention, `look` that of any model
-    "pipelines": CORE | {"_lazy", "models", "text", "tasks", "capture"},
+    "pipelines": CORE | {"_lazy", "decoding", "models", "text", "tasks", "capture"},
     "learn": CORE | {"layers", "training", "reference", "plots", "terminal", "_drawing"},
     "cli": CORE
     | {

@@ -6,12 +6,13 @@ They are written without Transformers, and every version of it can read them.
 from __future__ import annotations
 
 import json
-import zlib
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+from support.formula_weights import linear, norm, values
 
 WIDTH, LAYERS, HEADS, INNER, LONGEST = 32, 2, 4, 37, 64
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -131,48 +132,37 @@ def _weights(kind: str, size: int, classes: int) -> dict[str, np.ndarray]:
     for layer in range(LAYERS):
         at = f"encoder.layer.{layer}"
         for name in ("self.query", "self.key", "self.value", "output.dense"):
-            shapes |= _linear(f"{at}.attention.{name}", WIDTH, WIDTH)
+            shapes |= linear(f"{at}.attention.{name}", WIDTH, WIDTH)
         shapes |= _norm(f"{at}.attention.output.LayerNorm")
-        shapes |= _linear(f"{at}.intermediate.dense", INNER, WIDTH)
-        shapes |= _linear(f"{at}.output.dense", WIDTH, INNER) | _norm(f"{at}.output.LayerNorm")
+        shapes |= linear(f"{at}.intermediate.dense", INNER, WIDTH)
+        shapes |= linear(f"{at}.output.dense", WIDTH, INNER) | _norm(f"{at}.output.LayerNorm")
     if classes or kind == "feature-extraction":
-        shapes |= _linear("pooler.dense", WIDTH, WIDTH)
+        shapes |= linear("pooler.dense", WIDTH, WIDTH)
     shapes = {base + name: shape for name, shape in shapes.items()}
     shapes |= _head(kind, size, classes)
-    return {name: _values(name, shape) for name, shape in shapes.items()}
+    return {name: values(name, shape) for name, shape in shapes.items()}
 
 
 def _head(kind: str, size: int, classes: int) -> dict[str, tuple[int, ...]]:
     if kind == "question-answering":
-        return _linear("qa_outputs", 2, WIDTH)
+        return linear("qa_outputs", 2, WIDTH)
     if classes:
-        return _linear("classifier", classes, WIDTH)
+        return linear("classifier", classes, WIDTH)
     if kind == "fill-mask":
         at = "cls.predictions"
         return {
-            **_linear(f"{at}.transform.dense", WIDTH, WIDTH),
+            **linear(f"{at}.transform.dense", WIDTH, WIDTH),
             **_norm(f"{at}.transform.LayerNorm"),
             f"{at}.bias": (size,),
         }
     if kind == "roberta-fill-mask":
         return {
-            **_linear("lm_head.dense", WIDTH, WIDTH),
+            **linear("lm_head.dense", WIDTH, WIDTH),
             **_norm("lm_head.layer_norm"),
             "lm_head.bias": (size,),
         }
     return {}
 
 
-def _linear(name: str, out: int, inner: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.weight": (out, inner), f"{name}.bias": (out,)}
-
-
 def _norm(name: str) -> dict[str, tuple[int, ...]]:
-    return {f"{name}.weight": (WIDTH,), f"{name}.bias": (WIDTH,)}
-
-
-def _values(name: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Return numbers that look random and depend on the name and the place alone."""
-    random = np.random.RandomState(zlib.crc32(name.encode()))
-    values = random.standard_normal(shape) * (0.5 if len(shape) > 1 else 0.1)
-    return (values + ("LayerNorm.weight" in name or "layer_norm.weight" in name)).astype(np.float32)
+    return norm(name, WIDTH)

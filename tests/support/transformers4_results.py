@@ -1,7 +1,7 @@
 """Calls of pipelines and the results of Transformers 4 for them, in pipelines/transformers4.json.
 
-``python tests/support/transformers4_results.py FILE`` writes that file anew. It needs an environment with
-transformers 4, which the other tests cannot use. This file needs nothing of Regard.
+``python -m support.transformers4_results FILE``, run in the folder ``tests``, writes that file anew. It needs an
+environment with transformers 4, which the other tests cannot use. This file needs nothing of Regard.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ def main() -> None:
     import warnings
 
     import transformers
-    from pipeline_folders import KINDS, write_folder
+
+    from support.pipeline_folders import KINDS, write_folder
 
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()

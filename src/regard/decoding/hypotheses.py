@@ -27,7 +27,7 @@ class Hypothesis:
 class FinishedHypotheses:
     """The finished hypotheses of one sentence, and the number to return (``wanted``).
 
-    Hypotheses that ended rank before those that were cut off, whatever their scores.
+    Hypotheses that ended rank before those that were cut off, whatever their scores, unless ``ended_first`` is False.
 
     >>> cut, ended = Hypothesis([5], -1.0, -1.0, ended=False), Hypothesis([6], -2.0, -2.0)
     >>> finished = FinishedHypotheses(wanted=2, all=[cut, ended])
@@ -37,16 +37,21 @@ class FinishedHypotheses:
 
     wanted: int
     all: list[Hypothesis] = field(default_factory=list)
+    ended_first: bool = True
 
     def to_beat(self) -> float:
         """Return the score that a new hypothesis must exceed to be among the ``wanted`` best.
 
         It is -inf while there are fewer than ``wanted``.
         """
-        if len(self.all) < self.wanted:
+        return self.score_of(self.wanted)
+
+    def score_of(self, rank: int) -> float:
+        """Return the score of the hypothesis with this rank by score, counted from 1, or -inf if there are fewer."""
+        if len(self.all) < rank:
             return -math.inf
-        return sorted(hypothesis.score for hypothesis in self.all)[-self.wanted]
+        return sorted(hypothesis.score for hypothesis in self.all)[-rank]
 
     def best(self) -> list[Hypothesis]:
         """Return at most ``wanted`` hypotheses, best first."""
-        return sorted(self.all, key=lambda x: (not x.ended, -x.score))[: self.wanted]
+        return sorted(self.all, key=lambda x: (self.ended_first and not x.ended, -x.score))[: self.wanted]

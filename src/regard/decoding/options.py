@@ -33,6 +33,11 @@ class DecodingOptions:
       ignores ``beams`` and ``coverage_penalty``. Searching ignores ``temperature``, ``top_k``, ``top_p``, ``min_p``
       and ``seed``.
     - ``seed`` makes the draws reproducible.
+    - ``early_stopping`` ends a beam search as soon as ``beams`` hypotheses are finished. Without it, the search goes on
+      while an open hypothesis has a better score at its present length than the worst of the best ``beams`` finished
+      ones.
+    - ``ended_first`` ranks hypotheses that ended before those that are cut off at ``max_length``. Without it, the best
+      ``beams`` continuations at ``max_length`` are ranked with the others by their scores, as in Transformers.
     - ``min_length`` is the least number of tokens, without the end of sentence.
     - ``max_length`` is the largest number of tokens, with the end of sentence. The default is 1.5 times the source
       length plus 10, or more if ``min_length`` needs it.
@@ -48,6 +53,8 @@ class DecodingOptions:
     coverage_penalty: float = 0.0
     no_repeat: int | None = None
     n_best: int = 1
+    early_stopping: bool = True
+    ended_first: bool = True
     min_length: int = 0
     max_length: int | None = None
     sample: bool = False
@@ -66,6 +73,9 @@ class DecodingOptions:
             _check_number(name, getattr(self, name))
         if self.no_repeat is not None:
             whole_number("no_repeat", self.no_repeat, least=0)
+        for name in ("early_stopping", "ended_first"):
+            if not isinstance(getattr(self, name), bool):
+                raise DtypeError(name, f"expected True or False, got {getattr(self, name)!r}")
         if self.max_length is not None:
             whole_number("max_length", self.max_length, least=1)
             if self.max_length < self.min_length:

@@ -4,7 +4,8 @@ Each sentence has ``w`` hypotheses. At every step each hypothesis is continued w
 continuations are considered. Those among the first ``w`` that end the sentence are finished. The best ``w`` of the
 others continue. A sentence is done when ``w`` hypotheses are finished, when no open hypothesis can still become one of
 the best, or at its length limit. It then leaves the batch. If too few hypotheses finished, hypotheses cut off at the
-limit are added.
+limit are added. Without early stopping, a sentence with ``w`` finished hypotheses goes on while an open one is better.
+Without ``ended_first``, all of the best ``w`` continuations at the limit are added.
 """
 
 from __future__ import annotations
@@ -126,9 +127,12 @@ class _Search:
         self.model, self.state, self.options, self.allowed = model, state, options, allowed
         self.constraints = constraints
         self.limits, self.source_lengths = limits, source_lengths
-        self.finished = [FinishedHypotheses(options.n_best) for _ in limits]
+        self.finished = [FinishedHypotheses(options.n_best, ended_first=options.ended_first) for _ in limits]
         self.sentences = list(range(len(limits)))  # the sentence of each row of the batch
         self.open = [True] * len(limits)  # False for rows that are done
+        self.just_ended = [0] * len(
+            limits
+        )  # how many of the best continuations of each row ended in this step
         self.tokens = first[:, None]  # (n,w,1+t), starts as one empty hypothesis
         self.scores = torch.zeros(first.shape, device=first.device)  # (n,w), log-probabilities
         self.coverage: Tensor | None = None  # (n,w,s), attention to each source token so far
@@ -183,7 +187,10 @@ class _Search:
         ``values``, ``parents`` and ``ends`` are ``(n,2w)``, best first. ``length`` counts the end of sentence.
         """
         beams = self.options.beams
-        rows, places = (ends & (values > _NEVER))[:, :beams].nonzero(as_tuple=True)
+        ended = (ends & (values > _NEVER))[:, :beams]
+        if not self.options.ended_first:
+            self.just_ended = ended.sum(dim=1).tolist()
+        rows, places = ended.nonzero(as_tuple=True)
         if len(rows):
             self._store(rows, parents[rows, places], values[rows, places], length, ended=True)
 
@@ -229,8 +236,11 @@ class _Search:
         if math.isnan(best):
             raise ArgumentError("model", "its scores contain NaN")
         finished, limit = self.finished[self.sentences[row]], self.limits[self.sentences[row]]
-        if best == _NEVER or length >= limit or len(finished.all) >= self.options.beams:
+        if best == _NEVER or length >= limit:
             return True
+        if len(finished.all) >= self.options.beams:
+            worst = finished.score_of(self.options.beams)
+            return self.options.early_stopping or best / length**self.options.length_penalty <= worst
         # The upper bound assumes that all further tokens have probability 1, the largest length and full coverage.
         return best / limit**self.options.length_penalty <= finished.to_beat()
 
@@ -241,6 +251,8 @@ class _Search:
         """
         finished = self.finished[self.sentences[row]]
         missing = finished.wanted - len(finished.all)
+        if not self.options.ended_first and length >= self.limits[self.sentences[row]]:
+            missing = self.options.beams - self.just_ended[row]
         if missing <= 0:
             return
         (hypotheses,) = (self.scores[row, :missing] > _NEVER).nonzero(as_tuple=True)  # best first

@@ -47,7 +47,8 @@ def stream_tokens(
     """Yield the tokens that a model without a source writes after ``prompt``, each as soon as it is chosen.
 
     ``start`` are tokens before the prompt, which the model always reads. Writing ends after a token of ``ends``, which
-    is yielded too, or after ``options.max_length`` tokens. Tokens of ``banned`` are never written.
+    is yielded too, or after ``options.max_length`` tokens. The first ``options.min_length`` tokens are not of ``ends``.
+    Tokens of ``banned`` are never written.
 
     The model reads at most ``context`` tokens, by default any number. When they are full, it reads ``start`` and the
     newest tokens again, together half of ``context``. A prompt that does not fit loses its oldest tokens.
@@ -61,13 +62,15 @@ def stream_tokens(
     valid = valid_text(given, token_bytes, ends=ends, banned=banned)
     chance = RandomNumbers(replace(options, n_best=1), [number], last.device)
     allowed, slid = Allowed(-1, tuple(banned)), False
-    for room in reversed(range(options.limit(len(read)))):
+    before_end, most = Allowed(-1, (*banned, *ends)), options.limit(len(read))
+    for written in range(most):
         if context is not None and len(start) + len(read) > context:
             read, slid = read[-max(1, context // 2 - len(start)) :], True
             state, _ = begin(model, None, 1, -1, [[*start, *read]])
-        scores = allowed.log_probabilities(model.output(model.step(last, state)), 0)  # (1,1,v)
+        rule = before_end if written < options.min_length else allowed
+        scores = rule.log_probabilities(model.output(model.step(last, state)), 0)  # (1,1,v)
         if valid is not None:
-            valid.block(scores, last[..., None], torch.tensor([room], device=last.device))
+            valid.block(scores, last[..., None], torch.tensor([most - written - 1], device=last.device))
         last = draw(scores, options, chance.next()) if options.sample else scores.argmax(dim=-1)  # (1,1)
         token = int(last)
         log_probability = float(scores[0, 0, token])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.errors import ArgumentError, DtypeError, FileError, UnknownNameError
 from regard.files import read_json
+from regard.pipelines import generators
 from regard.pipelines.base import Pipeline, warn_caller
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class _Kind:
     """A kind of pipeline, with the task of Regard whose models it can use."""
 
     task: str
-    network: str  # the class of regard.models that a Hugging Face folder is read into
+    network: str = ""  # the class of regard.models that the Hugging Face folder of an encoder is read into
 
 
 PIPELINES: dict[str, _Kind] = {
@@ -35,6 +36,9 @@ PIPELINES: dict[str, _Kind] = {
     "question-answering": _Kind("answer", "SpanReader"),
     "fill-mask": _Kind("encode", "MaskedLanguageModel"),
     "feature-extraction": _Kind("encode", "Encoder"),
+    "translation": _Kind("translate"),
+    "summarization": _Kind("summarize"),
+    "text-generation": _Kind("write"),
 }
 ALIASES = {"sentiment-analysis": "text-classification"}
 # The ends of the names of classes in Transformers, and the tasks of such models.
@@ -42,6 +46,9 @@ ARCHITECTURES = {
     "ForSequenceClassification": "text-classification",
     "ForQuestionAnswering": "question-answering",
     "ForMaskedLM": "fill-mask",
+    "ForCausalLM": "text-generation",
+    "LMHeadModel": "text-generation",
+    "MTModel": "translation",
     "Model": "feature-extraction",
 }
 FOLDER = "give the folder of a BERT, RoBERTa or DistilBERT, or a model of Regard"
@@ -58,13 +65,13 @@ def pipeline(
 ) -> Pipeline:
     """Make a pipeline, which takes texts and returns the dictionaries and lists that Transformers 4 returned.
 
-    ``task`` is "text-classification" (or "sentiment-analysis"), "question-answering", "fill-mask" or
-    "feature-extraction", by default that of the model. ``model`` is a model of Regard by its name or folder, or the
-    folder of a Hugging Face model of the right kind. Without it, an installed model is used. Nothing is downloaded.
-    ``tokenizer`` is the model again, or another folder with the tokenizer of a Hugging Face model. ``device`` is that
-    of torch, or a number as in Transformers, where -1 is the CPU. ``framework`` can only be "pt". ``options`` are
-    defaults for the options of each call. ``pipeline.attention(result)`` returns the attention of the model for a
-    result.
+    ``task`` is "text-classification" (or "sentiment-analysis"), "question-answering", "fill-mask",
+    "feature-extraction", "translation_en_to_fr" (or other languages), "summarization" or "text-generation", by default
+    that of the model. ``model`` is a model of Regard by its name or folder, or the folder of a Hugging Face model of
+    the right kind. Without it, an installed model is used. Nothing is downloaded. ``tokenizer`` is the model again, or
+    another folder with the tokenizer of a Hugging Face model. ``device`` is that of torch, or a number as in
+    Transformers, where -1 is the CPU. ``framework`` can only be "pt". ``options`` are defaults for the options of each
+    call. ``pipeline.attention(result)`` returns the attention of the model for a result.
 
     >>> pipeline("question-answring")
     Traceback (most recent call last):
@@ -76,13 +83,16 @@ def pipeline(
     for argument, value in (("model", model), ("tokenizer", tokenizer)):
         if not isinstance(value, str | os.PathLike | None):
             raise DtypeError(argument, f"expected a name or a folder, got {type(value).__name__}")
-    name = _checked_task(task, model)
+    name, languages = _checked_task(task, model), generators.languages_of(str(task))
     folder, place = _huggingface_folder(model), _device(device)
     if folder is not None:
-        return _from_huggingface(name, folder, _tokenizer_folder(tokenizer, folder), place, options)
+        make = generators.from_huggingface if name in generators.GENERATORS else _from_huggingface
+        return make(name, folder, _tokenizer_folder(tokenizer, folder), place, options)
     if tokenizer is not None and (model is None or os.fspath(tokenizer) != os.fspath(model)):
         problem = f"a model of Regard has its own tokenizer, got {os.fspath(tokenizer)!r}"
         raise ArgumentError("tokenizer", problem, "leave it out")
+    if name in generators.GENERATORS:
+        return generators.from_regard(name, model, languages, place, options)
     return _from_regard(name, model, place, options)
 
 
@@ -93,13 +103,17 @@ def _checked_task(task: str | None, model: str | os.PathLike | None) -> str:
             raise ArgumentError("task", f"expected {', '.join(PIPELINES)} or a model, got nothing")
         return _task_of(model)
     name = ALIASES.get(task, task) if isinstance(task, str) else task
+    if isinstance(task, str) and generators.languages_of(task):
+        return "translation"
     if name not in list(PIPELINES):
-        raise UnknownNameError("task", task, [*PIPELINES, *ALIASES])
+        raise UnknownNameError("task", task, [*PIPELINES, "translation_en_to_fr", *ALIASES])
     return name
 
 
 def _task_of(model: str | os.PathLike) -> str:
     """Return the pipeline of the task of a model."""
+    if Path(model).is_file():
+        return "text-generation"  # a GGUF file or a file of llama2.c
     folder = _huggingface_folder(model) or _found("encode", model)
     settings = read_json(folder / CONFIG)
     task = settings.get("task")

@@ -35,6 +35,10 @@ class Tokenizer:
     pad_token_id: int | None
     unk_token: str | None
     unk_token_id: int | None
+    bos_token: str | None
+    bos_token_id: int | None
+    eos_token: str | None
+    eos_token_id: int | None
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, *, longest: int) -> Self:
@@ -46,6 +50,8 @@ class Tokenizer:
             "sep": framing.end,
             "pad": vocabulary.pad,
             "unk": vocabulary.unk,
+            "bos": vocabulary.bos,
+            "eos": vocabulary.eos,
         }
         names = {
             f"{name}_token": None if number is None else vocabulary.pieces([number])[0]

@@ -44,11 +44,12 @@ def is_pretrained(path: str | os.PathLike) -> bool:
     return path.is_file() or path.suffix in (".gguf", ".bin")
 
 
-def load_parts(path: str | os.PathLike) -> WriterParts:
+def load_parts(path: str | os.PathLike, tokenizer: Path | None = None) -> WriterParts:
     """Load a GGUF file, a flat file of llama2.c, or a Hugging Face folder of Llama, Mistral, Qwen2 or GPT-2.
 
     Raises FileError if it is damaged or of another kind, or if its tokenizer does not fit the model. The tokenizer is
-    read before the weights.
+    read before the weights. ``tokenizer`` is the folder with the files of the tokenizer of a Hugging Face folder, by
+    default the same folder.
     """
     path, kind = Path(path), kind_of_model(path)
     if kind == "gguf":
@@ -56,7 +57,7 @@ def load_parts(path: str | os.PathLike) -> WriterParts:
     if kind == "llama2c":
         return _llama2c(path)
     if kind == "huggingface":
-        return _huggingface(path)
+        return _huggingface(path, tokenizer or path)
     raise FileError(f"{path}: a model of Regard, which Writer.load reads")
 
 
@@ -80,10 +81,10 @@ def _llama2c(path: Path) -> WriterParts:
     return WriterParts(model, vocabulary, _ends(vocabulary, [vocabulary.bos]))
 
 
-def _huggingface(folder: Path) -> WriterParts:
+def _huggingface(folder: Path, tokenizer: Path) -> WriterParts:
     size = huggingface_config(folder).vocabulary_size
-    vocabulary = PretrainedVocabulary.of_language_model(folder, size=size)
-    chat = template_of_folder(folder, _specials(vocabulary))
+    vocabulary = PretrainedVocabulary.of_language_model(tokenizer, size=size)
+    chat = template_of_folder(tokenizer, _specials(vocabulary))
     model = load_huggingface(folder, LanguageModel)
     return WriterParts(model, vocabulary, _ends(vocabulary, stop_ids(folder)), chat)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -38,10 +39,11 @@ DTYPES = ("float32", "bfloat16", "int8")
 class ChatTemplate(Protocol):
     """Makes the prompt of a conversation."""
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> str:
+    def render(self, messages: Sequence[Mapping[str, str]], *, answer: bool = True) -> str:
         """Return the text of a conversation, up to the place where the answer of the model begins.
 
-        A message has a ``role`` ("system", "user" or "assistant") and a ``content``.
+        A message has a ``role`` ("system", "user" or "assistant") and a ``content``. With ``answer=False`` the text
+        ends after the last message.
         """
         ...
 
@@ -263,15 +265,18 @@ class Writer(BundledPredictor):
         return settings if chat is None else settings | {"chat_template": chat}
 
     @classmethod
-    def load(cls, model: str | os.PathLike, *, device: str | None = None) -> Self:
+    def load(
+        cls, model: str | os.PathLike, *, device: str | None = None, tokenizer: Path | None = None
+    ) -> Self:
         """Load a model by its installed name, from the folder of a model or of a run, or from other programs' files.
 
         Those are GGUF files, flat files of llama2.c with ``tokenizer.bin`` beside them, and Hugging Face folders of
-        Llama, Mistral, Qwen2 and GPT-2. ``device`` is by default a GPU where there is one.
+        Llama, Mistral, Qwen2 and GPT-2. ``device`` is by default a GPU where there is one. ``tokenizer`` is another
+        folder with the tokenizer of a Hugging Face folder.
         """
         if not is_pretrained(model):
             return super().load(model, device=device)
-        parts = load_parts(model)
+        parts = load_parts(model, tokenizer)
         start = parts.vocabulary.framing.start
         writer = cls(parts.model, parts.vocabulary, start=start, ends=parts.ends, chat=parts.chat)
         writer.model.to(as_device(device or ("cuda" if torch.cuda.is_available() else "cpu")))

@@ -1,0 +1,110 @@
+"""The pipelines that write texts, on models of Regard and of Hugging Face folders."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from regard.errors import ArgumentError, FileError, renamed
+from regard.files import read_json
+from regard.pipelines.base import Pipeline
+
+__all__ = ["GENERATORS", "from_huggingface", "from_regard", "languages_of"]
+
+CONFIG = "config.json"
+GENERATORS = ("translation", "summarization", "text-generation")
+# What to give as the model of each kind of pipeline.
+_FIXES = {
+    "translation": "give a model of `regard train translate`",
+    "summarization": "give a model of `regard train summarize`",
+    "text-generation": "give the folder of a Llama, Mistral, Qwen2 or GPT-2, a GGUF file, or a model of "
+    "`regard train write`",
+}
+
+
+def languages_of(task: str) -> tuple[str, str] | None:
+    """Return the two languages in the name of a task such as "translation_en_to_fr", or None.
+
+    >>> languages_of("translation_en_to_fr"), languages_of("translation")
+    (('en', 'fr'), None)
+    """
+    parts = task.split("_")
+    named = len(parts) == 4 and (parts[0], parts[2]) == ("translation", "to") and all(parts)
+    return (parts[1], parts[3]) if named else None
+
+
+def from_huggingface(
+    task: str, folder: Path, tokenizer: Path, device: str | None, options: dict[str, Any]
+) -> Pipeline:
+    """Make a pipeline on a Hugging Face folder, or raise FileError if Regard has no such model."""
+    if task != "text-generation":
+        kind = read_json(folder / CONFIG).get("model_type")
+        problem = (
+            f"{folder}: model_type is {kind!r}, and Regard loads no encoder\u2013decoder of Hugging Face"
+        )
+        raise FileError(f"{problem}: {_FIXES[task]}", argument="model")
+    from regard.pipelines.generation_options import folder_settings
+    from regard.pipelines.text_generation import DEFAULTS, TextGenerationPipeline
+    from regard.tasks.write import Writer
+
+    settings = folder_settings(folder, DEFAULTS, task)
+    writer = Writer.load(folder, device=device, tokenizer=tokenizer)
+    return TextGenerationPipeline(writer, settings, **options)
+
+
+def from_regard(
+    task: str,
+    model: str | os.PathLike | None,
+    languages: tuple[str, str] | None,
+    device: str | None,
+    options: dict[str, Any],
+) -> Pipeline:
+    """Make a pipeline on a model of Regard, by default on an installed one."""
+    if task == "translation":
+        from regard.pipelines.text2text import TranslationPipeline
+
+        return TranslationPipeline(_translator(model, languages, device, options), **options)
+    if task == "summarization":
+        from regard.pipelines.text2text import SummarizationPipeline
+
+        return SummarizationPipeline(_loaded("summarize", task, model, {}, device), **options)
+    from regard.pipelines.generation_options import COMMON
+    from regard.pipelines.text_generation import DEFAULTS, TextGenerationPipeline
+
+    writer = _loaded("write", task, model, {}, device)
+    return TextGenerationPipeline(writer, {**COMMON, **DEFAULTS}, **options)
+
+
+def _translator(
+    model: str | os.PathLike | None,
+    languages: tuple[str, str] | None,
+    device: str | None,
+    options: dict[str, Any],
+) -> Any:
+    """Return the translator of a model, or that of the languages in the task or the options."""
+    named = languages or (options.get("src_lang"), options.get("tgt_lang"))
+    if model is None and not all(isinstance(name, str) for name in named):
+        problem = '"translation" does not say the languages'
+        raise ArgumentError("task", problem, "write translation_en_to_fr, or give src_lang and tgt_lang")
+    wanted = {"source_language": named[0], "target_language": named[1]}
+    places = {"source_language": "task", "target_language": "task"} if languages else {}
+    with renamed(**{"source_language": "src_lang", "target_language": "tgt_lang", **places}):
+        return _loaded("translate", "translation", model, wanted, device)
+
+
+def _loaded(
+    name: str, task: str, model: str | os.PathLike | None, options: dict[str, Any], device: str | None
+) -> Any:
+    """Return the predictor of a model for a task of Regard."""
+    from regard.tasks import find_task
+
+    kind = find_task(name)
+    try:
+        folder = kind.find(None if model is None else os.fspath(model), options)
+    except FileError as error:
+        if error.argument != "model":
+            raise
+        problem = f"{error.in_words()}: nothing is downloaded: {_FIXES[task]}"
+        raise FileError(problem, argument="model") from None
+    return kind.load(folder, device)
