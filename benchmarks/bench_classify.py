@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from regard import tasks
 from regard.tasks.classify import ClassificationSettings
-from regard.tasks.classify.encoding import without_line_breaks
 from regard.tasks.pairs import PairSource
+from regard.tasks.text_encoder import without_line_breaks
 from regard.text import deduplicate, read_pairs
 
 DATA = Path(os.environ.get("REGARD_DATA", Path(__file__).parents[2] / "shared" / "data")) / "imdb"
@@ -53,6 +53,8 @@ def main() -> None:
     if not (DATA / "train.tsv.gz").is_file():
         sys.exit(f"the reviews are not in {DATA}: set REGARD_DATA to the folder that holds imdb")
     lines = [*_baselines(), *(_regard(model) for model in models)]
+    if not lines:
+        return
     print("| model | parameters | minutes of training | validation | test |")
     print("|---|---|---|---|---|")
     for line in lines:
