@@ -164,6 +164,18 @@ def test_max_length_counts_the_prompt(gpt2):
         gpt2("the cat", max_length=3)
 
 
+def test_no_end_is_written_before_the_least_length(gpt2):
+    options = {"do_sample": False, "max_new_tokens": 12, "return_tensors": True}
+    ids = gpt2("the cat", **options)[0]["generated_token_ids"]
+    end = ids[5]
+    assert end not in ids[:5]
+    assert gpt2("the cat", eos_token_id=end, **options)[0]["generated_token_ids"] == ids[:6]
+    for least in ({"min_new_tokens": 5}, {"min_length": 8}):
+        longer = gpt2("the cat", eos_token_id=end, **least, **options)[0]["generated_token_ids"]
+        assert end not in longer[: 3 + 5]
+        assert len(longer) > 8
+
+
 def test_samples_depend_on_the_seed_of_torch(gpt2):
     options = {"max_new_tokens": 8, "num_return_sequences": 3, "return_tensors": True}
     torch.manual_seed(42)

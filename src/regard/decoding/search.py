@@ -5,7 +5,7 @@ continuations are considered. Those among the first ``w`` that end the sentence 
 others continue. A sentence is done when ``w`` hypotheses are finished, when no open hypothesis can still become one of
 the best, or at its length limit. It then leaves the batch. If too few hypotheses finished, hypotheses cut off at the
 limit are added. Without early stopping, a sentence with ``w`` finished hypotheses goes on while an open one is better.
-Without ``ended_first``, all of the best ``w`` continuations at the limit are added.
+Without ``ended_first``, the best ``w`` hypotheses that are open at the limit are always added.
 """
 
 from __future__ import annotations
@@ -130,9 +130,6 @@ class _Search:
         self.finished = [FinishedHypotheses(options.n_best, ended_first=options.ended_first) for _ in limits]
         self.sentences = list(range(len(limits)))  # the sentence of each row of the batch
         self.open = [True] * len(limits)  # False for rows that are done
-        self.just_ended = [0] * len(
-            limits
-        )  # how many of the best continuations of each row ended in this step
         self.tokens = first[:, None]  # (n,w,1+t), starts as one empty hypothesis
         self.scores = torch.zeros(first.shape, device=first.device)  # (n,w), log-probabilities
         self.coverage: Tensor | None = None  # (n,w,s), attention to each source token so far
@@ -187,10 +184,7 @@ class _Search:
         ``values``, ``parents`` and ``ends`` are ``(n,2w)``, best first. ``length`` counts the end of sentence.
         """
         beams = self.options.beams
-        ended = (ends & (values > _NEVER))[:, :beams]
-        if not self.options.ended_first:
-            self.just_ended = ended.sum(dim=1).tolist()
-        rows, places = ended.nonzero(as_tuple=True)
+        rows, places = (ends & (values > _NEVER))[:, :beams].nonzero(as_tuple=True)
         if len(rows):
             self._store(rows, parents[rows, places], values[rows, places], length, ended=True)
 
@@ -252,7 +246,7 @@ class _Search:
         finished = self.finished[self.sentences[row]]
         missing = finished.wanted - len(finished.all)
         if not self.options.ended_first and length >= self.limits[self.sentences[row]]:
-            missing = self.options.beams - self.just_ended[row]
+            missing = self.options.beams
         if missing <= 0:
             return
         (hypotheses,) = (self.scores[row, :missing] > _NEVER).nonzero(as_tuple=True)  # best first
