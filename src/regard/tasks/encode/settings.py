@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from regard.errors import ArgumentError, UnknownNameError, option
 from regard.settings import Settings, setting
+from regard.tasks.plain_texts import PlainTextSettings
 from regard.tasks.settings import (
     BatchSettings,
-    EmbeddedSettings,
     PretrainedSettings,
     TransformerSettings,
     VocabularySettings,
@@ -19,7 +19,6 @@ from regard.training.settings import without_durations
 
 __all__ = ["EncodingEvaluationSettings", "EncodingSettings"]
 
-EMBEDDED_LANGUAGES = ("en", "fr", "zh")
 EMBEDDED = 40_000
 POOLINGS = ("mean", "first", "max")
 
@@ -44,11 +43,12 @@ STARTED: dict[str, Any] = {"learning_rate": 1e-4, "average": 0.99}
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PlainTexts(EmbeddedSettings):
+class _PlainTexts(PlainTextSettings):
     """Texts to train and validate on."""
 
     title: ClassVar[str] = "Data"
-    locations: ClassVar[tuple[str, ...]] = ("data", "valid")
+    default_embedded: ClassVar[int] = EMBEDDED
+    of_files: ClassVar[tuple[str, ...]] = ("valid", "column", "join_lines", "skip_bad_rows")
 
     data: str | None = setting(None, "Training texts: a file with one text in each line, also .gz, or '-'.")
     valid: str | None = setting(
@@ -61,53 +61,15 @@ class _PlainTexts(EmbeddedSettings):
     )
     join_lines: bool = setting(False, "Join the lines of one long text, and cut it into pieces.")
     skip_bad_rows: bool = setting(False, "Leave out and count rows that cannot be read, instead of stopping.")
-    language: str = setting("en", "Language of the embedded sentences: en, fr or zh.", flag="--from")
 
     def __post_init__(self):
         super().__post_init__()
-        if not 0 < self.hold_out < 1:
-            raise ArgumentError("hold_out", f"expected a share between 0 and 1, got {self.hold_out}")
         if self.hold_out_most < 1:
             raise ArgumentError("hold_out_most", f"expected 1 or more, got {self.hold_out_most}")
-        if self.valid == "-":
-            raise ArgumentError(
-                "valid", f"only {option('data')} can be read from standard input", "name a file"
-            )
-        if self.data and self.data == self.valid:
-            problem = f"the same as {option('data', self.data)}"
-            raise ArgumentError("valid", problem, "name data that is not trained on, or leave it out")
-        if self.language not in EMBEDDED_LANGUAGES:
-            raise UnknownNameError("language", self.language, EMBEDDED_LANGUAGES)
-        self._check_embedded()
         if self.column is not None and self.join_lines:
             raise ArgumentError(
                 "join_lines", f"of no use with {option('column')}", "rows are texts of their own"
             )
-
-    def _check_embedded(self) -> None:
-        """Reject settings of files if no file is named, and settings that leave nothing to train on."""
-        for name in ("valid", "column", "join_lines", "skip_bad_rows"):
-            if self.data is None and getattr(self, name):
-                raise ArgumentError(
-                    name, f"of no use without {option('data')}", "leave it out, or name the data"
-                )
-        if self.data is None and self.embedded_count < 1:
-            fix = f"give a number above 0, or name texts with {option('data')}"
-            raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
-        if self.data is not None and self.embedded:
-            raise ArgumentError("embedded", f"of no use with {option('data')}", "leave it out")
-
-    @property
-    def embedded_count(self) -> int:
-        """Sentences of the embedded corpus that are trained on."""
-        if self.data is not None:
-            return 0
-        return EMBEDDED if self.embedded is None else self.embedded
-
-    @property
-    def format(self) -> str:
-        """The ending of the file that a copy of standard input has."""
-        return "txt"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from regard.errors import ArgumentError, UnknownNameError, option
+from regard.errors import ArgumentError, option
 from regard.settings import Settings, setting
-from regard.tasks.settings import BatchSettings, EmbeddedSettings, TokenSettings, TransformerSettings
+from regard.tasks.plain_texts import PlainTextSettings
+from regard.tasks.settings import BatchSettings, TokenSettings, TransformerSettings
 from regard.training.settings import without_durations
 
 __all__ = ["WritingEvaluationSettings", "WritingSettings"]
 
-EMBEDDED_LANGUAGES = ("en", "fr", "zh")
 EMBEDDED = 30_000
 VOCABULARIES = ("character", "bpe", "byte")
 
@@ -29,60 +29,16 @@ DEFAULTS: dict[str, Any] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OneText(EmbeddedSettings):
+class _OneText(PlainTextSettings):
     """A text to train and validate on."""
 
     title: ClassVar[str] = "Data"
-    locations: ClassVar[tuple[str, ...]] = ("data", "valid")
+    default_embedded: ClassVar[int] = EMBEDDED
 
-    data: str | None = setting(None, "Training text: a file, also .gz, or '-'.")
     valid: str | None = setting(
         None, "Validation text. Without it, the end of the training text is held out."
     )
     hold_out: float = setting(0.1, "Share of the characters, at the end of the text, to validate on.")
-    skip_bad_rows: bool = setting(
-        False, "Leave out and count lines that cannot be read, instead of stopping."
-    )
-    language: str = setting("en", "Language of the embedded sentences: en, fr or zh.", flag="--from")
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not 0 < self.hold_out < 1:
-            raise ArgumentError("hold_out", f"expected a share between 0 and 1, got {self.hold_out}")
-        if self.valid == "-":
-            problem = f"only {option('data')} can be read from standard input"
-            raise ArgumentError("valid", problem, "name a file")
-        if self.data and self.data == self.valid:
-            problem = f"the same as {option('data', self.data)}"
-            raise ArgumentError("valid", problem, "name text that is not trained on, or leave it out")
-        if self.language not in EMBEDDED_LANGUAGES:
-            raise UnknownNameError("language", self.language, EMBEDDED_LANGUAGES)
-        self._check_embedded()
-
-    def _check_embedded(self) -> None:
-        """Reject settings of files if no file is named, and settings that leave nothing to train on."""
-        for name in ("valid", "skip_bad_rows"):
-            if self.data is None and getattr(self, name):
-                raise ArgumentError(
-                    name, f"of no use without {option('data')}", "leave it out, or name the data"
-                )
-        if self.data is None and self.embedded_count < 1:
-            fix = f"give a number above 0, or name a text with {option('data')}"
-            raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
-        if self.data is not None and self.embedded:
-            raise ArgumentError("embedded", f"of no use with {option('data')}", "leave it out")
-
-    @property
-    def embedded_count(self) -> int:
-        """Sentences of the embedded corpus that are trained on."""
-        if self.data is not None:
-            return 0
-        return EMBEDDED if self.embedded is None else self.embedded
-
-    @property
-    def format(self) -> str:
-        """The ending of the file that a copy of standard input has."""
-        return "txt"
 
 
 @dataclass(frozen=True, kw_only=True)
