@@ -56,7 +56,7 @@ _PLACES = _PLACES_TEXT.split()
 
 
 class _Origin(NamedTuple):
-    """The syllables of names of one origin: beginnings, middles, and endings of women, men and families."""
+    """The beginnings and middles of names of one origin, and their endings for women, men and families."""
 
     starts: tuple[str, ...]
     middles: tuple[str, ...]

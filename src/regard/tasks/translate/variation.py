@@ -72,7 +72,7 @@ def varied(random: Random, source: str, target: str, *, french: bool = False) ->
 
 
 def _names_of(text: str) -> list[str]:
-    """Return the names of a source: capitalised words that do not begin a sentence, and the frequent names."""
+    """Return the frequent names of a source, and its capitalised words that do not begin a sentence."""
     starts = {0, *(match.end() - 1 for match in _TWO_SENTENCES.finditer(text))}
     found = []
     for match in _NAME.finditer(text):
