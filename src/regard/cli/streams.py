@@ -23,6 +23,7 @@ from regard.errors import ArgumentError, renamed
 __all__ = [
     "AS_JSON",
     "ATTENTION",
+    "BEAMS",
     "DEVICE",
     "FILE",
     "LOOK",
@@ -55,6 +56,9 @@ TEXTS = typer.Argument(
 FILE = typer.Option(None, "--file", help="A file with a text in each line ('-' for standard input).")
 MODEL = typer.Option(None, "--model", help="A model's name or folder.")
 OUT = typer.Option(None, "--out", help="Write the results to a file instead of the screen.")
+BEAMS = typer.Option(
+    None, "--beams", help="The number of hypotheses in the beam search; 1 is fastest.", show_default="5"
+)
 ATTENTION = typer.Option(False, "--attention", help="Draw the attention to the words in the terminal.")
 SAVE_ATTENTION = typer.Option(
     None, "--save-attention", help="Save that picture as .png, .svg, .pdf or .html, one file for each text."

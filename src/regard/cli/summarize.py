@@ -29,9 +29,7 @@ def summarize(
     model: str = streams.MODEL,
     file: Path = streams.FILE,
     out: Path = streams.OUT,
-    beams: int = typer.Option(
-        None, "--beams", help="The number of hypotheses in the beam search; 1 is fastest.", show_default="5"
-    ),
+    beams: int = streams.BEAMS,
     length_penalty: float = typer.Option(
         None,
         "--length-penalty",

@@ -26,9 +26,7 @@ def translate(
     model: str = typer.Option(None, "--model", help="A model's name or folder instead of languages."),
     file: Path = streams.FILE,
     out: Path = streams.OUT,
-    beams: int = typer.Option(
-        None, "--beams", help="The number of hypotheses in the beam search; 1 is fastest.", show_default="5"
-    ),
+    beams: int = streams.BEAMS,
     length_penalty: float = typer.Option(
         None,
         "--length-penalty",

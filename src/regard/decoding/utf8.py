@@ -57,7 +57,8 @@ class Utf8Table:
 
     following: Tensor  # (states,v)
     blocked: Tensor  # (r,states,v), bool
-    never_first: Tensor  # ids of the tokens that may not follow a whole character, if there is room for any
+    # The ids of the tokens that may not follow a whole character, if there is room for any.
+    never_first: Tensor
 
     def complete(self, tokens: Sequence[int]) -> list[int]:
         """Return the tokens up to the last that ends with a whole character.

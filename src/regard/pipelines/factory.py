@@ -28,7 +28,8 @@ class _Kind:
     """A kind of pipeline, with the task of Regard whose models it can use."""
 
     task: str
-    network: str = ""  # the class of regard.models that the Hugging Face folder of an encoder is read into
+    # The class of regard.models that the Hugging Face folder of an encoder is read into.
+    network: str = ""
 
 
 PIPELINES: dict[str, _Kind] = {

@@ -19,7 +19,8 @@ from regard.tasks.text_generation import Span
 
 __all__ = ["SummaryWeights", "WeightTable", "WordOrigin", "summary_weights"]
 
-COPIED = 0.5  # a word is copied if at least this share of its probability came from copying
+# A word is copied if at least this share of its probability came from copying.
+COPIED = 0.5
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,8 @@ class SummaryObjective(BatchedObjective):
     """Cross entropy with label smoothing, and ROUGE of greedy summaries to validate."""
 
     metric = "rouge1"
-    floor = 10.0  # below this score, a few hundred summaries do not tell which of two models is better
+    # Below this score, a few hundred summaries do not tell which of two models is better.
+    floor = 10.0
     below_floor = "perplexity"
 
     def __init__(self, task: Task, settings: SummarySettings, data: SummaryData):

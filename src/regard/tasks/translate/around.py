@@ -25,7 +25,8 @@ _NAMES = {
     "en": (("Tom", "Tom"), ("Boston", "Boston"), ("John", "John")),
     "de": (("Tom", "Tom"), ("Boston", "Boston"), ("John", "John")),
 }
-_LEAST_WEIGHT = 0.1  # a smaller weight on a word says nothing about its place in the translation
+# A smaller weight on a word says nothing about its place in the translation.
+_LEAST_WEIGHT = 0.1
 
 
 @dataclass(frozen=True)
