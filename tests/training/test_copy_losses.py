@@ -70,7 +70,7 @@ def test_value_and_gradients_equal_the_formula_for_any_block_size(monkeypatch, n
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_form_without_blocks_is_the_same(monkeypatch, smoothing):
-    monkeypatch.setattr(copy_losses, "is_plain", lambda hidden: True)
+    monkeypatch.setattr(copy_losses, "is_in_blocks", lambda hidden: False)
     assert_same(*inputs(), smoothing)
 
 
@@ -94,9 +94,9 @@ def test_the_loss_is_the_negative_log_of_the_output_of_a_model():
 
 @pytest.mark.parametrize("gate", [-1e4, -90.0, 90.0, 1e4])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("is_plain", [True, False])
-def test_extreme_gates_and_logits_give_finite_losses_and_gradients(monkeypatch, gate, smoothing, is_plain):
-    monkeypatch.setattr(copy_losses, "is_plain", lambda hidden: is_plain)
+@pytest.mark.parametrize("in_blocks", [True, False])
+def test_extreme_gates_and_logits_give_finite_losses_and_gradients(monkeypatch, gate, smoothing, in_blocks):
+    monkeypatch.setattr(copy_losses, "is_in_blocks", lambda hidden: in_blocks)
     x, source, targets = inputs(torch.float32)
     with torch.no_grad():
         x["gate"].fill_(gate)
@@ -109,7 +109,9 @@ def test_extreme_gates_and_logits_give_finite_losses_and_gradients(monkeypatch, 
         assert bool(gradient.isfinite().all())
 
 
-def test_autocast_gives_nearly_the_same_in_float32():
+@pytest.mark.parametrize("numbers", [3 * V, 2**20])
+def test_autocast_gives_nearly_the_same_in_float32(monkeypatch, numbers):
+    monkeypatch.setattr(copy_losses, "_NUMBERS", numbers)
     x, source, targets = inputs(torch.float32)
     counted = torch.ones(B, T, dtype=torch.bool)
     exact = ours(x, source, targets, counted, 0.1)
@@ -117,6 +119,10 @@ def test_autocast_gives_nearly_the_same_in_float32():
         rounded = ours(x, source, targets, counted, 0.1)
     assert rounded.dtype == torch.float32
     torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.0)
+    gradients = (torch.autograd.grad(loss, list(x.values())) for loss in (rounded, exact))
+    for mine, other in zip(*gradients, strict=True):
+        assert mine.dtype == torch.float32
+        torch.testing.assert_close(mine, other, rtol=0.05, atol=0.05)
 
 
 def test_no_gradients_are_computed_where_none_are_wanted():

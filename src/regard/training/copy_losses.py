@@ -15,7 +15,7 @@ from torch.nn.functional import linear, logsigmoid
 
 from regard.copying import CopyStates, copied_shares, copy_gains
 from regard.shapes import wide_dtype
-from regard.training.losses import is_autocast_on
+from regard.training.losses import OutputLayer, is_in_blocks, product_dtype
 
 __all__ = ["copy_cross_entropy"]
 
@@ -59,19 +59,16 @@ def copy_cross_entropy(
         counted = torch.ones_like(targets, dtype=torch.bool)
     hidden = states.hidden[counted]  # (n,m)
     tokens = _tokens(states, targets, counted, smoothing > 0)
-    if is_plain(hidden):
+    if not is_in_blocks(hidden):
         return _plain(hidden, weight, bias, tokens, smoothing)
     if bias is None:
         bias = weight.new_zeros(weight.shape[0])
     inputs = (hidden, weight, bias, tokens.gate, tokens.copied)
     with_grads = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
-    return _CopyCrossEntropy.apply(*inputs, tokens.places, tokens.shares, smoothing, with_grads)
-
-
-def is_plain(hidden: Tensor) -> bool:
-    """Return whether the loss is computed with torch's own functions, without blocks."""
-    half = wide_dtype(hidden.dtype) != hidden.dtype
-    return half or is_autocast_on(hidden.device.type) or torch.compiler.is_compiling()
+    others = (tokens.places, tokens.shares, smoothing, with_grads, product_dtype(hidden))
+    # Autocast can be active on the CPU only here.
+    with torch.autocast("cpu", enabled=False):
+        return _CopyCrossEntropy.apply(*inputs, *others)
 
 
 def _tokens(states: CopyStates, targets: Tensor, counted: Tensor, with_source: bool) -> _Tokens:
@@ -107,7 +104,7 @@ def _mixture_loss(
 
 
 def _plain(hidden: Tensor, weight: Tensor, bias: Tensor | None, tokens: _Tokens, smoothing: float) -> Tensor:
-    """Compute the same loss with torch's own functions, for autocast, half precision and torch.compile."""
+    """Compute the same loss with torch's own functions, for torch.compile and half precision on other devices."""
     scores = linear(hidden, weight, bias)  # (n,v)
     scores = scores.to(wide_dtype(scores.dtype))
     picked = scores.gather(1, tokens.places)  # (n,j)
@@ -118,34 +115,29 @@ def _plain(hidden: Tensor, weight: Tensor, bias: Tensor | None, tokens: _Tokens,
 class _CopyCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        hidden, weight, bias, gate, copied, places, shares, smoothing, with_grads = inputs
-        loss = hidden.new_zeros((), dtype=wide_dtype(hidden.dtype))
+        hidden, _, _, gate, copied, places, shares, smoothing, with_grads, dtype = inputs
         needed = [with_grads and need for need in ctx.needs_input_grad[:5]]
-        grads = [torch.zeros_like(x) if need else None for x, need in zip(inputs[:5], needed, strict=True)]
-        rows = max(1, _NUMBERS // weight.shape[0])
-        for start in range(0, hidden.shape[0], rows):
-            block = slice(start, start + rows)
+        layer = OutputLayer(inputs[:3], needed[:3], dtype)
+        small = [
+            torch.zeros_like(x) if need else None for x, need in zip((gate, copied), needed[3:], strict=True)
+        ]
+        loss = hidden.new_zeros((), dtype=layer.wide)
+        for block in layer.blocks(_NUMBERS):
             tokens = _Tokens(*(x[block] for x in (gate, copied, places, shares)))
-            scores = torch.addmm(bias, hidden[block], weight.T)  # (rows,v)
-            part_loss, slope, small = _loss_and_slopes(scores, tokens, smoothing, any(needed))
+            part_loss, slope, parts = _loss_and_slopes(layer.scores(block), tokens, smoothing, any(needed))
             loss += part_loss
-            if grads[0] is not None:
-                torch.mm(slope, weight, out=grads[0][block])
-            if grads[1] is not None:
-                grads[1].addmm_(slope.T, hidden[block])
-            if grads[2] is not None:
-                grads[2] += slope.sum(dim=0)
-            for whole, part in zip(grads[3:], small, strict=False):
+            layer.add_gradients(block, slope)
+            for whole, part in zip(small, parts, strict=False):
                 if whole is not None:
                     whole[block] = part
-        ctx.save_for_backward(*grads)
+        ctx.save_for_backward(*layer.gradients(), *small)
         return loss
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         scaled = [None if saved is None else saved * grad for saved in ctx.saved_tensors]
-        return (*scaled, None, None, None, None)
+        return (*scaled, None, None, None, None, None)
 
 
 def _loss_and_slopes(

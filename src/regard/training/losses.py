@@ -7,6 +7,7 @@ logits and probabilities are never stored.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from regard.shapes import wide_dtype
 
-__all__ = ["output_cross_entropy"]
+__all__ = ["OutputLayer", "is_in_blocks", "output_cross_entropy", "product_dtype"]
 
 # The most logits in memory at once, 4 MB in float32.
 _NUMBERS = 2**20
@@ -35,23 +36,83 @@ def output_cross_entropy(
     >>> torch.nn.functional.cross_entropy(hidden @ weight.T, targets, reduction="sum")
     tensor(1.6265)
     """
-    half = wide_dtype(hidden.dtype) != hidden.dtype
-    if half or is_autocast_on(hidden.device.type) or torch.compiler.is_compiling():
+    if not is_in_blocks(hidden):
         return _plain(hidden, weight, bias, targets, smoothing)
     if bias is None:
         bias = weight.new_zeros(weight.shape[0])
     with_grads = torch.is_grad_enabled() and any(x.requires_grad for x in (hidden, weight, bias))
-    return _OutputCrossEntropy.apply(hidden, weight, bias, targets, smoothing, with_grads)
+    dtype = product_dtype(hidden)
+    # Autocast can be active on the CPU only here.
+    with torch.autocast("cpu", enabled=False):
+        return _OutputCrossEntropy.apply(hidden, weight, bias, targets, smoothing, with_grads, dtype)
 
 
-def is_autocast_on(device_type: str) -> bool:
+def is_in_blocks(hidden: Tensor) -> bool:
+    """Return whether the loss is computed for a few hundred tokens at a time, without torch's own functions.
+
+    Under autocast this pays on the CPU only, where the time of a loss is that of moving its logits.
+    """
+    half = wide_dtype(hidden.dtype) != hidden.dtype
+    on_another_device = hidden.device.type != "cpu" and (half or _is_autocast_on(hidden.device.type))
+    return not on_another_device and not torch.compiler.is_compiling()
+
+
+def product_dtype(hidden: Tensor) -> torch.dtype:
+    """Return the dtype in which the output layer is computed, that of autocast where it is active."""
+    return torch.get_autocast_dtype("cpu") if _is_autocast_on(hidden.device.type) else hidden.dtype
+
+
+def _is_autocast_on(device_type: str) -> bool:
     """Return whether autocast is active for a type of device, such as "cpu"."""
     # is_autocast_enabled raises an error for a device without autocast.
     return torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type)
 
 
+class OutputLayer:
+    """The logits of some tokens at a time, and the gradients of the output layer's three inputs.
+
+    ``needed`` says which of ``hidden (n,m)``, ``weight (v,m)`` and ``bias (v,)`` get one. The products of matrices are
+    computed in ``dtype``. Logits and sums are in float32, or in float64 for inputs in float64.
+    """
+
+    def __init__(self, inputs: Sequence[Tensor], needed: Sequence[bool], dtype: torch.dtype):
+        hidden, weight, bias = inputs
+        self.wide = wide_dtype(hidden.dtype)
+        self.hidden, self.weight, self.bias = hidden.to(dtype), weight.to(dtype), bias.to(dtype)
+        self.grads = [
+            torch.zeros_like(x, dtype=self.wide) if need else None
+            for x, need in zip(inputs, needed, strict=True)
+        ]
+        self._dtypes = [x.dtype for x in inputs]
+
+    def blocks(self, numbers: int) -> Iterator[slice]:
+        """Yield the ranges of tokens that have at most ``numbers`` logits, or one token."""
+        rows = max(1, numbers // self.weight.shape[0])
+        for start in range(0, self.hidden.shape[0], rows):
+            yield slice(start, start + rows)
+
+    def scores(self, block: slice) -> Tensor:
+        """Return new logits ``(rows,v)`` of the tokens of a block."""
+        return torch.addmm(self.bias, self.hidden[block], self.weight.T).to(self.wide)
+
+    def add_gradients(self, block: slice, slope: Tensor) -> None:
+        """Add the gradients of a block, for the derivative ``slope (rows,v)`` of the loss by its logits."""
+        by_hidden, by_weight, by_bias = self.grads
+        if by_bias is not None:
+            by_bias += slope.sum(dim=0)
+        slope = slope.to(self.weight.dtype)
+        if by_hidden is not None:
+            by_hidden[block] = slope @ self.weight
+        if by_weight is not None:
+            by_weight += slope.T @ self.hidden[block]
+
+    def gradients(self) -> list[Tensor | None]:
+        """Return the sums of the gradients, in the dtypes of the inputs."""
+        return [None if x is None else x.to(dtype) for x, dtype in zip(self.grads, self._dtypes, strict=True)]
+
+
 def _plain(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float) -> Tensor:
-    """Compute the same loss with torch's own functions, for autocast, half precision and torch.compile."""
+    """Compute the same loss with torch's own functions, for torch.compile and half precision on other devices."""
     scores = torch.nn.functional.linear(hidden, weight, bias)  # (n,v)
     wide = scores.to(wide_dtype(scores.dtype))
     return torch.nn.functional.cross_entropy(wide, targets, reduction="sum", label_smoothing=smoothing)
@@ -60,31 +121,24 @@ def _plain(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor,
 class _OutputCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:
-        hidden, weight, bias, targets, smoothing, with_grads = inputs
-        loss = hidden.new_zeros((), dtype=wide_dtype(hidden.dtype))
+        hidden, _, _, targets, smoothing, with_grads, dtype = inputs
         needed = [with_grads and need for need in ctx.needs_input_grad[:3]]
-        grads = [torch.zeros_like(x) if need else None for x, need in zip(inputs[:3], needed, strict=True)]
-        rows = max(1, _NUMBERS // weight.shape[0])
-        for start in range(0, hidden.shape[0], rows):
-            part = hidden[start : start + rows]  # (rows,m)
-            gold = targets[start : start + rows, None]  # (rows,1)
-            scores = torch.addmm(bias, part, weight.T)  # (rows,v)
-            part_loss, slope = _loss_and_slope(scores, gold, smoothing, any(needed))
+        layer = OutputLayer(inputs[:3], needed, dtype)
+        loss = hidden.new_zeros((), dtype=layer.wide)
+        for block in layer.blocks(_NUMBERS):
+            part_loss, slope = _loss_and_slope(
+                layer.scores(block), targets[block, None], smoothing, any(needed)
+            )
             loss += part_loss
-            if grads[0] is not None:
-                torch.mm(slope, weight, out=grads[0][start : start + rows])
-            if grads[1] is not None:
-                grads[1].addmm_(slope.T, part)
-            if grads[2] is not None:
-                grads[2] += slope.sum(dim=0)
-        ctx.save_for_backward(*grads)
+            layer.add_gradients(block, slope)
+        ctx.save_for_backward(*layer.gradients())
         return loss
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         scaled = [None if saved is None else saved * grad for saved in ctx.saved_tensors]
-        return (*scaled, None, None, None)
+        return (*scaled, None, None, None, None)
 
 
 def _loss_and_slope(scores: Tensor, gold: Tensor, smoothing: float, slope_too: bool) -> tuple[Tensor, Tensor]:
