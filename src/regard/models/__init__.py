@@ -5,7 +5,7 @@
 :class:`MaskedLanguageModel` and :class:`SpanReader` (encoder). Encoders and decoders are also models of their own,
 which can be saved and loaded. :func:`load_huggingface` loads the folders of BERT, RoBERTa and DistilBERT into them.
 :func:`load_language_model` loads Hugging Face folders of Llama, Mistral, Qwen2 and GPT-2, GGUF files and the flat files
-of llama2.c.
+of llama2.c. :class:`VisionTransformer` classifies images.
 """
 
 import warnings
@@ -35,6 +35,8 @@ from regard.models.state import Memory
 from regard.models.text_classifier import TextClassifier
 from regard.models.transformer import Transformer
 from regard.models.two_way_reader import TwoWayReader, TwoWayReaderConfig
+from regard.models.vision_config import VisionTransformerConfig
+from regard.models.vision_transformer import VisionEncoder, VisionTransformer
 
 __all__ = [
     "BlockConfig",
@@ -59,6 +61,9 @@ __all__ = [
     "TransformerConfig",
     "TwoWayReader",
     "TwoWayReaderConfig",
+    "VisionEncoder",
+    "VisionTransformer",
+    "VisionTransformerConfig",
     "load_huggingface",
     "load_language_model",
     "load_model",
@@ -75,6 +80,7 @@ KINDS = {
     "span_reader": (SpanReaderConfig, SpanReader),
     "transformer": (TransformerConfig, Transformer),
     "two_way_reader": (TwoWayReaderConfig, TwoWayReader),
+    "vision_transformer": (VisionTransformerConfig, VisionTransformer),
 }
 
 _OLD_NAMES = {"Classifier": "TextClassifier", "ClassifierConfig": "TextClassifierConfig"}
