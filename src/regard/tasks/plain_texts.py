@@ -18,13 +18,11 @@ EMBEDDED_LANGUAGES = ("en", "fr", "zh")
 class PlainTextSettings(EmbeddedSettings):
     """Text to train and validate on, or sentences of the embedded corpus where no data is named.
 
-    A subclass defines ``default_embedded``, the number of these sentences, and names in ``of_files`` its settings that
-    have no effect on them.
+    A subclass names in ``of_files`` its settings that have no effect on these sentences.
     """
 
     title: ClassVar[str] = "Data"
     locations: ClassVar[tuple[str, ...]] = ("data", "valid")
-    default_embedded: ClassVar[int]
     of_files: ClassVar[tuple[str, ...]] = ("valid", "skip_bad_rows")
 
     data: str | None = setting(None, "Training text: a file, also .gz, or '-'.")
@@ -56,18 +54,9 @@ class PlainTextSettings(EmbeddedSettings):
                 raise ArgumentError(
                     name, f"of no use without {option('data')}", "leave it out, or name the data"
                 )
-        if self.data is None and self.embedded_count < 1:
-            fix = f"give a number above 0, or name texts with {option('data')}"
-            raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
+        self.check_embedded_count("texts")
         if self.data is not None and self.embedded:
             raise ArgumentError("embedded", f"of no use with {option('data')}", "leave it out")
-
-    @property
-    def embedded_count(self) -> int:
-        """Sentences of the embedded corpus that are trained on."""
-        if self.data is not None:
-            return 0
-        return self.default_embedded if self.embedded is None else self.embedded
 
     @property
     def format(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from regard.errors import ArgumentError, UnknownNameError, option
 from regard.settings import Settings, setting
-from regard.training.settings import TrainingSettings
+from regard.training.settings import TrainingSettings, without_durations
 
 __all__ = [
     "ENCODER_DECODERS",
@@ -104,14 +104,31 @@ class DataSettings(SourceSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddedSettings(TaskSettings):
-    """Sentences of the embedded corpus."""
+    """Sentences of the embedded corpus, for tasks that have a setting ``data``.
+
+    A subclass defines ``default_embedded``, the number of sentences if no data is named.
+    """
 
     title: ClassVar[str] = "Data"
+    default_embedded: ClassVar[int] = 0
 
     embedded: int | None = setting(
         None, "Sentences of the embedded corpus to add to the data, or to train on where there is none."
     )
     embedded_seed: int = setting(0, "Seed of the sentences of the embedded corpus.")
+
+    @property
+    def embedded_count(self) -> int:
+        """The number of sentences of the embedded corpus that are trained on."""
+        if self.embedded is None:
+            return 0 if getattr(self, "data", None) else self.default_embedded
+        return self.embedded
+
+    def check_embedded_count(self, rows: str) -> None:
+        """Raise ArgumentError if there is nothing to train on. ``rows`` names the rows of data, such as "texts"."""
+        if self.embedded_count < 0 or (self.embedded_count == 0 and not getattr(self, "data", None)):
+            fix = f"give a number above 0, or name {rows} with {option('data')}"
+            raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,9 +190,13 @@ ENCODER_DECODERS = {"transformer": _OF_TRANSFORMERS, "seq2seq": ("cell", "score"
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderDecoderSettings(TransformerSettings):
-    """A Transformer or a recurrent network from one text to another."""
+    """A Transformer or a recurrent network from one text to another.
+
+    A subclass defines ``defaults_without_data``, the settings of a small model that is trained if no data is named.
+    """
 
     title: ClassVar[str] = "Model"
+    defaults_without_data: ClassVar[dict[str, Any]] = {}
 
     architecture: str = setting("transformer", "transformer or seq2seq.")
     encoder_layers: int = setting(3, "Layers of the encoder.")
@@ -194,6 +215,18 @@ class EncoderDecoderSettings(TransformerSettings):
         if self.copy and self.architecture == "seq2seq" and self.score == "none":
             problem = f"copying follows the attention, but {option('score', 'none')}"
             raise ArgumentError("copy", problem, f"give another {option('score')}, or do not copy")
+
+    @classmethod
+    def complete(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Return a small model if no data is named, and ten epochs if nothing says how long to train."""
+        architecture = given.get("architecture", "transformer")
+        reject_unused(architecture, ENCODER_DECODERS, given)
+        defaults = {"epochs": 10.0} if given.get("data") else cls.defaults_without_data
+        defaults = without_durations(defaults, given)
+        if architecture == "seq2seq":
+            of_transformers = ENCODER_DECODERS["transformer"]
+            defaults = {name: value for name, value in defaults.items() if name not in of_transformers}
+        return {**defaults, **given}
 
 
 # Settings that a pretrained encoder determines.

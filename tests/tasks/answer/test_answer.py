@@ -264,6 +264,7 @@ def test_prepared_data_is_cached_and_counts_what_is_left_out(tmp_path):
         ({"score": "cosine"}, "score: unknown name"),
         ({"unanswerable": 1.5}, "unanswerable: expected a share"),
         ({"embedded": 0}, "embedded: nothing to train on"),
+        ({"data": "x.json", "embedded": -5}, "embedded: nothing to train on: got -5"),
         ({"valid": "x.json"}, "valid: of no use without data="),
         ({"max_answer": 0}, "max_answer: expected 1 or more"),
         ({"start": "minilm", "vocabulary": "bpe"}, "vocabulary: of no use with start=minilm"),

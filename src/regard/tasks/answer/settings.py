@@ -64,6 +64,7 @@ class _Questions(EmbeddedSettings, SourceSettings):
     """Questions with contexts and answers."""
 
     title: ClassVar[str] = "Data"
+    default_embedded: ClassVar[int] = EMBEDDED
 
     data: str | None = setting(
         None, "Training data: SQuAD's JSON (.json) or an object in each line (.jsonl), hf:NAME, or '-'."
@@ -140,22 +141,13 @@ class AnswerSettings(BatchSettings, _ReaderNetwork, _Tokens, _Questions):
         self._check_data()
 
     def _check_data(self) -> None:
-        if self.data is None and self.embedded_count < 1:
-            fix = f"give a number above 0, or name questions with {option('data')}"
-            raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
+        self.check_embedded_count("questions")
         if self.data is None and (self.valid is not None or self.exclude is not None):
             name = "valid" if self.valid is not None else "exclude"
             raise ArgumentError(name, f"of no use without {option('data')}", "leave it out")
         places = [place for place in (self.data, self.valid, self.exclude) if place is not None]
         if self.format is not None and places and all(place.startswith("hf:") for place in places):
             raise ArgumentError("format", f"of no use with {places[0]}, which is no file", "leave it out")
-
-    @property
-    def embedded_count(self) -> int:
-        """Questions of the embedded corpus that are trained on."""
-        if self.embedded is None:
-            return EMBEDDED if self.data is None else 0
-        return self.embedded
 
     @classmethod
     def complete(cls, given: dict[str, Any]) -> dict[str, Any]:

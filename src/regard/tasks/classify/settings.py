@@ -34,11 +34,10 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
 }
 POOLINGS = ("additive", "multihead", "mean", "first")
 EMBEDDED_LANGUAGES = ("en", "fr", "zh")
-EMBEDDED = 20_000
 
 # The settings that are used if no data is named. The model is trained in about a minute.
 DEFAULTS: dict[str, Any] = {
-    "embedded": EMBEDDED,
+    "embedded": 20_000,
     "vocabulary_size": 2000,
     "width": 64,
     "ngram_buckets": 2**14,
@@ -78,6 +77,7 @@ class _LabelledTexts(EmbeddedSettings, DataSettings):
     """Texts with labels."""
 
     title: ClassVar[str] = "Data"
+    default_embedded: ClassVar[int] = DEFAULTS["embedded"]
 
     labels: str | None = setting(None, "Names for labels of the data, such as 0=negative,1=positive.")
     language: str = setting("en", "Language of the embedded sentences: en, fr or zh.", flag="--from")
@@ -147,21 +147,12 @@ class ClassificationSettings(BatchSettings, _ClassifierNetwork, _Vocabulary, _La
         label_names(self.labels)
         if self.batch_texts < 1:
             raise ArgumentError("batch_texts", f"expected 1 or more, got {self.batch_texts}")
-        if self.data is None and self.embedded_count < 1:
-            fix = f"give a number above 0, or name texts with {option('data')}"
-            raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
+        self.check_embedded_count("texts")
         if self.data is not None and self.embedded:
             fix = "leave it out: labelled data has classes of its own"
             raise ArgumentError("embedded", f"of no use with {option('data')}", fix)
         if self.data is None and self.labels is not None:
             raise ArgumentError("labels", f"of no use without {option('data')}", "leave it out")
-
-    @property
-    def embedded_count(self) -> int:
-        """Sentences of the embedded corpus that are trained on."""
-        if self.data is not None:
-            return 0
-        return EMBEDDED if self.embedded is None else self.embedded
 
     @classmethod
     def complete(cls, given: dict[str, Any]) -> dict[str, Any]:

@@ -19,12 +19,11 @@ from regard.training.settings import without_durations
 
 __all__ = ["EncodingEvaluationSettings", "EncodingSettings"]
 
-EMBEDDED = 40_000
 POOLINGS = ("mean", "first", "max")
 
 # The settings that are used if no data is named. The model is trained in a few minutes.
 DEFAULTS: dict[str, Any] = {
-    "embedded": EMBEDDED,
+    "embedded": 40_000,
     "vocabulary": "word",
     "vocabulary_size": 3000,
     "width": 96,
@@ -47,7 +46,7 @@ class _PlainTexts(PlainTextSettings):
     """Texts to train and validate on."""
 
     title: ClassVar[str] = "Data"
-    default_embedded: ClassVar[int] = EMBEDDED
+    default_embedded: ClassVar[int] = DEFAULTS["embedded"]
     of_files: ClassVar[tuple[str, ...]] = ("valid", "column", "join_lines", "skip_bad_rows")
 
     data: str | None = setting(None, "Training texts: a file with one text in each line, also .gz, or '-'.")

@@ -8,24 +8,19 @@ from typing import Any, ClassVar
 from regard.errors import ArgumentError, option
 from regard.settings import setting
 from regard.tasks.settings import (
-    ENCODER_DECODERS,
     BatchSettings,
     DataSettings,
     EmbeddedSettings,
     EncoderDecoderSettings,
     EvaluationSettings,
     VocabularySettings,
-    reject_unused,
 )
-from regard.training.settings import without_durations
 
 __all__ = ["DEFAULTS", "SummaryEvaluationSettings", "SummarySettings"]
 
-EMBEDDED = 12_000
-
 # The settings that are used if no data is named. The model learns the reports of the embedded corpus in some minutes.
 DEFAULTS: dict[str, Any] = {
-    "embedded": EMBEDDED,
+    "embedded": 12_000,
     "vocabulary_size": 1500,
     "width": 96,
     "heads": 4,
@@ -48,6 +43,7 @@ class _Summaries(EmbeddedSettings, DataSettings):
     """Texts and their summaries."""
 
     title: ClassVar[str] = "Data"
+    default_embedded: ClassVar[int] = DEFAULTS["embedded"]
 
     columns: str = setting(
         "0,1", "Columns (numbers) or fields (names) of text and summary; names may be guessed."
@@ -80,6 +76,7 @@ class _SummarizerNetwork(EncoderDecoderSettings):
     """A Transformer or a recurrent network that may copy words."""
 
     title: ClassVar[str] = "Model"
+    defaults_without_data: ClassVar[dict[str, Any]] = DEFAULTS
 
     decoder_layers: int = setting(2, "Layers of the decoder.")
     copy: bool = setting(True, "Copy words of the text where it helps, such as names (pointer-generator).")
@@ -103,9 +100,7 @@ class SummarySettings(BatchSettings, _SummarizerNetwork, _Tokens, _Summaries):
         for name in ("validate_texts", "max_summary"):
             if getattr(self, name) < 1:
                 raise ArgumentError(name, f"expected 1 or more, got {getattr(self, name)}")
-        if self.embedded_count < 0 or (self.embedded_count == 0 and not self.data):
-            fix = f"give a number above 0, or name texts with {option('data')}"
-            raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
+        self.check_embedded_count("texts")
         self._check_test_part()
 
     def _check_test_part(self) -> None:
@@ -116,25 +111,6 @@ class SummarySettings(BatchSettings, _SummarizerNetwork, _Tokens, _Summaries):
         if self.test_seed and not self.test_share:
             fix = f"add {option('test_share')}"
             raise ArgumentError("test_seed", "of no use without a test part", fix)
-
-    @property
-    def embedded_count(self) -> int:
-        """Reports of the embedded corpus that are trained on."""
-        if self.embedded is None:
-            return 0 if self.data else EMBEDDED
-        return self.embedded
-
-    @classmethod
-    def complete(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Return a small model if no data is named, and ten epochs if nothing says how long to train."""
-        architecture = given.get("architecture", "transformer")
-        reject_unused(architecture, ENCODER_DECODERS, given)
-        defaults = {"epochs": 10.0} if given.get("data") else dict(DEFAULTS)
-        defaults = without_durations(defaults, given)
-        if architecture == "seq2seq":
-            others = ENCODER_DECODERS["transformer"]
-            defaults = {name: value for name, value in defaults.items() if name not in others}
-        return {**defaults, **given}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,16 +8,13 @@ from typing import Any, ClassVar
 from regard.errors import ArgumentError, option
 from regard.settings import setting
 from regard.tasks.settings import (
-    ENCODER_DECODERS,
     BatchSettings,
     DataSettings,
     EmbeddedSettings,
     EncoderDecoderSettings,
     EvaluationSettings,
     VocabularySettings,
-    reject_unused,
 )
-from regard.training.settings import without_durations
 
 __all__ = [
     "DEFAULTS",
@@ -55,6 +52,7 @@ class _Pairs(EmbeddedSettings, DataSettings):
     """Pairs of sentences in two languages."""
 
     title: ClassVar[str] = "Data"
+    default_embedded: ClassVar[int] = DEFAULTS["embedded"]
     locations: ClassVar[tuple[str, ...]] = ("data", "target_data", "valid", "target_valid", "exclude")
 
     source_language: str = setting("en", "Language to translate from.", flag="--from")
@@ -95,9 +93,12 @@ class TranslationSettings(BatchSettings, EncoderDecoderSettings, _Vocabularies, 
 
     >>> TranslationSettings(data="pairs.tsv", source_language="de", target_language="en").width
     256
+    >>> TranslationSettings.complete({"data": "x.tsv", "width": 64})
+    {'epochs': 10.0, 'data': 'x.tsv', 'width': 64}
     """
 
     title: ClassVar[str] = "Training"
+    defaults_without_data: ClassVar[dict[str, Any]] = DEFAULTS
     changeable: ClassVar[tuple[str, ...]] = (*BatchSettings.changeable, "validate_sentences")
     former_names: ClassVar[dict[str, str]] = {"model": "architecture", "attention": "score"}
 
@@ -121,13 +122,6 @@ class TranslationSettings(BatchSettings, EncoderDecoderSettings, _Vocabularies, 
             return self.data
         return self.valid
 
-    @property
-    def embedded_count(self) -> int:
-        """Sentences of the embedded corpus that are trained on."""
-        if self.embedded is None:
-            return 0 if self.data else DEFAULTS["embedded"]
-        return self.embedded
-
     def _check_sides(self) -> None:
         for name in ("data", "valid"):
             if getattr(self, f"target_{name}") and not getattr(self, name):
@@ -139,9 +133,7 @@ class TranslationSettings(BatchSettings, EncoderDecoderSettings, _Vocabularies, 
             super()._check_valid()
 
     def _check_embedded(self) -> None:
-        if self.embedded_count < 0 or (self.embedded_count == 0 and not self.data):
-            fix = f"give a number above 0, or name pairs with {option('data')}"
-            raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
+        self.check_embedded_count("pairs")
         if self.embedded_count:
             fix = f"leave out {option('embedded')}" if self.data else f"name pairs with {option('data')}"
             for name in ("source_language", "target_language"):
@@ -157,22 +149,6 @@ class TranslationSettings(BatchSettings, EncoderDecoderSettings, _Vocabularies, 
             if getattr(self, name):
                 fix = f"leave out {option(name)}"
                 check_embedded_languages([self.source_language, self.target_language], name, fix)
-
-    @classmethod
-    def complete(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Return a small model if no data is named, and ten epochs if nothing says how long to train.
-
-        >>> TranslationSettings.complete({"data": "x.tsv", "width": 64})
-        {'epochs': 10.0, 'data': 'x.tsv', 'width': 64}
-        """
-        architecture = given.get("architecture", "transformer")
-        reject_unused(architecture, ENCODER_DECODERS, given)
-        defaults = {"epochs": 10.0} if given.get("data") else dict(DEFAULTS)
-        defaults = without_durations(defaults, given)
-        if architecture == "seq2seq":
-            of_transformers = ENCODER_DECODERS["transformer"]
-            defaults = {name: value for name, value in defaults.items() if name not in of_transformers}
-        return {**defaults, **given}
 
 
 with_defaults = TranslationSettings.complete

@@ -13,12 +13,11 @@ from regard.training.settings import without_durations
 
 __all__ = ["WritingEvaluationSettings", "WritingSettings"]
 
-EMBEDDED = 30_000
 VOCABULARIES = ("character", "bpe", "byte")
 
 # The settings that are used if no data is named. The model is trained in about a minute.
 DEFAULTS: dict[str, Any] = {
-    "embedded": EMBEDDED,
+    "embedded": 30_000,
     "width": 96,
     "layers": 3,
     "feed_forward": 256,
@@ -33,7 +32,7 @@ class _OneText(PlainTextSettings):
     """A text to train and validate on."""
 
     title: ClassVar[str] = "Data"
-    default_embedded: ClassVar[int] = EMBEDDED
+    default_embedded: ClassVar[int] = DEFAULTS["embedded"]
 
     valid: str | None = setting(
         None, "Validation text. Without it, the end of the training text is held out."
