@@ -44,55 +44,58 @@ SHIPPED = Path(__file__).parents[1] / "weights"
 
 @dataclass(frozen=True)
 class RegisteredTask:
-    """The places of the parts of a task, as ``module:name``. The settings are imported without torch."""
+    """The names of the classes of a task of Regard, and the first lines of the help of its commands.
+
+    The task ``x`` is in ``regard.tasks.x.task``, its settings are in ``regard.tasks.x.settings``, without torch.
+    """
 
     task: str
     settings: str
     evaluation: str
-    trains: str  # the first line of the help of its commands
+    trains: str
     measures: str
 
 
 TASKS: dict[str, RegisteredTask] = {
     "translate": RegisteredTask(
-        task="regard.tasks.translate.task:TranslateTask",
-        settings="regard.tasks.translate.settings:TranslationSettings",
-        evaluation="regard.tasks.translate.settings:TranslationEvaluationSettings",
+        task="TranslateTask",
+        settings="TranslationSettings",
+        evaluation="TranslationEvaluationSettings",
         trains="Train a translator; without data, on the embedded corpus.",
         measures="BLEU, chrF and the alignment error rate of a translator.",
     ),
     "classify": RegisteredTask(
-        task="regard.tasks.classify.task:ClassifyTask",
-        settings="regard.tasks.classify.settings:ClassificationSettings",
-        evaluation="regard.tasks.classify.settings:ClassificationEvaluationSettings",
+        task="ClassifyTask",
+        settings="ClassificationSettings",
+        evaluation="ClassificationEvaluationSettings",
         trains="Train a classifier of texts; without data, on kinds of sentences of the embedded corpus.",
         measures="Accuracy, macro F1 and confusion of a classifier.",
     ),
     "answer": RegisteredTask(
-        task="regard.tasks.answer.task:AnswerTask",
-        settings="regard.tasks.answer.settings:AnswerSettings",
-        evaluation="regard.tasks.answer.settings:AnswerEvaluationSettings",
+        task="AnswerTask",
+        settings="AnswerSettings",
+        evaluation="AnswerEvaluationSettings",
         trains="Train a reader that answers questions; without data, on sentences of the embedded corpus.",
         measures="Exact match and F1 of a reader, as SQuAD's script counts them.",
     ),
     "summarize": RegisteredTask(
-        task="regard.tasks.summarize.task:SummarizeTask",
-        settings="regard.tasks.summarize.settings:SummarySettings",
-        evaluation="regard.tasks.summarize.settings:SummaryEvaluationSettings",
+        task="SummarizeTask",
+        settings="SummarySettings",
+        evaluation="SummaryEvaluationSettings",
         trains="Train a summariser; without data, on reports of the embedded corpus.",
         measures="ROUGE, length, novel words and rare words of a summariser, beside two heuristics.",
     ),
     "encode": RegisteredTask(
-        task="regard.tasks.encode.task:EncodeTask",
-        settings="regard.tasks.encode.settings:EncodingSettings",
-        evaluation="regard.tasks.encode.settings:EncodingEvaluationSettings",
+        task="EncodeTask",
+        settings="EncodingSettings",
+        evaluation="EncodingEvaluationSettings",
         trains="Train an encoder on masked words; without data, on the embedded corpus.",
         measures="Accuracy and perplexity of an encoder on masked words.",
     ),
     "write": RegisteredTask(
-        task="regard.tasks.write.task:WriteTask",
-        settings="regard.tasks.write.settings:WritingSettings",
-        evaluation="regard.tasks.write.settings:WritingEvaluationSettings",
+        task="WriteTask",
+        settings="WritingSettings",
+        evaluation="WritingEvaluationSettings",
         trains="Train a language model on a text; without data, on sentences of the embedded corpus.",
         measures="Loss, perplexity and bits per character of a language model.",
     ),
@@ -112,7 +115,7 @@ def find_task(task: str | Task) -> Task:
         _check_task(kind, kind.__name__)
         return task() if isinstance(task, type) else task
     if task in TASKS:
-        return _part_of_regard(TASKS[task].task)()
+        return _part_of_regard(f"regard.tasks.{task}.task", TASKS[task].task)()
     if ":" not in task:
         raise UnknownNameError("task", task, TASKS)
     kind = _imported(task)
@@ -122,17 +125,20 @@ def find_task(task: str | Task) -> Task:
 
 def settings_of(task: str) -> type[TaskSettings]:
     """Return the class of the settings of a task, without torch for a task of Regard."""
-    return _part_of_regard(TASKS[task].settings) if task in TASKS else type(find_task(task)).settings
+    if task not in TASKS:
+        return type(find_task(task)).settings
+    return _part_of_regard(f"regard.tasks.{task}.settings", TASKS[task].settings)
 
 
 def evaluation_of(task: str) -> type[Settings]:
     """Return the class of the evaluation settings of a task, without torch for a task of Regard."""
-    return _part_of_regard(TASKS[task].evaluation) if task in TASKS else type(find_task(task)).evaluation
+    if task not in TASKS:
+        return type(find_task(task)).evaluation
+    return _part_of_regard(f"regard.tasks.{task}.settings", TASKS[task].evaluation)
 
 
-def _part_of_regard(reference: str) -> Any:
-    """Import ``module:name`` of Regard itself."""
-    module, _, name = reference.partition(":")
+def _part_of_regard(module: str, name: str) -> Any:
+    """Import a name from a module of Regard itself."""
     try:
         return getattr(importlib.import_module(module), name)
     except ImportError as error:
