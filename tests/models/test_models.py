@@ -12,7 +12,7 @@ from torch import Tensor
 
 import regard
 import regard.layers.multi_head as multihead
-import regard.models.seq2seq as recurrent
+import regard.models.recurrent_decoder as recurrent
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import Record
 from regard.models import (

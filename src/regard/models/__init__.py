@@ -11,6 +11,7 @@ of llama2.c. :class:`VisionTransformer` classifies images.
 import warnings
 from typing import Any
 
+from regard.models.captioner import CaptionNetwork, CaptionNetworkConfig
 from regard.models.config import (
     BlockConfig,
     DecoderConfig,
@@ -40,6 +41,8 @@ from regard.models.vision_transformer import VisionEncoder, VisionTransformer
 
 __all__ = [
     "BlockConfig",
+    "CaptionNetwork",
+    "CaptionNetworkConfig",
     "Decoder",
     "DecoderConfig",
     "Encoder",
@@ -71,6 +74,7 @@ __all__ = [
 
 # The config class and the model class for each ``kind`` of a config.
 KINDS = {
+    "captioner": (CaptionNetworkConfig, CaptionNetwork),
     "classifier": (TextClassifierConfig, TextClassifier),
     "decoder": (DecoderConfig, Decoder),
     "encoder": (EncoderConfig, Encoder),
