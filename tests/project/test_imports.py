@@ -44,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "topk": set(),
     "viewer": CORE - {"core"} | {"_lazy"},  # maps and what they are made of; no models, no tasks
     "text": BASE | {"shapes", "_lazy"},
+    "images": BASE | {"_lazy", "text"},  # a table of pictures is read like one of texts
     "corpus": {"errors"},
     "analysis": BASE | {"maps", "shapes"},
     "metrics": BASE,
@@ -59,6 +60,7 @@ ALLOWED: dict[str, set[str]] = {
         "layers",
         "models",
         "text",
+        "images",
         "corpus",
         "decoding",
         "training",
@@ -80,6 +82,7 @@ ALLOWED: dict[str, set[str]] = {
         "settings",
         "tasks",
         "text",
+        "images",
         "decoding",
         "viewer",
     },

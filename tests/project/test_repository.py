@@ -99,6 +99,7 @@ def test_the_lock_has_what_the_project_needs():
         *extras["plot"],
         *extras["chinese"],
         *extras["hf"],
+        *extras["images"],
         "pytest",
         "ruff",
         "pyright",

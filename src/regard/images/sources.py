@@ -1,0 +1,303 @@
+"""Reading sets of labelled pictures from arrays, idx files, folders and tables."""
+
+from __future__ import annotations
+
+import os
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.errors import ArgumentError, FileError, RegardError, UnknownNameError, option, renamed
+from regard.images.files import class_folders, in_natural_order
+from regard.images.idx import read_idx
+from regard.images.image_set import ImageSet
+from regard.images.reading import ImageHeader, read_header, read_image
+from regard.images.resizing import resize_images
+
+__all__ = ["read_image_set"]
+
+SPLITS = ("train", "test")
+# The starts of the names of idx files, and the names of folders, of each split.
+_IDX_STARTS = {"train": ("train",), "test": ("t10k", "test")}
+_FOLDERS = {"train": ("train", "training"), "test": ("test", "testing")}
+# The names of arrays in .npz files.
+_IMAGES, _LABELS = ("images", "x", "data"), ("labels", "y", "target")
+# Names of the columns of tables.
+FIELDS = tuple(
+    (path, label)
+    for path in ("path", "file", "filename", "image")
+    for label in ("label", "class", "category", "target")
+)
+# Bytes of all pictures at most, since they are held in memory.
+MOST_BYTES = 2**33
+MIXED = ("resize", "refuse")
+# The start of a file in the format .npy.
+_NUMPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
+
+
+def read_image_set(
+    source: Any,
+    labels: Any = None,
+    *,
+    split: str = "train",
+    classes: Sequence[str] | None = None,
+    size: tuple[int, int] | None = None,
+    channels: int | None = None,
+    mixed: str = "resize",
+    columns: Sequence[Any] = (0, 1),
+) -> ImageSet:
+    """Read labelled pictures into memory.
+
+    ``source`` and ``labels`` are one of these.
+
+    - arrays of pictures ``(n,h,w)`` or ``(n,h,w,c)`` and of numbers of classes, or the .npy files of both;
+    - a .npz file with the arrays ``images`` and ``labels`` (or ``x`` and ``y``), or such names with the split, as in
+      ``x_train``, and maybe ``classes``;
+    - an idx file of pictures, and that of their labels, which is found by its name if it is not given;
+    - a folder of idx files with the names of MNIST's, compressed or not;
+    - a folder with a folder of pictures for each class, or such folders in ``train`` and ``test``;
+    - a table (.csv or .tsv) of paths, relative to its folder, and labels, in two ``columns``.
+
+    ``split`` is "train" or "test", for sources that have both. ``classes`` are the names of the classes in the order of
+    their numbers. By default they are the names of folders, the labels of a table in their order, or numbers. All
+    pictures are resized to ``size``, the pair (height, width), and converted to 1 or 3 ``channels``. Without ``size``,
+    files of different sizes are resized to the most frequent one with a warning, or are an error if ``mixed`` is
+    "refuse". Without ``channels``, files have 1 channel if none has colours.
+
+    >>> read_image_set(np.zeros((4, 8, 8)), np.array([0, 1, 1, 0])).counts()
+    {'0': 2, '1': 2}
+    """
+    _check_arguments(split, size, channels, mixed)
+    if isinstance(source, str | os.PathLike):
+        with renamed(images="source"):
+            found = _from_path(source, labels, split, classes, _Reading(size, channels, mixed), columns)
+    else:
+        found = ImageSet.of(_as_array(source), _as_array(labels), classes)
+    return _shaped(found, size, channels)
+
+
+def _check_arguments(split: str, size: Any, channels: Any, mixed: str) -> None:
+    for name, value, known in (("split", split, SPLITS), ("mixed", mixed, MIXED)):
+        if value not in known:
+            raise UnknownNameError(name, value, known)
+    if size is not None and (len(size) != 2 or min(size) < 1):
+        raise ArgumentError("size", f"expected a height and a width, 1 or more, got {size}")
+    if channels not in (None, 1, 3):
+        raise ArgumentError("channels", f"expected 1, 3 or None, got {channels!r}")
+
+
+def _as_array(values: Any) -> np.ndarray:
+    if values is None:
+        raise ArgumentError("labels", "not given", "give the number of the class of each picture")
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+
+
+def _from_path(
+    source: str | os.PathLike,
+    labels: Any,
+    split: str,
+    classes: Sequence[str] | None,
+    reading: _Reading,
+    columns: Sequence[Any],
+) -> ImageSet:
+    """Read a file or a folder."""
+    path = Path(source)
+    if os.fspath(source) == "-" or path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".tab", ".txt")):
+        return reading.read(*_table(source, classes, columns))
+    if path.is_dir():
+        pair = _idx_pair(path, split)
+        if pair is None:
+            return reading.read(*_labelled_folders(_split_folder(path, split), classes))
+        return ImageSet.of(
+            read_idx(pair[0], argument="source"), read_idx(pair[1], argument="labels"), classes
+        )
+    start = _first_bytes(path)
+    if start.startswith(_ZIP):
+        return _from_npz(path, split, classes)
+    read = _read_npy if start.startswith(_NUMPY) else read_idx
+    if labels is None:
+        labels = _labels_beside(path)
+    if isinstance(labels, str | os.PathLike):
+        kind = _read_npy if _first_bytes(Path(labels), "labels").startswith(_NUMPY) else read_idx
+        labels = kind(labels, argument="labels")
+    return ImageSet.of(read(path, argument="source"), np.asarray(labels), classes)
+
+
+def _first_bytes(path: Path, argument: str = "source") -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(8)
+    except FileNotFoundError:
+        raise FileError(f"no file or folder {path}", argument=argument) from None
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}", argument=argument) from None
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def _read_npy(path: str | os.PathLike, *, argument: str) -> np.ndarray:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise FileError(f"{path} cannot be read: {error}", argument=argument) from None
+
+
+def _from_npz(path: Path, split: str, classes: Sequence[str] | None) -> ImageSet:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            names = list(arrays)
+            images, labels = (_array_name(names, known, split, path) for known in (_IMAGES, _LABELS))
+            if classes is None and "classes" in names:
+                classes = [str(name) for name in arrays["classes"]]
+            return ImageSet.of(arrays[images], arrays[labels], classes)
+    except RegardError:
+        raise
+    except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile) as error:
+        raise FileError(f"{path} cannot be read: {error}", argument="source") from None
+
+
+def _array_name(names: list[str], known: Sequence[str], split: str, path: Path) -> str:
+    wanted = [*(f"{name}_{split}" for name in known), *(f"{split}_{name}" for name in known), *known]
+    for name in wanted:
+        if name in names:
+            return name
+    problem = f"{path} has no array {known[0]} or {known[0]}_{split}: it has {', '.join(names) or 'none'}"
+    raise FileError(problem, argument="source")
+
+
+# -- idx files --------------------------------------------------------------------------------------------------------
+
+
+def _idx_pair(folder: Path, split: str) -> tuple[Path, Path] | None:
+    """Return the files of pictures and labels of a split in a folder with MNIST's names, or None without such files."""
+    names = {path.name.removesuffix(".gz").replace(".", "-"): path for path in sorted(folder.iterdir())}
+    for start in _IDX_STARTS[split]:
+        images, labels = names.get(f"{start}-images-idx3-ubyte"), names.get(f"{start}-labels-idx1-ubyte")
+        if images is not None and labels is not None:
+            return images, labels
+    if any("-idx" in name for name in names):
+        wanted = f"{_IDX_STARTS[split][0]}-images-idx3-ubyte and {_IDX_STARTS[split][0]}-labels-idx1-ubyte"
+        raise FileError(f"{folder} has no {wanted}, with or without .gz", argument="source")
+    return None
+
+
+def _labels_beside(path: Path) -> Path:
+    """Return the file of labels that belongs to an idx file of pictures, by its name."""
+    name = path.name.replace("images", "labels").replace("idx3", "idx1")
+    for candidate in (name, name.removesuffix(".gz"), f"{name}.gz"):
+        if candidate != path.name and path.with_name(candidate).is_file():
+            return path.with_name(candidate)
+    raise FileError(
+        f"{path}: there is no file of its labels: name it with {option('labels')}", argument="labels"
+    )
+
+
+# -- folders and tables -----------------------------------------------------------------------------------------------
+
+
+def _split_folder(folder: Path, split: str) -> Path:
+    """Return the folder of a split, or the folder itself if it has none."""
+    inside = {path.name: path for path in folder.iterdir() if path.is_dir()}
+    if not any(name in inside for names in _FOLDERS.values() for name in names):
+        return folder
+    for name in _FOLDERS[split]:
+        if name in inside:
+            return inside[name]
+    raise FileError(f"{folder} has no folder {_FOLDERS[split][0]}", argument="source")
+
+
+def _labelled_folders(folder: Path, classes: Sequence[str] | None) -> tuple[list[Path], list[int], list[str]]:
+    files = class_folders(folder, "source")
+    names = list(classes) if classes is not None else list(files)
+    for name in files:
+        if name not in names:
+            problem = f"{folder / name}: {name!r} is not one of the classes {_listed(names)}"
+            raise FileError(problem, argument="source")
+    rows = [(path, names.index(name)) for name, paths in files.items() for path in paths]
+    return [path for path, _ in rows], [label for _, label in rows], names
+
+
+def _table(
+    source: str | os.PathLike, classes: Sequence[str] | None, columns: Sequence[Any]
+) -> tuple[list[Path], list[int], list[str]]:
+    from regard.text import read_pairs
+
+    def problem(_path: str, label: str) -> str:
+        if classes is None or label.strip() in classes:
+            return ""
+        return f"the label {label.strip()!r:.60} is not one of {_listed(classes)}"
+
+    rows = list(
+        read_pairs(
+            source, columns=columns, fields=FIELDS, labels=classes or (), check=problem, max_words=None
+        )
+    )
+    folder = Path() if os.fspath(source) == "-" else Path(source).parent
+    found = [(folder / path.strip(), label.strip()) for path, label in rows]
+    names = (
+        list(classes) if classes is not None else sorted({label for _, label in found}, key=in_natural_order)
+    )
+    return [path for path, _ in found], [names.index(label) for _, label in found], names
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+
+
+class _Reading:
+    """The reading of many files of pictures into one array."""
+
+    def __init__(self, size: tuple[int, int] | None, channels: int | None, mixed: str):
+        self.size, self.channels, self.mixed = size, channels, mixed
+
+    def read(self, paths: list[Path], labels: list[int], classes: list[str]) -> ImageSet:
+        """Read the files, all with one size and one number of channels."""
+        headers = [read_header(path) for path in paths]
+        height, width = self.size or self._common_size(paths, headers)
+        channels = self.channels or (1 if all(header.grey for header in headers) else 3)
+        if len(paths) * height * width * channels > MOST_BYTES:
+            told = (
+                f"{len(paths):,} pictures of {height}×{width} need more than {MOST_BYTES >> 30} GiB of memory"
+            )
+            raise ArgumentError("size", told, f"give a smaller {option('size')}")
+        images = np.empty((len(paths), height, width, channels), dtype=np.uint8)
+        for place, image in enumerate(self._images(paths, channels)):
+            images[place] = resize_images(image, (height, width))
+        return ImageSet.of(images, np.array(labels), classes)
+
+    def _images(self, paths: list[Path], channels: int) -> Iterator[np.ndarray]:
+        for path in paths:
+            yield read_image(path, channels=channels)
+
+    def _common_size(self, paths: list[Path], headers: list[ImageHeader]) -> tuple[int, int]:
+        """Return the most frequent size, with a warning or an error if there are others."""
+        sizes = Counter((header.height, header.width) for header in headers)
+        (height, width), number = sizes.most_common(1)[0]
+        if number == len(paths):
+            return height, width
+        place = next(
+            i for i, header in enumerate(headers) if (header.height, header.width) != (height, width)
+        )
+        other = f"{paths[place]} has {headers[place].height}×{headers[place].width}"
+        told = f"pictures of {len(sizes)} sizes: {number:,} of {len(paths):,} have {height}×{width}, {other}"
+        if self.mixed == "refuse":
+            raise FileError(f"{told}: resize them, or give {option('size')}", argument="source")
+        warnings.warn(f"{told}: all are resized to {height}×{width}", stacklevel=6)
+        return height, width
+
+
+def _shaped(found: ImageSet, size: tuple[int, int] | None, channels: int | None) -> ImageSet:
+    """Return a set with the given size and number of channels."""
+    images = found.images
+    if size is not None and found.size != tuple(size):
+        parts = [resize_images(images[start : start + 1024], size) for start in range(0, len(images), 1024)]
+        images = np.concatenate(parts)
+    if channels is not None and found.channels != channels:
+        images = np.stack([read_image(image, channels=channels) for image in images])
+    return found if images is found.images else ImageSet(images, found.labels, found.classes)
