@@ -5,7 +5,8 @@
 :class:`MaskedLanguageModel` and :class:`SpanReader` (encoder). Encoders and decoders are also models of their own,
 which can be saved and loaded. :func:`load_huggingface` loads the folders of BERT, RoBERTa and DistilBERT into them.
 :func:`load_language_model` loads Hugging Face folders of Llama, Mistral, Qwen2 and GPT-2, GGUF files and the flat files
-of llama2.c. :class:`VisionTransformer` classifies images.
+of llama2.c. :class:`VisionTransformer` classifies images, :class:`GlimpseModel` reads them in glimpses, and
+:class:`DensePictureModel` is a fully connected network to compare them with.
 """
 
 import warnings
@@ -24,6 +25,8 @@ from regard.models.config import (
 )
 from regard.models.decoder import Decoder
 from regard.models.encoder import Encoder
+from regard.models.glimpse import DensePictureModel, GlimpseModel
+from regard.models.glimpse_config import DensePictureConfig, GlimpseConfig
 from regard.models.head_config import MaskedLanguageModelConfig, SpanReaderConfig
 from regard.models.huggingface import HuggingFaceFolder, load_huggingface
 from regard.models.language_files import load_language_model
@@ -45,8 +48,12 @@ __all__ = [
     "CaptionNetworkConfig",
     "Decoder",
     "DecoderConfig",
+    "DensePictureConfig",
+    "DensePictureModel",
     "Encoder",
     "EncoderConfig",
+    "GlimpseConfig",
+    "GlimpseModel",
     "HuggingFaceFolder",
     "LanguageModel",
     "LanguageModelConfig",
@@ -77,7 +84,9 @@ KINDS = {
     "captioner": (CaptionNetworkConfig, CaptionNetwork),
     "classifier": (TextClassifierConfig, TextClassifier),
     "decoder": (DecoderConfig, Decoder),
+    "dense_pictures": (DensePictureConfig, DensePictureModel),
     "encoder": (EncoderConfig, Encoder),
+    "glimpse": (GlimpseConfig, GlimpseModel),
     "language_model": (LanguageModelConfig, LanguageModel),
     "masked_language_model": (MaskedLanguageModelConfig, MaskedLanguageModel),
     "seq2seq": (Seq2SeqConfig, Seq2Seq),
