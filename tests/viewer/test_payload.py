@@ -80,9 +80,10 @@ def test_the_page_computes_every_kind_of_map():
         assert apart < 2e-3, name
 
 
-def test_the_page_computes_windows_of_a_picture():
+@pytest.mark.parametrize(("rows", "columns"), [(4, 6), (3, 5)], ids=["whole windows", "padded windows"])
+def test_the_page_computes_windows_of_a_picture(rows, columns):
     torch.manual_seed(4)
-    rows, columns, side, shift = 4, 6, 2, 1
+    side, shift = 2, 1
     inner = torch.softmax(torch.randn(2 * 6, H, 4, 4), dim=-1)
     source = ImageWindows(AttentionMap.from_weights(inner)._source, (rows, columns), side, shift)
     map = AttentionMap(source)

@@ -15,16 +15,16 @@ __all__ = ["ImageWindows"]
 class ImageWindows:
     """A source of window attention ``(b * windows, h, side², side²)`` over the tokens of the whole image.
 
-    Its sizes are ``(b, h, rows * columns, rows * columns)``, with ``image = (rows, columns)``. The model rolled
-    the image by ``shift`` tokens up and to the left and split it into square windows, row by row. Tokens of
-    different windows have weight 0.
+    Its sizes are ``(b, h, rows * columns, rows * columns)``, with ``image = (rows, columns)``. The model padded the
+    image below and to the right to whole windows, rolled it by ``shift`` tokens up and to the left, and split it into
+    square windows, row by row. Tokens of different windows have weight 0. The weights of padding are left out.
     """
 
     def __init__(self, source: Source, image: tuple[int, ...], side: int, shift: int):
         rows, columns = image
-        if side < 1 or rows < side or columns < side or rows % side or columns % side:
+        if side < 1 or rows < side or columns < side:
             raise ShapeError("image", f"{rows} x {columns} tokens cannot be cut into windows of {side}")
-        windows = (rows // side) * (columns // side)
+        windows = -(-rows // side) * -(-columns // side)
         inner = source.grid
         if inner.b % windows or inner.q != side * side or inner.k != side * side:
             raise ShapeError("source", f"expected (b * {windows},h,{side**2},{side**2}), got {axes(inner)}")
@@ -67,10 +67,11 @@ class ImageWindows:
 
 def _places(rows: int, columns: int, side: int, shift: int) -> tuple[Tensor, Tensor]:
     """Return the window of each token of the image and its index in the window, ``(rows * columns,)`` each."""
+    down, across = -(-rows // side), -(-columns // side)
     # The coordinates of the tokens after the roll.
-    y = (torch.arange(rows)[:, None] - shift) % rows
-    x = (torch.arange(columns)[None, :] - shift) % columns
-    window = (y // side) * (columns // side) + x // side
+    y = (torch.arange(rows)[:, None] - shift) % (down * side)
+    x = (torch.arange(columns)[None, :] - shift) % (across * side)
+    window = (y // side) * across + x // side
     place = (y % side) * side + x % side
     return window.flatten(), place.flatten()
 

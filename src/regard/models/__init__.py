@@ -5,8 +5,8 @@
 :class:`MaskedLanguageModel` and :class:`SpanReader` (encoder). Encoders and decoders are also models of their own,
 which can be saved and loaded. :func:`load_huggingface` loads the folders of BERT, RoBERTa and DistilBERT into them.
 :func:`load_language_model` loads Hugging Face folders of Llama, Mistral, Qwen2 and GPT-2, GGUF files and the flat files
-of llama2.c. :class:`VisionTransformer` classifies images, :class:`GlimpseModel` reads them in glimpses, and
-:class:`DensePictureModel` is a fully connected network to compare them with.
+of llama2.c. :class:`VisionTransformer` and :class:`Swin` classify images, :class:`GlimpseModel` reads them in glimpses,
+and :class:`DensePictureModel` is a fully connected network to compare them with.
 """
 
 import warnings
@@ -36,10 +36,11 @@ from regard.models.pretrained import load_model
 from regard.models.seq2seq import Seq2Seq
 from regard.models.span_reader import SpanReader
 from regard.models.state import Memory
+from regard.models.swin import Swin
 from regard.models.text_classifier import TextClassifier
 from regard.models.transformer import Transformer
 from regard.models.two_way_reader import TwoWayReader, TwoWayReaderConfig
-from regard.models.vision_config import VisionTransformerConfig
+from regard.models.vision_config import SwinConfig, VisionTransformerConfig
 from regard.models.vision_transformer import VisionEncoder, VisionTransformer
 
 __all__ = [
@@ -65,6 +66,8 @@ __all__ = [
     "Seq2SeqConfig",
     "SpanReader",
     "SpanReaderConfig",
+    "Swin",
+    "SwinConfig",
     "TextClassifier",
     "TextClassifierConfig",
     "Transformer",
@@ -91,6 +94,7 @@ KINDS = {
     "masked_language_model": (MaskedLanguageModelConfig, MaskedLanguageModel),
     "seq2seq": (Seq2SeqConfig, Seq2Seq),
     "span_reader": (SpanReaderConfig, SpanReader),
+    "swin": (SwinConfig, Swin),
     "transformer": (TransformerConfig, Transformer),
     "two_way_reader": (TwoWayReaderConfig, TwoWayReader),
     "vision_transformer": (VisionTransformerConfig, VisionTransformer),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from regard.errors import FileError
 from regard.models.config import BlockConfig, ModelConfig
+from regard.models.vision_config import SwinConfig
 
 __all__ = ["Shapes", "check_settings", "check_shapes", "without_memory"]
 
@@ -54,6 +56,8 @@ _LAYERS = {
     "encoder_layers": re.compile(r"encoder\.(?:layers\.|rnn\.weight_ih_l)(\d+)(?![\d_])"),
     "decoder_layers": re.compile(r"decoder\.(?:layers\.|weight_ih_l)(\d+)(?![\d_])"),
 }
+# The names of tensors in a block of a stage.
+_STAGE = re.compile(r"stages\.(\d+)\.layers\.(\d+)\.")
 
 
 def check_settings(config: ModelConfig, shapes: Shapes, where: str) -> None:
@@ -74,6 +78,13 @@ def check_settings(config: ModelConfig, shapes: Shapes, where: str) -> None:
         count = len({match.group(1) for match in map(pattern.match, shapes) if match})
         if expected is not None and expected != count:
             raise FileError(f"{where}: {setting} is {expected}, but the file of weights has {count}")
+    if isinstance(config, SwinConfig):
+        numbers = Counter(
+            stage for stage, _ in {match.groups() for match in map(_STAGE.match, shapes) if match}
+        )
+        counts = tuple(numbers[str(stage)] for stage in range(len(numbers)))
+        if counts != config.depths:
+            raise FileError(f"{where}: depths is {config.depths}, but the file of weights has {counts}")
 
 
 def check_shapes(config: ModelConfig, expected: Shapes, shapes: Shapes, settings: str, weights: str) -> None:

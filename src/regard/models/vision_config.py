@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from regard.errors import ArgumentError, DtypeError
-from regard.models.block_config import BlockConfig, ModelConfig, check_name
+from regard.models.block_config import BlockConfig, ModelConfig, check_flag, check_name, check_positive
 from regard.shapes import whole_number
 
-__all__ = ["ImageModelConfig", "VisionTransformerConfig", "check_pair"]
+__all__ = ["ImageModelConfig", "SwinConfig", "VisionTransformerConfig", "check_pair"]
 
 EMBEDDINGS = ("patch", "convolution")
 POOLINGS = ("class_token", "mean", "additive", "multihead")
@@ -26,18 +26,23 @@ class ImageModelConfig(ModelConfig):
     - ``image_size`` is the height and the width of an image in pixels, or one number for both.
     - ``channels`` is the number of channels, 1 for grey and 3 for colour images.
     - ``patch_size`` is the number of pixels of a patch in each direction. It must divide the image.
+    - ``embedding`` is "patch" (one linear layer on the pixels of a patch) or "convolution" (3 × 3 convolutions with
+      stride 2, of which each halves the image, so ``patch_size`` must be a power of 2).
     """
 
     classes: int
     image_size: tuple[int, int] | int = (28, 28)
     channels: int = 1
     patch_size: int = 4
+    embedding: str = "patch"
 
     def __post_init__(self):
         super().__post_init__()
         object.__setattr__(self, "image_size", check_pair("image_size", self.image_size))
         for name in ("classes", "channels", "patch_size"):
             whole_number(name, getattr(self, name), least=1)
+        check_name("embedding", self.embedding, EMBEDDINGS)
+        self._check_patches()
 
     @property
     def size(self) -> tuple[int, int]:
@@ -51,8 +56,15 @@ class ImageModelConfig(ModelConfig):
         height, width = self.size
         return height // self.patch_size, width // self.patch_size
 
-    def check_patches(self) -> None:
-        """Raise ArgumentError unless the patches divide the image."""
+    def _check_patches(self) -> None:
+        """Raise ArgumentError unless the patches divide the image and fit the embedding."""
+        if self.embedding == "convolution" and (
+            self.patch_size < 2 or self.patch_size & (self.patch_size - 1)
+        ):
+            told = (
+                f"convolutions that halve the image need 2, 4, 8 or another power of 2, got {self.patch_size}"
+            )
+            raise ArgumentError("patch_size", told, 'or use embedding="patch"')
         for side in self.size:
             if side % self.patch_size:
                 height, width = self.size
@@ -67,8 +79,6 @@ class VisionTransformerConfig(ImageModelConfig):
 
     - ``layers``, ``heads``, ``feed_forward``, ``activation``, ``qkv_bias``, ``norm_epsilon`` and
       ``attention_dropout`` are those of the blocks, as in :class:`BlockConfig`. Norms are before each part of a block.
-    - ``embedding`` is "patch" (one linear layer on the pixels of a patch) or "convolution" (3 × 3 convolutions with
-      stride 2, of which each halves the image, so ``patch_size`` must be a power of 2).
     - ``positions`` are "learned" or "sinusoidal" in two dimensions, or "none".
     - ``pooling`` is "class_token" (the state of a token before the patches), "mean", "additive" or "multihead"
       (attention with learned queries). ``pooling_heads`` is the number of heads of the last two, by default 1.
@@ -91,7 +101,6 @@ class VisionTransformerConfig(ImageModelConfig):
     qkv_bias: bool = True
     norm_epsilon: float = 1e-6
     attention_dropout: float = 0.0
-    embedding: str = "patch"
     positions: str = "learned"
     pooling: str = "class_token"
     pooling_heads: int = 1
@@ -99,21 +108,12 @@ class VisionTransformerConfig(ImageModelConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        self.check_patches()
         whole_number("layers", self.layers, least=1)
         whole_number("pooling_heads", self.pooling_heads, least=1)
-        check_name("embedding", self.embedding, EMBEDDINGS)
         check_name("positions", self.positions, POSITIONS)
         check_name("pooling", self.pooling, POOLINGS)
         check_name("distillation", self.distillation, DISTILLATIONS)
         self.block_config()
-        if self.embedding == "convolution" and (
-            self.patch_size < 2 or self.patch_size & (self.patch_size - 1)
-        ):
-            told = (
-                f"convolutions that halve the image need 2, 4, 8 or another power of 2, got {self.patch_size}"
-            )
-            raise ArgumentError("patch_size", told, 'or use embedding="patch"')
         if self.positions == "sinusoidal" and self.width % 4:
             told = f"sinusoidal positions of rows and columns need a multiple of 4, got {self.width}"
             raise ArgumentError("width", told)
@@ -136,6 +136,87 @@ class VisionTransformerConfig(ImageModelConfig):
     def block_config(self) -> BlockConfig:
         """Return the settings of the Transformer blocks, which have no positions of their own."""
         return self.part(BlockConfig, positions="none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwinConfig(ImageModelConfig):
+    """The settings of a :class:`Swin`.
+
+    - ``width`` is that of the first stage. Each further stage has half as many rows and columns and twice the width.
+    - ``depths`` and ``heads`` are the numbers of blocks and of heads of each stage.
+    - ``window`` is the number of patches of a window in each direction. A stage whose rows or columns are not more
+      than it has windows of the smaller of the two numbers, and no shifts.
+    - ``feed_forward_ratio`` is the width between the two projections of a feed-forward layer, divided by that of the
+      stage.
+    - ``activation``, ``qkv_bias``, ``norm_epsilon`` and ``attention_dropout`` are those of the blocks, as in
+      :class:`BlockConfig`. Norms are before each part of a block.
+    - ``positions`` is "none", or "learned" for a vector that is added to each patch. All windows have a relative
+      position bias as well.
+    - ``masked_padding`` hides the padding where windows do not divide the rows and columns. Without it, patches attend
+      to the padding, as in the models of the paper.
+
+    >>> SwinConfig(classes=10, depths=(2, 2), heads=(3,))
+    Traceback (most recent call last):
+        ...
+    regard.errors.ArgumentError: heads: expected one number for each of 2 stages, got 1
+    """
+
+    kind: ClassVar[str] = "swin"
+    width: int = 48
+    patch_size: int = 2
+    depths: tuple[int, ...] = (2, 2)
+    heads: tuple[int, ...] = (3, 6)
+    window: int = 7
+    feed_forward_ratio: float = 2.0
+    activation: str = "gelu"
+    qkv_bias: bool = True
+    norm_epsilon: float = 1e-5
+    attention_dropout: float = 0.0
+    positions: str = "none"
+    masked_padding: bool = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in ("depths", "heads"):
+            numbers = getattr(self, name)
+            if not isinstance(numbers, tuple | list) or not numbers:
+                raise DtypeError(name, f"expected one whole number for each stage, got {numbers!r}")
+            numbers = tuple(whole_number(f"{name}[{i}]", n, least=1) for i, n in enumerate(numbers))
+            object.__setattr__(self, name, numbers)
+        if len(self.heads) != len(self.depths):
+            told = f"expected one number for each of {len(self.depths)} stages, got {len(self.heads)}"
+            raise ArgumentError("heads", told)
+        whole_number("window", self.window, least=1)
+        check_positive("feed_forward_ratio", self.feed_forward_ratio)
+        check_name("positions", self.positions, ("none", "learned"))
+        check_flag("masked_padding", self.masked_padding)
+        for stage in range(len(self.depths)):
+            self.block_config(stage)
+
+    def stage_width(self, stage: int) -> int:
+        """Return the width of the states of a stage."""
+        return self.width * 2**stage
+
+    def stage_grid(self, stage: int) -> tuple[int, int]:
+        """Return the rows and columns of a stage, which halve from each stage to the next and are rounded up."""
+        rows, columns = self.grid
+        return -(-rows // 2**stage), -(-columns // 2**stage)
+
+    def stage_window(self, stage: int) -> tuple[int, int]:
+        """Return the side of the windows of a stage, and the shift of every second block."""
+        smallest = min(self.stage_grid(stage))
+        return (self.window, self.window // 2) if smallest > self.window else (smallest, 0)
+
+    def block_config(self, stage: int) -> BlockConfig:
+        """Return the settings of the blocks of a stage."""
+        width = self.stage_width(stage)
+        return self.part(
+            BlockConfig,
+            width=width,
+            heads=self.heads[stage],
+            feed_forward=int(self.feed_forward_ratio * width),
+            positions="none",
+        )
 
 
 def check_pair(name: str, value: int | Sequence[int]) -> tuple[int, int]:

@@ -59,7 +59,7 @@ class ImageEmbedding(nn.Module):
         return self.dropout(x)
 
 
-def make_patch_layers(config: VisionTransformerConfig) -> nn.Module:
+def make_patch_layers(config: ImageModelConfig) -> nn.Module:
     """Make the layer from images ``(b,c,height,width)`` to vectors of patches ``(b,m,rows,columns)``.
 
     With "convolution", each of several 3 × 3 convolutions halves the image and doubles the width, up to that of the

@@ -56,11 +56,14 @@ def image_windows_of(stack: Sequence[RunningModule], grid: Grid) -> WindowLayout
         # vars() is faster than getattr, which searches all parts of a module for a missing name.
         held = vars(running.module)
         side, shift = held.get("window_size"), held.get("shift_size")
-        if side is None or shift is None or (sides := running.arguments.get("input_dimensions")) is None:
+        if side is None or shift is None:
+            continue
+        sides = running.arguments.get("input_dimensions", held.get("input_dimensions"))
+        if sides is None:
             continue
         side, shift = int(side), int(shift)
+        rows, columns = (int(n) for n in sides)
         # The model pads the image to whole windows.
-        rows, columns = (-(-int(n) // side) * side for n in sides)
-        if grid.q == side * side and grid.b % ((rows // side) * (columns // side)) == 0:
+        if grid.q == side * side and grid.b % (-(-rows // side) * -(-columns // side)) == 0:
             return (rows, columns), side, shift
     return None

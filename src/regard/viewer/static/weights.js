@@ -184,13 +184,14 @@ class WindowsReader {
   constructor(spec, shape, blobs) {
     const { image = [1, 1], side = 1, shift = 0 } = spec;
     this.inner = readerOf(/** @type {SourceSpec} */ (spec.of), spec.shape ?? shape, blobs);
-    this.windows = (image[0] / side) * (image[1] / side);
+    const down = Math.ceil(image[0] / side), across = Math.ceil(image[1] / side); // windows, the last ones padded
+    this.windows = down * across;
     this.window = new Int32Array(shape[3]);
     this.place = new Int32Array(shape[3]);
     for (let n = 0; n < shape[3]; n++) {
-      const y = (Math.floor(n / image[1]) - shift + image[0]) % image[0]; // the row after the roll
-      const x = ((n % image[1]) - shift + image[1]) % image[1];
-      this.window[n] = Math.floor(y / side) * (image[1] / side) + Math.floor(x / side);
+      const y = (Math.floor(n / image[1]) - shift + down * side) % (down * side); // the row after the roll
+      const x = ((n % image[1]) - shift + across * side) % (across * side);
+      this.window[n] = Math.floor(y / side) * across + Math.floor(x / side);
       this.place[n] = (y % side) * side + (x % side);
     }
     this.part = new Float32Array(side * side);
