@@ -1,7 +1,8 @@
 """Hugging Face folders as models of Regard, without the package ``transformers``.
 
 Encoders are BERT, RoBERTa (with XLM-RoBERTa and CamemBERT) and DistilBERT. Language models are Llama, Mistral, Qwen2
-and GPT-2, see :mod:`regard.models.huggingface_decoders`. A folder holds ``config.json`` and ``model.safetensors``, or
+and GPT-2, see :mod:`regard.models.huggingface_decoders`. Vision models are ViT, DeiT and Swin, see
+:mod:`regard.models.huggingface_vision`. A folder holds ``config.json`` and ``model.safetensors``, or
 several safetensors files with an index.
 """
 
@@ -19,18 +20,31 @@ from regard.models.encoder import Encoder
 from regard.models.head_config import MaskedLanguageModelConfig, SpanReaderConfig
 from regard.models.huggingface_decoders import DECODERS, load_decoder
 from regard.models.huggingface_families import ACTIVATIONS, FAMILIES, Family
+from regard.models.huggingface_labels import check_labels, read_labels
+from regard.models.huggingface_vision import VISION, load_vision
 from regard.models.language_model import LanguageModel
 from regard.models.masked_language_model import MaskedLanguageModel
 from regard.models.pretrained import CONFIG, fill, read_config
 from regard.models.safetensors_files import SafetensorsFiles
 from regard.models.sizes import without_memory
 from regard.models.span_reader import SpanReader
+from regard.models.swin import Swin
 from regard.models.text_classifier import TextClassifier
+from regard.models.vision_transformer import VisionTransformer
 
 __all__ = ["HuggingFaceFolder", "load_huggingface"]
 
 Model = TypeVar("Model", Encoder, TextClassifier, MaskedLanguageModel, SpanReader)
-AnyModel = TypeVar("AnyModel", Encoder, TextClassifier, MaskedLanguageModel, SpanReader, LanguageModel)
+AnyModel = TypeVar(
+    "AnyModel",
+    Encoder,
+    TextClassifier,
+    MaskedLanguageModel,
+    SpanReader,
+    LanguageModel,
+    VisionTransformer,
+    Swin,
+)
 _PURPOSES = {
     "masked_language_model": "an output for masked words",
     "classifier": "an output for classes of texts",
@@ -50,7 +64,8 @@ def load_huggingface(folder: str | os.PathLike, model: type[AnyModel] = Encoder)
     """Load the model of a Hugging Face folder into a model of Regard, in float32 and in evaluation mode.
 
     ``model`` is :class:`Encoder`, or :class:`MaskedLanguageModel`, :class:`TextClassifier` or :class:`SpanReader` if
-    the folder holds its output layers, or :class:`LanguageModel` for Llama, Mistral, Qwen2 and GPT-2. A folder that
+    the folder holds its output layers, :class:`LanguageModel` for Llama, Mistral, Qwen2 and GPT-2, or
+    :class:`VisionTransformer` for the classifiers of ViT and DeiT and :class:`Swin` for those of Swin. A folder that
     lacks the output layers, is damaged or has another architecture raises FileError. The shapes of all tensors are
     checked before memory is allocated.
 
@@ -59,9 +74,11 @@ def load_huggingface(folder: str | os.PathLike, model: type[AnyModel] = Encoder)
         ...
     regard.errors.FileError: no/such/folder/config.json: no such file: is this the folder of a model?
     """
-    if model is not LanguageModel:
-        return HuggingFaceFolder(folder).load(model)  # type: ignore[arg-type]
-    return load_decoder(Path(folder))  # type: ignore[return-value]  # a LanguageModel
+    if model is LanguageModel:
+        return load_decoder(Path(folder))  # type: ignore[return-value]  # a LanguageModel
+    if model is VisionTransformer or model is Swin:
+        return load_vision(Path(folder), model)  # type: ignore[return-value]
+    return HuggingFaceFolder(folder).load(model)  # type: ignore[arg-type]
 
 
 class HuggingFaceFolder:
@@ -79,6 +96,11 @@ class HuggingFaceFolder:
             told = f"model_type is {kind!r}, which Regard cannot load: expected {', '.join(FAMILIES)}"
             if kind in DECODERS:
                 told = f"model_type is {kind!r}, a language model: load it with load_huggingface(folder, LanguageModel)"
+            if kind in list(VISION):
+                name = VISION[str(kind)].__name__
+                told = (
+                    f"model_type is {kind!r}, a vision model: load it with load_huggingface(folder, {name})"
+                )
             raise self._reject(told)
         self.family: Family = FAMILIES[kind]
         for name, values in _USUAL.items():
@@ -91,18 +113,7 @@ class HuggingFaceFolder:
 
         Without names in the settings they are "LABEL_0", "LABEL_1" and so on.
         """
-        names = self.settings.get("id2label")
-        if names is None:
-            count = self.settings.get("num_labels", 2)
-            if not isinstance(count, int) or isinstance(count, bool):
-                raise self._reject(f"num_labels: expected a whole number, got {count!r}")
-            return [f"LABEL_{number}" for number in range(count)]
-        try:
-            numbers = {int(number): str(name) for number, name in names.items()}
-            return [numbers[number] for number in range(len(names))]
-        except (AttributeError, TypeError, ValueError, KeyError):
-            told = f"id2label: expected the numbers from 0 with their names, got {names!r}"
-            raise self._reject(told) from None
+        return read_labels(self.settings, str(self.folder / CONFIG))
 
     def encoder_config(self) -> EncoderConfig:
         """Return the settings of the encoder, without reading the weights.
@@ -211,21 +222,12 @@ class HuggingFaceFolder:
             classes = files.shapes.get(output, (0,))[0]
             if not classes:
                 raise self._without_head("classifier", output)
-            self._check_labels(classes)
+            check_labels(self.settings, classes, str(self.folder / CONFIG))
             return encoder.part(
                 TextClassifierConfig, classes=classes, pooling="first", projection=self.family.projection
             )
         known = "Encoder, MaskedLanguageModel, TextClassifier or SpanReader"
         raise ArgumentError("model", f"expected {known} of regard.models, got {model!r}")
-
-    def _check_labels(self, classes: int) -> None:
-        """Raise FileError if the settings name another number of classes than the model has outputs."""
-        field = next(
-            (name for name in ("id2label", "num_labels") if self.settings.get(name) is not None), None
-        )
-        if field is not None and len(self.labels) != classes:
-            told = f"{field} is for {len(self.labels)} classes, but the model has {classes} outputs"
-            raise self._reject(told)
 
     def _theirs(self, name: str, model: type, prefix: str) -> str:
         """Return the name in the folder of the tensor that Regard's model of this class calls ``name``.
