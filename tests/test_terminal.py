@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from regard.errors import ShapeError
-from regard.terminal import draw_weights, weights_text
+from regard.terminal import draw_grids, draw_weights, weights_text
 
 WEIGHTS = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
 WORDS = ["the", "猫", "sat"]
@@ -82,3 +82,19 @@ def test_negative_weights_have_a_sign_and_a_note():
     assert "48;2;178;24;43" in file.getvalue(), "the largest weight is red"
     assert "48;2;181;204;227" in file.getvalue(), "a third of the way to blue"
     assert "blue weights are negative" in file.getvalue()
+
+
+def test_draw_grids_draws_two_rows_of_cells_in_a_line():
+    out = io.StringIO()
+    weights = [[4.0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1.0, 2.0], [0, 0, 0, 0, 0, 0]]
+    draw_grids(weights, ["seven", "to", "的"], (3, 2), console=Console(file=out, width=15))
+    # 15 columns have room for two maps of 5 + 2 columns. The third row of cells is repeated.
+    expected = ["seven  to", ":", "       :#", "的", "", ""]
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == expected
+
+
+def test_draw_grids_colours_the_upper_and_the_lower_cell():
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, color_system="truecolor", width=40)
+    draw_grids([[1.0, 0.0]], ["a"], (2, 1), console=console)
+    assert "38;2;253;231;37;48;2;68;1;84m▀" in out.getvalue()  # the ends of the colour scale

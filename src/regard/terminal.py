@@ -25,7 +25,7 @@ from regard._drawing import as_labels, as_weights
 from regard._highlights import Stretch, colour_of, highlighted_text, stretches, strongest_words
 from regard.errors import former_names
 
-__all__ = ["draw_text", "draw_weights", "weights_text"]
+__all__ = ["draw_grids", "draw_text", "draw_weights", "weights_text"]
 
 ASCII = " .:*#"
 SHADES = " ░▒▓█"
@@ -114,6 +114,57 @@ def draw_text(
     console.print(shown)
     words = ", ".join(f"{word} {weight:.2f}" for word, weight in strongest_words(text, spans, weights))
     console.print(Text(f"largest weights: {words}", style="dim" if colour else ""))
+
+
+def draw_grids(
+    weights: Any, words: Iterable[Any], grid: tuple[int, int], *, console: Console | None = None
+) -> None:
+    """Print the weights ``(words,cells)`` of each word over the cells of a picture as a small map.
+
+    ``grid`` is the (rows, columns) of cells. A character stands for two cells, one above the other. Each map has its
+    own scale. Where there is no colour, a character is darker the larger the mean of its two weights is.
+
+    >>> from rich.console import Console
+    >>> draw_grids([[0.5, 0, 0.5, 0]], ["seven"], (2, 2), console=Console(width=40, color_system=None))
+    seven
+    #
+    """
+    console = console or Console(highlight=False)
+    array = as_weights("weights", weights, "qk")
+    names = as_labels("words", list(words), len(array), f"rows in weights {array.shape}")
+    colour = console.is_terminal and console.color_system is not None and not console.no_color
+    shades = SHADES if console.is_terminal and _can_encode(console, SHADES) else ASCII
+    maps = [_small_map(row.reshape(grid), shades, colour) for row in array]
+    side = max(grid[1], *(cell_len(_cut(name)) for name in names)) + 2
+    together = max(1, console.width // side)
+    for start in range(0, len(maps), together):
+        some = range(start, min(start + together, len(maps)))
+        head = "".join(_cut(names[n]) + " " * (side - cell_len(_cut(names[n]))) for n in some)
+        console.print(Text(head.rstrip(), style="bold"), soft_wrap=True)
+        for place in range(len(maps[start])):
+            line = Text()
+            for n in some:
+                line.append_text(maps[n][place]).append(" " * (side - grid[1]))
+            line.rstrip()
+            console.print(line, soft_wrap=True)
+
+
+def _small_map(cells: np.ndarray, shades: str, colour: bool) -> list[Text]:
+    """Return the lines of a map of ``cells (rows,columns)``, two rows in each line."""
+    levels = np.abs(cells) / (float(np.abs(cells).max()) or 1.0)
+    if len(levels) % 2:
+        levels = np.concatenate([levels, levels[-1:]])
+    lines = []
+    for upper, lower in zip(levels[::2], levels[1::2], strict=True):
+        line = Text()
+        for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
+            if colour:
+                inks = ["rgb({},{},{})".format(*_viridis(level)) for level in (above, below)]
+                line.append("▀", Style.parse(f"{inks[0]} on {inks[1]}"))
+            else:
+                line.append(shades[round((above + below) / 2 * (len(shades) - 1))])
+        lines.append(line)
+    return lines
 
 
 def _style(part: Stretch) -> Style:

@@ -11,6 +11,7 @@ from regard import plot_heads, plot_image_attention, plot_model
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.maps import AttentionMap, Record
 from regard.maps.sources import Stored
+from regard.plots import plot_image_words
 from support.fonts import chinese_labels
 
 pytestmark = pytest.mark.usefixtures("fonts")
@@ -99,6 +100,24 @@ def test_plot_image_attention_lays_the_patches_over_the_picture(shape):
     assert np.asarray(below.get_array()).shape[:2] == (8, 12)
     np.testing.assert_array_equal(above.get_array(), patches.reshape(2, 3))
     assert above.get_extent() == below.get_extent()
+
+
+def test_plot_image_words_draws_the_picture_once_for_each_word():
+    weights = np.arange(18.0).reshape(3, 6)
+    figure = plot_image_words(
+        np.full((8, 12, 1), 0.5), weights, ["a", "$x_1$", "two"], grid=(2, 3), columns=2
+    )
+    assert [ax.get_title() for ax in figure.axes] == ["a", "$x_1$", "two"]
+    for ax, row in zip(figure.axes, weights, strict=True):
+        below, above = ax.get_images()
+        assert np.asarray(below.get_array()).shape == (8, 12)
+        np.testing.assert_array_equal(above.get_array(), row.reshape(2, 3))
+    first, second, third = (ax.get_position() for ax in figure.axes)
+    assert (first.y0, third.x0) == (pytest.approx(second.y0), pytest.approx(first.x0))
+    assert first.x1 < second.x0
+    assert third.y1 < first.y0
+    with pytest.raises(ShapeError, match="weights: 6 patches do not make a grid of 2 x 2"):
+        plot_image_words(np.zeros((8, 8)), weights, ["a", "b", "c"], grid=(2, 2))
 
 
 def test_pixels_of_bytes_are_divided_by_255():

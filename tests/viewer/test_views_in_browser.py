@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import regard
-from regard.maps import AttentionMap
+from regard.maps import AttentionMap, Record
 from support.browser import Watched, colours, put_widget, saved, served, texts_of
 from support.viewer_records import WORDS, causal_records, maps, pictured, record
 
@@ -197,6 +197,42 @@ def test_queries_are_chosen_in_the_picture(opened, tmp_path):
     assert "the patch in row" in page.locator("canvas").get_attribute("aria-label")
     page.keyboard.press("ArrowLeft")
     assert colours(watched) > 50
+
+
+def words_over_a_picture(count: int) -> Record:
+    """Words that each attend to one of 3 × 4 patches, word n to patch n."""
+    weights = torch.full((1, 1, count, 12), 0.01)
+    weights[0, 0, torch.arange(count), torch.arange(count) % 12] = 0.89
+    words = [["a", "seven", "above", "a", "two", ",", "</s>", *["word"] * count][:count]]
+    attention = AttentionMap.from_weights(weights)
+    return record(attention, kind="cross", query_tokens=words, key_grid=(3, 4))
+
+
+def test_words_above_a_picture_show_their_weights(opened, tmp_path):
+    one = words_over_a_picture(7)
+    regard.viewer.save_html([one], tmp_path / "w.html", images=[np.full((30, 40, 3), 0.5)])
+    watched = opened((tmp_path / "w.html").as_uri() + "#view=image&row=0")
+    page, box = watched.page, canvas_box(watched)
+    assert "Point at a word" in page.locator(".hint").inner_text()
+    page.mouse.move(box["x"] + 50, box["y"] + 18)  # the second word
+    page.wait_for_function("document.querySelector('.readout').textContent.startsWith('“seven”')")
+    assert watched.hash().get("row", "0") == "0"  # pointing chooses nothing
+    before = colours(watched)
+    page.mouse.click(box["x"] + 50, box["y"] + 18)
+    assert watched.hash()["row"] == "1"
+    page.keyboard.press("ArrowRight")
+    assert watched.hash()["row"] == "2"
+    assert before > 5
+    assert "“above”" in page.locator("canvas").get_attribute("aria-label")
+
+
+def test_a_long_text_above_a_picture_shows_the_lines_around_the_chosen_word(opened, tmp_path):
+    one = words_over_a_picture(400)
+    regard.viewer.save_html([one], tmp_path / "w.html", images=[np.full((30, 40, 3), 0.5)])
+    watched = opened((tmp_path / "w.html").as_uri() + "#view=image&row=200")
+    page, box = watched.page, canvas_box(watched)
+    page.mouse.click(box["x"] + 50, box["y"] + 18)
+    assert 100 < int(watched.hash()["row"]) < 200  # a word some lines before it
 
 
 # ---- the page around the views

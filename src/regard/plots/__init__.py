@@ -11,7 +11,7 @@ written atomically. Without a display, no window opens and nothing blocks.
 
 from regard.plots.by_shape import show
 from regard.plots.heads import plot_heads, plot_model
-from regard.plots.images import plot_image_attention
+from regard.plots.images import plot_image_attention, plot_image_words
 from regard.plots.lengths import plot_by_length
 from regard.plots.texts import plot_text
 from regard.plots.weights import plot_attention_weights, plot_weights, visualize_attention
@@ -21,6 +21,7 @@ __all__ = [
     "plot_by_length",
     "plot_heads",
     "plot_image_attention",
+    "plot_image_words",
     "plot_model",
     "plot_text",
     "plot_weights",

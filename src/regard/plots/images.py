@@ -1,22 +1,36 @@
-"""Attention weights of an image model, drawn over the image."""
+"""Attention weights of an image model, drawn over the image, and those of each word of a caption."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard._drawing import as_weights
+from regard._drawing import as_labels, as_weights
 from regard.errors import ShapeError, former_names
-from regard.plots.figures import check_path, color_scale, families_of, finish, fit, new_axes, wants_screen
+from regard.plots.figures import (
+    check_path,
+    color_scale,
+    families_of,
+    finish,
+    fit,
+    new_axes,
+    new_figure,
+    place_axes,
+    wants_screen,
+)
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_image_attention"]
+__all__ = ["plot_image_attention", "plot_image_words"]
 
 SIDE = 4.0  # inches, the longer side of the image
+SMALL_SIDE = 1.5  # inches, the longer side of the image of a word
+GAP = 0.3  # inches between the images of words
 
 
 @former_names(show="window")
@@ -47,6 +61,62 @@ def plot_image_attention(
     height, width = picture.shape[:2]
     scale = SIDE / max(height, width)
     figure, ax = new_axes(width * scale, height * scale, screen)
+    _draw_over(ax, picture, patches)
+    families = families_of([title])
+    name = ax.set_title(title, parse_math=False)
+    if families:
+        name.set_fontfamily(families)
+    fit(figure, [ax])
+    return finish(figure, target, screen)
+
+
+def plot_image_words(
+    image: Any,
+    weights: Any,
+    words: Sequence[str],
+    *,
+    grid: tuple[int, int],
+    columns: int = 6,
+    title: str = "Attention of each word over the picture",
+    path: str | os.PathLike[str] | None = None,
+    window: bool = False,
+) -> Figure:
+    """Draw an image once for each word, with the attention weights of the word as an overlay.
+
+    ``image`` is that of :func:`plot_image_attention`. ``weights`` is ``(words,patches)``, and ``grid`` the (rows,
+    columns) of patches. Each image has its own colour scale. ``columns`` is the number of images in a row. ``path``
+    writes a .png, .svg or .pdf file, and ``window=True`` opens a window.
+
+    >>> figure = plot_image_words(np.zeros((8, 8)), np.full((2, 4), 0.25), ["a", "seven"], grid=(2, 2))
+    >>> [ax.get_title() for ax in figure.axes]
+    ['a', 'seven']
+    """
+    picture, array = _picture(image), as_weights("weights", weights, "qk")
+    rows, patches = array.shape
+    names = as_labels("words", words, rows, f"rows in weights ({rows},{patches})")
+    if grid[0] * grid[1] != patches:
+        problem = f"{patches} patches do not make a grid of {grid[0]} x {grid[1]}"
+        raise ShapeError("weights", problem, "give the (rows, columns) of patches as grid")
+    target, screen = check_path(path), wants_screen(window, path)
+    height, width = (size * SMALL_SIDE / max(picture.shape[:2]) for size in picture.shape[:2])
+    families = families_of([title, *names])
+    figure = new_figure((width + GAP) * columns, (height + GAP) * rows, screen)
+    axes = []
+    for place, name in enumerate(names):
+        down, across = divmod(place, columns)
+        ax = place_axes(figure, across * (width + GAP), -down * (height + GAP), width, height)
+        _draw_over(ax, picture, array[place].reshape(grid))
+        ax.set_title(name, fontsize=9, parse_math=False, fontfamily=families)
+        axes.append(ax)
+    text = axes[0].text(0, 1 + 0.3 / height, title, transform=axes[0].transAxes, fontsize=11, va="bottom")
+    text.set(parse_math=False, fontfamily=families)
+    fit(figure, axes)
+    return finish(figure, target, screen)
+
+
+def _draw_over(ax: Axes, picture: np.ndarray, patches: np.ndarray) -> None:
+    """Draw a picture with the weights of its patches ``(rows,columns)`` over it."""
+    height, width = picture.shape[:2]
     edges = (-0.5, width - 0.5, height - 0.5, -0.5)
     ax.imshow(picture, cmap="gray", vmin=0, vmax=1, extent=edges)
     colors = color_scale(patches)
@@ -55,12 +125,6 @@ def plot_image_attention(
     ax.imshow(patches, alpha=opacity, extent=edges, interpolation="nearest", **colors)
     ax.set_xticks([])
     ax.set_yticks([])
-    families = families_of([title])
-    name = ax.set_title(title, parse_math=False)
-    if families:
-        name.set_fontfamily(families)
-    fit(figure, [ax])
-    return finish(figure, target, screen)
 
 
 def _picture(image: Any) -> np.ndarray:

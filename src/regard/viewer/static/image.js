@@ -1,9 +1,10 @@
 // @ts-check
-/** The Picture view, which draws the weights of one query over the patches of an image. */
+/** The Picture view, which draws the weights of one query over the patches of an image. If queries are words, they stand above it. */
 import { isWeight, magnitude } from "./arrays.js";
 import { drawColorBar } from "./cells.js";
 import { colorTable, place } from "./color.js";
 import { element2d, fittedText } from "./paint.js";
+import { PictureWords } from "./picture_words.js";
 import { scaleEnds } from "./scales.js";
 import { STILL_ASKING, headNumber, headText, labelOf, recordText, weightText } from "./text.js";
 
@@ -11,7 +12,7 @@ import { STILL_ASKING, headNumber, headText, labelOf, recordText, weightText } f
 /** @typedef {import("./paint.js").Painter} Painter */
 /** @typedef {{x: number, y: number, w: number, h: number}} Box */
 
-const IMAGE_TOP = 34;
+const TITLE_ROOM = 34; // above the picture
 const BAR_ROOM = 48; // below the picture, for the colour bar
 const HEAD_GAP = 6;
 
@@ -21,6 +22,9 @@ export class ImageView {
     this.scene = scene;
     /** @type {number | null} the patch under the pointer */
     this.under = null;
+    this.words = new PictureWords(scene);
+    /** @type {number | null} the word under the pointer, whose weights are shown */
+    this.word = null;
     this.room = { width: 0, height: 0 };
   }
 
@@ -31,9 +35,19 @@ export class ImageView {
   /** The size of the drawing, which is no higher than the picture and the heads below it need. @param {number} width @param {number} height */
   size(width, height) {
     const { lines, side } = this.headSizes(width);
-    const around = IMAGE_TOP + BAR_ROOM + lines * (side + 20) + 8;
+    const around = this.top(width) + BAR_ROOM + lines * (side + 20) + 8;
     const enough = around + this.widest(width) / this.ratio();
     return { width, height: this.record.keyGrid ? Math.min(enough, Math.max(height, around + 220)) : height };
+  }
+
+  /** The height of the words and the title above the picture. @param {number} width */
+  top(width) {
+    return this.words.height(width) + TITLE_ROOM;
+  }
+
+  /** The query whose weights are shown, which is the word under the pointer or the chosen query. */
+  rowRead() {
+    return this.word ?? this.scene.state.row;
   }
 
   /** Width over height of the picture, or of the grid of patches without a picture. */
@@ -56,9 +70,10 @@ export class ImageView {
   box() {
     const ratio = this.ratio();
     const { lines, side } = this.headSizes(this.room.width);
-    const high = this.room.height - IMAGE_TOP - BAR_ROOM - lines * (side + 20) - 8;
+    const top = this.top(this.room.width);
+    const high = this.room.height - top - BAR_ROOM - lines * (side + 20) - 8;
     const w = Math.min(this.widest(this.room.width), high * ratio);
-    return { x: (this.room.width - w) / 2, y: IMAGE_TOP, w, h: w / ratio };
+    return { x: (this.room.width - w) / 2, y: top, w, h: w / ratio };
   }
 
   /** @param {Painter} p @param {number} width @param {number} height */
@@ -71,6 +86,7 @@ export class ImageView {
       return;
     }
     const box = this.box();
+    this.words.draw(p, width, this.word);
     this.drawTitle(p);
     this.drawOver(p, box, this.scene.state.head, true);
     this.drawMarks(p, box);
@@ -80,9 +96,9 @@ export class ImageView {
   /** @param {Painter} p */
   drawTitle(p) {
     const { theme } = this.scene;
-    const text = `Weights of ${this.name("query", this.scene.state.row)}`;
+    const text = `Weights of ${this.name("query", this.rowRead())}`;
     const style = { fill: theme.ink, size: 14, bold: true, align: "center" };
-    p.text(fittedText(text, this.room.width - 20, style), this.room.width / 2, 16, style);
+    p.text(fittedText(text, this.room.width - 20, style), this.room.width / 2, this.top(this.room.width) - 18, style);
   }
 
   /** The key whose weight is shown, which is the patch under the pointer or the chosen key. */
@@ -113,7 +129,7 @@ export class ImageView {
     const picture = this.picture();
     if (picture) p.image(picture, box.x, box.y, box.w, box.h, { smooth: true });
     else p.rect(box.x, box.y, box.w, box.h, { fill: theme.hidden });
-    const row = source.row(state.record, state.batch, head, state.row);
+    const row = source.row(state.record, state.batch, head, this.rowRead());
     if (!row) return;
     const patches = row.subarray(this.record.keyExtra, this.record.keyExtra + rows * cols);
     const max = patches.reduce((a, b) => Math.max(a, magnitude(b)), 0);
@@ -167,12 +183,13 @@ export class ImageView {
     const heads = this.record.shape[1];
     const side = Math.max(44, Math.min(72, (width - 24) / heads - HEAD_GAP)); // large enough for a finger
     const perLine = Math.max(1, Math.min(heads, Math.floor((width - 24 + HEAD_GAP) / (side + HEAD_GAP))));
-    return { side, perLine, lines: Math.ceil(heads / perLine) };
+    return { side, perLine, lines: heads === 1 ? 0 : Math.ceil(heads / perLine) }; // the only head is the picture above
   }
 
   /** The positions of the pictures of heads. */
   headBoxes() {
     const { side, perLine, lines } = this.headSizes(this.room.width);
+    if (!lines) return [];
     const left = (this.room.width - perLine * (side + HEAD_GAP) + HEAD_GAP) / 2;
     const top = this.room.height - lines * (side + 20) - 2;
     return Array.from({ length: this.record.shape[1] }, (_, n) => ({
@@ -210,15 +227,18 @@ export class ImageView {
   /** @param {number} x @param {number} y */
   hover(x, y) {
     this.under = this.patchAt(x, y);
+    this.word = this.words.at(x, y, this.room.width);
   }
 
   leave() {
-    this.under = null;
+    this.under = this.word = null;
   }
 
   /** @param {number} x @param {number} y */
   click(x, y) {
     if (!this.record.keyGrid) return;
+    const word = this.words.at(x, y, this.room.width);
+    if (word !== null) return this.scene.set({ row: word });
     const head = this.headBoxes().findIndex((box) => x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h);
     if (head >= 0) return this.scene.set({ head });
     const patch = this.patchAt(x, y);
@@ -239,7 +259,7 @@ export class ImageView {
     const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -down, ArrowDown: down };
     if (moves[key] === undefined) return false;
     const to = Math.min(total - 1, Math.max(0, at + moves[key]));
-    this.under = null;
+    this.under = this.word = null;
     set(keys ? { col: to } : { row: to });
     return true;
   }
@@ -247,13 +267,15 @@ export class ImageView {
   /** The query, the key and the weight under the pointer, or the chosen ones. */
   reading() {
     const { state, source } = this.scene;
-    const row = source.row(state.record, state.batch, state.head, state.row);
-    return { query: this.name("query", state.row), key: this.name("key", this.keyRead()), weight: row ? weightText(row[this.keyRead()]) : STILL_ASKING };
+    const row = source.row(state.record, state.batch, state.head, this.rowRead());
+    return { query: this.name("query", this.rowRead()), key: this.name("key", this.keyRead()), weight: row ? weightText(row[this.keyRead()]) : STILL_ASKING };
   }
 
   hint() {
     const chosen = this.scene.state.side === "query" && this.sameGrid() ? "query" : "key";
-    return `Point at a patch to read its weight, click to choose it as the ${chosen}. Click a small picture to choose its head.`;
+    const words = this.words.height(this.room.width) ? "Point at a word to see its weights, click to choose it. " : "";
+    const heads = this.record.shape[1] > 1 ? " Click a small picture to choose its head." : "";
+    return `${words}Point at a patch to read its weight, click to choose it as the ${chosen}.${heads}`;
   }
 
   label() {
