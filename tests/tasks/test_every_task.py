@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from regard import tasks
@@ -17,10 +18,12 @@ from regard.tasks import TASKS, find_task
 from regard.training import loop
 from support.command_line import assert_one_line, run_here
 from support.paths import ROOT
+from support.pictures import save_picture
 from support.training_runs import digests
 
 EXAMPLES = ROOT / "examples"
 SMALL = {"width": 16, "batch_tokens": 200, "steps": 2, "warmup": 1, "save_every": 1}
+PICTURE = {"image_height": 16, "image_width": 16, "feed_forward": 16, "encoder_layers": 1}
 BLOCK = {"heads": 2, "feed_forward": 16, "vocabulary_size": 300}
 
 
@@ -34,6 +37,7 @@ class Case:
     texts: list
     ending: str = "tsv"  # of the names of its data files
     bad_row: bytes = b"alone\n"
+    pictures: bool = False  # whether a row names the file of a picture
 
 
 CASES = [
@@ -73,6 +77,13 @@ CASES = [
         "txt",
         bad_row=b"nul\x00l\n",  # any text is a row
     ),
+    Case(
+        "caption",
+        {**SMALL, **PICTURE, "vocabulary_size": 300, "max_caption": 20, "validate_pictures": 4},
+        "{n}.png\ta dog {n}",
+        [np.full((16, 16), 90, dtype=np.uint8)],
+        pictures=True,
+    ),
     Case("tagger:Tagger", SMALL, "a dog {n}\tDET NOUN NUM", ["a dog 3"]),
 ]
 
@@ -88,6 +99,8 @@ def write_rows(case, folder, numbers):
     """Write the rows of a task's data for some numbers."""
     rows = [case.row.format(n=n, p=n % 2, place=len(f"The {n} is ")) + "\n" for n in numbers]
     (folder / f"data.{case.ending}").write_text("".join(rows), encoding="utf-8")
+    for n in numbers if case.pictures else ():
+        save_picture(folder / f"{n}.png", np.full((16, 16), n, dtype=np.uint8))
 
 
 def train(case, folder, **changes):
@@ -118,8 +131,9 @@ def test_a_task_is_trained_saved_loaded_and_evaluated(case, tmp_path):
         recording = predictor.attention(before[0])
         assert len(recording) >= 1
         (weights,) = predictor.word_weights(before[0])
-        # A writer shows the words that it wrote.
-        assert case.task == "write" or weights.weights.shape[1] == 3
+        # A writer shows the words that it wrote, and a captioner the 4 × 4 cells of the picture.
+        columns = {"write": weights.weights.shape[1], "caption": 16}
+        assert weights.weights.shape[1] == columns.get(case.task, 3)
 
 
 KILL = """
@@ -215,6 +229,7 @@ def test_data_of_which_no_row_is_left_names_the_flag_and_the_reason(case, tmp_pa
         "classify": "each class has one text only, which is needed to train on",
         "answer": "have the same context, which cannot be both trained on and validated on",
         "write": "tokens to train on are shorter than the context of 128",
+        "caption": "have the same picture, which cannot be both trained on and validated on",
     }
     reason = reasons.get(case.task, "have the same text, which cannot be both trained on and validated on")
     # Equal questions have equal ids, which is a warning of its own.
@@ -384,6 +399,7 @@ READ = {
     "answer": ("question", "context"),
     "encode": ("tokens",),
     "write": ("tokens",),
+    "caption": ("target_output",),
     "tagger:Tagger": ("source",),
 }
 

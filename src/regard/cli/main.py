@@ -17,6 +17,7 @@ import typer
 from regard import __version__
 from regard.cli import (
     answer,
+    caption,
     classify,
     doctor,
     encode,
@@ -49,6 +50,8 @@ app.command("summarize")(summarize.summarize)
 app.command("encode")(encode.encode)
 app.command("similar")(encode.similar)
 app.command("write")(write.write)
+app.command("caption")(caption.caption)
+app.command("scenes")(caption.scenes)
 app.add_typer(train.train, name="train")
 app.add_typer(evaluate.evaluate, name="evaluate")
 app.command("look")(view.look)

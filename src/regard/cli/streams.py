@@ -189,15 +189,19 @@ class Output:
         if self.look:
             from regard.cli.view import show_page
 
-            show_page(predictor.attention(prediction), title=self.title)
+            images = predictor.pictures(prediction) if hasattr(predictor, "pictures") else None
+            show_page(predictor.attention(prediction), title=self.title, images=images)
 
     def _draw(self, words: Any) -> None:
         shown = words
         if self.attention and not self.as_json:
-            from regard.tasks.word_pages import is_text
-            from regard.terminal import draw_text, draw_weights
+            from regard.tasks.word_pages import is_picture, is_text
+            from regard.terminal import draw_grids, draw_text, draw_weights
 
-            if is_text(words):
+            if is_picture(words):
+                draw_grids(words.weights, words.row_words, words.grid)
+                words = None
+            elif is_text(words):
                 draw_text(words.text, words.spans, words.weights.mean(axis=0), unread=words.unread)
                 for line in shown.lines() if hasattr(shown, "lines") else ():
                     print(line)
@@ -233,11 +237,13 @@ def predict_texts(
     device: str | None,
     out: Path | None,
     read: Path | None,
+    noun: str = "texts",
     **options: Any,
 ) -> None:
     """Load a model, and write its predictions for all texts to the file ``out`` or to standard output.
 
-    ``read`` is the file that the texts come from, if any. ``options`` are those of :func:`load_predictor`.
+    ``read`` is the file that the texts come from, if any. ``noun`` names the inputs, such as "pictures". ``options``
+    are those of :func:`load_predictor`.
     """
     check_out(out, read, task)
     if out is not None and output.picture is not None and out.absolute() == output.picture.absolute():
@@ -245,20 +251,20 @@ def predict_texts(
     predictor = load_predictor(task, model, device, **options)
     output.check(predictor)
     if out is None:
-        _write(predictor, chunks, predict, output, sys.stdout)
+        _write(predictor, chunks, predict, output, sys.stdout, noun)
         return
     from regard.files import write_atomically
 
     def write(path: Path) -> None:
         with open(path, "w", encoding="utf-8") as stream:
-            _write(predictor, chunks, predict, output, stream)
+            _write(predictor, chunks, predict, output, stream, noun)
 
     with renamed(path="out"):
         write_atomically(out, write)
 
 
 def _write(
-    predictor: Any, chunks: Iterable[list[Any]], predict: Predict, output: Output, stream: Any
+    predictor: Any, chunks: Iterable[list[Any]], predict: Predict, output: Output, stream: Any, noun: str
 ) -> None:
     began, count = time.perf_counter(), 0
     with renamed(path="file"):
@@ -272,7 +278,7 @@ def _write(
         say("the input is empty")
     seconds = time.perf_counter() - began
     if count > 1:
-        print(f"{count} texts in {seconds:.1f} s, {count / seconds:.1f} per second", file=sys.stderr)
+        print(f"{count} {noun} in {seconds:.1f} s, {count / seconds:.1f} per second", file=sys.stderr)
 
 
 def _chunks(lines: Iterable[str], most: int) -> Iterator[list[str]]:

@@ -57,12 +57,17 @@ def look(
     show_page(records, title=text, out=out, open_browser=open_browser)
 
 
-def show_page(records: Any, *, title: str, out: Path | None = None, open_browser: bool = True) -> None:
-    """Write records as a page, by default into a temporary file, and open it if there is a screen."""
+def show_page(
+    records: Any, *, title: str, out: Path | None = None, open_browser: bool = True, images: Any = None
+) -> None:
+    """Write records as a page, by default into a temporary file, and open it if there is a screen.
+
+    ``images`` are the pictures whose patches are keys, as for :func:`regard.viewer.html`.
+    """
     from regard import viewer
 
     path = Path(tempfile.mkdtemp(prefix="regard-")) / "look.html" if out is None else out
-    viewer.save_html(records, path, title=title)
+    viewer.save_html(records, path, title=title, images=images)
     typer.echo(str(path))
     if open_browser and _has_screen():
         import webbrowser

@@ -107,7 +107,7 @@ class GridEncoder(nn.Module):
     """A small convolutional network that computes a vector for each cell of a grid over a picture.
 
     The features are local. With a patch of 4 pixels and n blocks, a cell sees a square of 9 + 8 n pixels around it.
-    A learned vector of its row and one of its column tell cells apart.
+    A learned vector of its row and one of its column tell cells apart, if the decoder attends to them.
     """
 
     def __init__(self, config: CaptionNetworkConfig):
@@ -124,8 +124,9 @@ class GridEncoder(nn.Module):
             _ConvolutionBlock(width, config.feed_forward) for _ in range(config.encoder_layers)
         )
         self.norm = nn.LayerNorm(width)
-        self.row_positions = nn.Parameter(torch.randn(rows, width) * 0.3)
-        self.column_positions = nn.Parameter(torch.randn(columns, width) * 0.3)
+        attends = config.attention is not None
+        self.row_positions = nn.Parameter(torch.randn(rows, width) * 0.3) if attends else None
+        self.column_positions = nn.Parameter(torch.randn(columns, width) * 0.3) if attends else None
         self.summary = nn.Conv2d(width, _SUMMARY, 3, stride=2, padding=1)
         self.final = nn.Linear(_SUMMARY * ((rows + 1) // 2) * ((columns + 1) // 2), width)
 
@@ -142,7 +143,8 @@ class GridEncoder(nn.Module):
         cells = self.norm(x.permute(0, 2, 3, 1))  # (b,rows,columns,m)
         coarse = functional.gelu(self.summary(cells.permute(0, 3, 1, 2)))  # (b,c,rows/2,columns/2)
         final = torch.tanh(self.final(coarse.flatten(1)))  # (b,m)
-        cells = cells + self.row_positions[:, None] + self.column_positions  # (b,rows,columns,m)
+        if self.row_positions is not None and self.column_positions is not None:
+            cells = cells + self.row_positions[:, None] + self.column_positions  # (b,rows,columns,m)
         return cells.flatten(1, 2), final
 
 

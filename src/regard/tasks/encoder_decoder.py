@@ -14,7 +14,7 @@ from regard.tasks.settings import EncoderDecoderSettings
 from regard.text import Batch, BucketedBatches, PairData
 from regard.training import copy_cross_entropy, output_cross_entropy
 
-__all__ = ["encoder_decoder", "encoder_decoder_config", "perplexity", "sentence_loss"]
+__all__ = ["encoder_decoder", "encoder_decoder_config", "perplexity", "sentence_loss", "target_loss"]
 
 
 def encoder_decoder_config(
@@ -45,11 +45,16 @@ def sentence_loss(model: Any, batch: Batch, smoothing: float) -> Tensor:
     torch.Size([])
     """
     hidden = model.hidden(batch.source, batch.target_input, batch.source_lengths)  # (b,t,m), or CopyStates
-    real = batch.target_output != 0  # (b,t); 0 is padding in every vocabulary
+    return target_loss(model, hidden, batch.target_output, smoothing)
+
+
+def target_loss(model: Any, hidden: Tensor | CopyStates, target: Tensor, smoothing: float) -> Tensor:
+    """Return the cross-entropy of ``target (b,t)`` for the hidden states ``(b,t,m)``, summed without padding."""
+    real = target != 0  # (b,t); 0 is padding in every vocabulary
     layer = (model.output.weight, model.output.bias)
     if isinstance(hidden, CopyStates):
-        return copy_cross_entropy(hidden, *layer, batch.target_output, counted=real, smoothing=smoothing)
-    return output_cross_entropy(hidden[real], *layer, batch.target_output[real], smoothing=smoothing)
+        return copy_cross_entropy(hidden, *layer, target, counted=real, smoothing=smoothing)
+    return output_cross_entropy(hidden[real], *layer, target[real], smoothing=smoothing)
 
 
 def perplexity(model: nn.Module, data: PairData) -> float:

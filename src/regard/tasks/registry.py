@@ -99,6 +99,13 @@ TASKS: dict[str, RegisteredTask] = {
         trains="Train a language model on a text; without data, on sentences of the embedded corpus.",
         measures="Loss, perplexity and bits per character of a language model.",
     ),
+    "caption": RegisteredTask(
+        task="CaptionTask",
+        settings="CaptionSettings",
+        evaluation="CaptionEvaluationSettings",
+        trains="Train a captioner of pictures; without data, on scenes that are composed of small digits.",
+        measures="Exact captions of a captioner, and how often its attention lies on the object it names.",
+    ),
 }
 
 

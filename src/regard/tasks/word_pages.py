@@ -11,7 +11,7 @@ from regard._highlights import highlighted_html, strongest_words
 from regard.files import write_atomically
 from regard.tasks.base import WordWeights
 
-__all__ = ["is_text", "save_word_weights", "text_page", "word_weights_page"]
+__all__ = ["is_picture", "is_text", "save_word_weights", "text_page", "word_weights_page"]
 
 _STYLE = (
     "body{font:16px system-ui,sans-serif;margin:2em;color:#222;background:#fff}"
@@ -28,10 +28,14 @@ def save_word_weights(found: WordWeights, path: Path, *, title: str) -> None:
     """Write a heat map to a .png, .svg or .pdf file, or a page without scripts to .html.
 
     The axes of the heat map are named after the ``axes`` of the weights, by default ("Key", "Query"). Weights that have
-    a ``text`` and the ``spans`` of its words are shown as that text with highlighted words.
+    a ``text`` and the ``spans`` of its words are shown as that text with highlighted words. Weights over the cells of a
+    ``picture`` are shown over it, word by word. Their .html file is the page of their ``recording`` in the viewer.
     """
     if is_text(found):
         _save_text(found, path, title)
+        return
+    if is_picture(found):
+        _save_picture(found, path, title)
         return
     if path.suffix.lower() == ".html":
         page = word_weights_page(found, title)
@@ -46,6 +50,21 @@ def save_word_weights(found: WordWeights, path: Path, *, title: str) -> None:
 def is_text(found: Any) -> bool:
     """Whether weights are shown as a running text, and not as a table."""
     return bool(getattr(found, "spans", ()))
+
+
+def is_picture(found: Any) -> bool:
+    """Whether the columns of weights are cells of a picture."""
+    return getattr(found, "picture", None) is not None
+
+
+def _save_picture(found: Any, path: Path, title: str) -> None:
+    """Write weights over a picture, as the page of the viewer or with an image for each word."""
+    if path.suffix.lower() == ".html":
+        found.recording.save_html(path, title=title, images=[found.picture])
+        return
+    from regard.plots import plot_image_words
+
+    plot_image_words(found.picture, found.weights, found.row_words, grid=found.grid, title=title, path=path)
 
 
 def _save_text(found: Any, path: Path, title: str) -> None:

@@ -1,0 +1,139 @@
+"""``regard caption`` and ``regard scenes``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from regard.cli import streams
+from regard.cli.environment import ClosedStream
+from regard.errors import ArgumentError, renamed
+
+__all__ = ["caption", "scenes"]
+
+PICTURES = 64  # that are captioned together
+
+
+def caption(
+    pictures: list[str] = typer.Argument(
+        None,
+        help="Files of pictures. Without them, their names are read from the lines of --file or of a pipe.",
+        show_default=False,
+    ),
+    model: str = streams.MODEL,
+    file: Path = typer.Option(
+        None, "--file", help="A file with the name of a picture in each line ('-' for standard input)."
+    ),
+    out: Path = streams.OUT,
+    beams: int = streams.BEAMS,
+    n_best: int = typer.Option(
+        1, "--n-best", help="The number of captions of each picture, shown with their scores."
+    ),
+    max_length: int = typer.Option(
+        None,
+        "--max-length",
+        help="The largest number of tokens of a caption.",
+        show_default="that of the training",
+    ),
+    attention: bool = typer.Option(
+        False, "--attention", help="Draw the attention of each word over the picture in the terminal."
+    ),
+    save_attention: Path = typer.Option(
+        None,
+        "--save-attention",
+        help="Save the attention of each word over the picture as .png, .svg, .pdf or .html.",
+    ),
+    look: bool = streams.LOOK,
+    device: str = streams.DEVICE,
+    as_json: bool = streams.AS_JSON,
+) -> None:
+    """Print a caption of each picture."""
+    from regard.decoding import DecodingOptions
+
+    search: dict[str, Any] = {"beams": beams if beams is not None else max(5, n_best)}
+    search |= {} if max_length is None else {"max_length": max_length}
+    options = DecodingOptions(n_best=n_best, **search)
+    title = "Attention of the caption to the picture"
+    output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)
+    chunks, resized = _input_files(pictures, file), _Resized()
+
+    def predict(captioner: Any, files: list[str], first: int) -> list[Any]:
+        found = captioner.caption(files, options, first=first)
+        return resized.count(found, captioner.reader.shape[:2])
+
+    places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
+    streams.predict_texts("caption", predict, chunks, output, **places, noun="pictures")
+    resized.report()
+
+
+class _Resized:
+    """Counts pictures whose size is not that of the model, and reports their number."""
+
+    def __init__(self):
+        self.number, self.first, self.size = 0, "", (0, 0)
+
+    def count(self, captions: list[Any], size: tuple[int, int]) -> list[Any]:
+        """Count the pictures of captions that were resized to ``size``, and return all."""
+        self.size = size
+        for one in captions:
+            if tuple(one.size) != size:
+                self.number += 1
+                self.first = self.first or f"{one.source} has {one.size[0]}×{one.size[1]} pixels"
+        return captions
+
+    def report(self) -> None:
+        """Print how many pictures were resized, on standard error."""
+        if self.number:
+            others = f" and {self.number - 1:,} others too" if self.number > 1 else ""
+            print(f"{self.first}: resized to {self.size[0]}×{self.size[1]}{others}", file=sys.stderr)
+
+
+def _input_files(pictures: list[str] | None, file: Path | None) -> Iterable[list[str]]:
+    """Return the names of pictures of the command line, or those in the lines of a file or of standard input."""
+    from regard.text import read_lines
+
+    if pictures and file:
+        raise ArgumentError("file", "given together with pictures", "give one of them")
+    if pictures:
+        names: list[str] = pictures
+    else:
+        if file is None and (isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty()):
+            raise ArgumentError("pictures", "nothing to caption", "give a picture: regard caption scene.png")
+        with renamed(path="file"):
+            lines = read_lines("-" if file is None else str(file), keep_empty=False)
+            names = [line.strip() for line in lines]
+    return [names[start : start + PICTURES] for start in range(0, len(names), PICTURES)]
+
+
+def scenes(
+    out: Path = typer.Option(..., "--out", help="The folder to write, which is new or empty."),
+    count: int = typer.Option(12, "--count", min=1, help="The number of scenes."),
+    first: int = typer.Option(0, "--first", min=0, help="The number of the first scene."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Seed of the scenes."),
+    split: str = typer.Option("test", "--split", help="Object pictures to use: train, valid or test."),
+    digits: Path = typer.Option(
+        None, "--digits", help="Folder of MNIST's idx files.", show_default="8×8 digits of scikit-learn"
+    ),
+    garments: Path = typer.Option(None, "--garments", help="Folder of Fashion-MNIST's idx files."),
+    words: str = typer.Option(None, "--words", help="Objects of the scenes, such as seven,bag."),
+    language: str = typer.Option("en", "--language", help="Language of the captions: en or zh."),
+    size: int = typer.Option(64, "--size", help="Side of the pictures in pixels."),
+) -> None:
+    """Write scenes of two to four objects as pictures, with their captions and the places of the objects."""
+    from regard.errors import UnknownNameError
+    from regard.images.scene_captions import LANGUAGES, checked_words
+    from regard.images.scene_files import write_scenes
+    from regard.images.scene_objects import ObjectPictures
+    from regard.images.scenes import Scenes
+
+    if language not in LANGUAGES:
+        raise UnknownNameError("language", language, LANGUAGES)
+    pictures = ObjectPictures.read(digits, garments, split=split, words=checked_words(words))
+    composed = Scenes(pictures, seed=seed, size=size)
+    with renamed(folder="out"):
+        write_scenes(composed, out, count, first=first, language=language)
+    typer.echo(f"{count:,} scenes are in {out}, with their captions in {out / 'captions.tsv'}")

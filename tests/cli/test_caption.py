@@ -1,0 +1,124 @@
+"""Tests of ``regard caption`` and ``regard scenes``, their pictures, and their errors."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from support.command_line import assert_one_line, run_here
+from support.pictures import save_picture, small_captioner
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "small"
+    small_captioner().save(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def scene(tmp_path):
+    save_picture(tmp_path / "scene.png", np.arange(256, dtype=np.uint8).reshape(16, 16))
+    return str(tmp_path / "scene.png")
+
+
+def caption(model, *words, **more):
+    return run_here("caption", "--model", model, "--beams", "1", *words, **more)
+
+
+def test_a_picture_has_a_caption_of_its_own_line(model, scene, tmp_path, monkeypatch):
+    done = caption(model, scene)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+    (tmp_path / "names.txt").write_text(f"{scene}\n\n{scene}\n")
+    several = caption(model, "--file", str(tmp_path / "names.txt"), "--out", str(tmp_path / "out.txt"))
+    assert "2 pictures in" in several.stderr
+    assert (tmp_path / "out.txt").read_text() == 2 * done.stdout
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{scene}\n".encode())))
+    assert caption(model).stdout == done.stdout
+
+
+def test_json_has_the_caption_the_words_and_the_attention(model, scene):
+    (line,) = caption(
+        model, scene, "--json", "--attention", "--n-best", "2", "--beams", "2"
+    ).stdout.splitlines()
+    values = json.loads(line)
+    assert values["picture"] == scene
+    assert len(values["alternatives"]) == 1
+    assert np.shape(values["attention"]) == (len(values["words"]), 16)
+
+
+def test_attention_is_drawn_in_the_terminal(model, scene):
+    lines = caption(model, scene, "--attention").stdout.splitlines()
+    words = lines[0].replace(",", " ").split()
+    assert set(words) <= set(" ".join(lines[1:]).split())
+    assert len(lines) >= 4  # the caption, then the words above two lines of maps of 4 × 4 cells
+
+
+@pytest.mark.parametrize("ending", ["png", "svg", "html"])
+def test_attention_is_saved_over_the_picture(model, scene, tmp_path, ending):
+    if ending != "html":
+        pytest.importorskip("matplotlib")
+    done = caption(model, scene, "--save-attention", str(tmp_path / f"attention.{ending}"))
+    assert done.returncode == 0, done.stderr
+    content = (tmp_path / f"attention.{ending}").read_bytes()
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "html": b"<!doctype html>"}
+    assert content.startswith(starts[ending])
+    if ending == "html":
+        document = json.loads(content.split(b'id="regard-document">')[1].split(b"</script>")[0])
+        (record,) = document["records"]
+        assert record["keyGrid"] == [4, 4]
+        assert len(document["pictures"]) == 1
+
+
+def test_look_writes_a_page_with_the_picture(model, scene):
+    done = caption(model, scene, "--look")
+    assert done.returncode == 0, done.stderr
+    page = done.stdout.splitlines()[-1]
+    with open(page, encoding="utf-8") as file:
+        assert '"keyGrid": [4, 4]' in file.read()
+
+
+def test_a_resized_picture_is_mentioned(model, tmp_path):
+    save_picture(tmp_path / "large.png", np.zeros((40, 30), dtype=np.uint8))
+    done = caption(model, str(tmp_path / "large.png"))
+    assert done.stderr == f"{tmp_path / 'large.png'} has 40×30 pixels: resized to 16×16\n"
+
+
+def test_errors_are_one_line(model, scene, tmp_path):
+    assert_one_line(caption(model, str(tmp_path / "nothing.png")), 1, "no file")
+    (tmp_path / "text.png").write_text("hello")
+    assert_one_line(caption(model, str(tmp_path / "text.png")), 1, "is no picture")
+    assert_one_line(caption(model, scene, "--file", scene), 2, "--file", "given together with pictures")
+    assert_one_line(caption(model, scene, "--save-attention", "x.txt"), 2, "--save-attention")
+    assert_one_line(run_here("caption", scene, "--model", str(tmp_path)), 1, "--model")
+    small_captioner(attention=None).save(tmp_path / "fixed")
+    assert_one_line(caption(str(tmp_path / "fixed"), scene, "--attention"), 2, "trained without attention")
+
+
+def test_scenes_are_written_and_can_be_trained_on(tmp_path):
+    pytest.importorskip("sklearn")
+    out = tmp_path / "scenes"
+    done = run_here("scenes", "--out", str(out), "--count", "8", "--seed", "3", "--language", "zh")
+    assert done.returncode == 0, done.stderr
+    rows = (out / "captions.tsv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 8
+    assert all("数字" in row for row in rows)
+    words = ["train", "caption", "--data", str(out / "captions.tsv"), "--out", str(tmp_path / "run")]
+    sizes = ["--width", "8", "--feed-forward", "8", "--encoder-layers", "1", "--steps", "1", "--warmup", "1"]
+    done = run_here(*words, *sizes)
+    assert done.returncode == 0, done.stderr
+    assert_one_line(run_here("scenes", "--out", str(out)), 1, "is not empty")
+
+
+def test_errors_of_scenes_are_one_line(tmp_path):
+    out = ["scenes", "--out", str(tmp_path / "scenes")]
+    assert_one_line(run_here(*out, "--words", "sevn,two"), 2, "--words", "did you mean 'seven'?")
+    assert_one_line(run_here(*out, "--split", "tests"), 2, "--split")
+    assert_one_line(run_here(*out, "--language", "fr"), 2, "--language")
+    assert_one_line(run_here(*out, "--size", "16"), 2, "--size")
+    assert_one_line(run_here(*out, "--digits", str(tmp_path / "none")), 1, "--digits")
+    assert not (tmp_path / "scenes").exists()
