@@ -252,7 +252,7 @@ def test_scenes_are_trained_on_measured_and_packed(tmp_path):
     settings = {"embedded": 12, "width": 16, "feed_forward": 16, "encoder_layers": 1, "steps": 2, "warmup": 1}
     settings |= {"validate_pictures": 3, "batch_tokens": 100, "precision": "float32", "language": "zh"}
     outcome = tasks.train("caption", settings, tmp_path / "run", show=False)
-    assert set(outcome.best) >= {"exact", "perplexity"}
+    assert set(outcome.best) >= {"exact", "perplexity", "on_object"}
     small = tasks.pack(tmp_path / "run", tmp_path / "packed", dtype="int8")
     assert (small.extra["language"], small.extra["objects"]) == ("zh", [])
     assert "regard train caption" in (tmp_path / "packed" / "README.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from regard.files import make_folder, remove_leftovers
 from regard.images import read_image, resize_images
 from regard.images.scene_captions import checked_words
 from regard.images.scene_objects import SPLITS, ObjectPictures
-from regard.images.scenes import Scene, Scenes
+from regard.images.scenes import Box, Scenes
 from regard.tasks.caption.settings import CaptionSettings
 from regard.tasks.data_files import content_hash
 from regard.tasks.pairs import Pair, PairSource, nothing_left
@@ -90,12 +90,10 @@ class SceneSource:
         for number in range(count):
             yield f"{_SCENE}{split} {number}", scenes[number].caption(self.language)
 
-    def scene(self, name: str) -> Scene | None:
-        """Return the scene with a name, or None if it is not the name of a scene."""
-        if not name.startswith(_SCENE):
-            return None
+    def boxes(self, name: str) -> list[Box]:
+        """Return the boxes of the objects of the scene with a name, in the order of its caption."""
         split, number = name.removeprefix(_SCENE).split()
-        return self.scenes(split)[int(number)]
+        return [one.box for one in self.scenes(split)[int(number)].objects]
 
     def pixels(self, split: str, number: int) -> np.ndarray:
         """Return the picture of a scene, ``(size,size)`` bytes."""

@@ -21,7 +21,14 @@ from regard.tasks.measuring import check_out, rows_to_measure, write_predictions
 from regard.tasks.pairs import Pair
 from regard.text import Skipped
 
-__all__ = ["CaptionReport", "CaptionScores", "cells_by_box", "evaluate_captioners", "on_objects"]
+__all__ = [
+    "CaptionReport",
+    "CaptionScores",
+    "cells_by_box",
+    "evaluate_captioners",
+    "on_objects",
+    "peak_scores",
+]
 
 SCENES = 1000  # composed scenes that are measured on, if no limit is given
 
@@ -173,10 +180,10 @@ def _scores(
     right = [one.text == caption for one, (_, caption) in zip(found, rows, strict=True)]
     values: dict[str, Any] = {"seconds": seconds, "captions": [one.text for one in found]}
     if scenes is not None:
-        boxes = [[one.box for one in scenes.scene(name).objects] for name, _ in rows]  # type: ignore[union-attr]
+        boxes = [scenes.boxes(name) for name, _ in rows]
         values["by_objects"] = _by_objects(right, boxes)
         if captioner.attends:
-            values |= _peaks(captioner, found, boxes, scenes.language)
+            values |= peak_scores(captioner, found, boxes, scenes.language)
     return CaptionScores(len(rows), 100 * sum(right) / len(rows), **values)
 
 
@@ -188,10 +195,14 @@ def _by_objects(right: Sequence[bool], boxes: Sequence[Sequence[Box]]) -> dict[i
     return {count: 100 * sum(some) / len(some) for count, some in sorted(by_count.items())}
 
 
-def _peaks(
+def peak_scores(
     captioner: Captioner, found: Sequence[Caption], boxes: Sequence[Sequence[Box]], language: str
 ) -> dict[str, Any]:
-    """Return the number of mentions, and the shares of peaks and of random cells on the mentioned objects."""
+    """Return the number of mentions, and the shares of peaks and of random cells on the mentioned objects.
+
+    ``boxes`` are those of the objects of each picture, in the order of its right caption. Without a mention, the result
+    is empty.
+    """
     height, width, _ = captioner.reader.shape
     hits: list[bool] = []
     chances: list[float] = []

@@ -15,7 +15,7 @@ from regard.settings import part_of
 from regard.tasks.base import Task
 from regard.tasks.caption.captioner import Captioner
 from regard.tasks.caption.data import CaptionBatch, CaptionData, CaptionedPictures, prepare, run_files
-from regard.tasks.caption.evaluation import CaptionReport, evaluate_captioners
+from regard.tasks.caption.evaluation import CaptionReport, evaluate_captioners, peak_scores
 from regard.tasks.caption.settings import CaptionEvaluationSettings, CaptionSettings
 from regard.tasks.card import Card, CardFacts, training_command
 from regard.tasks.encoder_decoder import target_loss
@@ -113,12 +113,21 @@ class CaptionObjective(BatchedObjective):
         )
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        """Return the percentage of captions that are exactly right, and the perplexity, on the validation pictures."""
+        """Return the percentage of captions that are exactly right, and the perplexity, on the validation pictures.
+
+        For scenes there is also the percentage of the words of objects at which the attention lies on the object.
+        """
         captioner = self.predictor(model)
         pictures = [self.data.reader.read(name, "valid") for name, _ in self.valid]
         found = captioner.caption(pictures, DecodingOptions(beams=1))
         right = sum(one.text == caption for one, (_, caption) in zip(found, self.valid, strict=True))
-        return {"exact": 100 * right / len(self.valid), "perplexity": self._perplexity(model)}
+        results = {"exact": 100 * right / len(self.valid), "perplexity": self._perplexity(model)}
+        scenes = self.data.reader.scenes
+        if captioner.attends and scenes is not None and not self.settings.data:
+            boxes = [scenes.boxes(name) for name, _ in self.valid]
+            peaks = peak_scores(captioner, found, boxes, scenes.language)
+            results["on_object"] = peaks.get("on_object", 0.0)
+        return results
 
     def _perplexity(self, model: nn.Module) -> float:
         device, loss, tokens = next(model.parameters()).device, 0.0, 0
