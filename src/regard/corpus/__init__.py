@@ -15,6 +15,7 @@ My friend's telephones were red. Les téléphones de mon ami étaient rouges. �
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from hashlib import blake2b
 from random import Random
@@ -53,6 +54,8 @@ _LONGEST = 50
 _SHORT = 16
 # After this many duplicates in a row, the generator stops because no new sentences are left.
 _PATIENCE = 200_000
+# The most sentences of a split that are kept in memory. They take 12 MB.
+_MOST_KEPT = 2000
 _LONG = (
     ("won't", "will not"),
     ("can't", "cannot"),
@@ -99,12 +102,26 @@ def generate(count: int | None = None, *, split: str = "train", seed: int = 0) -
     The same ``split`` and ``seed`` give the same sentences on every machine. Within one call, no English sentence is
     repeated. The generator ends early after 200,000 repetitions in a row. Sentences have at most 50 English words. None
     of them is in :data:`LEFT_OUT`. Raises an error for an unknown split or a negative count.
+
+    Up to 2,000 sentences of the valid and test splits are kept in memory for the next call, because only one in a
+    hundred generated sentences is in each of these splits.
     """
     if split not in SPLITS:
         raise UnknownNameError("split", split, SPLITS)
     if count is not None and count < 0:
         raise ArgumentError("count", f"expected 0 or more sentences, got {count}", "or give None for all")
-    return _stream(count, split, seed)
+    if split == "train" or count is None or count > _MOST_KEPT:
+        return _stream(count, split, seed)
+    kept = _kept_sentences(split, seed)
+    if len(kept) < count:
+        kept[:] = _stream(count, split, seed)
+    return iter(kept[:count])
+
+
+@functools.lru_cache(maxsize=2)
+def _kept_sentences(split: str, seed: int) -> list[Triple]:
+    """Return the list of the first sentences of a split, which :func:`generate` fills."""
+    return []
 
 
 def _stream(count: int | None, split: str, seed: int) -> Iterator[Triple]:
