@@ -26,7 +26,7 @@ def run(name: str, folder: Path, *options: str, fails: int = 0) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / name), *options],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, "MPLBACKEND": "Agg", "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "PYTHONPATH": path, "MPLBACKEND": "Agg"},
         capture_output=True,
         text=True,
         timeout=120,

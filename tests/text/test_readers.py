@@ -123,7 +123,6 @@ def test_empty_and_long_lines_are_left_out_only_on_request(tmp_path, monkeypatch
 
 @pytest.fixture
 def datasets(monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     library = pytest.importorskip("datasets")
     monkeypatch.setattr(library.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     return library
