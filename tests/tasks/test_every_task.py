@@ -1,12 +1,9 @@
 """Every task through two steps, a kill, resuming, saving, loading, evaluating, its help, and bad data."""
 
 import json
-import os
 import pickle
 import shutil
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +14,7 @@ from regard.errors import ArgumentError, FileError, RegardError
 from regard.tasks import TASKS, find_task
 from regard.training import loop
 from support.command_line import assert_one_line, run_here
+from support.forked_commands import CommandHost
 from support.paths import ROOT
 from support.pictures import save_picture
 from support.training_runs import digests
@@ -145,12 +143,17 @@ def dying(self, group):
         os.kill(os.getpid(), signal.SIGKILL)
     return update(self, group)
 Trainer._update = dying
-from regard.cli import main
-main()
 """
 
 
-def test_a_killed_run_resumes_exactly(case, tmp_path):
+@pytest.fixture(scope="module")
+def host():
+    held = CommandHost()
+    yield held
+    held.close()
+
+
+def test_a_killed_run_resumes_exactly(case, host, tmp_path):
     """A process that is killed by SIGKILL and resumed ends with the weights of one that was not."""
     train(case, tmp_path / "whole", steps=5)
     words = [
@@ -163,11 +166,8 @@ def test_a_killed_run_resumes_exactly(case, tmp_path):
     ]
     for name, value in {**case.settings, "steps": 5}.items():
         words += [f"--{name.replace('_', '-')}", str(value)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", KILL, *words], env=environment, capture_output=True, timeout=120, check=False
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    ((exit_code, output),) = host.run(words, [EXAMPLES], code=KILL)
+    assert exit_code == -signal.SIGKILL, output
     assert not (tmp_path / "killed" / "checkpoints" / "step-00000005").exists()
     outcome = tasks.resume(tmp_path / "killed", task=case.task, show=False)
     assert (outcome.first_step, outcome.step) == (3, 5)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.corpus import generate
+from support.forked_commands import CommandHost
 from support.training_runs import free_port
 
 WORDS = [
@@ -17,13 +18,16 @@ WORDS = [
     *("--encoder-layers", "1", "--decoder-layers", "1", "--batch-tokens", "400", "--validate-sentences", "5"),
 ]
 
-# A thread of the process group that needs Python while Python ends aborts the process: it must not come to that.
-COMMAND = """
-import atexit
-from regard.cli import main
-atexit.register(lambda: print("Python ends"))
-main()
-"""
+# A thread of the process group that needs Python while Python ends would abort the process, so a process of several has
+# to end before.
+TELLS_THE_END = 'import atexit; atexit.register(lambda: print("Python ends"))'
+
+
+@pytest.fixture(scope="module")
+def host():
+    held = CommandHost()
+    yield held
+    held.close()
 
 
 def machines(*folders: Path) -> None:
@@ -34,30 +38,17 @@ def machines(*folders: Path) -> None:
         (folder / "valid.tsv").write_text("".join(pairs[100:]), encoding="utf-8")
 
 
-def run(folders: list[Path], *words: str) -> list[tuple[int, str]]:
+def run(host: CommandHost, folders: list[Path], *words: str) -> list[tuple[int, str]]:
     """Run the same command on each machine, and return the exit codes and outputs."""
-    common = {
-        **os.environ,
+    group = {
         "WORLD_SIZE": str(len(folders)),
+        "LOCAL_RANK": "0",
         "MASTER_ADDR": "127.0.0.1",
-        "OMP_NUM_THREADS": "1",
+        "MASTER_PORT": str(free_port()),
     }
-    common["MASTER_PORT"] = str(free_port())
-    command = [sys.executable, "-c", COMMAND, *words]
-    processes = [
-        subprocess.Popen(
-            command,
-            cwd=folder,
-            env={**common, "RANK": str(rank), "LOCAL_RANK": "0"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank, folder in enumerate(folders)
-    ]
-    said = [process.communicate(timeout=240)[0] for process in processes]
-    assert all(("Python ends" in text) == (len(folders) == 1) for text in said), said
-    return [(process.returncode, text) for process, text in zip(processes, said, strict=True)]
+    results = host.run(list(words), folders, code=TELLS_THE_END, **group)
+    assert all(("Python ends" in output) == (len(folders) == 1) for _, output in results), results
+    return results
 
 
 def losses(folder: Path) -> list[float]:
@@ -65,30 +56,30 @@ def losses(folder: Path) -> list[float]:
     return [value["loss"] for value in map(json.loads, lines) if "loss" in value]
 
 
-def test_two_machines_train_and_go_on_together(tmp_path):
+def test_two_machines_train_and_go_on_together(host, tmp_path):
     alone, first, second = (tmp_path / name for name in ("alone", "first", "second"))
     machines(alone, first, second)
     (second / "run").mkdir()
     (second / "run" / "tokenizer.json").write_text("{}")  # of another run, long ago
-    assert [code for code, _ in run([alone], *WORDS, "--steps", "50")] == [0]
-    results = run([first, second], *WORDS, "--steps", "50")
+    assert [code for code, _ in run(host, [alone], *WORDS, "--steps", "50")] == [0]
+    results = run(host, [first, second], *WORDS, "--steps", "50")
     assert [code for code, _ in results] == [0, 0], results
     assert abs(losses(first)[-1] - losses(alone)[-1]) < 1e-4
     files = [(folder / "run" / "tokenizer.json").read_bytes() for folder in (alone, first, second)]
     assert files[0] == files[1] == files[2]
     assert not (second / "run" / "settings.json").exists()
     resume = ["train", "translate", "--resume", "--out", "run", "--steps", "60"]
-    results = run([first, second], *resume)
+    results = run(host, [first, second], *resume)
     assert [code for code, _ in results] == [0, 0], results
     assert "after 60 steps" in results[0][1]
 
 
-def test_machines_with_different_data_are_refused(tmp_path):
+def test_machines_with_different_data_are_refused(host, tmp_path):
     folders = [tmp_path / "first", tmp_path / "second"]
     machines(*folders)
     with open(folders[1] / "train.tsv", "a", encoding="utf-8") as file:
         file.write("One more.\tUn de plus.\n")
-    results = run(folders, *WORDS, "--steps", "2")
+    results = run(host, folders, *WORDS, "--steps", "2")
     assert [code for code, _ in results] == [1, 1], results
     assert all("the processes have different training data" in text for _, text in results)
 
