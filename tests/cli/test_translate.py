@@ -316,7 +316,7 @@ def test_models_are_compared_and_drawn(model, tmp_path):
 
 
 def test_a_trained_translator_is_evaluated_and_not_overwritten(tmp_path):
-    result = run("train", "translate", *SMALL, "--steps", "4", "--out", "run", cwd=tmp_path)
+    result = run_here("train", "translate", *SMALL, "--steps", "4", "--out", "run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "the best model is in run/best" in result.stdout
     measured = run_here("evaluate", "translate", "--model", "run", "--limit", "20", "--json", cwd=tmp_path)
