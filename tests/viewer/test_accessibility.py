@@ -265,7 +265,7 @@ def test_a_widget_takes_the_width_of_its_place_and_is_removed_completely(browser
     context.close()
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_widget_has_its_colours_although_it_is_attached_later(browser, dark):
     context = browser.new_context(viewport={"width": 1000, "height": 700})
     watched = Watched(context)

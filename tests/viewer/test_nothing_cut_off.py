@@ -130,7 +130,9 @@ def test_a_title_has_two_lines_on_a_phone(opened, tmp_path):
     assert not watched.page.evaluate(CUT, "h1")
 
 
-@pytest.mark.parametrize("size", [PHONE, {"width": 1200, "height": 760}])
+@pytest.mark.parametrize(
+    "size", [PHONE, pytest.param({"width": 1200, "height": 760}, marks=pytest.mark.slow)]
+)
 def test_the_small_pictures_have_the_proportions_of_the_picture(opened, picture, size):
     """The picture without weights is grey, and twice as wide as high in the large picture and in the small ones."""
     watched = opened(picture + "#opacity=0", **size)

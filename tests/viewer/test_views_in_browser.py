@@ -22,7 +22,11 @@ def every(tmp_path_factory):
     return path.as_uri()
 
 
-EVERY_VIEW = ["grid&record=0", "heat&record=0", "flow&record=0", "text&record=0", "steps&record=0", "image"]
+# `make test` opens two of the views, and `make test-viewer` all of them.
+EVERY_VIEW = [
+    *("heat&record=0", "image"),
+    *(pytest.param(f"{view}&record=0", marks=pytest.mark.slow) for view in ("grid", "flow", "text", "steps")),
+]
 
 
 def canvas_box(watched):
@@ -62,8 +66,8 @@ def test_the_heat_map_reads_out_the_cell_under_the_pointer(opened, small):
     map = causal_records()[1].map
     seen = set()
     box = canvas_box(watched)
-    for x in range(200, 800, 60):
-        for y in range(100, 560, 60):
+    for x in range(200, 800, 100):
+        for y in range(100, 560, 100):
             page.mouse.move(box["x"] + x, box["y"] + y)
             page.wait_for_timeout(40)
             text = page.locator(".readout").inner_text()
@@ -256,11 +260,12 @@ def test_a_link_opens_the_same_view(opened, small):
 @pytest.mark.parametrize(
     "hash",
     [
-        "#view=nothing",
         "#record=99&head=-5&row=1e9&col=NaN&zoom=-3&x=Infinity",
         "#%%%",
-        "#heads=9.8.x",
-        "#zoom=1e300",
+        *(
+            pytest.param(hash, marks=pytest.mark.slow)
+            for hash in ("#view=nothing", "#heads=9.8.x", "#zoom=1e300")
+        ),
     ],
 )
 def test_a_broken_link_still_opens(opened, small, hash):
@@ -487,6 +492,7 @@ def test_no_text_of_a_record_is_executed_in_the_file(browser, tmp_path):
     context.close()
 
 
+@pytest.mark.slow
 def test_no_text_of_a_record_is_executed_in_the_widget(browser):
     context = browser.new_context()
     watched = Watched(context)
@@ -496,6 +502,7 @@ def test_no_text_of_a_record_is_executed_in_the_widget(browser):
     context.close()
 
 
+@pytest.mark.slow
 def test_no_text_of_a_record_is_executed_in_the_page_of_the_server(browser):
     context = browser.new_context()
     with served(poisoned_records(), title="".join(payloads()[160:240])) as address:
