@@ -2,16 +2,19 @@
 
 import json
 import pickle
+import re
 import shutil
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
 
 from regard import tasks
 from regard.errors import ArgumentError, FileError, RegardError
+from regard.settings import flag_of_field
 from regard.tasks import TASKS, find_task
+from regard.tasks.registry import evaluation_of, settings_of
 from regard.training import loop
 from support.command_line import assert_one_line, run_here
 from support.forked_commands import CommandHost
@@ -185,7 +188,9 @@ def test_a_finished_run_that_is_resumed_says_so(case, tmp_path):
 def test_help_lists_every_setting(case, command):
     result = run_here(command, case.task, "--help", cwd=EXAMPLES)
     assert result.returncode == 0
-    assert "--data" in result.stdout
+    settings = settings_of(case.task) if command == "train" else evaluation_of(case.task)
+    listed = set(re.findall(r"--[a-z][a-z0-9-]*", result.stdout))
+    assert [flag for flag in map(flag_of_field, fields(settings)) if flag not in listed] == []
 
 
 def test_data_is_prepared_once(case, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from regard.errors import CaptureError
 from support.capture_cases import D
 from support.own_attention import OwnAttention, inputs, softmax, told_of
 
@@ -174,5 +175,5 @@ def test_an_online_softmax_by_hand_is_named(beside_a_layer):
         assert list(seen.unseen) == ["attn"]
         assert "'attn', which is called attention but takes no softmax" in told[0]
     else:
-        with pytest.raises(Exception, match="is called attention but takes no softmax"):
+        with pytest.raises(CaptureError, match="is called attention but takes no softmax"):
             told_of(OwnAttention(attend), q, k, v)
