@@ -178,7 +178,7 @@ class Task(Protocol):
         """Return the card that is saved with a model."""
         from regard.tasks.card import Card, training_command
 
-        command = "" if settings is None else training_command(self, settings)
+        command = training_command(self, settings)
         return Card(f"A model for {self.name}", predictor.model, command=command, facts=facts)
 
     def finish(self, predictor: Any) -> list[tuple[str, str]]:

@@ -77,14 +77,16 @@ class Card:
         return f"A {kind} of {count:,} parameters{sizes}. Made with Regard. {self.use}".rstrip()
 
 
-def training_command(task: Task, settings: TaskSettings) -> str:
-    """Return the command line that trains with these settings.
+def training_command(task: Task, settings: TaskSettings | None) -> str:
+    """Return the command line that trains with these settings, or an empty text if they are not known.
 
     >>> from regard.tasks import find_task
     >>> task = find_task("translate")
     >>> training_command(task, task.settings(data="x.tsv", valid="y.tsv", epochs=3.0, lowercase=True))
     'regard train translate --data x.tsv --valid y.tsv --lowercase --epochs 3.0'
     """
+    if settings is None:
+        return ""
     words = ["regard", "train", task.name]
     names = [one.name for one in fields(settings)]
     always = {name: getattr(settings, name) for name in ("data", "valid", *DURATIONS) if name in names}

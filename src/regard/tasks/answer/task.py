@@ -99,7 +99,7 @@ class AnswerTask(Task):
 
     def card(self, predictor: Reader, settings: Any, facts: CardFacts) -> Card:
         """Return the card of a reader."""
-        command = "" if settings is None else training_command(self, settings)
+        command = training_command(self, settings)
         use = "Use it with `regard answer --model FOLDER`."
         return Card("Reader of questions", predictor.model, command, use, ("question", "answer"), facts)
 

@@ -100,7 +100,7 @@ class ClassifyTask(Task):
 
     def card(self, predictor: Classifier, settings: Any, facts: CardFacts) -> Card:
         """Return the card of a classifier."""
-        command = "" if settings is None else training_command(self, settings)
+        command = training_command(self, settings)
         title = f"Classifier of texts: {', '.join(predictor.labels.names)}"
         use = "Use it with `regard classify --model FOLDER`."
         return Card(title, predictor.model, command, use, ("text", "label"), facts)

@@ -97,7 +97,7 @@ class EncodeTask(Task):
 
     def card(self, predictor: SentenceEncoder, settings: Any, facts: CardFacts) -> Card:
         """Return the card of an encoder."""
-        command = "" if settings is None else training_command(self, settings)
+        command = training_command(self, settings)
         use = "Use it with `regard encode --model FOLDER`, or start a task from it with `--start FOLDER`."
         return Card("Encoder of texts, trained on masked words", predictor.model, command, use, facts=facts)
 

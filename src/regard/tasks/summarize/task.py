@@ -75,7 +75,7 @@ class SummarizeTask(Task):
 
     def card(self, predictor: Summarizer, settings: SummarySettings | None, facts: CardFacts) -> Card:
         """Return the card of a summariser."""
-        command = "" if settings is None else training_command(self, settings)
+        command = training_command(self, settings)
         use = "Use it with `regard summarize --model FOLDER`."
         return Card("Summariser of texts", predictor.model, command, use, ("text", "summary"), facts)
 

@@ -99,7 +99,7 @@ class TranslateTask(Task):
     def card(self, predictor: Translator, settings: TranslationSettings | None, facts: CardFacts) -> Card:
         """Return the card of a translator."""
         start, end = (_name(one) for one in (predictor.source_language, predictor.target_language))
-        command = "" if settings is None else training_command(self, settings)
+        command = training_command(self, settings)
         use = "Use it with `regard translate`."
         return Card(f"{start} to {end}", predictor.model, command, use, (start, end), facts)
 

@@ -110,7 +110,7 @@ class WriteTask(Task):
 
     def card(self, predictor: Writer, settings: Any, facts: CardFacts) -> Card:
         """Return the card of a writer."""
-        command = "" if settings is None else training_command(self, settings)
+        command = training_command(self, settings)
         use = "Use it with `regard write --model FOLDER`."
         return Card("Language model", predictor.model, command, use, ("prompt", "text"), facts)
 
