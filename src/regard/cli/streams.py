@@ -23,11 +23,16 @@ from regard.errors import ArgumentError, renamed
 __all__ = [
     "AS_JSON",
     "ATTENTION",
+    "BATCH_SIZE",
     "BEAMS",
+    "COVERAGE_PENALTY",
     "DEVICE",
     "FILE",
+    "LENGTH_PENALTY",
     "LOOK",
+    "MIN_LENGTH",
     "MODEL",
+    "N_BEST",
     "OUT",
     "SAVE_ATTENTION",
     "TEXTS",
@@ -58,6 +63,21 @@ MODEL = typer.Option(None, "--model", help="A model's name or folder.")
 OUT = typer.Option(None, "--out", help="Write the results to a file instead of the screen.")
 BEAMS = typer.Option(
     None, "--beams", help="The number of hypotheses in the beam search; 1 is fastest.", show_default="5"
+)
+LENGTH_PENALTY = typer.Option(
+    None, "--length-penalty", help="Above 1 favours long results, below 1 short ones.", show_default="1"
+)
+COVERAGE_PENALTY = typer.Option(
+    None, "--coverage-penalty", help="Penalty for source words without attention.", show_default="0"
+)
+N_BEST = typer.Option(1, "--n-best", help="The number of results for each text, shown with their scores.")
+MIN_LENGTH = typer.Option(0, "--min-length", help="The smallest number of tokens of a result.")
+BATCH_SIZE = typer.Option(
+    None,
+    "--batch-size",
+    min=1,
+    help="Texts that are processed together. Fewer take less memory.",
+    show_default="as many as have 3000 tokens",
 )
 ATTENTION = typer.Option(False, "--attention", help="Draw the attention to the words in the terminal.")
 SAVE_ATTENTION = typer.Option(

@@ -30,32 +30,17 @@ def summarize(
     file: Path = streams.FILE,
     out: Path = streams.OUT,
     beams: int = streams.BEAMS,
-    length_penalty: float = typer.Option(
-        None,
-        "--length-penalty",
-        help="Above 1 favours long summaries, below 1 short ones.",
-        show_default="1",
-    ),
-    coverage_penalty: float = typer.Option(
-        None, "--coverage-penalty", help="Penalty for words without attention.", show_default="0"
-    ),
-    n_best: int = typer.Option(
-        1, "--n-best", help="The number of summaries of each text, shown with their scores."
-    ),
-    min_length: int = typer.Option(0, "--min-length", help="The smallest number of tokens of a summary."),
+    length_penalty: float = streams.LENGTH_PENALTY,
+    coverage_penalty: float = streams.COVERAGE_PENALTY,
+    n_best: int = streams.N_BEST,
+    min_length: int = streams.MIN_LENGTH,
     max_length: int = typer.Option(
         None,
         "--max-length",
         help="The largest number of tokens of a summary.",
         show_default="that of the training",
     ),
-    batch_size: int = typer.Option(
-        None,
-        "--batch-size",
-        min=1,
-        help="Texts summarised together. Fewer take less memory.",
-        show_default="as many as have 3000 tokens",
-    ),
+    batch_size: int = streams.BATCH_SIZE,
     attention: bool = streams.ATTENTION,
     save_attention: Path = streams.SAVE_ATTENTION,
     look: bool = streams.LOOK,

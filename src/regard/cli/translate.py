@@ -27,32 +27,17 @@ def translate(
     file: Path = streams.FILE,
     out: Path = streams.OUT,
     beams: int = streams.BEAMS,
-    length_penalty: float = typer.Option(
-        None,
-        "--length-penalty",
-        help="Above 1 favours long translations, below 1 short ones.",
-        show_default="1",
-    ),
-    coverage_penalty: float = typer.Option(
-        None, "--coverage-penalty", help="Penalty for source words without attention.", show_default="0"
-    ),
+    length_penalty: float = streams.LENGTH_PENALTY,
+    coverage_penalty: float = streams.COVERAGE_PENALTY,
     no_repeat: int = typer.Option(
         None,
         "--no-repeat",
         help="No sequence of this number of tokens is repeated more than one in the source. 0 allows all.",
         show_default="8",
     ),
-    batch_size: int = typer.Option(
-        None,
-        "--batch-size",
-        min=1,
-        help="Sentences translated together. Fewer take less memory.",
-        show_default="as many as have 3000 tokens",
-    ),
-    n_best: int = typer.Option(
-        1, "--n-best", help="The number of translations of each sentence, shown with their scores."
-    ),
-    min_length: int = typer.Option(0, "--min-length", help="The smallest number of tokens of a translation."),
+    batch_size: int = streams.BATCH_SIZE,
+    n_best: int = streams.N_BEST,
+    min_length: int = streams.MIN_LENGTH,
     max_length: int = typer.Option(
         None,
         "--max-length",

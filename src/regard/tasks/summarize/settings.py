@@ -9,6 +9,7 @@ from regard.errors import ArgumentError, option
 from regard.settings import setting
 from regard.tasks.settings import (
     BatchSettings,
+    BeamSearchSettings,
     DataSettings,
     EmbeddedSettings,
     EncoderDecoderSettings,
@@ -114,7 +115,7 @@ class SummarySettings(BatchSettings, _SummarizerNetwork, _Tokens, _Summaries):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SummaryEvaluationSettings(EvaluationSettings):
+class SummaryEvaluationSettings(BeamSearchSettings, EvaluationSettings):
     """The texts that a summariser is measured on, and how it summarises."""
 
     title: ClassVar[str] = "Summaries"
@@ -123,11 +124,6 @@ class SummaryEvaluationSettings(EvaluationSettings):
         False, "Measure the test part of the data alone, as the training of the model kept it."
     )
     stemmer: bool = setting(True, "Cut the endings of words off before they are compared.")
-    beams: int | None = setting(None, "Hypotheses in the beam search, 1 for greedy search; by default 5.")
-    length_penalty: float | None = setting(None, "Above 1 prefers long summaries; by default 1.")
-    coverage_penalty: float | None = setting(
-        None, "Penalty for words of the text without attention; by default 0."
-    )
 
     def __post_init__(self):
         super().__post_init__()

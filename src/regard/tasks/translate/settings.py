@@ -9,6 +9,7 @@ from regard.errors import ArgumentError, option
 from regard.settings import setting
 from regard.tasks.settings import (
     BatchSettings,
+    BeamSearchSettings,
     DataSettings,
     EmbeddedSettings,
     EncoderDecoderSettings,
@@ -163,7 +164,7 @@ def check_embedded_languages(languages: list[str], argument: str, fix: str) -> N
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationEvaluationSettings(EvaluationSettings):
+class TranslationEvaluationSettings(BeamSearchSettings, EvaluationSettings):
     """The data that a translator is measured on, and how it translates."""
 
     title: ClassVar[str] = "Translation"
@@ -182,11 +183,6 @@ class TranslationEvaluationSettings(EvaluationSettings):
     )
     particulars: int | None = setting(
         None, "Generated sentences of which the names and numbers that arrive unchanged are counted."
-    )
-    beams: int | None = setting(None, "Hypotheses in the beam search, 1 for greedy search; by default 5.")
-    length_penalty: float | None = setting(None, "Above 1 prefers long translations; by default 1.")
-    coverage_penalty: float | None = setting(
-        None, "Penalty for source words without attention; by default 0."
     )
     normalize: bool | None = setting(
         None, "Split sentences and normalise texts, as `regard translate` does; by default yes."
