@@ -96,11 +96,9 @@ def prepare(settings: AnswerSettings, folder: Path, *, learn: bool = False, show
     valid = source.validation()
     if not any(row.answers for row in source.training()):
         problem = f"no question of {settings.data} that is trained on has an answer"
-        raise FileError(
-            f"{problem}: expected some with answers, which the model learns to find", argument="data"
-        )
+        fix = "expected some with answers, which the model learns to find"
+        raise FileError(f"{problem}: {fix}", argument="data")
     random.Random(settings.seed).shuffle(valid)
-    valid = valid[: settings.validate_questions]
     (vocabulary_file,) = run_files(folder)
     if settings.start is not None:
         starting_vocabulary(settings).save(vocabulary_file)
@@ -126,7 +124,7 @@ def prepare(settings: AnswerSettings, folder: Path, *, learn: bool = False, show
     if len(train) == 0:
         problem = f"no question of {settings.data or 'the embedded corpus'} can be used"
         raise FileError(problem, argument="data")
-    return AnswerData(train, valid, vocabulary)
+    return AnswerData(train, valid[: settings.validate_questions], vocabulary)
 
 
 def windows_of(settings: AnswerSettings) -> Windows:
