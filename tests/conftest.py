@@ -9,7 +9,8 @@ import os
 
 import pytest
 
-pytest.register_assert_rewrite("support")  # a failed assert of a helper shows its values, too
+# A failed assert of a helper shows its values, too.
+pytest.register_assert_rewrite("support")
 
 from support.fonts import STARTUP, forget_fonts, keep_matplotlibs_fonts  # noqa: E402
 

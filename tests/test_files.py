@@ -86,7 +86,8 @@ def test_a_file_keeps_its_owner(tmp_path):
     path = tmp_path / "theirs"
     path.write_text("old\n")
     os.chown(path, 4321, 1234)
-    path.chmod(0o4711)  # giving a file away clears such bits: they come after
+    # Giving a file away clears such bits: they come after.
+    path.chmod(0o4711)
     put(path)
     found = path.stat()
     assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (4321, 1234, 0o4711)

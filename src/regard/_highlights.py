@@ -22,7 +22,8 @@ __all__ = ["Stretch", "colour_of", "highlighted_html", "highlighted_text", "stre
 Span = tuple[int, int]
 # The number of asterisks around the word with the largest weight, if there is no colour.
 LEVELS = 4
-COLOUR = (253, 141, 60)  # the background of the word with the largest weight
+# The background of the word with the largest weight.
+COLOUR = (253, 141, 60)
 _LINE_BREAK = re.compile(r"\s*<br\s*/?>\s*(?:<br\s*/?>\s*)*", re.IGNORECASE)
 
 

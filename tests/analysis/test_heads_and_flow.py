@@ -67,7 +67,8 @@ def test_a_causal_head_with_its_weight_on_the_first_token_is_found():
     resting = np.tril(np.full((5, 5), 0.01))
     resting[:, 0] += 1 - resting.sum(-1)
     assert sink_mass(resting)[0, 0] > 0.9
-    assert sink_mass(np.eye(5))[0, 0] == 0  # the first row has no choice and says nothing
+    # The first row has no choice and says nothing.
+    assert sink_mass(np.eye(5))[0, 0] == 0
 
 
 def test_top_links_are_the_largest_of_all_with_their_tokens(seen):

@@ -193,7 +193,8 @@ def test_large_numbers_on_a_whole_row_leave_its_weights_right(number):
 
 def test_large_scores_leave_the_weights_right():
     q, k, v = qkv()
-    q, k = q + 28.0, k + 28.0  # scores of about 2,600, of which float32 keeps three digits behind the point
+    # Scores of about 2,600, of which float32 keeps three digits behind the point.
+    q, k = q + 28.0, k + 28.0
     seen, _ = seen_of(Plain(), q, k, v)
     expected = torch.softmax(torch.matmul(q, k.transpose(2, 3)) * D**-0.5, dim=-1)
     assert (seen[0].map.weights() - expected).abs().max() < 1e-6
@@ -463,7 +464,8 @@ def test_gradient_checkpointing_records_one_pass():
     model.zero_grad()
     with regard.capture(model) as seen:
         model(x).sum().backward()
-    assert len(seen) == 1  # the second forward pass is not another call
+    # The second forward pass is not another call.
+    assert len(seen) == 1
     for p, before in zip(model.parameters(), plain, strict=True):
         assert torch.equal(p.grad, before)
 
@@ -541,7 +543,8 @@ def test_a_record_holds_queries_keys_and_row_sums_alone():
     n, width = 512, 64
     q = torch.randn(1, 2, n, width)
     seen, _ = seen_of(Plain(), q, q, q, is_causal=True)
-    assert seen.nbytes * 20 <= 2 * 4096 * 4 * n  # at 4,096 tokens this is 1/20 of the weights
+    # At 4,096 tokens this is 1/20 of the weights.
+    assert seen.nbytes * 20 <= 2 * 4096 * 4 * n
     assert seen.nbytes == 2 * n * (2 * width + 1) * 4
 
 

@@ -161,7 +161,8 @@ def test_every_altered_file_is_a_named_error(seen, tmp_path):
         except FileError:
             refused += 1
         else:
-            assert _content(path) == whole  # blanks of the header, or the number that was there before
+            # Blanks of the header, or the number that was there before.
+            assert _content(path) == whole
     assert refused > 850
 
 

@@ -66,7 +66,8 @@ def test_look_shows_all_attention_of_a_translator(translator, tmp_path):
     causal = next(one for one in document["records"] if one["kind"] == "causal")
     read, written = (document["labels"][one["queryTokens"][0]] for one in (causal, cross))
     assert (read[0], written[-1]) == ("<s>", "</s>")
-    assert read[1:] == written[:-1]  # each row of the decoder reads one token and predicts the next
+    # Each row of the decoder reads one token and predicts the next.
+    assert read[1:] == written[:-1]
     assert "read by the translator" in result.stderr
 
 

@@ -25,7 +25,8 @@ from support.attention_cases import (
 )
 
 HALF_AND_SINGLE = [torch.float32, torch.bfloat16, torch.float16]
-ULPS = 2  # "a few ulp" of what the numbers would be if nothing cancelled
+# "a few ulp" of what the numbers would be if nothing cancelled.
+ULPS = 2
 
 
 def _mechanisms():

@@ -531,7 +531,8 @@ def test_the_same_seed_gives_the_same_sentences_everywhere():
     assert digest("1") == digest("2") == DIGEST
 
 
-DIGEST = "812a1f8f48409349"  # of the first 1000; changes with every change of the grammar, on purpose
+# Of the first 1000; changes with every change of the grammar, on purpose.
+DIGEST = "812a1f8f48409349"
 
 
 def test_another_seed_gives_others():

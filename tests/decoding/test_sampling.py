@@ -75,7 +75,8 @@ def test_samples_are_as_frequent_as_they_are_likely(more):
     freedom = len(common) - 1
     assert square < freedom + 4 * math.sqrt(2 * freedom)
     assert len(common) > 3
-    for one in found[:50]:  # the model's own probability, not that of the sampling
+    # The model's own probability, not that of the sampling.
+    for one in found[:50]:
         written = [*one.tokens, *([EOS] if one.ended else [])]
         own = sum(of_toy(toy)(written[:i])[token] for i, token in enumerate(written))
         assert one.log_probability == pytest.approx(own)

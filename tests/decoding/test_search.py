@@ -48,7 +48,8 @@ def test_a_wide_beam_finds_what_enumeration_finds(penalty, least, most, n_best):
         toy = Toy(seed=seed, never=never)
         (found,) = beam_search(toy, None, [most], options, **KEYS)
         expected = exhaustive(of_toy(toy), most, options)
-        if not expected:  # every token is banned, so the output is cut off
+        # Every token is banned, so the output is cut off.
+        if not expected:
             expected = plain_beam_search(of_toy(toy), most, options)
         same(found, expected)
 

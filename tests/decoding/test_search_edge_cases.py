@@ -112,7 +112,8 @@ class Looking(Toy):
 
     def step(self, tokens, state, *, records=None):
         if records is not None:
-            nowhere = [0.0] * len(self.looks[BOS])  # what is impossible already may go on with any token
+            # What is impossible already may go on with any token.
+            nowhere = [0.0] * len(self.looks[BOS])
             looks = [[self.looks.get(token, nowhere) for token in row] for row in tokens.tolist()]
             weights = torch.tensor(looks)  # (b,w,s)
             two_heads = torch.stack([weights * 2, weights * 0], dim=1).double()
@@ -138,7 +139,8 @@ def test_coverage_by_hand():
     third, unseen = math.log(1 / 3), math.log(1e-6)
     covered = {
         (): 2 * unseen,  # [1, 0, 0]
-        (3,): math.log(0.5) + unseen,  # [1.5, .5, 0]: what was seen more than once counts as once
+        # [1.5, .5, 0]: what was seen more than once counts as once.
+        (3,): math.log(0.5) + unseen,
         (4,): 2 * math.log(0.5),  # [1, .5, .5]
     }
     expected = {tokens: third * (len(tokens) + 1) + 0.2 * cost for tokens, cost in covered.items()}

@@ -156,4 +156,5 @@ def test_the_bertviz_table_names_what_is_there(ending):
     assert [name for name in names if not is_there(name)] == []
     assert not is_there("regard.no_such_name")
     assert not is_there("Recording.no_such_name")
-    assert not any("seen[" in answer for answer in answers)  # a slice is of records, a model speaks of layers
+    # A slice is of records, a model speaks of layers.
+    assert not any("seen[" in answer for answer in answers)

@@ -54,7 +54,8 @@ def test_exif_rotation_is_applied(orientation):
 
 
 def test_transparent_pixels_are_put_on_white():
-    half = np.zeros((1, 3, 4), dtype=np.uint8)  # black: opaque, half transparent, transparent
+    # Black: opaque, half transparent, transparent.
+    half = np.zeros((1, 3, 4), dtype=np.uint8)
     half[0, :, 3] = (255, 128, 0)
     expected = np.repeat([[[0], [127], [255]]], 3, axis=2)
     np.testing.assert_array_equal(read_image(encoded(Image.fromarray(half))), expected)

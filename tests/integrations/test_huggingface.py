@@ -24,7 +24,8 @@ ROUTED = {
     "hy_v4": {"indices", "s_aux"},
     "minimax_m3_vl_text": {"block_indices"},
     "longt5": {"position_bias"},
-    "nllb-moe": set(),  # its decoder does not say that it is causal
+    # Its decoder does not say that it is causal.
+    "nllb-moe": set(),
 }
 """Architectures, and the keywords with which they call attention."""
 REFUSED = {
@@ -51,7 +52,8 @@ def runs(name: str) -> tuple[torch.nn.Module, dict, list[torch.Tensor], bool]:
             model = zoo.build(name, "eager", wider)
             given = zoo.inputs(model)
             return model, given, zoo.outputs(model, given), wider
-        except Exception as error:  # configs ask for packages, sizes and inputs of their own
+        except Exception as error:
+            # Configs ask for packages, sizes and inputs of their own.
             reason = f"{type(error).__name__}: {error}"
     pytest.skip(f"{name} cannot be built from a small config: {reason[:200]}")
 
@@ -147,7 +149,8 @@ def test_an_unknown_keyword_is_refused():
         ArgumentError, match='"regard" does not compute top_k_keys, window_table: use "eager"'
     ):
         hf.attention_forward(module, q, k, v, None, top_k_keys=3, window_table=torch.ones(2), use_cache=True)
-    with pytest.raises(ArgumentError, match="cu_seq_lens_q"):  # packed sequences, and no mask between them
+    # Packed sequences, and no mask between them.
+    with pytest.raises(ArgumentError, match="cu_seq_lens_q"):
         hf.attention_forward(module, q, k, v, None, cu_seq_lens_q=torch.tensor([0, 2, 5]))
     assert hf.attention_forward(module, q, k, v, None, top_k_keys=None)[0].shape == (1, 5, 2, 4)
     with pytest.raises(ArgumentError, match="cannot tell the size of the blocks of a Identity"):

@@ -88,7 +88,8 @@ def test_a_very_long_window_equals_its_parts(kernel):
         rows = alone.shape[2] - 300
         assert torch.allclose(out[:, :, start : start + 300], alone[:, :, rows:], atol=1e-5)
         expected = torch.autograd.grad(alone.pow(2).sum(), part)
-        inner = slice(rows + 70, alone.shape[2] - 70)  # all that sees them, and all they see, is in the part
+        # All that sees them, and all they see, is in the part.
+        inner = slice(rows + 70, alone.shape[2] - 70)
         for got, want in zip(grads, expected, strict=True):
             begin = max(start - 70, 0)
             assert torch.allclose(

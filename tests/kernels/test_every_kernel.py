@@ -63,7 +63,8 @@ def test_a_row_without_keys_is_zero_forward_and_backward(kernel, dtype):
     q, k, v = _inputs(kernel, dtype)
     n = q.shape[2]
     hidden = torch.zeros(B, 1, n, n, dtype=torch.bool)
-    hidden[0, 0, 1] = hidden[1] = True  # one row of the first sequence, all of the second
+    # One row of the first sequence, all of the second.
+    hidden[0, 0, 1] = hidden[1] = True
     for mask in (window(4, 4) & ~regard.masks.as_mask(hidden), regard.masks.as_mask(~hidden)):
         for way in _ways(kernel):
             out = way(q, k, v, mask=mask, score=_score(kernel, dtype))

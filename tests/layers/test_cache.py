@@ -69,7 +69,8 @@ def test_cross_attention_computes_its_keys_once(options):
 
 def test_a_key_that_is_not_visible_yet_is_cached():
     module, x = MultiHeadAttention(M, H), torch.randn(B, K, M)
-    earlier = torch.ones(K, K, dtype=torch.bool).tril(-1)  # each sees what came before it, not itself
+    # Each sees what came before it, not itself.
+    earlier = torch.ones(K, K, dtype=torch.bool).tril(-1)
     whole, _ = module(x, mask=earlier)
     growing, static = KeyValueCache(), KeyValueCache(static=True)
     for n in range(K):

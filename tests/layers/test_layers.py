@@ -25,7 +25,8 @@ from regard.errors import ArgumentError, DtypeError, MaskError, ShapeError
 from regard.shapes import Grid
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
-M = 12  # the width of the layer with heads: 3 heads of 4
+# The width of the layer with heads: 3 heads of 4.
+M = 12
 
 
 def cross(module: nn.Module, query, keys, mask=None):
@@ -203,7 +204,8 @@ def test_a_padded_batch_is_each_sequence_alone(make):
     output, weights = cross(module, query, keys, padding(lengths))
     for n, length in enumerate(lengths):
         if getattr(module, "rotary", None) is not None:
-            continue  # fewer keys move the queries, which end with them; the next test is about those
+            # Fewer keys move the queries, which end with them; the next test is about those.
+            continue
         alone, its_weights = cross(module, query[n : n + 1], keys[n : n + 1, :length])
         torch.testing.assert_close(output[n : n + 1], alone, rtol=0, atol=1e-6)
         torch.testing.assert_close(weights[n : n + 1, ..., :length], its_weights, rtol=0, atol=1e-6)
@@ -416,7 +418,8 @@ def test_padding_that_is_nan_reaches_no_parameter_of_self_attention():
     leaf = x.clone().requires_grad_()
     out = attention(leaf, leaf, leaf, mask=padding([4, 6]))
     assert torch.isfinite(torch.autograd.grad(out.sum(), leaf)[0]).all()
-    other = clean.clone()  # padding that is finite still asks, as it does in torch
+    # Padding that is finite still asks, as it does in torch.
+    other = clean.clone()
     assert torch.allclose(
         attention(clean, clean, clean, mask=padding([4, 6])),
         attention(other, clean, clean, mask=padding([4, 6])),

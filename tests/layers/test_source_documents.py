@@ -82,11 +82,13 @@ def test_additive_attention_has_the_gradients_of_the_document():
     for module in (theirs, ours):
         (module(query, keys)[0] * target).sum().backward()
     for wanted, got in zip(theirs.parameters(), ours.parameters(), strict=True):
-        assert got.grad is not None  # v.bias too: its gradient is zero, not missing
+        # v.bias too: its gradient is zero, not missing.
+        assert got.grad is not None
         torch.testing.assert_close(got.grad, wanted.grad, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("dim", [D, 2 * D])  # the divisor is the given one, not the width
+# The divisor is the given one, not the width.
+@pytest.mark.parametrize("dim", [D, 2 * D])
 def test_simple_attention_equals_the_document(dim):
     theirs, ours = pair("SimpleAttention", dim)
     query, key, value = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, 4)

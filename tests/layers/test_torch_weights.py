@@ -27,7 +27,8 @@ CASES = {
 def torch_module(**options) -> nn.MultiheadAttention:
     module = nn.MultiheadAttention(M, H, **{"batch_first": True, **options})
     if module.in_proj_bias is not None:
-        nn.init.normal_(module.in_proj_bias)  # torch starts them at zero, where a swap would not show
+        # Torch starts them at zero, where a swap would not show.
+        nn.init.normal_(module.in_proj_bias)
         nn.init.normal_(module.out_proj.bias)
     return module.eval()
 

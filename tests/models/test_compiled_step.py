@@ -17,7 +17,8 @@ from regard.kernels.decoding import project_vector
 from regard.models import LanguageModel, LanguageModelConfig
 from regard.models.int8 import Int8Linear, quantize_int8
 
-V, N = 97, 83  # vocabulary, tokens: more than the first capacity of the caches
+# Vocabulary, tokens: more than the first capacity of the caches.
+V, N = 97, 83
 CASES: dict[str, dict[str, Any]] = {
     "default": {},
     "llama": {
@@ -239,5 +240,6 @@ def test_int8_weights_give_nearly_the_same_logits():
     torch.testing.assert_close(model(text), exact(text), atol=1e-4, rtol=1e-4)
     logits, _ = step_by_step(model, text, 11)
     torch.testing.assert_close(logits, exact(text)[:, 11:], atol=1e-4, rtol=1e-4)
-    short = model(text[:, :5])  # few states, which torch's kernel for int8 multiplies
+    # Few states, which torch's kernel for int8 multiplies.
+    short = model(text[:, :5])
     torch.testing.assert_close(short, exact(text[:, :5]), atol=1e-4, rtol=1e-4)

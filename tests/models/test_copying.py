@@ -167,7 +167,8 @@ def test_weights_without_a_copy_attention_are_not_taken_for_a_copying_model(tmp_
 
 # ------------------------------------------------------------------- learning to copy
 
-SIZE, SEEN, LENGTH = 400, 300, 4  # ids, ids below which a token is trained on, tokens of a string
+# Ids, ids below which a token is trained on, tokens of a string.
+SIZE, SEEN, LENGTH = 400, 300, 4
 BOS, EOS = 1, 2
 
 

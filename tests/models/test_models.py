@@ -144,7 +144,8 @@ def test_every_parameter_has_a_gradient(options):
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         if name.endswith("W_k.bias") and model.config.positions != "rotary":
-            continue  # adds the same number to all scores of a query, which softmax cancels
+            # Adds the same number to all scores of a query, which softmax cancels.
+            continue
         assert parameter.grad.abs().max() > 1e-9, name
 
 

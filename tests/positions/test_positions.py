@@ -68,7 +68,8 @@ def test_default_buffer_is_the_documents():
     ids=["sines", "learned"],
 )
 def test_step_by_step_is_the_whole(encode):
-    x = torch.randn(B, 13, 6)  # 13 > 9: crosses the end of the stored table
+    # 13 > 9: crosses the end of the stored table.
+    x = torch.randn(B, 13, 6)
     steps = torch.cat([encode(x[:, n : n + 1], start=n) for n in range(13)], dim=1)
     torch.testing.assert_close(steps, encode(x), rtol=0, atol=0)
 

@@ -44,7 +44,8 @@ def test_the_second_exercise_has_its_numbers():
 
     Q, K, V = [[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[5.0, 0.0], [0.0, 10.0]]
     output, _ = scaled_dot_product_attention(Q, K, V)
-    share = 1 / (1 + np.exp(-(0.5**0.5)))  # the softmax of two numbers is the sigmoid of their difference
+    # The softmax of two numbers is the sigmoid of their difference.
+    share = 1 / (1 + np.exp(-(0.5**0.5)))
     np.testing.assert_allclose(output, [[5 * share, 10 * (1 - share)]])
 
 

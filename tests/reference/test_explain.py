@@ -79,7 +79,8 @@ def test_scale_is_taken_and_shown():
 def test_chinese_labels_line_up():
     seen = ref.explain(Q, K, V, query_tokens=["他"], key_tokens=["小明", "商店a", "x"])
     found = tables(str(seen))
-    assert len(found) == 4  # scores, scaled, weights, output; nothing was masked
+    # Scores, scaled, weights, output; nothing was masked.
+    assert len(found) == 4
     for block in found:
         assert len({columns(line) for line in block}) == 1, block
     # the end of every label is above the end of its number
@@ -94,7 +95,8 @@ def test_combining_marks_take_no_column_and_line_breaks_are_escaped():
     assert "a\\nb" in header
     assert "c\\td" in header
     assert "\x1b" not in str(seen)
-    assert columns(row) - 1 == columns(header)  # the accent counts for `columns`, not on the screen
+    # The accent counts for `columns`, not on the screen.
+    assert columns(row) - 1 == columns(header)
 
 
 def test_print_shows_minus_infinity_and_no_negative_zero():

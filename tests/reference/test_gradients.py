@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 import regard.reference as ref
 
 B, H, Q, K, D = 2, 3, 5, 7, 11
-A, E = 4, 3  # the width inside the tanh, and a key width unlike the query's
+# The width inside the tanh, and a key width unlike the query's.
+A, E = 4, 3
 M, HEADS = 6, 3
 INF = np.inf
 STEP = 1e-5

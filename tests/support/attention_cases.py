@@ -52,7 +52,8 @@ class Case:
     mask: str
     dtype: torch.dtype
     layout: str
-    bias: str  # none, trained, fixed, or wide (fixed, always in float32)
+    # One of "none", "trained", "fixed" and "wide" (fixed, always in float32).
+    bias: str
     b: int
     h: int
     g: int
@@ -270,7 +271,8 @@ def magnitudes(t: Tensors) -> dict[str, float]:
     _, w = plain_output(t, signed)
     groups = t.case.h // t.case.g
     k, v = (x[name].repeat_interleave(groups, dim=1) for name in ("k", "v"))
-    if t.case.score == "additive":  # tanh' <= 1 and |tanh x| <= |x|: the sum itself bounds it
+    # The derivative of tanh is at most 1 and |tanh x| <= |x|, so the sum itself bounds it.
+    if t.case.score == "additive":
         hidden = (x["q"] @ x["W1"].T)[..., :, None, :] + (k @ x["W2"].T)[..., None, :, :]
         s = hidden @ x["w"]
     else:

@@ -31,7 +31,8 @@ def launched():
     api = pytest.importorskip(
         "playwright.sync_api", reason="playwright drives the browser: pip install playwright"
     )
-    program = chromium()  # first: without a browser, Playwright's own driver may not start either
+    # First: without a browser, Playwright's own driver may not start either.
+    program = chromium()
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         try:
@@ -67,7 +68,8 @@ class Watched:
         self.page.evaluate(
             "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
-        self.page.wait_for_timeout(200)  # the address is written a moment after the last change
+        # The address is written a moment after the last change.
+        self.page.wait_for_timeout(200)
 
     def until(self, condition: str) -> None:
         """Wait until a JavaScript expression is true, without ``eval``, which the policy of the page forbids."""

@@ -11,7 +11,8 @@ from typing import Any
 
 __all__ = ["STARTUP", "chinese_labels", "forget_fonts", "keep_matplotlibs_fonts"]
 
-STARTUP = Path(__file__).parent / "startup"  # on PYTHONPATH, it does the same in processes of their own
+# On PYTHONPATH, it does the same in processes of their own.
+STARTUP = Path(__file__).parent / "startup"
 
 
 def keep_matplotlibs_fonts(replace: Callable[[Any, str, Any], None]) -> None:

@@ -7,7 +7,8 @@ from torch import nn
 
 import regard
 
-B, H, N, D = 2, 3, 5, 7  # sequences, heads, tokens, width of a head
+# Sequences, heads, tokens, width of a head.
+B, H, N, D = 2, 3, 5, 7
 X = torch.randn(B, N, H * D, generator=torch.Generator().manual_seed(0))
 LOW = torch.finfo(torch.float32).min
 

@@ -135,7 +135,8 @@ def inputs(model: Any) -> dict[str, Any]:
 @torch.no_grad()
 def outputs(model: nn.Module, given: dict[str, Any]) -> list[Tensor]:
     """All floating results of a call."""
-    torch.manual_seed(2)  # some draw random numbers in evaluation too
+    # Some draw random numbers in evaluation too.
+    torch.manual_seed(2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _tensors(model(**given))

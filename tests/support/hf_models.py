@@ -20,7 +20,8 @@ class Architecture(NamedTuple):
     model: str
     settings: dict[str, Any]
     inputs: Callable[[], dict[str, Any]]
-    made: tuple[str, ...] = ("attentions",)  # the outputs of the eager mode, in the order of the calls
+    # The outputs of the eager mode, in the order of the calls.
+    made: tuple[str, ...] = ("attentions",)
 
 
 def ids(n: int = N, low: int = 4) -> torch.Tensor:
@@ -194,7 +195,8 @@ def make(name: str, implementation: str, **more: Any) -> torch.nn.Module:
     config._attn_implementation = implementation
     torch.manual_seed(11)
     model = getattr(transformers, entry.model)(config).eval()
-    with torch.no_grad():  # new models have weights near zero, with nearly uniform attention
+    # New models have weights near zero, with nearly uniform attention.
+    with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1:
                 parameter.normal_(std=0.15)
@@ -205,7 +207,8 @@ def eager_weights(name: str, inputs: dict[str, Any]) -> list[list[torch.Tensor]]
     """Return the weights of the model's own eager mode, for each output with weights those of its layers."""
     entry, model = ARCHITECTURES[name], make(name, "eager")
     inside: list[torch.Tensor] = []
-    if name == "swin":  # its output leaves out all but the last layer of each stage
+    # Its output leaves out all but the last layer of each stage.
+    if name == "swin":
         for module in model.modules():
             if type(module).__name__ == "SwinAttention":
                 module.register_forward_hook(lambda _module, _args, out: inside.append(out[1]))

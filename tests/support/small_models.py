@@ -18,7 +18,8 @@ from regard.models import (
     TransformerConfig,
 )
 
-B, S, T, V, U = 3, 7, 5, 17, 19  # sentences, source, target, the two vocabularies
+# Sentences, source, target, the two vocabularies.
+B, S, T, V, U = 3, 7, 5, 17, 19
 LENGTHS = torch.tensor([7, 2, 5])
 TRANSFORMERS = {
     "default": {},
@@ -86,7 +87,8 @@ def build(options: dict, dtype: torch.dtype = torch.float32, seed: int = 0, **mo
     else:
         sizes |= {"source_size": V, "target_size": U, "encoder_layers": 2, "decoder_layers": 2}
         model = Transformer(TransformerConfig(**{**sizes, **options}))
-    for name, parameter in model.named_parameters():  # nothing is zero or one by chance of its first value
+    # Nothing is zero or one by chance of its first value.
+    for name, parameter in model.named_parameters():
         if parameter.ndim == 1:
             torch.nn.init.normal_(parameter, mean=float("norm.weight" in name), std=0.3)
     return model.to(dtype).eval()

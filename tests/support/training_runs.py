@@ -27,7 +27,8 @@ from torch import Tensor, nn
 from regard.errors import RegardError
 from regard.training import Outcome, TrainingOptions, load_checkpoint, loop, output_cross_entropy, train
 
-WORDS, WIDTH, BATCHES = 13, 5, 7  # 7 batches an epoch: an odd number, so that groups of 2 leave a rest
+# 7 batches an epoch: an odd number, so that groups of 2 leave a rest.
+WORDS, WIDTH, BATCHES = 13, 5, 7
 
 
 class Toy(nn.Module):
@@ -60,7 +61,8 @@ class ToyTask:
 
     metric: str = "loss"
     higher_is_better: bool = False
-    scores: list[float] = field(default_factory=list)  # what validations give, one after the other
+    # What validations give, one after the other.
+    scores: list[float] = field(default_factory=list)
     log: Path | None = None  # a byte for each batch that is begun
     die_at: int = 0  # at this batch the process kills itself
     signal_at: int = 0  # Ctrl-C arrives at this batch

@@ -48,7 +48,8 @@ def test_bad_rows_are_left_out_and_counted_if_asked(tmp_path, name, content, pro
     assert skipped.total == skipped.bad == (2 if lines else 1)
     assert f"{skipped.bad} that cannot be read (the first: {path}, line " in str(skipped)
     assert problem in str(skipped)
-    assert str(skipped).isprintable()  # an error marks the options that it mentions, and this is not one
+    # An error marks the options that it mentions, and this is not one.
+    assert str(skipped).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ from support.attention_cases import examples
 
 BYTES = ByteVocabulary()
 PAIRS = [("a", "bcd"), ("", "x"), ("ef", "g"), ("a", "bcd"), ("h" * 9, "i"), ("j", "k" * 9), ("né", "好")]
-KEPT = [PAIRS[0], PAIRS[2], PAIRS[6]]  # at most 5 tokens, no empty side, no second time
+# At most 5 tokens, no empty side, no second time.
+KEPT = [PAIRS[0], PAIRS[2], PAIRS[6]]
 
 
 def build(folder, pairs=PAIRS, **options):
@@ -221,7 +222,8 @@ def test_a_cache_that_is_not_whole_is_refused(tmp_path, name):
     path.write_bytes(path.read_bytes()[:-1])
     problem = "not JSON, or cut short" if name == "manifest.json" else f"{name} is cut short"
     if name == "manifest.json":
-        path.write_bytes(path.read_bytes()[:-1])  # the last byte was only the end of the line
+        # The last byte was only the end of the line.
+        path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(FileError, match=problem):
         PairData.open(tmp_path / "c")
     path.unlink()

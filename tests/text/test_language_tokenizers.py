@@ -217,5 +217,6 @@ def test_the_tokenizer_of_smollm2_is_that_of_transformers():
     vocabulary = PretrainedVocabulary.from_gguf(GGUFFile(path).metadata, str(path), size=49152)
     for text in [*TEXTS, "def f(x):\n    return x + 12345", "<|im_start|>user\nHi<|im_end|>", "It’s café"]:
         assert vocabulary.decode_with_specials(vocabulary.encode(text)) == text
-        if not any(letter.isnumeric() for letter in text):  # Transformers' converter leaves digits joined
+        # Transformers' converter leaves digits joined.
+        if not any(letter.isnumeric() for letter in text):
             assert vocabulary.encode(text) == theirs(text)["input_ids"], text

@@ -7,7 +7,8 @@ import pytest
 from regard.errors import ArgumentError
 from regard.text import ByteVocabulary, TextPieces
 
-BYTES = ByteVocabulary()  # puts one special token around a text, at its end
+# Puts one special token around a text, at its end.
+BYTES = ByteVocabulary()
 
 
 def test_the_pieces_of_a_text_are_its_tokens_without_overlap():

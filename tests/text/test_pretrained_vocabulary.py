@@ -208,7 +208,8 @@ def test_long_pairs_are_cut_at_the_longer_side(framing, one, two):
         kept = [[framed.ids[place] for place in side or ()] for side in (framed.first, framed.second)]
         assert kept == [first[: len(kept[0])], second[: len(kept[1])]]
         assert framed.cut == (len(kept[0]) < one or len(kept[1]) < two)
-        if framed.cut:  # neither side is shorter than the other and cut
+        # Neither side is shorter than the other and cut.
+        if framed.cut:
             assert len(kept[0]) == one or len(kept[0]) >= len(kept[1])
             assert len(kept[1]) == two or len(kept[1]) >= len(kept[0]) - 1
     with pytest.raises(ArgumentError, match="most: expected more than the"):

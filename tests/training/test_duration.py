@@ -38,7 +38,8 @@ def test_a_timed_run_ends_after_its_time_of_steps(tmp_path, clock):
 def test_a_timed_run_has_the_rates_of_a_run_of_as_many_steps(clock):
     timed, counted = options(**TIMED, learning_rate=1.0), options(steps=18, warmup=3, learning_rate=1.0)
     for schedule in ("linear", "cosine"):
-        for step in range(1, 18):  # before the first step, its speed is not known
+        # Before the first step, its speed is not known.
+        for step in range(1, 18):
             progress = Progress(step=step, training_seconds=float(step))
             rates = [
                 Duration.of(one, 7).rate(progress, TrainingOptions(**{**vars(one), "schedule": schedule}))

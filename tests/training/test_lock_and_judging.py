@@ -190,7 +190,8 @@ class Noisy(ToyTask):
     ("numbers", "best"),
     [
         ([(0.05, 210.0), (0.02, 180.0), (0.9, 190.0)], 2),  # all noise: the lowest perplexity
-        ([(0.1, 90.0), (5.0, 99.0), (4.9, 10.0)], 2),  # what reaches the floor beats what does not
+        # What reaches the floor beats what does not.
+        ([(0.1, 90.0), (5.0, 99.0), (4.9, 10.0)], 2),
         ([(6.0, 50.0), (5.5, 20.0), (7.0, 60.0)], 3),  # above it, the metric itself
         ([(0.1, float("inf")), (0.1, float("nan")), (0.1, 1e9)], 3),
         ([(float("nan"), 1.0), (0.1, 5.0), (float("nan"), 1.0)], 2),

@@ -123,7 +123,8 @@ def test_the_run_follows_its_learning_rate_schedule(tmp_path, every_step, schedu
     rates = [line["learning_rate"] for line in lines(tmp_path) if "loss" in line and "learning_rate" in line]
     assert rates[:4] == pytest.approx([0.2, 0.4, 0.6, 0.8])
     last = {
-        "linear": 0.8 / 5,  # of the 5 steps down from the peak the last, at 0, is not taken
+        # Of the 5 steps down from the peak the last, at 0, is not taken.
+        "linear": 0.8 / 5,
         "cosine": 0.4 * (1 + math.cos(math.pi * 4 / 5)),
         "inverse_sqrt": 0.8 * 0.5**0.5,
         "constant": 0.8,
@@ -183,7 +184,8 @@ def test_seeds_are_mixed_the_same_way_in_every_version():
     for seed, step, rank in [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]:
         seed_everything(seed, step, rank)
         drawn.append(torch.initial_seed())
-    assert drawn[0] == 2673160886387138021  # the first 63 bits of the SHA-256 of "0 0 0"
+    # The first 63 bits of the SHA-256 of "0 0 0".
+    assert drawn[0] == 2673160886387138021
     assert len(set(drawn)) == 4
 
 

@@ -11,7 +11,8 @@ from regard.training import load_checkpoint
 from support.attention_cases import FULL
 from support.training_runs import Host, ToyTask, checkpoints, digest, digests, run
 
-STEPS = 18  # of 7 batches an epoch: more than two epochs
+# Of 7 batches an epoch: more than two epochs.
+STEPS = 18
 
 PLAIN = {"steps": STEPS, "save_every": 1, "keep": 99}
 KINDS = {
@@ -29,7 +30,8 @@ def test_a_resumed_run_writes_the_same_checkpoints(tmp_path, kind):
     whole = digests(tmp_path / "whole")
     assert len(whole) == len(set(whole.values())) == STEPS
     folder, accumulate, stops = tmp_path / "parts", values.get("accumulate", 1), []
-    for part, batches in enumerate([3, 4, 1, 6, 99]):  # within an epoch, at its end, at a validation
+    # Within an epoch, at its end, at a validation.
+    for part, batches in enumerate([3, 4, 1, 6, 99]):
         task = ToyTask(signal_at=batches * accumulate)
         stops.append(run(folder, resume=part > 0, dropout=dropout, task=task, **values).step)
     assert stops[-1] == STEPS

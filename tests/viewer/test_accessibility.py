@@ -289,4 +289,5 @@ def test_a_lost_server_is_reported(opened):
     watched.page.keyboard.press("ArrowUp")
     watched.page.wait_for_selector("footer.problem")
     assert "Is it still running?" in watched.page.locator("footer").inner_text()
-    watched.troubles.clear()  # the browser's own words on the lost connection
+    # The browser's own words on the lost connection.
+    watched.troubles.clear()

@@ -31,7 +31,8 @@ def assert_drawn(image, weights, table, least=300):
     for (i, j), weight in np.ndenumerate(weights):
         found = np.argwhere((image == table[round(255 * weight)]).all(-1))
         assert len(found) >= least, f"cell {i}, {j}: {len(found)} pixels of its colour"
-        places[i, j] = np.median(found, axis=0)  # the few pixels of the bar of colours do not move it
+        # The few pixels of the bar of colours do not move it.
+        places[i, j] = np.median(found, axis=0)
     assert np.ptp(places[:, :, 0], axis=1).max() < 6, "rows are level"
     assert np.ptp(places[:, :, 1], axis=0).max() < 6, "columns are upright"
     across, down = np.diff(places[0, :, 1]), np.diff(places[:, 0, 0])
@@ -60,11 +61,13 @@ def test_the_heat_map_and_its_files_show_each_weight_in_its_place(opened, browse
     watched = opened(address + "#view=heat&row=0&col=0")
     places = assert_drawn(pixels(watched.page), WEIGHTS, table)
     box = watched.page.locator("canvas").bounding_box()
-    for i, j in ((0, 0), (1, 3), (2, 1)):  # and the pointer finds the cell that is drawn there
+    # And the pointer finds the cell that is drawn there.
+    for i, j in ((0, 0), (1, 3), (2, 1)):
         watched.page.mouse.move(box["x"] + places[i, j, 1], box["y"] + places[i, j, 0])
         watched.settle()
         assert watched.page.locator(".readout").inner_text().startswith(f"q{i} → k{j} ")
-    plain = browser.new_page()  # no policy of ours stops it from opening the files
+    # No policy of ours stops it from opening the files.
+    plain = browser.new_page()
     for kind in ("PNG", "SVG"):
         assert_drawn(pixels(plain, as_address(saved(watched, kind), kind)), WEIGHTS, table)
     plain.close()
@@ -151,7 +154,8 @@ def test_no_column_from_the_server_is_lost_between_pixels(opened, table, n):
 
 def test_the_mark_of_the_chosen_cell_does_not_hide_small_cells(opened, table, tmp_path):
     weights = torch.zeros(1, 1, 300, 300)
-    weights[..., 0] = 1  # all look at the first key, which is also the chosen one
+    # All look at the first key, which is also the chosen one.
+    weights[..., 0] = 1
     watched = opened(
         file_of([record(AttentionMap.from_weights(weights))], tmp_path)
         + "#view=heat&col=0&row=299&scale=linear"
@@ -188,7 +192,8 @@ def test_labels_are_whole_where_there_is_room(opened, tmp_path):
     torch.manual_seed(0)
     maps = [AttentionMap.from_weights(torch.rand(1, 1, n, n).softmax(-1)) for n in (7, 402)]
     many = ["w"] * 402
-    many[201] = "internationalisation"  # between those that a sample of every second label would see
+    # Between those that a sample of every second label would see.
+    many[201] = "internationalisation"
     records = [record(maps[0], query_tokens=[seven]), record(maps[1], query_tokens=[many])]
     address = file_of(records, tmp_path)
     for state, word in (

@@ -113,7 +113,8 @@ def assert_readable(watched, *, dark):
     """Paper and ink of the drawing differ, and the paper is that of the notebook's theme."""
     light = brightness(pixels(watched.page))
     values, counts = np.unique(light.round(), return_counts=True)
-    paper = values[counts.argmax()]  # a small map leaves most of the drawing empty
+    # A small map leaves most of the drawing empty.
+    paper = values[counts.argmax()]
     assert bool(paper < 80) is dark, f"the paper has brightness {paper}"
     ink = light.max() if dark else light.min()
     assert abs(ink - paper) > 120, "the labels can be read"

@@ -86,7 +86,8 @@ def test_the_page_shows_the_cell_it_opens_on(opened, tmp_path):
 # ---- long causal maps are not dark
 
 
-DARKEST = 42  # the brightness of the colour of a weight of 0
+# The brightness of the colour of a weight of 0.
+DARKEST = 42
 
 
 def causal_map(n=300, heads=2):

@@ -63,7 +63,8 @@ def test_scores_that_rise_by_more_than_float32_holds_do_not_overflow(monkeypatch
     for name, size in (("ROWS", 4), ("KEYS", 8), ("LANES", 2)):
         monkeypatch.setattr(score_summary, name, size)
     q = torch.tensor([[1.0], [-1.0], [0.0]])
-    k = torch.linspace(0.0, 700.0, 41)[:, None]  # row 0 rises over the tiles, row 1 falls, row 2 is flat
+    # Row 0 rises over the tiles, row 1 falls, row 2 is flat.
+    k = torch.linspace(0.0, 700.0, 41)[:, None]
     source = regard.attention(q, k, k, score="dot", return_map=True)[1]._source
     summary = summarize_scores(source, 4)
     torch.testing.assert_close(summary.lse, torch.logsumexp(q @ k.T, dim=-1)[None, None])

@@ -39,7 +39,8 @@ def task_group(make: Callable[[str], Callable[..., None]], help: str) -> typer.T
 class _TaskGroup(TyperGroup):
     """Has a command for each registered task, and one for each ``module:Class``, made when it is called."""
 
-    make: Callable[[str], Callable[..., None]]  # makes the function of a command from the name of its task
+    # Makes the function of a command from the name of its task.
+    make: Callable[[str], Callable[..., None]]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the registered tasks."""

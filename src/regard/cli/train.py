@@ -42,9 +42,11 @@ def _command(task: str) -> Callable[..., None]:
                 outcome = tasks.resume(folder, settings, task=task)
             else:
                 outcome = tasks.train(task, settings, folder)
-        except KeyboardInterrupt:  # outside the steps, such as while the data is read
+        except KeyboardInterrupt:
+            # Outside the steps, such as while the data is read.
             raise Interrupted(_unsaved(task, folder)) from None
-        if os.environ.get("RANK", "0") == "0":  # of several processes, the first one reports
+        # Of several processes, the first one reports.
+        if os.environ.get("RANK", "0") == "0":
             _report(task, folder, outcome, settings if resume else None)
 
     train_task.__doc__ = (TASKS[task].trains if task in TASKS else f"Train {task}.") + HELP

@@ -24,7 +24,8 @@ from regard.errors import UnknownNameError
 
 __all__ = ["Passage", "is_plain", "passages", "questions_about"]
 
-SENTENCES = (3, 6)  # the least and the most sentences of a context
+# The least and the most sentences of a context.
+SENTENCES = (3, 6)
 # Of ten sentences, the numbers that are asked about in each split.
 _SHARES = {"train": range(8), "valid": range(8, 9), "test": range(9, 10)}
 
@@ -35,7 +36,8 @@ class Passage(NamedTuple):
     context: str
     question: str
     answer: str
-    start: int  # the first character of the answer in the context
+    # The first character of the answer in the context.
+    start: int
 
 
 def passages(count: int, *, split: str = "train", seed: int = 0) -> Iterator[Passage]:

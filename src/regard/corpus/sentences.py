@@ -14,7 +14,8 @@ __all__ = ["LANGUAGES", "Links", "Sentence", "Triple", "write_chinese", "write_e
 
 LANGUAGES = ("en", "fr", "zh")
 
-_CLOSE_UP = frozenset((".", ",", "'s"))  # no space before these in English and French
+# No space before these in English and French.
+_CLOSE_UP = frozenset((".", ",", "'s"))
 _CLOSE_UP_ENGLISH = _CLOSE_UP | {"?", "!"}
 
 

@@ -32,7 +32,8 @@ class _Draws:
         self.length_penalty = options.length_penalty
         self.limit = torch.tensor(limits, device=device)[:, None]  # (n,1)
         self.going = torch.ones(shape, dtype=torch.bool, device=device)
-        self.ended = ~self.going  # ended with the end-of-sentence token, not at the limit
+        # Ended with the end-of-sentence token, not at the limit.
+        self.ended = ~self.going
         self.lengths = torch.zeros(shape, dtype=torch.int64, device=device)  # without the end of sentence
         self.log_probability = torch.zeros(shape, device=device)
         self.written: list[Tensor] = []  # of (n,w)

@@ -15,7 +15,8 @@ __all__ = ["read_digits"]
 
 # The share of the pictures that are for tests, which no training sees.
 TEST_SHARE = 0.2
-_TEST_SEED = 8  # fixed, so that every run has the same test pictures
+# Fixed, so that every run has the same test pictures.
+_TEST_SEED = 8
 SPLITS = ("train", "test", "all")
 
 

@@ -79,7 +79,8 @@ def read_header(source: Any, *, max_pixels: int = MAX_PIXELS, argument: str = "s
         return ImageHeader(height, width, channels < 3)
     with _opened(source, argument, max_pixels) as image:
         width, height = image.size
-        with contextlib.suppress(Exception):  # a broken EXIF block says nothing about a rotation
+        # A broken EXIF block says nothing about a rotation.
+        with contextlib.suppress(Exception):
             if image.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8):
                 width, height = height, width
         return ImageHeader(height, width, image.mode in _GREY)
@@ -223,7 +224,8 @@ def _rotated(image: Any) -> Any:
     image.load()
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # a broken EXIF block says nothing about a rotation
+    except Exception:
+        # A broken EXIF block says nothing about a rotation.
         return image
 
 

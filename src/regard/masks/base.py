@@ -339,7 +339,8 @@ def _visible_keys(mask: Mask, grid: Grid) -> Tensor:
     """
     rows, cols = Blocking(np.arange(grid.q), 64), Blocking(np.arange(grid.k), 64)
     coverage = mask.classify(rows, cols, grid)  # (row blocks, col blocks)
-    full = (coverage == ALL).any(axis=0)  # key blocks that some query block sees completely
+    # Key blocks that some query block sees completely.
+    full = (coverage == ALL).any(axis=0)
     row, col = np.nonzero((coverage == SOME) & ~full[None, :])
     count = torch.zeros(1, 1, len(cols), 64, dtype=torch.int32, device="cpu")
     count[:, :, torch.from_numpy(full)] = 1

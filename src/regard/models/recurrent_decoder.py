@@ -94,7 +94,8 @@ class RecurrentDecoder(nn.Module):
     :class:`~regard.models.state.Memory` with ``keys`` (if it has attention) and ``final``.
     """
 
-    config: Any  # a config with the settings of Seq2SeqConfig that concern the decoder
+    # A config with the settings of Seq2SeqConfig that concern the decoder.
+    config: Any
     target_embedding: nn.Embedding
 
     def make_decoder(self) -> None:

@@ -54,7 +54,8 @@ class SafetensorsFiles:
 def _checked(tensor: torch.Tensor, name: str, path: Path) -> torch.Tensor:
     if tensor.dtype not in _KINDS:
         raise FileError(f"{path}: {name} is of {tensor.dtype}, expected float32, float16 or bfloat16")
-    tensor = tensor.to(torch.float32, copy=True)  # a copy, since the file may be mapped into memory
+    # A copy, since the file may be mapped into memory.
+    tensor = tensor.to(torch.float32, copy=True)
     if not tensor.isfinite().all():
         raise FileError(f"{path}: {name} holds numbers that are not finite: the file is damaged")
     return tensor

@@ -38,7 +38,8 @@ class RecurrentEncoder(nn.Module):
             packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
             states, last = self.rnn(packed)
             states, _ = pad_packed_sequence(states, batch_first=True, total_length=x.shape[1])  # (b,s,m)
-        last = last[0] if isinstance(last, tuple) else last  # the hidden state of an LSTM, not its cell
+        # The hidden state of an LSTM, not its cell.
+        last = last[0] if isinstance(last, tuple) else last
         ends = torch.cat([last[-2], last[-1]], dim=-1)  # (b,m), the last states of the two directions
         return states, torch.tanh(self.final(ends))
 

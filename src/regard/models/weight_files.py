@@ -79,7 +79,8 @@ def reading(path: Path) -> Iterator[None]:
     check_present(path)
     try:
         yield
-    except FileError:  # it is an OSError too, and names the file already
+    except FileError:
+        # It is an OSError too, and names the file already.
         raise
     except SafetensorError as error:
         if _is_pointer(path):

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FillMaskPipeline"]
 
-BEST = 5  # words for each mask, if top_k is not given
+# Words for each mask, if top_k is not given.
+BEST = 5
 
 
 class FillMaskPipeline(Pipeline):

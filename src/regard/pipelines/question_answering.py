@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["QuestionAnsweringPipeline"]
 
-LONGEST_INPUT = 384  # tokens of a question with a part of its context
-LARGEST_OVERLAP = 128  # tokens that two neighbouring parts of a context share
+# Tokens of a question with a part of its context.
+LONGEST_INPUT = 384
+# Tokens that two neighbouring parts of a context share.
+LARGEST_OVERLAP = 128
 LONGEST_ANSWER = 15  # tokens
 
 
@@ -122,7 +124,8 @@ class Part:
 
     question: Question
     framed: Framed
-    first: int  # the number of context tokens before this part
+    # The number of context tokens before this part.
+    first: int
 
     def best(self, output: Any, *, most: int, longest: int, with_nothing: bool = False) -> Any:
         """Return the most probable spans of this part, from the logits of the model."""
@@ -211,7 +214,8 @@ class FoundAnswer:
     end: int
     score: float = 0.0
     best: float = 0.0  # the score at this place in ``framed``
-    framed: Framed | None = None  # the part in which the answer at this place has its highest score
+    # The part in which the answer at this place has its highest score.
+    framed: Framed | None = None
 
     def add(self, span: tuple[int, int], score: float, framed: Framed) -> None:
         """Add the score of a span with the same words."""

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_heads", "plot_model"]
 
-SMALL = 1.0  # inches, the side of a heat map in the grid of a model
+# Inches, the side of a heat map in the grid of a model.
+SMALL = 1.0
 MOST_CELLS = 256  # cells along a side of a small heat map
 LINE = 0.11  # inches for a label of a small heat map
 MOST_LABELS = 36  # labels along a side of a small heat map

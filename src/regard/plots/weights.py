@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_attention_weights", "plot_weights", "visualize_attention"]
 
-CELL = 0.34  # inches, the side of a cell with a readable label
-NUMBER_CELL = 0.52  # inches, the width of a cell that contains "0.25"
+# Inches, the side of a cell with a readable label.
+CELL = 0.34
+# Inches, the width of a cell that contains "0.25".
+NUMBER_CELL = 0.52
 # Up to this number of tokens on both axes, numbers are written into the cells by default.
 MOST_NUMBERS = 60
 

@@ -125,7 +125,8 @@ class Task(Protocol):
 
     name: ClassVar[str]
     settings: ClassVar[Any]  # a subclass of TaskSettings
-    predictor: ClassVar[Any]  # the class of the predictor, usually a BundledPredictor
+    # The class of the predictor, usually a BundledPredictor.
+    predictor: ClassVar[Any]
     evaluation: ClassVar[Any] = EvaluationSettings  # a subclass of Settings
 
     def check(self, settings: Any) -> None:

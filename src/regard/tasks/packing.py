@@ -50,7 +50,8 @@ def pack(
         predictor = _shortened(predictor, vocabulary_size, found.name)
     all_results = (*results, *found.finish(predictor))
     predictor.save(out, dtype=dtype)
-    small = found.load(out)  # the samples are those of the weights that are given away
+    # The samples are those of the weights that are given away.
+    small = found.load(out)
     samples = found.samples(small, None if sentences is None else list(sentences))
     facts = CardFacts(license, data, all_results, preparation, samples, notes)
     settings = settings_of_run(run, task=found) if (run / SETTINGS).is_file() else None

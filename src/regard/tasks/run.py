@@ -36,7 +36,8 @@ from regard.training.settings import DURATIONS
 __all__ = ["evaluate", "load", "resume", "settings_of_run", "train"]
 
 SETTINGS = "settings.json"
-TASK, CONTENTS = "task", "contents"  # in that file: the name of the task, and a hash of each data file
+# In that file: the name of the task, and a hash of each data file.
+TASK, CONTENTS = "task", "contents"
 
 
 def train(
@@ -264,7 +265,8 @@ class _Run:
             contents = _kept_contents(self.folder)
             check_contents(self.settings, contents)
         else:
-            refuse_a_run(self.folder)  # before its vocabularies and settings are replaced
+            # Before its vocabularies and settings are replaced.
+            refuse_a_run(self.folder)
             contents = contents_of(self.settings)
         make_folder(self.folder)
         data = self.task.prepare(self.settings, self.folder, learn=not self.resumed, show=self.show)

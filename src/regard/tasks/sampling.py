@@ -25,7 +25,8 @@ def sample(items: Iterable[_Item], limit: int, seed: int, key: Callable[[_Item],
     if not limit:
         return list(items)
     taken: dict[str, list[tuple[int, _Item]]] = {}
-    largest: list[tuple[int, str]] = []  # a heap of the keys taken, the one with the largest hash first
+    # A heap of the keys taken, the one with the largest hash first.
+    largest: list[tuple[int, str]] = []
     for place, item in enumerate(items):
         name = key(item)
         if name not in taken:

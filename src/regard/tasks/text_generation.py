@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Span", "TextGenerator", "batches_by_length", "options_with", "spelled"]
 
-BATCH_TOKENS = 3000  # source tokens that are read together: texts times the longest
+# Source tokens that are read together: texts times the longest.
+BATCH_TOKENS = 3000
 Span = tuple[int, int]
 
 

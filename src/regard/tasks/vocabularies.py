@@ -12,7 +12,8 @@ from regard.training.progress import Counted, in_terminal
 
 __all__ = ["learn_vocabulary"]
 
-VOCABULARY_ROWS = 400_000  # rows that a vocabulary is learnt from, at most
+# Rows that a vocabulary is learnt from, at most.
+VOCABULARY_ROWS = 400_000
 
 
 def learn_vocabulary(

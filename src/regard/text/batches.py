@@ -90,7 +90,8 @@ class PairData:
         cls,
         pairs: Iterable[tuple[str, str]],
         source: Vocabulary,
-        target: Any,  # a Vocabulary, or ClassLabels for LabelledData
+        # A Vocabulary, or ClassLabels for LabelledData.
+        target: Any,
         *,
         max_tokens: int = 256,
         max_target_tokens: int | None = None,

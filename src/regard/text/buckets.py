@@ -83,7 +83,8 @@ def _cuts(lengths: np.ndarray, runs: np.ndarray, tokens: int, smallest: int, lar
     its sequences, in sorted order.
     """
     ends: list[int] = []
-    place, size = 0, 0  # the number of sequences so far, and in the open batch
+    # The number of sequences so far, and in the open batch.
+    place, size = 0, 0
     longest = np.zeros_like(lengths[0])  # (sides,), of the open batch
     for sides, run in zip(lengths, runs.tolist(), strict=True):
         while run:

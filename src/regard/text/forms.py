@@ -16,7 +16,8 @@ from typing import NamedTuple
 __all__ = ["ENDINGS", "FLAGS", "FORMS", "Words", "token_forms"]
 
 FLAGS = 12  # yes/no features
-ENDINGS = 1024  # the number of hash values for the last letters of a token
+# The number of hash values for the last letters of a token.
+ENDINGS = 1024
 FORMS = ENDINGS << FLAGS
 
 # The number of tokens on each side in which words of the other text are counted.

@@ -44,7 +44,8 @@ class PretrainedVocabulary(Vocabulary):
         self._tokenizer, self._names = tokenizer, names
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        self.specials, self._ordinary_from = (), 0  # special tokens have ids between the others
+        # Special tokens have ids between the others.
+        self.specials, self._ordinary_from = (), 0
         last = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
         self._size = last + 1 if size is None else size
         if last >= self._size:
@@ -232,7 +233,8 @@ class PretrainedVocabulary(Vocabulary):
     def _piece(self, number: int) -> str:
         token = self._tokenizer.id_to_token(number)
         if token is None:
-            return f"[{number}]"  # an id of the model that the tokenizer lacks
+            # An id of the model that the tokenizer lacks.
+            return f"[{number}]"
         if number in self._tokenizer.get_added_tokens_decoder():
             return token
         if self._letters and all(letter in self._letters for letter in token):

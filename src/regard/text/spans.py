@@ -91,7 +91,8 @@ class EncodedQuestion(NamedTuple):
     context_forms: list[int]
     spans: list[tuple[int, int]]
     windows: list[tuple[int, int]]
-    cut_off: bool  # whether the end of the question was left out
+    # Whether the end of the question was left out.
+    cut_off: bool
 
     def tokens_of(self, span: tuple[int, int]) -> tuple[int, int] | None:
         """Return the first and the last token of the context that share characters with a character span.
@@ -242,7 +243,8 @@ class SpanData:
             if manifest.get("fingerprint") == fingerprint and set(stores) == set(_STORES):
                 return cls(stores, manifest, bos=vocabulary.bos)
         except FileError:
-            pass  # missing, truncated or modified, so it is built
+            # Missing, truncated or modified, so it is built.
+            pass
 
         def fill(writers: dict[str, Any]) -> dict[str, Any]:
             for rows in _encoded(questions(), vocabulary, windows, forms):

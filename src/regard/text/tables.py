@@ -25,7 +25,8 @@ __all__ = [
 ]
 
 DEFAULT_COLUMNS = (0, 1)
-_ROWS = 1024  # rows of a Parquet file that are read at a time
+# Rows of a Parquet file that are read at a time.
+_ROWS = 1024
 _NAMES = {
     "ar": "arabic",
     "cs": "czech",

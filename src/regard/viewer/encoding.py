@@ -43,7 +43,8 @@ class Encoded(NamedTuple):
 
     spec: dict[str, Any]
     error: float
-    rows: int  # the number of rows of each head that the error was measured on
+    # The number of rows of each head that the error was measured on.
+    rows: int
     overview: np.ndarray | None = None  # (b,h,rows,cols), if it was computed along with the encoding
 
 
@@ -199,7 +200,8 @@ def _largest_difference(exact: Source, stored: Source) -> tuple[float, int]:
 
 
 def _encode_mask(mask: Mask, grid: Grid, blobs: Blobs) -> dict[str, Any]:
-    if not _is_known(mask):  # a mask class of the user, which is evaluated on every pair
+    # A mask class of the user, which is evaluated on every pair.
+    if not _is_known(mask):
         mask = StoredMask(mask.dense(grid))
     tensors: dict[str, Tensor] = {}
     return _with_arrays(mask_spec(mask, tensors), tensors, blobs)
@@ -239,7 +241,8 @@ def _encode_bias(bias: Bias | None, grid: Grid, blobs: Blobs) -> tuple[dict[str,
         table = by_distance.float()
         return {"kind": "distance", "array": blobs.array(table)}, _ByDistance(table, grid.q)
     values = dense_bias(bias, grid, torch.device("cpu")).detach().cpu()
-    if bool((values.abs() > _LARGEST_HALF).any()):  # some models mask with numbers such as -3e38
+    # Some models mask with numbers such as -3e38.
+    if bool((values.abs() > _LARGEST_HALF).any()):
         kept = values.float()
         return {"kind": "dense", "array": blobs.array(kept)}, StoredBias(kept)
     rounded = rounded_to_half(values)

@@ -14,7 +14,8 @@ from typing import Any
 __all__ = ["PageProgress"]
 
 PATIENCE = 2.0  # seconds before the first report
-LINE_EVERY = 10.0  # seconds between lines on a terminal that cannot overwrite a line
+# Seconds between lines on a terminal that cannot overwrite a line.
+LINE_EVERY = 10.0
 
 
 class PageProgress:

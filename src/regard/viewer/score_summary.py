@@ -35,7 +35,8 @@ TILE_SCORES = 2**20
 # The largest distance, in powers of two, between a row's largest score and its reference. Up to it, exp2 is safe.
 FAR = 64.0
 _LOG2_E = math.log2(math.e)
-_LOWEST = -3e38  # stands for a score of minus infinity that no mask hides
+# Stands for a score of minus infinity that no mask hides.
+_LOWEST = -3e38
 _INFINITY = float("inf")
 
 
@@ -124,7 +125,8 @@ class HeadScores:
         self._unmasked = Recomputed(source.ready, source.grid, None, source.bias, None, source.score)
         q, k, scale, v = source.ready
         self._query = q[b, h]  # (1,h,q,d)
-        self._keys: list[Tensor] | None = None  # of each tile, transposed and scaled, (1,h,d,width * cells)
+        # Of each tile, transposed and scaled, (1,h,d,width * cells).
+        self._keys: list[Tensor] | None = None
         if v is None and source.bias is None and k.shape[1] == source.grid.h:
             scaled = k[b, h].transpose(-2, -1) * (scale * _LOG2_E)
             self._keys = [scaled[..., tile.keys.flatten().clamp(min=0)] for tile in tiles]

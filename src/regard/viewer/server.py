@@ -77,7 +77,8 @@ def serve(
         _open(address)
     try:
         uvicorn.Server(_limited(viewer)).run(sockets=[listening])
-    except KeyboardInterrupt:  # uvicorn raises it once more after it has stopped
+    except KeyboardInterrupt:
+        # Uvicorn raises it once more after it has stopped.
         pass
     finally:
         viewer.close()
@@ -119,7 +120,8 @@ def _reached_at(host: str) -> str:
     family, elsewhere, own = EVERYWHERE[host]
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((elsewhere, 9))  # sends nothing, but chooses the local address
+            # Sends nothing, but chooses the local address.
+            probe.connect((elsewhere, 9))
             return str(probe.getsockname()[0])
         except OSError:  # no network
             return own
@@ -144,7 +146,8 @@ def free_socket(host: str, port: int) -> socket.socket:
     for candidate in [port, *range(port + 1, min(port + PORTS_TRIED, 65536)), 0] if port else [0]:
         made = socket.socket(family, socket.SOCK_STREAM)
         try:
-            if sys.platform != "win32":  # a port that was closed a moment ago may be reused
+            # A port that was closed a moment ago may be reused.
+            if sys.platform != "win32":
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((host, candidate))
             made.listen(128)

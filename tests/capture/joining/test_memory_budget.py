@@ -94,7 +94,8 @@ def test_the_memory_budget_counts_masks_but_no_refused_record():
 def test_the_memory_budget_counts_the_growth_of_a_cache():
     k = torch.randn(1, 1, 8, D)
     step = 4 * D * 4 + 4 * 4  # four queries and their sums
-    first, grown = 4 * D * 4, 12 * D * 4  # four keys, then a buffer of one and a half times eight
+    # Four keys, then a buffer of one and a half times eight.
+    first, grown = 4 * D * 4, 12 * D * 4
     matrix = 8 * 8  # the joined mask of both calls is no rule
     for memory, dropped in ((2 * step + grown + matrix, 0), (2 * step + grown - 1, 1)):
         told = pytest.warns(UserWarning, match="past the memory") if dropped else contextlib.nullcontext()

@@ -192,7 +192,8 @@ def test_padding_queries_that_look_ahead_leave_the_map_causal():
     real = torch.ones(B, 1, 1, N)
     real[1, ..., :2] = 0
 
-    class OwnAttention(nn.Module):  # as in OpenAI's GPT, whose causal mask is weaker than its padding
+    # As in OpenAI's GPT, whose causal mask is weaker than its padding.
+    class OwnAttention(nn.Module):
         num_heads = H
 
         def forward(self, x):
@@ -391,7 +392,8 @@ def test_padded_rows_of_longformer_are_zeros(looks_at_all):
     with torch.no_grad(), regard.capture(model) as seen:
         expected = model(models.ids(8), **given, output_attentions=True).attentions
     local = [record for record in seen if record.map.shape[2] == 8]
-    first = int(looks_at_all)  # the rows of tokens that look at all are those of another softmax
+    # The rows of tokens that look at all are those of another softmax.
+    first = int(looks_at_all)
     for record, weights in zip(local, expected, strict=True):
         found = record.map.weights()
         assert torch.allclose(found[:, :, first:], weights[:, :, first:], atol=1e-5)

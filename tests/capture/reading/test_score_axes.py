@@ -225,7 +225,8 @@ def test_windows_are_told_from_as_many_heads_by_hand():
 def test_folded_heads_of_multi_head_attention_forward_are_separated():
     inside = nn.MultiheadAttention(H * D, H, batch_first=True)
 
-    class GatedAttention(nn.Module):  # as in WavLM, whose bias for each head is an argument
+    # As in WavLM, whose bias for each head is an argument.
+    class GatedAttention(nn.Module):
         num_heads = H
 
         def forward(self, x, position_bias):

@@ -221,7 +221,8 @@ def test_models_with_distributed_token_ids_are_recorded_and_labelled(mesh):
     model, ids = Language(), torch.randint(0, 13, (B, N))
     x = model.words(ids).detach().double()
     distribute_module(model, mesh)
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):  # DTensor has no rule for the fused kernel of the CPU
+    # DTensor has no rule for the fused kernel of the CPU.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
         given = distribute_tensor(ids, mesh, [Replicate()])
         with regard.capture(model) as seen:
             model(given)

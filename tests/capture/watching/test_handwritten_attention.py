@@ -269,7 +269,8 @@ def test_products_outside_attention_are_not_kept_in_memory():
     model[1].register_forward_hook(lambda *_: held.append(len(seen._session.handwritten.scores._known)))
     with regard.capture(model) as seen:
         model(X)
-    assert held == [1]  # the result, which may still get a softmax
+    # The result, which may still get a softmax.
+    assert held == [1]
 
 
 # ---- sizes, steps and numbers

@@ -43,7 +43,8 @@ def test_scores_changed_in_place_are_recorded_exactly(change):
             return weights @ v, weights
 
     q, k, v = qkv()
-    q[:, :, 1] *= 100  # the functions change this row alone, so comparing a few rows is not enough
+    # The functions change this row alone, so comparing a few rows is not enough.
+    q[:, :, 1] *= 100
     with torch.no_grad():
         seen, (_, weights) = seen_of(OwnAttention(), q, k, v)
     assert torch.equal(seen[0].map.weights(), weights)

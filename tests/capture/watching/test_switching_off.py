@@ -159,10 +159,12 @@ def test_a_patch_made_inside_the_capture_is_kept(owner, name):
         calls.clear()
         scripted(*args)
         assert len(calls) == 1
-        with regard.capture(model) as again:  # the replacement of the first capture is called too
+        # The replacement of the first capture is called too.
+        with regard.capture(model) as again:
             model(*qkv())
         assert (len(seen), len(again)) == (1, 1)
-        take_off()  # restores the replacement of the first capture, which passes calls on
+        # Restores the replacement of the first capture, which passes calls on.
+        take_off()
         scripted(*args)
         seen, _ = seen_of(model, *qkv())
         assert len(seen) == 1
@@ -183,7 +185,8 @@ def test_a_patch_over_compiled_calls_is_kept():
         take_off()
         model(*qkv())
         assert (len(seen), len(again)) == (1, 1)
-        assert len(calls) == 1  # the second capture calls the compiled form itself
+        # The second capture calls the compiled form itself.
+        assert len(calls) == 1
     finally:
         nn.Module.__call__ = original
 
@@ -238,7 +241,8 @@ def test_the_fast_path_stays_off_while_captures_overlap_in_two_threads():
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert fast == [False]  # the end of the first capture did not switch it on
+    # The end of the first capture did not switch it on.
+    assert fast == [False]
     assert torch.backends.mha.get_fastpath_enabled()
     assert [len(seen[name]) for name in ("first", "second")] == [1, 1]
 

@@ -81,7 +81,8 @@ class ByOperators(nn.Module):
         self.way = way
 
     def forward(self, x):
-        if self.way == "linear":  # a product of two sequences by the function of a layer
+        # A product of two sequences by the function of a layer.
+        if self.way == "linear":
             return torch.softmax(nn.functional.linear(x[0], x[0]) / 2, -1) @ x[0]
         if self.way == "operators":
             return torch.ops.aten._softmax(torch.ops.aten.bmm.default(x, x.mT) / 2, -1, False) @ x
@@ -114,4 +115,5 @@ def test_attention_by_operators_and_unusual_functions_is_traced(way):
     held = x[:1] if way == "linear" else x
     expected = (held @ held.mT / 2).softmax(-1)
     assert torch.allclose(seen[0].map[:][:, 0], expected, atol=1e-6)
-    assert "recomputed" in repr(seen[0].map)  # computed from the queries and keys, not stored
+    # Computed from the queries and keys, not stored.
+    assert "recomputed" in repr(seen[0].map)

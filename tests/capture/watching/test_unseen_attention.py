@@ -199,7 +199,8 @@ def test_a_jit_traced_submodule_is_recorded(traced, part):
     model = Beside(traced(part)).eval()
     with torch.no_grad():
         model(X)
-        model(X)  # torch optimises what it has traced after some calls
+        # Torch optimises what it has traced after some calls.
+        model(X)
         plain = model(X)
         seen, out = seen_of(model, X)
         q = part.q(X)

@@ -179,7 +179,8 @@ def test_no_context_and_no_article_is_on_both_sides(tmp_path, articles):
     source = QuestionSource(AnswerSettings(data=data), 1000)
     train, valid = list(source.training()), source.validation()
     assert len(train) + len(valid) == 180
-    assert len(valid) == 18  # a tenth of the contexts, or of the articles
+    # A tenth of the contexts, or of the articles.
+    assert len(valid) == 18
     assert not {row.context for row in train} & {row.context for row in valid}
     if articles == 20:
         assert not {row.article for row in train} & {row.article for row in valid}

@@ -56,7 +56,8 @@ def test_the_weights_of_words_are_those_of_the_tokens(run):
     assert words.row_words == ["head 0", "head 1"]
     record = classifier.attention(one)[-1]
     whole = record.map.weights()[0, :, 0, :-1].sum(dim=-1).numpy()  # all but the end of the sentence
-    assert (words.weights.sum(axis=1) <= whole + 1e-5).all()  # a token that is a space belongs to no word
+    # A token that is a space belongs to no word.
+    assert (words.weights.sum(axis=1) <= whole + 1e-5).all()
     assert (words.weights.sum(axis=1) > 0.5).all()
     assert record.key_tokens is not None
     assert record.key_tokens[0][-1] == "</s>"

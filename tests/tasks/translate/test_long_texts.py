@@ -45,7 +45,8 @@ def test_a_word_of_a_megabyte_is_copied_at_once(translator):
     assert done.text == f"{before.text} {WORD} {after.text}"
     assert [part.source for part in done.parts] == ["I love you.", WORD, "The dog sleeps."]
     copied = align(translator, done.parts[1])
-    label = "abcdefghij" * 3 + "…"  # a picture with a label of a megabyte would never be drawn
+    # A picture with a label of a megabyte would never be drawn.
+    label = "abcdefghij" * 3 + "…"
     assert (copied.source_words, copied.target_words, copied.weights.tolist()) == ([label], [label], [[1.0]])
 
 

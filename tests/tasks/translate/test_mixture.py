@@ -138,7 +138,8 @@ def test_names_and_numbers_are_replaced_on_both_sides(source, target, kept):
         ("It was the 16th time.", "C'était la 16e fois."),  # an ordinal
         ("I have 1 dog.", "J'ai 1 chien."),  # singular
         ("Here's $5.", "Voilà cinq dollars."),  # not the same
-        ("Paris is big.", "Paris est grand."),  # the start of a sentence, not a frequent name
+        # The start of a sentence, not a frequent name.
+        ("Paris is big.", "Paris est grand."),
     ],
 )
 def test_pairs_whose_grammar_might_break_stay(source, target):

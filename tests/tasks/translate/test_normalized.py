@@ -186,7 +186,8 @@ def test_chinese_has_no_capitals_and_full_width_marks(translators):
 def test_verbatim_parts_inside_a_sentence_arrive_unchanged(translators, name, text, kept):
     (done,) = translators[name].translate([text], GREEDY)
     place = 0
-    for part in kept:  # all are there, those that are the same as often as in the source
+    # All are there, those that are the same as often as in the source.
+    for part in kept:
         assert done.text.count(part) == text.count(part), done.text
         assert done.text[-1] in ".?。？"
         place = done.text.index(part)

@@ -118,7 +118,8 @@ def test_a_saved_translator_is_loaded_with_its_vocabularies(translator, vocabula
     assert [one.text for one in again.translate(texts)] == [one.text for one in translator.translate(texts)]
     words = WordVocabulary.train([f"mot{i}" for i in range(len(vocabulary))], len(vocabulary))
     two = Translator(translator.model, vocabulary, words)
-    translator.save(tmp_path / "two")  # files of another model in the folder are replaced
+    # Files of another model in the folder are replaced.
+    translator.save(tmp_path / "two")
     two.save(tmp_path / "two")
     assert {path.name for path in (tmp_path / "two").iterdir()} >= {"source.json", "target.json"}
     assert Translator.load(tmp_path / "two").target.kind == "word"
@@ -140,7 +141,8 @@ def test_unknown_words_are_copied_from_the_source_word_looked_at_most(monkeypatc
 
     def looked(sources, targets, **_):
         weights = torch.zeros(1, 2, len(targets[0]) + 2, len(sources[0]) + 1)
-        weights[:, :, 0, 1] = 1.0  # the first word written looks at the unknown one
+        # The first word written looks at the unknown one.
+        weights[:, :, 0, 1] = 1.0
         weights[:, :, 1, 2] = 1.0
         return [Record(name="attention", layer=None, kind="cross", map=AttentionMap.from_weights(weights))]
 
@@ -191,7 +193,8 @@ def test_long_texts_are_cut_where_the_model_was_trained_to(translator):
 
 
 def test_a_text_without_end_is_cut_in_no_time(translator):
-    words = "The dog sleeps on the sofa and " * 20_000  # was quadratic, and deeper than Python's stack
+    # Was quadratic, and deeper than Python's stack.
+    words = "The dog sleeps on the sofa and " * 20_000
     pieces = translator._pieces(words.strip())
     assert " ".join(pieces) == words.strip()
 

@@ -231,7 +231,8 @@ def _unwatched(call: AttentionCall) -> AbstractContextManager[object]:
     Tensor subclasses, such as those of distributed models, need the dispatch that is switched off here.
     """
     parts = (call.q, call.k, call.weights, call.attn_mask)
-    for x in parts:  # a loop, which is faster than all() with a generator
+    # A loop, which is faster than all() with a generator.
+    for x in parts:
         if x is not None and type(x) is not Tensor and type(x) is not nn.Parameter:
             return nullcontext()
     return torch._C._DisableTorchDispatch()

@@ -22,7 +22,8 @@ class CallLog:
         self.guessed: dict[
             str, tuple[int, ...]
         ] = {}  # the shapes of scores whose axes are a guess, by module
-        self.noticed = 0  # the number of attention calls so far, recorded or not
+        # The number of attention calls so far, recorded or not.
+        self.noticed = 0
         self.key_blocks = KeyBlocks(collector)
         self._stack = stack
 

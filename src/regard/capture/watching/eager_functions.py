@@ -96,7 +96,8 @@ def _can_be_recorded(
         return False
     if torch._C._is_any_autocast_enabled() or torch._C._len_torch_dispatch_stack():
         return False
-    if torch._C._is_torch_function_all_disabled():  # a function that calls this one is recorded
+    # A function that calls this one is recorded.
+    if torch._C._is_torch_function_all_disabled():
         return False
     return peek_interpreter_stack() is None
 

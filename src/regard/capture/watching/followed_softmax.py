@@ -24,16 +24,20 @@ class FollowedSoftmax:
 
     recorded: RecordedCall
     call: AttentionCall
-    product: int  # the number of the product that the scores came from, 0 if unknown
-    learned_keys: bool = False  # whether a parameter of the model is among queries and keys
+    # The number of the product that the scores came from, 0 if unknown.
+    product: int
+    # Whether a parameter of the model is among queries and keys.
+    learned_keys: bool = False
     # The shape of the result, in which keys count that the model left out before the softmax.
     shape: tuple[int, ...] = ()
     size: int = 0  # how many weights the result has
-    multiplied: int = 0  # how many of them were multiplied with values
+    # How many of them were multiplied with values.
+    multiplied: int = 0
     keys_with_values: set[int] = field(default_factory=set)
     # Whether a tensor was multiplied whose weights cannot be traced back to the result.
     lost: bool = False
-    returned: bool = False  # whether the module that ended last returned it
+    # Whether the module that ended last returned it.
+    returned: bool = False
     used: bool = False  # whether all of it has met the values
     # Other softmaxes that are part of the pieces that were multiplied with values.
     others: tuple[FollowedSoftmax, ...] = ()
@@ -196,22 +200,29 @@ class DerivedWeights:
 
     softmax: FollowedSoftmax
     tensor: Tensor
-    undropped: Tensor  # the tensor without dropout, of the same shape and strides
+    # The tensor without dropout, of the same shape and strides.
+    undropped: Tensor
     key: int  # the axis of keys, -1 if unknown
-    changed: bool = False  # whether it is the result of more than copies, casts and dropout
-    others: tuple[FollowedSoftmax, ...] = ()  # other softmaxes that it was computed from
-    aligned: bool = True  # whether its axes are those of the softmax's result
+    # Whether it is the result of more than copies, casts and dropout.
+    changed: bool = False
+    # Other softmaxes that it was computed from.
+    others: tuple[FollowedSoftmax, ...] = ()
+    # Whether its axes are those of the softmax's result.
+    aligned: bool = True
     # The changed weights on the axes of the softmax's result, of which this tensor holds copies. None if unknown.
     final: Tensor | None = None
     # The indices of its numbers, where they are not those of the softmax's result in order.
     indices: Tensor | None = None
     # The tensors by which its numbers were chosen from the softmax's result, or put into another order.
     chosen_by: tuple[Tensor, ...] = ()
-    concatenated: bool = False  # whether it is a concatenation of several softmaxes and nothing else
+    # Whether it is a concatenation of several softmaxes and nothing else.
+    concatenated: bool = False
     # For an elementwise product with a tensor of more axes, the weights and the view of them that was multiplied.
     factor: tuple[DerivedWeights, Tensor] | None = None
-    combined: bool = False  # whether it was computed from several pieces of the result
-    mixed: bool = False  # whether it was computed from other tensors too, in an unknown way
+    # Whether it was computed from several pieces of the result.
+    combined: bool = False
+    # Whether it was computed from other tensors too, in an unknown way.
+    mixed: bool = False
 
     @property
     def softmaxes(self) -> tuple[FollowedSoftmax, ...]:

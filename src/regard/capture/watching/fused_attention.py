@@ -70,7 +70,8 @@ class FusedAttention:
                 return func(*args, **kwargs)
         call = self._read(args, kwargs)
         if call is None:
-            result = func(*args, **kwargs)  # raises torch's error if torch rejects the arguments too
+            # Raises torch's error if torch rejects the arguments too.
+            result = func(*args, **kwargs)
             self._log.note_unread_function()
             return result
         before, self._running = self._running, [call]

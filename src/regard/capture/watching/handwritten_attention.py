@@ -40,9 +40,11 @@ class HandwrittenAttention:
         self.weights = WeightTracer(lambda: scores.parameters, log.collector)
         # Whether F.multi_head_attention_forward runs, which folds heads as (b*h).
         self.in_multi_head_forward = False
-        self.exponentials = 0  # how many were taken of tensors with more than two axes
+        # How many were taken of tensors with more than two axes.
+        self.exponentials = 0
         self._stack, self._log = stack, log
-        self._in_function = False  # whether a function other than a matrix product is watched
+        # Whether a function other than a matrix product is watched.
+        self._in_function = False
         this = weakref.ref(self)
         scores.may_have_learned_keys = lambda: cast(HandwrittenAttention, this())._may_have_learned_keys()
 

@@ -80,7 +80,8 @@ class FunctionMode(TorchFunctionMode):
         kwargs = kwargs or {}
         try:
             kind = FUNCTION_KINDS[func]
-        except (KeyError, TypeError):  # called for the first time, or cannot be hashed
+        except (KeyError, TypeError):
+            # Called for the first time, or cannot be hashed.
             kind = kind_of_function(func)
         if kind is _READS_ATTRIBUTE:
             return func(*args, **kwargs)

@@ -22,7 +22,8 @@ from regard.capture.watching.watched_modules import is_simple, parts_called_by
 
 __all__ = ["report_module_calls", "watch_modules"]
 
-_SESSIONS: dict[int, tuple[Observer, ...]] = {}  # the sessions that watch a module, by its id
+# The sessions that watch a module, by its id.
+_SESSIONS: dict[int, tuple[Observer, ...]] = {}
 _CHANGING = threading.Lock()
 # Looking these up in torch._C would take longer than calling them.
 _all_modes_off, _ModesOff = torch._C._is_torch_function_all_disabled, torch._C.DisableTorchFunction
@@ -61,7 +62,8 @@ class _CompiledCalls:
     def __init__(self) -> None:
         self._watched, self._call = 0, nn.Module.__call__
         self._replacement = self._call
-        self._on: list[bool] = []  # empty when the replacement only has to pass calls on
+        # Empty when the replacement only has to pass calls on.
+        self._on: list[bool] = []
 
     def begin(self) -> None:
         self._watched += 1
@@ -136,7 +138,8 @@ def _is_without_attention(module: nn.Module, args: tuple) -> bool:
 def _has_plain_forward(module: nn.Module) -> bool:
     """Whether a module has no hooks, the ``forward`` of its class and parameters of no subclass."""
     own = module.__dict__
-    for x in own["_parameters"].values():  # a loop, since all() with a generator takes three times as long
+    # A loop, since all() with a generator takes three times as long.
+    for x in own["_parameters"].values():
         if x is not None and type(x) is not nn.Parameter:
             return False
     return not (own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own)

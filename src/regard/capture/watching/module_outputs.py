@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 __all__ = ["attributes_of", "storages_in"]
 
-_DEEPEST = 6  # levels of nested containers that are searched
+# Levels of nested containers that are searched.
+_DEEPEST = 6
 _OF_MODULES = frozenset(vars(nn.Module()))  # attributes that every module has
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), nn.Module, type)
 

@@ -24,9 +24,11 @@ class ModuleStack:
     """The watched modules that are running in the thread of a capture, outermost first."""
 
     def __init__(self, choices: Mapping[ModuleChoice, AxisLetters | None]):
-        self.choices = choices  # the modules that the user chose in modules=
+        # The modules that the user chose in modules=.
+        self.choices = choices
         self.modules: list[RunningModule] = []
-        self.ran_in_other_thread = False  # whether the model was called in a thread without a capture
+        # Whether the model was called in a thread without a capture.
+        self.ran_in_other_thread = False
         self._thread = threading.get_ident()
 
     @property

@@ -20,8 +20,10 @@ class AddedNumbers:
     """Numbers added to scores, with the axes of queries and keys at the end."""
 
     values: Tensor  # (*leading,q,k), where each axis may be 1
-    leading: tuple[int, ...]  # the sizes of the other axes of the scores
-    outer: tuple[int, ...]  # these axes from the largest stride to the smallest
+    # The sizes of the other axes of the scores.
+    leading: tuple[int, ...]
+    # These axes from the largest stride to the smallest.
+    outer: tuple[int, ...]
 
     def on(self, scores: Scores) -> Tensor:
         """Return the numbers as ``(*leading,q,k)``, with the leading axes of ``scores``.
@@ -49,10 +51,14 @@ class Product:
     k: Tensor  # (B,d,k)
     scale: float = 1.0
     added: tuple[AddedNumbers, ...] = field(default=())
-    exact: bool = True  # False after an operation on the scores that cannot be followed
-    number: int = 0  # its number among the products of a capture
-    of_parameter: bool = False  # whether the queries or keys are a parameter, as in a learned memory
-    sinks: tuple[int, ...] = ()  # the columns of attention sinks, which are no keys of the product
+    # False after an operation on the scores that cannot be followed.
+    exact: bool = True
+    # Its number among the products of a capture.
+    number: int = 0
+    # Whether the queries or keys are a parameter, as in a learned memory.
+    of_parameter: bool = False
+    # The columns of attention sinks, which are no keys of the product.
+    sinks: tuple[int, ...] = ()
 
     @property
     def sides(self) -> tuple[int, int]:

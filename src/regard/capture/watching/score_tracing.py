@@ -56,9 +56,11 @@ _REDUCING = {
 class PickedScores(NamedTuple):
     """The scores that a model picked for each query, such as the largest."""
 
-    keys: Tensor  # the column of each score, in the shape of the scores
+    # The column of each score, in the shape of the scores.
+    keys: Tensor
     axis: int  # the axis of the keys
-    total: int  # the number of columns before scores were picked
+    # The number of columns before scores were picked.
+    total: int
 
     def spread(self, x: Tensor) -> Tensor:
         """Put the numbers of picked scores into their columns, with zeros in the other columns."""
@@ -91,11 +93,14 @@ class ScoreTracer:
         self._modules = modules
         self._known: dict[int, Scores] = {}  # by the address of their first number
         self._descendants: dict[int, _Descendant] = {}  # by the address of their storage
-        self._finished: set[int] = set()  # the numbers of products whose softmax has met the values
-        self.follows = False  # whether there are scores that a softmax may be taken of
+        # The numbers of products whose softmax has met the values.
+        self._finished: set[int] = set()
+        # Whether there are scores that a softmax may be taken of.
+        self.follows = False
         self.folds = HeadFolds()
         self.products = 0  # how many were seen so far
-        self.latest = 0  # the number of the latest product without a parameter
+        # The number of the latest product without a parameter.
+        self.latest = 0
         # Whether a product with a parameter may be scores of learned keys, and not a layer.
         self.may_have_learned_keys: Callable[[], bool] = lambda: False
 

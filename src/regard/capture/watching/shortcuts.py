@@ -91,7 +91,8 @@ def predict(
     if kind is FunctionKind.LINEAR or kind is FunctionKind.PRODUCT:
         if _is_layer(follower, func, (*args, *kwargs.values())):
             if not follower.follows:
-                return UNCHANGED  # there are no scores that the result could be mistaken for
+                # There are no scores that the result could be mistaken for.
+                return UNCHANGED
             return None if follower.concerns(*args, *kwargs.values()) else UNRELATED
         return None if kind is FunctionKind.LINEAR else _predict_one(follower, func, kind, args, kwargs)
     if kind is FunctionKind.SOFTMAX or func in _IN_PLACE:
@@ -113,7 +114,8 @@ def report(listener: Listener, operation: Operation, result: Any) -> None:
         source = operation.args[0]
         if shown.data_ptr() == source.data_ptr():
             return
-        shown = shown.view(source.shape)  # the shape before the reshape, as the operator sees it
+        # The shape before the reshape, as the operator sees it.
+        shown = shown.view(source.shape)
     elif operation.func is aten.bmm.default and shown.ndim > 3:
         shown = shown.view(-1, *shown.shape[-2:])  # (B,m,n)
     listener.operation(operation.func, operation.args, {}, shown)
@@ -143,7 +145,8 @@ def _predict_one(
     follower: Follower, func: Any, kind: FunctionKind, args: tuple, kwargs: dict[str, Any]
 ) -> Operation | None:
     if torch._C._is_any_autocast_enabled() or peek_interpreter_stack() is not None:
-        return None  # autocast casts the arguments, and a transform of torch.func wraps them
+        # Autocast casts the arguments, and a transform of torch.func wraps them.
+        return None
     if kind is FunctionKind.PRODUCT:
         return _product(follower, args, kwargs)
     return _softmax(args, kwargs) if kind is FunctionKind.SOFTMAX else _arithmetic(func, args, kwargs)
@@ -160,7 +163,8 @@ def _product(follower: Follower, args: tuple, kwargs: dict[str, Any]) -> Operati
     joined = (a.flatten(0, -3), b.flatten(0, -3))  # (B,m,n)
     for x, y in zip((a, b), joined, strict=True):
         if x.data_ptr() != y.data_ptr() and follower.concerns(x):
-            return None  # the reshape copied scores, and the copy is not known as scores
+            # The reshape copied scores, and the copy is not known as scores.
+            return None
     return Operation(aten.bmm.default, joined)
 
 

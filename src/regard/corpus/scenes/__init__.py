@@ -18,7 +18,8 @@ from regard.errors import ArgumentError
 
 __all__ = ["generate_scenes"]
 
-_PATIENCE = 100_000  # repetitions after which the generator stops
+# Repetitions after which the generator stops.
+_PATIENCE = 100_000
 _POSTURES = frozenset(["sitting", "standing", "lying", "kneeling", "crouching", "leaning", "squatting"]) | {
     "lying down"
 }

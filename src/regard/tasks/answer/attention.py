@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QuestionWeights", "WeightTable", "question_weights", "recording_of"]
 
-NEAR = 5  # words on each side of the answer in the table
+# Words on each side of the answer in the table.
+NEAR = 5
 NO_ANSWER = "[no answer]"
 
 

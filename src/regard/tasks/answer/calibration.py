@@ -11,7 +11,8 @@ from regard.text.questions import Question
 
 __all__ = ["MOST_OTHERS", "calibrated_threshold", "other_contexts"]
 
-MOST_OTHERS = 400  # questions that are asked of a context without the answer
+# Questions that are asked of a context without the answer.
+MOST_OTHERS = 400
 
 
 def other_contexts(questions: Sequence[Question], most: int = MOST_OTHERS) -> list[Question]:
@@ -58,7 +59,8 @@ def calibrated_threshold(
     >>> calibrated_threshold(questions, answers, others)
     (0.6, 100.0)
     """
-    rows: list[tuple[float, float, bool]] = []  # confidence, F1 of the answer, whether there is an answer
+    # Confidence, F1 of the answer, whether there is an answer.
+    rows: list[tuple[float, float, bool]] = []
     for question, answer in zip(questions, answers, strict=True):
         text = answer.candidates[0].text if answer.candidates else ""
         rows.append((answer.confidence, answer_f1(text, question.texts), bool(question.answers)))

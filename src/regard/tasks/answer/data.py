@@ -34,8 +34,10 @@ __all__ = [
     "with_other_contexts",
 ]
 
-FEW_ARTICLES = 10  # contexts are held out one by one if the data has fewer articles
-_CONTEXTS_KEPT = 8  # earlier contexts that a question may also be asked of
+# Contexts are held out one by one if the data has fewer articles.
+FEW_ARTICLES = 10
+# Earlier contexts that a question may also be asked of.
+_CONTEXTS_KEPT = 8
 
 
 @dataclass(frozen=True)

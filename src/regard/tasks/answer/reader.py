@@ -57,8 +57,10 @@ class Answer:
     context: str
     candidates: tuple[Candidate, ...]
     threshold: float = 0.0
-    no_answer: float = 0.0  # the probability that the context has no answer
-    cut_off: bool = False  # whether the end of a long question was not read
+    # The probability that the context has no answer.
+    no_answer: float = 0.0
+    # Whether the end of a long question was not read.
+    cut_off: bool = False
     id: str = field(default="", compare=False)
 
     @property

@@ -140,7 +140,8 @@ class AnswerObjective(BatchedObjective):
 
     def __init__(self, task: Task, settings: AnswerSettings, data: AnswerData):
         super().__init__(task, settings, data)
-        self.answers: list[Answer] = []  # of the last validation, with a threshold of 0
+        # Of the last validation, with a threshold of 0.
+        self.answers: list[Answer] = []
         self.threshold = 0.0  # of the last model that was saved
 
     def count(self, batch: SpanBatch) -> int:

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["Classification", "Classifier", "TextWeights"]
 
 BATCH = 64  # texts that are classified together
-TOGETHER = 1024  # texts that are sorted by length, so that those of a batch need little padding
-LONGEST = 128  # tokens that are read, where the model does not say how many it was trained on
+# Texts that are sorted by length, so that those of a batch need little padding.
+TOGETHER = 1024
+# Tokens that are read, where the model does not say how many it was trained on.
+LONGEST = 128
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Classification:
     label: str
     probabilities: dict[str, float]
     token_ids: list[int]
-    cut_off: bool = False  # whether the model did not read all of a long text
+    # Whether the model did not read all of a long text.
+    cut_off: bool = False
 
     @property
     def sure(self) -> float:

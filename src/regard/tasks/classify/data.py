@@ -25,7 +25,8 @@ from regard.training.progress import Counted
 
 __all__ = ["ClassificationData", "embedded_rows", "prepare", "run_files", "sentence_kind"]
 
-MOST_CLASSES = 1000  # more labels than that are rather texts or numbers of rows
+# More labels than that are rather texts or numbers of rows.
+MOST_CLASSES = 1000
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from regard.text import LABEL_FIELDS, Skipped
 
 __all__ = ["ClassificationReport", "ClassificationScores", "evaluate_classifiers"]
 
-EMBEDDED_TEST = 1000  # sentences of the embedded corpus that are measured on, if no limit is given
+# Sentences of the embedded corpus that are measured on, if no limit is given.
+EMBEDDED_TEST = 1000
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,8 @@ FINE_TUNING: dict[str, Any] = {
     "batch_tokens": 8192,
     "batch_texts": 32,
 }
-COMPRESSION = 2.7  # bytes of a text for each byte of its gzip file, about
+# Bytes of a text for each byte of its gzip file, about.
+COMPRESSION = 2.7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +177,8 @@ def bytes_of(data: str) -> float:
     """Return about how many bytes of text a file holds, or 10 million if the size is not known beforehand."""
     try:
         size = os.path.getsize(data)
-    except (OSError, ValueError):  # standard input, a data set by name, or a file that is missing
+    except (OSError, ValueError):
+        # Standard input, a data set by name, or a file that is missing.
         return 1e7
     return size * COMPRESSION if data.endswith((".gz", ".parquet", ".pq")) else size
 

@@ -29,7 +29,8 @@ from regard.text import BucketedBatches, LabelledBatch
 
 __all__ = ["ClassificationObjective", "ClassifyTask"]
 
-ADDITIVE_HEADS = 4  # of additive pooling, where the settings do not say how many
+# Of additive pooling, where the settings do not say how many.
+ADDITIVE_HEADS = 4
 
 
 class ClassifyTask(Task):

@@ -25,7 +25,8 @@ from regard.training.progress import Counted
 __all__ = ["EncodingData", "TextSource", "embedded_texts", "prepare", "read_texts"]
 
 VOCABULARY = "tokenizer.json"
-LONGEST = 2000  # characters of a text. Longer lines are several texts.
+# Characters of a text. Longer lines are several texts.
+LONGEST = 2000
 
 
 @dataclass(frozen=True)

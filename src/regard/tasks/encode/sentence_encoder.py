@@ -38,7 +38,8 @@ __all__ = ["SentenceEncoder"]
 _Item = TypeVar("_Item")
 UNIGRAMS = "unigrams.safetensors"
 BATCH = 32  # texts that are encoded together
-LINES = 1024  # texts that are sorted by length, to be encoded with little padding
+# Texts that are sorted by length, to be encoded with little padding.
+LINES = 1024
 
 
 class SentenceEncoder(BundledPredictor):

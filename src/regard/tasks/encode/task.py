@@ -30,7 +30,8 @@ from regard.text import Skipped, TextPieces
 __all__ = ["EncodeTask", "EncodingObjective", "EncodingReport"]
 
 BASELINE = "token frequencies"
-EMBEDDED_TEST = 1000  # sentences of the embedded corpus that are measured on, if no limit is given
+# Sentences of the embedded corpus that are measured on, if no limit is given.
+EMBEDDED_TEST = 1000
 
 
 class EncodeTask(Task):

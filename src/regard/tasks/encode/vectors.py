@@ -23,7 +23,8 @@ class SentenceVector:
     source: str
     values: tuple[float, ...]
     token_ids: list[int]  # without special tokens
-    cut_off: bool = False  # whether the model read the beginning of a long text only
+    # Whether the model read the beginning of a long text only.
+    cut_off: bool = False
 
     @property
     def vector(self) -> np.ndarray:

@@ -40,9 +40,12 @@ class Summary:
     score: float
     source_ids: list[int]
     target_ids: list[int]
-    alternatives: tuple[tuple[str, float], ...] = ()  # the next best summaries, each with its score
-    cut_off: bool = False  # whether the end of a long text was not read
-    ended: bool = True  # whether the model ended the summary before its greatest length
+    # The next best summaries, each with its score.
+    alternatives: tuple[tuple[str, float], ...] = ()
+    # Whether the end of a long text was not read.
+    cut_off: bool = False
+    # Whether the model ended the summary before its greatest length.
+    ended: bool = True
 
     def lines(self, *, scores: bool = False) -> list[str]:
         """Return the summary and its alternatives, with their scores if asked."""

@@ -23,7 +23,8 @@ from regard.tasks.translate.translator import Translation, Translator
 __all__ = ["AlignedPair", "WordAlignment", "align", "choose_alignment_head", "error_rates"]
 
 Span = tuple[int, int]
-LABEL = 30  # characters that are shown of a word without end
+# Characters that are shown of a word without end.
+LABEL = 30
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def align(translator: Translator, translation: Translation) -> WordAlignment:
     if translation.parts:
         return _joined([align(translator, part) for part in translation.parts])
     source, target = spaced(translation.source), translation.text
-    if is_endless(source):  # it was copied; as a label in a picture it would have no end either
+    # It was copied; as a label in a picture it would have no end either.
+    if is_endless(source):
         return WordAlignment([f"{source[:LABEL]}…"], [f"{target[:LABEL]}…"], np.ones((1, 1)))
     copied = _copied(translation)
     columns = join_words(

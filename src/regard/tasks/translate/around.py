@@ -60,9 +60,11 @@ class Prepared:
     part: Part
     read: TracedText
     case: str = ""
-    marks: str | None = None  # the final marks of the user, if the model reads others
+    # The final marks of the user, if the model reads others.
+    marks: str | None = None
     removed: tuple[Inner, ...] = ()
-    names: tuple[tuple[Inner, str], ...] = ()  # with the name that stands for them in the translation
+    # With the name that stands for them in the translation.
+    names: tuple[tuple[Inner, str], ...] = ()
     curly: bool = False  # apostrophes
     target_language: str = ""
 
@@ -196,7 +198,8 @@ def prepared(
         marks = marks.replace("...", "…")
     core, case = folded(core, casing, base_language(source_language))
     if part.continues and not case and re.match(r"I\b", core.text):
-        case = LOWER_START  # "I" has its capital also inside a sentence
+        # "I" has its capital also inside a sentence.
+        case = LOWER_START
     return Prepared(part, core, case, marks, removed, standing, curly, target_language)
 
 

@@ -26,7 +26,8 @@ __all__ = [
     "vocabulary_files",
 ]
 
-REMEMBERED = 200_000  # sentences of the embedded corpus that are kept in memory, at most
+# Sentences of the embedded corpus that are kept in memory, at most.
+REMEMBERED = 200_000
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ def prepare(
     make_folder(folder)
     remove_leftovers(folder / "cache")
     pairs = pair_source(settings)
-    valid = pairs.validation()  # first, so that a mistake in it shows before the long work
+    # First, so that a mistake in it shows before the long work.
+    valid = pairs.validation()
     skipped = Skipped()
     source, target = _vocabularies(settings, pairs, folder, learn, show)
     train = PairData.build_or_open(

@@ -28,7 +28,8 @@ from regard.text import Skipped, count_words
 
 __all__ = ["Evaluation", "TranslationReport", "evaluate", "evaluate_translators", "group_references"]
 
-EMBEDDED = 1000  # sentences of the embedded corpus that are measured on, if no limit is given
+# Sentences of the embedded corpus that are measured on, if no limit is given.
+EMBEDDED = 1000
 LIMITS = (5, 10, 15, 20, 25, 30, 40, 50)
 
 
@@ -238,7 +239,8 @@ def _write_results(
     if options.save_lengths is not None:
         from regard.plots import plot_by_length
 
-        short = [Path(name).name for name in scores]  # the name of a folder, if that is unambiguous
+        # The name of a folder, if that is unambiguous.
+        short = [Path(name).name for name in scores]
         names = short if len(set(short)) == len(short) else list(scores)
         rows = [one.by_length for one in scores.values()]
         plot_by_length(dict(zip(names, rows, strict=True)), path=options.save_lengths)

@@ -17,7 +17,8 @@ LONGEST_WORD = 1000
 
 _SPACES = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029", " "))
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
-_WORD = re.compile(rf"[^\s{HAN_RANGES}]+")  # Han characters are written without spaces: each is a word
+# Han characters are written without spaces: each is a word.
+_WORD = re.compile(rf"[^\s{HAN_RANGES}]+")
 
 
 def spaced(text: str) -> str:

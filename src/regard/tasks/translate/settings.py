@@ -39,7 +39,8 @@ DEFAULTS: dict[str, Any] = {
     "feed_forward": 256,
     "dropout": 0.0,
     "label_smoothing": 0.0,
-    "batch_tokens": 1000,  # small batches, for many updates in little time
+    # Small batches, for many updates in little time.
+    "batch_tokens": 1000,
     "steps": 1200,
     "learning_rate": 4e-3,
     "warmup": 150,

@@ -35,7 +35,8 @@ from regard.text import Batch, PairData
 
 __all__ = ["TranslateTask", "TranslationObjective", "everyday_sentences"]
 
-CHOOSING = 500  # sentences of the embedded corpus's validation part, to choose the attention that aligns
+# Sentences of the embedded corpus's validation part, to choose the attention that aligns.
+CHOOSING = 500
 _NAMES = {"en": "English", "fr": "French", "zh": "Chinese (simplified)", "de": "German"}
 
 
@@ -124,7 +125,8 @@ class TranslationObjective(BatchedObjective):
     """Cross entropy with label smoothing, and BLEU of greedy translations to validate."""
 
     metric = "bleu"
-    floor = 5.0  # below this BLEU, a few hundred sentences do not tell which of two models is better
+    # Below this BLEU, a few hundred sentences do not tell which of two models is better.
+    floor = 5.0
     below_floor = "perplexity"
 
     def __init__(self, task: Task, settings: TranslationSettings, data: TranslationData):

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Translation", "Translator"]
 
-LONGEST = 128  # tokens translated in one piece, where the model does not say how many it was trained on
+# Tokens translated in one piece, where the model does not say how many it was trained on.
+LONGEST = 128
 
 
 @dataclass(frozen=True)
@@ -46,11 +47,15 @@ class Translation:
     score: float
     source_ids: list[int]
     target_ids: list[int]
-    copied_spans: tuple[Span, ...] = ()  # of the target tokens, where unknown words were copied into the text
+    # Of the target tokens, where unknown words were copied into the text.
+    copied_spans: tuple[Span, ...] = ()
     alternatives: tuple[tuple[str, float], ...] = ()  # the next best texts, each with its score
-    parts: tuple[Translation, ...] = ()  # the sentences of a text, and the pieces of a long sentence
-    cut_off: bool = False  # at the greatest length, before the model ended the sentence
-    places: Places | None = None  # of the tokens, where the model read or wrote other characters than these
+    # The sentences of a text, and the pieces of a long sentence.
+    parts: tuple[Translation, ...] = ()
+    # At the greatest length, before the model ended the sentence.
+    cut_off: bool = False
+    # Of the tokens, where the model read or wrote other characters than these.
+    places: Places | None = None
 
     @property
     def written_parts(self) -> tuple[Translation, ...]:

@@ -24,9 +24,11 @@ from regard.training.progress import Counted
 __all__ = ["TextSource", "WritingData", "embedded_chunks", "prepare", "read_chunks", "split_chunks"]
 
 VOCABULARY = "tokenizer.json"
-CHUNK = 2**16  # characters that are encoded together, at least
+# Characters that are encoded together, at least.
+CHUNK = 2**16
 HELD_OUT = 500_000  # characters that are held out, at most
-EMBEDDED_VALID = 1000  # sentences of the embedded corpus to validate on
+# Sentences of the embedded corpus to validate on.
+EMBEDDED_VALID = 1000
 NULL = "it holds a null character: is it text?"
 
 
@@ -105,7 +107,8 @@ def _encoded(
         if manifest.get("fingerprint") == fingerprint and set(stores) == {"train", "valid"}:
             return stores, manifest
     except FileError:
-        pass  # the cache is missing, truncated or modified, so it is built
+        # The cache is missing, truncated or modified, so it is built.
+        pass
     skipped = Skipped()
 
     def fill(writers: dict[str, Any]) -> dict[str, Any]:

@@ -57,7 +57,8 @@ def nats_of_tokens(
     token of a text has nothing before it and is not scored. The model should be in evaluation mode.
     """
     device = next(model.parameters()).device
-    room = context - len(start) + 1  # the last token of a window is scored and not read
+    # The last token of a window is scored and not read.
+    room = context - len(start) + 1
     first = before if start else max(1, before)
     groups: list[list[Window]] = [[]]
     for one in windows(len(ids), first, room):

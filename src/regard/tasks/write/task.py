@@ -35,7 +35,8 @@ from regard.training import output_cross_entropy
 
 __all__ = ["WriteTask", "WritingObjective", "WritingReport"]
 
-EMBEDDED_TEST = 1000  # sentences of the embedded corpus to measure on
+# Sentences of the embedded corpus to measure on.
+EMBEDDED_TEST = 1000
 SAMPLES = 3  # texts on the card of a model
 SAMPLE_TOKENS = 300
 

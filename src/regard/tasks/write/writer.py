@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ChatTemplate", "Writer"]
 
-MAX_TOKENS = 200  # tokens to write, where the caller does not say how many
+# Tokens to write, where the caller does not say how many.
+MAX_TOKENS = 200
 WHEN_FULL = ("slide", "stop")
 DTYPES = ("float32", "bfloat16", "int8")
 

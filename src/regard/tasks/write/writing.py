@@ -33,7 +33,8 @@ class Writing:
     ended: str
     cut_off: bool = False
     slid: bool = False
-    whole: bool = True  # whether lines() has the prompt before the text
+    # Whether lines() has the prompt before the text.
+    whole: bool = True
 
     @property
     def perplexity(self) -> float:
