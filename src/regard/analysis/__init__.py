@@ -5,6 +5,9 @@ sequence of these with one item for each layer, such as ``outputs.attentions`` o
 the functions of a single map (``entropy``, ``distance``, ``received``, ``sink_mass``, ``alignment_links``) return a
 list.
 
+``class_token_map``, ``pooling_map``, ``patch_map`` and ``image_rollout`` take records of a vision model, which know the
+grid of the patches, and return numbers on that grid.
+
 Means leave out fully masked queries, and padding queries if the map has its mask.
 """
 
@@ -20,6 +23,7 @@ from regard.analysis.heads import (
     sink_mass,
     top_links,
 )
+from regard.analysis.images import class_token_map, image_rollout, patch_map, pooling_map, to_pixels
 from regard.analysis.pieces import as_words, join_pieces
 from regard.analysis.words import join_words, merge_tokens, word_spans, words_of_tokens
 
@@ -27,6 +31,7 @@ __all__ = [
     "alignment_links",
     "as_words",
     "bidirectional_links",
+    "class_token_map",
     "cluster_heads",
     "diagonal_links",
     "distance",
@@ -34,12 +39,16 @@ __all__ = [
     "flow",
     "head_agreement",
     "head_table",
+    "image_rollout",
     "join_pieces",
     "join_words",
     "merge_tokens",
+    "patch_map",
+    "pooling_map",
     "received",
     "rollout",
     "sink_mass",
+    "to_pixels",
     "top_links",
     "word_spans",
     "words_of_tokens",

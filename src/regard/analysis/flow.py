@@ -11,7 +11,7 @@ import numpy as np
 from regard.analysis._layers import as_maps, check_not_negative, same_grid
 from regard.errors import ArgumentError, ShapeError
 
-__all__ = ["flow", "rollout"]
+__all__ = ["check_one_stack", "flow", "rollout"]
 
 # Capacities below this count as zero.
 SMALLEST = 1e-12
@@ -71,7 +71,7 @@ def _mixed(layers: Any, residual: float) -> list[np.ndarray]:
     if not 0 <= residual < 1:
         raise ArgumentError("residual", f"expected a share from 0 to below 1, got {residual}")
     maps = as_maps("layers", layers)
-    _check_one_stack(layers)
+    check_one_stack(layers)
     _, q, k = same_grid("layers", maps)
     if q != k:
         raise ShapeError(
@@ -86,7 +86,7 @@ def _mixed(layers: Any, residual: float) -> list[np.ndarray]:
     return normalized
 
 
-def _check_one_stack(layers: Any) -> None:
+def check_one_stack(layers: Any) -> None:
     """Raise ArgumentError if the records are not the self-attention of consecutive layers of one run.
 
     The product of other layers has no meaning. Maps and arrays are not checked.
