@@ -5,8 +5,9 @@
 :class:`MaskedLanguageModel` and :class:`SpanReader` (encoder). Encoders and decoders are also models of their own,
 which can be saved and loaded. :func:`load_huggingface` loads the folders of BERT, RoBERTa and DistilBERT into them.
 :func:`load_language_model` loads Hugging Face folders of Llama, Mistral, Qwen2 and GPT-2, GGUF files and the flat files
-of llama2.c. :class:`VisionTransformer` and :class:`Swin` classify images, :class:`GlimpseModel` reads them in glimpses,
-and :class:`DensePictureModel` is a fully connected network to compare them with.
+of llama2.c. :class:`VisionTransformer` and :class:`Swin` classify images, and :class:`GlimpseModel` reads them in
+glimpses. :class:`ConvolutionalClassifier`, :class:`LinearClassifier` and :class:`DensePictureModel` are networks without
+attention to compare them with.
 """
 
 import warnings
@@ -29,6 +30,12 @@ from regard.models.glimpse import DensePictureModel, GlimpseModel
 from regard.models.glimpse_config import DensePictureConfig, GlimpseConfig
 from regard.models.head_config import MaskedLanguageModelConfig, SpanReaderConfig
 from regard.models.huggingface import HuggingFaceFolder, load_huggingface
+from regard.models.image_baselines import (
+    ConvolutionalClassifier,
+    ConvolutionalClassifierConfig,
+    LinearClassifier,
+    LinearClassifierConfig,
+)
 from regard.models.language_files import load_language_model
 from regard.models.language_model import LanguageModel
 from regard.models.masked_language_model import MaskedLanguageModel
@@ -47,6 +54,8 @@ __all__ = [
     "BlockConfig",
     "CaptionNetwork",
     "CaptionNetworkConfig",
+    "ConvolutionalClassifier",
+    "ConvolutionalClassifierConfig",
     "Decoder",
     "DecoderConfig",
     "DensePictureConfig",
@@ -58,6 +67,8 @@ __all__ = [
     "HuggingFaceFolder",
     "LanguageModel",
     "LanguageModelConfig",
+    "LinearClassifier",
+    "LinearClassifierConfig",
     "MaskedLanguageModel",
     "MaskedLanguageModelConfig",
     "Memory",
@@ -86,11 +97,13 @@ __all__ = [
 KINDS = {
     "captioner": (CaptionNetworkConfig, CaptionNetwork),
     "classifier": (TextClassifierConfig, TextClassifier),
+    "convolutional_classifier": (ConvolutionalClassifierConfig, ConvolutionalClassifier),
     "decoder": (DecoderConfig, Decoder),
     "dense_pictures": (DensePictureConfig, DensePictureModel),
     "encoder": (EncoderConfig, Encoder),
     "glimpse": (GlimpseConfig, GlimpseModel),
     "language_model": (LanguageModelConfig, LanguageModel),
+    "linear_classifier": (LinearClassifierConfig, LinearClassifier),
     "masked_language_model": (MaskedLanguageModelConfig, MaskedLanguageModel),
     "seq2seq": (Seq2SeqConfig, Seq2Seq),
     "span_reader": (SpanReaderConfig, SpanReader),
