@@ -118,8 +118,8 @@ class ImageSet:
         """Return the set without a share of the pictures of each class, and the pictures of that share.
 
         Pictures are chosen by a hash of their pixels and the seed, so equal pictures are on one side, and the order of
-        the pictures has no effect. ``most`` is the largest number of all pictures that are held out. At least one
-        picture of each class is kept.
+        the pictures has no effect. ``most`` is about the largest number of all pictures that are held out. At least one
+        picture of each class is held out, unless the class has a single picture. That is kept.
 
         >>> images = ImageSet.of(np.arange(20 * 4, dtype=np.uint8).reshape(20, 2, 2), [0, 1] * 10)
         >>> [len(part) for part in images.hold_out(0.2)]
@@ -134,10 +134,10 @@ class ImageSet:
         for label in np.unique(self.labels):
             places = np.flatnonzero(self.labels == label)
             distinct = np.unique(keys[places])  # in the order of the hashes
-            number = min(round(len(distinct) * share), len(distinct) - 1)
+            number = min(max(1, round(len(distinct) * share)), len(distinct) - 1)
             held[places] = np.isin(keys[places], distinct[:number])
         if not held.any():
-            problem = f"a share of {share:.3g} of {len(self)} pictures is less than one of each class"
+            problem = "each class has one picture only, which is needed to train on"
             raise ArgumentError("share", problem, "give more pictures, or validation data of its own")
         return self.select(np.flatnonzero(~held)), self.select(np.flatnonzero(held))
 

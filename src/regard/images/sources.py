@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-import warnings
 import zipfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from regard.errors import ArgumentError, FileError, RegardError, UnknownNameError, option, renamed
-from regard.images.files import class_folders, in_natural_order
 from regard.images.idx import read_idx
 from regard.images.image_set import ImageSet
-from regard.images.reading import ImageHeader, read_header, read_image
+from regard.images.picture_files import MIXED, PictureFiles, class_rows, table_rows
+from regard.images.reading import read_header, read_image
 from regard.images.resizing import resize_images
 
-__all__ = ["read_image_set"]
+if TYPE_CHECKING:
+    from regard.text import Skipped
+
+__all__ = ["holds_picture_files", "read_image_set", "size_of_first"]
 
 SPLITS = ("train", "test")
 # The starts of the names of idx files, and the names of folders, of each split.
@@ -27,15 +28,6 @@ _IDX_STARTS = {"train": ("train",), "test": ("t10k", "test")}
 _FOLDERS = {"train": ("train", "training"), "test": ("test", "testing")}
 # The names of arrays in .npz files.
 _IMAGES, _LABELS = ("images", "x", "data"), ("labels", "y", "target")
-# Names of the columns of tables.
-FIELDS = tuple(
-    (path, label)
-    for path in ("path", "file", "filename", "image")
-    for label in ("label", "class", "category", "target")
-)
-# Bytes of all pictures at most, since they are held in memory.
-MOST_BYTES = 2**33
-MIXED = ("resize", "refuse")
 # The start of a file in the format .npy.
 _NUMPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
 
@@ -50,6 +42,8 @@ def read_image_set(
     channels: int | None = None,
     mixed: str = "resize",
     columns: Sequence[Any] = (0, 1),
+    skip_bad_rows: bool = False,
+    skipped: Skipped | None = None,
 ) -> ImageSet:
     """Read labelled pictures into memory.
 
@@ -67,7 +61,8 @@ def read_image_set(
     their numbers. By default they are the names of folders, the labels of a table in their order, or numbers. All
     pictures are resized to ``size``, the pair (height, width), and converted to 1 or 3 ``channels``. Without ``size``,
     files of different sizes are resized to the most frequent one with a warning, or are an error if ``mixed`` is
-    "refuse". Without ``channels``, files have 1 channel if none has colours.
+    "refuse". Without ``channels``, files have 1 channel if none has colours. Files that cannot be read and bad rows of
+    a table are an error. With ``skip_bad_rows`` they are left out and counted in ``skipped``.
 
     >>> read_image_set(np.zeros((4, 8, 8)), np.array([0, 1, 1, 0])).counts()
     {'0': 2, '1': 2}
@@ -75,7 +70,8 @@ def read_image_set(
     _check_arguments(split, size, channels, mixed)
     if isinstance(source, str | os.PathLike):
         with renamed(images="source"):
-            found = _from_path(source, labels, split, classes, _Reading(size, channels, mixed), columns)
+            files = PictureFiles(size, channels, mixed, skip_bad_rows, skipped)
+            found = _from_path(source, labels, split, classes, files, columns)
     else:
         found = ImageSet.of(_as_array(source), _as_array(labels), classes)
     return _shaped(found, size, channels)
@@ -102,17 +98,17 @@ def _from_path(
     labels: Any,
     split: str,
     classes: Sequence[str] | None,
-    reading: _Reading,
+    files: PictureFiles,
     columns: Sequence[Any],
 ) -> ImageSet:
     """Read a file or a folder."""
     path = Path(source)
-    if os.fspath(source) == "-" or path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".tab", ".txt")):
-        return reading.read(*_table(source, classes, columns))
+    if _is_table(source):
+        return files.read(*table_rows(source, classes, columns, files))
     if path.is_dir():
         pair = _idx_pair(path, split)
         if pair is None:
-            return reading.read(*_labelled_folders(_split_folder(path, split), classes))
+            return files.read(*class_rows(_split_folder(path, split), classes))
         return ImageSet.of(
             read_idx(pair[0], argument="source"), read_idx(pair[1], argument="labels"), classes
         )
@@ -126,6 +122,28 @@ def _from_path(
         kind = _read_npy if _first_bytes(Path(labels), "labels").startswith(_NUMPY) else read_idx
         labels = kind(labels, argument="labels")
     return ImageSet.of(read(path, argument="source"), np.asarray(labels), classes)
+
+
+def _is_table(source: str | os.PathLike) -> bool:
+    name = os.fspath(source)
+    return name == "-" or name.removesuffix(".gz").endswith((".csv", ".tsv", ".tab", ".txt"))
+
+
+def holds_picture_files(source: str | os.PathLike) -> bool:
+    """Return whether a source is a table or a folder of files of pictures, which take long to decode."""
+    path = Path(source)
+    return _is_table(source) or (path.is_dir() and not any("-idx" in one.name for one in path.iterdir()))
+
+
+def size_of_first(source: str | os.PathLike, split: str = "train") -> tuple[int, int] | None:
+    """Return the (height, width) of the first picture in a folder of classes, or None for other sources.
+
+    It is a guess at the size of all pictures before they are read.
+    """
+    if _is_table(source) or not holds_picture_files(source):
+        return None
+    header = read_header(class_rows(_split_folder(Path(source), split), None)[0][0])
+    return header.height, header.width
 
 
 def _first_bytes(path: Path, argument: str = "source") -> bytes:
@@ -198,9 +216,6 @@ def _labels_beside(path: Path) -> Path:
     )
 
 
-# -- folders and tables -----------------------------------------------------------------------------------------------
-
-
 def _split_folder(folder: Path, split: str) -> Path:
     """Return the folder of a split, or the folder itself if it has none."""
     inside = {path.name: path for path in folder.iterdir() if path.is_dir()}
@@ -210,86 +225,6 @@ def _split_folder(folder: Path, split: str) -> Path:
         if name in inside:
             return inside[name]
     raise FileError(f"{folder} has no folder {_FOLDERS[split][0]}", argument="source")
-
-
-def _labelled_folders(folder: Path, classes: Sequence[str] | None) -> tuple[list[Path], list[int], list[str]]:
-    files = class_folders(folder, "source")
-    names = list(classes) if classes is not None else list(files)
-    for name in files:
-        if name not in names:
-            problem = f"{folder / name}: {name!r} is not one of the classes {_listed(names)}"
-            raise FileError(problem, argument="source")
-    rows = [(path, names.index(name)) for name, paths in files.items() for path in paths]
-    return [path for path, _ in rows], [label for _, label in rows], names
-
-
-def _table(
-    source: str | os.PathLike, classes: Sequence[str] | None, columns: Sequence[Any]
-) -> tuple[list[Path], list[int], list[str]]:
-    from regard.text import read_pairs
-
-    def problem(_path: str, label: str) -> str:
-        if classes is None or label.strip() in classes:
-            return ""
-        return f"the label {label.strip()!r:.60} is not one of {_listed(classes)}"
-
-    rows = list(
-        read_pairs(
-            source, columns=columns, fields=FIELDS, labels=classes or (), check=problem, max_words=None
-        )
-    )
-    folder = Path() if os.fspath(source) == "-" else Path(source).parent
-    found = [(folder / path.strip(), label.strip()) for path, label in rows]
-    names = (
-        list(classes) if classes is not None else sorted({label for _, label in found}, key=in_natural_order)
-    )
-    return [path for path, _ in found], [names.index(label) for _, label in found], names
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
-
-
-class _Reading:
-    """The reading of many files of pictures into one array."""
-
-    def __init__(self, size: tuple[int, int] | None, channels: int | None, mixed: str):
-        self.size, self.channels, self.mixed = size, channels, mixed
-
-    def read(self, paths: list[Path], labels: list[int], classes: list[str]) -> ImageSet:
-        """Read the files, all with one size and one number of channels."""
-        headers = [read_header(path) for path in paths]
-        height, width = self.size or self._common_size(paths, headers)
-        channels = self.channels or (1 if all(header.grey for header in headers) else 3)
-        if len(paths) * height * width * channels > MOST_BYTES:
-            told = (
-                f"{len(paths):,} pictures of {height}×{width} need more than {MOST_BYTES >> 30} GiB of memory"
-            )
-            raise ArgumentError("size", told, f"give a smaller {option('size')}")
-        images = np.empty((len(paths), height, width, channels), dtype=np.uint8)
-        for place, image in enumerate(self._images(paths, channels)):
-            images[place] = resize_images(image, (height, width))
-        return ImageSet.of(images, np.array(labels), classes)
-
-    def _images(self, paths: list[Path], channels: int) -> Iterator[np.ndarray]:
-        for path in paths:
-            yield read_image(path, channels=channels)
-
-    def _common_size(self, paths: list[Path], headers: list[ImageHeader]) -> tuple[int, int]:
-        """Return the most frequent size, with a warning or an error if there are others."""
-        sizes = Counter((header.height, header.width) for header in headers)
-        (height, width), number = sizes.most_common(1)[0]
-        if number == len(paths):
-            return height, width
-        place = next(
-            i for i, header in enumerate(headers) if (header.height, header.width) != (height, width)
-        )
-        other = f"{paths[place]} has {headers[place].height}×{headers[place].width}"
-        told = f"pictures of {len(sizes)} sizes: {number:,} of {len(paths):,} have {height}×{width}, {other}"
-        if self.mixed == "refuse":
-            raise FileError(f"{told}: resize them, or give {option('size')}", argument="source")
-        warnings.warn(f"{told}: all are resized to {height}×{width}", stacklevel=6)
-        return height, width
 
 
 def _shaped(found: ImageSet, size: tuple[int, int] | None, channels: int | None) -> ImageSet:

@@ -58,7 +58,7 @@ def check_out(options: Any, *names: str) -> None:
                 check_writable(getattr(options, name))
 
 
-def write_predictions(options: EvaluationSettings, lines: Iterable[str]) -> None:
+def write_predictions(options: Any, lines: Iterable[str]) -> None:
     """Write one line for each row to the file that the options name as ``out``, if they name one."""
     if options.out is not None:
         text = "".join(line.replace("\n", " ") + "\n" for line in lines)

@@ -99,6 +99,13 @@ TASKS: dict[str, RegisteredTask] = {
         trains="Train a language model on a text; without data, on sentences of the embedded corpus.",
         measures="Loss, perplexity and bits per character of a language model.",
     ),
+    "images": RegisteredTask(
+        task="ImagesTask",
+        settings="ImageSettings",
+        evaluation="ImageEvaluationSettings",
+        trains="Train a classifier of pictures; without data, on small digits.",
+        measures="Accuracy, macro F1 and confusion of a classifier of pictures.",
+    ),
     "caption": RegisteredTask(
         task="CaptionTask",
         settings="CaptionSettings",
