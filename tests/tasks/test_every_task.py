@@ -85,6 +85,13 @@ CASES = [
         [np.full((16, 16), 90, dtype=np.uint8)],
         pictures=True,
     ),
+    Case(
+        "images",
+        {"width": 16, "heads": 2, "layers": 1, "batch_size": 32, "steps": 2, "warmup": 1, "save_every": 1},
+        "{n}.png\tclass {p}",
+        [np.full((16, 16), 90, dtype=np.uint8)],
+        pictures=True,
+    ),
     Case("tagger:Tagger", SMALL, "a dog {n}\tDET NOUN NUM", ["a dog 3"]),
 ]
 
@@ -132,8 +139,8 @@ def test_a_task_is_trained_saved_loaded_and_evaluated(case, tmp_path):
         recording = predictor.attention(before[0])
         assert len(recording) >= 1
         (weights,) = predictor.word_weights(before[0])
-        # A writer shows the words that it wrote, and a captioner the 4 × 4 cells of the picture.
-        columns = {"write": weights.weights.shape[1], "caption": 16}
+        # A writer shows the words that it wrote, and models of pictures the 4 × 4 cells of the picture.
+        columns = {"write": weights.weights.shape[1], "caption": 16, "images": 16}
         assert weights.weights.shape[1] == columns.get(case.task, 3)
 
 
@@ -234,6 +241,7 @@ def test_data_of_which_no_row_is_left_names_the_flag_and_the_reason(case, tmp_pa
         "classify": "each class has one text only, which is needed to train on",
         "answer": "have the same context, which cannot be both trained on and validated on",
         "write": "tokens to train on are shorter than the context of 128",
+        "images": "there is one class only, 'class 1': expected two or more",
         "caption": "have the same picture, which cannot be both trained on and validated on",
     }
     reason = reasons.get(case.task, "have the same text, which cannot be both trained on and validated on")
@@ -409,13 +417,16 @@ READ = {
 }
 
 
+def read_in(task, batch):
+    """Return the number of tokens in a batch without padding, or of pictures."""
+    return len(batch) if task == "images" else sum(int((getattr(batch, n) != 0).sum()) for n in READ[task])
+
+
 def test_the_speed_of_a_run_counts_the_tokens_that_are_read(case, tmp_path, monkeypatch):
     clock, update, read = iter(range(1000)), loop.Trainer._update, []
 
     def counted(self, group):
-        read.append(
-            sum(int((getattr(batch, name) != 0).sum()) for batch in group for name in READ[case.task])
-        )
+        read.append(sum(read_in(case.task, batch) for batch in group))
         return update(self, group)
 
     monkeypatch.setattr(loop, "_REPORT_EVERY", 1)

@@ -19,6 +19,7 @@ from regard.cli import (
     answer,
     caption,
     classify,
+    classify_image,
     doctor,
     encode,
     evaluate,
@@ -45,6 +46,7 @@ app = typer.Typer(
 app.command("tour")(tour.tour)
 app.command("translate")(translate.translate)
 app.command("classify")(classify.classify)
+app.command("classify-image")(classify_image.classify_image)
 app.command("answer")(answer.answer)
 app.command("summarize")(summarize.summarize)
 app.command("encode")(encode.encode)

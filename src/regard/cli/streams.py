@@ -51,6 +51,8 @@ LINES_OF_A_STREAM = 64
 LINES_OF_A_FILE = 1024
 # What a command is given, for those that need more than a text.
 EXAMPLES = {"answer": '"Who sat?" --context "The cat sat."', "summarize": "paper.txt"}
+# The verbs of tasks that are named after their data, for messages.
+VERBS = {"images": "classify"}
 PICTURES = (".png", ".svg", ".pdf", ".html")
 # Takes a predictor, some texts and the number of the texts before them, and returns the predictions.
 Predict = Callable[[Any, list[Any], int], list[Any]]
@@ -265,7 +267,7 @@ def predict_texts(
     ``read`` is the file that the texts come from, if any. ``noun`` names the inputs, such as "pictures". ``options``
     are those of :func:`load_predictor`.
     """
-    check_out(out, read, task)
+    check_out(out, read, VERBS.get(task, task))
     if out is not None and output.picture is not None and out.absolute() == output.picture.absolute():
         raise ArgumentError("save_attention", f"{out} is the file of the results", "name another file")
     predictor = load_predictor(task, model, device, **options)

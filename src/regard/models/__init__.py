@@ -6,8 +6,8 @@
 which can be saved and loaded. :func:`load_huggingface` loads the folders of BERT, RoBERTa and DistilBERT into them.
 :func:`load_language_model` loads Hugging Face folders of Llama, Mistral, Qwen2 and GPT-2, GGUF files and the flat files
 of llama2.c. :class:`VisionTransformer` and :class:`Swin` classify images, and :class:`GlimpseModel` reads them in
-glimpses. :class:`ConvolutionalClassifier`, :class:`LinearClassifier` and :class:`DensePictureModel` are networks without
-attention to compare them with.
+glimpses. :class:`ConvolutionalClassifier`, :class:`LinearClassifier` and :class:`DensePictureModel` have no attention,
+to compare them with.
 """
 
 import warnings

@@ -25,14 +25,16 @@ ARCHITECTURES: dict[str, tuple[str, ...]] = {
 # The sizes of each kind of network, if they are not given. They have about 0.3 million parameters on 28×28 pixels.
 SIZES: dict[str, dict[str, Any]] = {
     "vit": {},
-    "swin": {"width": 48, "heads": 2, "feed_forward": 96, "patch_size": 2},
+    "swin": {"width": 48, "heads": 2, "feed_forward": 192, "patch_size": 2},
     "cnn": {"width": 32, "layers": 3},
     "linear": {},
 }
+# The width of the feed-forward layers, divided by the width that is given.
+FEED_FORWARD = {"vit": 2, "swin": 4}
 # The sizes for the 8×8 digits that are trained on if no data is named.
 SMALL_SIZES: dict[str, dict[str, Any]] = {
     "vit": {"width": 64, "layers": 3, "feed_forward": 128, "patch_size": 2},
-    "swin": {"width": 32, "heads": 2, "feed_forward": 64, "patch_size": 1, "window": 4},
+    "swin": {"width": 32, "heads": 2, "feed_forward": 128, "patch_size": 1, "window": 4},
     "cnn": {"width": 32, "layers": 2},
     "linear": {},
 }
@@ -126,8 +128,8 @@ class ImageSettings(_ImageTraining, _Augmentation, _ImageNetwork, ImageDataSetti
             defaults = {"epochs": 20.0, "shift": 2, **SIZES[architecture]}
         else:
             defaults = {**SMALL_TRAINING, **SMALL_SIZES[architecture]}
-        if "width" in given and "feed_forward" not in given and "feed_forward" in ARCHITECTURES[architecture]:
-            defaults["feed_forward"] = 2 * given["width"]
+        if "width" in given and architecture in FEED_FORWARD:
+            defaults["feed_forward"] = FEED_FORWARD[architecture] * given["width"]
         return {**without_durations(defaults, given), **given}
 
 

@@ -1,0 +1,99 @@
+"""Tests of ``regard classify-image``, its input, its output and its pictures."""
+
+import json
+
+import numpy as np
+import pytest
+
+from support.command_line import assert_one_line, run, run_here
+from support.image_classifiers import small_image_classifier
+from support.pictures import save_picture
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A model, and a folder with two pictures and a file that is none."""
+    small_image_classifier().save(tmp_path / "model")
+    (tmp_path / "pictures").mkdir()
+    for name in ("b10.png", "b9.png"):
+        save_picture(tmp_path / "pictures" / name, RNG.integers(0, 256, (16, 24), dtype=np.uint8))
+    (tmp_path / "pictures" / "notes.txt").write_text("not a picture")
+    return tmp_path
+
+
+def classify(folder, *words, **options):
+    return run_here("classify-image", *words, "--model", str(folder / "model"), cwd=folder, **options)
+
+
+def test_files_and_folders_are_classified_in_order(folder):
+    one = classify(folder, "pictures/b9.png")
+    assert one.returncode == 0, one.stderr
+    name, label, share = one.stdout.strip().split("\t")
+    assert (name, label) == ("pictures/b9.png", label)
+    assert label in ("cat", "dog", "hen")
+    assert 1 / 3 <= float(share) <= 1
+    both = classify(folder, "pictures")
+    assert [line.split("\t")[0] for line in both.stdout.splitlines()] == [
+        "pictures/b9.png",
+        "pictures/b10.png",
+    ]
+    assert "2 pictures in" in both.stderr
+    scores = classify(folder, "pictures/b9.png", "--scores").stdout.splitlines()
+    assert sum(float(line.split("\t")[2]) for line in scores) == pytest.approx(1, abs=0.002)
+
+
+def test_names_come_from_a_file_and_results_go_to_one(folder):
+    (folder / "list.txt").write_text("pictures/b10.png\n\npictures/b9.png\n")
+    done = classify(folder, "--file", "list.txt", "--out", "out.txt", "--json")
+    assert done.returncode == 0, done.stderr
+    values = [json.loads(line) for line in (folder / "out.txt").read_text().splitlines()]
+    assert [value["source"] for value in values] == ["pictures/b10.png", "pictures/b9.png"]
+    assert_one_line(
+        classify(folder, "a.png", "--file", "list.txt"), 2, "--file: given together with pictures"
+    )
+    assert_one_line(
+        classify(folder, "--file", "list.txt", "--out", "list.txt"),
+        2,
+        "--out: list.txt is the file to classify",
+    )
+
+
+def test_broken_pictures_are_one_line(folder):
+    (folder / "bad.png").write_bytes(b"no picture")
+    (folder / "empty").mkdir()
+    assert_one_line(classify(folder, "bad.png"), 1, "bad.png is no picture")
+    assert_one_line(classify(folder, "none.png"), 1, "no file none.png")
+    assert_one_line(classify(folder, "empty"), 1, "empty has no pictures")
+
+
+def test_where_it_looks_is_drawn_and_saved(folder):
+    drawn = classify(folder, "pictures/b9.png", "--attention")
+    assert drawn.returncode == 0, drawn.stderr
+    assert "class token" in drawn.stdout
+    assert "rollout" in drawn.stdout
+    values = json.loads(classify(folder, "pictures/b9.png", "--attention", "--json").stdout)
+    assert np.array(values["attention"]["rollout"]).shape == (2, 3)
+    page = classify(folder, "pictures", "--save-attention", "a.html")
+    assert page.returncode == 0, page.stderr
+    assert "image/png" in (folder / "a.html").read_text(encoding="utf-8")
+    assert (folder / "a-2.html").is_file()
+    pytest.importorskip("matplotlib", reason="matplotlib draws pictures: pip install 'regard[plot]'")
+    picture = classify(folder, "pictures/b9.png", "--save-attention", "a.png")
+    assert picture.returncode == 0, picture.stderr
+    assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_model_without_attention_and_stretched_pictures_are_told(folder):
+    small_image_classifier("cnn").save(folder / "model")
+    assert_one_line(classify(folder, "pictures/b9.png", "--attention"), 2, "--attention: this model has none")
+    save_picture(folder / "tall.png", np.zeros((48, 12), dtype=np.uint8))
+    done = classify(folder, "tall.png")
+    assert "tall.png has 48×12 pixels, the model 8×12: it was stretched" in done.stderr
+    assert "stretched" not in classify(folder, "pictures").stderr
+
+
+def test_nothing_to_classify_is_a_usage_error(tmp_path):
+    code = "import sys, os; sys.stdin.close(); from regard.cli import main; main()"
+    assert_one_line(run("classify-image", cwd=tmp_path, code=code), 2, "nothing to classify")
