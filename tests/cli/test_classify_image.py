@@ -1,11 +1,13 @@
 """Tests of ``regard classify-image``, its input, its output and its pictures."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from support.command_line import assert_one_line, run, run_here
+from regard.cli import classify_image
+from support.command_line import assert_one_line, run_here
 from support.image_classifiers import small_image_classifier
 from support.pictures import save_picture
 
@@ -68,7 +70,7 @@ def test_broken_pictures_are_one_line(folder):
     assert_one_line(classify(folder, "empty"), 1, "empty has no pictures")
 
 
-def test_where_it_looks_is_drawn_and_saved(folder):
+def test_where_it_looks_is_drawn_and_saved(folder, fonts):
     drawn = classify(folder, "pictures/b9.png", "--attention")
     assert drawn.returncode == 0, drawn.stderr
     assert "class token" in drawn.stdout
@@ -94,6 +96,6 @@ def test_a_model_without_attention_and_stretched_pictures_are_told(folder):
     assert "stretched" not in classify(folder, "pictures").stderr
 
 
-def test_nothing_to_classify_is_a_usage_error(tmp_path):
-    code = "import sys, os; sys.stdin.close(); from regard.cli import main; main()"
-    assert_one_line(run("classify-image", cwd=tmp_path, code=code), 2, "nothing to classify")
+def test_nothing_to_classify_is_a_usage_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(classify_image, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    assert_one_line(run_here("classify-image", cwd=tmp_path), 2, "PICTURES: nothing to classify")
