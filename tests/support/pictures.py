@@ -16,10 +16,14 @@ def save_picture(path, pixels):
 
 
 def small_captioner(
-    captions=("a seven above a two", "a two to the left of an eight"), *, extra=None, **settings
+    captions=("a seven above a two", "a two to the left of an eight"),
+    *,
+    extra=None,
+    lowercase=False,
+    **settings,
 ):
     """Return a captioner with random weights for pictures of 16 × 16 pixels, and the words of some captions."""
-    vocabulary = train_vocabulary("word", captions, 100)
+    vocabulary = train_vocabulary("word", captions, 100, lowercase=lowercase)
     torch.manual_seed(0)
     sizes = {"width": 16, "feed_forward": 16, "encoder_layers": 1, "image_height": 16, "image_width": 16}
     config = CaptionNetworkConfig(target_size=len(vocabulary), **{**sizes, **settings})

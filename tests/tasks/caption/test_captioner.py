@@ -50,6 +50,14 @@ def test_batches_do_not_change_captions():
     assert captioner([]) == []
 
 
+def test_a_vocabulary_without_capitals_is_compared_without_them():
+    (found,) = small_captioner()([PICTURE], beams=1)
+    written = type(found)("", "a dog", 0.0, [], found.pixels)
+    assert not small_captioner().is_exact(written, "A dog")
+    assert small_captioner(lowercase=True).is_exact(written, "A dog")
+    assert not small_captioner(lowercase=True).is_exact(written, "A cat")
+
+
 def test_n_best_and_json():
     captioner = small_captioner()
     (found,) = captioner([PICTURE], n_best=3)

@@ -166,6 +166,10 @@ class Captioner(TextGenerator):
         others = tuple(written[1:])
         return Caption(name, *written[0], best.tokens, pixels, others, ended=best.ended, size=size)
 
+    def is_exact(self, prediction: Caption, caption: str) -> bool:
+        """Return whether a caption is exactly the right one, without regard to case if the vocabulary has none."""
+        return prediction.text == (caption.lower() if self.target.lowercase else caption)
+
     # Attention
 
     @torch.no_grad()

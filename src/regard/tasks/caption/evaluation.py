@@ -177,7 +177,7 @@ def _scores(
     began = time.perf_counter()
     found = captioner.caption([name for name, _ in rows], DecodingOptions(beams=options.beams))
     seconds = time.perf_counter() - began
-    right = [one.text == caption for one, (_, caption) in zip(found, rows, strict=True)]
+    right = [captioner.is_exact(one, caption) for one, (_, caption) in zip(found, rows, strict=True)]
     values: dict[str, Any] = {"seconds": seconds, "captions": [one.text for one in found]}
     if scenes is not None:
         boxes = [scenes.boxes(name) for name, _ in rows]

@@ -120,7 +120,9 @@ class CaptionObjective(BatchedObjective):
         captioner = self.predictor(model)
         pictures = [self.data.reader.read(name, "valid") for name, _ in self.valid]
         found = captioner.caption(pictures, DecodingOptions(beams=1))
-        right = sum(one.text == caption for one, (_, caption) in zip(found, self.valid, strict=True))
+        right = sum(
+            captioner.is_exact(one, caption) for one, (_, caption) in zip(found, self.valid, strict=True)
+        )
         results = {"exact": 100 * right / len(self.valid), "perplexity": self._perplexity(model)}
         scenes = self.data.reader.scenes
         if captioner.attends and scenes is not None and not self.settings.data:
