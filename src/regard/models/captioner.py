@@ -25,8 +25,9 @@ __all__ = ["CaptionNetwork", "CaptionNetworkConfig", "GridEncoder"]
 
 PATCHES = (4, 8, 16, 32)
 CHANNELS = (1, 3)
-# Channels of the coarse features that the vector of the whole picture is computed from.
-_SUMMARY = 32
+# Channels of the coarse features that the vector of the whole picture is computed from, without and with attention.
+# With attention they only have to say where something is. What it is, the decoder reads from the cells.
+_SUMMARY = {False: 32, True: 8}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +128,9 @@ class GridEncoder(nn.Module):
         attends = config.attention is not None
         self.row_positions = nn.Parameter(torch.randn(rows, width) * 0.3) if attends else None
         self.column_positions = nn.Parameter(torch.randn(columns, width) * 0.3) if attends else None
-        self.summary = nn.Conv2d(width, _SUMMARY, 3, stride=2, padding=1)
-        self.final = nn.Linear(_SUMMARY * ((rows + 1) // 2) * ((columns + 1) // 2), width)
+        coarse = _SUMMARY[attends]
+        self.summary = nn.Conv2d(width, coarse, 3, stride=2, padding=1)
+        self.final = nn.Linear(coarse * ((rows + 1) // 2) * ((columns + 1) // 2), width)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Return the vectors of cells ``(b,k,m)`` and of whole pictures ``(b,m)``, for ``pixels (b,c,h,w)``.
