@@ -1,4 +1,4 @@
-"""The part of an objective that all tasks with batches of similar length share."""
+"""The parts of an objective that tasks share, of any data and of batches of texts of similar length."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from regard.tasks.base import Task
 from regard.tasks.card import CardFacts
 from regard.text import BucketedBatches
 
-__all__ = ["BatchedObjective"]
+__all__ = ["BatchedObjective", "Objective"]
 
 
-class BatchedObjective:
-    """Batches of similar length for the training loop, and saving with a card.
+class Objective:
+    """Moving batches to a device, and saving with a card.
 
-    A subclass defines ``metric``, ``higher_is_better``, ``loss``, ``validate`` and ``predictor``. ``data.train`` are
-    the training rows. ``settings`` needs ``batch_tokens`` and ``seed``.
+    A subclass defines ``metric``, ``higher_is_better``, ``batches_per_epoch``, ``batches``, ``count``, ``loss``,
+    ``validate`` and ``predictor``.
     """
 
     metric: str
@@ -29,32 +29,6 @@ class BatchedObjective:
 
     def __init__(self, task: Task, settings: Any, data: Any):
         self.task, self.settings, self.data = task, settings, data
-        self.train: Any = data.train  # PairData, or other data that BucketedBatches takes
-        self.fingerprint = self.train.manifest.get("fingerprint", "")
-
-    def batches_per_epoch(self, world: int) -> int:
-        """Return the number of batches in one pass over the data."""
-        return len(self._bucketed(0, world))
-
-    def batches(self, epoch: int, start: int, rank: int, world: int) -> Iterator[Any]:
-        """Return this process's share of the batches of an epoch."""
-        return self._bucketed(rank, world).epoch(epoch, start)
-
-    def _bucketed(self, rank: int, world: int) -> BucketedBatches:
-        s = self.settings
-        return BucketedBatches(self.train, tokens=s.batch_tokens, seed=s.seed, rank=rank, world=world)
-
-    def count(self, batch: Any) -> int:
-        """Return the number of tokens or rows that the loss of a batch is summed over."""
-        return batch.tokens
-
-    def tokens_read(self, batch: Any) -> int:
-        """Return the number of tokens that the model reads in a batch, without padding, for the speed that is shown.
-
-        By default it is that of the batch, or the number that the loss is summed over if the batch has none.
-        """
-        read = getattr(batch, "tokens_read", None)
-        return self.count(batch) if read is None else read
 
     def to_device(self, batch: Any, device: torch.device) -> Any:
         """Return the batch on the device of the model."""
@@ -83,3 +57,40 @@ class BatchedObjective:
         facts = CardFacts(results=(("validation", numbers),))
         card = self.task.card(predictor, self.settings, facts)
         write_atomically(folder / "README.md", card.write)
+
+
+class BatchedObjective(Objective):
+    """Batches of similar length for the training loop.
+
+    A subclass defines ``metric``, ``higher_is_better``, ``loss``, ``validate`` and ``predictor``. ``data.train`` are
+    the training rows. ``settings`` needs ``batch_tokens`` and ``seed``.
+    """
+
+    def __init__(self, task: Task, settings: Any, data: Any):
+        super().__init__(task, settings, data)
+        self.train: Any = data.train  # PairData, or other data that BucketedBatches takes
+        self.fingerprint = self.train.manifest.get("fingerprint", "")
+
+    def batches_per_epoch(self, world: int) -> int:
+        """Return the number of batches in one pass over the data."""
+        return len(self._bucketed(0, world))
+
+    def batches(self, epoch: int, start: int, rank: int, world: int) -> Iterator[Any]:
+        """Return this process's share of the batches of an epoch."""
+        return self._bucketed(rank, world).epoch(epoch, start)
+
+    def _bucketed(self, rank: int, world: int) -> BucketedBatches:
+        s = self.settings
+        return BucketedBatches(self.train, tokens=s.batch_tokens, seed=s.seed, rank=rank, world=world)
+
+    def count(self, batch: Any) -> int:
+        """Return the number of tokens or rows that the loss of a batch is summed over."""
+        return batch.tokens
+
+    def tokens_read(self, batch: Any) -> int:
+        """Return the number of tokens that the model reads in a batch, without padding, for the speed that is shown.
+
+        By default it is that of the batch, or the number that the loss is summed over if the batch has none.
+        """
+        read = getattr(batch, "tokens_read", None)
+        return self.count(batch) if read is None else read
