@@ -168,7 +168,8 @@ def _read_npy(path: str | os.PathLike, *, argument: str) -> np.ndarray:
 
 def _from_npz(path: Path, split: str, classes: Sequence[str] | None) -> ImageSet:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # NumPy does not close a file that it opened itself if the file is no archive.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
             names = list(arrays)
             images, labels = (_array_name(names, known, split, path) for known in (_IMAGES, _LABELS))
             if classes is None and "classes" in names:
