@@ -92,6 +92,21 @@ CASES = [
         [np.full((16, 16), 90, dtype=np.uint8)],
         pictures=True,
     ),
+    Case(
+        "glimpse",
+        {
+            "width": 16,
+            "glimpses": 2,
+            "samples": 2,
+            "batch_size": 20,
+            "steps": 2,
+            "warmup": 1,
+            "save_every": 1,
+        },
+        "{n}.png\tclass {p}",
+        [np.full((16, 16), 90, dtype=np.uint8)],
+        pictures=True,
+    ),
     Case("tagger:Tagger", SMALL, "a dog {n}\tDET NOUN NUM", ["a dog 3"]),
 ]
 
@@ -139,8 +154,8 @@ def test_a_task_is_trained_saved_loaded_and_evaluated(case, tmp_path):
         recording = predictor.attention(before[0])
         assert len(recording) >= 1
         (weights,) = predictor.word_weights(before[0])
-        # A writer shows the words that it wrote, and models of pictures the 4 × 4 cells of the picture.
-        columns = {"write": weights.weights.shape[1], "caption": 16, "images": 16}
+        # A writer shows the words that it wrote, and models of pictures the cells or pixels of the picture.
+        columns = {"write": weights.weights.shape[1], "caption": 16, "images": 16, "glimpse": 256}
         assert weights.weights.shape[1] == columns.get(case.task, 3)
 
 
@@ -242,6 +257,7 @@ def test_data_of_which_no_row_is_left_names_the_flag_and_the_reason(case, tmp_pa
         "answer": "have the same context, which cannot be both trained on and validated on",
         "write": "tokens to train on are shorter than the context of 128",
         "images": "there is one class only, 'class 1': expected two or more",
+        "glimpse": "there is one class only, 'class 1': expected two or more",
         "caption": "have the same picture, which cannot be both trained on and validated on",
     }
     reason = reasons.get(case.task, "have the same text, which cannot be both trained on and validated on")
@@ -419,7 +435,11 @@ READ = {
 
 def read_in(task, batch):
     """Return the number of tokens in a batch without padding, or of pictures."""
-    return len(batch) if task == "images" else sum(int((getattr(batch, n) != 0).sum()) for n in READ[task])
+    return (
+        len(batch)
+        if task in ("images", "glimpse")
+        else sum(int((getattr(batch, n) != 0).sum()) for n in READ[task])
+    )
 
 
 def test_the_speed_of_a_run_counts_the_tokens_that_are_read(case, tmp_path, monkeypatch):
@@ -434,5 +454,6 @@ def test_the_speed_of_a_run_counts_the_tokens_that_are_read(case, tmp_path, monk
     monkeypatch.setattr(loop.Trainer, "_update", counted)
     train(case, tmp_path / "run", steps=3)
     lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
-    assert [line["tokens_per_second"] for line in lines if "learning_rate" in line] == read
+    unit = "items_per_second" if case.task == "glimpse" else "tokens_per_second"
+    assert [line[unit] for line in lines if "learning_rate" in line] == read
     assert len(set(read)) > 1  # batches of different sizes

@@ -23,6 +23,7 @@ from regard.cli import (
     doctor,
     encode,
     evaluate,
+    glimpse,
     models,
     summarize,
     tour,
@@ -54,6 +55,7 @@ app.command("similar")(encode.similar)
 app.command("write")(write.write)
 app.command("caption")(caption.caption)
 app.command("scenes")(caption.scenes)
+app.command("glimpse")(glimpse.glimpse)
 app.add_typer(train.train, name="train")
 app.add_typer(evaluate.evaluate, name="evaluate")
 app.command("look")(view.look)

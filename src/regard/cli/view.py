@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import typer
 from regard.errors import renamed
 from regard.files import check_writable
 
-__all__ = ["look", "show_page", "view"]
+__all__ = ["look", "open_page", "show_page", "view"]
 
 
 def view(
@@ -66,8 +68,18 @@ def show_page(
     """
     from regard import viewer
 
+    with open_page(out, open_browser=open_browser) as path:
+        viewer.save_html(records, path, title=title, images=images)
+
+
+@contextlib.contextmanager
+def open_page(out: Path | None = None, *, open_browser: bool = True) -> Iterator[Path]:
+    """Return a context manager that gives the path of a page to write, by default a temporary file.
+
+    At its end it prints the path, and opens the page if there is a screen.
+    """
     path = Path(tempfile.mkdtemp(prefix="regard-")) / "look.html" if out is None else out
-    viewer.save_html(records, path, title=title, images=images)
+    yield path
     typer.echo(str(path))
     if open_browser and _has_screen():
         import webbrowser

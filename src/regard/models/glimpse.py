@@ -80,7 +80,7 @@ class CoreOutputs(nn.Module):
         self.classes = nn.Linear(config.width, config.classes)
         self.place: nn.Module | None = None
         self.baseline: nn.Module | None = None
-        if config.policy == "learned":
+        if config.policy == "learned" and config.glimpses > 1:
             hidden = config.glimpse_width
             self.place = nn.Sequential(nn.Linear(config.width, hidden), nn.ReLU(), nn.Linear(hidden, 2))
             self.baseline = nn.Sequential(nn.Linear(config.width, hidden), nn.ReLU(), nn.Linear(hidden, 1))

@@ -113,6 +113,13 @@ TASKS: dict[str, RegisteredTask] = {
         trains="Train a captioner of pictures; without data, on scenes that are composed of small digits.",
         measures="Exact captions of a captioner, and how often its attention lies on the object it names.",
     ),
+    "glimpse": RegisteredTask(
+        task="GlimpseTask",
+        settings="GlimpseSettings",
+        evaluation="GlimpseEvaluationSettings",
+        trains="Train a classifier that reads pictures in glimpses; without data, on small digits.",
+        measures="Accuracy of a classifier of pictures after each of its glimpses.",
+    ),
 }
 
 
