@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from regard.cli import streams
-from regard.cli.environment import ClosedStream
-from regard.errors import ArgumentError, renamed
+from regard.cli import picture_streams, streams
+from regard.errors import renamed
 
 __all__ = ["caption", "scenes"]
 
-PICTURES = 64  # that are captioned together
-
 
 def caption(
-    pictures: list[str] = typer.Argument(
-        None,
-        help="Files of pictures. Without them, their names are read from the lines of --file or of a pipe.",
-        show_default=False,
-    ),
+    pictures: list[str] = picture_streams.PICTURES,
     model: str = streams.MODEL,
-    file: Path = typer.Option(
-        None, "--file", help="A file with the name of a picture in each line ('-' for standard input)."
-    ),
+    file: Path = picture_streams.FILE_OF_PICTURES,
     out: Path = streams.OUT,
     beams: int = streams.BEAMS,
     n_best: int = typer.Option(
@@ -59,7 +49,7 @@ def caption(
     options = DecodingOptions(n_best=n_best, **search)
     title = "Attention of the caption to the picture"
     output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)
-    chunks, resized = _input_files(pictures, file), _Resized()
+    chunks, resized = picture_streams.picture_chunks(pictures, file, verb="caption"), _Resized()
 
     def predict(captioner: Any, files: list[str], first: int) -> list[Any]:
         found = captioner.caption(files, options, first=first)
@@ -90,23 +80,6 @@ class _Resized:
         if self.number:
             others = f" and {self.number - 1:,} others too" if self.number > 1 else ""
             print(f"{self.first}: resized to {self.size[0]}×{self.size[1]}{others}", file=sys.stderr)
-
-
-def _input_files(pictures: list[str] | None, file: Path | None) -> Iterable[list[str]]:
-    """Return the names of pictures of the command line, or those in the lines of a file or of standard input."""
-    from regard.text import read_lines
-
-    if pictures and file:
-        raise ArgumentError("file", "given together with pictures", "give one of them")
-    if pictures:
-        names: list[str] = pictures
-    else:
-        if file is None and (isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty()):
-            raise ArgumentError("pictures", "nothing to caption", "give a picture: regard caption scene.png")
-        with renamed(path="file"):
-            lines = read_lines("-" if file is None else str(file), keep_empty=False)
-            names = [line.strip() for line in lines]
-    return [names[start : start + PICTURES] for start in range(0, len(names), PICTURES)]
 
 
 def scenes(

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from regard.cli import streams
-from regard.cli.environment import ClosedStream, say
-from regard.errors import ArgumentError
+from regard.cli import picture_streams, streams
+from regard.cli.environment import say
 
 __all__ = ["classify_image"]
 
 
 def classify_image(
-    pictures: list[str] = typer.Argument(
-        None,
-        help="Files of pictures, or folders of them. Without them, their names are read from --file or a pipe.",
-        show_default=False,
-    ),
+    pictures: list[str] = picture_streams.PICTURES,
     model: str = streams.MODEL,
-    file: Path = typer.Option(
-        None, "--file", help="A file with the name of a picture in each line ('-' for standard input)."
-    ),
+    file: Path = picture_streams.FILE_OF_PICTURES,
     out: Path = streams.OUT,
     scores: bool = typer.Option(False, "--scores", help="The probability of every class."),
     batch_size: int = typer.Option(
@@ -47,7 +37,8 @@ def classify_image(
     """Print the class of each picture with its probability."""
     title = "Where the classifier looks"
     output = streams.Output(as_json, scores, attention, save_attention, look, title)
-    chunks = _files(pictures, file, batch_size or streams.LINES_OF_A_STREAM)
+    most = batch_size or streams.LINES_OF_A_STREAM
+    chunks = picture_streams.picture_chunks(pictures, file, verb="classify-image", most=most)
     proportions = _Proportions()
 
     def predict(classifier: Any, files: list[str], _first: int) -> list[Any]:
@@ -84,28 +75,3 @@ class _Proportions:
         if self.number:
             others = f" and so were {self.number - 1:,} others" if self.number > 1 else ""
             say(f"{self.first}: it was stretched{others}: cut pictures to the proportions of the model")
-
-
-def _files(pictures: list[str] | None, file: Path | None, most: int) -> Iterable[list[str]]:
-    """Return the names of the pictures in lists of at most ``most``, where a folder stands for all in it."""
-    if pictures and file:
-        raise ArgumentError("file", "given together with pictures", "give one of them")
-    if pictures:
-        names = _in_folders(pictures)
-        return [names[start : start + most] for start in range(0, len(names), most)]
-    if file is None and (isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty()):
-        fix = "give a picture: regard classify-image photo.png"
-        raise ArgumentError("pictures", "nothing to classify", fix)
-    lines = streams.input_chunks(None, file, verb="classify-image", batch_size=most)
-    return (_in_folders(name.strip() for name in some if name.strip()) for some in lines)
-
-
-def _in_folders(names: Iterable[str]) -> list[str]:
-    """Return names of files, with the files of pictures in a folder in place of the name of the folder."""
-    from regard.images import image_files
-
-    found: list[str] = []
-    for name in names:
-        inside = image_files(name, argument="pictures") if os.path.isdir(name) else [name]
-        found += map(str, inside)
-    return found
