@@ -333,18 +333,6 @@ def test_a_missing_model_names_the_command_that_makes_one(monkeypatch, task, tra
         regard.pipeline(task)
 
 
-@pytest.mark.parametrize("kind", ["marian", "bart", "t5"])
-def test_encoder_decoders_of_hugging_face_are_refused(tmp_path, kind):
-    config = {"model_type": kind, "architectures": ["MarianMTModel"]}
-    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(FileError, match=f"model_type is '{kind}'.*give a model of `regard train summarize`"):
-        regard.pipeline("summarization", tmp_path)
-    with pytest.raises(FileError, match=f"model_type is '{kind}'.*give a model of `regard train translate`"):
-        regard.pipeline(model=tmp_path)
-    with pytest.raises(FileError, match="cannot load as a language model"):
-        regard.pipeline("text-generation", tmp_path)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

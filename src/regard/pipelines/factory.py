@@ -87,8 +87,10 @@ def pipeline(
     name, languages = _checked_task(task, model), generators.languages_of(str(task))
     folder, place = _huggingface_folder(model), _device(device)
     if folder is not None:
-        make = generators.from_huggingface if name in generators.GENERATORS else _from_huggingface
-        return make(name, folder, _tokenizer_folder(tokenizer, folder), place, options)
+        files = _tokenizer_folder(tokenizer, folder)
+        if name in generators.GENERATORS:
+            return generators.from_huggingface(name, task, folder, files, place, options)
+        return _from_huggingface(name, folder, files, place, options)
     if tokenizer is not None and (model is None or os.fspath(tokenizer) != os.fspath(model)):
         problem = f"a model of Regard has its own tokenizer, got {os.fspath(tokenizer)!r}"
         raise ArgumentError("tokenizer", problem, "leave it out")

@@ -13,7 +13,16 @@ from regard.files import read_json
 from regard.pipelines.base import warn_caller
 from regard.shapes import whole_number
 
-__all__ = ["GENERATION_OPTIONS", "decoding_options", "flag", "folder_settings"]
+__all__ = [
+    "GENERATION_OPTIONS",
+    "check_lengths",
+    "decoding_options",
+    "flag",
+    "folder_settings",
+    "least_new_tokens",
+    "most_new_tokens",
+    "warn_of_idle_options",
+]
 
 SAMPLING = ("temperature", "top_k", "top_p", "min_p")
 GENERATION_OPTIONS = (
@@ -99,25 +108,21 @@ def decoding_options(
     if not sampled and wanted > beams:
         problem = f"expected at most {beams}, the number of beams, got {wanted}"
         raise ArgumentError("num_return_sequences", problem, "raise num_beams, or use do_sample=True")
-    idle = [name for name in SAMPLING if name in given and not sampled]
-    if idle:
-        warn_caller(f"{', '.join(idle)}: has no effect without do_sample=True")
+    warn_of_idle_options(given, sampled)
     names = ("length_penalty", "early_stopping", "ended_first", *(SAMPLING if sampled else ()))
     values = {name: options[name] for name in names if options.get(name) is not None}
-    most = _most(options, given, before)
+    most = most_new_tokens(options, given, before)
     if room is not None and beams > 1 and (most is None or most > room):
         warn_caller(f"the context of the model has room for {room:,} more tokens, so that many are written")
         most = room
-    least = _least(options, before)
-    if most is not None and least > most:
-        problem = f"expected at most {most} new tokens, as the largest length says, got {least}"
-        raise ArgumentError(_name(options, "min_new_tokens", "min_length"), problem)
+    least = least_new_tokens(options, before)
+    check_lengths(least, most, options)
     seed = int(torch.randint(2**62, ())) if sampled else 0
     counts: dict[str, Any] = {"beams": beams, "n_best": wanted, "min_length": least, "max_length": most}
     return DecodingOptions(**values, **counts, sample=sampled, seed=seed)
 
 
-def _most(options: dict[str, Any], given: dict[str, Any], before: int) -> int | None:
+def most_new_tokens(options: dict[str, Any], given: dict[str, Any], before: int) -> int | None:
     """Return the largest number of new tokens, or None if neither the call nor the defaults say it."""
     # A max_length of the call comes before a max_new_tokens of the defaults.
     if options.get("max_new_tokens") is not None and ("max_new_tokens" in given or "max_length" not in given):
@@ -131,14 +136,25 @@ def _most(options: dict[str, Any], given: dict[str, Any], before: int) -> int | 
     return most - before
 
 
-def _least(options: dict[str, Any], before: int) -> int:
+def least_new_tokens(options: dict[str, Any], before: int) -> int:
     """Return the least number of new tokens."""
     fewest = whole_number("min_new_tokens", options.get("min_new_tokens") or 0, least=0)
     return max(fewest, whole_number("min_length", options.get("min_length") or 0, least=0) - before)
 
 
-def _name(options: dict[str, Any], first: str, second: str) -> str:
-    return first if options.get(first) is not None else second
+def check_lengths(least: int, most: int | None, options: dict[str, Any]) -> None:
+    """Raise ArgumentError if the least number of new tokens is above the largest."""
+    if most is not None and least > most:
+        name = "min_length" if options.get("min_new_tokens") is None else "min_new_tokens"
+        problem = f"expected at most {most} new tokens, as the largest length says, got {least}"
+        raise ArgumentError(name, problem)
+
+
+def warn_of_idle_options(given: dict[str, Any], sampled: bool) -> None:
+    """Warn of options of sampling in a call that does not sample."""
+    idle = [name for name in SAMPLING if name in given and not sampled]
+    if idle:
+        warn_caller(f"{', '.join(idle)}: has no effect without do_sample=True")
 
 
 def flag(options: dict[str, Any], name: str, default: bool = False) -> bool:

@@ -14,10 +14,12 @@ __all__ = ["GENERATORS", "from_huggingface", "from_regard", "languages_of"]
 
 CONFIG = "config.json"
 GENERATORS = ("translation", "summarization", "text-generation")
+# The ends of the names of the classes of encoder–decoders in Transformers.
+_BOTH_SIDES = ("ForConditionalGeneration", "MTModel")
 # What to give as the model of each kind of pipeline.
 _FIXES = {
-    "translation": "give a model of `regard train translate`",
-    "summarization": "give a model of `regard train summarize`",
+    "translation": "give a model of `regard train translate`, or the folder of a Marian, mBART or T5",
+    "summarization": "give a model of `regard train summarize`, or the folder of a BART or T5",
     "text-generation": "give the folder of a Llama, Mistral, Qwen2 or GPT-2, a GGUF file, or a model of "
     "`regard train write`",
 }
@@ -35,15 +37,19 @@ def languages_of(task: str) -> tuple[str, str] | None:
 
 
 def from_huggingface(
-    task: str, folder: Path, tokenizer: Path, device: str | None, options: dict[str, Any]
+    task: str,
+    full_task: str | None,
+    folder: Path,
+    tokenizer: Path,
+    device: str | None,
+    options: dict[str, Any],
 ) -> Pipeline:
-    """Make a pipeline on a Hugging Face folder, or raise FileError if Regard has no such model."""
+    """Make a pipeline on a Hugging Face folder, or raise FileError if there is no such model.
+
+    ``full_task`` is the task with its languages, such as "translation_en_to_fr".
+    """
     if task != "text-generation":
-        kind = read_json(folder / CONFIG).get("model_type")
-        problem = (
-            f"{folder}: model_type is {kind!r}, and Regard loads no encoder\u2013decoder of Hugging Face"
-        )
-        raise FileError(f"{problem}: {_FIXES[task]}", argument="model")
+        return _on_encoder_decoder(task, full_task or task, folder, tokenizer, device, options)
     from regard.pipelines.generation_options import folder_settings
     from regard.pipelines.text_generation import DEFAULTS, TextGenerationPipeline
     from regard.tasks.write import Writer
@@ -51,6 +57,26 @@ def from_huggingface(
     settings = folder_settings(folder, DEFAULTS, task)
     writer = Writer.load(folder, device=device, tokenizer=tokenizer)
     return TextGenerationPipeline(writer, settings, **options)
+
+
+def _on_encoder_decoder(
+    task: str, full_task: str, folder: Path, tokenizer: Path, device: str | None, options: dict[str, Any]
+) -> Pipeline:
+    """Make a pipeline on the folder of an encoder–decoder, which Transformers runs."""
+    settings = read_json(folder / CONFIG)
+    classes = [str(name) for name in settings.get("architectures") or []]
+    if settings.get("is_encoder_decoder") is not True and not any(
+        name.endswith(_BOTH_SIDES) for name in classes
+    ):
+        problem = f"{folder}: model_type is {settings.get('model_type')!r}, which is no encoder–decoder"
+        raise FileError(f"{problem}: {_FIXES[task]}", argument="model")
+    from regard.pipelines.encoder_decoder import EncoderDecoder
+    from regard.pipelines.huggingface_text2text import HuggingFaceSummarization, HuggingFaceTranslation
+
+    network = EncoderDecoder(folder, tokenizer, full_task, device)
+    if task == "translation":
+        return HuggingFaceTranslation(network, languages_of(full_task), **options)
+    return HuggingFaceSummarization(network, **options)
 
 
 def from_regard(

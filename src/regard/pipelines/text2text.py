@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regard.tasks.summarize import Summarizer, Summary
     from regard.tasks.translate import Translation, Translator
 
-__all__ = ["SummarizationPipeline", "TranslationPipeline"]
+__all__ = ["SummarizationPipeline", "Text2TextPipeline", "TranslationPipeline"]
 
 OPTIONS = (
     "return_tensors",
@@ -35,25 +35,12 @@ SAMPLED = {"num_beams": 1, "top_k": 50}
 
 
 class Text2TextPipeline(Pipeline):
-    """The base class of the pipelines that write a text for a text, with a model of Regard.
+    """The base class of the pipelines that write a text for a text.
 
-    A subclass names the start of the keys of its results, ``result_name``, and defines ``predictions``.
+    A subclass names the start of the keys of its results, ``result_name``, and defines ``run`` and ``check_search``.
     """
 
     result_name: ClassVar[str]
-
-    def __init__(self, predictor: Translator | Summarizer, *, longest: int, **defaults: Any):
-        super().__init__(predictor.model, Tokenizer.of(predictor.source, longest=longest), **defaults)
-        self.predictor = predictor
-        self._check(self.defaults)
-
-    def predictions(self, texts: list[str], search: DecodingOptions, options: dict[str, Any]) -> list[Any]:
-        """Return the translation or the summary of each text."""
-        raise NotImplementedError
-
-    def target_ids(self, prediction: Any) -> list[int]:
-        """Return the tokens of a prediction between the start and the end."""
-        return self._framed(prediction.target_ids)
 
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Return a list of dictionaries for a text.
@@ -76,12 +63,40 @@ class Text2TextPipeline(Pipeline):
             flag(options, name)
         if options.get("return_text") is False and not options.get("return_tensors"):
             raise ArgumentError("return_text", "there would be no result", "use return_tensors=True for ids")
-        if options.get("return_tensors") and options.get("num_return_sequences", 1) != 1:
-            problem = "a model of Regard gives the token ids of its best text only"
-            raise ArgumentError("return_tensors", problem, "leave out num_return_sequences")
         truncation_of({"truncation": options.get("truncation")})
         if "batch_size" in options:
             whole_number("batch_size", options["batch_size"], least=1)
+        self.check_search(options)
+
+    def check_search(self, options: dict[str, Any]) -> None:
+        """Raise an error for options of generation that the model cannot use."""
+        raise NotImplementedError
+
+
+class RegardText2TextPipeline(Text2TextPipeline):
+    """The base class of the pipelines that write a text for a text with a model of Regard.
+
+    A subclass defines ``predictions``.
+    """
+
+    def __init__(self, predictor: Translator | Summarizer, *, longest: int, **defaults: Any):
+        super().__init__(predictor.model, Tokenizer.of(predictor.source, longest=longest), **defaults)
+        self.predictor = predictor
+        self._check(self.defaults)
+
+    def predictions(self, texts: list[str], search: DecodingOptions, options: dict[str, Any]) -> list[Any]:
+        """Return the translation or the summary of each text."""
+        raise NotImplementedError
+
+    def target_ids(self, prediction: Any) -> list[int]:
+        """Return the tokens of a prediction between the start and the end."""
+        return self._framed(prediction.target_ids)
+
+    def check_search(self, options: dict[str, Any]) -> None:
+        """Raise an error for options of generation that the model cannot use."""
+        if options.get("return_tensors") and options.get("num_return_sequences", 1) != 1:
+            problem = "a model of Regard gives the token ids of its best text only"
+            raise ArgumentError("return_tensors", problem, "leave out num_return_sequences")
         self._search(options)
 
     def _search(self, options: dict[str, Any]) -> DecodingOptions:
@@ -120,7 +135,7 @@ class Text2TextPipeline(Pipeline):
         return self.predictor.attention(prediction)
 
 
-class TranslationPipeline(Text2TextPipeline):
+class TranslationPipeline(RegardText2TextPipeline):
     """A pipeline that translates texts, whose sentences are translated one by one."""
 
     task: ClassVar[str] = "translation"
@@ -131,8 +146,9 @@ class TranslationPipeline(Text2TextPipeline):
     def __init__(self, translator: Translator, **defaults: Any):
         super().__init__(translator, longest=translator.longest, **defaults)
 
-    def _check(self, options: dict[str, Any]) -> None:
-        super()._check(options)
+    def check_search(self, options: dict[str, Any]) -> None:
+        """Raise an error for options of generation or languages that the model does not have."""
+        super().check_search(options)
         of_model = (self.predictor.source_language, self.predictor.target_language)
         for name, language in zip(("src_lang", "tgt_lang"), of_model, strict=True):
             wanted = options.get(name, language)
@@ -153,7 +169,7 @@ class TranslationPipeline(Text2TextPipeline):
         return [number for part in prediction.written_parts for number in self._framed(part.target_ids)]
 
 
-class SummarizationPipeline(Text2TextPipeline):
+class SummarizationPipeline(RegardText2TextPipeline):
     """A pipeline that summarises texts."""
 
     task: ClassVar[str] = "summarization"

@@ -13,7 +13,7 @@ from regard.tasks.minilm import installed_minilm
 if TYPE_CHECKING:
     from regard.capture import Recording
 
-__all__ = ["cached_models", "recorded_by_hugging_face"]
+__all__ = ["cached_models", "load_with_transformers", "most_positions", "recorded_by_hugging_face"]
 
 # Settings of models for pictures and sound.
 _OTHER_SENSES = {
@@ -60,9 +60,9 @@ def recorded_by_hugging_face(text: str, folder: Path) -> Recording:
     from regard.capture import capture
 
     two_sides = _settings(folder).get("is_encoder_decoder") is True  # such a model writes, the others read
-    tokenizer, model = _loaded_from(folder, two_sides)
+    tokenizer, model = load_with_transformers(folder, two_sides)
     inputs = tokenizer(text, return_tensors="pt")
-    most = _most_tokens(model)
+    most = most_positions(model)
     _check_length(inputs["input_ids"].shape[1], most)
     model.eval()
     with torch.no_grad(), capture(model, tokenizer=tokenizer) as seen:
@@ -73,23 +73,33 @@ def recorded_by_hugging_face(text: str, folder: Path) -> Recording:
     return seen
 
 
-def _loaded_from(folder: Path, two_sides: bool) -> tuple[Any, Any]:
-    """Return the tokenizer and the model of a folder, or raise FileError with the reason."""
+def load_with_transformers(
+    folder: Path, two_sides: bool, tokenizer: Path | None = None, **options: Any
+) -> tuple[Any, Any]:
+    """Return the tokenizer and the model of a folder as objects of Transformers, or raise FileError with the reason.
+
+    ``two_sides`` says that the model is an encoder with a decoder. ``tokenizer`` is the folder with the files of the
+    tokenizer, by default that of the model. ``options`` are further ones of ``from_pretrained`` for the model.
+    """
     try:
         import transformers
     except ImportError:
         raise MissingExtraError("transformers", "hf", "reading a Hugging Face model") from None
     transformers.utils.logging.disable_progress_bar()  # for a second's work it says nothing
-    kinds = (transformers.AutoModel, transformers.AutoModelForSeq2SeqLM)
+    kind = transformers.AutoModelForSeq2SeqLM if two_sides else transformers.AutoModel
     loaded: list[Any] = []
-    for kind in (transformers.AutoTokenizer, kinds[two_sides]):
+    for auto, place, given in (
+        (transformers.AutoTokenizer, tokenizer or folder, {}),
+        (kind, folder, options),
+    ):
         try:
-            loaded.append(kind.from_pretrained(folder, local_files_only=True))
-        except (OSError, ValueError, KeyError, ImportError) as error:
+            loaded.append(
+                auto.from_pretrained(place, local_files_only=True, trust_remote_code=False, **given)
+            )
+        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
             why = " ".join(str(error).split())
-            raise FileError(
-                f"{folder} cannot be loaded as a Hugging Face model: {why}", argument="model"
-            ) from error
+            problem = f"{place} cannot be loaded as a Hugging Face model: {why}"
+            raise FileError(problem, argument="model") from error
     return loaded[0], loaded[1]
 
 
@@ -101,7 +111,7 @@ def _check_length(tokens: int, most: int | None) -> None:
         )
 
 
-def _most_tokens(model: Any) -> int | None:
+def most_positions(model: Any) -> int | None:
     """Return the number of tokens that a model has positions for, or None if there is no limit."""
     from torch.nn import Embedding
 
