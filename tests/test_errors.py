@@ -1,5 +1,6 @@
 """Tests that every error names the argument, the expected and the given value, and the fix."""
 
+import importlib.metadata
 import operator
 import re
 
@@ -14,6 +15,7 @@ from regard import (
     attention_weights,
     blocks,
     causal,
+    errors,
     global_tokens,
     padding,
     positions,
@@ -29,6 +31,7 @@ from regard.errors import (
     ShapeError,
     UnknownArgumentError,
     UnknownNameError,
+    install_command,
 )
 
 B, H, Q, K, D, E = 2, 3, 5, 7, 11, 13
@@ -489,7 +492,60 @@ def test_errors_are_also_the_kinds_that_callers_catch():
 
 def test_a_missing_extra_names_the_command():
     message = str(MissingExtraError("matplotlib", "plot", "drawing"))
-    assert message == "drawing needs matplotlib: install it with  pip install 'regard[plot]'"
+    assert message == f"drawing needs matplotlib: install it with  {install_command('plot')}"
+
+
+class Installed:
+    """A distribution that pip installed from a place, or from an index."""
+
+    def __init__(self, record):
+        self.record = record
+
+    def read_text(self, name):
+        assert name == "direct_url.json"
+        return self.record
+
+
+@pytest.mark.parametrize(
+    ("place", "project", "record", "expected"),
+    [
+        ("clone/src/regard", True, None, "pip install -e '{0}/clone[plot]'"),
+        (
+            "lib/regard/x",
+            True,
+            '{{"url": "file://{0}/clone", "dir_info": {{}}}}',
+            "pip install '{0}/clone[plot]'",
+        ),
+        (
+            "lib/regard/x",
+            False,
+            '{{"url": "file://{0}/clone", "dir_info": {{}}}}',
+            "pip install 'regard[plot]'",
+        ),
+        ("lib/regard/x", True, '{{"url": "https://example.org/regard.whl"}}', "pip install 'regard[plot]'"),
+        ("lib/regard/x", True, None, "pip install 'regard[plot]'"),
+        ("lib/regard/x", True, "not JSON", "pip install 'regard[plot]'"),
+    ],
+)
+def test_the_command_names_the_folder_that_regard_comes_from(
+    tmp_path, monkeypatch, place, project, record, expected
+):
+    (tmp_path / "clone").mkdir()
+    if project:
+        (tmp_path / "clone" / "pyproject.toml").touch()
+    monkeypatch.setattr(errors, "__file__", str(tmp_path / place / "errors.py"))
+    text = None if record is None else record.format(tmp_path)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed(text))
+    assert install_command("plot") == expected.format(tmp_path)
+
+
+def test_a_package_that_pip_does_not_know_is_named_as_in_an_index(tmp_path, monkeypatch):
+    def distribution(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(errors, "__file__", str(tmp_path / "a" / "b" / "c" / "errors.py"))
+    monkeypatch.setattr(importlib.metadata, "distribution", distribution)
+    assert install_command("plot") == "pip install 'regard[plot]'"
 
 
 def test_a_misspelt_public_name_suggests_the_right_one():

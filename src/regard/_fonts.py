@@ -15,9 +15,9 @@ from pathlib import Path
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
-__all__ = ["INSTALL_CHINESE", "families_for", "missing_from"]
+from regard.errors import install_command
 
-INSTALL_CHINESE = "pip install 'regard[chinese]', or the Debian package fonts-noto-cjk or fonts-wqy-microhei"
+__all__ = ["families_for", "how_to_install_chinese", "missing_from"]
 
 # Tried before the others, because they look right beside Latin text and cover all of everyday Chinese.
 _FAVOURITES = (
@@ -34,6 +34,12 @@ _FAVOURITES = (
     "Noto Sans CJK JP",
     "Arial Unicode MS",
 )
+
+
+def how_to_install_chinese() -> str:
+    """Return the ways to get a font for Chinese, for messages."""
+    packages = "the Debian package fonts-noto-cjk or fonts-wqy-microhei"
+    return f"{install_command('chinese')}, or {packages}"
 
 
 def families_for(texts: Iterable[str]) -> list[str] | None:
@@ -138,7 +144,7 @@ def _warn(missing: frozenset[int]) -> None:
     shown = "".join(chr(c) for c in sorted(missing)[:8])
     warnings.warn(
         f"no installed font has {len(missing)} of the characters to draw ({shown}), which become boxes; "
-        f"for Chinese: {INSTALL_CHINESE}",
+        f"for Chinese: {how_to_install_chinese()}",
         UserWarning,
         stacklevel=_callers_level(),
     )

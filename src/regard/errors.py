@@ -15,7 +15,10 @@ import difflib
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "ArgumentError",
@@ -32,6 +35,7 @@ __all__ = [
     "UnknownNameError",
     "did_you_mean",
     "former_names",
+    "install_command",
     "option",
     "renamed",
 ]
@@ -224,7 +228,43 @@ class MissingExtraError(RegardError, ImportError):
     """
 
     def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(f"{purpose} needs {package}: install it with  pip install 'regard[{extra}]'")
+        super().__init__(f"{purpose} needs {package}: install it with  {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """Return the pip command that installs an extra of Regard.
+
+    If Regard comes from a folder, such as a clone of its repository, the command names that folder. Otherwise it names
+    the package in an index.
+
+    >>> install_command("plot").endswith("[plot]'")
+    True
+    """
+    import shlex
+
+    folder, editable = _source_folder()
+    return f"pip install {'-e ' if editable else ''}" + shlex.quote(f"{folder or 'regard'}[{extra}]")
+
+
+def _source_folder() -> tuple[Path | None, bool]:
+    """Return the folder that Regard was installed from, or None, and whether its files are used in place."""
+    import importlib.metadata
+    import json
+    import urllib.parse
+    import urllib.request
+    from pathlib import Path
+
+    clone = Path(__file__).parents[2]
+    if (clone / "pyproject.toml").is_file():
+        return clone, True
+    try:
+        record = importlib.metadata.distribution("regard").read_text("direct_url.json")
+        url = urllib.parse.urlsplit(json.loads(record or "{}").get("url", ""))
+    except (importlib.metadata.PackageNotFoundError, OSError, ValueError, AttributeError):
+        return None, False
+    folder = Path(urllib.request.url2pathname(url.path))
+    known = url.scheme == "file" and (folder / "pyproject.toml").is_file()
+    return (folder if known else None), False
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

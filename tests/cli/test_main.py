@@ -10,6 +10,7 @@ import time
 import pytest
 
 import regard
+from regard.errors import install_command
 from regard.learn import tour
 from support.command_line import assert_one_line, run
 
@@ -136,7 +137,7 @@ def test_tour_works_without_matplotlib(tmp_path):
     code = "import sys; sys.modules['matplotlib'] = None\nfrom regard.cli import main; main()"
     result = run("tour", cwd=tmp_path, code=code)
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.count("pip install 'regard[plot]'") == 4
+    assert result.stdout.count(install_command("plot")) == 4
     assert "16.0445" in result.stdout
 
 
@@ -188,4 +189,4 @@ def test_a_missing_extra_comes_with_its_command():
     from regard.cli.doctor import _extra_lines
 
     (line,) = _extra_lines({"text": {"tokenizers": "1.0", "sacrebleu": None}})
-    assert line == "text    tokenizers 1.0; missing sacrebleu: pip install 'regard[text]'"
+    assert line == f"text    tokenizers 1.0; missing sacrebleu: {install_command('text')}"

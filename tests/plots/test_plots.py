@@ -19,7 +19,7 @@ from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 
 from regard import AttentionMap, _fonts, plot_attention_weights, plot_weights, plots, visualize_attention
-from regard.errors import ArgumentError, DtypeError, FileError, MissingExtraError, ShapeError
+from regard.errors import ArgumentError, DtypeError, FileError, MissingExtraError, ShapeError, install_command
 from support.fonts import chinese_labels
 
 EYE = np.eye(3) * 0.7 + 0.1
@@ -241,7 +241,7 @@ def test_without_a_chinese_font_there_is_exactly_one_warning(tmp_path, monkeypat
         plot_attention_weights(EYE, CHINESE, path=tmp_path / "chinese.png")
     assert len(seen) == 1
     advice = str(seen[0].message).partition("for Chinese: ")[2]
-    assert advice.startswith("pip install 'regard[chinese]', or the Debian package fonts-noto-cjk")
+    assert advice.startswith(f"{install_command('chinese')}, or the Debian package fonts-noto-cjk")
     assert "我" in str(seen[0].message)
     assert seen[0].filename == __file__
 

@@ -323,4 +323,5 @@ def test_a_missing_extra_is_named_with_its_command():
         "except regard.RegardError as error: print(error); assert isinstance(error, ImportError)\n"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert result.stdout == "drawing needs matplotlib: install it with  pip install 'regard[plot]'\n"
+    command = regard.errors.install_command("plot")
+    assert result.stdout == f"drawing needs matplotlib: install it with  {command}\n"

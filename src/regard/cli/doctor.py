@@ -10,6 +10,8 @@ from typing import Any
 
 import typer
 
+from regard.errors import install_command
+
 __all__ = ["doctor", "findings"]
 
 EXTRAS = {
@@ -19,6 +21,7 @@ EXTRAS = {
     "chinese": ["zhplot"],
     "images": ["pillow", "scikit-learn"],
     "view": ["anywidget", "starlette", "uvicorn"],
+    "gguf": ["gguf"],
     "export": ["onnx", "onnxscript", "onnxruntime"],
 }
 CHINESE = "注意力机制查询键值"
@@ -111,7 +114,7 @@ def _extra_lines(extras: dict[str, dict[str, str | None]]) -> list[str]:
         have = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
         lack = ", ".join(name for name, version in packages.items() if not version)
         if lack:
-            lack = f"missing {lack}: pip install 'regard[{extra}]'"
+            lack = f"missing {lack}: {install_command(extra)}"
         lines.append(f"{extra:<8}{'; '.join(part for part in (have, lack) if part)}")
     return lines
 
@@ -121,6 +124,6 @@ def _font_line(found: dict[str, Any]) -> str:
         return "matplotlib is not installed: nothing is drawn"
     if found["chinese_font"]:
         return f"drawn with {found['chinese_font']}"
-    from regard._fonts import INSTALL_CHINESE
+    from regard._fonts import how_to_install_chinese
 
-    return f"no font found: {INSTALL_CHINESE}"
+    return f"no font found: {how_to_install_chinese()}"

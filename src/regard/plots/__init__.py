@@ -1,4 +1,4 @@
-"""Plots of attention weights with matplotlib (``pip install 'regard[plot]'``).
+"""Plots of attention weights with matplotlib (the extra ``plot``).
 
 The weights may be a NumPy array, a torch tensor (also one that requires a gradient, or in bfloat16), an
 ``AttentionMap`` or nested lists. A figure grows with its number of tokens, so that no label is cut off. Files are
