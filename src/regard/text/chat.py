@@ -21,9 +21,11 @@ __all__ = ["ChatTemplate", "Message", "template_of_folder"]
 
 Message = Mapping[str, Any]
 
-# Limits of one rendering: seconds, bytes of memory, characters of a template, and characters of the result for each
-# character of the messages and the template.
+# Limits of one rendering: seconds of computing, bytes of memory, characters of a template, and characters of the result
+# for each character of the messages and the template.
 _SECONDS = 2
+# Seconds until a rendering is ended that computes little, because the machine is busy or has no limit of computing.
+_WAIT = 60 if os.name == "posix" else 5 * _SECONDS
 _MEMORY = 512 * 2**20
 _MOST_TEMPLATE = 2**20
 _GROWTH = 100
@@ -74,10 +76,10 @@ class ChatTemplate:
         command = [sys.executable, "-I", "-S", chat_renderer.__file__]
         try:
             done = subprocess.run(
-                command, input=request.encode(), capture_output=True, timeout=5 * _SECONDS, env=_environment()
+                command, input=request.encode(), capture_output=True, timeout=_WAIT, env=_environment()
             )
         except subprocess.TimeoutExpired:
-            raise self._wrong(f"it takes more than {_SECONDS} seconds") from None
+            raise self._wrong(f"it takes more than {_WAIT} seconds") from None
         try:
             return json.loads(done.stdout)
         except ValueError:
