@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from regard import tasks
 from regard.tasks.write import TextStream
 from support.command_line import assert_one_line, run, run_here
+from support.language_folders import write_language_folder
 from support.writers import writer
 
 
@@ -64,9 +67,43 @@ def test_without_a_prompt_it_writes_from_the_start(folder):
     result = run("write", "--model", str(folder), "--max-tokens", "7", code=WITHOUT_INPUT)
     assert result.returncode == 0, result.stderr
     assert result.stdout.rstrip("\n") == tasks.load(folder).write([""], max_tokens=7)[0].text.rstrip("\n")
+    assert result.stderr == "regard: the input is empty: the text begins without a prompt\n"
 
 
 WITHOUT_INPUT = "import sys, os; sys.stdin = open(os.devnull); from regard.cli import main; main()"
+
+
+class Keyboard(io.StringIO):
+    """Lines that a user types."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_conversation_is_piped_or_typed(tmp_path, monkeypatch):
+    words = ["write", "--model", str(write_language_folder(tmp_path / "llama", "llama"))]
+    words += ["--chat", "--max-tokens", "5"]
+    expected = run_here(*words, "the cat", "a dog")
+    assert (expected.returncode, expected.stderr) == (0, "")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the cat\n\na dog\n")))
+    piped = run_here(*words)
+    assert (piped.stdout, piped.stderr) == (expected.stdout, "")
+    monkeypatch.setattr(sys, "stdin", Keyboard("the cat\n\na dog\n"))
+    typed = run_here(*words)
+    assert (typed.stdout, typed.stderr) == (expected.stdout, "> > > > \n")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    empty = run_here(*words)
+    assert (empty.returncode, empty.stdout) == (0, "")
+    assert empty.stderr == "regard: the input is empty: there is no message to answer\n"
+
+
+def test_look_writes_a_page_with_all_attention(folder):
+    result = run_here("write", "ab cd", "--model", str(folder), "--max-tokens", "4", "--look", DISPLAY="")
+    assert result.returncode == 0, result.stderr
+    text, path = result.stdout.splitlines()
+    assert text.startswith("ab cd")
+    page = Path(path).read_text(encoding="utf-8")
+    assert "decoder.layers.1.self_attention" in page
 
 
 def test_the_command_says_what_was_not_read(folder):

@@ -124,16 +124,23 @@ def _prompts(text: list[str] | None, file: Path | None, *, whole: bool, chat: bo
     if not text and file is None and silent:
         return _typed() if chat and not isinstance(sys.stdin, ClosedStream) else [""]
     lines = (line for chunk in streams.input_chunks(text, file, verb="write") for line in chunk)
-    return lines if text or chat else _or_empty(lines)
+    return lines if text else _read(lines, chat=chat)
 
 
-def _or_empty(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines, or one empty prompt if there are none."""
+def _read(lines: Iterable[str], *, chat: bool) -> Iterator[str]:
+    """Yield the lines of a file or a pipe, without the blank ones in a conversation.
+
+    If there are none, a line on standard error says so. Then one empty prompt is yielded, but no empty message.
+    """
     empty = True
     for line in lines:
-        empty = False
-        yield line
-    if empty:
+        if line.strip() or not chat:
+            empty = False
+            yield line
+    if empty and chat:
+        say("the input is empty: there is no message to answer")
+    elif empty:
+        say("the input is empty: the text begins without a prompt")
         yield ""
 
 
