@@ -57,12 +57,13 @@ def losses(folder: Path) -> list[float]:
 
 
 def test_two_machines_train_and_go_on_together(host, tmp_path):
+    """They train with the copy mechanism, whose loss needs the source too, and give the losses of one machine."""
     alone, first, second = (tmp_path / name for name in ("alone", "first", "second"))
     machines(alone, first, second)
     (second / "run").mkdir()
     (second / "run" / "tokenizer.json").write_text("{}")  # of another run, long ago
-    assert [code for code, _ in run(host, [alone], *WORDS, "--steps", "50")] == [0]
-    results = run(host, [first, second], *WORDS, "--steps", "50")
+    assert [code for code, _ in run(host, [alone], *WORDS, "--copy", "--steps", "50")] == [0]
+    results = run(host, [first, second], *WORDS, "--copy", "--steps", "50")
     assert [code for code, _ in results] == [0, 0], results
     assert abs(losses(first)[-1] - losses(alone)[-1]) < 1e-4
     files = [(folder / "run" / "tokenizer.json").read_bytes() for folder in (alone, first, second)]
