@@ -193,5 +193,5 @@ def _named_errors(given: dict[str, Any]) -> Iterator[None]:
         yield
     except (ValueError, TypeError, NotImplementedError) as error:
         words = " ".join(str(error).split())
-        name = next((name for name in given if name in words), "options")
-        raise ArgumentError(name, words) from error
+        named = sorted((name for name in given if name in words), key=words.index)
+        raise ArgumentError(named[0] if named else "options", words) from error

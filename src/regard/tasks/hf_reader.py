@@ -85,6 +85,8 @@ def load_with_transformers(
         import transformers
     except ImportError:
         raise MissingExtraError("transformers", "hf", "reading a Hugging Face model") from None
+    from safetensors import SafetensorError
+
     transformers.utils.logging.disable_progress_bar()  # for a second's work it says nothing
     kind = transformers.AutoModelForSeq2SeqLM if two_sides else transformers.AutoModel
     loaded: list[Any] = []
@@ -96,7 +98,7 @@ def load_with_transformers(
             loaded.append(
                 auto.from_pretrained(place, local_files_only=True, trust_remote_code=False, **given)
             )
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
             why = " ".join(str(error).split())
             problem = f"{place} cannot be loaded as a Hugging Face model: {why}"
             raise FileError(problem, argument="model") from error
