@@ -25,6 +25,8 @@ CODES = (
 CODES += " ne_NP nl_XX ro_RO ru_RU si_LK tr_TR vi_VN zh_CN"
 # The settings of generation of an old BART, which are in config.json.
 LEGACY = {"max_length": 12, "min_length": 5, "num_beams": 2, "length_penalty": 2.0, "no_repeat_ngram_size": 2}
+# The settings of generation of a T5 for summaries.
+SUMMARY = {"early_stopping": True, "length_penalty": 2.0, "max_length": 30, "min_length": 6, "num_beams": 3}
 # The settings of generation_config.json beside each kind of folder, None for no such file.
 KINDS: dict[str, dict | None] = {
     "marian": {"bad_words_ids": [[1]], "num_beams": 6, "max_length": 30, "no_repeat_ngram_size": 2},
@@ -183,13 +185,6 @@ def _bart_side(family: str, at: str, cross: bool) -> dict[str, tuple[int, ...]]:
 
 def _t5(size: int) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
     """Return the settings and the shapes of the weights of a T5, whose settings depend on the task."""
-    summary = {
-        "early_stopping": True,
-        "length_penalty": 2.0,
-        "max_length": 30,
-        "min_length": 6,
-        "num_beams": 3,
-    }
     settings: dict[str, Any] = {
         "architectures": ["T5ForConditionalGeneration"],
         "model_type": "t5",
@@ -205,7 +200,7 @@ def _t5(size: int) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
         "eos_token_id": 1,
         "decoder_start_token_id": 0,
         "task_specific_params": {
-            "summarization": {**summary, "no_repeat_ngram_size": 2, "prefix": "summarize: "},
+            "summarization": {**SUMMARY, "no_repeat_ngram_size": 2, "prefix": "summarize: "},
             "translation_en_to_fr": {"max_length": 40, "no_repeat_ngram_size": 2, "prefix": "translate: "},
         },
     }

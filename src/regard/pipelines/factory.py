@@ -87,10 +87,7 @@ def pipeline(
     name, languages = _checked_task(task, model), generators.languages_of(str(task))
     folder, place = _huggingface_folder(model), _device(device)
     if folder is not None:
-        files = _tokenizer_folder(tokenizer, folder)
-        if name in generators.GENERATORS:
-            return generators.from_huggingface(name, task, folder, files, place, options)
-        return _from_huggingface(name, folder, files, place, options)
+        return _from_huggingface(name, task, folder, _tokenizer_folder(tokenizer, folder), place, options)
     if tokenizer is not None and (model is None or os.fspath(tokenizer) != os.fspath(model)):
         problem = f"a model of Regard has its own tokenizer, got {os.fspath(tokenizer)!r}"
         raise ArgumentError("tokenizer", problem, "leave it out")
@@ -173,9 +170,16 @@ def _tokenizer_folder(tokenizer: str | os.PathLike | None, folder: Path) -> Path
 
 
 def _from_huggingface(
-    task: str, folder: Path, tokenizer: Path, device: str | None, options: dict[str, Any]
+    task: str,
+    full_task: str | None,
+    folder: Path,
+    tokenizer: Path,
+    device: str | None,
+    options: dict[str, Any],
 ) -> Pipeline:
-    """Make a pipeline on a Hugging Face folder, which is read into a model of Regard."""
+    """Make a pipeline on a Hugging Face folder. ``full_task`` is the task with its languages."""
+    if task in generators.GENERATORS:
+        return generators.from_huggingface(task, full_task, folder, tokenizer, device, options)
     from regard import models
     from regard.pipelines.networks import TextNetwork
 
