@@ -151,7 +151,9 @@ def test_folders_that_cannot_be_used_are_named(folders, tmp_path, monkeypatch):
     (broken / "config.json").write_text(json.dumps({**settings, "model_type": "nothing"}), encoding="utf-8")
     with pytest.raises(FileError, match="cannot be loaded as a Hugging Face model"):
         regard.pipeline("translation_en_to_fr", broken)
-    with pytest.raises(FileError, match="cannot load as a language model"):
+    with pytest.raises(
+        FileError, match="model_type is 'marian', which is an encoder–decoder: give the folder of a Llama"
+    ):
         regard.pipeline("text-generation", folders["marian"])
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MissingExtraError, match="needs transformers"):

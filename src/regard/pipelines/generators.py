@@ -48,6 +48,7 @@ def from_huggingface(
 
     ``full_task`` is the task with its languages, such as "translation_en_to_fr".
     """
+    _check_sides(task, folder)
     if task != "text-generation":
         return _on_encoder_decoder(task, full_task or task, folder, tokenizer, device, options)
     from regard.pipelines.generation_options import folder_settings
@@ -59,17 +60,21 @@ def from_huggingface(
     return TextGenerationPipeline(writer, settings, **options)
 
 
+def _check_sides(task: str, folder: Path) -> None:
+    """Raise FileError for an encoder–decoder in text generation, and for any other model in the other tasks."""
+    settings = read_json(folder / CONFIG)
+    classes = [str(name) for name in settings.get("architectures") or []]
+    both = settings.get("is_encoder_decoder") is True or any(name.endswith(_BOTH_SIDES) for name in classes)
+    if both == (task == "text-generation"):
+        kind = "an encoder–decoder" if both else "no encoder–decoder"
+        problem = f"{folder}: model_type is {settings.get('model_type')!r}, which is {kind}"
+        raise FileError(f"{problem}: {_FIXES[task]}", argument="model")
+
+
 def _on_encoder_decoder(
     task: str, full_task: str, folder: Path, tokenizer: Path, device: str | None, options: dict[str, Any]
 ) -> Pipeline:
     """Make a pipeline on the folder of an encoder–decoder, which Transformers runs."""
-    settings = read_json(folder / CONFIG)
-    classes = [str(name) for name in settings.get("architectures") or []]
-    if settings.get("is_encoder_decoder") is not True and not any(
-        name.endswith(_BOTH_SIDES) for name in classes
-    ):
-        problem = f"{folder}: model_type is {settings.get('model_type')!r}, which is no encoder–decoder"
-        raise FileError(f"{problem}: {_FIXES[task]}", argument="model")
     from regard.pipelines.encoder_decoder import EncoderDecoder
     from regard.pipelines.huggingface_text2text import HuggingFaceSummarization, HuggingFaceTranslation
 
