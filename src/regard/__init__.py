@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard import corpus as corpus
     from regard import decoding as decoding
     from regard import errors as errors
+    from regard import images as images
     from regard import integrations as integrations
     from regard import kernels as kernels
     from regard import layers as layers
@@ -124,6 +125,7 @@ _SUBMODULES = [
     "corpus",
     "decoding",
     "errors",
+    "images",
     "integrations",
     "kernels",
     "layers",
@@ -181,6 +183,7 @@ __all__ = [
     "explain",
     "get_linear_schedule_with_warmup",
     "global_tokens",
+    "images",
     "integrations",
     "kernels",
     "layers",

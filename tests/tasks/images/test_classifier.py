@@ -113,7 +113,7 @@ def test_the_rollout_of_swin_follows_the_merged_patches():
         if "self_attention" in name or "relative_bias" in name:
             torch.nn.init.zeros_(value)
     (found,) = classifier([PICTURE[:, :8]])
-    maps = grid_maps(classifier.attention(found).records, class_token=False)
+    maps = grid_maps(classifier.attention(found).records)
     np.testing.assert_allclose(maps.weights, 1 / 64, atol=1e-6)
 
 

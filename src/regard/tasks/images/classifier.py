@@ -195,8 +195,7 @@ class ImageClassifier(BundledPredictor):
     def word_weights(self, prediction: ImageClassification) -> list[PictureWeights]:
         """Return where the model looks in a picture, and the rollout of its attention through all layers."""
         recording = self.attention(prediction)
-        class_token = getattr(self.model.config, "pooling", "") == "class_token"
-        maps = grid_maps(recording.records, class_token=class_token)
+        maps = grid_maps(recording.records)
         (picture,) = self.pictures(prediction)
         return [PictureWeights(maps.names, maps.weights, maps.grid, picture, recording)]
 

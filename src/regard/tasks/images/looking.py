@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from regard.analysis import rollout
+from regard.analysis import class_token_map, image_rollout, pooling_map, to_pixels
 from regard.maps import Record
 
 __all__ = ["GridMaps", "grid_maps"]
+
+Grid = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -20,87 +22,51 @@ class GridMaps:
 
     names: list[str]
     weights: np.ndarray  # (maps,rows * columns)
-    grid: tuple[int, int]
+    grid: Grid
 
 
-def grid_maps(records: Sequence[Record], *, class_token: bool) -> GridMaps:
+def grid_maps(records: Sequence[Record]) -> GridMaps:
     """Return the maps of the attention of a model for one picture.
 
-    ``records`` are those of all layers, and of the pooling if it has attention. The first rows are the attention that
+    ``records`` are those of all layers, and of the pooling if it has attention. The first maps are the attention that
     the vector of the picture is made with: that of the class token in the last layer, that of each head of the pooling,
-    or the mean of all patches in each stage. The last row is the rollout through all layers, which traces that vector
-    back to the patches of the first layer. Coarser patches of later stages are spread over the finest ones.
+    or the mean of all patches in each stage. The last map is the rollout through all layers, which traces that vector
+    back to the patches of the first layer. Coarser patches of later stages are divided among the finest ones.
     """
     layers = [record for record in records if record.kind != "cross"]
-    stages = [list(group) for _, group in itertools.groupby(layers, key=lambda record: record.key_grid)]
-    through = _through(stages)  # (tokens of the last stage,tokens of the first stage)
-    pooling = next((_weights(record) for record in records if record.kind == "cross"), None)  # (h,1,k)
-    grid, extra = _grid(layers[0]), layers[0].key_extra
-    if pooling is not None:
-        heads = pooling[:, 0]  # (h,k)
-        names = ["pooling"] if len(heads) == 1 else [f"pooling, head {head}" for head in range(len(heads))]
-        rows = [*heads, heads.mean(axis=0) @ through]
-    elif class_token:
-        names, rows = ["class token"], [_weights(layers[-1]).mean(axis=0)[0], through[0]]
+    grid, last = _grid(layers[0]), records[-1]
+    if last.kind == "cross":
+        heads = range(last.map.shape[1])
+        names = ["pooling"] if len(heads) == 1 else [f"pooling, head {head}" for head in heads]
+        maps = [pooling_map(last, head=head)[0] for head in heads]
+    elif last.query_extra:
+        names, maps = ["class token"], [class_token_map(last)[0]]
     else:
+        stages = [list(group) for _, group in itertools.groupby(layers, key=_grid)]
         names = ["last layer"] if len(stages) == 1 else [f"stage {n + 1}" for n in range(len(stages))]
-        rows = [_received(stage[-1]) @ _merging(grid, _grid(stage[-1]), extra) for stage in stages]
-        rows.append(through[extra:].mean(axis=0))
-    return GridMaps([*names, "rollout"], np.stack([row[extra:] for row in rows]), grid)
+        grids = [_grid(stage[0]) for stage in stages]
+        maps = [_divided(_received(stage[-1]), grids[: n + 1]) for n, stage in enumerate(stages)]
+    maps.append(image_rollout(records)[0])
+    return GridMaps([*names, "rollout"], np.stack([one.reshape(-1) for one in maps]), grid)
 
 
-def _weights(record: Record) -> np.ndarray:
-    """Return the weights ``(h,q,k)`` of the first picture of a record."""
-    return record.map.weights()[0].double().cpu().numpy()
-
-
-def _grid(record: Record) -> tuple[int, int]:
+def _grid(record: Record) -> Grid:
     assert record.key_grid is not None  # the models of pictures set it
     return record.key_grid
 
 
 def _received(record: Record) -> np.ndarray:
-    """Return the mean weight ``(k,)`` that each token gets from the patches of the picture, over all heads."""
-    return _weights(record).mean(axis=0)[record.query_extra :].mean(axis=0)
+    """Return the mean weight that each patch gets from all patches, over all heads, ``(patches,)``."""
+    return record.map.mean_heads().weights()[0, 0].mean(dim=0).double().cpu().numpy()
 
 
-def _through(stages: list[list[Record]]) -> np.ndarray:
-    """Return the rollout ``(q,k)`` of all layers, from the tokens of the last stage to those of the first."""
-    total: np.ndarray | None = None
-    before: tuple[int, int] | None = None
-    for stage in stages:
-        share, grid = rollout(stage)[0], _grid(stage[0])  # (tokens,tokens)
-        if total is None or before is None:
-            total = share
-        else:
-            total = share @ _merging(before, grid) @ total
-        before = grid
-    assert total is not None
-    return total
+def _divided(weights: np.ndarray, grids: Sequence[Grid]) -> np.ndarray:
+    """Divide the weights of the patches of the last of ``grids`` among those of the first.
 
-
-def _merging(fine: tuple[int, int], coarse: tuple[int, int], extra: int = 0) -> np.ndarray:
-    """Return the share of each fine patch in each coarse one, ``(coarse patches,fine patches)``.
-
-    ``extra`` tokens before the patches, which are not merged, are kept.
+    >>> _divided(np.array([0.5, 0.5]), [(2, 3), (1, 2)])
+    array([0.125, 0.125, 0.25 , 0.125, 0.125, 0.25 ])
     """
-    if fine == coarse:
-        return np.eye(extra + fine[0] * fine[1])
-    inside = _spread(np.arange(coarse[0] * coarse[1]), coarse, fine)  # (fine patches,)
-    belongs = np.arange(coarse[0] * coarse[1])[:, None] == inside[None]
-    return belongs / np.maximum(belongs.sum(axis=1, keepdims=True), 1)
-
-
-def _spread(values: np.ndarray, coarse: tuple[int, int], fine: tuple[int, int]) -> np.ndarray:
-    """Return the value of the coarse patch that each fine patch lies in.
-
-    >>> _spread(np.array([1, 2]), (1, 2), (2, 3))
-    array([1, 1, 2, 1, 1, 2])
-    """
-    if coarse == fine:
-        return values
-    # The sides of a grid are halved once or several times, and rounded up.
-    times = max(0, (fine[0] - 1).bit_length() - (coarse[0] - 1).bit_length())
-    times = max(times, (fine[1] - 1).bit_length() - (coarse[1] - 1).bit_length())
-    rows, columns = (np.arange(side) >> times for side in fine)
-    return values.reshape(coarse)[rows[:, None], columns[None, :]].reshape(-1)
+    place = np.arange(len(weights)).reshape(grids[-1])
+    for grid in reversed(grids[:-1]):
+        place = to_pixels(place, grid)
+    return (weights / np.bincount(place.reshape(-1)))[place.reshape(-1)]
