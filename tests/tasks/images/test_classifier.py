@@ -185,3 +185,16 @@ def test_evaluation_counts_the_pictures_that_are_right(tmp_path):
     np.savez(tmp_path / "b.npz", images=pictures, labels=labels + 1)
     with pytest.raises(ArgumentError, match="labels_file: expected classes from 0 to 2, got 3"):
         tasks.evaluate("images", classifier, {"data": str(tmp_path / "b.npz")})
+
+
+def test_evaluation_reads_the_test_part_of_the_data(tmp_path):
+    classifier = small_image_classifier()
+    pictures = RNG.integers(0, 256, (9, 8, 12), dtype=np.uint8)
+    labels = np.array([("cat", "dog", "hen").index(one.label) for one in classifier(list(pictures))])
+    wrong = (labels + 1) % 3
+    parts = {"x_train": pictures, "y_train": wrong, "x_test": pictures[:4], "y_test": labels[:4]}
+    np.savez(tmp_path / "a.npz", **parts)
+    values = tasks.evaluate("images", classifier, {"data": str(tmp_path / "a.npz")}).to_json()
+    assert (values["pictures"], values["accuracy"]) == (4, 100.0)
+    options = {"data": str(tmp_path / "a.npz"), "split": "train"}
+    assert tasks.evaluate("images", classifier, options).to_json()["accuracy"] == 0.0
