@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from regard.cli import classify_image
+from regard.cli import picture_streams
 from support.command_line import assert_one_line, run_here
 from support.image_classifiers import small_image_classifier
 from support.pictures import save_picture
@@ -97,5 +97,5 @@ def test_a_model_without_attention_and_stretched_pictures_are_told(folder):
 
 
 def test_nothing_to_classify_is_a_usage_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(classify_image, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr(picture_streams, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     assert_one_line(run_here("classify-image", cwd=tmp_path), 2, "PICTURES: nothing to classify")
