@@ -391,7 +391,8 @@ export function precision(record) {
   const { source, error, measuredRows } = record;
   if (source.type === "remote") return "The server computes the weights in full precision.";
   const apart = error === 0 ? "none" : error.toExponential(1).replace("-", "−");
-  const inner = source.type === "mean" && source.of ? source.of : source;
+  let inner = source;
+  while ((inner.type === "mean" || inner.type === "windows") && inner.of) inner = inner.of;
   if (inner.type === "weights") {
     return `The page stores each weight in ${inner.steps} steps of its row's largest. Largest error: ${apart}.`;
   }
