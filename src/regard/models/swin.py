@@ -146,7 +146,7 @@ class Swin(Pretrained, nn.Module):
         self.positions = None
         if config.positions == "learned":
             self.positions = nn.Parameter(torch.empty(rows * columns, config.width))
-            nn.init.normal_(self.positions, std=SMALL)
+            nn.init.normal_(self.positions, std=config.width**-0.5)
         self.dropout = Dropout(config.dropout)
         self.stages = nn.ModuleList(SwinStage(config, stage) for stage in range(len(config.depths)))
         width = config.stage_width(len(config.depths) - 1)

@@ -16,7 +16,7 @@ from regard.shapes import axes
 
 __all__ = ["ImageEmbedding", "check_images", "make_patch_layers", "sinusoidal_grid"]
 
-# The standard deviation of new vectors of tokens and positions.
+# The standard deviation of new class tokens and relative biases.
 SMALL = 0.02
 
 
@@ -43,7 +43,8 @@ class ImageEmbedding(nn.Module):
             nn.init.normal_(self.distillation_token, std=SMALL)
         if config.positions == "learned":
             self.positions = nn.Parameter(torch.empty(config.extra + rows * columns, config.width))
-            nn.init.normal_(self.positions, std=SMALL)
+            # The vectors have a norm of about 1, so that a short training tells the patches apart.
+            nn.init.normal_(self.positions, std=config.width**-0.5)
         self.sinusoidal = config.positions == "sinusoidal"
         self.dropout = Dropout(config.dropout)
 
