@@ -9,6 +9,8 @@ from PIL import Image
 
 from regard.errors import ArgumentError, DtypeError, FileError, ShapeError
 from regard.images import ImageSet, image_files, read_digits, read_idx, read_image_set, resize_images
+from regard.text import Skipped
+from support.paths import data_folder
 
 N, H, W = 7, 3, 5
 RNG = np.random.default_rng(0)
@@ -165,6 +167,30 @@ def test_broken_folders_and_tables_are_a_clear_error(class_folder):
         read_image_set(table, classes=["cat", "cow"])
     with pytest.raises(FileError, match="no file or folder"):
         read_image_set(class_folder / "none")
+
+
+def test_pictures_that_cannot_be_read_are_left_out_and_counted(class_folder):
+    whole = (class_folder / "dog" / "1.png").read_bytes()
+    (class_folder / "dog" / "bad.png").write_bytes(b"no picture")
+    (class_folder / "dog" / "cut.png").write_bytes(whole[: len(whole) // 2])
+    skipped = Skipped()
+    found = read_image_set(class_folder, skip_bad_rows=True, skipped=skipped)
+    assert (len(found), skipped.bad) == (N, 2)
+    np.testing.assert_array_equal(found.images[..., 0], PIXELS[[0, 3, 1, 4, 6, 2, 5]])
+    (class_folder / "table.tsv").write_text(
+        "cat/0.png\tcat\nnone.png\tcat\ndog/1.png\tdog\ndog/bad.png\tdog\n"
+    )
+    skipped = Skipped()
+    found = read_image_set(class_folder / "table.tsv", skip_bad_rows=True, skipped=skipped)
+    assert (len(found), skipped.bad) == (2, 2)
+
+
+def test_the_files_of_mnist_are_read():
+    folder = data_folder("mnist")
+    test = read_image_set(folder, split="test")
+    assert test.images.shape == (10_000, 28, 28, 1)
+    assert test.labels[:5].tolist() == [7, 2, 1, 0, 4]
+    assert test.counts()["1"] == 1135
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,15 @@ def test_a_classifier_is_saved_and_loaded(kind, dtype, tmp_path):
     assert json.loads((tmp_path / "config.json").read_text())["labels"] == ["cat", "dog", "hen"]
 
 
+def test_a_classifier_is_packed_with_a_card(tmp_path):
+    small_image_classifier().save(tmp_path / "model")
+    small = tasks.pack(tmp_path / "model", tmp_path / "packed", dtype="int8", license="MIT")
+    assert small([PICTURE])[0].label in ("cat", "dog", "hen")
+    card = (tmp_path / "packed" / "README.md").read_text(encoding="utf-8")
+    assert "# Classifier of pictures: cat, dog, hen" in card
+    assert "regard classify-image --model FOLDER" in card
+
+
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
