@@ -125,6 +125,7 @@ def as_words(record: Record, batch: int = 0) -> Record:
         query_tokens=[q_words],
         key_tokens=[k_words] if record.key_tokens else None,
         sinks=tuple(key_of[key] for key in record.sinks),
+        pictures=None if record.pictures is None else record.pictures.merged(batch, key_of),
     )
 
 

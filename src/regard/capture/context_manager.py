@@ -35,6 +35,7 @@ from regard.capture.recording import Recording
 from regard.capture.watching.cache_crops import report_cache_crops
 from regard.capture.watching.eager_functions import record_eager_functions
 from regard.capture.watching.function_kinds import holds_product
+from regard.capture.watching.image_features import report_image_features
 from regard.capture.watching.modes import FunctionMode, operations_watched, remove_ended_modes
 from regard.capture.watching.module_calls import report_module_calls, watch_modules
 from regard.capture.watching.module_stack import SESSIONS_OF
@@ -67,7 +68,8 @@ def capture(
     Returns a context manager, inside which the model is called. Entering it gives the :class:`Recording`.
 
     tokenizer
-        Turns the token ids of the input into labels. A tokenizer, or a callable from a list of ids to a list of words.
+        Turns the token ids of the input into labels. A tokenizer, a processor that has one, or a callable from a list
+        of ids to a list of words.
     tokens
         The words of the input as labels, or a list of words for each sequence.
     query_tokens, key_tokens
@@ -207,6 +209,7 @@ def _switch_on(modules: list[nn.Module], session: Session, switched_on: contextl
     switched_on.enter_context(_FOR_ALL_THREADS)
     switched_on.enter_context(watch_modules(modules, session))
     switched_on.enter_context(record_eager_functions(modules))
+    switched_on.enter_context(report_image_features(modules, session.note_pictures))
     switched_on.enter_context(_observing(session))
     switched_on.enter_context(FunctionMode(session))
     switched_on.callback(session.finish)

@@ -14,6 +14,7 @@ from regard.capture.reading.labels import as_batch_labels
 from regard.capture.record_statistics import RecordStatistics
 from regard.errors import ArgumentError, DtypeError, OutsideError, UnknownNameError, former_names
 from regard.maps import AttentionMap
+from regard.maps.picture_maps import PictureMap
 from regard.maps.record_files import load_records, save_records
 from regard.maps.records import Record
 from regard.shapes import axes
@@ -232,6 +233,48 @@ class Recording(RecordStatistics):
 
         return self._part([as_words(record, batch) for record in self._whole()])
 
+    # ---- pictures
+
+    def picture_map(
+        self,
+        word: str | int,
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        batch: int = 0,
+        picture: int = 0,
+        view: str = "whole",
+        without_sinks: bool = False,
+    ) -> PictureMap:
+        """Return the weights of one word over the patches of a picture that a vision-language model was given.
+
+        ``word`` is a label or a position among the tokens. Without ``layer`` and ``head``, the weights are the mean
+        over all layers and heads of the language model. ``picture`` is the number of the picture in its sequence.
+        ``view="tiles"`` chooses the patches of the tiles that a model has beside those of the whole picture.
+        ``without_sinks=True`` takes out sink patches, which nearly every word attends to. The map has the places of
+        its patches in pixels. Raises ArgumentError, with the reason, if the places are not known.
+        """
+        from regard.capture.picture_maps import picture_maps_of
+
+        chosen = {"layer": layer, "head": head, "batch": batch, "picture": picture, "view": view}
+        return picture_maps_of(self.records, word, without_sinks=without_sinks, **chosen)[0]
+
+    def picture_maps(
+        self,
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        batch: int = 0,
+        picture: int = 0,
+        view: str = "whole",
+        without_sinks: bool = False,
+    ) -> list[PictureMap]:
+        """Return the maps of all words of a sequence over a picture, as :meth:`picture_map` does for one word."""
+        from regard.capture.picture_maps import picture_maps_of
+
+        chosen = {"layer": layer, "head": head, "batch": batch, "picture": picture, "view": view}
+        return picture_maps_of(self.records, None, without_sinks=without_sinks, **chosen)
+
     # ---- beams
 
     def follow(self, output: Any) -> Recording:
@@ -296,8 +339,8 @@ class Recording(RecordStatistics):
     def save_html(self, path: str | os.PathLike, *, title: str | None = None, images: object = None) -> None:
         """Write the records to one self-contained HTML page, which opens in a browser without a network.
 
-        ``images`` are drawn below the attention of image models. There is one for each sequence of the batch, as a
-        file, a PIL image or an array.
+        ``images`` are drawn below the attention of image models. There is one for each sequence of the batch, or for a
+        vision-language model one for each picture, as a file, a PIL image or an array.
         """
         from regard import viewer
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from regard.errors import ArgumentError, FileError
 from regard.files import write_atomically
 from regard.maps.attention_map import AttentionMap
+from regard.maps.patch_grids import PictureLayout
 from regard.maps.records import Record
 from regard.maps.sources import Stored
 from regard.maps.storage import MISFITS, read_file, source_from_spec, spec_of_source
@@ -40,7 +41,11 @@ def save_records(records: Sequence[Record], path: str | os.PathLike, *, as_weigh
     tensors: dict[str, Tensor] = {}
     named: dict[tuple, str] = {}
     specs = [_spec(n, record, as_weights, tensors, named) for n, record in enumerate(records)]
-    header = {"format": FORMAT, "records": json.dumps({"records": specs})}
+    layouts = list(dict.fromkeys(record.pictures for record in records if record.pictures is not None))
+    for spec, record in zip(specs, records, strict=True):
+        spec["pictures"] = None if record.pictures is None else layouts.index(record.pictures)
+    content = {"records": specs, "pictures": [layout.spec() for layout in layouts]}
+    header = {"format": FORMAT, "records": json.dumps(content)}
     header["digest"] = _digest(header, tensors)
     write_atomically(path, lambda part: save_file(tensors, part, metadata=header))
 
@@ -58,7 +63,8 @@ def load_records(path: str | os.PathLike) -> list[Record]:
             argument="path",
         )
     try:
-        return [_record(spec, tensors) for spec in json.loads(header["records"])["records"]]
+        content = json.loads(header["records"])
+        return [_record(spec, tensors, content.get("pictures", ())) for spec in content["records"]]
     except MISFITS as error:
         raise FileError(f"the header of {path} does not fit its tensors: {error}", argument="path") from error
 
@@ -107,7 +113,7 @@ def _without_shared_storage(tensor: Tensor) -> Tensor:
     return tensor if owns_storage else tensor.contiguous().clone()
 
 
-def _record(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Record:
+def _record(spec: dict[str, Any], tensors: dict[str, Tensor], layouts: Sequence[dict[str, Any]]) -> Record:
     map_tensors = {name: tensors[stored] for name, stored in spec["tensors"].items()}
     source = source_from_spec(spec["map"], map_tensors)
     batch, _, q, k = source.grid
@@ -115,6 +121,7 @@ def _record(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Record:
         if spec[field] is not None:
             spec[field] = (int(spec[field][0]), int(spec[field][1]))
     layer = None if spec["layer"] is None else int(spec["layer"])
+    layout = spec.get("pictures")
     return Record(
         name=_text(spec["name"]),
         layer=layer,
@@ -130,6 +137,7 @@ def _record(spec: dict[str, Any], tensors: dict[str, Tensor]) -> Record:
         heads=_heads(spec.get("heads"), source.grid.h),
         sinks=_sinks(spec.get("sinks", ()), k),
         note=None if spec.get("note") is None else _text(spec["note"]),
+        pictures=None if layout is None else PictureLayout.from_spec(layouts[int(layout)], batch, k),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from regard.maps.attention_map import AttentionMap
+from regard.maps.patch_grids import PictureLayout
 
 __all__ = ["Record"]
 
@@ -20,7 +21,8 @@ class Record:
     is the reason why the map was not kept, or None. ``heads`` lists the heads of the model that the map holds, in
     order, or is None for all heads. ``sinks`` are the positions of keys that are not tokens but receive a part of
     each row, such as the attention sink of GPT-OSS. Their label is ``[sink]``. ``note`` describes an unusual property
-    of the weights, or is None.
+    of the weights, or is None. ``pictures`` has the places of the picture tokens among the words of a vision-language
+    model, or is None if there are none.
 
     >>> import torch
     >>> from regard.maps import AttentionMap
@@ -43,6 +45,7 @@ class Record:
     heads: tuple[int, ...] | None = None
     sinks: tuple[int, ...] = ()
     note: str | None = None
+    pictures: PictureLayout | None = None
 
     @property
     def tokens(self) -> list[list[str]] | None:

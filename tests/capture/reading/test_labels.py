@@ -32,3 +32,19 @@ def test_labels_of_a_trained_byte_level_tokenizer_spell_the_text():
     )
     spell = as_speller(made)
     assert "".join(spell(made.encode("你好 hello").ids)).replace("\ufffd", "") == "你好Ġhello"
+
+
+def test_a_processor_is_read_by_its_tokenizer():
+    from regard.capture.reading.labels import as_speller
+
+    class Tokenizer:
+        def convert_ids_to_tokens(self, ids):
+            return [f"w{n}" for n in ids]
+
+    class Processor:
+        tokenizer = Tokenizer()
+
+        def __call__(self, ids):
+            raise AssertionError("a processor prepares texts and pictures")
+
+    assert as_speller(Processor())([7, 11]) == ["w7", "w11"]

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from regard.biases import Bias
 from regard.capture.joining.doubts import Doubt
+from regard.capture.reading.picture_inputs import PictureInputs
 from regard.capture.reading.token_ids import TokenIds
 from regard.masks import Mask
 from regard.shapes import Grid
@@ -51,6 +52,8 @@ class KeptCall:
     worded: bool = True
     # The grids of image patches seen before the call, latest first.
     patches: list[tuple[int, int]] = field(default_factory=list)
+    # The pictures among the token ids of the call.
+    pictures: PictureInputs | None = None
 
     @property
     def nbytes(self) -> int:

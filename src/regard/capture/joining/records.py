@@ -14,6 +14,7 @@ from regard.capture.joining.collector import Collector
 from regard.capture.joining.ids_of_tokens import key_ids, query_ids
 from regard.capture.joining.kept_calls import KeptCall
 from regard.capture.joining.memory_budget import MemoryBudget
+from regard.capture.joining.picture_layouts import layout_of_run
 from regard.capture.joining.stitching import joined_source
 from regard.capture.reading import labels as tokens
 from regard.capture.reading.image_patches import patch_grid
@@ -221,6 +222,12 @@ def _axes(
         return {"query_grid": chain.windows[0], "key_grid": chain.windows[0]}
     words = _words(collector, chain, run, record, naming, beams)
     found: dict[str, Any] = {"query_tokens": words[0], "key_tokens": words[1]}
+    if (
+        record.kind != "cross"
+        and (queries := words[0]) is not None
+        and len(queries[0]) == record.map.shape[2]
+    ):
+        found["pictures"] = layout_of_run(run, record.map.shape[3], record.sinks, naming.spell, beams)
     for axis, count in (("query", record.map.shape[2]), ("key", record.map.shape[3])):
         patches = patch_grid(count, run[0].patches) if found[f"{axis}_tokens"] is None else None
         if patches is not None:

@@ -30,7 +30,7 @@ _MARKS = {ord(" "): "\u0120", ord("\n"): "\u010a", ord("\t"): "\u0109", ord("\r"
 
 
 def as_speller(tokenizer: object) -> Speller:
-    """Return a function from token ids to words, made from a tokenizer or a callable.
+    """Return a function from token ids to words, made from a tokenizer, a processor with a tokenizer, or a callable.
 
     Without a tokenizer, the words are the ids as text.
 
@@ -39,6 +39,10 @@ def as_speller(tokenizer: object) -> Speller:
     """
     if tokenizer is None:
         return ids_as_text
+    # The processor of a vision-language model is callable as well.
+    held = getattr(tokenizer, "tokenizer", None)
+    if any(hasattr(held, method) for method in ("convert_ids_to_tokens", "pieces", "id_to_token")):
+        tokenizer = held
     for method in ("convert_ids_to_tokens", "pieces"):
         if hasattr(tokenizer, method):
             spell = getattr(tokenizer, method)

@@ -34,7 +34,7 @@ _TOKEN_NAMES = [
 ]
 # Targets of a loss.
 _OF_LOSS = ("target", "targets")
-_NOT_WORDS = re.compile(r"pixel|image|img|picture|video|input_features|input_values", re.IGNORECASE)
+_NOT_WORDS = re.compile(r"pixel|image|img|picture|video|grid_thw|input_features|input_values", re.IGNORECASE)
 # The number of colours of an image.
 _CHANNELS = 3
 _IDS = (torch.int64, torch.int32)

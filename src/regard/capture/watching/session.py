@@ -17,6 +17,7 @@ from regard.capture.reading.axes import AxisLetters
 from regard.capture.reading.image_patches import patch_grids_after
 from regard.capture.reading.kinds import is_attention
 from regard.capture.reading.module_choice import ModuleChoice
+from regard.capture.reading.picture_inputs import EncodedPictures, encoded_pictures, picture_inputs
 from regard.capture.reading.running_modules import RunningModule
 from regard.capture.reading.token_ids import ids_in, may_hold_ids, without_words
 from regard.capture.watching.call_log import CallLog
@@ -59,6 +60,8 @@ class Session:
         # a class of modules whose output was compared with the product of weights and values.
         self.followed_functions: set[Any] = set()
         self.checked_functions: set[tuple[Any, type[nn.Module]]] = set()
+        # The pictures that were encoded outside of a forward pass.
+        self.encoded_pictures: list[EncodedPictures] = []
 
     # ---- modules
 
@@ -110,10 +113,14 @@ class Session:
         self.collector.token_ids.extend(ids)
         worded = bool(ids) or self._is_in_attention(running)
         worded = worded or not without_words(running.module, running.arguments)
+        pictures = None
+        if ids:
+            pictures = picture_inputs(running.module, running.arguments, ids, self.encoded_pictures)
         for kept in self.collector.new_calls[running.first :]:
             if kept.worded:
                 kept.inputs.extend(ids)
                 kept.worded = worded
+                kept.pictures = kept.pictures or pictures
 
     def _is_in_attention(self, running: RunningModule) -> bool:
         """Whether a module or its caller is an attention, whose tensors of heads with four axes are no picture."""
@@ -173,7 +180,16 @@ class Session:
                 "the user: use F.scaled_dot_product_attention (attn_implementation='sdpa')"
             )
 
-    # ---- rejected tokens and the end
+    # ---- pictures, rejected tokens and the end
+
+    def note_pictures(self, module: nn.Module, arguments: dict[str, Any], result: Any) -> None:
+        """Note pictures that a module has encoded outside of a forward pass, as ``generate()`` does."""
+        if self.stack.modules or module not in self.names or not self.stack.is_in_its_thread:
+            return
+        encoded = encoded_pictures(module, arguments, result)
+        if encoded is not None:
+            alive = [x for x in self.encoded_pictures if x.result() is not None]
+            self.encoded_pictures = [*alive, encoded]
 
     def rejected(self, cache: Any, count: int) -> None:
         """Remove draft tokens that the model rejected, the last ones of a cache, from the records."""
