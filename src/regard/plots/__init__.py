@@ -13,6 +13,7 @@ from regard.plots.by_shape import show
 from regard.plots.heads import plot_heads, plot_model
 from regard.plots.images import plot_image_attention, plot_image_words
 from regard.plots.lengths import plot_by_length
+from regard.plots.picture_maps import plot_picture_maps
 from regard.plots.texts import plot_text
 from regard.plots.weights import plot_attention_weights, plot_weights, visualize_attention
 
@@ -23,6 +24,7 @@ __all__ = [
     "plot_image_attention",
     "plot_image_words",
     "plot_model",
+    "plot_picture_maps",
     "plot_text",
     "plot_weights",
     "show",

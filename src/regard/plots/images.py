@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_image_attention", "plot_image_words"]
+__all__ = ["as_picture", "plot_image_attention", "plot_image_words"]
 
 SIDE = 4.0  # inches, the longer side of the image
 SMALL_SIDE = 1.5  # inches, the longer side of the image of a word
@@ -55,7 +55,7 @@ def plot_image_attention(
     >>> figure.axes[0].get_images()[1].get_array().shape
     (2, 2)
     """
-    picture = _picture(image)
+    picture = as_picture(image)
     patches = _patches(weights, grid, extra)
     target, screen = check_path(path), wants_screen(window, path)
     height, width = picture.shape[:2]
@@ -91,7 +91,7 @@ def plot_image_words(
     >>> [ax.get_title() for ax in figure.axes]
     ['a', 'seven']
     """
-    picture, array = _picture(image), as_weights("weights", weights, "qk")
+    picture, array = as_picture(image), as_weights("weights", weights, "qk")
     rows, patches = array.shape
     names = as_labels("words", words, rows, f"rows in weights ({rows},{patches})")
     if grid[0] * grid[1] != patches:
@@ -127,7 +127,7 @@ def _draw_over(ax: Axes, picture: np.ndarray, patches: np.ndarray) -> None:
     ax.set_yticks([])
 
 
-def _picture(image: Any) -> np.ndarray:
+def as_picture(image: Any) -> np.ndarray:
     """Convert an image to values from 0 to 1, ``(height,width)`` or ``(height,width,3)``."""
     if hasattr(image, "detach"):
         image = image.detach().cpu().numpy()
