@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from regard.maps import Record
+from regard.maps import PictureLayout, Record
 from regard.maps.sources import Tile
 from regard.viewer.encoding import without_selections
 from regard.viewer.tiles import HIDDEN, visible_weights
@@ -48,7 +48,9 @@ def opening(records: Sequence[Record], *, pictured: bool = False) -> dict[str, i
     explained at the top of this module, and computed from a sample of the queries. With ``pictured`` only records
     whose keys are patches of an image are considered.
     """
-    wanted = [n for n, record in enumerate(records) if record.key_grid or not pictured] or [0]
+    placed = [n for n, record in enumerate(records) if _has_places(record)]
+    wanted = placed or [n for n, record in enumerate(records) if record.key_grid]
+    wanted = (wanted if pictured else []) or list(range(len(records)))
     per_row = sum(records[n].map.shape[1] * records[n].map.shape[3] for n in wanted)
     queries = min(MOST_QUERIES, max(4, WORK // per_row))
     found = {n: _best_head(records[n], queries) for n in wanted}
@@ -61,7 +63,11 @@ def opening(records: Sequence[Record], *, pictured: bool = False) -> dict[str, i
 def _best_head(record: Record, count: int) -> Interest:
     _, h, q, k = record.map.shape
     source = without_selections(record.map._source)
-    rows = np.unique(np.linspace(0, q - 1, min(q, count)).round().astype(np.int64))
+    queries = np.arange(q)
+    if record.pictures is not None and _has_places(record) and record.pictures.words:
+        queries = np.array(record.pictures.words[0], dtype=np.int64)
+    chosen = np.unique(np.linspace(0, len(queries) - 1, min(len(queries), count)).round().astype(np.int64))
+    rows = queries[chosen]
     last = q - 1 if record.kind == "causal" else 0  # the first query of a causal map sees only itself
     best = Interest(0.0, 0, last, 0)
     special = _special(record, "key"), _special(record, "query")
@@ -112,6 +118,23 @@ def _interest(
     return Interest(float(top.sum() / counted * different), 0, int(rows[best]), int(at[best]))
 
 
+def _has_places(record: Record) -> bool:
+    """Return whether the first sequence has patches of pictures among its keys."""
+    return record.pictures is not None and bool(record.pictures.sequences[0])
+
+
+def _outside_picture(layout: PictureLayout, queries: bool, n: int) -> np.ndarray:
+    """Return which queries are no words, or which keys are no patches."""
+    counted = (
+        layout.words[0]
+        if queries and layout.words
+        else [key for grid in layout.sequences[0] for key in grid.keys]
+    )
+    outside = np.ones(n, dtype=bool)
+    outside[list(counted)] = False
+    return outside
+
+
 def _special(record: Record, side: str) -> np.ndarray:
     """Return which queries or keys of the first sequence are special tokens, as booleans."""
     queries = side == "query"
@@ -120,6 +143,8 @@ def _special(record: Record, side: str) -> np.ndarray:
     if labels is None and not queries and record.kind != "cross" and record.map.shape[2] == n:
         labels = record.query_tokens
     grid, extra = (record.query_grid, record.query_extra) if queries else (record.key_grid, record.key_extra)
+    if record.pictures is not None and _has_places(record):
+        return _outside_picture(record.pictures, queries, n)
     special = np.zeros(n, dtype=bool)
     special[: extra if grid else 1] = True
     if labels is not None:

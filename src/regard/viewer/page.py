@@ -41,7 +41,8 @@ def html(records: Sequence[Record], *, title: str | None = None, images: object 
     """Return records as the text of a self-contained HTML page.
 
     ``images`` are drawn below the attention of records whose keys are patches. There is one for each sequence of the
-    batch, as a file, bytes, a PIL image, or an array of numbers between 0 and 1.
+    batch, or for a vision-language model one for each picture, in the order of the prompts. An image is a file, bytes,
+    a PIL image, or an array of numbers between 0 and 1.
 
     >>> import torch
     >>> from regard.maps import AttentionMap

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
-from regard.maps import AttentionMap, Record
+from regard.maps import AttentionMap, PictureLayout, Record
 from regard.maps.sources import HeadMean, Recomputed, Source
 from regard.maps.unrecorded import Unrecorded
 from regard.viewer.blobs import Blobs
 from regard.viewer.encoding import encode, without_selections
+from regard.viewer.layouts import LayoutTable, check_pictures
 from regard.viewer.opening import opening
 from regard.viewer.pictures import as_pictures
 from regard.viewer.progress import PageProgress
@@ -60,7 +61,7 @@ def embedded(
     bits = 16 if stored <= EIGHT_BITS_BEYOND else 8
     if stored * bits // 8 > max_bytes:
         raise _too_large(stored * bits // 8, max_bytes)
-    shown, labels = [], LabelTable()
+    shown, labels, layouts = [], LabelTable(), LayoutTable()
     longest = max(max(record.map.shape[2:]) for record in records)
     total = sum(_weights_computed(record.map, side) for record in records)
     hint = HINT.format(longest) if longest >= LONG else ""
@@ -70,7 +71,7 @@ def embedded(
             found = encode(
                 source_of(record.map), blobs, bits, side=side if large else None, progress=progress
             )
-            entry = _described(record, labels)
+            entry = _described(record, labels, layouts)
             entry |= {"source": found.spec, "error": found.error, "measuredRows": found.rows}
             if large:
                 cells = found.overview
@@ -79,7 +80,7 @@ def embedded(
             shown.append(entry)
             if blobs.size > max_bytes:
                 raise _too_large(blobs.size, max_bytes)
-    return _document(records, shown, labels, title, images, blobs)
+    return _document(records, shown, (labels, layouts), title, images, blobs)
 
 
 def _weights_computed(map: AttentionMap, side: int) -> int:
@@ -94,9 +95,10 @@ def _weights_computed(map: AttentionMap, side: int) -> int:
 def remote(records: Sequence[Record], *, title: str | None = None, images: object = None) -> Document:
     """Return a document whose weights the page requests from a server."""
     records = checked_records(records)
-    blobs, labels = Blobs(), LabelTable()
-    shown = [_described(record, labels) | {"source": {"type": "remote"}, "error": 0.0} for record in records]
-    return _document(records, shown, labels, title, images, blobs)
+    blobs, labels, layouts = Blobs(), LabelTable(), LayoutTable()
+    remote_source = {"source": {"type": "remote"}, "error": 0.0}
+    shown = [_described(record, labels, layouts) | remote_source for record in records]
+    return _document(records, shown, (labels, layouts), title, images, blobs)
 
 
 def source_of(map: AttentionMap) -> Source:
@@ -129,6 +131,7 @@ def checked_records(records: Sequence[Record] | Record) -> list[Record]:
         _check_labels(f"records[{n}].key_tokens", record.key_tokens, b, k, "keys")
         _check_grid(f"records[{n}].query_grid", record.query_grid, record.query_extra, q)
         _check_grid(f"records[{n}].key_grid", record.key_grid, record.key_extra, k)
+        _check_layout(f"records[{n}].pictures", record.pictures, b, k)
     whole = [record for record in found if not isinstance(source_of(record.map), Unrecorded)]
     if not whole:
         raise ArgumentError("records", "none of the records was kept", found[0].dropped or "")
@@ -148,6 +151,17 @@ def _check_labels(name: str, labels: list[list[str]] | None, b: int, n: int, wha
 def _check_grid(name: str, grid: tuple[int, int] | None, extra: int, n: int) -> None:
     if grid is not None and (len(grid) != 2 or min(grid) < 1 or grid[0] * grid[1] + extra > n or extra < 0):
         raise ShapeError(name, f"{grid} patches after {extra} other tokens do not fit {n} tokens")
+
+
+def _check_layout(name: str, layout: PictureLayout | None, b: int, k: int) -> None:
+    if layout is None:
+        return
+    if len(layout.sequences) != b:
+        raise ShapeError(name, f"pictures of {len(layout.sequences)} sequences, but the map has {b}")
+    for patches in (patches for grids in layout.sequences for patches in grids):
+        rows, columns = patches.grid
+        if len(patches.keys) != rows * columns or not all(0 <= key < k for key in patches.keys):
+            raise ShapeError(name, f"{rows} x {columns} patches do not fit {len(patches.keys)} of {k} keys")
 
 
 class LabelTable:
@@ -171,7 +185,7 @@ class LabelTable:
         return found
 
 
-def _described(record: Record, labels: LabelTable) -> dict[str, Any]:
+def _described(record: Record, labels: LabelTable, layouts: LayoutTable) -> dict[str, Any]:
     queries, keys = record.query_tokens, record.key_tokens
     if keys is None and record.kind != "cross" and record.map.shape[2] == record.map.shape[3]:
         keys = queries  # in self-attention both sides have the same tokens
@@ -189,6 +203,7 @@ def _described(record: Record, labels: LabelTable) -> dict[str, Any]:
         "keyGrid": None if record.key_grid is None else list(record.key_grid),
         "queryExtra": record.query_extra,
         "keyExtra": record.key_extra,
+        "pictures": layouts.add(record.pictures),
         "dropped": record.dropped,
         "note": record.note,
     }
@@ -197,13 +212,14 @@ def _described(record: Record, labels: LabelTable) -> dict[str, Any]:
 def _document(
     records: Sequence[Record],
     shown: list[dict[str, Any]],
-    labels: LabelTable,
+    tables: tuple[LabelTable, LayoutTable],
     title: str | None,
     images: object,
     blobs: Blobs,
 ) -> Document:
     pictures = [{"type": kind, "blob": blobs.add(data)} for kind, data in as_pictures(images)]
-    _check_pictures(len(pictures), shown)
+    labels, layouts = tables
+    check_pictures(len(pictures), shown, layouts)
     _give_roles(shown)
     values = {
         "format": FORMAT,
@@ -211,6 +227,7 @@ def _document(
         "records": shown,
         "labels": labels.lists,
         "pictures": pictures,
+        "layouts": layouts.specs(len(pictures)),
         "opening": opening(records, pictured=bool(pictures)),
     }
     return Document(values, blobs.parts)
@@ -229,17 +246,6 @@ def _give_roles(shown: list[dict[str, Any]]) -> None:
             entry["role"] = "decoder" if "decoder" in name else "encoder"
         else:
             entry["role"] = "decoder" if entry["kind"] == "causal" else "encoder"
-
-
-def _check_pictures(count: int, records: list[dict[str, Any]]) -> None:
-    """Raise ArgumentError unless there is no picture, or one for each sequence of the records with patches."""
-    batches = {entry["shape"][0] for entry in records if entry["queryGrid"] or entry["keyGrid"]}
-    if count and not batches:
-        fix = "give each Record its query_grid or key_grid"
-        raise ArgumentError("images", "no record has the patches of an image as tokens", fix)
-    if count and batches != {count}:
-        expected = " or ".join(map(str, sorted(batches)))
-        raise ArgumentError("images", f"{count} pictures for a batch of {expected}", "one for each sequence")
 
 
 def _stored_weights(source: Source) -> int:

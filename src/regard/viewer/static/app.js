@@ -8,6 +8,7 @@ import { HeatView } from "./heat.js";
 import { ImageView } from "./image.js";
 import { CanvasPainter } from "./paint.js";
 import { Panel } from "./panel.js";
+import { patchesOf } from "./patches.js";
 import { Pointers } from "./pointers.js";
 import { asPng, asSvg, download, fileName } from "./save.js";
 import { fitted, formatState, initialState, parseState, viewsOf } from "./state.js";
@@ -320,7 +321,7 @@ export class App {
   }
 
   shownReading() {
-    if (this.state.view === "image" && !this.doc.records[this.state.record].keyGrid) return null;
+    if (this.state.view === "image" && !patchesOf(this.doc, this.doc.records[this.state.record], this.state.batch).length) return null;
     return this.view.reading?.() ?? null;
   }
 

@@ -1,6 +1,7 @@
 // @ts-check
 /** The controls above the drawing. */
 import { headColor, headInk } from "./color.js";
+import { patchesOf, pictureWords } from "./patches.js";
 import { TOPS_KNOWN, topMode } from "./scales.js";
 import { PAIRS, PALETTES, SCALES_KNOWN } from "./state.js";
 import { element, headNumber, headText, recordText } from "./text.js";
@@ -30,12 +31,15 @@ export class Controls {
     this.strongest.addEventListener("click", () => scene.set({ min: -1 }));
     this.min = this.slider("Lines from weight", (min) => scene.set({ min }));
     this.opacity = this.slider("Overlay", (opacity) => scene.set({ opacity }));
+    this.picture = this.select("Picture", [], (value) => scene.set({ picture: Number(value) }));
+    this.sinks = this.checkbox((on) => scene.set({ sinks: on ? 1 : 0 }));
+    this.sinks.name.textContent = "Take out sink patches";
     this.side = this.select("Choose", [["query", "query"], ["key", "key"]], (side) => scene.set({ side }));
     this.chips = element("div", { class: "chips", role: "group", "aria-label": "Heads in the flow" });
     this.zoom = this.zoomButtons();
     this.root = element(
       "div", { class: "controls" }, this.record.box, this.head.box, this.batch.box, this.by.box, this.scale.box, this.top.box,
-      this.palette.box, this.zoom, this.min.box, this.strongest, this.side.box, this.opacity.box, this.chips, this.pair.box,
+      this.palette.box, this.zoom, this.min.box, this.strongest, this.picture.box, this.side.box, this.opacity.box, this.sinks.box, this.chips, this.pair.box,
       this.aside.box,
     );
     this.heads = "";
@@ -103,6 +107,7 @@ export class Controls {
     this.by.input.value = state.by;
     this.pair.input.value = state.pair;
     this.updateWords(record);
+    this.updatePictures(record);
     this.opacity.input.value = String(state.opacity);
     this.opacity.shown.textContent = state.opacity.toFixed(2);
     this.showOnlyUsed(b, h);
@@ -123,6 +128,19 @@ export class Controls {
     this.aside.name.textContent = `${act} ${aside}`;
     this.aside.input.checked = state.aside === 1;
     this.aside.box.hidden = !aside || state.view === "steps" || state.view === "image";
+  }
+
+  /** @param {import("./types.js").RecordInfo} record */
+  updatePictures(record) {
+    const { doc, state } = this.scene;
+    const names = patchesOf(doc, record, state.batch).map((patches, n) => [String(n), patches.name]);
+    const key = names.join("/");
+    if (this.picture.input.dataset.key !== key) this.options(this.picture.input, names);
+    this.picture.input.dataset.key = key;
+    this.picture.input.value = String(state.picture);
+    this.picture.box.hidden = state.view !== "image" || names.length < 2;
+    this.sinks.input.checked = state.sinks === 1;
+    this.sinks.box.hidden = state.view !== "image" || !names.length || !pictureWords(doc, record, state.batch);
   }
 
   /** @param {number} b @param {number} h */

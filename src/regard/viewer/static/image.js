@@ -4,12 +4,14 @@ import { isWeight, magnitude } from "./arrays.js";
 import { drawColorBar } from "./cells.js";
 import { colorTable, place } from "./color.js";
 import { element2d, fittedText } from "./paint.js";
+import { patchesOf, pictureWords, sinkPatches } from "./patches.js";
 import { PictureWords } from "./picture_words.js";
 import { scaleEnds } from "./scales.js";
-import { STILL_ASKING, headNumber, headText, labelOf, recordText, weightText } from "./text.js";
+import { STILL_ASKING, headNumber, headText, labelOf, recordText, visible, weightText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
+/** @typedef {import("./patches.js").Patches} Patches */
 /** @typedef {{x: number, y: number, w: number, h: number}} Box */
 
 const TITLE_ROOM = 34; // above the picture
@@ -26,10 +28,18 @@ export class ImageView {
     /** @type {number | null} the word under the pointer, whose weights are shown */
     this.word = null;
     this.room = { width: 0, height: 0 };
+    /** @type {{key: string, found: Uint8Array}[]} the sinks of the last heads and pictures */
+    this.sinksKnown = [];
   }
 
   get record() {
     return this.scene.doc.records[this.scene.state.record];
+  }
+
+  /** The patches of the chosen picture, or null if the keys are no patches. */
+  get patches() {
+    const { doc, state } = this.scene;
+    return patchesOf(doc, this.record, state.batch)[state.picture] ?? null;
   }
 
   /** The size of the drawing, which is no higher than the picture and the heads below it need. @param {number} width @param {number} height */
@@ -37,7 +47,7 @@ export class ImageView {
     const { lines, side } = this.headSizes(width);
     const around = this.top(width) + BAR_ROOM + lines * (side + 20) + 8;
     const enough = around + this.widest(width) / this.ratio();
-    return { width, height: this.record.keyGrid ? Math.min(enough, Math.max(height, around + 220)) : height };
+    return { width, height: this.patches ? Math.min(enough, Math.max(height, around + 220)) : height };
   }
 
   /** The height of the words and the title above the picture. @param {number} width */
@@ -52,9 +62,8 @@ export class ImageView {
 
   /** Width over height of the picture, or of the grid of patches without a picture. */
   ratio() {
-    const [rows, cols] = this.record.keyGrid ?? [1, 1];
     const picture = this.picture();
-    return picture ? picture.width / picture.height : cols / rows;
+    return picture ? picture.width / picture.height : this.patches?.ratio ?? 1;
   }
 
   /** The largest width of the picture in a drawing of this width. @param {number} width */
@@ -62,8 +71,21 @@ export class ImageView {
     return Math.min(width - 24, 720 * Math.max(1, this.ratio()));
   }
 
+  /** The picture below the patches. Null if there is none, or if the model may have cropped or padded it. */
   picture() {
-    return this.scene.pictures.get(this.scene.state.batch);
+    const number = this.patches?.picture ?? null;
+    return number === null || this.misfit() ? null : this.scene.pictures.get(number);
+  }
+
+  /** Why the patches cannot be laid over the picture, or "". */
+  misfit() {
+    const patches = this.patches;
+    const picture = patches && patches.picture !== null ? this.scene.pictures.get(patches.picture) : null;
+    if (!patches || !picture || patches.stretched || !patches.size) return "";
+    const tolerance = 0.5 / Math.max(patches.rows, patches.cols);
+    if (Math.abs(picture.width / picture.height / patches.ratio - 1) <= tolerance) return "";
+    const [height, width] = patches.size;
+    return `The picture has ${picture.width} × ${picture.height} pixels, and the model was given ${width} × ${height}, so that it was cropped or padded. Give the picture as the model saw it.`;
   }
 
   /** The position of the picture. @returns {Box} */
@@ -80,8 +102,8 @@ export class ImageView {
   draw(p, width, height) {
     this.room = { width, height };
     const { theme } = this.scene;
-    if (!this.record.keyGrid) {
-      const text = "The keys of this layer are not patches of a picture.";
+    if (!this.patches) {
+      const text = this.absence();
       p.text(fittedText(text, width - 24, { size: 14 }), width / 2, height / 2, { fill: theme.soft, size: 14, align: "center" });
       return;
     }
@@ -93,17 +115,24 @@ export class ImageView {
     this.drawHeads(p);
   }
 
+  /** Why there is no picture. */
+  absence() {
+    const { pictures } = this.record;
+    const why = pictures === null ? null : this.scene.doc.layouts[pictures].unplaced;
+    return why ? visible(why) : "The keys of this layer are not patches of a picture.";
+  }
+
   /** @param {Painter} p */
   drawTitle(p) {
     const { theme } = this.scene;
-    const text = `Weights of ${this.name("query", this.rowRead())}`;
+    const text = this.misfit() || `Weights of ${this.name("query", this.rowRead())}`;
     const style = { fill: theme.ink, size: 14, bold: true, align: "center" };
     p.text(fittedText(text, this.room.width - 20, style), this.room.width / 2, this.top(this.room.width) - 18, style);
   }
 
   /** The key whose weight is shown, which is the patch under the pointer or the chosen key. */
   keyRead() {
-    return this.under === null ? this.scene.state.col : this.record.keyExtra + this.under;
+    return this.under === null ? this.scene.state.col : this.patches?.keys[this.under] ?? this.scene.state.col;
   }
 
   sameGrid() {
@@ -116,6 +145,9 @@ export class ImageView {
     const { doc, state } = this.scene;
     const { queryGrid, queryExtra, queryTokens, keyGrid, keyExtra, keyTokens } = this.record;
     const [grid, extra, tokens] = side === "key" ? [keyGrid, keyExtra, keyTokens] : [queryGrid, queryExtra, queryTokens];
+    const patches = side === "key" && this.record.pictures !== null ? this.patches : null;
+    const at = patches ? patches.keys.indexOf(n) : -1;
+    if (patches && at >= 0) return `the patch in row ${Math.floor(at / patches.cols)}, column ${at % patches.cols}`;
     if (tokens) return `“${labelOf(doc, this.record, side, state.batch, n)}”`;
     if (!grid) return `${side} ${n}`;
     if (n < extra) return extra === 1 ? "the class token" : `extra token ${n}`;
@@ -125,14 +157,16 @@ export class ImageView {
   /** Draw the picture with the weights over it. @param {Painter} p @param {Box} box @param {number} head @param {boolean} large */
   drawOver(p, box, head, large) {
     const { theme, state, source } = this.scene;
-    const [rows, cols] = /** @type {number[]} */ (this.record.keyGrid);
+    const { rows, cols, keys } = /** @type {Patches} */ (this.patches);
     const picture = this.picture();
     if (picture) p.image(picture, box.x, box.y, box.w, box.h, { smooth: true });
     else p.rect(box.x, box.y, box.w, box.h, { fill: theme.hidden });
     const row = source.row(state.record, state.batch, head, this.rowRead());
     if (!row) return;
-    const patches = row.subarray(this.record.keyExtra, this.record.keyExtra + rows * cols);
-    const max = patches.reduce((a, b) => Math.max(a, magnitude(b)), 0);
+    const patches = this.weightsOver(row, head, state.picture);
+    const total = keys.reduce((a, key) => a + (isWeight(row[key]) ? row[key] : 0), 0);
+    const sinks = this.sinks(head, state.picture);
+    const max = this.largest(row, head);
     const { signed } = this.record;
     const overlay = element2d(cols, rows); // one pixel for each patch, so that patches have no seams
     const pixels = overlay.context.createImageData(cols, rows);
@@ -145,26 +179,75 @@ export class ImageView {
       pixels.data[4 * n + 3] = Math.round(255 * alpha);
     }
     overlay.context.putImageData(pixels, 0, 0);
-    p.image(overlay.canvas, box.x, box.y, box.w, box.h);
-    if (large) this.drawLegend(p, box, max, patches.reduce((a, b) => a + (isWeight(b) ? b : 0), 0));
+    const over = this.patchBox(box);
+    p.clip(box.x, box.y, box.w, box.h, () => p.image(overlay.canvas, over.x, over.y, over.w, over.h)); // patches of padding lie outside
+    if (!large) return;
+    sinks?.forEach((sink, n) => sink && this.drawCross(p, over, n));
+    this.drawLegend(p, box, max, total, sinks ? sinks.reduce((a, b) => a + b, 0) : null);
   }
 
-  /** @param {Painter} p @param {Box} box @param {number} max @param {number} total */
-  drawLegend(p, box, max, total) {
+  /** The weights of a row over the patches of a picture, with 0 for sinks that are taken out. @param {Float32Array} row @param {number} head @param {number} picture */
+  weightsOver(row, head, picture) {
+    const { doc, state } = this.scene;
+    const { keys } = patchesOf(doc, this.record, state.batch)[picture];
+    const sinks = this.sinks(head, picture);
+    return Float32Array.from(keys, (key, n) => (sinks?.[n] && isWeight(row[key]) ? 0 : row[key]));
+  }
+
+  /** The largest weight of a row over all pictures of the sequence, which have one scale. @param {Float32Array} row @param {number} head */
+  largest(row, head) {
+    const { doc, state } = this.scene;
+    const all = patchesOf(doc, this.record, state.batch).map((_, n) => this.weightsOver(row, head, n));
+    return all.reduce((most, weights) => weights.reduce((a, b) => Math.max(a, magnitude(b)), most), 0);
+  }
+
+  /** The place of all patches in a picture that is drawn in a box. @param {Box} box @returns {Box} */
+  patchBox(box) {
+    const [left, top, right, bottom] = this.patches?.box ?? [0, 0, 1, 1];
+    return { x: box.x + left * box.w, y: box.y + top * box.h, w: (right - left) * box.w, h: (bottom - top) * box.h };
+  }
+
+  /** Which patches of a picture are sinks, or null if they are not taken out. @param {number} head @param {number} picture */
+  sinks(head, picture) {
+    const { doc, source, state } = this.scene;
+    const [patches, words] = [patchesOf(doc, this.record, state.batch)[picture], pictureWords(doc, this.record, state.batch)];
+    if (!state.sinks || !patches || !words) return null;
+    const key = [state.record, state.batch, head, picture].join("/");
+    const known = this.sinksKnown.find((entry) => entry.key === key);
+    if (known) return known.found;
+    const last = this.record.kind === "causal" ? patches.keys.reduce((a, b) => Math.max(a, b), 0) : -1;
+    const after = words.filter((word) => word > last);
+    const found = sinkPatches(after.map((word) => source.row(state.record, state.batch, head, word)), patches.keys);
+    if (found) this.sinksKnown = [{ key, found }, ...this.sinksKnown].slice(0, 256);
+    return found;
+  }
+
+  /** Cross out a sink. @param {Painter} p @param {Box} over the place of all patches @param {number} n */
+  drawCross(p, over, n) {
+    const { rows, cols } = /** @type {Patches} */ (this.patches);
+    const [w, h] = [over.w / cols, over.h / rows];
+    const [x, y] = [over.x + (n % cols) * w, over.y + Math.floor(n / cols) * h];
+    p.line(x, y, x + w, y + h, { stroke: "#ffffff", width: 1 });
+    p.line(x, y + h, x + w, y, { stroke: "#ffffff", width: 1 });
+  }
+
+  /** @param {Painter} p @param {Box} box @param {number} max @param {number} total @param {number | null} sinks taken out */
+  drawLegend(p, box, max, total, sinks) {
     const { width } = this.room;
     const bar = Math.min(180, width * 0.4);
     const x = Math.max(12, Math.min(box.x, width - bar - 200));
     const { signed } = this.record;
     drawColorBar(p, this.scene, signed ? "signed" : "bright", scaleEnds(max, this.scene.state.scale, signed), x, box.y + box.h + 8, bar);
     const style = { fill: this.scene.theme.soft, size: 11 };
-    const text = `sum over all patches: ${weightText(total)}`;
+    const out = sinks === null ? "" : `, ${sinks} sink ${sinks === 1 ? "patch" : "patches"} taken out`;
+    const text = `sum over all patches: ${weightText(total)}${out}`;
     p.text(fittedText(text, width - x - bar - 20, style), x + bar + 14, box.y + box.h + 13, style);
   }
 
   /** Frame the patch of the query, and the key whose weight is shown with a thinner line. @param {Painter} p @param {Box} box */
   drawMarks(p, box) {
-    const { queryExtra, keyExtra } = this.record;
-    this.drawMark(p, box, this.keyRead() - keyExtra, "#ffffff", 2);
+    const { queryExtra } = this.record;
+    this.drawMark(p, box, this.patches?.keys.indexOf(this.keyRead()) ?? -1, "#ffffff", 2);
     if (!this.sameGrid()) return;
     this.drawMark(p, box, this.scene.state.row - queryExtra, "#ffffff", 4);
     this.drawMark(p, box, this.scene.state.row - queryExtra, this.scene.theme.accent, 2.5);
@@ -172,10 +255,11 @@ export class ImageView {
 
   /** @param {Painter} p @param {Box} box @param {number} n the patch @param {string} stroke @param {number} width */
   drawMark(p, box, n, stroke, width) {
-    const [rows, cols] = /** @type {number[]} */ (this.record.keyGrid);
+    const { rows, cols } = /** @type {Patches} */ (this.patches);
     if (n < 0 || n >= rows * cols) return;
-    const [w, h] = [box.w / cols, box.h / rows];
-    p.rect(box.x + (n % cols) * w, box.y + Math.floor(n / cols) * h, w, h, { stroke, width });
+    const over = this.patchBox(box);
+    const [w, h] = [over.w / cols, over.h / rows];
+    p.rect(over.x + (n % cols) * w, over.y + Math.floor(n / cols) * h, w, h, { stroke, width });
   }
 
   /** The size of the pictures of heads below the main picture, and their number of lines. @param {number} width */
@@ -217,9 +301,9 @@ export class ImageView {
 
   /** @param {number} x @param {number} y @returns {number | null} */
   patchAt(x, y) {
-    if (!this.record.keyGrid) return null;
-    const [rows, cols] = this.record.keyGrid;
-    const box = this.box();
+    if (!this.patches) return null;
+    const { rows, cols } = this.patches;
+    const box = this.patchBox(this.box());
     const [row, col] = [Math.floor(((y - box.y) / box.h) * rows), Math.floor(((x - box.x) / box.w) * cols)];
     return row >= 0 && row < rows && col >= 0 && col < cols ? row * cols + col : null;
   }
@@ -236,7 +320,7 @@ export class ImageView {
 
   /** @param {number} x @param {number} y */
   click(x, y) {
-    if (!this.record.keyGrid) return;
+    if (!this.patches) return;
     const word = this.words.at(x, y, this.room.width);
     if (word !== null) return this.scene.set({ row: word });
     const head = this.headBoxes().findIndex((box) => x >= box.x && x < box.x + box.w && y >= box.y && y < box.y + box.h);
@@ -244,13 +328,14 @@ export class ImageView {
     const patch = this.patchAt(x, y);
     if (patch === null) return;
     const query = this.sameGrid() && this.scene.state.side === "query";
-    this.scene.set(query ? { row: this.record.queryExtra + patch } : { col: this.record.keyExtra + patch });
+    this.scene.set(query ? { row: this.record.queryExtra + patch } : { col: this.patches.keys[patch] });
   }
 
   /** @param {string} key */
   key(key) {
-    const { state, set } = this.scene;
+    const { doc, state, set } = this.scene;
     const [, , q, k] = this.record.shape;
+    if (this.record.pictures !== null && this.patches) return this.keyAmongWords(key, pictureWords(doc, this.record, state.batch) ?? []);
     const { queryGrid, queryExtra, keyGrid, keyExtra } = this.record;
     const keys = state.side === "key";
     const [grid, extra, at, total] = keys ? [keyGrid, keyExtra, state.col, k] : [queryGrid, queryExtra, state.row, q];
@@ -261,6 +346,21 @@ export class ImageView {
     const to = Math.min(total - 1, Math.max(0, at + moves[key]));
     this.under = this.word = null;
     set(keys ? { col: to } : { row: to });
+    return true;
+  }
+
+  /** Move to another word, or to another patch of the picture. @param {string} key @param {number[]} words */
+  keyAmongWords(key, words) {
+    const { state, set } = this.scene;
+    const { keys, cols } = /** @type {Patches} */ (this.patches);
+    const [places, now, down] = state.side === "key" ? [Array.from(keys), state.col, cols] : [words, state.row, 1];
+    /** @type {Record<string, number>} */
+    const moves = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -down, ArrowDown: down };
+    if (moves[key] === undefined || !places.length) return false;
+    const at = places.indexOf(now);
+    const to = places[at < 0 ? 0 : Math.min(places.length - 1, Math.max(0, at + moves[key]))];
+    this.under = this.word = null;
+    set(state.side === "key" ? { col: to } : { row: to });
     return true;
   }
 
@@ -280,8 +380,8 @@ export class ImageView {
 
   label() {
     const { state } = this.scene;
-    if (!this.record.keyGrid) return "The keys of this layer are not patches of a picture.";
+    if (!this.patches) return this.absence();
     const { query, key, weight } = this.reading();
-    return `Picture with the weights of ${query}, ${recordText(this.record, state.record)}, ${headText(this.record, state.head)}. At ${key}: ${weight}. Arrow keys choose another ${state.side}, s switches between query and key.`;
+    return `${this.misfit() && `${this.misfit()} `}Picture with the weights of ${query}, ${recordText(this.record, state.record)}, ${headText(this.record, state.head)}. At ${key}: ${weight}. Arrow keys choose another ${state.side}, s switches between query and key.`;
   }
 }

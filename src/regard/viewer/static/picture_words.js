@@ -1,6 +1,7 @@
 // @ts-check
 /** The queries as lines of words above a picture, of which one is chosen. Long texts show the lines around it. */
 import { fittedText, textWidth } from "./paint.js";
+import { pictureWords } from "./patches.js";
 import { runningText, wordsOf } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
@@ -35,16 +36,19 @@ export class PictureWords {
   makeLayout(width) {
     const { doc, state } = this.scene;
     const record = doc.records[state.record];
-    const words = record.keyGrid && !record.queryGrid ? wordsOf(doc, record, "query", state.batch) : null;
-    if (!words) return { placed: [], lines: 0 };
+    const words = wordsOf(doc, record, "query", state.batch);
+    // In a prompt with pictures, the words stand between tokens of the pictures.
+    const among = pictureWords(doc, record, state.batch);
+    if (!words || !(among || (record.keyGrid && !record.queryGrid))) return { placed: [], lines: 0 };
+    const places = among ?? words.map((_, n) => n);
     const right = width - WORDS_MARGIN;
     let [line, x] = [0, WORDS_MARGIN];
-    const placed = runningText(words).map(({ text, gap }, n) => {
+    const placed = runningText(places.map((n) => words[n])).map(({ text, gap }, at) => {
       const shown = fittedText(text, right - WORDS_MARGIN - 2 * WORDS_PAD, WORDS_LETTERS);
       const w = textWidth(shown, WORDS_LETTERS) + 2 * WORDS_PAD;
       if (gap && x > WORDS_MARGIN) x += WORDS_SPACE;
       if (x + w > right && x > WORDS_MARGIN) [line, x] = [line + 1, WORDS_MARGIN];
-      const word = { n, text: shown, line, x, w };
+      const word = { n: places[at], text: shown, line, x, w };
       x += w;
       return word;
     });
@@ -60,7 +64,7 @@ export class PictureWords {
   /** The visible words with the positions of their boxes. @param {number} width */
   inSight(width) {
     const { placed, lines } = this.layout(width);
-    const chosen = placed[this.scene.state.row]?.line ?? 0;
+    const chosen = placed.find(({ n }) => n === this.scene.state.row)?.line ?? 0;
     const first = Math.max(0, Math.min(lines - WORDS_MOST, chosen - Math.floor(WORDS_MOST / 2)));
     const seen = placed.filter(({ line }) => line >= first && line < first + WORDS_MOST);
     return seen.map((word) => ({ ...word, y: WORDS_TOP + (word.line - first) * WORDS_LINE, h: WORDS_LINE - 4 }));

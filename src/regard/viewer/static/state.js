@@ -4,6 +4,7 @@
 /** @typedef {import("./types.js").State} State */
 /** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
 
+import { hasPatches, patchesOf } from "./patches.js";
 import { TOPS_KNOWN } from "./scales.js";
 import { asideOf, filterOf, hasPair } from "./tokens.js";
 
@@ -18,23 +19,24 @@ export const PAIRS = ["", "AA", "AB", "BA", "BB"];
 
 /** The available views. Picture is available if the keys are patches. @param {DocumentInfo} doc */
 export function viewsOf(doc) {
-  return VIEWS.filter((view) => view !== "image" || doc.records.some((record) => record.keyGrid));
+  return VIEWS.filter((view) => view !== "image" || doc.records.some((record) => hasPatches(doc, record) || record.pictures !== null));
 }
 
 /** @param {DocumentInfo} doc @returns {State} */
 export function initialState(doc) {
-  const pictured = doc.records.findIndex((record) => record.keyGrid);
+  const pictured = doc.records.findIndex((record) => hasPatches(doc, record));
   const place = Math.max(0, doc.pictures.length ? pictured : 0);
   const last = doc.records[place].kind === "causal" ? doc.records[place].shape[2] - 1 : 0; // the first query sees only itself
   const opening = doc.opening ?? { record: place, head: 0, row: last, col: 0 };
   const long = Math.max(...doc.records[opening.record].shape.slice(2)) > 48;
+  const picture = Math.max(0, patchesOf(doc, doc.records[opening.record], 0).findIndex(({ keys }) => keys.includes(opening.col)));
   const many = doc.records.length > 1 || doc.records[0].shape[1] > 1;
   return {
     view: pictured >= 0 && doc.pictures.length ? "image" : many ? "grid" : "heat",
     ...opening, batch: 0,
     zoom: 0, x: 0, y: 0,
     scale: long ? "root" : "linear", top: "auto", aside: 0, palette: "bright", theme: "auto",
-    heads: null, min: -1, scroll: -1, opacity: 0.75, side: "query", pin: "", by: "query", pair: "", find: "",
+    heads: null, min: -1, scroll: -1, opacity: 0.75, picture, sinks: 0, side: "query", pin: "", by: "query", pair: "", find: "",
   };
 }
 
@@ -63,7 +65,7 @@ export function parseState(doc, hash) {
   state.pair = choice("pair", PAIRS, state.pair);
   state.pin = said.get("pin") ?? "";
   state.find = said.get("find") ?? "";
-  for (const name of /** @type {const} */ (["record", "head", "batch", "row", "col", "aside"])) {
+  for (const name of /** @type {const} */ (["record", "head", "batch", "row", "col", "aside", "picture", "sinks"])) {
     state[name] = Math.round(number(name, state[name]));
   }
   for (const name of /** @type {const} */ (["zoom", "x", "y", "min", "scroll", "opacity"])) {
@@ -91,6 +93,8 @@ export function fitted(doc, state) {
   state.min = state.min < 0 ? -1 : within(state.min, 0, 1);
   state.scroll = state.scroll < 0 ? -1 : within(state.scroll, 0, 1);
   state.aside = state.aside ? 1 : 0;
+  state.sinks = state.sinks ? 1 : 0;
+  state.picture = within(state.picture, 0, Math.max(0, patchesOf(doc, doc.records[state.record], state.batch).length - 1));
   state.find = state.find.slice(0, 200);
   fitPair(doc, state);
   state.opacity = within(state.opacity, 0, 1);

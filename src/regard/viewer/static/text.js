@@ -1,6 +1,7 @@
 // @ts-check
 /** Tokens, weights and names as text for people. */
 import { isWeight } from "./arrays.js";
+import { patchNames } from "./patches.js";
 
 /** Characters that are invisible or change the direction of the text around them. */
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
@@ -30,13 +31,15 @@ export function visible(token) {
  * @param {number} n
  */
 export function labelOf(doc, record, side, b, n) {
+  const patch = record.pictures === null ? undefined : patchNames(doc, record, b).get(n);
+  if (patch !== undefined && (side === "key" || record.kind !== "cross")) return patch;
   const lists = side === "query" ? record.queryTokens : record.keyTokens;
   const word = lists && doc.labels[lists[b]] ? doc.labels[lists[b]][n] : undefined;
   if (word !== undefined) return visible(word);
   const grid = side === "query" ? record.queryGrid : record.keyGrid;
-  const patch = n - (side === "query" ? record.queryExtra : record.keyExtra);
-  if (!grid || patch >= grid[0] * grid[1]) return String(n);
-  return patch < 0 ? `extra ${n}` : `r${Math.floor(patch / grid[1])} c${patch % grid[1]}`;
+  const at = n - (side === "query" ? record.queryExtra : record.keyExtra);
+  if (!grid || at >= grid[0] * grid[1]) return String(n);
+  return at < 0 ? `extra ${n}` : `r${Math.floor(at / grid[1])} c${at % grid[1]}`;
 }
 
 /** A weight with three significant figures. @param {number} w */

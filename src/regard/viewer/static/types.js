@@ -27,6 +27,13 @@
  * @property {number} [side] of a window
  * @property {number} [shift] by which the picture was rolled before
  *
+ * The patches of a picture. Keys are in runs of consecutive ones, each with its start and length. `image` is the
+ * picture of the document.
+ * @typedef {{picture: number, image: number | null, view: string, grid: number[], runs: number[][], size: number[], box: number[], stretched: boolean}} GridSpec
+ *
+ * The pictures among the tokens of each sequence, and its words in runs.
+ * @typedef {{sequences: GridSpec[][], words: number[][][], unplaced: string | null}} LayoutSpec
+ *
  * @typedef {object} RecordInfo
  * @property {string} name
  * @property {number | null} layer
@@ -41,6 +48,7 @@
  * @property {number[] | null} keyGrid
  * @property {number} queryExtra
  * @property {number} keyExtra
+ * @property {number | null} pictures the layout of its picture tokens
  * @property {string | null} dropped
  * @property {string | null} note an unusual property of the weights
  * @property {SourceSpec} source
@@ -54,6 +62,7 @@
  * @property {RecordInfo[]} records
  * @property {string[][]} labels
  * @property {{type: string, blob: number}[]} pictures
+ * @property {LayoutSpec[]} layouts of picture tokens
  * @property {{record: number, head: number, row: number, col: number}} [opening] the first choice
  *
  * A rectangle of weights, with HIDDEN and PENDING of arrays.js for pairs that have none.
@@ -118,6 +127,8 @@
  * @property {string} side "query" or "key": which of the two a click or an arrow key chooses
  * @property {string} pin the isolated token of the flow, such as q3 or k5; "" for none
  * @property {number} opacity of attention over a picture
+ * @property {number} picture the chosen grid of patches of the sequence
+ * @property {number} sinks 1 takes out patches that nearly every word attends to
  *
  * @typedef {object} Theme
  * @property {boolean} dark
