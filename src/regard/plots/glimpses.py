@@ -6,6 +6,7 @@ Drawn with Pillow (``pip install 'regard[images]'``).
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -267,19 +268,22 @@ def _pillow() -> Any:
 
 
 def _font(texts: Sequence[str]) -> Any:
-    """Return the font of Pillow, or an installed one if the texts have characters that it lacks, such as Chinese."""
+    """Return the font of Pillow, or an installed one if the texts have characters beyond Latin, such as Chinese.
+
+    The other fonts are found by matplotlib. Characters that no font has become boxes, with a warning.
+    """
     from PIL import ImageFont
 
-    codes = frozenset(ord(sign) for text in texts for sign in text if ord(sign) > 0x2FF)
-    if codes:
+    if any(ord(sign) > 0x2FF for text in texts for sign in text):
         try:
             from matplotlib import font_manager
 
-            from regard._fonts import missing_from
+            from regard._fonts import families_for
 
-            families, _ = missing_from(codes)
-            if families:
-                return ImageFont.truetype(font_manager.findfont(families[0]), 14)
+            families = families_for(texts)
+            wanted = font_manager.FontProperties(family=families[-1:] if families else None)
+            return ImageFont.truetype(font_manager.findfont(wanted), 14)
         except (ImportError, OSError):  # without matplotlib, or with a font that Pillow cannot read
-            pass
+            message = "the labels are drawn without their characters beyond Latin, which need matplotlib"
+            warnings.warn(f"{message}: pip install 'regard[plot]'", stacklevel=2)
     return ImageFont.load_default(14)
