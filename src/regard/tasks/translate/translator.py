@@ -164,6 +164,10 @@ class Translator(TextGenerator):
         for batch in batches_by_length([len(encoded[i]) for i in said], batch_size):
             places = [said[i] for i in batch]
             several = self.decoded([encoded[i] for i in places], [numbers[i] for i in places], options)
+            if getattr(self.model.config, "copy", False):
+                from regard.tasks.translate.copied_words import with_whole_words
+
+                several = with_whole_words(self, [(texts[i], encoded[i]) for i in places], several)
             for place, hypotheses in zip(places, several, strict=True):
                 found[place] = self._translation(texts[place], encoded[place], hypotheses)
         return found

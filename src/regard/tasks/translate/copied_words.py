@@ -1,0 +1,133 @@
+"""The correction of names and numbers that a model with a copy mechanism copied with a wrong token.
+
+A name that the model has never seen is copied token by token. The model may repeat a token of it, or leave one out.
+Such a word consists of copied tokens only, but is not a word of the source. It is replaced by the word of the source
+that most of its tokens were copied from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from regard.decoding import Hypothesis
+from regard.tasks.copied_tokens import TokenOrigin, token_origins
+from regard.tasks.text_generation import Span, TextGenerator
+
+__all__ = ["with_whole_words"]
+
+# Letters and digits, with marks between them, but not Chinese characters, which have no spaces around them.
+_LETTER = r"[^\W\u3400-\u9fff]"
+_WORD = re.compile(rf"{_LETTER}+(?:['’.,:/-]{_LETTER}+)*")
+# Letters before an apostrophe, as in "d'Ottawa", and the ending of "Ana's".
+_ELISION, _POSSESSIVE = re.compile(r"(?:[cdjlmnst]|qu)['’]", re.IGNORECASE), re.compile(r"['’]s$")
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)$")
+# A token is copied if at least this share of its probability came from copying.
+_COPIED = 0.5
+# The least similarity of a word and the word that replaces it, between 0 and 1.
+_ALIKE = 0.7
+
+
+class _Word(NamedTuple):
+    text: str
+    span: Span
+    tokens: range
+
+
+def with_whole_words(
+    translator: TextGenerator, sources: Sequence[tuple[str, list[int]]], found: list[list[Hypothesis]]
+) -> list[list[Hypothesis]]:
+    """Correct the copied words of the hypotheses for each source, which is a text with its token ids."""
+    pairs = [(i, j) for i, several in enumerate(found) for j in range(len(several))]
+    pairs = [(i, j) for i, j in pairs if _has_strange_word(translator, sources[i][0], found[i][j].tokens)]
+    if not pairs:
+        return found
+    read, written = [sources[i][1] for i, _ in pairs], [found[i][j].tokens for i, j in pairs]
+    origins = token_origins(translator.model, translator.target, read, written)
+    corrected = [list(several) for several in found]
+    for (i, j), tokens_of in zip(pairs, origins, strict=True):
+        tokens = _corrected(translator, *sources[i], found[i][j].tokens, tokens_of)
+        corrected[i][j] = replace(found[i][j], tokens=tokens)
+    return corrected
+
+
+def _has_strange_word(translator: TextGenerator, source: str, tokens: list[int]) -> bool:
+    """Return whether a translation has a name or number that is like a word of the source, but not equal to one."""
+    theirs = {word for word, _ in _words(source)}
+    ours = {word for word, _ in _words(translator.target.decode(tokens))}
+    return any(_are_alike(one, other) for one in ours - theirs for other in theirs - ours)
+
+
+def _are_alike(word: str, other: str) -> bool:
+    return SequenceMatcher(None, word, other, autojunk=False).ratio() >= _ALIKE
+
+
+def _words(text: str) -> list[tuple[str, Span]]:
+    """Return the words of a text that have a capital or a digit, without elisions and possessive endings."""
+    found = []
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        elision = _ELISION.match(text, start, end)
+        # "L'Oréal" is one word and "d'Ottawa" are two, which the case of the first letter tells.
+        start = elision.end() if elision and text[start].islower() else start
+        word = _POSSESSIVE.sub("", text[start:end])
+        if any(one.isupper() or one.isdigit() for one in word):
+            found.append((word, (start, start + len(word))))
+    return found
+
+
+def _corrected(
+    translator: TextGenerator, source: str, read: list[int], written: list[int], origins: list[TokenOrigin]
+) -> list[int]:
+    """Return the token ids of a translation, with the words that were copied wrong replaced."""
+    theirs = _with_tokens(_words(source), translator.source.spans(source))
+    text = translator.target.decode(written)
+    ours = _with_tokens(_words(text), translator.spans_of(text, written))
+    known, present = {word.text for word in theirs}, {word.text for word in ours}
+    tokens = written
+    # From the end, so that the places of the words before stay the same.
+    for word in reversed(ours):
+        right = None if word.text in known else _copied_from(word, theirs, origins)
+        if right is None or right.text in present or _follows_a_number(text, word):
+            continue
+        start, stop = word.tokens.start, word.tokens.stop
+        new = [*tokens[:start], *(read[i] for i in right.tokens), *tokens[stop:]]
+        # Where a token also holds other characters, the word cannot be replaced.
+        before = translator.target.decode(tokens)
+        if translator.target.decode(new) == before[: word.span[0]] + right.text + before[word.span[1] :]:
+            tokens = new
+    return tokens
+
+
+def _with_tokens(words: list[tuple[str, Span]], spans: Sequence[Span]) -> list[_Word]:
+    """Return words with the tokens that have a character of them."""
+    found = []
+    for word, (start, end) in words:
+        inside = [i for i, (first, last) in enumerate(spans) if first < end and last > start]
+        if inside:
+            found.append(_Word(word, (start, end), range(inside[0], inside[-1] + 1)))
+    return found
+
+
+def _copied_from(word: _Word, theirs: list[_Word], origins: list[TokenOrigin]) -> _Word | None:
+    """Return the source word that most tokens of a word were copied from, if all of its tokens were copied."""
+    tokens = [origins[i] for i in word.tokens]
+    if any(one.copied < _COPIED for one in tokens):
+        return None
+    votes = Counter(i for one in tokens for i, other in enumerate(theirs) if one.position in other.tokens)
+    if not votes:
+        return None
+    place, count = votes.most_common(1)[0]
+    right = theirs[place]
+    most = 2 * count > len(tokens) and _are_alike(word.text, right.text)
+    return right if most and not _ORDINAL.match(right.text) else None
+
+
+def _follows_a_number(text: str, word: _Word) -> bool:
+    """Return whether a word is part of a number that is written with spaces, such as 1 299,99."""
+    before = text[: word.span[0]].rstrip()
+    return word.text[0].isdigit() and before[-1:].isdigit()
