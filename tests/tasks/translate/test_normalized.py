@@ -8,7 +8,9 @@ import pytest
 
 from regard.decoding import DecodingOptions
 from regard.tasks.translate import Translator, align
+from regard.tasks.translate.casing import Casing
 from regard.tasks.translate.task import everyday_sentences
+from regard.text import BytePairVocabulary
 from support.command_line import run_here
 from support.paths import ROOT, data_folder
 
@@ -155,7 +157,7 @@ def test_a_question_without_its_mark_is_read_as_a_question(french):
 
 def test_names_get_their_capitals_back(french):
     assert "Boston" in text_of(french, "i live in boston with tom.")
-    assert text_of(french, "TOM LIVES IN BOSTON.") == "TOM VIT À BOSTON."
+    assert text_of(french, "TOM LIVES IN BOSTON.") in {"TOM VIT À BOSTON.", "TOM HABITE À BOSTON."}
     assert french.casings[0].usual("TOM") == "Tom"
 
 
@@ -233,3 +235,12 @@ def test_each_way_of_writing_is_within_a_point_and_a_half_of_plain(translators, 
     for name, _, plain, before, now in translate_input.measure(translators[f"en-{language}"], chosen, 1):
         assert now >= plain - translate_input.WITHIN, name
         assert now >= before - translate_input.WITHIN, name
+
+
+def test_a_vocabulary_of_copyable_words_tells_names_too():
+    # "french" has the two tokens " f" and "rench", and "French" those of the space and the word.
+    texts = ["French is fun and far from a trench, a wrench, a fee or a foe.", "we like French"] * 20
+    vocabulary = BytePairVocabulary.train(texts, 290, copyable=True)
+    assert len(vocabulary.encode("a french")) == len(vocabulary.encode("a French")) == 3
+    casing = Casing(vocabulary)
+    assert [casing.usual(word) for word in ("FRENCH", "LIKE", "FUN")] == ["French", "like", "fun"]

@@ -29,6 +29,12 @@ _SMALL_TEXT = (
 )
 _SMALL = frozenset(_SMALL_TEXT.split())
 
+# In a vocabulary of copyable words, the space before a capital is a token of its own. A word with a capital has the same
+# token at the start of a sentence and inside, so a common word at the start looks like a name. The number of that token
+# therefore counts as this many times as large. Of 782,000 words inside English sentences of Tatoeba, 0.5 % are then
+# written in the wrong case.
+_APART = 2.5
+
 
 class Casing:
     """Finds how a word is usually written, by the tokens that a vocabulary has for it.
@@ -44,14 +50,20 @@ class Casing:
     def _cost_of(self, word: str) -> tuple[int, int, int]:
         """Return the number of unknown tokens of a word, the number of its tokens, and the number of a single one."""
         ids = self.vocabulary.encode(f"a {word}")[self._before :]
+        is_apart = len(ids) > 1 and self.vocabulary.decode(ids[:1]) == " "
+        ids = ids[1:] if is_apart else ids
         unknown = (
             sum(number == self.vocabulary.unk for number in ids) if self.vocabulary.unk is not None else 0
         )
-        return unknown, len(ids), ids[0] if len(ids) == 1 else 0
+        rank = ids[0] if len(ids) == 1 else 0
+        return unknown, len(ids), int(_APART * rank) if is_apart else rank
 
     def usual(self, word: str) -> str:
         """Return a word in lower case or with a capital, whichever the vocabulary knows better."""
         lower = word.lower()
+        # Every letter is a token, whether it is a word or not.
+        if len(lower) == 1:
+            return lower
         return min((lower, _capitalized(lower)), key=self._cost)
 
     def is_common(self, word: str) -> bool:
