@@ -29,10 +29,10 @@ _SMALL_TEXT = (
 )
 _SMALL = frozenset(_SMALL_TEXT.split())
 
-# In a vocabulary of copyable words, the space before a capital is a token of its own. A word with a capital has the same
-# token at the start of a sentence and inside, so a common word at the start looks like a name. The number of that token
-# therefore counts as this many times as large. Of 782,000 words inside English sentences of Tatoeba, 0.5 % are then
-# written in the wrong case.
+# In a vocabulary of copyable words, the space before a capital is a token of its own. A word with a capital has the
+# same token at the start of a sentence and inside, so a common word at the start looks like a name. The number of that
+# token therefore counts as this many times as large. Of 782,000 words inside English sentences of Tatoeba, 0.5 % are
+# then written in the wrong case.
 _APART = 2.5
 
 
