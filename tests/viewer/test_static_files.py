@@ -147,7 +147,11 @@ def test_printed_numbers_are_short_and_exact():
 
 DOCUMENT = {
     "format": "regard.viewer/1", "title": "t", "labels": [], "pictures": [],
-    "records": [{"kind": "self", "shape": [2, 3, 5, 7], "keyGrid": None}, {"kind": "self", "shape": [1, 4, 5, 7]}],
+    "records": [
+        {"kind": "self", "shape": [2, 3, 5, 7], "keyGrid": None, "pictures": None},
+        {"kind": "self", "shape": [1, 4, 5, 7], "keyGrid": None, "pictures": None},
+    ],
+    "layouts": [],
 }  # fmt: skip
 
 
