@@ -70,7 +70,9 @@ def test_without_a_prompt_it_writes_from_the_start(folder):
     assert result.stderr == "regard: the input is empty: the text begins without a prompt\n"
 
 
-WITHOUT_INPUT = "import sys, os; sys.stdin = open(os.devnull); from regard.cli import main; main()"
+WITHOUT_INPUT = (
+    "import sys, io; sys.stdin = io.TextIOWrapper(io.BytesIO()); from regard.cli import main; main()"
+)
 
 
 class Keyboard(io.StringIO):

@@ -172,7 +172,7 @@ def test_a_missing_data_set_is_refused(datasets, tmp_path):
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtraError, match=r"reading hf:x needs datasets: .*regard\[hf\]"):
+    with pytest.raises(MissingExtraError, match=r"reading hf:x needs datasets: .*\[hf\]"):
         read_pairs("hf:x")
 
 

@@ -351,7 +351,7 @@ def test_a_missing_extra_is_named():
 
     with (
         mock.patch.dict(sys.modules, {"uvicorn": None}),
-        pytest.raises(MissingExtraError, match=r"regard\[view\]"),
+        pytest.raises(MissingExtraError, match=r"\[view\]"),
     ):
         server.serve([record(recomputed())])
 

@@ -18,6 +18,7 @@ def advantages(returns: Tensor, baselines: Tensor, *, normalised: bool = True) -
     choice, the mean of the other samples of the same input is subtracted. ``normalised`` divides by the standard
     deviation of each of the ``t`` columns, so that the size of an update does not depend on the size of the rewards.
 
+    >>> import torch
     >>> advantages(torch.tensor([[[1.0], [3.0], [5.0]]]), torch.zeros(1, 3, 1), normalised=False).flatten().tolist()
     [-3.0, 0.0, 3.0]
     """
