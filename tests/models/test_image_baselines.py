@@ -35,8 +35,8 @@ def test_the_convolutional_network_equals_its_formula():
     model, images = convolutional(), torch.randn(B, C, H, W)
     x = images
     for number, stage in enumerate(model.layers):
-        convolutions = [layer for layer in stage if isinstance(layer, torch.nn.Conv2d)]
-        norms = [layer for layer in stage if isinstance(layer, torch.nn.GroupNorm)]
+        convolutions = [layer for layer in stage.children() if isinstance(layer, torch.nn.Conv2d)]
+        norms = [layer for layer in stage.children() if isinstance(layer, torch.nn.GroupNorm)]
         x = F.max_pool2d(x, 2) if number else x
         for convolution, norm in zip(convolutions, norms, strict=True):
             x = F.relu(norm(F.conv2d(x, convolution.weight, padding=1)))

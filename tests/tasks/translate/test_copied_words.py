@@ -29,12 +29,12 @@ def corrected(monkeypatch):
             # Each token comes from the first place after the one before, or from the first of all.
             found, last = [], -1
             for byte, token in zip(text.encode(), written, strict=True):
-                place = next(
-                    (i for i in [*range(last + 1, len(read)), *range(last + 1)] if read[i] == token), None
-                )
-                is_copied = place is not None and chr(byte) not in generated
-                found.append(TokenOrigin(0.9, share if is_copied else 0.0, place if is_copied else None))
-                last = place if is_copied else last
+                places = [i for i in [*range(last + 1, len(read)), *range(last + 1)] if read[i] == token]
+                if places and chr(byte) not in generated:
+                    last = places[0]
+                    found.append(TokenOrigin(0.9, share, last))
+                else:
+                    found.append(TokenOrigin(0.9, 0.0, None))
             return [found]
 
         monkeypatch.setattr(copied_words, "token_origins", origins)
