@@ -111,13 +111,15 @@ def _run(words: list[str], debug: bool) -> int:
         check_flags(typer.main.get_command(app), words)
         code = app(words, prog_name="regard", standalone_mode=False)
         sys.stdout.flush()
-        if code == 130:  # newer versions of typer return this after an interruption and print nothing
+        # Newer versions of typer return this after an interruption and print nothing.
+        if code == 130:
             say("interrupted")
         return code if isinstance(code, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         say("interrupted")
         return 130
-    except BrokenPipeError:  # the process that reads the output has ended, as in `regard tour | head`
+    except BrokenPipeError:
+        # The process that reads the output has ended, as in `regard tour | head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:

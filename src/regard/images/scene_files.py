@@ -1,4 +1,4 @@
-"""Composed scenes as files: pictures, a table of captions, and the places of the objects."""
+"""Composed scenes in files, which are pictures, a table of captions, and the places of the objects."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The path of a model's eye over a picture, as an animation, a page with a slider or a strip of pictures.
 
-Drawn with Pillow (``pip install 'regard[images]'``).
+Drawn with Pillow (``pip install '.[images]'``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.errors import ArgumentError, MissingExtraError, ShapeError
+from regard.errors import ArgumentError, MissingExtraError, ShapeError, install_command
 from regard.files import write_atomically
 
 if TYPE_CHECKING:
@@ -285,5 +285,5 @@ def _font(texts: Sequence[str]) -> Any:
             return ImageFont.truetype(font_manager.findfont(wanted), 14)
         except (ImportError, OSError):  # without matplotlib, or with a font that Pillow cannot read
             message = "the labels are drawn without their characters beyond Latin, which need matplotlib"
-            warnings.warn(f"{message}: pip install 'regard[plot]'", stacklevel=2)
+            warnings.warn(f"{message}: {install_command('plot')}", stacklevel=2)
     return ImageFont.load_default(14)

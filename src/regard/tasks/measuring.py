@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from regard.errors import ArgumentError, option, renamed
@@ -12,7 +12,17 @@ from regard.tasks.sampling import sample
 from regard.tasks.settings import EvaluationSettings
 from regard.text import Skipped, read_pairs
 
-__all__ = ["check_out", "rows_to_measure", "write_predictions"]
+__all__ = ["check_out", "rows_to_measure", "scores_as_json", "write_predictions"]
+
+
+def scores_as_json(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of the first model, with those of the others under ``compared``.
+
+    ``scores`` are those of each model by its name, with a method ``to_json``.
+    """
+    (name, first), *others = scores.items()
+    values = {"model": name, **first.to_json()}
+    return values | ({"compared": {name: one.to_json() for name, one in others}} if others else {})
 
 
 def rows_to_measure(

@@ -32,7 +32,8 @@ class _Tokens(NamedTuple):
     gate: Tensor  # (n,), the logits of generating
     copied: Tensor  # (n,j), the copy probability of each of the places
     places: Tensor  # (n,j)
-    shares: Tensor  # (n,j), 1 / the number of occurrences of a source token, and 0 for the target
+    # 1 / the number of occurrences of a source token, and 0 for the target.
+    shares: Tensor  # (n,j)
 
 
 def copy_cross_entropy(

@@ -16,6 +16,7 @@ from regard.tasks.answer.baseline import SlidingWindow
 from regard.tasks.answer.data import embedded_questions
 from regard.tasks.answer.reader import Answer, Reader
 from regard.tasks.answer.settings import AnswerEvaluationSettings
+from regard.tasks.measuring import scores_as_json
 from regard.tasks.sampling import sample
 from regard.text import Skipped
 from regard.text.questions import Question, read_questions
@@ -60,9 +61,7 @@ class AnswerReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers of the first model, with those of the others under ``compared``."""
-        (name, first), *others = self.scores.items()
-        values = {"measured_on": self.measured_on, "model": name, **first.to_json()}
-        return values | ({"compared": {name: one.to_json() for name, one in others}} if others else {})
+        return {"measured_on": self.measured_on, **scores_as_json(self.scores)}
 
     def __str__(self) -> str:
         wide = max(len(name) for name in self.scores)

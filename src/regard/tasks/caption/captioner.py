@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Caption", "CaptionWeights", "Captioner"]
 
 BATCH = 64  # pictures that are captioned together
-LONGEST = 60  # tokens of a caption, if the model does not say how many it was trained on
+# The largest number of tokens of a caption, if the model does not say how many it was trained on.
+LONGEST = 60
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from regard.images.scenes import Box
 from regard.tasks.caption.captioner import Caption, Captioner, tokens_in
 from regard.tasks.caption.data import SceneSource, picture_problem
 from regard.tasks.caption.settings import CaptionEvaluationSettings
-from regard.tasks.measuring import check_out, rows_to_measure, write_predictions
+from regard.tasks.measuring import check_out, rows_to_measure, scores_as_json, write_predictions
 from regard.tasks.pairs import Pair
 from regard.text import Skipped
 
@@ -70,9 +70,7 @@ class CaptionReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers of the first model, with those of the others under ``compared``."""
-        (name, first), *others = self.scores.items()
-        values = {"measured_on": self.measured_on, "model": name, **first.to_json()}
-        return values | ({"compared": {name: one.to_json() for name, one in others}} if others else {})
+        return {"measured_on": self.measured_on, **scores_as_json(self.scores)}
 
     def __str__(self) -> str:
         first = next(iter(self.scores.values()))

@@ -12,7 +12,7 @@ from regard.metrics import calibration_error, confusion, macro_f1
 from regard.tasks.classify.classifier import Classifier
 from regard.tasks.classify.data import embedded_rows
 from regard.tasks.classify.settings import ClassificationEvaluationSettings
-from regard.tasks.measuring import check_out, rows_to_measure, write_predictions
+from regard.tasks.measuring import check_out, rows_to_measure, scores_as_json, write_predictions
 from regard.text import LABEL_FIELDS, Skipped
 
 __all__ = ["ClassificationReport", "ClassificationScores", "evaluate_classifiers"]
@@ -53,9 +53,7 @@ class ClassificationReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers of the first model, with those of the others under ``compared``."""
-        (name, first), *others = self.scores.items()
-        values = {"measured_on": self.measured_on, "model": name, "classes": self.classes, **first.to_json()}
-        return values | ({"compared": {name: one.to_json() for name, one in others}} if others else {})
+        return {"measured_on": self.measured_on, "classes": self.classes, **scores_as_json(self.scores)}
 
     def __str__(self) -> str:
         lines = [f"measured on {self.measured_on}"]

@@ -35,7 +35,8 @@ SHOWN = 3  # labels that are shown after each glimpse
 class Run(NamedTuple):
     """The answers of a model to a batch, and where it looked."""
 
-    logs: Tensor  # (b,t,classes), log probabilities, with t = 1 for a model without glimpses
+    # Log probabilities after each glimpse, with t = 1 for a model without glimpses.
+    logs: Tensor  # (b,t,classes)
     places: Tensor | None  # (b,t,2), of the first sample
 
 

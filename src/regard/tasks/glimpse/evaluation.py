@@ -17,7 +17,7 @@ from regard.tasks.glimpse.classifier import GlimpseClassifier
 from regard.tasks.glimpse.data import batches_of
 from regard.tasks.glimpse.settings import GlimpseEvaluationSettings
 from regard.tasks.images.data import SETTINGS_OF_READER
-from regard.tasks.measuring import check_out, write_predictions
+from regard.tasks.measuring import check_out, scores_as_json, write_predictions
 from regard.tasks.pairs import parsed_columns
 from regard.text import Skipped
 from regard.training.batch_progress import with_progress
@@ -55,9 +55,7 @@ class GlimpseReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers of the first model, with those of the others under ``compared``."""
-        (name, first), *others = self.scores.items()
-        values = {"measured_on": self.measured_on, "model": name, **first.to_json()}
-        return values | ({"compared": {name: one.to_json() for name, one in others}} if others else {})
+        return {"measured_on": self.measured_on, **scores_as_json(self.scores)}
 
     def __str__(self) -> str:
         wide = max(len(name) for name in (*self.scores, "model"))

@@ -10,7 +10,7 @@ from typing import Any
 from regard.decoding import DecodingOptions
 from regard.errors import ArgumentError, option
 from regard.metrics import mean_rouge, rouge_words
-from regard.tasks.measuring import check_out, rows_to_measure, write_predictions
+from regard.tasks.measuring import check_out, rows_to_measure, scores_as_json, write_predictions
 from regard.tasks.pairs import Pair
 from regard.tasks.sampling import in_test_part
 from regard.tasks.summarize.data import embedded_rows, with_first_space
@@ -64,11 +64,7 @@ class SummaryReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the numbers of the first model, with those of the others and of the heuristics."""
-        (name, first), *others = self.scores.items()
-        values: dict[str, Any] = {"measured_on": self.measured_on, "stemmer": self.stemmer}
-        values |= {"model": name, **first.to_json()}
-        if others:
-            values["compared"] = {name: one.to_json() for name, one in others}
+        values = {"measured_on": self.measured_on, "stemmer": self.stemmer, **scores_as_json(self.scores)}
         return {**values, "heuristics": {name: one.to_json() for name, one in self.heuristics.items()}}
 
     def __str__(self) -> str:
