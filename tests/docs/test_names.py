@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import regard
+from support.pages import name_of, pages
 from support.paths import ROOT
 
-PAGES = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = pages()
 DOTTED = re.compile(r"(?<![\w./])regard((?:\.[A-Za-z_]\w*)+)")
 # Objects that the pages introduce once and then mention by these variable names.
 OBJECTS = {"seen": regard.Recording, "record": regard.Record}
@@ -33,7 +34,7 @@ def has_member(cls: type, name: str) -> bool:
     return hasattr(cls, name) or name in getattr(cls, "__dataclass_fields__", {})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_name_on_the_page_exists(page):
     text = page.read_text(encoding="utf-8")
     for path in sorted(set(DOTTED.findall(text))):
@@ -42,7 +43,7 @@ def test_every_name_on_the_page_exists(page):
     assert missing == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_file_on_the_page_exists(page):
     homes = (ROOT, ROOT / "src" / "regard", ROOT / "src" / "regard" / "viewer")
     missing = [

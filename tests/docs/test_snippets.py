@@ -8,19 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from support.pages import (
+    CHINESE,
+    ENGLISH,
+    ENGLISH_ONLY,
+    blocks,
+    code_of,
+    executed_pages,
+    headings,
+    name_of,
+    pages_of_both_languages,
+)
 from support.paths import ROOT
 
-PAGES = sorted([*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md")])
-# The pages that exist in English and in Chinese, without their endings.
-TRANSLATED = [
-    str(page.relative_to(ROOT)).removesuffix(".zh-CN.md") for page in PAGES if page.name.endswith(".zh-CN.md")
-]
-FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
-
-def blocks(page: Path, language: str | None = None) -> list[tuple[str, str]]:
-    found = [(kind, body) for kind, body in FENCE.findall(page.read_text(encoding="utf-8"))]
-    return [block for block in found if language is None or block[0] == language]
+TWINS = [pytest.param(*pair, id=name_of(pair[0])) for pair in pages_of_both_languages()]
 
 
 def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -37,27 +38,23 @@ def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def code_of(page: Path) -> str:
-    return "\n".join(body for _, body in blocks(page, "python"))
-
-
 def draws(page: Path) -> bool:
     return re.search(r"\b(?:plot_|visualize_|show\()|matplotlib", code_of(page)) is not None
 
 
 # The Chinese pages have the code of the English ones, as test_both_languages_have_the_same_code checks.
-EXECUTED = [page for page in PAGES if blocks(page, "python") and not page.name.endswith(".zh-CN.md")]
+EXECUTED = executed_pages()
 DRAWN = [page for page in EXECUTED if draws(page)]
 UNDRAWN = [page for page in EXECUTED if not draws(page)]
 
 
-@pytest.mark.parametrize("page", UNDRAWN, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", UNDRAWN, ids=name_of)
 def test_snippets_run_and_print_what_the_page_says(page, tmp_path):
     run_page(page, tmp_path)
 
 
 @pytest.mark.usefixtures("fonts")
-@pytest.mark.parametrize("page", DRAWN, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", DRAWN, ids=name_of)
 def test_snippets_that_draw_run_with_all_fonts_and_with_few(page, tmp_path):
     run_page(page, tmp_path)
 
@@ -75,15 +72,19 @@ def test_a_snippet_that_fails_would_be_seen(tmp_path):
     assert run("import regard\nregard.nothing_of_this_name", tmp_path).returncode != 0
 
 
-@pytest.mark.parametrize("name", TRANSLATED)
-def test_both_languages_have_the_same_code(name):
-    english, chinese = (blocks(ROOT / f"{name}{ending}") for ending in (".md", ".zh-CN.md"))
-    assert english == chinese
-    assert any(kind == "python" for kind, _ in english)
+@pytest.mark.parametrize(("english", "chinese"), TWINS)
+def test_both_languages_have_the_same_code(english, chinese):
+    assert blocks(english) == blocks(chinese)
+
+
+def test_both_languages_have_the_same_pages():
+    names = [{str(page.relative_to(tree)) for page in tree.rglob("*.md")} for tree in (ENGLISH, CHINESE)]
+    assert names[0] - names[1] == ENGLISH_ONLY
+    assert names[1] <= names[0]
 
 
 def test_the_page_on_translation_shows_what_python_users_need():
-    code = code_of(ROOT / "docs/translate.md")
+    code = code_of(ROOT / "docs/en/translate.md")
     for name in (
         "Translator.load",
         "align(",
@@ -95,21 +96,17 @@ def test_the_page_on_translation_shows_what_python_users_need():
         assert name in code, name
 
 
-@pytest.mark.parametrize("name", TRANSLATED)
-def test_both_languages_have_as_many_headings(name):
-    english, chinese = (
-        (ROOT / f"{name}{ending}").read_text(encoding="utf-8") for ending in (".md", ".zh-CN.md")
-    )
-    levels = [re.findall(r"^(#+) ", FENCE.sub("", page), flags=re.MULTILINE) for page in (english, chinese)]
-    assert levels[0] == levels[1]
-    assert len(levels[0]) > 2
+@pytest.mark.parametrize(("english", "chinese"), TWINS)
+def test_both_languages_have_as_many_headings(english, chinese):
+    assert headings(english) == headings(chinese)
+    assert headings(english)
 
 
-@pytest.mark.parametrize("name", TRANSLATED)
-def test_both_languages_link_to_each_other(name):
-    for page, other in ((f"{name}.md", f"{name}.zh-CN.md"), (f"{name}.zh-CN.md", f"{name}.md")):
-        first_lines = (ROOT / page).read_text(encoding="utf-8").splitlines()[:8]
-        assert any(f"]({Path(other).name})" in line for line in first_lines), page
+@pytest.mark.parametrize(("english", "chinese"), TWINS)
+def test_both_languages_link_to_each_other(english, chinese):
+    for page, other in ((english, chinese), (chinese, english)):
+        first_lines = page.read_text(encoding="utf-8").splitlines()[:8]
+        assert any(f"]({os.path.relpath(other, page.parent)})" in line for line in first_lines), page
 
 
 # ---- names in tables
@@ -118,9 +115,9 @@ SPAN = re.compile(r"`([^`]+)`")
 NAME = re.compile(r"(?:regard|Recording|seen)(?:\.\w+)+|(?<=`)\.\w+(?=\()|(?<=\)\.)\w+(?=\()")
 
 
-def bertviz_answers(ending: str) -> list[str]:
+def bertviz_answers(language: str) -> list[str]:
     """The column for Regard of the table for those who come from BertViz."""
-    page = (ROOT / f"docs/see{ending}").read_text(encoding="utf-8")
+    page = (ROOT / f"docs/{language}/see.md").read_text(encoding="utf-8")
     rows = page.split("| BertViz | Regard |\n")[1].splitlines()[1:]
     return [row.strip("|").split(" | ")[-1] for row in rows if row.startswith("|")]
 
@@ -146,9 +143,9 @@ def is_there(name: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("ending", [".md", ".zh-CN.md"])
-def test_the_bertviz_table_names_what_is_there(ending):
-    answers = bertviz_answers(ending)
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_bertviz_table_names_what_is_there(language):
+    answers = bertviz_answers(language)
     names = [name for answer in answers for name in regard_names(answer)]
     assert {"regard.show", "regard.capture", "Recording.by", "Recording.show", "Recording.save_html"} <= {
         *names

@@ -165,11 +165,3 @@ def outline(name: str) -> list[int]:
 def test_both_readmes_have_the_same_outline():
     assert outline("README.md") == outline("README.zh-CN.md")
     assert len(outline("README.md")) > 3
-
-
-@pytest.mark.parametrize("name", ["README.md", "README.zh-CN.md", "CONTRIBUTING.md", "docs/design.md"])
-def test_links_within_the_project_lead_somewhere(name):
-    page = ROOT / name
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{name} links to {target}"

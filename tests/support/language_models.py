@@ -264,7 +264,7 @@ def real_model(variable: str, name: str) -> Path:
     """Return the path of a real model in an environment variable, or skip the test where it is not set."""
     place = os.environ.get(variable, "")
     if not place or not Path(place).exists():
-        pytest.skip(f"{variable} does not name {name}: see docs/write.md for where to get it")
+        pytest.skip(f"{variable} does not name {name}: see docs/en/write.md for where to get it")
     return Path(place)
 
 

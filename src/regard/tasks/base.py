@@ -120,7 +120,7 @@ class Task(Protocol):
     """The parts of a task that differ from those of other tasks.
 
     A class that inherits from ``Task`` has to define ``name``, ``settings``, ``predictor``, ``prepare``, ``build``,
-    ``objective`` and ``evaluate``. ``docs/tasks.md`` shows a whole one.
+    ``objective`` and ``evaluate``. ``docs/en/tasks.md`` shows a whole one.
     """
 
     name: ClassVar[str]

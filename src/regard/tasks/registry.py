@@ -200,7 +200,7 @@ def _check_task(kind: Any, name: str) -> None:
         raise ArgumentError("task", f"{name} is not a task", expected)
     missing = [part for part in TASK_PARTS if getattr(kind, part, None) in (None, getattr(Task, part, None))]
     if missing:
-        raise ArgumentError("task", f"{name} does not define {', '.join(missing)}", "see docs/tasks.md")
+        raise ArgumentError("task", f"{name} does not define {', '.join(missing)}", "see docs/en/tasks.md")
 
 
 @dataclass(frozen=True)

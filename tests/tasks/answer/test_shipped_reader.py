@@ -22,7 +22,7 @@ def test_the_shipped_reader_is_small_and_says_its_licence():
     assert "## Limits" in card
 
 
-@pytest.mark.parametrize("guide", ["answer.md", "answer.zh-CN.md"])
+@pytest.mark.parametrize("guide", ["en/answer.md", "zh/answer.md"])
 def test_the_guide_names_the_licence_of_the_shipped_reader_and_its_data(guide):
     text = (ROOT / "docs" / guide).read_text(encoding="utf-8")
     licences = [line for line in text.splitlines() if "CC BY-SA 4.0" in line]
@@ -52,7 +52,7 @@ def test_the_card_the_results_and_the_changelog_have_the_measured_figures():
     assert f1 >= baseline + 8
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert f"exact match {exact:.2f}, F1 {f1:.2f}" in card
-    row = re.search(r"shipped `answer-en`.*", (ROOT / "docs/results.md").read_text(encoding="utf-8"))
+    row = re.search(r"shipped `answer-en`.*", (ROOT / "docs/en/results.md").read_text(encoding="utf-8"))
     assert row is not None
     assert f"**{exact:.2f}** | **{f1:.2f}**" in row[0]
     assert f"F1 of {f1:.1f}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
