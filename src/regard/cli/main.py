@@ -24,6 +24,7 @@ from regard.cli import (
     encode,
     evaluate,
     glimpse,
+    learn,
     models,
     summarize,
     tour,
@@ -45,6 +46,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("tour")(tour.tour)
+app.command("learn")(learn.learn)
 app.command("translate")(translate.translate)
 app.command("classify")(classify.classify)
 app.command("classify-image")(classify_image.classify_image)

@@ -1,1 +1,1 @@
-"""The tour of ``regard tour``."""
+"""Exercises with their checker (``regard learn``), and the tour (``regard tour``)."""

@@ -29,7 +29,6 @@ __all__ = [
     "TokenSettings",
     "TransformerSettings",
     "VocabularySettings",
-    "changed",
     "reject_unused",
     "without_encoder_settings",
 ]

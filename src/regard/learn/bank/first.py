@@ -1,0 +1,257 @@
+"""The exercises on the softmax and on the scores of one query."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from regard import reference
+from regard.learn.bank.parts import KEY, POSITION, SCALE_MISTAKES, mistake, numbers, softmax, step
+from regard.learn.exercise import Case, Exercise
+from regard.learn.words import Words
+
+__all__ = ["SCORES", "SOFTMAX"]
+
+# ---- 1. softmax
+
+
+def _softmax_cases(rng: np.random.Generator) -> list[Case]:
+    rows = [[0.5, -1.0, 2.0], [1.0, 0.0, 0.25]]
+    large = [[1000.0, 1001.0, 999.5], [0.0, 1.0, -2.0]]
+    spread = [[0.0, 0.0, 1500.0], [3.0, 1.0, 2.0]]
+    shapes = [(4,), (2, 3, 5)]
+    plain = [numbers(rng, x=shape) for shape in shapes]
+    return [*(Case({"x": np.array(x)}) for x in (rows, large, spread)), *plain]
+
+
+SOFTMAX = Exercise(
+    name="softmax",
+    title=Words("Softmax that does not overflow", "不会溢出的 softmax"),
+    task=Words(
+        "Write softmax(x) over the last axis of an array:\n\n"
+        "    weights = exp(x) / sum(exp(x))\n\n"
+        "x has one or more axes, and the result has the same shape. Numbers such as 1000 must not overflow.\n"
+        "softmax of [0, log 3] is [0.25, 0.75].",
+        "编写 softmax(x)，沿数组的最后一个轴计算：\n\n"
+        "    weights = exp(x) / sum(exp(x))\n\n"
+        "x 有一个或多个轴，结果的形状与 x 相同。遇到 1000 这样的数也不能溢出。\n"
+        "[0, log 3] 的 softmax 是 [0.25, 0.75]。",
+    ),
+    hint=Words(
+        "Subtracting the same number from a whole row does not change its softmax. Subtract the largest number of the "
+        "row, then no exponential is larger than 1. keepdims=True keeps the shapes compatible.",
+        "一行的所有数减去同一个数，softmax 不变。减去这一行的最大值，指数就不会大于 1。keepdims=True 可以让形状"
+        "保持兼容。",
+    ),
+    done=Words(
+        "All attention weights come from this function. Every row sums to 1 and no weight is exactly 0.",
+        "所有的注意力权重都来自这个函数。每一行的和是 1，没有一个权重恰好为 0。",
+    ),
+    function="softmax",
+    arguments=("x",),
+    steps=(
+        step("shifted", "x minus the largest number of its row", "x 减去所在行的最大值",
+             lambda V: V.x - V.x.max(-1, keepdims=True), POSITION),
+        step("powers", "the exponentials", "指数", lambda V: np.exp(V.shifted), POSITION),
+        step("weights", "the exponentials divided by their sum", "指数除以它们的和",
+             lambda V: V.powers / V.powers.sum(-1, keepdims=True), POSITION),
+    ),
+    mistakes=(
+        mistake(
+            "no_shift",
+            "exp overflows: exp(1000) is inf, and inf / inf is NaN. Subtract the largest number of each row first. The "
+            "result stays the same, because the factor exp(-max) cancels.",
+            "exp 溢出了：exp(1000) 是 inf，inf / inf 是 NaN。先减去每一行的最大值。结果不变，因为因子 exp(-max) "
+            "会约掉。",
+            shifted=lambda V: V.x,
+        ),
+        mistake(
+            "shift_by_highest_of_all",
+            "The largest number of the whole array is subtracted. A row whose numbers are all far smaller then "
+            "has only "
+            "zeros as exponentials, and 0 / 0 is NaN. Subtract the largest number of each row.",
+            "减去的是整个数组的最大值。某一行的数如果都小得多，指数就全是 0，而 0 / 0 是 NaN。应减去每一行各自的"
+            "最大值。",
+            shifted=lambda V: V.x - V.x.max(),
+        ),
+        mistake(
+            "shift_by_mean",
+            "The mean is subtracted. If one number is far above the mean, its exponential still overflows. "
+            "Subtract the "
+            "maximum.",
+            "减去的是平均值。如果有一个数远大于平均值，它的指数仍会溢出。应减去最大值。",
+            shifted=lambda V: V.x - V.x.mean(-1, keepdims=True),
+        ),
+        mistake(
+            "shift_over_first_axis",
+            "The maximum is taken over the first axis, so the numbers of one row are shifted by different amounts. A "
+            "softmax is unchanged only if its whole row is shifted by one number: use axis=-1.",
+            "最大值是沿第一个轴取的，同一行的数减去了不同的量。只有整行减去同一个数，softmax 才不变：使用 axis=-1。",
+            shifted=lambda V: V.x - V.x.max(0, keepdims=True),
+        ),
+        mistake(
+            "divided_by_highest",
+            "The row is divided by its maximum. Only a difference leaves the softmax unchanged: subtract the maximum.",
+            "整行除以了最大值。只有相减才不改变 softmax：应减去最大值。",
+            shifted=lambda V: V.x / V.x.max(-1, keepdims=True),
+        ),
+        mistake(
+            "no_exp",
+            "The numbers are divided by their sum, without the exponential. Then negative numbers give negative "
+            "weights, "
+            "and 0 gives 0. Take np.exp first.",
+            "各数直接除以了它们的和，没有取指数。这样负数得到负的权重，0 得到 0。应先取 np.exp。",
+            powers=lambda V: V.x,
+        ),
+        mistake(
+            "base_two",
+            "The powers have base 2. The base of the softmax is e: use np.exp.",
+            "幂的底是 2。softmax 的底是 e：使用 np.exp。",
+            powers=lambda V: np.exp2(V.shifted),
+        ),
+        mistake(
+            "sign",
+            "The sign is wrong: the smallest number gets the largest weight.",
+            "符号反了：最小的数得到了最大的权重。",
+            powers=lambda V: np.exp(-(V.x - V.x.min(-1, keepdims=True))),
+        ),
+        mistake(
+            "sum_over_first_axis",
+            "The sum runs over the first axis, so columns sum to 1. Each row has to sum to 1: use axis=-1.",
+            "求和沿着第一个轴，于是每一列的和是 1。应当每一行的和是 1：使用 axis=-1。",
+            weights=lambda V: V.powers / V.powers.sum(0, keepdims=True),
+        ),
+        mistake(
+            "sum_over_all",
+            "The sum has no axis, so all weights together sum to 1. Each row has to sum to 1: use axis=-1 and "
+            "keepdims=True.",
+            "求和没有指定轴，所有权重加起来才是 1。应当每一行的和是 1：使用 axis=-1 和 keepdims=True。",
+            weights=lambda V: V.powers / V.powers.sum(),
+        ),
+        mistake(
+            "no_division",
+            "The exponentials are not divided by their sum.",
+            "指数没有除以它们的和。",
+            weights=lambda V: V.powers,
+        ),
+        mistake(
+            "hardmax",
+            "The largest number gets the weight 1 and the others 0. Softmax gives every number a part.",
+            "最大的数得到权重 1，其余为 0。softmax 会给每个数一部分。",
+            weights=lambda V: np.eye(V.x.shape[-1])[V.powers.argmax(-1)],
+        ),
+        mistake(
+            "log_weights",
+            "This is the logarithm of the softmax.",
+            "这是 softmax 的对数。",
+            weights=lambda V: np.log(V.powers / V.powers.sum(-1, keepdims=True)),
+        ),
+        mistake(
+            "softmax_twice",
+            "The softmax is applied twice, so the weights are nearly equal.",
+            "softmax 做了两次，所以权重几乎相等。",
+            weights=lambda V: softmax(V.powers / V.powers.sum(-1, keepdims=True)),
+        ),
+    ),
+    make_cases=_softmax_cases,
+    returns=("weights",),
+    oracle=reference.softmax,
+)  # fmt: skip
+
+
+# ---- 2. the scores of one query
+
+
+def _score_cases(rng: np.random.Generator) -> list[Case]:
+    return [numbers(rng, q=(d,), k=(n, d)) for n, d in ((3, 3), (2, 5), (4, 7))]
+
+
+SCORES = Exercise(
+    name="scores",
+    title=Words("The scores of one query", "一个查询的分数"),
+    task=Words(
+        "Write scores(q, k): the scaled dot products of one query with all keys,\n\n"
+        "    scores[j] = (q · k[j]) / √d\n\n"
+        "q has the shape (d,), k the shape (n, d), and the result the shape (n,).",
+        "编写 scores(q, k)：一个查询与所有键的缩放点积，\n\n"
+        "    scores[j] = (q · k[j]) / √d\n\n"
+        "q 的形状是 (d,)，k 的形状是 (n, d)，结果的形状是 (n,)。",
+    ),
+    hint=Words(
+        "k @ q has one dot product for each row of k. d is q.shape[-1].",
+        "k @ q 给出 k 的每一行的点积。d 是 q.shape[-1]。",
+    ),
+    done=Words(
+        "A score says how well a key answers a query. Dividing by √d keeps it near 1 for vectors of any width.",
+        "分数表示一个键与查询有多匹配。除以 √d 使它对任意宽度的向量都在 1 附近。",
+    ),
+    function="scores",
+    arguments=("q", "k"),
+    steps=(
+        step("scores", "the dot products k @ q", "点积 k @ q", lambda V: V.k @ V.q, KEY),
+        step("scaled", "the dot products divided by √d", "除以 √d 的点积",
+             lambda V: V.scores / math.sqrt(V.q.shape[-1]), KEY),
+    ),
+    mistakes=(
+        *(one for one in SCALE_MISTAKES if one.name != "scale_after_softmax"),
+        mistake(
+            "cosine",
+            "The result is a cosine: the vectors are divided by their lengths. Here the length of a vector counts.",
+            "结果是余弦：向量除以了各自的长度。这里向量的长度也起作用。",
+            scores=lambda V: V.k @ V.q / np.linalg.norm(V.q) / np.linalg.norm(V.k, axis=-1),
+        ),
+        mistake(
+            "distances",
+            "The result is a distance between the query and each key. The score is their dot product.",
+            "结果是查询与每个键的距离。分数是它们的点积。",
+            scores=lambda V: np.linalg.norm(V.k - V.q, axis=-1),
+        ),
+        mistake(
+            "absolute",
+            "The sign of the scores is lost. A key that points away from the query has a negative score.",
+            "分数的符号丢失了。与查询方向相反的键，分数为负。",
+            scores=lambda V: np.abs(V.k @ V.q),
+        ),
+        mistake(
+            "sum_of_features_first",
+            "The features are added up before they are multiplied. A dot product multiplies feature by feature, then "
+            "adds.",
+            "先把特征相加再相乘了。点积是逐个特征相乘，然后相加。",
+            scores=lambda V: V.k.sum(-1) * V.q.sum(),
+        ),
+        mistake(
+            "sum_over_keys",
+            "The products are added up over the keys. Add over the features, so that each key has its own score.",
+            "乘积是沿键相加的。应沿特征相加，让每个键有自己的分数。",
+            scores=lambda V: (V.k * V.q).sum(0),
+        ),
+        mistake(
+            "not_summed",
+            "The products are not added up. A score is one number for each key: the sum over the features.",
+            "乘积没有相加。每个键的分数是一个数：沿特征求和。",
+            scores=lambda V: V.k * V.q,
+        ),
+        mistake(
+            "largest_product",
+            "Only the largest product of each key counts. A dot product is the sum of all of them.",
+            "每个键只取了最大的乘积。点积是所有乘积之和。",
+            scores=lambda V: (V.k * V.q).max(-1),
+        ),
+        mistake(
+            "not_transposed",
+            "The product is q @ k, which sums over the keys. k @ q, or q @ k.T, sums over the features.",
+            "乘积写成了 q @ k，它沿键求和。k @ q 或 q @ k.T 才是沿特征求和。",
+            scores=lambda V: V.q @ V.k,
+        ),
+        mistake(
+            "softmax_too",
+            "These are the weights: the softmax of the scores. The exercise asks for the scores before the softmax.",
+            "这些是权重，即分数的 softmax。本题要的是 softmax 之前的分数。",
+            scaled=lambda V: softmax(V.scores / math.sqrt(V.q.shape[-1])),
+        ),
+    ),
+    make_cases=_score_cases,
+    returns=("scaled",),
+    oracle=lambda q, k: reference.scaled_dot_scores(q[None], k)[0],
+)  # fmt: skip

@@ -1,0 +1,168 @@
+"""Exercises, whose formula is a chain of steps and whose wrong solutions replace single steps.
+
+A step computes one stage of the formula, such as the scores, from the arguments and the stages before it. A mistake
+has another computation for one or more steps. The output of a wrong solution follows from its mistakes, so pairs of
+mistakes need no code of their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from regard.learn.words import Words
+
+__all__ = ["Case", "Exercise", "Failure", "Mistake", "Step"]
+
+Compute = Callable[[Any], Any]
+# The errors that a wrong computation may raise, such as a product of matrices that do not fit.
+ERRORS = (ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError)
+
+# How far a right number may be from the exact one, as a share of the largest number of the result or of 1. It is larger
+# than the rounding of float32 and than a rounding to four digits after the point.
+TOLERANCE = 2e-4
+
+
+class Failure:
+    """The outcome of a computation that raised an error."""
+
+    def __repr__(self) -> str:
+        return "Failure()"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A named mistake.
+
+    ``replaces`` has the wrong computation of each step that it changes, by the name of the step. ``words`` says what
+    was done and how to think of it instead.
+    """
+
+    name: str
+    words: Words
+    replaces: Mapping[str, Compute]
+
+    def excludes(self, other: Mistake) -> bool:
+        """Return whether both mistakes change the same step, so that they cannot be made together."""
+        return bool(self.replaces.keys() & other.replaces.keys())
+
+
+@dataclass(frozen=True)
+class Step:
+    """One stage of a formula with its right computation.
+
+    ``compute`` gets an object with the arguments and the earlier stages as attributes. ``words`` names the stage, and
+    ``axes`` are the names of its axes, for the place of a number in it.
+    """
+
+    name: str
+    words: Words
+    compute: Compute
+    axes: tuple[Words, ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """The arguments of one call, in order."""
+
+    arguments: Mapping[str, Any]
+
+    def copies(self) -> dict[str, Any]:
+        """Return the arguments, with copies of the arrays."""
+        return {name: np.copy(v) if isinstance(v, np.ndarray) else v for name, v in self.arguments.items()}
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A function to write, with its formula, its mistakes, its hidden cases and its texts.
+
+    ``returns`` are the stages that the function returns, usually the last one. ``oracle`` computes the same from the
+    arguments in another way, such as with `regard.reference`, and gives the expected results. ``tolerances`` has one
+    entry for each returned stage. With ``any_shape``, axes of size 1 do not count, for results worked out by hand.
+    """
+
+    name: str
+    title: Words
+    task: Words
+    hint: Words
+    done: Words
+    function: str
+    arguments: tuple[str, ...]
+    steps: tuple[Step, ...]
+    mistakes: tuple[Mistake, ...]
+    make_cases: Callable[[np.random.Generator], list[Case]]
+    returns: tuple[str, ...]
+    oracle: Callable[..., Any] | None = None
+    tolerances: tuple[float, ...] = ()
+    any_shape: bool = False
+    start: str = field(default="", repr=False)
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """The hidden cases, the same in every process."""
+        return self.make_cases(np.random.default_rng([16, *self.name.encode()]))
+
+    @cached_property
+    def expected(self) -> list[tuple[np.ndarray, ...]]:
+        """The right results of the cases."""
+        if self.oracle is None:
+            return [self._returned(self.stages(case)) for case in self.cases]
+        results = [self.oracle(**case.copies()) for case in self.cases]
+        return [
+            tuple(np.asarray(part) for part in (result if len(self.returns) > 1 else (result,)))
+            for result in results
+        ]
+
+    def tolerance(self, part: int) -> float:
+        """Return the tolerance of one of the returned stages."""
+        return self.tolerances[part] if self.tolerances else TOLERANCE
+
+    def stages(self, case: Case, mistakes: frozenset[str] = frozenset()) -> dict[str, Any]:
+        """Return the stages of a case by name, computed with some mistakes. Errors of wrong steps are raised."""
+        replaced: dict[str, Compute] = {}
+        for name in mistakes:
+            replaced |= self._by_name[name].replaces
+        values = SimpleNamespace(**case.copies())
+        stages: dict[str, Any] = {}
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                stages[step.name] = replaced.get(step.name, step.compute)(values)
+                setattr(values, step.name, stages[step.name])
+        return stages
+
+    def outcome(self, case: int, mistakes: frozenset[str]) -> tuple[np.ndarray, ...] | Failure:
+        """Return the results of a wrong solution in the case of a number, or a failure if it would raise an error."""
+        key = (case, mistakes)
+        if key not in self._outcomes:
+            try:
+                self._outcomes[key] = self._returned(self.stages(self.cases[case], mistakes))
+            except ERRORS:
+                self._outcomes[key] = Failure()
+        return self._outcomes[key]
+
+    @cached_property
+    def _outcomes(self) -> dict[tuple[int, frozenset[str]], tuple[np.ndarray, ...] | Failure]:
+        return {}
+
+    def combinations(self, size: int) -> Iterator[frozenset[str]]:
+        """Return the sets of mistakes of one size that can be made together."""
+        for chosen in itertools.combinations(self.mistakes, size):
+            if not any(a.excludes(b) for a, b in itertools.combinations(chosen, 2)):
+                yield frozenset(mistake.name for mistake in chosen)
+
+    def mistake(self, name: str) -> Mistake:
+        """Return a mistake by its name."""
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Mistake]:
+        return {mistake.name: mistake for mistake in self.mistakes}
+
+    def _returned(self, stages: Mapping[str, Any]) -> tuple[np.ndarray, ...]:
+        return tuple(np.asarray(stages[name]) for name in self.returns)

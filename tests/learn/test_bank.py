@@ -1,0 +1,114 @@
+"""Tests of every exercise: its formula, its mistakes and its texts."""
+
+import ast
+import string
+
+import numpy as np
+import pytest
+
+from regard.learn.bank import EXERCISES
+from regard.learn.diagnosis import close, explanations, is_right, same
+from regard.learn.exercise import Exercise, Failure
+from regard.learn.files import text_to_fill_in
+
+EVERY = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
+# A mistake has to change a result by this many tolerances, so that rounding hides none.
+CLEARLY = 5.0
+
+
+def outcomes(exercise: Exercise, *mistakes: str) -> list:
+    return [exercise.outcome(case, frozenset(mistakes)) for case in range(len(exercise.cases))]
+
+
+def differs_clearly(exercise: Exercise, given, right) -> bool:
+    if isinstance(given, Failure):
+        return False
+    shares = [CLEARLY * exercise.tolerance(part) for part in range(len(right))]
+    return not all(
+        close(one, other, share, any_shape=exercise.any_shape)
+        for one, other, share in zip(given, right, shares, strict=True)
+    )
+
+
+def test_there_are_enough_exercises_with_names_of_their_own():
+    names = [exercise.name for exercise in EXERCISES]
+    assert len(names) == len(set(names))
+    assert {"worked_example", "weights_by_hand", "simple_attention"} <= set(names)
+
+
+@EVERY
+def test_the_formula_without_mistakes_is_the_oracle(exercise):
+    assert is_right(exercise, outcomes(exercise))
+    assert len(exercise.cases) >= (3 if exercise.arguments else 1)
+    for case in exercise.cases:
+        assert tuple(case.arguments) == exercise.arguments
+
+
+@EVERY
+def test_there_are_ten_mistakes_and_each_is_diagnosed_by_name(exercise):
+    assert len({mistake.name for mistake in exercise.mistakes}) == len(exercise.mistakes) >= 10
+    for mistake in exercise.mistakes:
+        given = outcomes(exercise, mistake.name)
+        assert explanations(exercise, given) == [frozenset([mistake.name])]
+        pairs = zip(given, exercise.expected, strict=True)
+        assert any(differs_clearly(exercise, one, right) for one, right in pairs), mistake.name
+
+
+def check_pairs(exercise: Exercise, pairs: list[frozenset[str]]) -> None:
+    """Assert that each pair is named, or a smaller set that gives the same outcomes."""
+    for pair in pairs:
+        given = outcomes(exercise, *pair)
+        found = explanations(exercise, given)
+        only_failures = all(
+            isinstance(one, Failure) or same(exercise, one, right)
+            for one, right in zip(given, exercise.expected, strict=True)
+        )
+        if not only_failures:
+            assert found, pair
+            assert pair in found or len(found[0]) < 2, pair
+        for one in found:
+            assert all(map(same, [exercise] * len(given), given, outcomes(exercise, *one)))
+
+
+@EVERY
+def test_pairs_of_mistakes_are_diagnosed(exercise):
+    pairs = list(exercise.combinations(2))
+    chosen = np.random.default_rng(5).permutation(len(pairs))[:4]
+    check_pairs(exercise, [pairs[i] for i in chosen])
+
+
+@pytest.mark.slow
+@EVERY
+def test_all_pairs_of_mistakes_are_diagnosed(exercise):
+    pairs = list(exercise.combinations(2))
+    check_pairs(exercise, pairs)
+    # Most pairs are told apart from all others.
+    alone = [pair for pair in pairs if explanations(exercise, outcomes(exercise, *pair)) == [pair]]
+    assert len(alone) >= 0.5 * len(pairs)
+
+
+@EVERY
+def test_the_texts_are_there_in_both_languages(exercise):
+    steps, mistakes = exercise.steps, exercise.mistakes
+    texts = [exercise.title, exercise.task, exercise.hint, exercise.done, *(one.words for one in mistakes)]
+    for words in texts:
+        assert words.en.isascii() or not any("\u4e00" <= letter <= "\u9fff" for letter in words.en)
+        assert any("\u4e00" <= letter <= "\u9fff" for letter in words.zh), words
+    # A message is a sentence and mentions no assertion.
+    for words in (one.words for one in mistakes):
+        assert words.en[-1] in string.punctuation
+        assert words.zh[-1] in "。？）"
+        assert "assert" not in words.en.lower()
+    assert exercise.returns[-1] == steps[-1].name
+
+
+@EVERY
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_file_to_fill_in_is_python_without_the_answer(exercise, language):
+    text = text_to_fill_in(3, exercise, language, "my.py")
+    tree = ast.parse(text)
+    (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert function.name == exercise.function
+    assert [argument.arg for argument in function.args.args] == list(exercise.arguments)
+    assert exercise.task.say(language).splitlines()[0] in text
+    assert "regard learn 3 --check my.py" in text

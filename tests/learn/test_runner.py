@@ -1,0 +1,223 @@
+"""Tests that a learner's file cannot do harm, and that everything that happens in it is told in both languages."""
+
+import os
+import re
+import sys
+from textwrap import dedent
+
+import pytest
+
+from regard.errors import FileError
+from regard.learn.runner import Limits, run_file
+from support.exercise_files import BY_NAME, QUICK, in_both_languages, write
+
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
+
+
+def function(body: str, before: str = "") -> str:
+    lines = "\n".join(f"    {line}" for line in dedent(body).strip().splitlines())
+    return f"import numpy as np\n{before}\ndef softmax(x):\n{lines}\n"
+
+
+# What the file holds, and what is said of it in English. Line 4 is the first of the function.
+BAD_FILES = {
+    "syntax error": ("def softmax(x)\n    return x\n", ["cannot read the file in line 1", "expected ':'"]),
+    "not closed": ("def softmax(x):\n    return (x\n", ["cannot read the file in line 2", "never closed"]),
+    "not UTF-8": (b"# \xff\xfe\ndef softmax(x):\n    return x\n", ["cannot read the file", "utf-8"]),
+    "null bytes": (b"def softmax(x):\n    return \0x\n", ["cannot read the file", "null bytes"]),
+    "empty": ("", ["has no function softmax"]),
+    "other name": ("def softmaxx(x):\n    return x\n", ["has no function softmax. It has softmaxx."]),
+    "no function": ("softmax = 3\n", ["has no function softmax"]),
+    "missing module": ("import torhc\n", ["imports torhc, which is not installed in line 1"]),
+    "missing module inside": (function("import torhc"), ["imports torhc", "line 4"]),
+    "raises at once": ("1 / 0\n", ["raised ZeroDivisionError in line 1", "division by zero"]),
+    "raises": (function("y = x + 1\nreturn y @ z"), ["raised NameError in line 5", "'z' is not defined"]),
+    "shapes": (
+        function("y = np.ones((2, 7))\nreturn x @ y"),
+        ["raised ValueError in line 5", "x (2, 3)", "In that line: y (2, 7)"],
+    ),
+    "recursion": (function("return softmax(x)"), ["raised RecursionError in line 4"]),
+    "too many arguments": ("def softmax(x, axis):\n    return x\n", ["arguments x, axis", "softmax(x)"]),
+    "no arguments": ("def softmax():\n    return 1\n", ["takes no arguments", "softmax(x)"]),
+    "returns None": (function("x"), ["returned None", "return?"]),
+    "None inside": (function("return [[None, 1.0]]"), ["returned None"]),
+    "ragged": (function("return [[1.0], [1.0, 2.0]]"), ["rows have different lengths"]),
+    "two results": (function("return x, 1.0"), ["returned 2 things. Return only the exponentials"]),
+    "text": (function("return 'weights'"), ["returned text"]),
+    "complex": (function("return x + 1j"), ["complex numbers"]),
+    "object": (function("return {'weights': x}"), ["returned a dict"]),
+    "generator": (function("return (y for y in x)"), ["returned a generator"]),
+    "too large a result": (function("return np.zeros(10**6 + 1)"), ["more than a million numbers"]),
+    "wrong shape": (function("return x.ravel()[:3]"), ["has the shape (3,). The right shape is (2, 3)"]),
+    "NaN": (function("return x * np.nan"), ["yours is nan", "contains NaN, which comes from 0 / 0"]),
+    "exit": (function("exit()", "import sys"), ["ends the program", "line 4"]),
+    "sys.exit": (function("sys.exit(3)", "import sys"), ["ends the program in line 4"]),
+    "os._exit": (function("os._exit(0)", "import os"), ["process ended before", "exit code 0"]),
+    "crash": (function("ctypes.string_at(0)", "import ctypes"), ["process ended before", "exit code -11"]),
+    "keyboard": (function("return float(input())"), ["raised EOFError in line 4"]),
+    "endless loop": (function("while True:\n    x = x + 1"), ["0.5 seconds of computing", "loop that never ends"]),
+    "endless loop at once": ("while True:\n    pass\n", ["0.5 seconds of computing", "line"]),
+    "stubborn loop": (
+        function("while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
+        ["0.5 seconds of computing"],
+    ),
+    "sleep": (function("time.sleep(1000)", "import time"), ["still waiting after 2 seconds in line 4"]),
+    "prints too much": (function("while True: print('x' * 1000)"), ["printed more than 1 MB"]),
+    "fork": (function("os.fork()", "import os"), ["tried to start or end another process in line 4"]),
+    "system": (function("os.system('ls')", "import os"), ["tried to start or end another process"]),
+    "subprocess": (
+        function("subprocess.run(['ls'])", "import subprocess"),
+        ["tried to start or end another process"],
+    ),
+    "kill": (function("os.kill(os.getppid(), 9)", "import os"), ["tried to start or end another process"]),
+    "network": (
+        function("socket.create_connection(('localhost', 9))", "import socket"),
+        ["tried to use the network in line 4"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_a_bad_file_is_told_in_words_and_not_changed(kind, tmp_path):
+    source, parts = BAD_FILES[kind]
+    path = tmp_path / "my.py"
+    path.write_bytes(source if isinstance(source, bytes) else source.encode())
+    before = path.read_bytes()
+    _, english, chinese = in_both_languages("softmax", path, QUICK)
+    assert english.startswith("Not yet.\n")
+    assert chinese.startswith("还不对。\n")
+    for part in parts:
+        assert part in english
+    assert "Traceback" not in english + chinese
+    # The line of the file and the message of an error stay as they are. Everything else is translated.
+    assert CHINESE.search(chinese.splitlines()[1])
+    assert path.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["my.py"]
+
+
+DELETES = [
+    "os.remove(FILE)",
+    "pathlib.Path(FILE).unlink()",
+    "shutil.rmtree(os.path.dirname(FILE))",
+    "os.rmdir(FOLDER)",
+]
+CHANGES = [
+    "os.rename(FILE, FILE + '2')",
+    "os.truncate(FILE, 0)",
+    "os.chmod(FILE, 0)",
+    "open(FILE, 'w')",
+    "open(FILE, 'r+')",
+    "open(FILE, 'a').write('x')",
+    "os.open(FILE, os.O_WRONLY | os.O_TRUNC)",
+    "pathlib.Path(FILE).write_text('x')",
+    "np.save(FILE, x)",
+    "x.tofile(FILE)",
+    "np.memmap(FILE, mode='w+', shape=3)",
+    "shutil.copy(__file__, FILE)",
+    "os.mkdir(FILE + '-folder')",
+    "os.symlink(FILE, FILE + '-link')",
+    "sqlite3.connect(FILE)",
+]
+
+
+def writing_file(folder, body: str):
+    """A file with a function of some lines from line 7 on, beside a file and a folder to keep."""
+    (folder / "kept.npy").write_text("as it was")
+    (folder / "folder").mkdir()
+    before = f"FILE = {str(folder / 'kept.npy')!r}\nFOLDER = {str(folder / 'folder')!r}"
+    return write(folder, "import os, pathlib, shutil, sqlite3\n" + function(body, before))
+
+
+def assert_kept(folder):
+    assert (folder / "kept.npy").read_text() == "as it was"
+    assert sorted(one.name for one in folder.iterdir()) == ["folder", "kept.npy", "my.py"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (DELETES[0], "tried to delete"),
+        (DELETES[2], "tried to delete"),
+        (CHANGES[3], "tried to write or change"),
+    ],
+)
+def test_an_attempt_to_write_or_delete_is_told_with_its_line(line, said, tmp_path):
+    _, english, chinese = in_both_languages("softmax", writing_file(tmp_path, f"{line}\nreturn x"))
+    assert said in english
+    assert "in line 6" in english
+    assert "已被拒绝" in chinese
+    assert_kept(tmp_path)
+
+
+def test_every_way_to_write_or_delete_is_refused(tmp_path):
+    body = "\n".join(
+        f"try:\n    {line}\n    print({line!r})\nexcept PermissionError: pass" for line in DELETES + CHANGES
+    )
+    run, _, _ = in_both_languages("softmax", writing_file(tmp_path, f"{body}\nreturn x"))
+    assert run.printed == ""
+    assert run.trouble is not None
+    assert run.trouble["kind"] == "refused"
+    assert_kept(tmp_path)
+
+
+def test_a_refusal_that_the_file_catches_is_told_too(tmp_path):
+    body = "try:\n    open('notes.txt', 'w')\nexcept OSError:\n    pass\nreturn x"
+    _, english, _ = in_both_languages("softmax", write(tmp_path, function(body)))
+    assert "tried to write or change notes.txt in line 5" in english
+
+
+@LINUX
+@pytest.mark.parametrize("body", ["y = []\nwhile True: y.append(bytearray(10**7))", "return np.ones(10**10)"])
+def test_memory_is_limited(body, tmp_path):
+    limits = Limits(memory=512 * 1024**2, wall=60.0)
+    _, english, chinese = in_both_languages("softmax", write(tmp_path, function(body)), limits)
+    assert "needs more than the 0.5 GB of memory" in english
+    assert "内存" in chinese
+
+
+@LINUX
+def test_one_print_of_a_gigabyte_is_stopped(tmp_path):
+    _, english, _ = in_both_languages("softmax", write(tmp_path, function("print('x' * 10**9)\nreturn x")))
+    assert "printed more than 1 MB" in english or "memory" in english
+
+
+def test_the_file_runs_in_an_empty_folder_and_may_read_and_print(tmp_path):
+    (tmp_path / "helper.py").write_text("FACTOR = 1.0\n")
+    source = function(
+        "return weights(x * helper.FACTOR)", "import os, helper\nprint(os.listdir(), open(__file__).read(6))"
+    )
+    source += "def weights(x):\n    e = np.exp(x - x.max(-1, keepdims=True))\n    return e / e.sum(-1, keepdims=True)\n"
+    source += "if __name__ == '__main__':\n    raise ValueError\n"
+    run, english, chinese = in_both_languages("softmax", write(tmp_path, source))
+    assert run.trouble is None
+    assert english.startswith("Right.")
+    assert "Your file printed:\n  [] import" in english
+    assert "你的文件打印了" in chinese
+    assert not (tmp_path / "__pycache__").exists()
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
+    for path, part in ((tmp_path / "none.py", "No such file"), (tmp_path, "is a folder")):
+        with pytest.raises(FileError, match=part):
+            run_file(path, BY_NAME["softmax"])
+
+
+def test_only_a_file_that_imports_torch_loads_it(tmp_path):
+    body = "import sys\nprint('torch' in sys.modules)\nreturn x"
+    run, _, _ = in_both_languages("softmax", write(tmp_path, function(body)))
+    assert run.printed.splitlines()[0] == "False"
+
+
+def test_threads_of_the_file_do_not_keep_the_process(tmp_path):
+    before = "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()"
+    run, _, _ = in_both_languages("softmax", write(tmp_path, function("return x", before)), QUICK)
+    assert run.trouble is None
+    assert len(run.results) == len(BY_NAME["softmax"].cases)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no process groups")
+def test_the_environment_of_the_caller_is_not_changed(tmp_path):
+    before = dict(os.environ)
+    in_both_languages("softmax", write(tmp_path, function("import os\nos.environ.clear()\nreturn x")))
+    assert dict(os.environ) == before
