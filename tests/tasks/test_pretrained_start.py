@@ -117,6 +117,6 @@ def test_a_start_that_was_altered_is_refused(tmp_path):
     check_contents(settings, contents)
     (tmp_path / "model.safetensors").write_bytes(b"x")
     with pytest.raises(
-        FileError, match="start: .*the pretrained encoder is not what the run was started with"
+        FileError, match="start: .*the model to start from is not what the run was started with"
     ):
         check_contents(settings, contents)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from regard.errors import FileError, option
 from regard.tasks.minilm import MINILM
+from regard.tasks.registry import installed_models
 from regard.tasks.settings import TaskSettings
 
 __all__ = [
@@ -28,12 +29,18 @@ _Settings = TypeVar("_Settings", bound=TaskSettings)
 
 def local_path(value: str | None) -> Path | None:
     """Return the file or folder that a setting names, or None for standard input and names of data sets and models."""
-    if value is None or value == "-" or (value == MINILM and not Path(value).exists()):
+    if value is None or value == "-":
         return None
     if not value.startswith("hf:"):
-        return Path(value)
+        path = Path(value)
+        return None if not path.exists() and _is_model(value) else path
     path = Path(value[3:]).expanduser()
     return path if path.exists() else None
+
+
+def _is_model(name: str) -> bool:
+    """Return whether a name is that of a model rather than of a file."""
+    return name == MINILM or any(one.name == name for one in installed_models())
 
 
 def absolute(settings: _Settings) -> _Settings:
@@ -80,7 +87,7 @@ def check_contents(settings: TaskSettings, contents: Mapping[str, str]) -> None:
             raise FileError(f"{problem}: say where it is, with {option(name)}", argument=name)
         if name in contents and now[name] != contents[name]:
             what = "validation data" if "valid" in name else "training data"
-            what = "pretrained encoder" if name == "start" else what
+            what = "model to start from" if name == "start" else what
             raise FileError(
                 f"{value}: the {what} is not what the run was started with, so it cannot go on as if "
                 f"uninterrupted: bring it back, say where it is with {option(name)}, or start a run in another "

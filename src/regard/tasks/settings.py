@@ -29,6 +29,7 @@ __all__ = [
     "TokenSettings",
     "TransformerSettings",
     "VocabularySettings",
+    "changed",
     "reject_unused",
     "without_encoder_settings",
 ]

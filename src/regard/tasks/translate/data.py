@@ -12,6 +12,7 @@ from regard.files import make_folder, remove_leftovers
 from regard.tasks.pairs import PairSource, nothing_left
 from regard.tasks.translate.mixture import TranslationPairs
 from regard.tasks.translate.settings import TranslationSettings
+from regard.tasks.translate.starting import starting_translator
 from regard.tasks.vocabularies import learn_vocabulary
 from regard.text import PairData, Skipped, Vocabulary, load_vocabulary
 from regard.training.progress import Counted
@@ -124,7 +125,11 @@ def _vocabularies(
     """Return the vocabularies in the folder, learnt now if asked or if they are missing."""
     files = vocabulary_files(settings, folder)
     sides = [(0, 1)] if settings.shared_vocabulary else [(0,), (1,)]
-    if learn or not all(path.is_file() for path in files):
+    missing = learn or not all(path.is_file() for path in files)
+    if missing and settings.start is not None:
+        for name, vocabulary in starting_translator(settings).vocabularies().items():
+            vocabulary.save(folder / f"{name}.json")
+    elif missing:
         for path, some in zip(files, sides, strict=True):
             learnt = learn_vocabulary(
                 settings,

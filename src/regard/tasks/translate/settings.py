@@ -15,6 +15,7 @@ from regard.tasks.settings import (
     EncoderDecoderSettings,
     EvaluationSettings,
     VocabularySettings,
+    changed,
 )
 
 __all__ = [
@@ -89,8 +90,43 @@ class _Vocabularies(VocabularySettings):
             raise ArgumentError("copyable", problem, f"leave it out, or say {option('vocabulary', 'bpe')}")
 
 
+# Settings that a translator to start from determines.
+OF_THE_START = (
+    *("vocabulary", "vocabulary_size", "lowercase", "copyable", "architecture", "width", "heads", "kv_heads"),
+    *("feed_forward", "activation", "norm", "positions", "encoder_layers", "decoder_layers", "cell", "score"),
+    *("input_feeding", "copy"),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
-class TranslationSettings(BatchSettings, EncoderDecoderSettings, _Vocabularies, _Pairs):
+class _Network(EncoderDecoderSettings, _Pairs):
+    """A new encoder–decoder, or one that was trained before."""
+
+    title: ClassVar[str] = "Model"
+    locations: ClassVar[tuple[str, ...]] = (*_Pairs.locations, "start")
+
+    start: str | None = setting(
+        None, "Translator to train further: the name of an installed one, or a folder of a model or a run."
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in changed(self) if self.start is not None else ():
+            if name in OF_THE_START:
+                problem = f"of no use with {option('start', self.start)}, which has its own"
+                raise ArgumentError(name, problem, "leave it out")
+
+    @classmethod
+    def complete(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the defaults with the given values, without a size of the model if it is given by a start."""
+        values = super().complete(given)
+        if not given.get("start"):
+            return values
+        return {name: value for name, value in values.items() if name in given or name not in OF_THE_START}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationSettings(BatchSettings, _Network, _Vocabularies, _Pairs):
     """The data, the model and the training of a translator.
 
     >>> TranslationSettings(data="pairs.tsv", source_language="de", target_language="en").width

@@ -30,6 +30,7 @@ from regard.tasks.translate.settings import (
     TranslationEvaluationSettings,
     TranslationSettings,
 )
+from regard.tasks.translate.starting import starting_model, starting_translator
 from regard.tasks.translate.translator import Translator
 from regard.text import Batch, PairData
 
@@ -50,7 +51,10 @@ class TranslateTask(Task):
 
     def check(self, settings: TranslationSettings) -> None:
         """Raise an error if the settings make no model, or if BLEU cannot be computed."""
-        model_config(settings, source_size=10, target_size=10)
+        if settings.start is None:
+            model_config(settings, source_size=10, target_size=10)
+        else:
+            starting_translator(settings)
         bleu(["a"], [["a"]])
 
     def prepare(
@@ -71,10 +75,13 @@ class TranslateTask(Task):
         if data.source is not data.target:
             sizes = [f"{len(data.source):,} tokens of {settings.source_language}"]
             sizes += [f"{len(data.target):,} of {settings.target_language}"]
-        return [*lines, f"vocabulary: {settings.vocabulary}, {', '.join(sizes)}"]
+        kind = settings.vocabulary if settings.start is None else f"that of {settings.start}"
+        return [*lines, f"vocabulary: {kind}, {', '.join(sizes)}"]
 
     def build(self, settings: TranslationSettings, data: TranslationData) -> nn.Module:
-        """Return a new model with random weights."""
+        """Return a new model with random weights, or the one that the settings start from."""
+        if settings.start is not None:
+            return starting_model(settings)
         return encoder_decoder(
             model_config(settings, source_size=len(data.source), target_size=len(data.target))
         )
