@@ -6,6 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 
 BIN := .venv/bin
 READY := .venv/.ready
+DOCS_READY := .venv/.docs-ready
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-viewer test-all check bench docs clean
@@ -60,11 +61,11 @@ bench: $(READY) ## run benchmarks/bench_*.py, one after the other
 	@ls benchmarks/bench_*.py >/dev/null 2>&1 || { echo "there are no benchmarks/bench_*.py to run" >&2; exit 1; }
 	@set -e; for b in benchmarks/bench_*.py; do echo "== $$b"; $(BIN)/python "$$b"; done
 
-docs: $(READY) ## run every Python snippet of the READMEs and of docs/ (there is no site to build)
-	$(BIN)/python -m pytest -q tests/docs/test_snippets.py
+docs: $(DOCS_READY) ## build the site in English and Chinese into build/site/
+	$(BIN)/python docs/_site/build.py
 
 clean: ## remove .venv, the caches and the output of the demo
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist regard-tour
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build dist regard-tour docs/*/api
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The lock includes hatchling and editables, so that installing Regard itself downloads nothing more.
@@ -75,4 +76,9 @@ $(READY): requirements.lock pyproject.toml
 	test -x $(BIN)/python || "$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The packages that build the site are installed for `make docs` only.
+$(DOCS_READY): requirements-docs.lock $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
 	@touch $@

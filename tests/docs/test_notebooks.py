@@ -69,7 +69,7 @@ def test_the_first_cell_installs_regard_only_if_it_is_missing(found, monkeypatch
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
 def test_a_notebook_runs(path, tmp_path, monkeypatch):
     for package in ("nbclient", "nbformat", "ipykernel"):
-        pytest.importorskip(package, reason=f"running notebooks needs {package}: pip install '.[docs]'")
+        pytest.importorskip(package, reason=f"running notebooks needs {package}: pip install '.[notebooks]'")
     for extra in extras(path):
         pytest.importorskip(NEEDED[extra], reason=f"{path.name} needs pip install '.[{extra}]'")
     import nbclient

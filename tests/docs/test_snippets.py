@@ -2,8 +2,6 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,25 +15,13 @@ from support.pages import (
     executed_pages,
     headings,
     name_of,
+    page_code,
+    pages,
     pages_of_both_languages,
 )
 from support.paths import ROOT
 
 TWINS = [pytest.param(*pair, id=name_of(pair[0])) for pair in pages_of_both_languages()]
-
-
-def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    script = folder / "snippets.py"
-    script.write_text(source, encoding="utf-8")
-    return subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
-        cwd=folder,
-        env={**os.environ, "PYTHONUTF8": "1"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=600,
-    )
 
 
 def draws(page: Path) -> bool:
@@ -60,25 +46,35 @@ def test_snippets_that_draw_run_with_all_fonts_and_with_few(page, tmp_path):
 
 
 def run_page(page: Path, folder: Path) -> None:
-    code = code_of(page)
-    result = run(code, folder)
+    text = page.read_text(encoding="utf-8")
+    result = page_code.run(page_code.program(text, "page", folder), folder)
     assert result.returncode == 0, result.stderr
-    said = [match.strip() for match in re.findall(r"print\(.*\)\s*# (.*)$", code, flags=re.MULTILINE)]
-    printed = result.stdout.splitlines()
-    assert [line for line in said if line not in printed] == []
+    assert page_code.wrong_outputs(text, result.stdout) == []
+    assert len(list(folder.glob("page-*.html"))) == page_code.pictures_in(text)
 
 
 def test_a_snippet_that_fails_would_be_seen(tmp_path):
-    assert run("import regard\nregard.nothing_of_this_name", tmp_path).returncode != 0
+    assert page_code.run("import regard\nregard.nothing_of_this_name", tmp_path).returncode != 0
+
+
+def test_an_output_that_is_not_printed_would_be_seen():
+    page = "```python\nprint(1)  # 2\n```\n\n```output\n3\n```\n\n```python\nprint(4)  # 4\n```\n"
+    printed = page_code.END_OF_BLOCK.join(["1\n", "\n4\n", "\n"])
+    assert page_code.wrong_outputs(page, printed) == [("2", "1"), ("3\n", "1")]
 
 
 @pytest.mark.parametrize(("english", "chinese"), TWINS)
 def test_both_languages_have_the_same_code(english, chinese):
-    assert blocks(english) == blocks(chinese)
+    # A page that exists in English only is not in the list of Chinese pages.
+    code = [[block for block in blocks(page) if block[0] != "{toctree}"] for page in (english, chinese)]
+    assert code[0] == code[1]
 
 
 def test_both_languages_have_the_same_pages():
-    names = [{str(page.relative_to(tree)) for page in tree.rglob("*.md")} for tree in (ENGLISH, CHINESE)]
+    names = [
+        {str(page.relative_to(tree)) for page in pages() if tree in page.parents}
+        for tree in (ENGLISH, CHINESE)
+    ]
     assert names[0] - names[1] == ENGLISH_ONLY
     assert names[1] <= names[0]
 

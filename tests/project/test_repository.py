@@ -61,10 +61,12 @@ def test_no_file_depends_on_one_machine(what):
     assert [str(path.relative_to(ROOT)) for path in found] == []
 
 
-def test_the_lock_pins_every_version_and_names_no_registry():
-    lines = [
-        line for line in (ROOT / "requirements.lock").read_text().splitlines() if line and line[0] != "#"
-    ]
+def locked_lines(name: str) -> list[str]:
+    return [line for line in (ROOT / name).read_text().splitlines() if line and line[0] != "#"]
+
+
+def test_the_locks_pin_every_version_and_name_no_registry():
+    lines = locked_lines("requirements.lock") + locked_lines("requirements-docs.lock")
     assert "torch==2.13.0" in lines
     for line in lines:
         assert re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9A-Za-z.]+", line), line
@@ -106,6 +108,12 @@ def test_the_lock_has_what_the_project_needs():
         "hatchling",
     ]:
         assert re.split(r"[<>=\[]", need)[0].lower() in locked
+
+
+def test_the_lock_of_the_site_has_what_the_site_needs():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    locked = {line.split("==")[0].lower() for line in locked_lines("requirements-docs.lock")}
+    assert {need.split(">=")[0] for need in extras["docs"]} <= locked
 
 
 def calls_of(path: Path) -> set[str]:

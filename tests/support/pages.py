@@ -1,21 +1,31 @@
 """The READMEs and the pages of docs/, their code blocks, and the pages that exist in both languages."""
 
 import re
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 from support.paths import ROOT
 
+# The modules that build the site, which are no package of the project.
+SITE = ROOT / "docs" / "_site"
+page_code = SimpleNamespace(**runpy.run_path(str(SITE / "page_code.py")))
+api_pages = SimpleNamespace(**runpy.run_path(str(SITE / "api_pages.py")))
+FENCE = page_code.FENCE
+
 ENGLISH, CHINESE = ROOT / "docs" / "en", ROOT / "docs" / "zh"
 # Pages that have no Chinese twin.
-ENGLISH_ONLY = {"results.md", "scale.md"}
-# A block of code. Its kind is the word after the three signs, or the name of a directive in braces.
-FENCE = re.compile(r"^```([\w-]*|\{[\w-]+\})([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-OPTION = re.compile(r"\A(?::[\w-]+:[^\n]*\n)+")
+ENGLISH_ONLY = {"results.md"}
 
 
 def is_generated(page: Path) -> bool:
     """Return whether ``make docs`` wrote a page, as it does for the reference of the API."""
-    return "api" in page.relative_to(ROOT).parts
+    return page.parent in (ENGLISH / "api", CHINESE / "api")
+
+
+def will_be_generated(page: Path) -> bool:
+    """Return whether ``make docs`` writes a page of this name."""
+    return is_generated(page) and page.stem in {"index", *api_pages.public_modules()}
 
 
 def pages() -> list[Path]:
@@ -34,15 +44,9 @@ def pages_of_both_languages() -> list[tuple[Path, Path]]:
 
 
 def blocks(page: Path, kind: str | None = None) -> list[tuple[str, str]]:
-    """Return the kind and the text of each block of code, without the options of directives.
-
-    Options such as captions are in the language of the page.
-    """
-    found = [
-        (name, OPTION.sub("", body) if name.startswith("{") else body)
-        for name, _, body in FENCE.findall(page.read_text(encoding="utf-8"))
-    ]
-    return [block for block in found if kind is None or block[0] == kind]
+    """Return the kind and the text of each block of code, without captions and other options of directives."""
+    found = page_code.blocks(page.read_text(encoding="utf-8"))
+    return [(block.kind, block.code) for block in found if kind is None or block.kind == kind]
 
 
 def code_of(page: Path) -> str:

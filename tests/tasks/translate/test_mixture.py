@@ -17,7 +17,8 @@ from regard.tasks.translate.settings import TranslationSettings
 from regard.tasks.translate.task import everyday_sentences
 from regard.tasks.translate.variation import varied
 from regard.text import Skipped, load_vocabulary, train_vocabulary
-from support.paths import ROOT, data_folder
+from support.pages import pages
+from support.paths import data_folder
 
 ROWS = [
     ("Tom is 30 years old.", "Tom a 30 ans."),
@@ -182,11 +183,10 @@ def plain(text):
 def test_phrases_are_no_examples_of_the_documentation():
     assert len(everyday_phrases()) > 600
     sentences = {plain(text) for text in everyday_sentences()}
-    files = [*ROOT.glob("README*.md"), *(ROOT / "docs").glob("*.md")]
-    pages = f" {plain(' '.join(path.read_text(encoding='utf-8') for path in files))} "
+    words = f" {plain(' '.join(path.read_text(encoding='utf-8') for path in pages()))} "
     for english, french, chinese in everyday_phrases():
         assert plain(english) not in sentences
-        assert len(plain(english).split()) < 3 or f" {plain(english)} " not in pages, english
+        assert len(plain(english).split()) < 3 or f" {plain(english)} " not in words, english
         assert french
         assert re.search(r"[\u4e00-\u9fff]", chinese)
 

@@ -1,0 +1,61 @@
+"""Links between the two languages, and to files that are not pages of the site."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+
+OTHER = {"en": ("zh", "中文"), "zh": ("en", "English")}
+CODES = {"en": "en", "zh": "zh-CN"}
+
+
+def short(language: str) -> str:
+    """Return ``zh`` for ``zh_CN``."""
+    return language[:2]
+
+
+def to_other_language(app: Any, doctree: nodes.document) -> None:
+    """Make links to the sources of the other language links to its pages.
+
+    The site has the folders of the sources, so a relative link keeps its form.
+    """
+    other, _ = OTHER[short(app.config.language)]
+    tree = Path(app.srcdir).parent / other
+    here = Path(app.env.doc2path(app.env.docname)).parent
+    for node in list(doctree.findall(addnodes.pending_xref)):
+        target = Path("/", node["reftarget"])
+        if node.get("refdomain") == "doc" and tree in target.parents:
+            anchor = f"#{node['reftargetid']}" if node.get("reftargetid") else ""
+            address = f"{os.path.relpath(target, here)}.html{anchor}"
+            node.replace_self(nodes.reference("", "", *node.children, refuri=address, internal=True))
+
+
+def without_switch(app: Any, doctree: nodes.document) -> None:
+    """Remove the link to the other language below the title, which the bar above the page has."""
+    _, name = OTHER[short(app.config.language)]
+    for paragraph in list(doctree.findall(nodes.paragraph)):
+        if paragraph.astext().strip() == name:
+            paragraph.parent.remove(paragraph)
+
+
+def add_context(app: Any, pagename: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Tell the templates the address of the page in the other language."""
+    other, name = OTHER[short(app.config.language)]
+    there = Path(app.srcdir).parent / other / f"{pagename}.md"
+    target = pagename if there.is_file() else "index"
+    up = "../" * (pagename.count("/") + 1)
+    context["other_language_page"] = f"{up}{other}/{target}.html"
+    context["other_language_code"] = CODES[other]
+    context["other_language_name"] = name
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Register the changes of links with Sphinx."""
+    app.connect("doctree-read", to_other_language)
+    app.connect("doctree-read", without_switch)
+    app.connect("html-page-context", add_context)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

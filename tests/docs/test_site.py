@@ -1,0 +1,136 @@
+"""Tests of the sources of the site, and of the built site if Sphinx is installed."""
+
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+from support.pages import CHINESE, ENGLISH, SITE, api_pages, is_generated, pages
+from support.paths import ROOT
+
+# ---- sources
+
+
+@pytest.mark.parametrize("tree", [ENGLISH, CHINESE], ids=lambda tree: tree.name)
+def test_every_page_is_in_a_table_of_contents(tree):
+    listed = {"index.md"}
+    for page in tree.rglob("*.md"):
+        for contents in re.findall(
+            r"^```\{toctree\}\n(.*?)^```", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+        ):
+            for entry in contents.split("\n"):
+                if entry and not entry.startswith(":"):
+                    listed |= {str(path.relative_to(tree)) for path in page.parent.glob(f"{entry}.md")}
+    found = {str(page.relative_to(tree)) for page in pages() if tree in page.parents}
+    assert found - listed == set()
+
+
+def test_the_reference_has_every_public_name():
+    import regard
+
+    pages = {module: api_pages.module_page(module) for module in api_pages.public_modules()}
+    homes = {name: module for module, names in regard._HOMES.items() for name in names}
+    for name in set(regard.__all__) - {"__version__"}:
+        if name in regard._SUBMODULES:
+            assert f".. automodule:: regard.{name}\n" in pages[f"regard.{name}"]
+        else:
+            assert f":: {homes[name]}.{name}\n" in pages[homes[name]]
+            assert f"(#{homes[name]}.{name})" in api_pages.index_page("en", list(pages))
+    for module, page in pages.items():
+        for name in api_pages.public_names(module):
+            assert f":: {module}.{name}\n" in page
+    assert ":: regard.scores.Additive\n" in pages["regard.scores"]
+    assert ":: regard.tasks.translate.Translator\n" in pages["regard.tasks.translate"]
+
+
+def test_chinese_is_searched_by_pairs_of_characters():
+    pytest.importorskip("sphinx", reason="the site needs Sphinx: make docs installs it")
+    search = runpy.run_path(str(SITE / "chinese_search.py"))
+    assert search["terms"]("自注意力 (self-attention)") == [
+        *"自注意力",
+        "自注",
+        "注意",
+        "意力",
+        "self",
+        "attention",
+    ]
+
+
+# ---- the built site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Build the whole site."""
+    for package in ("sphinx", "myst_parser", "pydata_sphinx_theme", "latex2mathml", "ziamath"):
+        pytest.importorskip(package, reason=f"the site needs {package}: make docs installs it")
+    out = tmp_path_factory.mktemp("built") / "site"
+    done = subprocess.run(
+        [sys.executable, str(SITE / "build.py"), "--out", str(out)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+SOURCE = re.compile(
+    r"<(?:script|img|iframe|source|video|audio)\b[^>]*?\ssrc=\"([^\"]*)\"|<link\b[^>]*?\shref=\"([^\"]*)\""
+)
+STYLE = re.compile(r"url\(\s*[\"']?(https?:)?//|@import\s+[\"'](?:https?:)?//")
+
+
+def remote_sources(html: str) -> list[str]:
+    """Return the addresses that a browser would fetch from elsewhere when it opens a page."""
+    found = [first or second for first, second in SOURCE.findall(html)]
+    return [address for address in found if re.match(r"(?:https?:)?//", address)]
+
+
+def test_a_source_elsewhere_would_be_seen():
+    page = '<script async src="https://a/b.js"></script><link rel="x" href="//c/d.css"><img src="e.png"><a href="http://f">'
+    assert remote_sources(page) == ["https://a/b.js", "//c/d.css"]
+    assert STYLE.search("body { background: url(https://a/b.png) }")
+    assert not STYLE.search("body { background: url('b.png') }")
+
+
+@pytest.mark.slow
+def test_the_site_opens_without_a_network(site):
+    found = list(site.rglob("*.html"))
+    assert len(found) > 150
+    for page in found:
+        assert remote_sources(page.read_text("utf-8")) == [], page
+    for sheet in site.rglob("*.css"):
+        assert not STYLE.search(sheet.read_text("utf-8")), sheet
+
+
+@pytest.mark.slow
+def test_every_link_of_the_site_leads_to_a_page_and_a_place_of_it(site):
+    places: dict = {}
+
+    def ids(path):
+        if path not in places:
+            places[path] = set(re.findall(r"\sid=\"([^\"]+)\"", path.read_text("utf-8")))
+        return places[path]
+
+    broken = []
+    for page in [site / "index.html", *site.glob("en/**/*.html"), *site.glob("zh/**/*.html")]:
+        for link in re.findall(r"<a\b[^>]*?\shref=\"([^\"]*)\"", page.read_text("utf-8")):
+            path, _, place = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            if re.match(r"\w+:", link) or "pictures/" in link:
+                continue
+            if not target.exists() or (place and target.suffix == ".html" and place not in ids(target)):
+                broken.append((str(page.relative_to(site)), link))
+    assert broken == []
+
+
+@pytest.mark.slow
+def test_the_built_reference_has_the_docstrings(site):
+    page = (site / "en" / "api" / "regard.masks.html").read_text("utf-8")
+    assert 'id="regard.masks.causal"' in page
+    assert "Make a causal mask" in page
+
+
+def test_generated_pages_are_not_taken_for_sources():
+    assert is_generated(ROOT / "docs" / "en" / "api" / "index.md")
+    assert not is_generated(ROOT / "docs" / "en" / "index.md")
