@@ -31,21 +31,21 @@ def test_the_javascript_passes_the_type_checker(tmp_path):
 def test_every_script_is_type_checked_and_listed():
     for name in FILES:
         assert (STATIC / f"{name}.js").read_text(encoding="utf-8").startswith("// @ts-check\n"), name
-    assert set(FILES) == {*assets.MODULES, "page", "widget", "types"}
+    assert set(FILES) == {*assets.MODULES, "article", "page", "widget", "types"}
 
 
 def test_names_are_unique_since_all_files_share_one_scope():
     seen: dict[str, str] = {}
     pattern = re.compile(r"^(?:export )?(?:async )?(?:function\*?|class|const|let) (\w+)", re.MULTILINE)
     for name in FILES:
-        if name in ("page", "widget"):
-            continue  # one of them ends a script, never both
+        if name in ("article", "page", "widget"):
+            continue  # one of them ends a script, never two
         for found in pattern.findall((STATIC / f"{name}.js").read_text(encoding="utf-8")):
             assert found not in seen, f"{found} is in {seen.get(found)}.js and in {name}.js"
             seen[found] = name
 
 
-@pytest.mark.parametrize("script", [assets.page_script, assets.widget_script])
+@pytest.mark.parametrize("script", [assets.page_script, assets.article_script, assets.widget_script])
 def test_the_joined_module_parses_and_imports_nothing(script, tmp_path):
     text = script()
     assert not re.search(r"^import\b", text, re.MULTILINE)

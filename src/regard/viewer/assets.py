@@ -8,7 +8,16 @@ import hashlib
 import re
 from pathlib import Path
 
-__all__ = ["MODULES", "page_script", "security_policy", "sha256_source", "style", "widget_script"]
+__all__ = [
+    "MODULES",
+    "article_script",
+    "article_style",
+    "page_script",
+    "security_policy",
+    "sha256_source",
+    "style",
+    "widget_script",
+]
 
 STATIC = Path(__file__).parent / "static"
 
@@ -34,10 +43,21 @@ def widget_script() -> str:
     return _joined((*MODULES, "widget"))
 
 
+def article_script() -> str:
+    """Return the JavaScript module of a page with several viewers."""
+    return _joined((*MODULES, "article"))
+
+
 @functools.cache
 def style() -> str:
     """Return the style sheet."""
     return _read("viewer.css")
+
+
+@functools.cache
+def article_style() -> str:
+    """Return the style sheet of a page with several viewers."""
+    return _read("article.css") + _read("viewer.css")
 
 
 @functools.cache
@@ -70,13 +90,15 @@ def sha256_source(text: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-def security_policy(script: str, *, connect: str = "'none'") -> str:
-    """Return the content security policy, which allows only this script, this style and embedded pictures.
+def security_policy(script: str, *, connect: str = "'none'", css: str | None = None) -> str:
+    """Return the content security policy, which allows only this script, one style sheet and embedded pictures.
 
-    ``connect`` is the source that the page may fetch from, in the notation of the policy.
+    ``connect`` is the source that the page may fetch from, in the notation of the policy. ``css`` is the style sheet,
+    by default that of the viewer.
     """
+    sheet = style() if css is None else css
     return (
-        f"default-src 'none'; script-src {sha256_source(script)}; style-src {sha256_source(style())}; "
+        f"default-src 'none'; script-src {sha256_source(script)}; style-src {sha256_source(sheet)}; "
         f"img-src data: blob:; connect-src {connect}; base-uri 'none'; form-action 'none'; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     )
