@@ -69,7 +69,10 @@ ALLOWED: dict[str, set[str]] = {
     }
     | {"plots", "_highlights", "capture"},  # predictors record their attention, `look` that of any model
     "pipelines": CORE | {"_lazy", "decoding", "models", "text", "tasks", "capture"},
-    "learn": CORE | {"layers", "training", "reference", "plots", "terminal", "_drawing"},
+    # The tour shows what all of them do, on a page of the viewer.
+    "learn": CORE
+    | {"layers", "training", "reference", "plots", "terminal", "_drawing"}
+    | {"capture", "corpus", "images", "metrics", "tasks", "text", "viewer"},
     "cli": CORE
     | {
         "layers",

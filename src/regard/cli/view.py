@@ -15,7 +15,7 @@ import typer
 from regard.errors import renamed
 from regard.files import check_writable
 
-__all__ = ["look", "open_page", "show_page", "view"]
+__all__ = ["look", "open_page", "show_in_browser", "show_page", "view"]
 
 
 def view(
@@ -81,7 +81,13 @@ def open_page(out: Path | None = None, *, open_browser: bool = True) -> Iterator
     path = Path(tempfile.mkdtemp(prefix="regard-")) / "look.html" if out is None else out
     yield path
     typer.echo(str(path))
-    if open_browser and _has_screen():
+    if open_browser:
+        show_in_browser(path)
+
+
+def show_in_browser(path: Path) -> None:
+    """Open a page in the browser, if there is a screen."""
+    if _has_screen():
         import webbrowser
 
         webbrowser.open(path.resolve().as_uri())
