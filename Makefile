@@ -14,7 +14,7 @@ DOCS_READY := .venv/.docs-ready
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-demo: $(READY) ## run the tour, which prints a worked example and writes pictures to regard-tour/
+demo: $(READY) ## run the tour, about three minutes, which ends with the page regard-tour/index.html
 	$(BIN)/regard tour --out regard-tour
 
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
