@@ -100,6 +100,7 @@ def test_a_shipped_caption_model_is_shown_or_its_training_is_named(quick):
 
 
 @pytest.mark.usefixtures("fonts")
+@pytest.mark.filterwarnings("ignore:no installed font has")
 def test_the_tour_speaks_chinese(tmp_path):
     presenter = _presenter(tmp_path, "zh")
     presenter.title(worked.TITLE, 1)

@@ -17,7 +17,7 @@ from regard.learn.words import Words
 __all__ = ["length_chart", "stop"]
 
 # Minutes of updates of each model. Both train at the same time.
-MINUTES = 1.2
+MINUTES = 1.5
 # The sentences of the test part that both models translate.
 SENTENCES = 600
 LIMITS = (5, 10, 15, 20)
