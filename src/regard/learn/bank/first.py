@@ -51,11 +51,21 @@ SOFTMAX = Exercise(
     function="softmax",
     arguments=("x",),
     steps=(
-        step("shifted", "x minus the largest number of its row", "x 减去所在行的最大值",
-             lambda V: V.x - V.x.max(-1, keepdims=True), POSITION),
+        step(
+            "shifted",
+            "x minus the largest number of its row",
+            "x 减去所在行的最大值",
+            lambda V: V.x - V.x.max(-1, keepdims=True),
+            POSITION,
+        ),
         step("powers", "the exponentials", "指数", lambda V: np.exp(V.shifted), POSITION),
-        step("weights", "the exponentials divided by their sum", "指数除以它们的和",
-             lambda V: V.powers / V.powers.sum(-1, keepdims=True), POSITION),
+        step(
+            "weights",
+            "the exponentials divided by their sum",
+            "指数除以它们的和",
+            lambda V: V.powers / V.powers.sum(-1, keepdims=True),
+            POSITION,
+        ),
     ),
     mistakes=(
         mistake(
@@ -157,7 +167,7 @@ SOFTMAX = Exercise(
     make_cases=_softmax_cases,
     returns=("weights",),
     oracle=reference.softmax,
-)  # fmt: skip
+)
 
 
 # ---- 2. the scores of one query
@@ -190,8 +200,13 @@ SCORES = Exercise(
     arguments=("q", "k"),
     steps=(
         step("scores", "the dot products k @ q", "点积 k @ q", lambda V: V.k @ V.q, KEY),
-        step("scaled", "the dot products divided by √d", "除以 √d 的点积",
-             lambda V: V.scores / math.sqrt(V.q.shape[-1]), KEY),
+        step(
+            "scaled",
+            "the dot products divided by √d",
+            "除以 √d 的点积",
+            lambda V: V.scores / math.sqrt(V.q.shape[-1]),
+            KEY,
+        ),
     ),
     mistakes=(
         *(one for one in SCALE_MISTAKES if one.name != "scale_after_softmax"),
@@ -254,4 +269,4 @@ SCORES = Exercise(
     make_cases=_score_cases,
     returns=("scaled",),
     oracle=lambda q, k: reference.scaled_dot_scores(q[None], k)[0],
-)  # fmt: skip
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,13 @@ __all__ = [
     "attention_steps",
     "mistake",
     "numbers",
+    "pick",
+    "scaled_scores",
     "softmax",
     "softmax_mistakes",
     "step",
     "transpose",
+    "without",
 ]
 
 Array = np.ndarray
@@ -51,6 +54,19 @@ def numbers(rng: np.random.Generator, **shapes: tuple[int, ...]) -> Case:
     """Return a case of arrays with random numbers of two digits after the point."""
     arrays = {name: (1.3 * rng.standard_normal(shape)).round(2) for name, shape in shapes.items()}
     return Case(arrays)
+
+
+def pick(mistakes: Sequence[Mistake], *names: str) -> tuple[Mistake, ...]:
+    """Return the mistakes of some names."""
+    by_name = {one.name: one for one in mistakes}
+    return tuple(by_name[name] for name in names)
+
+
+def without(mistakes: Sequence[Mistake], *names: str) -> tuple[Mistake, ...]:
+    """Return the mistakes of other names than these."""
+    kept = tuple(one for one in mistakes if one.name not in names)
+    assert len(kept) + len(names) == len(tuple(mistakes))
+    return kept
 
 
 def transpose(x: Array) -> Array:

@@ -1,0 +1,122 @@
+"""The exercise on attention for a batch of sequences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from regard import reference
+from regard.learn.bank.parts import (
+    BATCH,
+    SCALE_MISTAKES,
+    SCORE_MISTAKES,
+    VALUE_MISTAKES,
+    attention_steps,
+    mistake,
+    numbers,
+    pick,
+    softmax,
+    softmax_mistakes,
+    transpose,
+)
+from regard.learn.exercise import Case, Exercise
+from regard.learn.words import Words
+
+__all__ = ["BATCHED_ATTENTION"]
+
+
+def _batch_cases(rng: np.random.Generator) -> list[Case]:
+    sizes = ((3, 3, 3, 3, 3), (2, 3, 5, 7, 4), (3, 1, 4, 2, 5))
+    return [numbers(rng, q=(b, q, d), k=(b, k, d), v=(b, k, dv)) for b, q, k, d, dv in sizes]
+
+
+BATCHED_ATTENTION = Exercise(
+    name="batched_attention",
+    title=Words("Attention for a batch", "一批序列的注意力"),
+    task=Words(
+        "Write batched_attention(q, k, v) for several sequences at once:\n\n"
+        "    q (batch, queries, d), k (batch, keys, d), v (batch, keys, width) -> (batch, queries, width)\n\n"
+        "Each sequence attends only to its own keys.",
+        "编写 batched_attention(q, k, v)，一次处理多个序列：\n\n"
+        "    q (批, 查询, d), k (批, 键, d), v (批, 键, 宽度) -> (批, 查询, 宽度)\n\n"
+        "每个序列只注意自己的键。",
+    ),
+    hint=Words(
+        "@ multiplies the last two axes and keeps the batch. k.T turns all three axes around: use np.swapaxes(k,"
+        " -1, -2).",
+        "@ 对最后两个轴做乘法，并保留批的轴。k.T 会把三个轴全部颠倒：用 np.swapaxes(k, -1, -2)。",
+    ),
+    done=Words(
+        "With negative axes the same code works for (n, d), (b, n, d) and (b, heads, n, d).",
+        "使用负的轴编号，同样的代码适用于 (n, d)、(b, n, d) 和 (b, heads, n, d)。",
+    ),
+    function="batched_attention",
+    arguments=("q", "k", "v"),
+    steps=attention_steps(BATCH),
+    mistakes=(
+        mistake(
+            "all_axes_reversed",
+            "k.T reverses all three axes, so the batch becomes the last one. Swap only the last two: "
+            "np.swapaxes(k, -1, -2).",
+            "k.T 把三个轴全部颠倒了，批变成了最后一个轴。只交换最后两个：np.swapaxes(k, -1, -2)。",
+            scores=lambda V: V.q @ V.k.T,
+        ),
+        mistake(
+            "keys_of_the_first",
+            "All sequences attend to the keys of the first one.",
+            "所有序列都在注意第一个序列的键。",
+            scores=lambda V: V.q @ V.k[0].T,
+        ),
+        mistake(
+            "batch_mixed_in",
+            "The sequences are mixed: each query attends to the keys of all sequences. The batch axis "
+            "must not be merged with that of the keys.",
+            "序列混在了一起：每个查询注意到了所有序列的键。批的轴不能与键的轴合并。",
+            scores=lambda V: V.q @ V.k.reshape(-1, V.k.shape[-1]).T,
+            output=lambda V: V.weights @ V.v.reshape(-1, V.v.shape[-1]),
+        ),
+        mistake(
+            "scores_summed_over_batch",
+            "The scores are summed over the batch, for example by einsum without b in the "
+            "result. Keep it: 'bqd,bkd->bqk'.",
+            "分数沿批求和了，例如 einsum 的结果里漏了 b。应保留：'bqd,bkd->bqk'。",
+            scores=lambda V: (V.q @ transpose(V.k)).sum(0, keepdims=True),
+        ),
+        mistake(
+            "over_batch",
+            "The softmax runs over the batch (axis 0). It runs over the keys, the last axis.",
+            "softmax 沿批（第 0 轴）做了。应沿键，即最后一个轴。",
+            weights=lambda V: softmax(V.scaled, 0),
+        ),
+        mistake(
+            "over_sequence_matrix",
+            "The weights of a whole sequence sum to 1. The weights of each query have to.",
+            "整个序列的权重之和是 1。应当每个查询的权重之和是 1。",
+            weights=lambda V: softmax(V.scaled, (-2, -1)),
+        ),
+        mistake(
+            "values_of_the_first",
+            "All sequences get the values of the first one.",
+            "所有序列都用了第一个序列的值。",
+            output=lambda V: V.weights @ V.v[0],
+        ),
+        mistake(
+            "output_summed_over_batch",
+            "The outputs are summed over the batch.",
+            "输出沿批求和了。",
+            output=lambda V: (V.weights @ V.v).sum(0),
+        ),
+        mistake(
+            "output_transposed",
+            "The last two axes of the output are swapped.",
+            "输出的最后两个轴交换了。",
+            output=lambda V: transpose(V.weights @ V.v),
+        ),
+        *pick(SCORE_MISTAKES, "swapped_q_k", "not_transposed", "cosine"),
+        *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "multiplied", "root_of_keys"),
+        *pick(softmax_mistakes(), "over_queries", "over_all", "no_exp", "no_division", "softmax_twice"),
+        *pick(VALUE_MISTAKES, "keys_as_values", "weights_transposed", "mean_of_values"),
+    ),
+    make_cases=_batch_cases,
+    returns=("output",),
+    oracle=lambda q, k, v: reference.scaled_dot_product_attention(q, k, v)[0],
+)

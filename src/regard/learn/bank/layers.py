@@ -1,0 +1,305 @@
+"""The exercises on layer normalisation and on a block with a residual connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard.learn.bank.parts import FEATURE, POSITION, mistake, numbers, step
+from regard.learn.exercise import Case, Exercise
+from regard.learn.words import Words
+
+__all__ = ["LAYER_NORM", "PRE_NORM_BLOCK"]
+
+Array = np.ndarray
+
+
+# ---- layer norm
+
+
+def _norm_cases(rng: np.random.Generator) -> list[Case]:
+    sizes = ((3, 3, 0.1), (2, 5, 0.5), (4, 2, 0.01))
+    return [
+        Case({**numbers(rng, x=(n, m), gain=(m,), bias=(m,)).arguments, "eps": eps}) for n, m, eps in sizes
+    ]
+
+
+def _centred(x: Array, axis: int | None = -1) -> Array:
+    return x - x.mean(axis, keepdims=True)
+
+
+LAYER_NORM = Exercise(
+    name="layer_norm",
+    title=Words("Layer normalisation", "层归一化"),
+    task=Words(
+        "Write layer_norm(x, gain, bias, eps). Each row of x gets the mean 0 and the variance 1, then it is "
+        "scaled and shifted:\n\n"
+        "    output = (x - mean) / sqrt(variance + eps) * gain + bias\n\n"
+        "x (n, m), gain (m,), bias (m,), eps a number -> (n, m). The variance is the mean of the squared differences.",
+        "编写 layer_norm(x, gain, bias, eps)。x 的每一行变成均值 0、方差 1，再缩放和平移：\n\n"
+        "    output = (x - mean) / sqrt(variance + eps) * gain + bias\n\n"
+        "x (n, m)，gain (m,)，bias (m,)，eps 是一个数 -> (n, m)。方差是差的平方的平均。",
+    ),
+    hint=Words(
+        "x.mean(-1, keepdims=True) and x.var(-1, keepdims=True). np.var divides by m, as it has to be here.",
+        "x.mean(-1, keepdims=True) 和 x.var(-1, keepdims=True)。np.var 除以 m，这里正需要这样。",
+    ),
+    done=Words(
+        "Each position is normalised on its own, so other words and other sentences of the batch have no influence.",
+        "每个位置单独归一化，不受其他词和批中其他句子的影响。",
+    ),
+    function="layer_norm",
+    arguments=("x", "gain", "bias", "eps"),
+    steps=(
+        step(
+            "centred",
+            "x minus the mean of its row",
+            "x 减去所在行的均值",
+            lambda V: _centred(V.x),
+            POSITION,
+            FEATURE,
+        ),
+        step(
+            "variance",
+            "the variance of each row",
+            "每一行的方差",
+            lambda V: (_centred(V.x) ** 2).mean(-1, keepdims=True),
+            POSITION,
+            FEATURE,
+        ),
+        step(
+            "normed",
+            "divided by sqrt(variance + eps)",
+            "除以 sqrt(variance + eps)",
+            lambda V: V.centred / np.sqrt(V.variance + V.eps),
+            POSITION,
+            FEATURE,
+        ),
+        step(
+            "output",
+            "times gain plus bias",
+            "乘 gain 加 bias",
+            lambda V: V.normed * V.gain + V.bias,
+            POSITION,
+            FEATURE,
+        ),
+    ),
+    mistakes=(
+        mistake(
+            "over_positions",
+            "Mean and variance run over the positions (axis 0), as in batch normalisation. Layer "
+            "normalisation takes each row on its own: axis=-1.",
+            "均值和方差沿位置（第 0 轴）计算，像批归一化那样。层归一化对每一行单独计算：axis=-1。",
+            centred=lambda V: _centred(V.x, 0),
+            variance=lambda V: V.x.var(0, keepdims=True),
+        ),
+        mistake(
+            "over_all",
+            "Mean and variance run over the whole array. Each row has its own: axis=-1, keepdims=True.",
+            "均值和方差对整个数组计算。每一行应有自己的：axis=-1, keepdims=True。",
+            centred=lambda V: _centred(V.x, None),
+            variance=lambda V: V.x.var(keepdims=True),
+        ),
+        mistake(
+            "mean_not_subtracted",
+            "The mean is not subtracted. x - mean is divided, not x.",
+            "没有减去均值。被除的应是 x - mean，不是 x。",
+            centred=lambda V: V.x,
+        ),
+        mistake(
+            "root_mean_square",
+            "This is RMSNorm: no mean is subtracted, and the mean of the squares takes the place of "
+            "the variance.",
+            "这是 RMSNorm：没有减去均值，并用平方的平均代替了方差。",
+            centred=lambda V: V.x,
+            variance=lambda V: (V.x**2).mean(-1, keepdims=True),
+        ),
+        mistake(
+            "sample_variance",
+            "The variance divides by m - 1 (ddof=1, the default of torch.var). Here it divides by m.",
+            "方差除以了 m - 1（ddof=1，即 torch.var 的默认值）。这里应除以 m。",
+            variance=lambda V: V.x.var(-1, ddof=1, keepdims=True),
+        ),
+        mistake(
+            "sum_of_squares",
+            "The squared differences are added up, not averaged.",
+            "差的平方是相加的，没有取平均。",
+            variance=lambda V: (_centred(V.x) ** 2).sum(-1, keepdims=True),
+        ),
+        mistake(
+            "no_root",
+            "The root is missing: the row is divided by the variance.",
+            "缺少开方：除以的是方差。",
+            normed=lambda V: V.centred / (V.variance + V.eps),
+        ),
+        mistake(
+            "eps_outside",
+            "eps is added after the root. It belongs inside: sqrt(variance + eps).",
+            "eps 加在了开方之后。它应在根号里面：sqrt(variance + eps)。",
+            normed=lambda V: V.centred / (np.sqrt(V.variance) + V.eps),
+        ),
+        mistake(
+            "no_eps",
+            "eps is missing. Without it, a row of equal numbers divides by 0.",
+            "缺少 eps。没有它，全部相等的一行会除以 0。",
+            normed=lambda V: V.centred / np.sqrt(V.variance),
+        ),
+        mistake(
+            "multiplied",
+            "The row is multiplied by the standard deviation. Divide.",
+            "乘以了标准差。应相除。",
+            normed=lambda V: V.centred * np.sqrt(V.variance + V.eps),
+        ),
+        mistake("no_gain", "The gain is missing.", "缺少 gain。", output=lambda V: V.normed + V.bias),
+        mistake("no_bias", "The bias is missing.", "缺少 bias。", output=lambda V: V.normed * V.gain),
+        mistake(
+            "swapped_gain_bias",
+            "Gain and bias are swapped.",
+            "gain 和 bias 交换了。",
+            output=lambda V: V.normed * V.bias + V.gain,
+        ),
+        mistake(
+            "bias_first",
+            "The bias is added before the gain multiplies. First the gain, then the bias.",
+            "先加了 bias 再乘 gain。应先乘 gain，再加 bias。",
+            output=lambda V: (V.normed + V.bias) * V.gain,
+        ),
+    ),
+    make_cases=_norm_cases,
+    returns=("output",),
+)
+
+
+# ---- a block
+
+
+def _normed(x: Array, axis: int = -1) -> Array:
+    return (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + 1e-5)
+
+
+def _relu(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+def _fed(V: Any) -> Array:
+    return V.active @ V.W_2.T
+
+
+PRE_NORM_BLOCK = Exercise(
+    name="pre_norm_block",
+    title=Words("A feed-forward block with a residual", "带残差的前馈块"),
+    task=Words(
+        "Write feed_forward_block(x, W_1, W_2), the second half of a Transformer layer with pre-norm:\n\n"
+        "    output = x + W_2 relu(W_1 norm(x))\n\n"
+        "norm is layer normalisation of each row without gain and bias, with eps = 1e-5.\n"
+        "x (n, m), W_1 (width, m), W_2 (m, width) -> (n, m)",
+        "编写 feed_forward_block(x, W_1, W_2)，即 pre-norm 的 Transformer 层的后半部分：\n\n"
+        "    output = x + W_2 relu(W_1 norm(x))\n\n"
+        "norm 是对每一行的层归一化，没有 gain 和 bias，eps = 1e-5。\n"
+        "x (n, m)，W_1 (宽度, m)，W_2 (m, 宽度) -> (n, m)",
+    ),
+    hint=Words(
+        "Keep x for the end. The way through the matrices starts with norm(x), and x itself is added to its result.",
+        "把 x 留到最后。经过矩阵的一路从 norm(x) 开始，最后加上 x 本身。",
+    ),
+    done=Words(
+        "The residual path is never normalised, so gradients reach the first layer unchanged.",
+        "残差这条路从不归一化，所以梯度可以原样到达第一层。",
+    ),
+    function="feed_forward_block",
+    arguments=("x", "W_1", "W_2"),
+    steps=(
+        step("normed", "norm(x)", "norm(x)", lambda V: _normed(V.x), POSITION, FEATURE),
+        step("hidden", "W_1 norm(x)", "W_1 norm(x)", lambda V: V.normed @ V.W_1.T, POSITION, FEATURE),
+        step("active", "its relu", "它的 relu", lambda V: _relu(V.hidden), POSITION, FEATURE),
+        step("fed", "W_2 times it", "W_2 乘以它", _fed, POSITION, FEATURE),
+        step("output", "x plus it", "x 加上它", lambda V: V.x + V.fed, POSITION, FEATURE),
+    ),
+    mistakes=(
+        mistake("not_normed", "The norm is missing.", "缺少归一化。", normed=lambda V: V.x),
+        mistake(
+            "norm_over_positions",
+            "The norm runs over the positions. Each row is normalised on its own: axis=-1.",
+            "归一化沿位置进行了。应对每一行单独归一化：axis=-1。",
+            normed=lambda V: _normed(V.x, 0),
+        ),
+        mistake(
+            "only_centred",
+            "The norm only subtracts the mean. It also divides by the standard deviation.",
+            "归一化只减去了均值，还应除以标准差。",
+            normed=lambda V: _centred(V.x),
+        ),
+        mistake(
+            "first_matrix_transposed",
+            "W_1 is not transposed: a matrix (out, in) is applied as x @ W_1.T.",
+            "W_1 没有转置：形状为 (输出, 输入) 的矩阵写成 x @ W_1.T。",
+            hidden=lambda V: V.normed @ V.W_1,
+        ),
+        mistake(
+            "no_relu",
+            "The relu is missing. Without it, the two matrices are one matrix.",
+            "缺少 relu。没有它，两个矩阵等于一个矩阵。",
+            active=lambda V: V.hidden,
+        ),
+        mistake(
+            "tanh",
+            "The nonlinearity is tanh. This block has relu.",
+            "非线性函数用了 tanh。这里是 relu。",
+            active=lambda V: np.tanh(V.hidden),
+        ),
+        mistake(
+            "absolute",
+            "The nonlinearity is the absolute value. relu sets negative numbers to 0.",
+            "非线性函数用了绝对值。relu 把负数变成 0。",
+            active=lambda V: np.abs(V.hidden),
+        ),
+        mistake(
+            "second_matrix_transposed",
+            "W_2 is not transposed: a matrix (out, in) is applied as x @ W_2.T.",
+            "W_2 没有转置：形状为 (输出, 输入) 的矩阵写成 x @ W_2.T。",
+            fed=lambda V: V.active @ V.W_2,
+        ),
+        mistake(
+            "relu_after_second",
+            "The result of W_2 goes through a relu too. Only the hidden numbers do.",
+            "W_2 的结果也经过了 relu。只有中间的数要经过。",
+            fed=lambda V: _relu(_fed(V)),
+        ),
+        mistake(
+            "no_residual",
+            "The residual is missing: x is added to the result.",
+            "缺少残差：结果要加上 x。",
+            output=lambda V: V.fed,
+        ),
+        mistake(
+            "residual_of_normed",
+            "norm(x) is added in place of x. The residual path stays unnormalised.",
+            "加上的是 norm(x) 而不是 x。残差这条路不做归一化。",
+            output=lambda V: _normed(V.x) + V.fed,
+        ),
+        mistake(
+            "post_norm",
+            "The result is normalised after the sum, as in post-norm. Pre-norm normalises only the input of "
+            "the matrices.",
+            "求和之后对结果做了归一化，这是 post-norm。pre-norm 只归一化矩阵的输入。",
+            output=lambda V: _normed(V.x + V.fed),
+        ),
+        mistake(
+            "residual_subtracted",
+            "x is subtracted. It is added.",
+            "x 被减去了。应相加。",
+            output=lambda V: V.fed - V.x,
+        ),
+        mistake(
+            "averaged",
+            "The sum is halved. It is a plain sum.",
+            "和被除以了 2。应是普通的和。",
+            output=lambda V: (V.x + V.fed) / 2,
+        ),
+    ),
+    make_cases=lambda rng: [
+        numbers(rng, x=(n, m), W_1=(w, m), W_2=(m, w)) for n, m, w in ((3, 3, 3), (2, 5, 7), (4, 3, 2))
+    ],
+    returns=("output",),
+)

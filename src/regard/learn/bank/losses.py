@@ -1,0 +1,325 @@
+"""The exercises on the loss of a language model and on label smoothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from regard.learn.bank.parts import POSITION, mistake, numbers, softmax, step
+from regard.learn.exercise import Case, Exercise
+from regard.learn.words import Words
+
+__all__ = ["LABEL_SMOOTHING", "NEXT_TOKEN_LOSS"]
+
+Array = np.ndarray
+TOKEN = Words("token", "词元")
+
+
+def _logits(rng: np.random.Generator, name: str, *sizes: tuple[int, int]) -> list[Case]:
+    """Return cases of logits (n,tokens) and token ids (n,)."""
+    return [
+        Case({**numbers(rng, logits=(n, size)).arguments, name: rng.integers(0, size, n)})
+        for n, size in sizes
+    ]
+
+
+def _log_softmax(x: Array, axis: int = -1) -> Array:
+    return np.log(softmax(x, axis))
+
+
+def _chosen(rows: Array, tokens: Array) -> Array:
+    return rows[np.arange(len(tokens)), tokens]
+
+
+# ---- the loss of a language model
+
+NEXT_TOKEN_LOSS = Exercise(
+    name="next_token_loss",
+    title=Words("The loss of a language model", "语言模型的损失"),
+    task=Words(
+        "Write next_token_loss(logits, tokens). Position i of a text predicts the token at position i + 1. The "
+        "loss is the mean\n"
+        "of -log softmax(logits[i])[tokens[i + 1]] over all positions that have a next token.\n\n"
+        "logits (n, vocabulary), tokens (n,) of token ids -> one number. Logarithms are natural.",
+        "编写 next_token_loss(logits, tokens)。文本的位置 i 预测位置 i + 1 的词元。损失是所有有下一个词元的位置上\n"
+        "-log softmax(logits[i])[tokens[i + 1]] 的平均。\n\n"
+        "logits (n, 词表)，tokens (n,) 是词元编号 -> 一个数。对数为自然对数。",
+    ),
+    hint=Words(
+        "The last row of the logits predicts nothing, and the first token is predicted by nothing: logits[:-1] "
+        "and tokens[1:].",
+        "最后一行 logits 没有要预测的词元，第一个词元没有行来预测：logits[:-1] 和 tokens[1:]。",
+    ),
+    done=Words(
+        "exp of this loss is the perplexity of the model.",
+        "这个损失的 exp 就是模型的困惑度。",
+    ),
+    function="next_token_loss",
+    arguments=("logits", "tokens"),
+    steps=(
+        step(
+            "log_probs",
+            "the log-probabilities",
+            "对数概率",
+            lambda V: _log_softmax(V.logits),
+            POSITION,
+            TOKEN,
+        ),
+        step(
+            "rows",
+            "those of all positions but the last",
+            "除最后一个位置外的对数概率",
+            lambda V: V.log_probs[:-1],
+            POSITION,
+            TOKEN,
+        ),
+        step(
+            "targets", "the tokens from the second on", "从第二个起的词元", lambda V: V.tokens[1:], POSITION
+        ),
+        step(
+            "picked",
+            "the log-probability of each target",
+            "每个目标的对数概率",
+            lambda V: _chosen(V.rows, V.targets),
+            POSITION,
+        ),
+        step("loss", "minus their mean", "它们的平均取负", lambda V: -V.picked.mean()),
+    ),
+    mistakes=(
+        mistake(
+            "no_log",
+            "The probabilities are averaged without their logarithm.",
+            "平均的是概率，没有取对数。",
+            log_probs=lambda V: softmax(V.logits),
+        ),
+        mistake(
+            "no_softmax",
+            "The logits are taken for log-probabilities. They have to go through log_softmax first.",
+            "把 logits 当成了对数概率。应先经过 log_softmax。",
+            log_probs=lambda V: V.logits,
+        ),
+        mistake(
+            "over_positions",
+            "The softmax runs over the positions. It runs over the vocabulary, the last axis.",
+            "softmax 沿位置做了。应沿词表，即最后一个轴。",
+            log_probs=lambda V: _log_softmax(V.logits, 0),
+        ),
+        mistake(
+            "base_two",
+            "The logarithm has base 2 (bits). Natural logarithms are asked for.",
+            "对数的底是 2（比特）。这里要自然对数。",
+            log_probs=lambda V: _log_softmax(V.logits) / math.log(2),
+        ),
+        mistake(
+            "not_shifted",
+            "Position i is compared with its own token, which it has already seen. It predicts token i + 1.",
+            "位置 i 与它自己的词元比较了，而这个词元它已经看到。它预测的是第 i + 1 个词元。",
+            rows=lambda V: V.log_probs,
+            targets=lambda V: V.tokens,
+        ),
+        mistake(
+            "shifted_backwards",
+            "Position i is compared with the token before it. It predicts the token after it.",
+            "位置 i 与前一个词元比较了。它预测的是后一个词元。",
+            rows=lambda V: V.log_probs[1:],
+            targets=lambda V: V.tokens[:-1],
+        ),
+        mistake(
+            "last_token_wraps",
+            "The last position is compared with the first token (np.roll). It has no next token: leave it "
+            "out.",
+            "最后一个位置与第一个词元比较了（np.roll）。它没有下一个词元：应去掉。",
+            rows=lambda V: V.log_probs,
+            targets=lambda V: np.roll(V.tokens, -1),
+        ),
+        mistake(
+            "last_pair_lost",
+            "The last pair is lost. Only one position is left out, the last.",
+            "最后一对丢失了。只应去掉最后一个位置。",
+            rows=lambda V: V.log_probs[:-2],
+            targets=lambda V: V.tokens[1:-1],
+        ),
+        mistake(
+            "best_token",
+            "The log-probability of the most likely token is taken. That of the true next token counts.",
+            "取的是最可能的词元的对数概率。应取真正的下一个词元的。",
+            picked=lambda V: V.rows.max(-1),
+        ),
+        mistake(
+            "whole_rows",
+            "All log-probabilities are averaged. Only that of the true next token counts.",
+            "对全部对数概率取了平均。只有真正的下一个词元的才算。",
+            picked=lambda V: V.rows,
+        ),
+        mistake(
+            "summed",
+            "The losses are added up. The mean is asked for, so that long texts do not count more.",
+            "损失相加了。要的是平均，这样长文本才不会占更大比重。",
+            loss=lambda V: -V.picked.sum(),
+        ),
+        mistake(
+            "divided_by_length",
+            "The sum is divided by n. There are only n - 1 predictions.",
+            "总和除以了 n。只有 n - 1 个预测。",
+            loss=lambda V: -V.picked.sum() / len(V.tokens),
+        ),
+        mistake(
+            "sign",
+            "The sign is missing: a log-probability is negative, and a loss is its negative.",
+            "缺少负号：对数概率是负数，损失是它的相反数。",
+            loss=lambda V: V.picked.mean(),
+        ),
+        mistake(
+            "perplexity",
+            "This is the perplexity, exp of the loss.",
+            "这是困惑度，即损失的 exp。",
+            loss=lambda V: np.exp(-V.picked.mean()),
+        ),
+    ),
+    make_cases=lambda rng: _logits(rng, "tokens", (5, 5), (4, 7), (7, 3)),
+    returns=("loss",),
+)
+
+
+# ---- label smoothing
+
+
+def _others(V: Any) -> Array:
+    """Return the mean log-probability of all tokens but the target."""
+    size = V.logits.shape[-1]
+    return (V.log_probs.sum(-1) - V.gold) / (size - 1)
+
+
+LABEL_SMOOTHING = Exercise(
+    name="label_smoothing",
+    title=Words("Label smoothing", "标签平滑"),
+    task=Words(
+        "Write smoothed_loss(logits, targets, epsilon). With log p = log softmax(logits), the loss of one row is\n\n"
+        "    -(1 - epsilon) * log p[target] - epsilon * mean of log p over the whole vocabulary\n\n"
+        "Return the mean over the rows. logits (n, vocabulary), targets (n,) of token ids, epsilon a number.",
+        "编写 smoothed_loss(logits, targets, epsilon)。设 log p = log softmax(logits)，一行的损失是\n\n"
+        "    -(1 - epsilon) * log p[target] - epsilon * 整个词表上 log p 的平均\n\n"
+        "返回各行的平均。logits (n, 词表)，targets (n,) 是词元编号，epsilon 是一个数。",
+    ),
+    hint=Words(
+        "Two parts: log_probs[np.arange(n), targets] and log_probs.mean(-1).",
+        "两个部分：log_probs[np.arange(n), targets] 和 log_probs.mean(-1)。",
+    ),
+    done=Words(
+        "The target gets the probability 1 - ε + ε / vocabulary, so the model is not pushed to be certain.",
+        "目标的概率是 1 - ε + ε / 词表大小，模型不会被逼得过于自信。",
+    ),
+    function="smoothed_loss",
+    arguments=("logits", "targets", "epsilon"),
+    steps=(
+        step(
+            "log_probs",
+            "the log-probabilities",
+            "对数概率",
+            lambda V: _log_softmax(V.logits),
+            POSITION,
+            TOKEN,
+        ),
+        step(
+            "gold",
+            "those of the targets",
+            "目标的对数概率",
+            lambda V: _chosen(V.log_probs, V.targets),
+            POSITION,
+        ),
+        step(
+            "uniform",
+            "their mean over the vocabulary",
+            "词表上的平均",
+            lambda V: V.log_probs.mean(-1),
+            POSITION,
+        ),
+        step(
+            "mixed",
+            "the mixture of both",
+            "两者的混合",
+            lambda V: (1 - V.epsilon) * V.gold + V.epsilon * V.uniform,
+            POSITION,
+        ),
+        step("loss", "minus the mean over the rows", "各行平均取负", lambda V: -V.mixed.mean()),
+    ),
+    mistakes=(
+        mistake(
+            "no_log",
+            "The probabilities are mixed without their logarithm.",
+            "混合的是概率，没有取对数。",
+            log_probs=lambda V: softmax(V.logits),
+        ),
+        mistake(
+            "no_softmax",
+            "The logits are taken for log-probabilities.",
+            "把 logits 当成了对数概率。",
+            log_probs=lambda V: V.logits,
+        ),
+        mistake(
+            "over_rows",
+            "The softmax runs over the rows. It runs over the vocabulary, the last axis.",
+            "softmax 沿行的方向做了。应沿词表，即最后一个轴。",
+            log_probs=lambda V: _log_softmax(V.logits, 0),
+        ),
+        mistake(
+            "best_token",
+            "The most likely token is taken for the target.",
+            "把最可能的词元当成了目标。",
+            gold=lambda V: V.log_probs.max(-1),
+        ),
+        mistake(
+            "sum_over_vocabulary",
+            "The log-probabilities of the vocabulary are added up. Their mean is asked for: ε is shared "
+            "by all tokens.",
+            "词表的对数概率相加了。要的是平均：ε 由所有词元分享。",
+            uniform=lambda V: V.log_probs.sum(-1),
+        ),
+        mistake(
+            "others_only",
+            "ε is shared by the other tokens, without the target. Here it is shared by the whole vocabulary.",
+            "ε 只分给了目标以外的词元。这里由整个词表分享。",
+            uniform=_others,
+        ),
+        mistake("not_smoothed", "ε is not used.", "没有使用 ε。", mixed=lambda V: V.gold),
+        mistake(
+            "epsilon_swapped",
+            "ε and 1 - ε are swapped: the target has the large part.",
+            "ε 和 1 - ε 交换了：大的部分属于目标。",
+            mixed=lambda V: V.epsilon * V.gold + (1 - V.epsilon) * V.uniform,
+        ),
+        mistake(
+            "target_keeps_all",
+            "The target keeps its whole weight 1, and ε is added. The weights have to sum to 1.",
+            "目标保留了全部权重 1，又加上了 ε。权重之和应为 1。",
+            mixed=lambda V: V.gold + V.epsilon * V.uniform,
+        ),
+        mistake(
+            "uniform_subtracted",
+            "The uniform part is subtracted. Both parts are added.",
+            "均匀部分被减去了。两部分应相加。",
+            mixed=lambda V: (1 - V.epsilon) * V.gold - V.epsilon * V.uniform,
+        ),
+        mistake(
+            "summed",
+            "The losses of the rows are added up. The mean is asked for.",
+            "各行的损失相加了。要的是平均。",
+            loss=lambda V: -V.mixed.sum(),
+        ),
+        mistake(
+            "sign",
+            "The sign is missing: a loss is the negative log-probability.",
+            "缺少负号：损失是对数概率的相反数。",
+            loss=lambda V: V.mixed.mean(),
+        ),
+    ),
+    make_cases=lambda rng: [
+        Case({**case.arguments, "epsilon": epsilon})
+        for case, epsilon in zip(
+            _logits(rng, "targets", (3, 3), (5, 7), (4, 2)), (0.1, 0.2, 0.3), strict=True
+        )
+    ],
+    returns=("loss",),
+)

@@ -1,0 +1,292 @@
+"""The exercises on the mask of a sliding window and on attention with a mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard import reference
+from regard.learn.bank.parts import (
+    KEY,
+    QUERY,
+    SCALE_MISTAKES,
+    VALUE_MISTAKES,
+    attention_steps,
+    mistake,
+    numbers,
+    pick,
+    softmax,
+    softmax_mistakes,
+    step,
+)
+from regard.learn.exercise import Case, Exercise
+from regard.learn.words import Words
+
+__all__ = ["MASKED_ATTENTION", "WINDOW_MASK"]
+
+Array = np.ndarray
+
+
+# ---- sliding window
+
+
+def _back(V: Any) -> Array:
+    """Return how far key j is behind query i, i - j."""
+    return np.arange(V.size)[:, None] - np.arange(V.size)[None, :]
+
+
+def _same_block(V: Any) -> Array:
+    block = np.arange(V.size) // V.window
+    return block[:, None] == block[None, :]
+
+
+WINDOW_MASK = Exercise(
+    name="window_mask",
+    title=Words("The sliding window of long texts", "长文本的滑动窗口"),
+    task=Words(
+        "Write window_mask(size, window): a mask of bool with the shape (size, size). Query i may see key j if "
+        "j is i or one\n"
+        "of the window - 1 positions before it. So each row has at most `window` times True.",
+        "编写 window_mask(size, window)：形状为 (size, size) 的布尔掩码。如果 j 是 i 或它之前的 window - 1 个位"
+        "置之一，\n"
+        "查询 i 就可以看到键 j。所以每一行最多有 window 个 True。",
+    ),
+    hint=Words(
+        "With i = np.arange(size)[:, None] and j = np.arange(size)[None, :], look at the distance i - j.",
+        "令 i = np.arange(size)[:, None]，j = np.arange(size)[None, :]，看距离 i - j。",
+    ),
+    done=Words(
+        "With a window the cost grows with size × window in place of size².",
+        "有了窗口，计算量按 size × window 增长，而不是 size²。",
+    ),
+    function="window_mask",
+    arguments=("size", "window"),
+    steps=(
+        step("distance", "the distance i - j", "距离 i - j", _back, QUERY, KEY),
+        step(
+            "near",
+            "distances smaller than the window",
+            "小于 window 的距离",
+            lambda V: V.distance < V.window,
+            QUERY,
+            KEY,
+        ),
+        step("past", "distances of 0 and more", "不小于 0 的距离", lambda V: V.distance >= 0, QUERY, KEY),
+        step("mask", "both together", "两者同时成立", lambda V: V.near & V.past, QUERY, KEY),
+    ),
+    mistakes=(
+        mistake(
+            "forward",
+            "The window looks forward: i and j are swapped in the distance i - j.",
+            "窗口朝向未来：距离 i - j 中 i 和 j 交换了。",
+            distance=lambda V: -_back(V),
+        ),
+        mistake(
+            "both_sides",
+            "The window looks into the future too. Only keys up to the query are seen: i - j >= 0, without "
+            "the absolute value.",
+            "窗口也看到了未来。只能看到查询及之前的键：i - j >= 0，不取绝对值。",
+            distance=lambda V: np.abs(_back(V)),
+        ),
+        mistake(
+            "around_the_end",
+            "The window goes around the end: the first queries see the last keys. A distance is "
+            "i - j, not its remainder.",
+            "窗口绕过了末尾：最前面的查询看到了最后的键。距离是 i - j，不取余数。",
+            distance=lambda V: _back(V) % V.size,
+        ),
+        mistake(
+            "one_too_many",
+            "The window is one position too long. It includes the query itself, so distances go up to "
+            "window - 1.",
+            "窗口长了一个位置。窗口包括查询自己，所以距离最大为 window - 1。",
+            near=lambda V: V.distance <= V.window,
+        ),
+        mistake(
+            "one_too_few",
+            "The window is one position too short: distances go up to window - 1.",
+            "窗口短了一个位置：距离最大为 window - 1。",
+            near=lambda V: V.distance < V.window - 1,
+        ),
+        mistake(
+            "no_start",
+            "All earlier keys are seen. Keys further back than window - 1 are hidden.",
+            "所有更早的键都能看到。距离超过 window - 1 的键应隐藏。",
+            near=lambda V: V.distance == V.distance,
+        ),
+        mistake(
+            "blocks",
+            "These are blocks, not a window. A window slides with each query.",
+            "这是分块，不是窗口。窗口随每个查询滑动。",
+            near=_same_block,
+        ),
+        mistake(
+            "every_nth",
+            "Every window-th key is seen. The window is without gaps.",
+            "每隔 window 个键才看到一个。窗口中间没有空缺。",
+            near=lambda V: V.distance % V.window == 0,
+        ),
+        mistake(
+            "without_itself",
+            "The query does not see itself. The window starts at distance 0.",
+            "查询看不到自己。窗口从距离 0 开始。",
+            past=lambda V: V.distance > 0,
+        ),
+        mistake(
+            "no_end",
+            "Keys of the future are seen, all of them. Add i - j >= 0.",
+            "未来的键全都能看到。还要加上 i - j >= 0。",
+            past=lambda V: V.distance == V.distance,
+        ),
+        mistake(
+            "inverted",
+            "The mask is inverted: True means that the key may be seen.",
+            "掩码反了：True 表示可以看到。",
+            mask=lambda V: ~(V.near & V.past),
+        ),
+        mistake(
+            "either",
+            "One of the two conditions is enough here. Both have to hold: & in place of |.",
+            "这里两个条件满足一个就行了。两个都要满足：用 &，不是 |。",
+            mask=lambda V: V.near | V.past,
+        ),
+    ),
+    make_cases=lambda rng: [
+        Case({"size": n, "window": w}) for n, w in ((6, 3), (5, 2), (7, 1), (3, 4), (11, 5))
+    ],
+    returns=("mask",),
+)
+
+
+# ---- masked attention
+
+
+def _masked_cases(rng: np.random.Generator) -> list[Case]:
+    cases = []
+    for q, k, d, dv in ((4, 4, 4, 4), (3, 5, 2, 7), (2, 3, 5, 4)):
+        case = dict(numbers(rng, q=(q, d), k=(k, d), v=(k, dv)).arguments)
+        mask = rng.random((q, k)) < 0.6
+        mask[:, 1] = [True] * (q - 1) + [False]
+        mask[0, 0], mask[0, 2] = False, True
+        # The last query of the last case may attend to no key.
+        mask[-1, -1] = True
+        if d == 5:
+            mask[-1] = False
+        cases.append(Case({**case, "mask": mask}))
+    return cases
+
+
+_ATTENTION = attention_steps()
+
+
+def _plain_softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+MASKED_ATTENTION = Exercise(
+    name="masked_attention",
+    title=Words("Attention with a mask", "带掩码的注意力"),
+    task=Words(
+        "Write masked_attention(q, k, v, mask). mask is an array of bool with the shape (queries, keys). True "
+        "means that the\n"
+        "query may attend to the key. Hidden keys get the weight 0, and the others share the weight 1.\n"
+        "A query that may attend to no key has an output of zeros, not NaN.",
+        "编写 masked_attention(q, k, v, mask)。mask 是布尔数组，形状为（查询数，键数），True 表示查询可以注意这个键。\n"
+        "隐藏的键权重为 0，其余的键分享总和为 1 的权重。\n"
+        "如果一个查询不能注意任何键，它的输出是零，而不是 NaN。",
+    ),
+    hint=Words(
+        "np.where(mask, scaled, -np.inf) before the softmax. A row of only -inf has no maximum to subtract and "
+        "a sum of 0: "
+        "treat it on its own.",
+        "在 softmax 之前用 np.where(mask, scaled, -np.inf)。全为 -inf 的行没有可减的最大值，和为 0：要单独处理。",
+    ),
+    done=Words(
+        "The mask acts before the softmax, so the visible keys share the whole weight.",
+        "掩码作用在 softmax 之前，所以可见的键分享全部权重。",
+    ),
+    function="masked_attention",
+    arguments=("q", "k", "v", "mask"),
+    steps=(
+        *_ATTENTION[:2],
+        step(
+            "masked",
+            "the scores with -inf for hidden keys",
+            "隐藏处为 -inf 的分数",
+            lambda V: np.where(V.mask, V.scaled, -np.inf),
+            QUERY,
+            KEY,
+        ),
+        step("weights", "the weights", "权重", lambda V: softmax(V.masked), QUERY, KEY),
+        _ATTENTION[3],
+    ),
+    mistakes=(
+        mistake("mask_ignored", "The mask is not used.", "没有使用掩码。", masked=lambda V: V.scaled),
+        mistake(
+            "mask_inverted",
+            "The mask is inverted: True means that the query may attend to the key.",
+            "掩码反了：True 表示查询可以注意这个键。",
+            masked=lambda V: np.where(V.mask, -np.inf, V.scaled),
+        ),
+        mistake(
+            "mask_after_softmax",
+            "The mask comes after the softmax. The hidden keys have taken their share by then, and "
+            "the rest no longer sums to 1. Set the scores to -inf before the softmax.",
+            "掩码放在了 softmax 之后。隐藏的键已经分走了权重，剩下的和不再是 1。应在 softmax 之前把分数设为 -inf。",
+            masked=lambda V: V.scaled,
+            weights=lambda V: softmax(V.scaled) * V.mask,
+        ),
+        mistake(
+            "zero_scores",
+            "Hidden scores are set to 0. A score of 0 still gets weight, since exp(0) is 1. Use -inf.",
+            "隐藏处的分数设为了 0。分数 0 仍有权重，因为 exp(0) 是 1。应使用 -inf。",
+            masked=lambda V: V.scaled * V.mask,
+        ),
+        mistake(
+            "mask_added",
+            "The mask is added as 0 and 1. Turn it into 0 and -inf first.",
+            "掩码作为 0 和 1 加到了分数上。应先变成 -inf 和 0。",
+            masked=lambda V: V.scaled + V.mask,
+        ),
+        mistake(
+            "minus_ten",
+            "Hidden scores are lowered by about 10, so that hidden keys keep a small weight. Use -inf.",
+            "隐藏处的分数只降低了 10 左右，隐藏的键仍有很小的权重。应使用 -inf。",
+            masked=lambda V: V.scaled - 10.0 * ~V.mask,
+        ),
+        mistake(
+            "mask_transposed",
+            "The mask is transposed. Its rows are queries and its columns are keys.",
+            "掩码被转置了。它的行是查询，列是键。",
+            masked=lambda V: np.where(V.mask.T, V.scaled, -np.inf),
+        ),
+        mistake(
+            "empty_rows_nan",
+            "A query without any visible key gives NaN: the softmax divides 0 by 0. Its weights have to "
+            "be 0.",
+            "没有可见键的查询得到了 NaN：softmax 中出现了 0 除以 0。它的权重应为 0。",
+            weights=lambda V: _plain_softmax(V.masked),
+        ),
+        mistake(
+            "empty_rows_uniform",
+            "A query without any visible key gets equal weights for all hidden keys. This is "
+            "what a mask of -1e9 does. Its weights have to be 0.",
+            "没有可见键的查询给所有隐藏的键分了相等的权重。用 -1e9 作掩码就会这样。它的权重应为 0。",
+            masked=lambda V: np.where(V.mask, V.scaled, -1e9),
+        ),
+        mistake(
+            "scaled_after_mask",
+            "The scaling is lost: the mask is applied to the unscaled scores.",
+            "缩放丢失了：掩码用在了没有缩放的分数上。",
+            masked=lambda V: np.where(V.mask, V.scores, -np.inf),
+        ),
+        *pick(SCALE_MISTAKES, "divided_by_d", "multiplied"),
+        *pick(softmax_mistakes("masked"), "over_queries", "softmax_twice", "hardmax"),
+        *pick(VALUE_MISTAKES, "weights_transposed", "mean_of_values"),
+    ),
+    make_cases=_masked_cases,
+    returns=("output",),
+    oracle=lambda q, k, v, mask: reference.scaled_dot_product_attention(q, k, v, mask)[0],
+)

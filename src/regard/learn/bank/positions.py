@@ -1,0 +1,369 @@
+"""The exercises on sinusoidal and rotary positions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from regard import reference
+from regard.learn.bank.parts import FEATURE, POSITION, mistake, numbers, step
+from regard.learn.exercise import Case, Exercise
+from regard.learn.words import Words
+
+__all__ = ["ROTARY_POSITIONS", "SINUSOIDAL_POSITIONS"]
+
+Array = np.ndarray
+PAIR = Words("pair", "对")
+
+
+# ---- sinusoidal
+
+
+def _even(V: Any) -> Array:
+    """Return the even columns 0, 2, 4, ..."""
+    return np.arange(0, V.width, 2)
+
+
+def _table(V: Any, first: Array, second: Array) -> Array:
+    """Put one array into the even columns and another one into the odd columns."""
+    table = np.zeros((V.length, V.width))
+    table[:, 0::2] = first
+    table[:, 1::2] = second[:, : V.width // 2]
+    return table
+
+
+def _halves(V: Any) -> Array:
+    return np.concatenate([np.sin(V.angle), np.cos(V.angle[:, : V.width // 2])], axis=-1)
+
+
+def _own_rate(V: Any) -> Array:
+    angle = V.position / 10000 ** (np.arange(V.width) / V.width)
+    return np.where(np.arange(V.width) % 2 == 0, np.sin(angle), np.cos(angle))
+
+
+SINUSOIDAL_POSITIONS = Exercise(
+    name="sinusoidal_positions",
+    title=Words("Sinusoidal positions", "正弦位置编码"),
+    task=Words(
+        "Write sinusoidal_positions(length, width), a table with one row for each position 0, 1, 2, ...:\n\n"
+        "    table[p, 2i]     = sin(p / 10000^(2i / width))\n"
+        "    table[p, 2i + 1] = cos(p / 10000^(2i / width))\n\n"
+        "The width may be odd. Then the last column is a sine.",
+        "编写 sinusoidal_positions(length, width)，位置 0、1、2、…… 各占一行的表：\n\n"
+        "    table[p, 2i]     = sin(p / 10000^(2i / width))\n"
+        "    table[p, 2i + 1] = cos(p / 10000^(2i / width))\n\n"
+        "宽度可以是奇数，这时最后一列是正弦。",
+    ),
+    hint=Words(
+        "np.arange(0, width, 2) is 2i. Fill table[:, 0::2] and table[:, 1::2]. With an odd width there is one "
+        "cosine less.",
+        "np.arange(0, width, 2) 就是 2i。填写 table[:, 0::2] 和 table[:, 1::2]。宽度为奇数时，余弦少一列。",
+    ),
+    done=Words(
+        "Attention alone does not see the order of words. This table, added to the word vectors, shows it.",
+        "注意力本身看不到词的顺序。把这个表加到词向量上，顺序就体现出来了。",
+    ),
+    function="sinusoidal_positions",
+    arguments=("length", "width"),
+    steps=(
+        step(
+            "position",
+            "the positions 0, 1, 2, ...",
+            "位置 0、1、2、……",
+            lambda V: np.arange(V.length)[:, None],
+        ),
+        step(
+            "rate",
+            "10000^(2i / width)",
+            "10000^(2i / width)",
+            lambda V: 10000.0 ** (_even(V) / V.width),
+            PAIR,
+        ),
+        step(
+            "angle",
+            "the positions divided by it",
+            "位置除以它",
+            lambda V: V.position / V.rate,
+            POSITION,
+            PAIR,
+        ),
+        step(
+            "table",
+            "sines in even and cosines in odd columns",
+            "偶数列为正弦，奇数列为余弦",
+            lambda V: _table(V, np.sin(V.angle), np.cos(V.angle)),
+            POSITION,
+            FEATURE,
+        ),
+    ),
+    mistakes=(
+        mistake(
+            "from_one",
+            "The positions start at 1. The first position is 0, so the first row is 0, 1, 0, 1, ...",
+            "位置从 1 开始了。第一个位置是 0，所以第一行是 0、1、0、1，依此类推。",
+            position=lambda V: np.arange(1, V.length + 1)[:, None],
+        ),
+        mistake(
+            "share_of_length",
+            "The positions are divided by the length. A position has the same row in every text.",
+            "位置除以了长度。同一个位置在任何文本中应有相同的行。",
+            position=lambda V: np.arange(V.length)[:, None] / V.length,
+        ),
+        mistake(
+            "backwards",
+            "The positions run backwards.",
+            "位置是倒着数的。",
+            position=lambda V: np.arange(V.length)[::-1, None],
+        ),
+        mistake(
+            "half_exponent",
+            "The exponent is i / width, half of 2i / width.",
+            "指数是 i / width，只有 2i / width 的一半。",
+            rate=lambda V: 10000.0 ** (_even(V) / 2 / V.width),
+        ),
+        mistake(
+            "double_exponent",
+            "The exponent is twice as large as 2i / width.",
+            "指数是 2i / width 的两倍。",
+            rate=lambda V: 10000.0 ** (2 * _even(V) / V.width),
+        ),
+        mistake(
+            "base_1000",
+            "The base is 1000, not 10000.",
+            "底数是 1000，应为 10000。",
+            rate=lambda V: 1000.0 ** (_even(V) / V.width),
+        ),
+        mistake(
+            "one_rate",
+            "All columns have the same frequency. The exponent 2i / width makes them slower from pair to pair.",
+            "所有列的频率相同。指数 2i / width 应使它们一对比一对慢。",
+            rate=lambda V: np.ones(len(_even(V))),
+        ),
+        mistake(
+            "multiplied",
+            "The positions are multiplied by 10000^(2i / width). Divide, so that later columns change slowly.",
+            "位置乘以了 10000^(2i / width)。应相除，使后面的列变化缓慢。",
+            angle=lambda V: V.position * V.rate,
+        ),
+        mistake(
+            "degrees",
+            "The angles are taken for degrees. np.sin takes radians, without a conversion.",
+            "角度被当成了度数。np.sin 接受弧度，不需要换算。",
+            angle=lambda V: np.deg2rad(V.position / V.rate),
+        ),
+        mistake(
+            "swapped",
+            "Sine and cosine are swapped. Even columns are sines.",
+            "正弦和余弦交换了。偶数列是正弦。",
+            table=lambda V: _table(V, np.cos(V.angle), np.sin(V.angle)),
+        ),
+        mistake(
+            "only_sines",
+            "All columns are sines. Odd columns are cosines.",
+            "所有列都是正弦。奇数列应是余弦。",
+            table=lambda V: _table(V, np.sin(V.angle), np.sin(V.angle)),
+        ),
+        mistake(
+            "halves",
+            "All sines come first and then all cosines. They take turns: even columns are sines, odd columns "
+            "cosines.",
+            "先是全部正弦，再是全部余弦。它们应交替：偶数列是正弦，奇数列是余弦。",
+            table=_halves,
+        ),
+        mistake(
+            "own_rate_for_each_column",
+            "The exponent is the number of the column. Sine and cosine of a pair share the "
+            "exponent 2i / width.",
+            "指数用的是列号。同一对的正弦和余弦应共用指数 2i / width。",
+            table=_own_rate,
+        ),
+    ),
+    make_cases=lambda rng: [Case({"length": n, "width": m}) for n, m in ((4, 6), (5, 7), (3, 1), (2, 4))],
+    returns=("table",),
+    oracle=reference.sinusoidal_positions,
+)
+
+
+# ---- rotary
+
+
+def _pairs(V: Any) -> Array:
+    return np.arange(V.x.shape[-1] // 2)
+
+
+def _angles(V: Any, positions: Array, base: float = 10000.0, factor: float = 2.0) -> Array:
+    return positions[:, None] / base ** (factor * _pairs(V) / V.x.shape[-1])  # (n,d/2)
+
+
+def _zip(first: Array, second: Array) -> Array:
+    """Put two arrays (n,d/2) into the even and the odd columns of one array (n,d)."""
+    return np.stack([first, second], axis=-1).reshape(len(first), -1)
+
+
+def _places(V: Any) -> Array:
+    return np.arange(len(V.x))
+
+
+def _halves_of(V: Any) -> tuple[Array, Array]:
+    half = V.x.shape[-1] // 2
+    return V.x[:, :half], V.x[:, half:]
+
+
+ROTARY_POSITIONS = Exercise(
+    name="rotary_positions",
+    title=Words("Rotary positions", "旋转位置编码"),
+    task=Words(
+        "Write rotary(x) for x (n, d) with an even d. At position p, the pair of columns a = x[p, 2i] and b = "
+        "x[p, 2i + 1] is\n"
+        "rotated by the angle t = p / 10000^(2i / d):\n\n"
+        "    a' = a cos t - b sin t\n"
+        "    b' = a sin t + b cos t",
+        "编写 rotary(x)，x 的形状为 (n, d)，d 为偶数。在位置 p，列 a = x[p, 2i] 与 b = x[p, 2i + 1] 组成的一对\n"
+        "旋转角度 t = p / 10000^(2i / d)：\n\n"
+        "    a' = a cos t - b sin t\n"
+        "    b' = a sin t + b cos t",
+    ),
+    hint=Words(
+        "a = x[:, 0::2] and b = x[:, 1::2] have the shape (n, d / 2), like the angles. Fill the columns of a "
+        "new array.",
+        "a = x[:, 0::2] 和 b = x[:, 1::2] 的形状是 (n, d / 2)，与角度相同。再填入一个新数组的各列。",
+    ),
+    done=Words(
+        "The dot product of two rotated vectors depends only on the distance of their positions.",
+        "两个旋转后的向量的点积只取决于它们位置的距离。",
+    ),
+    function="rotary",
+    arguments=("x",),
+    steps=(
+        step(
+            "angle",
+            "the angles p / 10000^(2i / d)",
+            "角度 p / 10000^(2i / d)",
+            lambda V: _angles(V, _places(V)),
+            POSITION,
+            PAIR,
+        ),
+        step("a", "a, the even columns", "a，即偶数列", lambda V: V.x[:, 0::2], POSITION, PAIR),
+        step("b", "b, the odd columns", "b，即奇数列", lambda V: V.x[:, 1::2], POSITION, PAIR),
+        step(
+            "first",
+            "a cos t - b sin t",
+            "a cos t - b sin t",
+            lambda V: V.a * np.cos(V.angle) - V.b * np.sin(V.angle),
+            POSITION,
+            PAIR,
+        ),
+        step(
+            "second",
+            "a sin t + b cos t",
+            "a sin t + b cos t",
+            lambda V: V.a * np.sin(V.angle) + V.b * np.cos(V.angle),
+            POSITION,
+            PAIR,
+        ),
+        step(
+            "output",
+            "both back in their columns",
+            "放回各自的列",
+            lambda V: _zip(V.first, V.second),
+            POSITION,
+            FEATURE,
+        ),
+    ),
+    mistakes=(
+        mistake(
+            "from_one",
+            "The positions start at 1. Position 0 is not rotated.",
+            "位置从 1 开始了。位置 0 不旋转。",
+            angle=lambda V: _angles(V, _places(V) + 1),
+        ),
+        mistake(
+            "backwards",
+            "The rotation goes backwards, by -t.",
+            "旋转方向反了，转了 -t。",
+            angle=lambda V: -_angles(V, _places(V)),
+        ),
+        mistake(
+            "one_angle",
+            "All pairs are rotated by the same angle. The exponent 2i / d makes later pairs slower.",
+            "所有的对都旋转了相同的角度。指数 2i / d 应使后面的对转得更慢。",
+            angle=lambda V: _angles(V, _places(V), factor=0.0),
+        ),
+        mistake(
+            "half_exponent",
+            "The exponent is i / d, half of 2i / d.",
+            "指数是 i / d，只有 2i / d 的一半。",
+            angle=lambda V: _angles(V, _places(V), factor=1.0),
+        ),
+        mistake(
+            "base_1000",
+            "The base is 1000, not 10000.",
+            "底数是 1000，应为 10000。",
+            angle=lambda V: _angles(V, _places(V), base=1000.0),
+        ),
+        mistake(
+            "multiplied",
+            "The position is multiplied by 10000^(2i / d). Divide, so that later pairs are slower.",
+            "位置乘以了 10000^(2i / d)。应相除，使后面的对转得更慢。",
+            angle=lambda V: _angles(V, _places(V), factor=-2.0),
+        ),
+        mistake(
+            "same_at_all_positions",
+            "All positions are rotated by the same angle. The angle grows with the position.",
+            "所有位置都旋转了相同的角度。角度应随位置增大。",
+            angle=lambda V: _angles(V, _places(V) * 0 + 1),
+        ),
+        mistake(
+            "halves_paired",
+            "Column i is paired with column i + d / 2, and the halves stay together. Llama does so. Here "
+            "the columns 2i and 2i + 1 are a pair.",
+            "第 i 列与第 i + d / 2 列配成一对，两半各自保持在一起。Llama 是这样做的。这里是第 2i 列与第 2i + 1 "
+            "列配对。",
+            a=lambda V: _halves_of(V)[0],
+            b=lambda V: _halves_of(V)[1],
+            output=lambda V: np.concatenate([V.first, V.second], -1),
+        ),
+        mistake(
+            "first_with_plus",
+            "a' has a plus. A rotation has one minus: a cos t - b sin t.",
+            "a' 用了加号。旋转有一个减号：a cos t - b sin t。",
+            first=lambda V: V.a * np.cos(V.angle) + V.b * np.sin(V.angle),
+        ),
+        mistake(
+            "second_with_minus",
+            "b' has a minus. Only a' has it: a sin t + b cos t.",
+            "b' 用了减号。只有 a' 有减号：a sin t + b cos t。",
+            second=lambda V: V.a * np.sin(V.angle) - V.b * np.cos(V.angle),
+        ),
+        mistake(
+            "sine_and_cosine_swapped",
+            "Sine and cosine are swapped, so that position 0 changes too.",
+            "正弦和余弦交换了，连位置 0 也变了。",
+            first=lambda V: V.a * np.sin(V.angle) - V.b * np.cos(V.angle),
+            second=lambda V: V.a * np.cos(V.angle) + V.b * np.sin(V.angle),
+        ),
+        mistake(
+            "overwritten",
+            "b' is computed with the new a. Both need the old a: keep it until both are done.",
+            "计算 b' 时用了新的 a。两者都需要旧的 a：在两个都算完之前要保留它。",
+            second=lambda V: V.first * np.sin(V.angle) + V.b * np.cos(V.angle),
+        ),
+        mistake(
+            "not_put_back",
+            "The first halves of all pairs come first, then the second ones. Put a' and b' back into the "
+            "columns 2i and 2i + 1.",
+            "先是所有的 a'，再是所有的 b'。应把 a' 和 b' 放回第 2i 列和第 2i + 1 列。",
+            output=lambda V: np.concatenate([V.first, V.second], -1),
+        ),
+        mistake(
+            "only_cosine",
+            "The columns are only multiplied by the cosine. A rotation mixes both columns of a pair.",
+            "各列只乘了余弦。旋转会混合一对中的两列。",
+            first=lambda V: V.a * np.cos(V.angle),
+            second=lambda V: V.b * np.cos(V.angle),
+        ),
+    ),
+    make_cases=lambda rng: [numbers(rng, x=shape) for shape in ((3, 4), (5, 6), (4, 2), (2, 8))],
+    returns=("output",),
+)
