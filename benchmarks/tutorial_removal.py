@@ -200,7 +200,7 @@ def heads(limit: int, seed: int) -> None:
             print(f"  layer {layer}, head {head}: {shown}", flush=True)
 
 
-LIMITS = {"sentiment": 1055, "translate": 200, "heads": 100}  # sentences
+LIMITS = {"sentiment": 1055, "translate": 200, "heads": 60}  # sentences
 PARTS = {"sentiment": sentiment, "translate": translate, "heads": heads}
 
 
