@@ -78,6 +78,19 @@ class Case:
         return {name: np.copy(v) if isinstance(v, np.ndarray) else v for name, v in self.arguments.items()}
 
 
+class _Watched(SimpleNamespace):
+    """Arguments and stages that remember which of them were read."""
+
+    def __init__(self, **values: Any):
+        super().__init__(**values)
+        self.read: set[str] = set()
+
+    def __getattribute__(self, name: str) -> Any:
+        if not name.startswith("__") and name != "read":
+            self.read.add(name)
+        return super().__getattribute__(name)
+
+
 @dataclass(frozen=True)
 class Exercise:
     """A function to write, with its formula, its mistakes, its hidden cases and its texts.
@@ -135,6 +148,20 @@ class Exercise:
                 stages[step.name] = replaced.get(step.name, step.compute)(values)
                 setattr(values, step.name, stages[step.name])
         return stages
+
+    @cached_property
+    def sources(self) -> dict[str, set[str]]:
+        """The stages that each stage is computed from, directly or through others."""
+        values = _Watched(**self.cases[0].copies())
+        found: dict[str, set[str]] = {}
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                values.read.clear()
+                result = step.compute(values)
+                direct = values.read & found.keys()
+                found[step.name] = direct.union(*(found[name] for name in direct))
+                setattr(values, step.name, result)
+        return found
 
     def outcome(self, case: int, mistakes: frozenset[str]) -> tuple[np.ndarray, ...] | Failure:
         """Return the results of a wrong solution in the case of a number, or a failure if it would raise an error."""

@@ -25,7 +25,7 @@ def _logits(rng: np.random.Generator, name: str, *sizes: tuple[int, int]) -> lis
     ]
 
 
-def _log_softmax(x: Array, axis: int = -1) -> Array:
+def _log_softmax(x: Array, axis: int | None = -1) -> Array:
     return np.log(softmax(x, axis))
 
 
@@ -105,6 +105,12 @@ NEXT_TOKEN_LOSS = Exercise(
             "The softmax runs over the positions. It runs over the vocabulary, the last axis.",
             "softmax 沿位置做了。应沿词表，即最后一个轴。",
             log_probs=lambda V: _log_softmax(V.logits, 0),
+        ),
+        mistake(
+            "over_all",
+            "The softmax runs over the whole array. Each row has its own: axis=-1, keepdims=True.",
+            "softmax 对整个数组做了。每一行应有自己的：axis=-1, keepdims=True。",
+            log_probs=lambda V: _log_softmax(V.logits, None),
         ),
         mistake(
             "base_two",
@@ -263,6 +269,12 @@ LABEL_SMOOTHING = Exercise(
             "The softmax runs over the rows. It runs over the vocabulary, the last axis.",
             "softmax 沿行的方向做了。应沿词表，即最后一个轴。",
             log_probs=lambda V: _log_softmax(V.logits, 0),
+        ),
+        mistake(
+            "over_all",
+            "The softmax runs over the whole array. Each row has its own: axis=-1, keepdims=True.",
+            "softmax 对整个数组做了。每一行应有自己的：axis=-1, keepdims=True。",
+            log_probs=lambda V: _log_softmax(V.logits, None),
         ),
         mistake(
             "best_token",

@@ -1,0 +1,165 @@
+"""Follows the variables of a learner's function through the stages of the formula."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from regard.learn.diagnosis import close
+from regard.learn.exercise import ERRORS, TOLERANCE, Case, Exercise, Step
+from regard.learn.relations import show_number
+from regard.learn.words import Words
+
+__all__ = ["Trace", "first_difference", "tell_variables"]
+
+Array = np.ndarray
+Record = tuple[dict[str, Any], Array]
+# The variables of a learner's function in order, each with its name, its line and its numbers.
+Trace = Sequence[Record]
+
+_REACHED = Words(
+    "{stage}: right, your {variable} of line {line}.", "{stage}：正确，即第 {line} 行的 {variable}。"
+)
+_NOT_RETURNED = Words(
+    "Your {variable} of line {line} is the right result, but something else is returned.",
+    "第 {line} 行的 {variable} 就是正确的结果，但返回的是别的东西。",
+)
+_NEXT = Words("{stage}: in none of your variables.", "{stage}：不在你的任何变量中。")
+_OTHER = Words(
+    "Your {variable} of line {line} comes nearest. It has {given} at [{index}]{axes}, where {right} is right.",
+    "最接近的是第 {line} 行的 {variable}，它在 [{index}]{axes} 处是 {given}，正确的是 {right}。",
+)
+_NAMED = Words(
+    "Your {variable} of line {line} shows a known mistake: {mistake} After it there is another difference.",
+    "第 {line} 行的 {variable} 显示出一个已知的错误：{mistake}在它之后还有另一处不同。",
+)
+_RETURNED = Words("returned value", "返回值")
+
+
+def first_difference(step: Step, wrong: Array, right: Array, language: str) -> dict[str, str]:
+    """Return the index of the first number that differs, the names of its axes, and both numbers."""
+    wrong, right = wrong.astype(float), right.astype(float)
+    largest = max(1.0, np.abs(right[np.isfinite(right)]).max(initial=0.0))
+    with np.errstate(invalid="ignore"):
+        near = np.abs(wrong - right) <= TOLERANCE * largest
+    same = near | (wrong == right) | (np.isnan(wrong) & np.isnan(right))
+    places = np.argwhere(~same)
+    index = tuple(int(i) for i in places[0]) if len(places) else (0,) * right.ndim
+    named = zip(step.axes, index, strict=True) if len(step.axes) == len(index) else ()
+    axes = ", ".join(f"{axis.say(language)} {i}" for axis, i in named)
+    return {
+        "index": ", ".join(map(str, index)),
+        "axes": f" ({axes})" if axes else "",
+        "given": show_number(wrong[index]),
+        "right": show_number(right[index]),
+    }
+
+
+def tell_variables(exercise: Exercise, number: int, trace: Trace, language: str) -> list[str]:
+    """Return which stages of the formula the variables hold, and what is said of the first one that is missing."""
+    case = exercise.cases[number]
+    right = exercise.stages(case)
+    reached = {
+        step.name: record for step in exercise.steps if (record := _matching(trace, right[step.name], case))
+    }
+    last = exercise.steps[-1]
+    if last.name in reached:
+        return [_NOT_RETURNED.say(language, **_named(reached[last.name], language))]
+    known = _known_mistake(exercise, case, trace, right, language)
+    if not reached:
+        return known
+    # A stage before a right one need not be a variable.
+    covered = reached.keys() | set().union(*(exercise.sources[name] for name in reached))
+    missing = next(
+        step
+        for step in exercise.steps
+        if step.name not in covered and not _is_argument(right[step.name], case)
+    )
+    said = [
+        _REACHED.say(language, stage=_start(step, language), **_named(reached[step.name], language))
+        for step in exercise.steps
+        if step.name in reached
+    ]
+    if known:
+        return said + known
+    said.append(_NEXT.say(language, stage=_start(missing, language)))
+    own = [record for record in trace if not _is_argument(record[1], case)]
+    return said + _nearest(own, missing, right, language)
+
+
+def _start(step: Step, language: str) -> str:
+    """Return the name of a stage as the start of a sentence."""
+    words = step.words.say(language)
+    return words[0].upper() + words[1:] if words[:4] in ("the ", "thei", "its ", "divi") else words
+
+
+def _matching(trace: Trace, value: Any, case: Case) -> Record | None:
+    """Return the first variable that holds the numbers of a stage, and is not an argument."""
+    value = np.asarray(value)
+    if value.size < 2 or np.ptp(np.nan_to_num(value.astype(float), posinf=1e9, neginf=-1e9)) == 0:
+        return None
+    if _is_argument(value, case):
+        return None
+    return next((record for record in trace if close(record[1], value, TOLERANCE, any_shape=True)), None)
+
+
+def _is_argument(value: Any, case: Case) -> bool:
+    """Return whether a stage or a variable holds the numbers of an argument."""
+    arguments = (one for one in case.arguments.values() if isinstance(one, np.ndarray))
+    return any(close(one, value, TOLERANCE) for one in arguments)
+
+
+def _named(record: Record, language: str) -> dict[str, Any]:
+    """Return the name of a variable, or that of the returned value, and its line."""
+    name = record[0]["name"]
+    return {
+        "variable": _RETURNED.say(language) if name == "return" else f"`{name}`",
+        "line": record[0]["line"],
+    }
+
+
+def _nearest(trace: Trace, step: Step, right: dict[str, Any], language: str) -> list[str]:
+    """Return what differs in the variable that comes nearest to a missing stage and has its shape."""
+    value = np.asarray(right[step.name]).astype(float)
+    best: tuple[float, Record] | None = None
+    for record in trace:
+        known = any(
+            close(record[1], np.asarray(stage), TOLERANCE, any_shape=True) for stage in right.values()
+        )
+        if record[1].shape == value.shape and value.size > 1 and not known:
+            with np.errstate(invalid="ignore"):
+                distance = float(np.nan_to_num(np.abs(record[1] - value), nan=1e9, posinf=1e9).mean())
+            if best is None or distance < best[0]:
+                best = (distance, record)
+    if best is None:
+        return []
+    difference = first_difference(step, best[1][1], value, language)
+    return [_OTHER.say(language, **_named(best[1], language), **difference)]
+
+
+def _known_mistake(
+    exercise: Exercise, case: Case, trace: Trace, right: dict[str, Any], language: str
+) -> list[str]:
+    """Return the known mistake that a variable shows, if there is one.
+
+    The variable has to hold a stage that follows from the mistake. The wrong stage itself is no evidence, since it may
+    be an intermediate result of a right computation, such as the exponentials before they are divided by their sum.
+    """
+    names = [step.name for step in exercise.steps]
+    for mistake in exercise.mistakes:
+        try:
+            stages = exercise.stages(case, frozenset([mistake.name]))
+        except ERRORS:
+            continue
+        changed = max(names.index(name) for name in mistake.replaces)
+        for step in exercise.steps[changed + 1 :]:
+            wrong = stages[step.name]
+            # A wrong stage may have the numbers of another stage that is right.
+            if not any(close(wrong, np.asarray(stage), TOLERANCE) for stage in right.values()):
+                record = _matching(trace, wrong, case)
+                if record:
+                    words = mistake.words.say(language)
+                    return [_NAMED.say(language, **_named(record, language), mistake=words)]
+    return []

@@ -1,0 +1,129 @@
+"""Tests of what is said of results that no known mistake explains."""
+
+import numpy as np
+import pytest
+
+from regard.learn.exercise import Case
+from regard.learn.relations import tell_relation
+from support.exercise_files import BY_NAME, check, in_both_languages, write
+
+ATTENTION = """
+import numpy as np
+
+def simple_attention(Q, K, V):
+    s = Q @ K.T
+    s = s / np.sqrt(K.shape[-1])
+    e = np.exp(s)
+    w = e / e.sum(-1, keepdims=True)
+    out = w @ V
+    return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "english", "chinese"),
+    [
+        (
+            "e / e.sum(-1, keepdims=True)",
+            "np.round(e / e.sum(-1, keepdims=True), 1)",
+            [
+                "the first number that differs is output[0, 0] (query 0, feature 0): yours is",
+                "The scores q @ k.T: right, your `s` of line 5.",
+                "The scores divided by √d: right, your `s` of line 6.",
+                "The weights: in none of your variables.",
+                "Your `w` of line 8 comes nearest. It has 0.1 at [0, 0] (query 0, key 0), where 0.14",
+            ],
+            [
+                "分数 q @ k.T：正确，即第 5 行的 `s`。",
+                "权重：不在你的任何变量中。",
+                "最接近的是第 8 行的 `w`",
+            ],
+        ),
+        (
+            "    return out",
+            "    return out * np.arange(1, 1 + out.shape[1])",
+            ["Your `out` of line 9 is the right result, but something else is returned."],
+            ["第 9 行的 `out` 就是正确的结果，但返回的是别的东西。"],
+        ),
+        (
+            "out = w @ V",
+            "out = 2 * (w @ V) + w[:, :1] * 0 + 1e-9",
+            ["Every number is 2 times the right one", "The weights: right, your `w` of line 8."],
+            ["每个数都是正确值的 2 倍"],
+        ),
+        (
+            "/ np.sqrt(K.shape[-1])\n    e = np.exp(s)\n    w = e / e.sum(-1, keepdims=True)\n    out = w @ V",
+            "\n    e = np.exp(s)\n    w = e / e.sum(-1, keepdims=True)\n    out = np.tanh(w @ V)",
+            ["Your `w` of line 8 shows a known mistake: The scaling is missing."],
+            ["第 8 行的 `w` 显示出一个已知的错误：缺少缩放。"],
+        ),
+        (
+            "    w = e / e.sum(-1, keepdims=True)\n    out = w @ V",
+            "    out = 3 * (e @ V)",
+            ["Each row is a multiple of the right one, by", "The weights: in none of your variables."],
+            ["每一行都是正确行的倍数"],
+        ),
+    ],
+    ids=["rounded", "not returned", "doubled", "mistake and another", "rows"],
+)
+def test_the_place_in_the_formula_is_told(old, new, english, chinese, tmp_path):
+    assert old in ATTENTION
+    _, in_english, in_chinese = in_both_languages(
+        "simple_attention", write(tmp_path, ATTENTION.replace(old, new))
+    )
+    assert "No known mistake explains all your numbers." in in_english
+    for text, parts in ((in_english, english), (in_chinese, chinese)):
+        for part in parts:
+            assert part in text
+
+
+def test_without_variables_the_right_numbers_on_the_way_are_shown(tmp_path):
+    source = """
+    import numpy as np
+    def simple_attention(Q, K, V):
+        return np.tanh(np.exp(Q @ K.T / Q.shape[1] ** 0.5) @ V)
+    """
+    text = check("simple_attention", write(tmp_path, source)).text
+    exercise = BY_NAME["simple_attention"]
+    stages = exercise.stages(exercise.cases[0])
+    assert "The right numbers on the way to it:" in text
+    for name, words in (("scores", "the scores q @ k.T"), ("weights", "the weights")):
+        assert f"  {words}: " + ", ".join(f"{number:.5g}" for number in stages[name][0]) in text
+
+
+def test_a_number_by_hand_is_told_without_an_index(tmp_path):
+    source = "def weights_by_hand():\n    return [0.2312, 0.6285, 0.1402], 14.0\n"
+    assert "Your output is 14, right is 15.584." in check("weights_by_hand", write(tmp_path, source)).text
+
+
+def test_changed_arguments_are_mentioned(tmp_path):
+    source = "import numpy as np\ndef scores(q, k):\n    q /= np.sqrt(len(q))\n    return k @ q\n"
+    _, english, chinese = in_both_languages("scores", write(tmp_path, source))
+    assert english.startswith("Right.")
+    assert "your function changes its argument q in place" in english
+    assert "原地修改了参数 q" in chinese
+
+
+RIGHT = np.array([[1.0, 2.0, 4.0], [-3.0, 5.0, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "part"),
+    [
+        (-RIGHT, "wrong sign"),
+        (RIGHT * np.sqrt(7), "2.6458 times the right one, which is √7, and 7 is the size of an axis of k"),
+        (RIGHT + 0.25, "0.25 more"),
+        (RIGHT[:, ::-1], "in another order"),
+        (RIGHT.T, "the axes are in the order (1, 0)"),
+        (RIGHT.ravel(), "only the shape differs"),
+        (RIGHT * [[2.0], [3.0]], "Each row is a multiple of the right one, by 2, 3."),
+        (np.where(RIGHT > 4, np.nan, RIGHT), "contains NaN"),
+    ],
+)
+def test_simple_relations_are_told(wrong, part):
+    (said,) = tell_relation(wrong, RIGHT, Case({"q": np.zeros((2, 3)), "k": np.zeros((7, 3))}), "en")
+    assert part in said
+
+
+def test_no_relation_is_invented():
+    assert tell_relation(RIGHT**2, RIGHT, Case({}), "en") == []
