@@ -45,8 +45,9 @@ def terms(text: str) -> list[str]:
 class SearchChinese(SearchEnglish):
     """English words by their stems, Chinese ones by pairs of characters."""
 
+    # Sphinx calls the stemmer of the browser by the name of the language.
     lang = "zh"
-    language_name = "Chinese"
+    language_name = "English"
     js_splitter_code = SPLIT_QUERY
 
     def split(self, input: str) -> list[str]:

@@ -55,6 +55,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "header_links_before_dropdown": 6,
 }
+html_context = {"default_mode": "auto"}
 html_sidebars = {"index": []}
 
 chinese_search.register()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ import ziamath.fonts
 from docutils import nodes
 
 
+# The converter writes a command that it does not know as the name of a variable.
+UNKNOWN = re.compile(r"<mi>(\\\w+|&)</mi>")
+
+
 def math_font() -> Path:
     """Return the file of the font STIX Two Math, which comes with the package ziamath."""
     return Path(ziamath.fonts.__file__).parent / "STIXTwoMath-Regular.ttf"
@@ -18,7 +23,11 @@ def math_font() -> Path:
 
 def mathml(formula: str, *, block: bool) -> str:
     """Return a formula of LaTeX as a MathML element, with its source as the label for screen readers."""
-    element = latex2mathml.converter.convert(formula.strip(), display="block" if block else "inline")
+    # The converter knows align* and not aligned, which GitHub knows.
+    source = formula.strip().replace("{aligned}", "{align*}")
+    element = latex2mathml.converter.convert(source, display="block" if block else "inline")
+    if unknown := UNKNOWN.search(element):
+        raise ValueError(f"{unknown[1]} cannot be drawn: {formula}")
     return element.replace("<math ", f'<math aria-label="{escape(formula.strip())}" ', 1)
 
 

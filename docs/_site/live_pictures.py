@@ -39,7 +39,7 @@ class Attention(SphinxDirective):
         caption = self.arguments[0] if self.arguments else ""
         html = (
             f'<figure class="live"><iframe src="{escape(address + state)}" data-src="{escape(address + state)}" '
-            f'title="{escape(caption)}" height="{self.options.get("height", 560)}" loading="lazy"></iframe>'
+            f'title="{escape(caption)}" height="{self.options.get("height", 600)}" loading="lazy"></iframe>'
             f'<figcaption>{escape(caption)} <a class="whole" href="{escape(address + state)}">'
             f"{WORDS[self.config.language[:2]]} ↗</a></figcaption></figure>"
         )

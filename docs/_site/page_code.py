@@ -83,7 +83,9 @@ def saving(block: Block, path: str) -> str:
     *first, last = ast.parse(block.code).body
     if not isinstance(last, ast.Expr):
         raise ValueError(f"the last line of {{attention}} has to be an expression, got: {ast.unparse(last)}")
-    call = f"_save_picture({ast.unparse(last)}, {path!r}, {block.argument or None!r})"
+    # The first sentence of the caption is the title of the picture.
+    title = re.split(r"(?<=[.?!])\s", block.argument)[0].rstrip(".") or None
+    call = f"_save_picture({ast.unparse(last)}, {path!r}, {title!r})"
     return "\n".join([*map(ast.unparse, first), call])
 
 
