@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from support.pages import CHINESE, ENGLISH, SITE, api_pages, is_generated, pages
+from support.pages import CHINESE, ENGLISH, SITE, api_pages, blocks, is_generated, pages
 from support.paths import ROOT
 
 # ---- sources
@@ -134,3 +134,33 @@ def test_the_built_reference_has_the_docstrings(site):
 def test_generated_pages_are_not_taken_for_sources():
     assert is_generated(ROOT / "docs" / "en" / "api" / "index.md")
     assert not is_generated(ROOT / "docs" / "en" / "index.md")
+
+
+# ---- chapters
+
+
+def bleu_rows(page: str) -> list[list[str]]:
+    """Return the numbers of the rows of BLEU by length on a page."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    rows = re.findall(r"^\| \d+-\d+ \|.*\|$", text, flags=re.MULTILINE)
+    return [row.strip("| ").split(" | ") for row in rows]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_first_chapter_has_the_measured_figures_of_the_results(language):
+    chapter = bleu_rows(f"{language}/tutorial/01-why-attention.md")
+    assert len(chapter) == 8
+    assert chapter == bleu_rows("en/results.md")[:8]
+
+
+CHAPTERS = sorted((ENGLISH / "tutorial").glob("[0-9]*.md"))
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.stem)
+def test_a_chapter_has_all_its_parts(chapter):
+    text = chapter.read_text("utf-8")
+    assert "$$" in text
+    assert "reference" in text
+    assert "import torch" in text
+    assert blocks(chapter, "{attention}")
+    assert len(re.findall(r"^\d\. ", text.split("\n## Exercises\n")[1], flags=re.MULTILINE)) >= 2
