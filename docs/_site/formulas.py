@@ -11,7 +11,6 @@ import latex2mathml.converter
 import ziamath.fonts
 from docutils import nodes
 
-
 # The converter writes a command that it does not know as the name of a variable.
 UNKNOWN = re.compile(r"<mi>(\\\w+|&)</mi>")
 
