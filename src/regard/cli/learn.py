@@ -26,6 +26,7 @@ def learn(
     out: Path = typer.Option(
         None, "--out", help="The file to write the exercise to.", show_default="by its name"
     ),
+    questions: bool = typer.Option(False, "--questions", help="Answer three questions by measurements."),
     language: str = typer.Option(None, "--language", help="en or zh.", show_default="that of the locale"),
 ) -> None:
     """Learn attention by exercises. A file to fill in is written, and checked with --check."""
@@ -33,6 +34,9 @@ def learn(
     from regard.learn.words import choose_language
 
     language = choose_language(language)
+    if questions:
+        _answer(exercise, language)
+        return
     if exercise is None:
         _check_nothing_else(check, hint, watch, out)
         _list(language)
@@ -60,6 +64,14 @@ def _check_nothing_else(check: Path | None, hint: bool, watch: bool, out: Path |
             )
 
 
+def _answer(exercise: str | None, language: str) -> None:
+    from regard.learn.questions import answer_questions
+
+    if exercise is not None:
+        raise ArgumentError("questions", "the questions belong to no exercise", "leave the exercise away")
+    answer_questions(language, typer.echo)
+
+
 def _list(language: str) -> None:
     from regard.learn.bank import EXERCISES
     from regard.learn.words import Words
@@ -67,8 +79,8 @@ def _list(language: str) -> None:
     for number, one in enumerate(EXERCISES, start=1):
         typer.echo(f"{number:3}  {one.title.say(language)}")
     words = Words(
-        "\nregard learn 1 writes the first one as a file to fill in.",
-        "\nregard learn 1 会把第一个练习写成一个待填写的文件。",
+        "\nregard learn 1 writes the first one as a file to fill in. regard learn --questions answers three questions.",
+        "\nregard learn 1 会把第一个练习写成一个待填写的文件。regard learn --questions 回答三个思考题。",
     )
     typer.echo(words.say(language))
 
