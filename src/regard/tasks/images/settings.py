@@ -33,18 +33,24 @@ SIZES: dict[str, dict[str, Any]] = {
 FEED_FORWARD = {"vit": 2, "swin": 4}
 # The sizes for the 8×8 digits that are trained on if no data is named.
 SMALL_SIZES: dict[str, dict[str, Any]] = {
-    "vit": {"width": 64, "layers": 3, "feed_forward": 128, "patch_size": 2},
+    "vit": {
+        "width": 64,
+        "layers": 3,
+        "feed_forward": 128,
+        "patch_size": 2,
+        "embedding": "convolution",
+        "dropout": 0.0,
+    },
     "swin": {"width": 32, "heads": 2, "feed_forward": 128, "patch_size": 1, "window": 4},
     "cnn": {"width": 32, "layers": 2},
     "linear": {},
 }
 # The training on these digits, of less than a minute.
 SMALL_TRAINING: dict[str, Any] = {
-    "steps": 800,
+    "steps": 600,
     "batch_size": 64,
     "warmup": 50,
     "average": 0.99,
-    "shift": 1,
     "validate_every": 100,
 }
 

@@ -12,6 +12,7 @@ from regard.decoding import DecodingOptions, Hypothesis
 from regard.errors import ArgumentError
 from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, checked_texts
+from regard.tasks.copied_words import with_whole_words
 from regard.tasks.summarize.capitals import with_capitals
 from regard.tasks.summarize.data import single_spaced, with_first_space
 from regard.tasks.text_encoder import TextEncoder
@@ -123,11 +124,25 @@ class Summarizer(TextGenerator):
             places = [said[i] for i in batch]
             sources = [encoded[place][0] for place in places]
             several = self.decoded(sources, [first + place for place in places], options)
+            several = self._with_whole_words([texts[place] for place in places], sources, several)
             for place, hypotheses in zip(places, several, strict=True):
                 found[place] = self._summary(texts[place], *encoded[place], hypotheses)
         return found
 
     __call__ = summarize
+
+    def _with_whole_words(
+        self, texts: list[str], sources: list[list[int]], found: list[list[Hypothesis]]
+    ) -> list[list[Hypothesis]]:
+        """Correct rare words that were copied with a wrong token."""
+        common = self.common
+        if not self.copies or common is None:
+            return found
+        read = [with_first_space(text) for text in texts]
+        if self.target.lowercase:
+            read = [text.lower() for text in read]
+        pairs = list(zip(read, sources, strict=True))
+        return with_whole_words(self, pairs, found, lambda word: common.unk in common.encode(word))
 
     def _limited(self, options: DecodingOptions) -> DecodingOptions:
         """Return the options with the largest length of the training, if they have none."""

@@ -165,7 +165,7 @@ class Translator(TextGenerator):
             places = [said[i] for i in batch]
             several = self.decoded([encoded[i] for i in places], [numbers[i] for i in places], options)
             if getattr(self.model.config, "copy", False):
-                from regard.tasks.translate.copied_words import with_whole_words
+                from regard.tasks.copied_words import with_whole_words
 
                 several = with_whole_words(self, [(texts[i], encoded[i]) for i in places], several)
             for place, hypotheses in zip(places, several, strict=True):

@@ -1,4 +1,4 @@
-"""The correction of names and numbers that a model with a copy mechanism copied with a wrong token.
+"""The correction of rare words that a model with a copy mechanism copied with a wrong token.
 
 A name that the model has never seen is copied token by token. The model may repeat a token of it, or leave one out.
 Such a word consists of copied tokens only, but is not a word of the source. It is replaced by the word of the source
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from regard.decoding import Hypothesis
 from regard.tasks.copied_tokens import TokenOrigin, token_origins
 from regard.tasks.text_generation import Span, TextGenerator
 
-__all__ = ["with_whole_words"]
+__all__ = ["is_name_or_number", "with_whole_words"]
 
 # Letters and digits, with marks between them, but not Chinese characters, which have no spaces around them.
 _LETTER = r"[^\W\u3400-\u9fff]"
@@ -28,8 +28,8 @@ _ELISION, _POSSESSIVE = re.compile(r"(?:[cdjlmnst]|qu)['’]", re.IGNORECASE), r
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)$")
 # A token is copied if at least this share of its probability came from copying.
 _COPIED = 0.5
-# The least similarity of a word and the word that replaces it, between 0 and 1.
-_ALIKE = 0.7
+# The least similarity of a word and the word that replaces it, between 0 and 1. Numbers are alike more often.
+_ALIKE, _ALIKE_NUMBERS = 0.65, 0.7
 
 
 class _Word(NamedTuple):
@@ -38,36 +38,56 @@ class _Word(NamedTuple):
     tokens: range
 
 
+def is_name_or_number(word: str) -> bool:
+    """Return whether a word has a capital or a digit.
+
+    >>> is_name_or_number("Ana"), is_name_or_number("B12"), is_name_or_number("cat")
+    (True, True, False)
+    """
+    return any(one.isupper() or one.isdigit() for one in word)
+
+
 def with_whole_words(
-    translator: TextGenerator, sources: Sequence[tuple[str, list[int]]], found: list[list[Hypothesis]]
+    generator: TextGenerator,
+    sources: Sequence[tuple[str, list[int]]],
+    found: list[list[Hypothesis]],
+    is_rare: Callable[[str], bool] = is_name_or_number,
 ) -> list[list[Hypothesis]]:
-    """Correct the copied words of the hypotheses for each source, which is a text with its token ids."""
+    """Correct the copied words of the hypotheses for each source, which is a text with the token ids that were read.
+
+    ``is_rare`` tells which words may be corrected. Other words may be forms of a word of the source.
+    """
     pairs = [(i, j) for i, several in enumerate(found) for j in range(len(several))]
-    pairs = [(i, j) for i, j in pairs if _has_strange_word(translator, sources[i][0], found[i][j].tokens)]
+    pairs = [
+        (i, j)
+        for i, j in pairs
+        if _has_strange_word(sources[i][0], generator.target.decode(found[i][j].tokens), is_rare)
+    ]
     if not pairs:
         return found
     read, written = [sources[i][1] for i, _ in pairs], [found[i][j].tokens for i, j in pairs]
-    origins = token_origins(translator.model, translator.target, read, written)
+    origins = token_origins(generator.model, generator.target, read, written)
     corrected = [list(several) for several in found]
     for (i, j), tokens_of in zip(pairs, origins, strict=True):
-        tokens = _corrected(translator, *sources[i], found[i][j].tokens, tokens_of)
+        tokens = _corrected(generator, *sources[i], found[i][j].tokens, tokens_of, is_rare)
         corrected[i][j] = replace(found[i][j], tokens=tokens)
     return corrected
 
 
-def _has_strange_word(translator: TextGenerator, source: str, tokens: list[int]) -> bool:
-    """Return whether a translation has a name or number that is like a word of the source, but not equal to one."""
-    theirs = {word for word, _ in _words(source)}
-    ours = {word for word, _ in _words(translator.target.decode(tokens))}
+def _has_strange_word(source: str, written: str, is_rare: Callable[[str], bool]) -> bool:
+    """Return whether a text has a rare word that is like a word of the source, but not equal to one."""
+    theirs = {word for word, _ in _words(source, is_rare)}
+    ours = {word for word, _ in _words(written, is_rare)}
     return any(_are_alike(one, other) for one in ours - theirs for other in theirs - ours)
 
 
 def _are_alike(word: str, other: str) -> bool:
-    return SequenceMatcher(None, word, other, autojunk=False).ratio() >= _ALIKE
+    least = _ALIKE_NUMBERS if any(one.isdigit() for one in word) else _ALIKE
+    return SequenceMatcher(None, word, other, autojunk=False).ratio() >= least
 
 
-def _words(text: str) -> list[tuple[str, Span]]:
-    """Return the words of a text that have a capital or a digit, without elisions and possessive endings."""
+def _words(text: str, is_rare: Callable[[str], bool]) -> list[tuple[str, Span]]:
+    """Return the rare words of a text, without elisions and possessive endings."""
     found = []
     for match in _WORD.finditer(text):
         start, end = match.span()
@@ -75,18 +95,24 @@ def _words(text: str) -> list[tuple[str, Span]]:
         # "L'Oréal" is one word and "d'Ottawa" are two, which the case of the first letter tells.
         start = elision.end() if elision and text[start].islower() else start
         word = _POSSESSIVE.sub("", text[start:end])
-        if any(one.isupper() or one.isdigit() for one in word):
+        if is_rare(word):
             found.append((word, (start, start + len(word))))
     return found
 
 
 def _corrected(
-    translator: TextGenerator, source: str, read: list[int], written: list[int], origins: list[TokenOrigin]
+    generator: TextGenerator,
+    source: str,
+    read: list[int],
+    written: list[int],
+    origins: list[TokenOrigin],
+    is_rare: Callable[[str], bool],
 ) -> list[int]:
-    """Return the token ids of a translation, with the words that were copied wrong replaced."""
-    theirs = _with_tokens(_words(source), translator.source.spans(source))
-    text = translator.target.decode(written)
-    ours = _with_tokens(_words(text), translator.spans_of(text, written))
+    """Return the token ids of a text, with the words that were copied wrong replaced."""
+    # The end of a long source may not have been read.
+    theirs = _with_tokens(_words(source, is_rare), generator.source.spans(source)[: len(read)])
+    text = generator.target.decode(written)
+    ours = _with_tokens(_words(text, is_rare), generator.spans_of(text, written))
     known, present = {word.text for word in theirs}, {word.text for word in ours}
     tokens = written
     # From the end, so that the places of the words before stay the same.
@@ -97,8 +123,8 @@ def _corrected(
         start, stop = word.tokens.start, word.tokens.stop
         new = [*tokens[:start], *(read[i] for i in right.tokens), *tokens[stop:]]
         # Where a token also holds other characters, the word cannot be replaced.
-        before = translator.target.decode(tokens)
-        if translator.target.decode(new) == before[: word.span[0]] + right.text + before[word.span[1] :]:
+        before = generator.target.decode(tokens)
+        if generator.target.decode(new) == before[: word.span[0]] + right.text + before[word.span[1] :]:
             tokens = new
     return tokens
 

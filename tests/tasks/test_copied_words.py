@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from regard.decoding import Hypothesis
+from regard.tasks import copied_words
 from regard.tasks.copied_tokens import TokenOrigin
-from regard.tasks.translate import copied_words
-from regard.tasks.translate.copied_words import with_whole_words
+from regard.tasks.copied_words import with_whole_words
 from regard.tasks.translate.translator import Translator
 from regard.text import ByteVocabulary
 
@@ -85,3 +85,31 @@ def test_a_word_that_was_generated_stays(corrected):
 def test_a_word_that_is_in_the_text_already_replaces_no_other(corrected):
     found = corrected("Marianne and Pokolov.", "Marianne, Mariann et Pokolo.")
     assert found == "Marianne, Mariann et Pokolov."
+
+
+def test_the_caller_tells_which_words_are_rare(monkeypatch):
+    source, text = "we present potpourri, a corpus of verbs.", "potrip of verbss"
+    read, written = BYTES.encode(source), BYTES.encode(text)
+    place = source.index("potpourri")
+
+    def origins(model, vocabulary, sources, targets):
+        # All tokens were copied, the first word from "potpourri" and the last one from "verbs".
+        places = [place + i for i in range(6)] + [0] + [31, 32, 0] + [source.index("verbs") + i for i in range(6)]
+        return [[TokenOrigin(0.9, 0.9, i) for i in places]]
+
+    monkeypatch.setattr(copied_words, "token_origins", origins)
+    generator = Translator(SimpleNamespace(), BYTES, BYTES)
+    found = [[Hypothesis(written, -1.0, -0.5)]]
+    ((best,),) = with_whole_words(generator, [(source, read)], found, lambda word: word.startswith("pot"))
+    assert BYTES.decode(best.tokens) == "potpourri of verbss"
+    assert with_whole_words(generator, [(source, read)], found) == found  # no word has a capital or a digit
+
+
+def test_a_word_that_was_not_read_to_its_end_replaces_none(monkeypatch):
+    source, text = "This is Delacroix", "Delacroxi"
+    read, written = BYTES.encode(source)[:12], BYTES.encode(text)
+    origins = [TokenOrigin(0.9, 0.9, min(8 + i, 11)) for i in range(len(written))]
+    monkeypatch.setattr(copied_words, "token_origins", lambda *_: [origins])
+    generator = Translator(SimpleNamespace(), BYTES, BYTES)
+    ((best,),) = with_whole_words(generator, [(source, read)], [[Hypothesis(written, -1.0, -0.5)]])
+    assert BYTES.decode(best.tokens) == text
