@@ -99,3 +99,11 @@ def test_a_model_without_attention_and_stretched_pictures_are_told(folder):
 def test_nothing_to_classify_is_a_usage_error(tmp_path, monkeypatch):
     monkeypatch.setattr(picture_streams, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     assert_one_line(run_here("classify-image", cwd=tmp_path), 2, "PICTURES: nothing to classify")
+
+
+def test_the_pictures_of_a_model_are_read_with_examples(folder):
+    missing = classify(folder, "--examples")
+    assert_one_line(missing, 2, "--examples: no pictures come with the model", "name pictures of your own")
+    (folder / "pictures").rename(folder / "model" / "examples")
+    found = [line.split("\t")[0] for line in classify(folder, "--examples").stdout.splitlines()]
+    assert [name.rpartition("/")[2] for name in found] == ["b9.png", "b10.png"]

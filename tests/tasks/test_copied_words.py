@@ -94,7 +94,9 @@ def test_the_caller_tells_which_words_are_rare(monkeypatch):
 
     def origins(model, vocabulary, sources, targets):
         # All tokens were copied, the first word from "potpourri" and the last one from "verbs".
-        places = [place + i for i in range(6)] + [0] + [31, 32, 0] + [source.index("verbs") + i for i in range(6)]
+        places = (
+            [place + i for i in range(6)] + [0] + [31, 32, 0] + [source.index("verbs") + i for i in range(6)]
+        )
         return [[TokenOrigin(0.9, 0.9, i) for i in places]]
 
     monkeypatch.setattr(copied_words, "token_origins", origins)

@@ -18,6 +18,7 @@ def caption(
     pictures: list[str] = picture_streams.PICTURES,
     model: str = streams.MODEL,
     file: Path = picture_streams.FILE_OF_PICTURES,
+    examples: bool = picture_streams.EXAMPLES,
     out: Path = streams.OUT,
     beams: int = streams.BEAMS,
     n_best: int = typer.Option(
@@ -49,6 +50,7 @@ def caption(
     options = DecodingOptions(n_best=n_best, **search)
     title = "Attention of the caption to the picture"
     output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)
+    pictures = picture_streams.with_examples(pictures, task="caption", model=model, wanted=examples)
     chunks, resized = picture_streams.picture_chunks(pictures, file, verb="caption"), _Resized()
 
     def predict(captioner: Any, files: list[str], first: int) -> list[Any]:

@@ -17,6 +17,7 @@ def classify_image(
     pictures: list[str] = picture_streams.PICTURES,
     model: str = streams.MODEL,
     file: Path = picture_streams.FILE_OF_PICTURES,
+    examples: bool = picture_streams.EXAMPLES,
     out: Path = streams.OUT,
     scores: bool = typer.Option(False, "--scores", help="The probability of every class."),
     batch_size: int = typer.Option(
@@ -38,6 +39,7 @@ def classify_image(
     title = "Where the classifier looks"
     output = streams.Output(as_json, scores, attention, save_attention, look, title)
     most = batch_size or streams.LINES_OF_A_STREAM
+    pictures = picture_streams.with_examples(pictures, task="images", model=model, wanted=examples)
     chunks = picture_streams.picture_chunks(pictures, file, verb="classify-image", most=most)
     proportions = _Proportions()
 

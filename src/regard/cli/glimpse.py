@@ -21,6 +21,7 @@ def glimpse(
     pictures: list[str] = picture_streams.PICTURES,
     model: str = streams.MODEL,
     file: Path = picture_streams.FILE_OF_PICTURES,
+    examples: bool = picture_streams.EXAMPLES,
     out: Path = streams.OUT,
     scores: bool = typer.Option(False, "--scores", help="The probability of every label."),
     samples: int = typer.Option(
@@ -44,6 +45,7 @@ def glimpse(
 ) -> None:
     """Print the label of each picture, which the model reads in a few glimpses."""
     output = _GlimpseOutput(as_json, scores, attention, save_attention, look, "Glimpses")
+    pictures = picture_streams.with_examples(pictures, task="glimpse", model=model, wanted=examples)
     chunks = picture_streams.picture_chunks(pictures, file, verb="glimpse")
     fitted: list[str] = []
 

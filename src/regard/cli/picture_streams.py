@@ -13,7 +13,7 @@ from regard.cli import streams
 from regard.cli.environment import ClosedStream
 from regard.errors import ArgumentError
 
-__all__ = ["FILE_OF_PICTURES", "PICTURES", "picture_chunks"]
+__all__ = ["EXAMPLES", "FILE_OF_PICTURES", "PICTURES", "picture_chunks", "with_examples"]
 
 PICTURES = typer.Argument(
     None,
@@ -23,6 +23,7 @@ PICTURES = typer.Argument(
 FILE_OF_PICTURES = typer.Option(
     None, "--file", help="A file with the name of a picture in each line ('-' for standard input)."
 )
+EXAMPLES = typer.Option(False, "--examples", help="Read the pictures that come with the model.")
 
 
 def picture_chunks(
@@ -39,9 +40,26 @@ def picture_chunks(
         names = _in_folders(pictures)
         return [names[start : start + most] for start in range(0, len(names), most)]
     if file is None and (isinstance(sys.stdin, ClosedStream) or sys.stdin.isatty()):
-        raise ArgumentError("pictures", f"nothing to {verb}", f"give a picture: regard {verb} picture.png")
+        raise ArgumentError(
+            "pictures",
+            f"nothing to {verb}",
+            f"give a picture, as in regard {verb} picture.png, or say --examples",
+        )
     lines = streams.input_chunks(None, file, verb=verb, batch_size=most)
     return (_in_folders(name.strip() for name in some if name.strip()) for some in lines)
+
+
+def with_examples(pictures: list[str] | None, *, task: str, model: str | None, wanted: bool) -> list[str]:
+    """Return the pictures of the command line, and those that come with the model if ``wanted``."""
+    if not wanted:
+        return pictures or []
+    from regard.tasks.registry import find_model
+
+    folder = find_model(task, model) / "examples"
+    if not folder.is_dir():
+        problem = f"no pictures come with the model {model or folder.parent.name}"
+        raise ArgumentError("examples", problem, "name pictures of your own")
+    return [*(pictures or []), str(folder)]
 
 
 def _in_folders(names: Iterable[str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from regard.errors import ArgumentError, DtypeError
+from regard.errors import ArgumentError, DtypeError, option
 from regard.models.block_config import BlockConfig, ModelConfig, check_flag, check_name, check_positive
 from regard.shapes import whole_number
 
@@ -64,7 +64,7 @@ class ImageModelConfig(ModelConfig):
             told = (
                 f"convolutions that halve the image need 2, 4, 8 or another power of 2, got {self.patch_size}"
             )
-            raise ArgumentError("patch_size", told, 'or use embedding="patch"')
+            raise ArgumentError("patch_size", told, f"or use {option('embedding', 'patch')}")
         for side in self.size:
             if side % self.patch_size:
                 height, width = self.size

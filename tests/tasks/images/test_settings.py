@@ -62,7 +62,7 @@ def test_patches_that_do_not_divide_the_picture_are_refused_before_the_data_is_r
         (tmp_path / "data" / name).mkdir(parents=True)
         save_picture(tmp_path / "data" / name / "a.png", np.zeros((10, 10), dtype=np.uint8))
     folder = {"data": str(tmp_path / "data"), "steps": 1}
-    for given in ({"patch_size": 3, "steps": 1}, folder):
+    for given in ({"patch_size": 3, "embedding": "patch", "steps": 1}, folder):
         with pytest.raises(ArgumentError, match="patch_size: patches of . pixels do not divide an image of"):
             tasks.train("images", given, tmp_path / "run", show=False)
     sizes = {"image_height": 9, "image_width": 8}
@@ -72,7 +72,9 @@ def test_patches_that_do_not_divide_the_picture_are_refused_before_the_data_is_r
 
 
 def test_the_command_names_the_flag_of_the_patch_size(tmp_path):
-    done = run_here("train", "images", "--patch-size", "5", "--out", str(tmp_path / "run"))
+    done = run_here(
+        "train", "images", "--patch-size", "5", "--embedding", "patch", "--out", str(tmp_path / "run")
+    )
     assert_one_line(done, 2, "--patch-size: patches of 5 pixels do not divide an image of 8 x 8")
 
 

@@ -39,7 +39,6 @@ SMALL_SIZES: dict[str, dict[str, Any]] = {
         "feed_forward": 128,
         "patch_size": 2,
         "embedding": "convolution",
-        "dropout": 0.0,
     },
     "swin": {"width": 32, "heads": 2, "feed_forward": 128, "patch_size": 1, "window": 4},
     "cnn": {"width": 32, "layers": 2},
