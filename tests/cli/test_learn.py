@@ -25,7 +25,7 @@ def test_the_exercises_are_listed_in_the_language_of_the_locale(language, locale
     assert result.returncode == 0
     lines = result.stdout.splitlines()
     for number, exercise in enumerate(EXERCISES, start=1):
-        assert lines[number - 1] == f"{number:3}  {exercise.title.say(language)}"
+        assert lines[number - 1] == f"{number:3}  {exercise.name:22}{exercise.title.say(language)}"
 
 
 def test_an_exercise_is_written_once_and_never_overwritten(tmp_path):

@@ -40,6 +40,14 @@ def simple_attention(Q, K, V):
             ],
         ),
         (
+            "    out = w @ V",
+            "    w = w.round(1)\n    out = w @ V",
+            [
+                "The weights: right, your `w` of line 8.\nThen line 9 changes `w`.\nThe output weights @ v: in none"
+            ],
+            ["之后第 9 行又改变了 `w`。"],
+        ),
+        (
             "    return out",
             "    return out * np.arange(1, 1 + out.shape[1])",
             ["Your `out` of line 9 is the right result, but something else is returned."],
@@ -64,7 +72,7 @@ def simple_attention(Q, K, V):
             ["每一行都是正确行的倍数"],
         ),
     ],
-    ids=["rounded", "not returned", "doubled", "mistake and another", "rows"],
+    ids=["rounded", "overwritten", "not returned", "doubled", "mistake and another", "rows"],
 )
 def test_the_place_in_the_formula_is_told(old, new, english, chinese, tmp_path):
     assert old in ATTENTION

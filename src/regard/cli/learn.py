@@ -77,7 +77,7 @@ def _list(language: str) -> None:
     from regard.learn.words import Words
 
     for number, one in enumerate(EXERCISES, start=1):
-        typer.echo(f"{number:3}  {one.title.say(language)}")
+        typer.echo(f"{number:3}  {one.name:22}{one.title.say(language)}")
     words = Words(
         "\nregard learn 1 writes the first one as a file to fill in. regard learn --questions answers three questions.",
         "\nregard learn 1 会把第一个练习写成一个待填写的文件。regard learn --questions 回答三个思考题。",

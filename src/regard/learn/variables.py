@@ -35,6 +35,7 @@ _NAMED = Words(
     "Your {variable} of line {line} shows a known mistake: {mistake} After it there is another difference.",
     "第 {line} 行的 {variable} 显示出一个已知的错误：{mistake}在它之后还有另一处不同。",
 )
+_OVERWRITTEN = Words("Then line {line} changes {variable}.", "之后第 {line} 行又改变了 {variable}。")
 _RETURNED = Words("returned value", "返回值")
 
 
@@ -84,9 +85,23 @@ def tell_variables(exercise: Exercise, number: int, trace: Trace, language: str)
     ]
     if known:
         return said + known
+    said += _overwritten(trace, reached, right, language)
     said.append(_NEXT.say(language, stage=_start(missing, language)))
     own = [record for record in trace if not _is_argument(record[1], case)]
     return said + _nearest(own, missing, right, language)
+
+
+def _overwritten(trace: Trace, reached: dict[str, Record], right: dict[str, Any], language: str) -> list[str]:
+    """Return that the variable of the last right stage got numbers of no stage afterwards, if it did."""
+    last = list(reached.values())[-1]
+    place = next(i for i, record in enumerate(trace) if record is last)
+    for record in trace[place + 1 :]:
+        if record[0]["name"] == last[0]["name"] != "return":
+            known = any(
+                close(record[1], np.asarray(stage), TOLERANCE, any_shape=True) for stage in right.values()
+            )
+            return [] if known else [_OVERWRITTEN.say(language, **_named(record, language))]
+    return []
 
 
 def _start(step: Step, language: str) -> str:
