@@ -23,7 +23,7 @@ from regard.corpus import generate
 from regard.decoding import DecodingOptions
 from regard.tasks.translate import TranslationSettings, Translator, evaluate, train_translator
 
-SIZES = (300, 1000, 3000, 10_000, 30_000)
+SIZES = (300, 1000, 3000, 10_000)
 SCORES = {"none": "one fixed vector", "additive": "additive attention"}
 
 
@@ -46,7 +46,7 @@ def settings(size: int, score: str, steps: int, seed: int) -> TranslationSetting
         learning_rate=4e-3,
         warmup=100,
         average=0.99,
-        validate_every=steps // 3,
+        validate_every=steps // 2,
         validate_sentences=100,
         seed=seed,
     )
@@ -70,7 +70,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="numbers of training sentences")
-    parser.add_argument("--steps", type=int, default=1200, help="updates of each run")
+    parser.add_argument("--steps", type=int, default=800, help="updates of each run")
     parser.add_argument("--limit", type=int, default=500, help="test sentences")
     parser.add_argument("--seeds", type=int, default=1)
     given = parser.parse_args()

@@ -28,7 +28,7 @@ def test_the_value_to_recall_is_that_of_the_last_key(script):
         assert numbers[row.index(row[-1])] == answer
 
 
-@pytest.mark.parametrize(("name", "reach"), [("convolution", 20), ("dilated", 2046)])
+@pytest.mark.parametrize(("name", "reach"), [("convolution", 32), ("dilated", 2046)])
 def test_a_convolution_sees_as_far_as_the_page_says(script, name, reach):
     torch.manual_seed(0)
     body = script("tutorial_recall").BODIES[name]().eval().double()
