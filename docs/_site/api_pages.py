@@ -61,7 +61,8 @@ def directive(module: str, name: str) -> str:
     # The names of deep_learning are those of regard.reference.
     twice = "   :no-index:\n" if module.startswith("deep_learning") else ""
     if isinstance(value, type):
-        return f".. autoclass:: {module}.{name}\n   :members:\n   :show-inheritance:\n{twice}"
+        bases = "" if value.__bases__ == (object,) else "   :show-inheritance:\n"
+        return f".. autoclass:: {module}.{name}\n   :members:\n{bases}{twice}"
     if inspect.isroutine(value):
         return f".. autofunction:: {module}.{name}\n{twice}"
     return f".. py:data:: {module}.{name}\n   :type: {type(value).__name__}\n"

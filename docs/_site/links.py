@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,20 @@ def without_switch(app: Any, doctree: nodes.document) -> None:
             paragraph.parent.remove(paragraph)
 
 
+PUNCTUATION = r"\u3000-\u303f\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65“”‘’…"
+JOINED = re.compile(rf"[\u3400-\u9fff{PUNCTUATION}]{{2}}|[{PUNCTUATION}].|.[{PUNCTUATION}]", re.DOTALL)
+
+
+def join_chinese_lines(app: Any, doctree: nodes.document) -> None:
+    """Remove line breaks between Chinese characters and at their punctuation, which a browser shows as spaces."""
+    if short(app.config.language) != "zh":
+        return
+    texts = list(doctree.findall(nodes.Text))
+    for before, text, after in zip(texts, texts[1:], texts[2:], strict=False):
+        if str(text) == "\n" and JOINED.fullmatch(str(before)[-1:] + str(after)[:1]):
+            text.parent.replace(text, nodes.Text(""))
+
+
 def add_context(app: Any, pagename: str, template: str, context: dict[str, Any], doctree: object) -> None:
     """Tell the templates the address of the page in the other language."""
     other, name = OTHER[short(app.config.language)]
@@ -57,5 +72,6 @@ def setup(app: Any) -> dict[str, bool]:
     """Register the changes of links with Sphinx."""
     app.connect("doctree-read", to_other_language)
     app.connect("doctree-read", without_switch)
+    app.connect("doctree-read", join_chinese_lines)
     app.connect("html-page-context", add_context)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,13 +1,15 @@
 """Tests of the sources of the site, and of the built site if Sphinx is installed."""
 
+import doctest
 import re
 import runpy
 import subprocess
 import sys
 
 import pytest
+from markdown_it import MarkdownIt
 
-from support.pages import CHINESE, ENGLISH, SITE, api_pages, blocks, is_generated, pages
+from support.pages import CHINESE, ENGLISH, SITE, api_pages, blocks, is_generated, name_of, pages
 from support.paths import ROOT
 
 # ---- sources
@@ -25,6 +27,14 @@ def test_every_page_is_in_a_table_of_contents(tree):
                     listed |= {str(path.relative_to(tree)) for path in page.parent.glob(f"{entry}.md")}
     found = {str(page.relative_to(tree)) for page in pages() if tree in page.parents}
     assert found - listed == set()
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_bold_text_is_bold(page):
+    """Two stars between a bracket and a Chinese character do not end bold text."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(page.read_text("utf-8"))
+    texts = [part.content for token in tokens for part in token.children or [] if part.type == "text"]
+    assert [text for text in texts if "**" in text] == []
 
 
 def test_the_reference_has_every_public_name():
@@ -164,3 +174,16 @@ def test_a_chapter_has_all_its_parts(chapter):
     assert "import torch" in text
     assert blocks(chapter, "{attention}")
     assert len(re.findall(r"^\d\. ", text.split("\n## Exercises\n")[1], flags=re.MULTILINE)) >= 2
+
+
+@pytest.mark.parametrize("name", ["page_code.py"])
+def test_the_examples_in_the_modules_of_the_site_run(name):
+    names = runpy.run_path(str(SITE / name))
+    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
+    for value in names.values():
+        if callable(value) and getattr(value, "__module__", None) == "<run_path>":
+            for test in finder.find(value, globs=names):
+                runner.run(test)
+    found = runner.summarize(verbose=False)
+    assert found.failed == 0
+    assert found.attempted >= 5
