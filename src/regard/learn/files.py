@@ -23,6 +23,11 @@ _FOOT = Words(
     "Check it:     regard learn {number} --check {file}\nA hint:       regard learn {number} --hint",
     "检查：regard learn {number} --check {file}\n提示：regard learn {number} --hint",
 )
+_EXISTS = Words(
+    "{path} exists already and is not overwritten: check it with --check, or name another file with --out",
+    "{path} 已经存在，不会被覆盖：用 --check 检查它，或用 --out 指定另一个文件",
+)
+_UNWRITABLE = Words("cannot write {path}: {reason}", "无法写入 {path}：{reason}")
 _HERE = Words("Your code here.", "在这里写代码。")
 
 
@@ -66,10 +71,10 @@ def write_exercise(
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        fix = "check it with --check, or name another file with --out"
-        raise FileError(f"{path} exists already and is not overwritten: {fix}", argument="out") from None
+        raise FileError(_EXISTS.say(language, path=path), argument="out") from None
     except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror or error}", argument="out") from error
+        reason = error.strerror or error
+        raise FileError(_UNWRITABLE.say(language, path=path, reason=reason), argument="out") from error
     return path
 
 

@@ -33,6 +33,10 @@ _RELATIONS = {
         "The numbers are right, but the axes are in the order {order}.",
         "数值是对的，但轴的顺序是 {order}。",
     ),
+    "rounded": Words(
+        "The numbers are right, but rounded to {value} digits after the point.",
+        "数值是对的，但只保留到小数点后 {value} 位。",
+    ),
     "flat": Words("The numbers are right, only the shape differs.", "数值是对的，只是形状不同。"),
     "nan": Words(
         "It contains NaN, which comes from 0 / 0, inf / inf or inf - inf.",
@@ -76,6 +80,10 @@ def tell_relation(wrong: Array, right: Array, case: Case, language: str) -> list
 
 
 def _numeric_relation(wrong: Array, right: Array, case: Case, language: str) -> list[str]:
+    for digits in (3, 2, 1):
+        # Half a unit of the last digit, and a whole unit if digits were cut off.
+        if np.array_equal(wrong, wrong.round(digits)) and np.abs(wrong - right).max() < 10.0**-digits:
+            return [_RELATIONS["rounded"].say(language, value=digits)]
     factor = _factor(wrong, right)
     if factor is not None:
         guess = _guess(factor, case, language)
