@@ -41,6 +41,7 @@ EXERCISE = Exercise(
         mistake("not_moved", moved=lambda V: V.scaled),
         mistake("twice", total=lambda V: V.x.sum() * 2),
         mistake("failing", total=failing),
+        mistake("nothing", scaled=lambda V: 0 * V.total),
     ),
     make_cases=lambda rng: [Case({"x": np.arange(1.0, n)}) for n in (3, 4)],
     returns=("moved",),
@@ -61,6 +62,12 @@ def test_all_single_mistakes_that_fit_are_named():
 
 def test_a_pair_is_named_if_no_single_mistake_fits():
     assert explanations(EXERCISE, given("mean", "not_moved")) == [frozenset({"mean", "not_moved"})]
+
+
+def test_fewer_mistakes_are_preferred():
+    # The mean in place of the total makes no difference after it.
+    assert given("nothing", "mean") == given("nothing")
+    assert explanations(EXERCISE, given("nothing")) == [frozenset({"nothing"})]
 
 
 def test_two_mistakes_that_cancel_are_right():
