@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 
-__all__ = ["autocasting", "needs_plain_formula", "readable", "transformed"]
+__all__ = ["autocasting", "exported", "exporting", "needs_plain_formula", "readable", "transformed"]
+
+_exporting: ContextVar[bool] = ContextVar("exporting", default=False)
 
 _autocast_somewhere: Any = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 _functorch: Any = torch._C._functorch  # type: ignore[attr-defined]  # no stubs
@@ -60,6 +65,29 @@ def readable(*tensors: Tensor | None) -> bool:
     return True
 
 
+@contextmanager
+def exporting() -> Iterator[None]:
+    """Return a context in which attention is computed by the plain formula, for a graph that other programs run.
+
+    The graph then has only common operations, and a fully masked row gives zeros in every program.
+    """
+    token = _exporting.set(True)
+    try:
+        yield
+    finally:
+        _exporting.reset(token)
+
+
+def exported() -> bool:
+    """Return whether the call is inside :func:`exporting`.
+
+    >>> exported()
+    False
+    """
+    # torch.compile cannot trace a context variable.
+    return not torch.compiler.is_dynamo_compiling() and _exporting.get()
+
+
 def transformed() -> bool:
     """Return whether a ``torch.func`` transform (grad, vmap, jvp) or forward-mode differentiation is active."""
     if torch.compiler.is_compiling():
@@ -71,8 +99,11 @@ def needs_plain_formula() -> bool:
     """Return whether a ``torch.func`` transform or forward-mode differentiation is active that torch's kernel lacks.
 
     The fused kernel supports one level of ``torch.func.grad``. It does not support ``vmap``, forward-mode
-    differentiation and nested transforms. The plain formula of attention supports all.
+    differentiation and nested transforms. The plain formula of attention supports all. It is also used in
+    :func:`exporting`.
     """
+    if exported():
+        return True
     if not transformed():
         return False
     levels = [level.key() for level in _functorch.get_interpreter_stack() or []]

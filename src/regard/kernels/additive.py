@@ -25,7 +25,7 @@ from regard.kernels.operators import (
     gradients_with_graph,
     wants_gradient,
 )
-from regard.modes import transformed
+from regard.modes import exported, transformed
 from regard.shapes import axes
 
 __all__ = ["SMALL_WORK", "additive_scores"]
@@ -50,7 +50,7 @@ def additive_scores(a: Tensor, c: Tensor, v: Tensor) -> Tensor:
     >>> additive_scores(a, c, v)[0, 0]
     tensor([3., 3., 3., 3.])
     """
-    if _work(a, c) <= SMALL_WORK or transformed():
+    if exported() or _work(a, c) <= SMALL_WORK or transformed():
         return _plain(a, c, v)
     return _scores(a, c, v)
 

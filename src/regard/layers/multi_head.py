@@ -144,7 +144,7 @@ class MultiHeadAttention(nn.Module):
 
         Returns the longer keys and values, the boolean mask and the sum of all biases. The last two may be None.
         """
-        grid = Grid(max(len(q), len(k)), self.num_heads, q.shape[-2], k.shape[-2])
+        grid = Grid(max(q.shape[0], k.shape[0]), self.num_heads, q.shape[-2], k.shape[-2])
         hides, added = split_additive(mask)
         parts = (as_bias(added, grid, q), as_bias(bias, grid, q))
         biases = [dense_bias(part, grid, q.device) for part in parts if part is not None]
@@ -152,7 +152,7 @@ class MultiHeadAttention(nn.Module):
         extra = bool(learned) + self.add_zero_attn
         if learned:
             k, v = (
-                torch.cat([x, self.split_heads(extra_row).expand(len(x), -1, -1, -1)], dim=-2)
+                torch.cat([x, self.split_heads(extra_row).expand(x.shape[0], -1, -1, -1)], dim=-2)
                 for x, extra_row in zip((k, v), learned, strict=True)
             )
         if self.add_zero_attn:
@@ -203,7 +203,7 @@ class MultiHeadAttention(nn.Module):
         return (k, v) if cache is None else cache.append(k, v)
 
     def _grid(self, query: Tensor, key: Tensor) -> Grid:
-        return Grid(max(len(query), len(key)), self.num_heads, query.shape[1], key.shape[1])
+        return Grid(max(query.shape[0], key.shape[0]), self.num_heads, query.shape[1], key.shape[1])
 
     def _turn(self, x: Tensor, first: int) -> Tensor:
         """Rotate ``x (b,h,n,d)``, whose rows are at positions from ``first`` on, if the layer has rotary positions."""

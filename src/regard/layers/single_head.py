@@ -141,7 +141,7 @@ class BasicAttention(nn.Module):
         # In self-attention, a masked key is also a padded query.
         if itself and query.ndim == 3:
             (query,) = blank_unseen(
-                mask, Grid(len(query), 1, query.shape[1], key.shape[1]), query, finite=True
+                mask, Grid(query.shape[0], 1, query.shape[1], key.shape[1]), query, finite=True
             )
         key, value = _blank(mask, query, key, value)
         return attention_with_weights(self.W_q(query), self.W_k(key), self.W_v(value), mask=mask)

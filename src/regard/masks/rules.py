@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.errors import ArgumentError, DtypeError, ShapeError
 from regard.masks.base import Mask
 from regard.masks.tiling import ALL, SOME, Blocking
-from regard.modes import readable
+from regard.modes import exported, readable
 from regard.shapes import Grid, as_table, axes, whole_number
 
 __all__ = [
@@ -152,6 +152,11 @@ class Window(_Rule):
         return ("window", self.left, self.right)
 
 
+def _is_in(x: Tensor, values: Tensor) -> Tensor:
+    """Return which numbers of ``x`` are among ``values``, for graphs of ONNX in operations that it has."""
+    return (x[..., None] == values).any(dim=-1) if exported() else torch.isin(x, values)
+
+
 @dataclass(frozen=True, eq=False)
 class GlobalTokens(_Rule):
     """The mask of :func:`global_tokens`, True in the rows and columns of the chosen tokens."""
@@ -160,7 +165,7 @@ class GlobalTokens(_Rule):
 
     def allow(self, i: Tensor, j: Tensor, grid: Grid) -> Tensor:
         positions = torch.tensor(self.positions, dtype=torch.long, device=i.device)
-        return (torch.isin(i + grid.shift, positions) | torch.isin(j, positions))[None, None]
+        return (_is_in(i + grid.shift, positions) | _is_in(j, positions))[None, None]
 
     def classify(self, rows: Blocking, cols: Blocking, grid: Grid) -> np.ndarray:
         return np.maximum(
@@ -178,7 +183,7 @@ class GlobalTokens(_Rule):
         if any(0 <= p - grid.shift < grid.q for p in self.positions):
             # A global token among the queries sees every key.
             return None
-        return torch.isin(torch.arange(grid.k), torch.tensor(self.positions, dtype=torch.long))[None, None]
+        return _is_in(torch.arange(grid.k), torch.tensor(self.positions, dtype=torch.long))[None, None]
 
     @property
     def rule(self) -> tuple:

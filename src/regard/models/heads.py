@@ -206,7 +206,7 @@ class AdditivePooling(nn.Module):
         keys, mask = self.W(states), source_padding(lengths, states.shape[1])  # (b,n,m), (b,1,1,n)
         contexts, weights = [], []
         for query, v in zip(self.query.view(self.heads, -1), self.v.view(self.heads, -1), strict=True):
-            inputs = (query.expand(len(states), 1, -1), keys, states)  # (b,1,m), (b,n,m), (b,n,m)
+            inputs = (query.expand(states.shape[0], 1, -1), keys, states)  # (b,1,m), (b,n,m), (b,n,m)
             if records is None:
                 contexts.append(attention(*inputs, score=Tanh(v), mask=mask)[:, 0])  # (b,m)
             else:
@@ -238,7 +238,7 @@ class MultiHeadPooling(nn.Module):
         self, states: Tensor, lengths: Tensor | None = None, *, records: list[Record] | None = None
     ) -> Tensor:
         """Return the output ``(b,m)`` of the attention to ``states (b,n,m)``, and add its weights to ``records``."""
-        query = self.query.expand(len(states), -1, -1)  # (b,1,m)
+        query = self.query.expand(states.shape[0], -1, -1)  # (b,1,m)
         mask = source_padding(lengths, states.shape[1])
         context, weights = self.attention(query, states, mask=mask, need_weights=records is not None)
         if records is not None and weights is not None:

@@ -54,7 +54,7 @@ class ImageEmbedding(nn.Module):
         if self.sinusoidal:
             x = x + sinusoidal_grid(*self.grid, x.shape[-1], like=x)
         tokens = [token for token in (self.class_token, self.distillation_token) if token is not None]
-        x = torch.cat([*(token.expand(len(x), 1, -1) for token in tokens), x], dim=1)  # (b,n,m)
+        x = torch.cat([*(token.expand(x.shape[0], 1, -1) for token in tokens), x], dim=1)  # (b,n,m)
         if self.positions is not None:
             x = x + self.positions
         return self.dropout(x)
