@@ -330,7 +330,7 @@ def find_model(
 
 
 def _by_name(model: str | os.PathLike, task: str) -> Path:
-    """Return the folder of a model of any task. An error lists the models of ``task``."""
+    """Return the folder of a model of any task. An error lists the models of ``task``, or all if it is empty."""
     place = model_in(Path(model))
     if place is not None:
         return place
@@ -338,8 +338,9 @@ def _by_name(model: str | os.PathLike, task: str) -> Path:
     for one in models:
         if one.name == str(model):
             return _used(one)
-    names = ", ".join(one.name for one in models if one.task == task) or "none"
-    problem = f"{model} is neither a folder with a model nor a name; installed are {names} for {task}"
+    names = ", ".join(one.name for one in models if task in ("", one.task)) or "none"
+    purpose = f" for {task}" if task else ""
+    problem = f"{model} is neither a folder with a model nor a name; installed are {names}{purpose}"
     raise FileError(problem, argument="model")
 
 
