@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from regard import corpus as corpus
     from regard import decoding as decoding
     from regard import errors as errors
+    from regard import exporting as exporting
     from regard import images as images
     from regard import integrations as integrations
     from regard import kernels as kernels
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from regard.capture import Recording, capture
     from regard.core import attention, attention_weights, attention_with_weights
     from regard.errors import RegardError
+    from regard.exporting import export
     from regard.layers import (
         AdditiveAttention,
         BasicAttention,
@@ -85,6 +87,7 @@ _HOMES: dict[str, list[str]] = {
     "regard.capture": ["Recording"],
     "regard.core": ["attention", "attention_weights", "attention_with_weights"],
     "regard.errors": ["RegardError"],
+    "regard.exporting": ["export"],
     "regard.layers": [
         "AdditiveAttention",
         "BasicAttention",
@@ -127,6 +130,7 @@ _SUBMODULES = [
     "corpus",
     "decoding",
     "errors",
+    "exporting",
     "images",
     "integrations",
     "kernels",
@@ -183,6 +187,8 @@ __all__ = [
     "decoding",
     "errors",
     "explain",
+    "export",
+    "exporting",
     "get_linear_schedule_with_warmup",
     "global_tokens",
     "images",

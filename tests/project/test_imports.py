@@ -68,6 +68,7 @@ ALLOWED: dict[str, set[str]] = {
         "analysis",
     }
     | {"plots", "_highlights", "capture"},  # predictors record their attention, `look` that of any model
+    "exporting": CORE | {"_lazy", "copying", "layers", "models", "tasks"},  # predictors are exported whole
     "pipelines": CORE | {"_lazy", "decoding", "models", "text", "tasks", "capture"},
     # The tour shows what all of them do, on a page of the viewer.
     "learn": CORE
@@ -81,6 +82,7 @@ ALLOWED: dict[str, set[str]] = {
         "plots",
         "terminal",
         "_fonts",
+        "exporting",
         "learn",
         "settings",
         "tasks",

@@ -23,6 +23,7 @@ from regard.cli import (
     doctor,
     encode,
     evaluate,
+    export,
     glimpse,
     learn,
     models,
@@ -63,6 +64,7 @@ app.add_typer(evaluate.evaluate, name="evaluate")
 app.command("look")(view.look)
 app.command("view")(view.view)
 app.command("pack")(models.pack)
+app.command("export")(export.export)
 app.command("models")(models.models)
 app.command("doctor")(doctor.doctor)
 

@@ -1,0 +1,376 @@
+"""One module as a graph in a file, written atomically and compared with the module."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.errors import ArgumentError, DtypeError, MissingExtraError, RegardError
+from regard.files import write_atomically
+from regard.masks import Mask
+from regard.modes import exporting
+
+__all__ = ["FORMATS", "ExportError", "ExportedFile", "Graph", "format_of", "write_graph"]
+
+# The formats by the suffix of their files.
+FORMATS = {".onnx": "onnx", ".pt2": "torch.export"}
+# The largest difference between the results of the file and of the module.
+TOLERANCE = 1e-5
+# By how much the sizes of the second comparison are larger than those of the example. They differ from each other.
+_LARGER = (2, 3, 5, 7, 11)
+
+
+class ExportError(RegardError, RuntimeError):
+    """Raised when a model cannot be exported, or when the file gives other results than the model."""
+
+
+@dataclass(frozen=True)
+class ExportedFile:
+    """A written file, with the shapes of its inputs and outputs.
+
+    A size that may differ from call to call is a name, and a fixed one a number. ``difference`` is the largest
+    difference between the results of the file and of the model, over the inputs of the export and of other sizes.
+    """
+
+    path: Path
+    inputs: dict[str, tuple[str | int, ...]]
+    outputs: dict[str, tuple[str | int, ...]]
+    difference: float
+
+    def __str__(self) -> str:
+        sides = (
+            ", ".join(f"{name} ({','.join(map(str, shape))})" for name, shape in side.items())
+            for side in (self.inputs, self.outputs)
+        )
+        return f"{self.path}: {' -> '.join(sides)}, difference {self.difference:.1e}"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A module with example arguments by name, and the names of its outputs.
+
+    Tensors among the arguments become inputs of the graph. Other arguments, such as a mask that is a rule, are fixed.
+    ``sizes`` names the first axes of inputs, such as ``{"x": ("batch", "length")}``. Their further axes are fixed.
+    """
+
+    module: nn.Module
+    arguments: Mapping[str, Any]
+    outputs: Sequence[str] = ()
+    sizes: Mapping[str, Sequence[str]] | None = None
+
+    def check(self) -> None:
+        """Raise an error that names the argument if an argument cannot be a part of a graph."""
+        for name, value in self.arguments.items():
+            if isinstance(value, Mask) and not value.symbolic:
+                problem = "a mask that holds a tensor would be fixed in the graph"
+                raise ArgumentError(name, problem, "give the tensor itself, such as booleans (b,1,k)")
+            if isinstance(value, Tensor) and value.device.type != "cpu":
+                raise DtypeError(name, f"on {value.device}", "export on the CPU, with inputs.cpu()")
+        if not self.tensors:
+            raise ArgumentError("inputs", "expected at least one tensor, got none")
+
+    def free_axes(self, name: str) -> list[int]:
+        """Return the axes of an input whose size may differ from call to call.
+
+        A size of 1 is read as an axis that is repeated, which stays 1. If the axes have names, the others are fixed.
+        """
+        shape, named = self.tensors[name].shape, (self.sizes or {}).get(name)
+        return [axis for axis, size in enumerate(shape) if size > 1 and (named is None or axis < len(named))]
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The arguments that are tensors, which become the inputs."""
+        return {name: value for name, value in self.arguments.items() if isinstance(value, Tensor)}
+
+
+def format_of(path: Path) -> str:
+    """Return the format of a file by its suffix, or raise ArgumentError.
+
+    >>> format_of(Path("layer.onnx"))
+    'onnx'
+    """
+    if path.suffix.lower() not in FORMATS:
+        known = " or ".join(f"{suffix} ({name})" for suffix, name in FORMATS.items())
+        raise ArgumentError("path", f"expected a name that ends in {known}, got {path.name!r}")
+    return FORMATS[path.suffix.lower()]
+
+
+def write_graph(graph: Graph, path: str | os.PathLike) -> ExportedFile:
+    """Trace a module, write the graph to a file, and compare the results of the file with those of the module.
+
+    The file is put in place only if all results agree to 1e-5, for the example arguments and for other sizes.
+    """
+    path = Path(path)
+    kind = format_of(path)
+    if kind == "onnx":
+        _check_onnx_packages()
+    graph.check()
+    callable_form = _Callable(graph).eval()
+    with torch.no_grad():
+        results = callable_form(*graph.tensors.values())
+    names = list(graph.outputs) or [f"output_{n}" if n else "output" for n in range(len(results))]
+    if len(names) != len(results):
+        raise ArgumentError("outputs", f"{len(names)} names for {len(results)} results")
+    traced = _traced(callable_form, graph)
+    sizes = _SizeNames(graph, traced)
+    difference = 0.0
+
+    def write(part: Path) -> None:
+        nonlocal difference
+        if kind == "onnx":
+            _write_onnx(traced, part, list(graph.tensors), names, sizes)
+        else:
+            _write_program(traced, part)
+        difference = _compared(callable_form, graph, sizes, _runner(kind, part))
+
+    write_atomically(path, write)
+    shapes = [tuple(sizes.shown(shape)) for shape in sizes.inputs]
+    outputs = [tuple(sizes.shown(value.meta["val"].shape)) for value in _output_nodes(traced)]
+    return ExportedFile(
+        path,
+        dict(zip(graph.tensors, shapes, strict=True)),
+        dict(zip(names, outputs, strict=True)),
+        difference,
+    )
+
+
+class _Callable(nn.Module):
+    """A module as a function of tensors by position, which returns a flat tuple of tensors."""
+
+    def __init__(self, graph: Graph):
+        super().__init__()
+        self.module = graph.module
+        self._names = list(graph.tensors)
+        self._fixed = {name: value for name, value in graph.arguments.items() if name not in graph.tensors}
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Call the module, and return its tensors in order."""
+        results = self.module(**dict(zip(self._names, tensors, strict=True)), **self._fixed)
+        return tuple(_flat(results))
+
+
+def _flat(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _flat(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _flat(part)
+    elif value is not None:
+        raise ArgumentError("model", f"its forward() returned a {type(value).__name__}, which is no tensor")
+
+
+def _traced(module: nn.Module, graph: Graph) -> Any:
+    """Return the program of a module, in which every size may differ from call to call unless the module fixes it."""
+    free = tuple(dict.fromkeys(graph.free_axes(name), torch.export.Dim.AUTO) for name in graph.tensors)
+    try:
+        with _quiet(), exporting(), torch.no_grad():
+            return torch.export.export(
+                module, tuple(graph.tensors.values()), dynamic_shapes=(free,), strict=False
+            )
+    except RegardError:
+        raise
+    except Exception as error:
+        raise _not_exportable(graph.module, error) from error
+
+
+def _not_exportable(module: nn.Module, error: Exception) -> ExportError:
+    """Return an error with the first line of the reason that torch gives."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    why = lines[0] if lines else type(error).__name__
+    return ExportError(
+        f"{type(module).__name__} cannot be exported: {why}: a graph cannot branch on the values of tensors, call "
+        f"code outside torch, or change its shape from call to call"
+    )
+
+
+class _SizeNames:
+    """The names of the sizes of a program that may differ from call to call."""
+
+    def __init__(self, graph: Graph, traced: Any):
+        placed = {node.name: node for node in traced.graph.nodes if node.op == "placeholder"}
+        self.inputs = [placed[name].meta["val"].shape for name in traced.graph_signature.user_inputs]
+        self.names: dict[str, str] = {}
+        self.hints: dict[str, int] = {}
+        for name, shape, tensor in zip(graph.tensors, self.inputs, graph.tensors.values(), strict=True):
+            given = (graph.sizes or {}).get(name, ())
+            for axis, size in enumerate(shape):
+                symbol = str(size)
+                if isinstance(size, int) or symbol in self.names:
+                    continue
+                usual = "batch" if axis == 0 and len(shape) > 1 else f"size_{len(self.names)}"
+                chosen = given[axis] if axis < len(given) and given[axis] else usual
+                taken = set(self.names.values())
+                self.names[symbol] = chosen if chosen not in taken else f"{chosen}_{len(taken)}"
+                self.hints[symbol] = tensor.shape[axis]
+
+    def shown(self, shape: Sequence[Any]) -> list[str | int]:
+        """Return a shape with names for the sizes that may differ."""
+        return [size if isinstance(size, int) else self.names.get(str(size), str(size)) for size in shape]
+
+    def larger(self) -> dict[str, int]:
+        """Return another size for each name, all larger than in the example and different from each other."""
+        return {
+            symbol: hint + _LARGER[place % len(_LARGER)]
+            for place, (symbol, hint) in enumerate(self.hints.items())
+        }
+
+
+def _output_nodes(traced: Any) -> list[Any]:
+    (last,) = [node for node in traced.graph.nodes if node.op == "output"]
+    return list(last.args[0])
+
+
+# ---- files
+
+
+def _write_onnx(
+    traced: Any, path: Path, inputs: Sequence[str], outputs: Sequence[str], sizes: _SizeNames
+) -> None:
+    import onnx
+
+    try:
+        with _quiet():
+            program = torch.onnx.export(
+                traced, (), input_names=list(inputs), output_names=list(outputs), dynamo=True, verbose=False
+            )
+            model = program.model_proto  # type: ignore[union-attr]
+    except Exception as error:
+        reason = str(error.__cause__ or error).strip().splitlines() or [type(error).__name__]
+        raise ExportError(f"ONNX has no form of a part of this model: {reason[0]}") from error
+    _rename_sizes(model.graph, sizes.names)
+    if model.ByteSize() >= 2**31:
+        raise ExportError("an ONNX file holds at most 2 GB: export parts of the model")
+    path.write_bytes(model.SerializeToString())
+    onnx.checker.check_model(onnx.load_model_from_string(path.read_bytes()))
+
+
+def _rename_sizes(graph: Any, names: Mapping[str, str]) -> None:
+    """Rename the sizes in the shapes of an ONNX graph."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for size in value.type.tensor_type.shape.dim:
+            if size.dim_param in names:
+                size.dim_param = names[size.dim_param]
+
+
+def _write_program(traced: Any, path: Path) -> None:
+    # A path without the suffix .pt2, such as that of a temporary file, makes torch warn.
+    buffer = io.BytesIO()
+    with _quiet():
+        torch.export.save(traced, buffer)
+    path.write_bytes(buffer.getvalue())
+
+
+def _check_onnx_packages() -> None:
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        try:
+            __import__(package)
+        except ImportError:
+            raise MissingExtraError(package, "export", "exporting to ONNX") from None
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the remarks of torch's exporters about their own code."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+# ---- comparison
+
+Run = Callable[[dict[str, Tensor]], list[Tensor]]
+
+
+def _runner(kind: str, path: Path) -> Run:
+    """Return a function that runs a file on inputs by name."""
+    if kind == "onnx":
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+
+        def run(inputs: dict[str, Tensor]) -> list[Tensor]:
+            known = {one.name for one in session.get_inputs()}  # an input without effect may be left out
+            fed = {name: value.numpy() for name, value in inputs.items() if name in known}
+            return [torch.from_numpy(result) for result in session.run(None, fed)]
+
+        return run
+    with _quiet():
+        program = torch.export.load(io.BytesIO(path.read_bytes())).module()
+    return lambda inputs: list(program(*inputs.values()))
+
+
+def _compared(module: nn.Module, graph: Graph, sizes: _SizeNames, run: Run) -> float:
+    """Return the largest difference between a file and its module, or raise ExportError if it is above 1e-5.
+
+    Compared are the results for the example, for larger sizes, and for each size 1. Sizes that the module refuses, such
+    as more positions than it has learned, are left out.
+    """
+    largest = _difference(module, graph.tensors, run)
+    for other in (sizes.larger(), *({**sizes.hints, symbol: 1} for symbol in sizes.hints)):
+        inputs = _resized(graph.tensors, sizes, other)
+        try:
+            with torch.no_grad():
+                module(*inputs.values())
+        except (RegardError, RuntimeError, IndexError):
+            continue
+        largest = max(largest, _difference(module, inputs, run))
+    return largest
+
+
+def _resized(example: Mapping[str, Tensor], sizes: _SizeNames, other: Mapping[str, int]) -> dict[str, Tensor]:
+    """Return inputs of ``other`` sizes, whose values are drawn from those of the example."""
+    chance = torch.Generator().manual_seed(0)
+    found = {}
+    for (name, tensor), shape in zip(example.items(), sizes.inputs, strict=True):
+        wanted = [size if isinstance(size, int) else other[str(size)] for size in shape]
+        places = torch.randint(tensor.numel(), wanted, generator=chance)
+        found[name] = tensor.flatten()[places]
+    return found
+
+
+def _difference(module: nn.Module, inputs: Mapping[str, Tensor], run: Run) -> float:
+    with torch.no_grad():
+        expected = module(*inputs.values())
+    try:
+        with torch.no_grad():
+            found = run(dict(inputs))
+    except Exception as error:
+        shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in inputs.items())
+        reason = str(error).strip().splitlines()[0]
+        raise ExportError(f"the exported file fails on {shapes}: {reason}") from error
+    largest = 0.0
+    for got, want in zip(found, expected, strict=True):
+        if tuple(got.shape) != tuple(want.shape):
+            raise ExportError(
+                f"the exported file gives a result of {tuple(got.shape)}, not {tuple(want.shape)}"
+            )
+        if not torch.allclose(got.double(), want.double(), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
+            apart = float((got.double() - want.double()).abs().nan_to_num(torch.inf).max())
+            raise ExportError(
+                f"the exported file and the model differ by {apart:.2g}, more than {TOLERANCE:g}"
+            )
+        finite = want.isfinite() & got.isfinite()
+        if bool(finite.any()):
+            largest = max(largest, float((got[finite].double() - want[finite].double()).abs().max()))
+    return largest

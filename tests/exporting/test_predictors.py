@@ -1,0 +1,76 @@
+"""Tests of exported translators and classifiers, and of ``regard export``."""
+
+import json
+import runpy
+
+import pytest
+import torch
+
+from regard import tasks
+from regard.exporting import export
+from support.command_line import assert_one_line, run_here
+from support.paths import ROOT
+
+
+def needs_onnx():
+    for package in ("onnx", "onnxscript", "onnxruntime", "tokenizers"):
+        pytest.importorskip(package, reason="pip install 'regard[export,text]'")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    needs_onnx()
+    folder = tmp_path_factory.mktemp("exported")
+    result = run_here("export", "en-fr", "--out", str(folder / "fr"))
+    assert (result.returncode, result.stderr) == (0, "")
+    return folder / "fr", result.stdout
+
+
+@pytest.mark.slow
+def test_the_shipped_translator_is_exported_with_its_vocabulary(exported):
+    folder, printed = exported
+    names = ["encoder.onnx", "export.json", "step.onnx", "tokenizer.json"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    about = json.loads((folder / "export.json").read_text(encoding="utf-8"))
+    assert about["task"] == "translate"
+    assert about["encoder"]["inputs"]["source"] == {"dtype": "int64", "shape": ["batch", "source"]}
+    assert about["step"]["inputs"]["target"]["shape"] == ["batch", "target"]
+    assert about["settings"]["target_language"] == "fr"
+    assert str(folder / "step.onnx") in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["The cat sits on the mat.", "I met Ms. Okonkwo in 1987."])
+def test_onnxruntime_alone_gives_the_text_of_the_translator(exported, text):
+    example = runpy.run_path(str(ROOT / "examples" / "export_to_onnx.py"))
+    translator = tasks.load("en-fr", device="cpu")
+    assert example["greedy"](str(exported[0]), text) == translator([text], beams=1, normalize=False)[0].text
+
+
+def test_a_classifier_is_exported_as_one_graph(tmp_path):
+    needs_onnx()
+    import onnxruntime
+
+    classifier = tasks.load("sentiment-en", device="cpu")
+    (file,) = export(classifier, tmp_path / "sentiment")
+    session = onnxruntime.InferenceSession(file.path)
+    tokens, lengths = torch.randint(20, (3, 9)), torch.tensor([9, 4, 6])
+    fed = {"tokens": tokens.numpy(), "lengths": lengths.numpy()}
+    (logits,) = session.run(None, fed)
+    with torch.no_grad():
+        expected = classifier.model(tokens, lengths)
+    torch.testing.assert_close(torch.from_numpy(logits), expected, atol=1e-5, rtol=1e-5)
+    about = json.loads((tmp_path / "sentiment" / "export.json").read_text(encoding="utf-8"))
+    assert about["settings"]["labels"] == classifier.labels.names
+
+
+def test_wrong_calls_of_the_command_are_one_line(tmp_path):
+    file = str(tmp_path / "model.onnx")
+    assert_one_line(run_here("export", "sentiment-en", "--out", file), 2, "--out", "exported into a folder")
+    folder = str(tmp_path / "folder")
+    result = run_here("export", "sentiment-en", "--out", folder, "--format", "tflite")
+    assert_one_line(result, 2, "--format: expected onnx or torch.export, got 'tflite'")
+    assert_one_line(
+        run_here("export", "no-model", "--out", folder), 1, "MODEL: no-model is neither", "en-fr, en-zh"
+    )
+    assert list(tmp_path.iterdir()) == []
