@@ -1,0 +1,24 @@
+"""A Vision Transformer reads a garment: REGARD_FASHION=FOLDER python examples/gallery/garment.py"""
+
+from page import installed, named_file, write_page
+
+from regard.images import read_image_set
+
+ENGLISH = """
+The picture is cut into patches, and each row is a patch or the query that is classified. Compare the outline with the
+plain cloth: does the query look at the collar, the sleeves and the gap between two legs? Look also for weight on the
+empty background, where there is nothing to see.
+"""
+CHINESE = """
+图片被切成小块，每一行是一个小块，或者是用来分类的查询。
+比较轮廓和平整的布料：查询有没有看领子、袖子和两条裤腿之间的空隙。
+再看看空白的背景上有没有权重，那里什么都没有。
+"""
+
+classifier = installed("images")
+folder = named_file("REGARD_FASHION", "the folder of the idx files of Fashion-MNIST")
+(found,) = classifier([read_image_set(folder, split="test").images[0]])
+views = {f"{found.label}: {found.sure:.0%}": classifier.attention(found)}
+write_page(
+    "garment", "A Vision Transformer reads a garment", ENGLISH, CHINESE, views, classifier.pictures(found)
+)
