@@ -1,0 +1,40 @@
+"""A task from an existing one, with the focal loss (Lin et al. 2017): regard train own_task:FocalClassify."""
+
+from torch.nn.functional import cross_entropy
+
+from regard import tasks
+from regard.tasks.classify import Classifier
+from regard.tasks.classify.task import ClassificationObjective, ClassifyTask
+
+
+class FocalClassifier(Classifier):
+    """The predictor."""
+
+    task = "focal"
+
+
+class FocalObjective(ClassificationObjective):
+    """The loss, and the predictor that is validated and saved."""
+
+    def loss(self, model, batch):
+        losses = cross_entropy(model(batch.tokens, batch.lengths), batch.labels, reduction="none")  # (b,)
+        return ((1 - (-losses).exp()) ** 2 * losses).sum()
+
+    def predictor(self, model):
+        found = super().predictor(model)
+        return FocalClassifier(found.model, found.vocabulary, found.labels, found.extra)
+
+
+class FocalClassify(ClassifyTask):
+    """The task, whose data, model and measures are those of the classifier."""
+
+    name, predictor = "focal", FocalClassifier
+
+    def objective(self, settings, data):
+        return FocalObjective(self, settings, data)
+
+
+if __name__ == "__main__":
+    settings = {"embedded": 400, "vocabulary": "word", "width": 32, "steps": 40}
+    tasks.train(FocalClassify(), settings, "focal-run", show=False)
+    print(tasks.load("focal-run", task=FocalClassify())(["Does the cat sleep"])[0].lines(scores=True))
