@@ -23,8 +23,10 @@ SENTENCES = 600
 LIMITS = (5, 10, 15, 20)
 FLAGS = (
     *("--architecture", "seq2seq", "--width", "128", "--encoder-layers", "1", "--decoder-layers", "1"),
-    *("--embedded", "30000", "--vocabulary-size", "2000", "--learning-rate", "0.004", "--warmup", "60"),
-    *("--average", "0.99", "--batch-tokens", "1200", "--validate-sentences", "50", "--save-every", "100000"),
+    # Without input feeding, all words of a sentence are computed at once.
+    *("--no-input-feeding", "--embedded", "40000", "--vocabulary-size", "3000", "--batch-tokens", "800"),
+    *("--learning-rate", "0.004", "--warmup", "100", "--average", "0.99"),
+    *("--validate-sentences", "50", "--save-every", "100000"),
 )
 # The characters of a bar in the terminal at 100 BLEU.
 BAR = 40
