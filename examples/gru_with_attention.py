@@ -14,8 +14,7 @@ class Decoder(nn.Module):
     def __init__(self):
         super().__init__()
         self.embed, self.gru = nn.Embedding(SIZE, WIDTH), nn.GRUCell(2 * WIDTH, WIDTH)
-        self.attend = AdditiveAttention(WIDTH)
-        self.output = nn.Linear(2 * WIDTH, SIZE)
+        self.attend, self.output = AdditiveAttention(WIDTH), nn.Linear(2 * WIDTH, SIZE)
 
     def forward(self, token, state, encoded, lengths):
         context, weights = self.attend(state, encoded, mask=padding(lengths))  # (b,m), (b,k)
@@ -29,16 +28,13 @@ optimizer = torch.optim.AdamW(nn.ModuleList([embed, encoder, decoder]).parameter
 for step in range(151):
     source, lengths = torch.randint(1, 10, (32, LENGTH)), torch.full((32,), LENGTH)  # (b,k), (b,)
     encoded, last = encoder(embed(source))  # (b,k,m), (1,b,m)
-    token, state, loss, place = torch.full((32,), 10), last[0], torch.zeros(()), 0
+    token, state, loss, places = torch.full((32,), 10), last[0], torch.zeros(()), []
     for expected in source.flip(1).unbind(1):
         logits, state, weights = decoder(token, state, encoded, lengths)
-        loss, token, place = (
-            loss + nn.functional.cross_entropy(logits, expected),
-            expected,
-            weights[0].argmax(),
-        )
+        loss, token = loss + nn.functional.cross_entropy(logits, expected), expected
+        places.append(weights[0].argmax().item())
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     if step % 50 == 0:
-        print(f"step {step}: loss {loss.item() / LENGTH:.2f}, the last token looks at position {place}")
+        print(f"step {step}: loss {loss.item() / LENGTH:.2f}, looked at positions {places}")
