@@ -112,6 +112,31 @@ def test_changed_arguments_are_mentioned(tmp_path):
     assert "原地修改了参数 q" in chinese
 
 
+@pytest.mark.parametrize("returned", ["out, w", "w, out"])
+def test_several_results_in_place_of_one_are_told(returned, tmp_path):
+    source = ATTENTION.replace("return out", f"return {returned}")
+    _, english, chinese = in_both_languages("simple_attention", write(tmp_path, source))
+    assert "Your function returned 2 things. Return only the output weights @ v." in english
+    assert "你的函数返回了 2 个结果。请只返回输出 weights @ v。" in chinese
+
+
+def test_a_mistake_is_named_although_the_function_fails_in_another_case(tmp_path):
+    source = """
+    import numpy as np
+    def sinusoidal_positions(length, width):
+        table = np.zeros((length, width))
+        angle = np.arange(1, length + 1)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
+        table[:, 0::2] = np.sin(angle)
+        table[:, 1::2] = np.cos(angle)
+        return table
+    """
+    _, english, chinese = in_both_languages("sinusoidal_positions", write(tmp_path, source))
+    assert "The positions start at 1." in english
+    assert "With length = 5, width = 7 your function raised ValueError in line 7" in english
+    assert "位置从 1 开始了。" in chinese
+    assert "你的函数发生了 ValueError（第 7 行" in chinese
+
+
 RIGHT = np.array([[1.0, 2.0, 4.0], [-3.0, 5.0, 0.5]])
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from regard.errors import FileError
 from regard.learn.diagnosis import Outcome, explanations, same
 from regard.learn.differences import tell_difference
@@ -141,8 +143,38 @@ def _unexplained(
     number = next((n for n in wrong if not isinstance(outcomes[n], Failure)), wrong[0])
     if isinstance(outcomes[wrong[0]], Failure):
         number = wrong[0]
-    given = outcomes[number]
-    if isinstance(given, Failure):
-        return [tell_result(run.results[number].report, exercise.cases[number], exercise, source, language)]
+    if told := _too_many_results(exercise, run, source, language):
+        return told
+    failed = next((n for n in wrong if isinstance(outcomes[n], Failure)), None)
+    if failed is not None:
+        report = run.results[failed].report
+        told = [tell_result(report, exercise.cases[failed], exercise, source, language)]
+        # The cases that did not fail may show a mistake.
+        found = explanations(exercise, outcomes, leave_failures=True)
+        if found:
+            return [*_mistakes_in_words(exercise, found, language), *told]
+        if failed == number:
+            return told
     trace = trace_file(path, exercise, number, limits).trace
+    given = outcomes[number]
+    assert not isinstance(given, Failure)
     return tell_difference(exercise, number, given, trace, language)
+
+
+def _too_many_results(exercise: Exercise, run: Run, source: Sequence[str], language: str) -> list[str]:
+    """Return that only one result is asked for, if the function returned several, of which one is right."""
+    number, report, arrays = next(
+        (
+            (n, one.report, one.arrays)
+            for n, one in enumerate(run.results)
+            if one.report.get("type") == "tuple"
+        ),
+        (0, {}, ()),
+    )
+    if len(exercise.returns) > 1 or not arrays:
+        return []
+    parts = arrays if report["kind"] == "tuple" else arrays[0]
+    if not any(same(exercise, (np.asarray(part),), exercise.expected[number]) for part in parts):
+        return []
+    told = {**report, "kind": "tuple", "given": len(parts)}
+    return [tell_result(told, exercise.cases[number], exercise, source, language)]

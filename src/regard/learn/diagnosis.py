@@ -57,28 +57,39 @@ def is_right(exercise: Exercise, outcomes: Sequence[Outcome]) -> bool:
     return all(same(exercise, given, right) for given, right in pairs)
 
 
-def explanations(exercise: Exercise, outcomes: Sequence[Outcome]) -> list[frozenset[str]]:
+def explanations(
+    exercise: Exercise, outcomes: Sequence[Outcome], *, leave_failures: bool = False
+) -> list[frozenset[str]]:
     """Return the smallest sets of mistakes that give these outcomes in every case.
 
     The empty set means that the outcomes are right. The list is empty if no set of at most two mistakes gives them.
-    Sets with fewer mistakes are preferred, and all of the smallest size are returned.
+    Sets with fewer mistakes are preferred, and all of the smallest size are returned. With ``leave_failures``, cases in
+    which the function failed are left out, because a function may also fail for another reason.
     """
     if is_right(exercise, outcomes):
         return [frozenset()]
     for size in range(1, MOST_MISTAKES + 1):
-        found = [chosen for chosen in exercise.combinations(size) if _explains(exercise, chosen, outcomes)]
+        found = [
+            chosen
+            for chosen in exercise.combinations(size)
+            if _explains(exercise, chosen, outcomes, leave_failures)
+        ]
         if found:
             return found
     return []
 
 
-def _explains(exercise: Exercise, chosen: frozenset[str], outcomes: Sequence[Outcome]) -> bool:
+def _explains(
+    exercise: Exercise, chosen: frozenset[str], outcomes: Sequence[Outcome], leave_failures: bool
+) -> bool:
     """Return whether a set of mistakes gives the outcomes, of which at least one is a wrong result.
 
     A function may fail for any reason, so failures alone are no evidence.
     """
     evidence = False
     for case, (given, right) in enumerate(zip(outcomes, exercise.expected, strict=True)):
+        if leave_failures and isinstance(given, Failure):
+            continue
         if not same(exercise, given, exercise.outcome(case, chosen)):
             return False
         evidence = evidence or not (isinstance(given, Failure) or same(exercise, given, right))

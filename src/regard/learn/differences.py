@@ -51,7 +51,7 @@ def tell_difference(
     arguments = shapes_of(case)
     when = _WITH.say(language, arguments=arguments) if arguments else ""
     said = [_UNKNOWN.say(language), _capital(_place(step, wrong, right, when, language))]
-    said += tell_relation(wrong, right, case, language)
+    said += tell_relation(wrong, right, case, language, exercise.tolerance(part))
     followed = tell_variables(exercise, number, trace, language)
     return said + (followed or _stages_there(exercise, number, step, wrong, right, language))
 

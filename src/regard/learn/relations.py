@@ -54,8 +54,12 @@ def show_number(value: float) -> str:
     return f"{value:.5g}"
 
 
-def tell_relation(wrong: Array, right: Array, case: Case, language: str) -> list[str]:
+def tell_relation(
+    wrong: Array, right: Array, case: Case, language: str, share: float = TOLERANCE
+) -> list[str]:
     """Return a sentence on how the whole result relates to the right one, or nothing if no relation is found.
+
+    ``share`` is the tolerance of the numbers, as in `close`.
 
     >>> import numpy as np
     >>> tell_relation(np.array([2.0, 6.0]), np.array([1.0, 3.0]), Case({"q": np.zeros(4)}), "en")
@@ -67,48 +71,48 @@ def tell_relation(wrong: Array, right: Array, case: Case, language: str) -> list
     if wrong.size != right.size or right.size < 2:
         return []
     for order in itertools.permutations(range(right.ndim)) if 1 < right.ndim < 5 else ():
-        if order != tuple(range(right.ndim)) and close(wrong, right.transpose(order), TOLERANCE):
+        if order != tuple(range(right.ndim)) and close(wrong, right.transpose(order), share):
             return [_RELATIONS["axes"].say(language, order=order)]
     if wrong.shape != right.shape:
-        same = close(wrong.ravel(), right.ravel(), TOLERANCE)
+        same = close(wrong.ravel(), right.ravel(), share)
         return [_RELATIONS["flat"].say(language)] if same else []
-    if close(wrong, -right, TOLERANCE):
+    if close(wrong, -right, share):
         return [_RELATIONS["negative"].say(language)]
     if np.isfinite(wrong).all() and np.isfinite(right).all():
-        return _numeric_relation(wrong, right, case, language)
+        return _numeric_relation(wrong, right, case, language, share)
     return []
 
 
-def _numeric_relation(wrong: Array, right: Array, case: Case, language: str) -> list[str]:
+def _numeric_relation(wrong: Array, right: Array, case: Case, language: str, share: float) -> list[str]:
     for digits in (3, 2, 1):
         # Half a unit of the last digit, and a whole unit if digits were cut off.
         if np.array_equal(wrong, wrong.round(digits)) and np.abs(wrong - right).max() < 10.0**-digits:
             return [_RELATIONS["rounded"].say(language, value=digits)]
-    factor = _factor(wrong, right)
+    factor = _factor(wrong, right, share)
     if factor is not None:
         guess = _guess(factor, case, language)
         return [_RELATIONS["factor"].say(language, value=show_number(factor), guess=guess)]
     if right.ndim > 1 and right.shape[-1] > 1:
         pairs = zip(wrong.reshape(-1, wrong.shape[-1]), right.reshape(-1, right.shape[-1]), strict=True)
-        factors = [_factor(*pair) for pair in pairs]
+        factors = [_factor(*pair, share) for pair in pairs]
         known = [factor for factor in factors if factor is not None]
         if len(known) == len(factors):
             return [_RELATIONS["row_factors"].say(language, value=", ".join(map(show_number, known[:4])))]
     offset = float(np.median(wrong - right))
-    if close(wrong, right + offset, TOLERANCE):
+    if close(wrong, right + offset, share):
         return [_RELATIONS["offset"].say(language, value=show_number(offset))]
-    if close(np.sort(wrong.ravel()), np.sort(right.ravel()), TOLERANCE):
+    if close(np.sort(wrong.ravel()), np.sort(right.ravel()), share):
         return [_RELATIONS["order"].say(language)]
     return []
 
 
-def _factor(wrong: Array, right: Array) -> float | None:
+def _factor(wrong: Array, right: Array, share: float) -> float | None:
     """Return the number by which all numbers of ``right`` are multiplied in ``wrong``, or None if there is none."""
     used = np.abs(right) > 1e-6
     if not used.any():
         return None
     factor = float(np.median(wrong[used] / right[used]))
-    return factor if abs(factor) > 1e-3 and close(wrong, right * factor, TOLERANCE) else None
+    return factor if abs(factor) > 1e-3 and close(wrong, right * factor, share) else None
 
 
 def _guess(factor: float, case: Case, language: str) -> str:

@@ -17,7 +17,7 @@ Array = np.ndarray
 
 def _cases(rng: np.random.Generator) -> list[Case]:
     cases = []
-    for beams, size in ((3, 3), (2, 5), (4, 7), (3, 4)):
+    for beams, size in ((3, 3), (2, 5), (4, 7), (3, 4), (7, 11)):
         logits = numbers(rng, logits=(beams, size)).arguments["logits"]
         scores = -np.sort(rng.uniform(0.5, 2.5, beams)).round(2)
         order = rng.permutation(beams)

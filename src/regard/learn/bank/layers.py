@@ -70,16 +70,16 @@ LAYER_NORM = Exercise(
         ),
         step(
             "normed",
-            "divided by sqrt(variance + eps)",
-            "除以 sqrt(variance + eps)",
+            "(x - mean) / sqrt(variance + eps)",
+            "(x - mean) / sqrt(variance + eps)",
             lambda V: V.centred / np.sqrt(V.variance + V.eps),
             POSITION,
             FEATURE,
         ),
         step(
             "output",
-            "times gain plus bias",
-            "乘 gain 加 bias",
+            "the output, with gain and bias",
+            "输出，即乘 gain 加 bias",
             lambda V: V.normed * V.gain + V.bias,
             POSITION,
             FEATURE,
@@ -212,9 +212,13 @@ PRE_NORM_BLOCK = Exercise(
     steps=(
         step("normed", "norm(x)", "norm(x)", lambda V: _normed(V.x), POSITION, FEATURE),
         step("hidden", "W_1 norm(x)", "W_1 norm(x)", lambda V: V.normed @ V.W_1.T, POSITION, FEATURE),
-        step("active", "its relu", "它的 relu", lambda V: _relu(V.hidden), POSITION, FEATURE),
-        step("fed", "W_2 times it", "W_2 乘以它", _fed, POSITION, FEATURE),
-        step("output", "x plus it", "x 加上它", lambda V: V.x + V.fed, POSITION, FEATURE),
+        step(
+            "active", "relu(W_1 norm(x))", "relu(W_1 norm(x))", lambda V: _relu(V.hidden), POSITION, FEATURE
+        ),
+        step("fed", "W_2 relu(W_1 norm(x))", "W_2 relu(W_1 norm(x))", _fed, POSITION, FEATURE),
+        step(
+            "output", "the output, with x added", "输出，即加上 x", lambda V: V.x + V.fed, POSITION, FEATURE
+        ),
     ),
     mistakes=(
         mistake("not_normed", "The norm is missing.", "缺少归一化。", normed=lambda V: V.x),

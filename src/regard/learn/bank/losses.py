@@ -69,7 +69,7 @@ NEXT_TOKEN_LOSS = Exercise(
         ),
         step(
             "rows",
-            "those of all positions but the last",
+            "the log-probabilities of all positions but the last",
             "除最后一个位置外的对数概率",
             lambda V: V.log_probs[:-1],
             POSITION,
@@ -85,7 +85,7 @@ NEXT_TOKEN_LOSS = Exercise(
             lambda V: _chosen(V.rows, V.targets),
             POSITION,
         ),
-        step("loss", "minus their mean", "它们的平均取负", lambda V: -V.picked.mean()),
+        step("loss", "the loss, minus the mean", "损失，即平均取负", lambda V: -V.picked.mean()),
     ),
     mistakes=(
         mistake(
@@ -230,26 +230,31 @@ LABEL_SMOOTHING = Exercise(
         ),
         step(
             "gold",
-            "those of the targets",
+            "the log-probabilities of the targets",
             "目标的对数概率",
             lambda V: _chosen(V.log_probs, V.targets),
             POSITION,
         ),
         step(
             "uniform",
-            "their mean over the vocabulary",
-            "词表上的平均",
+            "the mean log-probability over the vocabulary",
+            "词表上对数概率的平均",
             lambda V: V.log_probs.mean(-1),
             POSITION,
         ),
         step(
             "mixed",
-            "the mixture of both",
-            "两者的混合",
+            "the mixture of both parts",
+            "两部分的混合",
             lambda V: (1 - V.epsilon) * V.gold + V.epsilon * V.uniform,
             POSITION,
         ),
-        step("loss", "minus the mean over the rows", "各行平均取负", lambda V: -V.mixed.mean()),
+        step(
+            "loss",
+            "the loss, minus the mean over the rows",
+            "损失，即各行平均取负",
+            lambda V: -V.mixed.mean(),
+        ),
     ),
     mistakes=(
         mistake(

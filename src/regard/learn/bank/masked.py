@@ -73,7 +73,7 @@ WINDOW_MASK = Exercise(
             KEY,
         ),
         step("past", "distances of 0 and more", "不小于 0 的距离", lambda V: V.distance >= 0, QUERY, KEY),
-        step("mask", "both together", "两者同时成立", lambda V: V.near & V.past, QUERY, KEY),
+        step("mask", "both conditions together", "两个条件同时成立", lambda V: V.near & V.past, QUERY, KEY),
     ),
     mistakes=(
         mistake(

@@ -130,8 +130,8 @@ PADDING_MASK = Exercise(
         ),
         step(
             "additive",
-            "-inf there and 0 elsewhere",
-            "该处为 -inf，其余为 0",
+            "-inf at the padding and 0 elsewhere",
+            "填充处为 -inf，其余为 0",
             lambda V: np.where(V.hidden, -np.inf, 0.0),
             BATCH,
             KEY,
@@ -253,8 +253,8 @@ CAUSAL_MASK = Exercise(
         step("hidden", "the keys after the query", "查询之后的键", lambda V: _ahead(V) > 0, QUERY, KEY),
         step(
             "mask",
-            "-inf there and 0 elsewhere",
-            "该处为 -inf，其余为 0",
+            "-inf at later keys and 0 elsewhere",
+            "之后的键为 -inf，其余为 0",
             lambda V: np.where(V.hidden, -np.inf, 0.0),
             QUERY,
             KEY,

@@ -37,8 +37,8 @@ def _halves(V: Any) -> Array:
     return np.concatenate([np.sin(V.angle), np.cos(V.angle[:, : V.width // 2])], axis=-1)
 
 
-def _own_rate(V: Any) -> Array:
-    angle = V.position / 10000 ** (np.arange(V.width) / V.width)
+def _own_rate(V: Any, factor: float = 1.0) -> Array:
+    angle = V.position / 10000 ** (factor * np.arange(V.width) / V.width)
     return np.where(np.arange(V.width) % 2 == 0, np.sin(angle), np.cos(angle))
 
 
@@ -82,8 +82,8 @@ SINUSOIDAL_POSITIONS = Exercise(
         ),
         step(
             "angle",
-            "the positions divided by it",
-            "位置除以它",
+            "the angles p / 10000^(2i / width)",
+            "角度 p / 10000^(2i / width)",
             lambda V: V.position / V.rate,
             POSITION,
             PAIR,
@@ -178,6 +178,14 @@ SINUSOIDAL_POSITIONS = Exercise(
             "指数用的是列号。同一对的正弦和余弦应共用指数 2i / width。",
             table=_own_rate,
         ),
+        mistake(
+            "column_numbers_doubled",
+            "The exponent is 2j / width for each column j. In the formula i counts pairs of columns: the "
+            "columns 2i and "
+            "2i + 1 share the exponent 2i / width.",
+            "第 j 列的指数是 2j / width。公式中的 i 数的是列对：第 2i 列和第 2i + 1 列共用指数 2i / width。",
+            table=lambda V: _own_rate(V, 2.0),
+        ),
     ),
     make_cases=lambda rng: [Case({"length": n, "width": m}) for n, m in ((4, 6), (5, 7), (3, 1), (2, 4))],
     returns=("table",),
@@ -264,8 +272,8 @@ ROTARY_POSITIONS = Exercise(
         ),
         step(
             "output",
-            "both back in their columns",
-            "放回各自的列",
+            "a' and b' in the columns 2i and 2i + 1",
+            "a' 和 b' 放回第 2i 列和第 2i + 1 列",
             lambda V: _zip(V.first, V.second),
             POSITION,
             FEATURE,

@@ -63,8 +63,23 @@ ADDITIVE_SCORES = Exercise(
         step("from_query", "W_q q", "W_q q", lambda V: V.q @ V.W_q.T, QUERY, FEATURE),
         step("from_key", "W_k k", "W_k k", lambda V: V.k @ V.W_k.T, KEY, FEATURE),
         step("summed", "W_q q + W_k k for each pair", "每一对的 W_q q + W_k k", _sum, QUERY, KEY, FEATURE),
-        step("hidden", "the tanh of the sum", "和的 tanh", lambda V: np.tanh(V.summed), QUERY, KEY, FEATURE),
-        step("scores", "the product with v", "与 v 的乘积", lambda V: V.hidden @ V.v, QUERY, KEY),
+        step(
+            "hidden",
+            "tanh(W_q q + W_k k)",
+            "tanh(W_q q + W_k k)",
+            lambda V: np.tanh(V.summed),
+            QUERY,
+            KEY,
+            FEATURE,
+        ),
+        step(
+            "scores",
+            "the scores v · tanh(W_q q + W_k k)",
+            "分数 v · tanh(W_q q + W_k k)",
+            lambda V: V.hidden @ V.v,
+            QUERY,
+            KEY,
+        ),
     ),
     mistakes=(
         mistake(
@@ -202,8 +217,8 @@ BILINEAR_SCORES = Exercise(
         step("projected", "the queries times W", "查询乘以 W", lambda V: V.q @ V.matrix, QUERY, FEATURE),
         step(
             "product",
-            "their dot products with the keys",
-            "与键的点积",
+            "the dot products of q @ W with the keys",
+            "q @ W 与键的点积",
             lambda V: V.projected @ V.k.T,
             QUERY,
             KEY,

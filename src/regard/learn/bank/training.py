@@ -52,8 +52,14 @@ WARMUP = Exercise(
             lambda V: np.maximum(V.total - V.step, 0) / (V.total - V.warmup),
             POSITION,
         ),
-        step("factor", "the smaller of both", "两者中较小的", lambda V: np.minimum(V.rise, V.fall), POSITION),
-        step("rate", "the factor times peak", "乘以 peak", lambda V: V.peak * V.factor, POSITION),
+        step(
+            "factor",
+            "the smaller of rise and fall",
+            "上升和下降中较小的",
+            lambda V: np.minimum(V.rise, V.fall),
+            POSITION,
+        ),
+        step("rate", "the rate, times peak", "学习率，即乘以 peak", lambda V: V.peak * V.factor, POSITION),
     ),
     mistakes=(
         mistake(
@@ -173,9 +179,22 @@ SOFTMAX_GRADIENT = Exercise(
     arguments=("weights", "grad"),
     steps=(
         step("product", "weights times grad", "权重乘以梯度", lambda V: V.weights * V.grad, QUERY, KEY),
-        step("total", "its sum over the keys", "沿键的和", lambda V: V.product.sum(-1, keepdims=True), QUERY),
-        step("centred", "grad minus this sum", "梯度减去这个和", lambda V: V.grad - V.total, QUERY, KEY),
-        step("output", "times the weights", "再乘以权重", lambda V: V.weights * V.centred, QUERY, KEY),
+        step(
+            "total",
+            "the sum of weights times grad over the keys",
+            "权重乘以梯度沿键的和",
+            lambda V: V.product.sum(-1, keepdims=True),
+            QUERY,
+        ),
+        step("centred", "grad minus the sum", "梯度减去这个和", lambda V: V.grad - V.total, QUERY, KEY),
+        step(
+            "output",
+            "the weights times (grad - sum)",
+            "权重乘以（梯度 - 和）",
+            lambda V: V.weights * V.centred,
+            QUERY,
+            KEY,
+        ),
     ),
     mistakes=(
         mistake(
