@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,12 +102,30 @@ def _write(number: int, exercise: Exercise, out: Path | None, language: str) -> 
     return path
 
 
+def _wrapped(text: str) -> str:
+    """Break long lines between words if the output is a terminal."""
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    lines = []
+    for line in text.splitlines():
+        indent = "  " if line.startswith(("- ", "  ")) else ""
+        # Lines of a file and numbers in columns stay as they are. A terminal breaks Chinese anywhere by itself.
+        wrap = (
+            len(line) > width and not line.startswith("  ") and not any(letter > "\u2e80" for letter in line)
+        )
+        lines += (
+            textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False) if wrap else [line]
+        )
+    return "\n".join(lines)
+
+
 def _check(exercise: Exercise, path: Path, language: str) -> None:
     """Check a file and leave with exit code 1 if it is wrong."""
     from regard.learn.check import check_file
 
     verdict = check_file(exercise, path, language=language)
-    typer.echo(verdict.text)
+    typer.echo(_wrapped(verdict.text))
     if not verdict.right:
         raise typer.Exit(1)
 
@@ -124,6 +145,6 @@ def _watch(number: int, exercise: Exercise, check: Path | None, out: Path | None
     typer.echo(words.say(language, path=path))
 
     def show(verdict: Verdict) -> None:
-        typer.echo(f"\n{time.strftime('%H:%M:%S')}  {verdict.text}")
+        typer.echo("\n" + _wrapped(f"{time.strftime('%H:%M:%S')}  {verdict.text}"))
 
     watch(path, lambda: check_file(exercise, path, language=language), show)
