@@ -67,9 +67,9 @@ def main() -> int:
     write_pictures(site, chosen.only)
     api_pages.write(DOCS)
     failures = [language for language in LANGUAGES if build(site, language, again=chosen.again)]
-    shutil.copy(HERE / "start.html", site / "index.html")
     if failures:
         return 1
+    shutil.copy(HERE / "start.html", site / "index.html")
     print(f"built {site / 'index.html'}")
     return 0
 
