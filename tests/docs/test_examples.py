@@ -190,3 +190,10 @@ def test_imdb_offline_says_what_it_uses_instead(tmp_path, monkeypatch):
 )
 def test_imdb_with_wrong_options_says_so(tmp_path, options, words):
     assert words in run("imdb_attention.py", tmp_path, *options, fails=2)
+
+
+def test_the_vision_language_example_writes_a_page_and_a_picture(tmp_path):
+    pytest.importorskip("transformers", reason="needs pip install 'regard[hf]'")
+    assert "4 words: click them in looks.html" in run("vision_language_model.py", tmp_path)
+    assert "word7" in (tmp_path / "looks.html").read_text(encoding="utf-8")
+    assert (tmp_path / "words.png").read_bytes()[:8] == PNG
