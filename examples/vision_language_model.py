@@ -2,7 +2,7 @@
 
     python examples/vision_language_model.py FOLDER photo.jpg "What is on the table?"
 
-FOLDER is a model of Hugging Face, such as LLaVA, Qwen2-VL or SmolVLM. Without arguments, the model is a small LLaVA with
+FOLDER is a model of Hugging Face, such as LLaVA, Qwen2-VL or SmolVLM. Without arguments, it is a small LLaVA with
 random weights, which shows the form of the output. Needs the extras hf, plot and images.
 """
 
