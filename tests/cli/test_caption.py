@@ -46,7 +46,7 @@ def test_json_has_the_caption_the_words_and_the_attention(model, scene):
         model, scene, "--json", "--attention", "--n-best", "2", "--beams", "2"
     ).stdout.splitlines()
     values = json.loads(line)
-    assert values["picture"] == scene
+    assert values["source"] == scene
     assert len(values["alternatives"]) == 1
     assert np.shape(values["attention"]) == (len(values["words"]), 16)
 

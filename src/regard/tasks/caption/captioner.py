@@ -56,7 +56,7 @@ class Caption:
 
     def to_json(self, attention: Sequence[CaptionWeights] | None = None) -> dict[str, Any]:
         """Return the caption as a JSON object, with the attention of each word if given."""
-        values: dict[str, Any] = {"picture": self.source, "caption": self.text, "score": round(self.score, 4)}
+        values: dict[str, Any] = {"source": self.source, "caption": self.text, "score": round(self.score, 4)}
         if self.alternatives:
             others = [{"caption": text, "score": round(score, 4)} for text, score in self.alternatives]
             values["alternatives"] = others
