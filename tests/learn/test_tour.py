@@ -173,10 +173,11 @@ def test_the_progress_of_a_run_is_read_from_its_metrics(tmp_path):
     one = _run_of(tmp_path)
     assert one.progress() == {}
     one.folder.mkdir()
-    lines = [{"step": 50, "seconds": 3.0, "loss": 4.5, "learning_rate": 1.0}, {"step": 50, "bleu": 3.0}]
+    lines = [{"step": 50, "seconds": 3.0, "loss": 4.5, "learning_rate": 1.0}, {"step": 61, "bleu": 3.0}]
     text = "\n".join(map(json.dumps, lines)) + '\n{"step": 100, "lo'
     (one.folder / "metrics.jsonl").write_text(text)
     assert one.progress()["loss"] == 4.5
+    assert one.steps == 61
 
 
 def test_a_failed_training_is_an_error_with_its_reason(tmp_path, monkeypatch):
@@ -193,6 +194,7 @@ def test_a_failed_training_is_an_error_with_its_reason(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("fonts")
 def test_two_models_are_trained_side_by_side(tmp_path):
     pytest.importorskip("sacrebleu")
     presenter = _presenter(tmp_path)

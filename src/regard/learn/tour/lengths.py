@@ -64,9 +64,9 @@ AFTER = Words(
     Both models are in {folder}.
     """,
     """
-    从最短的一组到最长的一组，只有一个向量的模型从 {fixed_short:.0f} 变到 {fixed_long:.0f}，带注意力的模型从
-    {attention_short:.0f} 变到 {attention_long:.0f}。一个向量装不下一个长句子；有了注意力，解码器直接读每个词，
-    这个瓶颈就不存在了。两个模型都保存在 {folder}。
+    从最短的一组到最长的一组，只有一个向量的模型的 BLEU 从 {fixed_short:.0f} 变到 {fixed_long:.0f}，
+    带注意力的模型从 {attention_short:.0f} 变到 {attention_long:.0f}。一个向量装不下一个长句子；有了注意力，
+    解码器直接读每个词，这个瓶颈就不存在了。两个模型都保存在 {folder}。
     """,
 )
 NAMES = (Words("one fixed vector", "一个固定向量"), Words("attention", "注意力"))
@@ -95,7 +95,7 @@ def stop(
         ]
         presenter.verbatim("\n".join(f"{run.command} --minutes {minutes:g}" for run in runs))
         train_side_by_side(runs, minutes, presenter.console.print)
-        steps = [run.progress().get("step", 0) for run in runs]
+        steps = [run.steps for run in runs]
         found = _measured(runs, sentences, presenter.folder)
     facts = {"fixed_steps": f"{steps[0]:,}", "attention_steps": f"{steps[1]:,}"}
     presenter.say(MEASURED, sentences=sentences, **facts)
@@ -127,7 +127,7 @@ def _show(presenter: Presenter, rows: Mapping[str, Sequence[tuple[str, int, floa
     """Draw the chart in the terminal and as a picture, and say what it shows."""
     from regard.plots import plot_by_length
 
-    presenter.verbatim(length_chart(rows))
+    presenter.verbatim(length_chart(rows), on_page=False)
     title = presenter.words(CHART)
     axes = (presenter.words(AXES[0]), presenter.words(AXES[1]))
     presenter.picture(

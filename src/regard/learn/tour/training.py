@@ -44,19 +44,24 @@ class TrainingRun:
 
     def progress(self) -> dict[str, Any]:
         """Return the last line of the metrics that has a loss, or {} before there is one."""
+        return next((values for values in reversed(self._metrics()) if "loss" in values), {})
+
+    @property
+    def steps(self) -> int:
+        """The last step in the metrics, which is that of the last validation after the training."""
+        return max((values.get("step", 0) for values in self._metrics()), default=0)
+
+    def _metrics(self) -> list[dict[str, Any]]:
+        """Return the lines of the metrics, without one that is being written."""
         try:
             lines = (self.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         except OSError:
-            return {}
-        for line in reversed(lines):
-            try:
-                values = json.loads(line)
-            # The line is being written.
-            except json.JSONDecodeError:
-                continue
-            if "loss" in values:
-                return values
-        return {}
+            return []
+        found = []
+        for line in lines:
+            with contextlib.suppress(json.JSONDecodeError):
+                found.append(json.loads(line))
+        return found
 
 
 def train_side_by_side(runs: Sequence[TrainingRun], minutes: float, say: Callable[[str], None]) -> None:

@@ -56,7 +56,7 @@ def stop(presenter: Presenter) -> None:
     presenter.say(BEFORE)
     presenter.verbatim(str(explained))
     presenter.say(AFTER)
-    labels = [f"k{number}" for number in range(1, len(KEYS) + 1)]
+    labels = [f"k{number}" for number in range(len(KEYS))]
     title = presenter.words(PICTURE)
     presenter.picture(
         "1-worked-example.png",
