@@ -13,6 +13,7 @@ from regard.errors import MissingExtraError, RegardError, UnknownNameError, inst
 from regard.learn.tour import captured, lengths, predictions, running, training, translation, worked
 from regard.learn.tour.presenter import Presenter
 from regard.learn.words import Words
+from regard.tasks import installed_models
 from support.command_line import assert_one_line, run_here
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -88,7 +89,9 @@ def test_quick_leaves_out_the_training_and_says_so(quick):
 def test_the_page_is_self_contained_and_has_a_viewer_for_each_part(quick):
     page = (quick[1] / running.PAGE).read_text(encoding="utf-8")
     documents = re.findall(r'id="regard-document-\d+">(.*?)</script>', page)
-    assert len(documents) == 6
+    # The worked example, two translations and a capture, and a prediction of each task with a model.
+    tasks = {model.task for model in installed_models()}
+    assert len(documents) == 4 + len(tasks & set(predictions.SHOWN))
     titles = [json.loads(document)["title"] for document in documents]
     assert captured.TEXT in titles
     assert not re.search(r'(?:src|href)="(?!data:)', page)
