@@ -4,6 +4,7 @@ import dataclasses
 import os
 import re
 import sys
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -37,6 +38,10 @@ BAD_FILES = {
     "shapes": (
         function("y = np.ones((2, 7))\nreturn x @ y"),
         ["raised ValueError in line 5", "x (2, 3)", "In that line: y (2, 7)"],
+    ),
+    "error without words": (
+        function("class Odd(Exception):\n    def __str__(self): return 1 / 0\nraise Odd"),
+        ["raised Odd in line 6"],
     ),
     "recursion": (function("return softmax(x)"), ["raised RecursionError in line 4"]),
     "too many arguments": ("def softmax(x, axis):\n    return x\n", ["arguments x, axis", "softmax(x)"]),
@@ -79,7 +84,15 @@ BAD_FILES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", BAD_FILES)
+# One of each sort. The others are slow only together.
+QUICK_KINDS = {
+    *("syntax error", "other name", "missing module", "raises", "shapes", "too many arguments", "returns None"),
+    *("complex", "wrong shape", "sys.exit", "os._exit", "endless loop", "sleep", "prints too much", "fork", "network"),
+}  # fmt: skip
+KINDS = [kind if kind in QUICK_KINDS else pytest.param(kind, marks=pytest.mark.slow) for kind in BAD_FILES]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_bad_file_is_told_in_words_and_not_changed(kind, tmp_path):
     source, parts = BAD_FILES[kind]
     path = tmp_path / "my.py"
@@ -202,7 +215,15 @@ def test_the_file_runs_in_an_empty_folder_and_may_read_and_print(tmp_path):
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
-    for path, part in ((tmp_path / "none.py", "No such file"), (tmp_path, "is a folder")):
+    large = tmp_path / "large.py"
+    large.write_bytes(b"#" * 1_000_001)
+    wrong = {
+        tmp_path / "none.py": "No such file",
+        tmp_path: "is a folder",
+        Path(os.devnull): "is no regular file",
+        large: "more than 1 MB",
+    }
+    for path, part in wrong.items():
         with pytest.raises(FileError, match=part):
             run_file(path, BY_NAME["softmax"])
 

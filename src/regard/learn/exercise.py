@@ -36,7 +36,7 @@ class Failure:
         return "Failure()"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mistake:
     """A named mistake.
 
@@ -53,7 +53,7 @@ class Mistake:
         return bool(self.replaces.keys() & other.replaces.keys())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """One stage of a formula with its right computation.
 
@@ -67,7 +67,7 @@ class Step:
     axes: tuple[Words, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """The arguments of one call, in order."""
 
@@ -91,7 +91,7 @@ class _Watched(SimpleNamespace):
         return super().__getattribute__(name)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exercise:
     """A function to write, with its formula, its mistakes, its hidden cases and its texts.
 

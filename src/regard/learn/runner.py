@@ -25,6 +25,10 @@ from regard.learn.exercise import Case, Exercise
 __all__ = ["Limits", "Result", "Run", "run_file", "trace_file"]
 
 
+# Bytes of the largest source file that is checked.
+LARGEST_FILE = 1_000_000
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Limits of the process that runs a learner's file.
@@ -95,14 +99,18 @@ def _run(path: Path, exercise: Exercise, trace: int | None, limits: Limits) -> R
 
 
 def _check_readable(path: Path) -> None:
-    """Raise FileError if the file cannot be read, before a process is started."""
+    """Raise FileError if the file cannot be read or is no source file, before a process is started."""
     if path.is_dir():
         raise FileError(f"{path} is a folder: give the name of a Python file", argument="check")
+    if path.exists() and not path.is_file():
+        raise FileError(f"{path} is no regular file: give the name of a Python file", argument="check")
     try:
         with open(path, "rb") as file:
-            file.read(1)
+            size = len(file.read(LARGEST_FILE + 1))
     except OSError as error:
         raise FileError(f"{path} cannot be read: {error.strerror or error}", argument="check") from error
+    if size > LARGEST_FILE:
+        raise FileError(f"{path} has more than 1 MB: give the name of a Python file", argument="check")
 
 
 def _environment() -> dict[str, str]:
@@ -110,7 +118,8 @@ def _environment() -> dict[str, str]:
     root = str(Path(regard.__file__).parents[1])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**os.environ, **one_thread, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+    return {**inherited, **one_thread, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
 
 
 def _write_job(folder: Path, path: Path, exercise: Exercise, trace: int | None, limits: Limits) -> None:

@@ -51,7 +51,11 @@ def raised(error: BaseException, path: str) -> dict[str, Any]:
         return {"kind": "exit", "line": line}
     if isinstance(error, MemoryError):
         return {"kind": "memory", "line": line}
-    told = {"type": type(error).__name__, "message": str(error)[:500], "line": line, "shapes": shapes}
+    try:
+        message = str(error)[:500]
+    except Exception:
+        message = ""
+    told = {"type": type(error).__name__, "message": message, "line": line, "shapes": shapes}
     if isinstance(error, ModuleNotFoundError):
         return {"kind": "missing", "name": error.name or "", **told}
     return {"kind": "raised", **told}
