@@ -54,7 +54,9 @@ def join_chinese_lines(app: Any, doctree: nodes.document) -> None:
     texts = list(doctree.findall(nodes.Text))
     for before, text, after in zip(texts, texts[1:], texts[2:], strict=False):
         if str(text) == "\n" and JOINED.fullmatch(str(before)[-1:] + str(after)[:1]):
-            text.parent.replace(text, nodes.Text(""))
+            # Equal texts are equal to one another, so the place is found by identity.
+            siblings = text.parent.children
+            text.parent[next(i for i, node in enumerate(siblings) if node is text)] = nodes.Text("")
 
 
 def add_context(app: Any, pagename: str, template: str, context: dict[str, Any], doctree: object) -> None:

@@ -3,6 +3,7 @@
 import doctest
 import re
 import runpy
+from types import SimpleNamespace
 
 import pytest
 from markdown_it import MarkdownIt
@@ -69,6 +70,18 @@ def test_chinese_is_searched_by_pairs_of_characters():
 def test_generated_pages_are_not_taken_for_sources():
     assert is_generated(ROOT / "docs" / "en" / "api" / "index.md")
     assert not is_generated(ROOT / "docs" / "en" / "index.md")
+
+
+def test_lines_are_joined_between_chinese_characters_only():
+    nodes = pytest.importorskip("docutils.nodes", reason="the site needs docutils: make docs installs it")
+    pytest.importorskip("sphinx", reason="the site needs Sphinx: make docs installs it")
+    links = runpy.run_path(str(SITE / "links.py"))
+    parts = ["权重 w", "\n", "是数", "\n", "。键，", "\n", "key", "\n", "值"]
+    paragraph = nodes.paragraph("", "", *map(nodes.Text, parts))
+    doctree = nodes.section("", paragraph)
+    for language, joined in (("en", "".join(parts)), ("zh_CN", "权重 w\n是数。键，key\n值")):
+        links["join_chinese_lines"](SimpleNamespace(config=SimpleNamespace(language=language)), doctree)
+        assert paragraph.astext() == joined
 
 
 # ---- chapters
