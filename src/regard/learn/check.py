@@ -156,9 +156,7 @@ def _unexplained(
         if failed == number:
             return told
     trace = trace_file(path, exercise, number, limits).trace
-    given = outcomes[number]
-    assert not isinstance(given, Failure)
-    return tell_difference(exercise, number, given, trace, language)
+    return tell_difference(exercise, number, outcomes, trace, language)
 
 
 def _too_many_results(exercise: Exercise, run: Run, source: Sequence[str], language: str) -> list[str]:

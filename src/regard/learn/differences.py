@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from regard.learn.diagnosis import close
-from regard.learn.exercise import Exercise, Step
-from regard.learn.relations import show_number, tell_relation
+from regard.learn.diagnosis import Outcome, close
+from regard.learn.exercise import Exercise, Failure, Step
+from regard.learn.relations import Relation, find_relation, show_number
 from regard.learn.troubles import shapes_of
 from regard.learn.variables import Trace, first_difference, tell_variables
 from regard.learn.words import Words
@@ -36,13 +36,14 @@ _STAGES = Words("The right numbers on the way to it:", "得到它的过程中，
 
 
 def tell_difference(
-    exercise: Exercise, number: int, given: Sequence[Array], trace: Trace, language: str
+    exercise: Exercise, number: int, outcomes: Sequence[Outcome], trace: Trace, language: str
 ) -> list[str]:
     """Return what is said of a wrong result in the case of a number, as sentences.
 
-    ``trace`` has the variables of the learner's function in that case.
+    ``outcomes`` are those of all cases. ``trace`` has the variables of the learner's function in this case.
     """
-    case, expected = exercise.cases[number], exercise.expected[number]
+    case, expected, given = exercise.cases[number], exercise.expected[number], outcomes[number]
+    assert not isinstance(given, Failure)
     part = next(i for i, right in enumerate(expected) if not _is_right(exercise, given[i], right, i))
     step = next(one for one in exercise.steps if one.name == exercise.returns[part])
     wrong, right = np.asarray(given[part]), expected[part]
@@ -51,9 +52,31 @@ def tell_difference(
     arguments = shapes_of(case)
     when = _WITH.say(language, arguments=arguments) if arguments else ""
     said = [_UNKNOWN.say(language), _capital(_place(step, wrong, right, when, language))]
-    said += tell_relation(wrong, right, case, language, exercise.tolerance(part))
+    relation = _relation(exercise, outcomes, part)
+    said += [relation.say(case, language)] if relation else []
     followed = tell_variables(exercise, number, trace, language)
     return said + (followed or _stages_there(exercise, number, step, wrong, right, language))
+
+
+def _relation(exercise: Exercise, outcomes: Sequence[Outcome], part: int) -> Relation | None:
+    """Return the relation of the results to the right ones, if all wrong cases have one of the same kind.
+
+    In a case whose axes have equal sizes, a relation may be a coincidence.
+    """
+    found: list[Relation | None] = []
+    for given, expected in zip(outcomes, exercise.expected, strict=True):
+        if not isinstance(given, Failure) and not _is_right(exercise, given[part], expected[part], part):
+            wrong, right = np.asarray(given[part]), expected[part]
+            if exercise.any_shape:
+                wrong, right = wrong.squeeze(), right.squeeze()
+            found.append(find_relation(wrong, right, exercise.tolerance(part)))
+    kinds = {one.kind for one in found if one}
+    # The factors of the rows are one factor in a case of one row.
+    if kinds == {"factor", "row_factors"}:
+        kinds = {"row_factors"}
+    if len(kinds) != 1 or None in found:
+        return None
+    return next(one for one in found if one and one.kind in kinds)
 
 
 def _is_right(exercise: Exercise, given: Array, right: Array, part: int) -> bool:

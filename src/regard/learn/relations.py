@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from regard.learn.diagnosis import close
 from regard.learn.exercise import TOLERANCE, Case
 from regard.learn.words import Words
 
-__all__ = ["show_number", "tell_relation"]
+__all__ = ["Relation", "find_relation", "show_number"]
 
 Array = np.ndarray
 
@@ -54,56 +55,67 @@ def show_number(value: float) -> str:
     return f"{value:.5g}"
 
 
-def tell_relation(
-    wrong: Array, right: Array, case: Case, language: str, share: float = TOLERANCE
-) -> list[str]:
-    """Return a sentence on how the whole result relates to the right one, or nothing if no relation is found.
+class Relation(NamedTuple):
+    """The kind of a relation, and the values of its sentence."""
+
+    kind: str
+    values: dict[str, Any]
+
+    def say(self, case: Case, language: str) -> str:
+        """Return the relation as a sentence."""
+        values = dict(self.values)
+        if self.kind == "factor":
+            values = {
+                "value": show_number(values["factor"]),
+                "guess": _guess(values["factor"], case, language),
+            }
+        return _RELATIONS[self.kind].say(language, **values)
+
+
+def find_relation(wrong: Array, right: Array, share: float = TOLERANCE) -> Relation | None:
+    """Return how a whole result relates to the right one, or None if no relation is found.
 
     ``share`` is the tolerance of the numbers, as in `close`.
 
-    >>> import numpy as np
-    >>> tell_relation(np.array([2.0, 6.0]), np.array([1.0, 3.0]), Case({"q": np.zeros(4)}), "en")
-    ['Every number is 2 times the right one, which is √4, and 4 is the size of an axis of q.']
+    >>> find_relation(np.array([2.0, 6.0]), np.array([1.0, 3.0])).say(Case({"q": np.zeros(4)}), "en")
+    'Every number is 2 times the right one, which is √4, and 4 is the size of an axis of q.'
     """
     wrong, right = wrong.astype(float), right.astype(float)
     if np.isnan(wrong).any() and not np.isnan(right).any():
-        return [_RELATIONS["nan"].say(language)]
+        return Relation("nan", {})
     if wrong.size != right.size or right.size < 2:
-        return []
+        return None
     for order in itertools.permutations(range(right.ndim)) if 1 < right.ndim < 5 else ():
         if order != tuple(range(right.ndim)) and close(wrong, right.transpose(order), share):
-            return [_RELATIONS["axes"].say(language, order=order)]
+            return Relation("axes", {"order": order})
     if wrong.shape != right.shape:
-        same = close(wrong.ravel(), right.ravel(), share)
-        return [_RELATIONS["flat"].say(language)] if same else []
+        return Relation("flat", {}) if close(wrong.ravel(), right.ravel(), share) else None
     if close(wrong, -right, share):
-        return [_RELATIONS["negative"].say(language)]
+        return Relation("negative", {})
     if np.isfinite(wrong).all() and np.isfinite(right).all():
-        return _numeric_relation(wrong, right, case, language, share)
-    return []
+        return _numeric_relation(wrong, right, share)
+    return None
 
 
-def _numeric_relation(wrong: Array, right: Array, case: Case, language: str, share: float) -> list[str]:
+def _numeric_relation(wrong: Array, right: Array, share: float) -> Relation | None:
     for digits in (3, 2, 1):
         # Half a unit of the last digit, and a whole unit if digits were cut off.
         if np.array_equal(wrong, wrong.round(digits)) and np.abs(wrong - right).max() < 10.0**-digits:
-            return [_RELATIONS["rounded"].say(language, value=digits)]
+            return Relation("rounded", {"value": digits})
     factor = _factor(wrong, right, share)
     if factor is not None:
-        guess = _guess(factor, case, language)
-        return [_RELATIONS["factor"].say(language, value=show_number(factor), guess=guess)]
+        return Relation("factor", {"factor": factor})
     if right.ndim > 1 and right.shape[-1] > 1:
         pairs = zip(wrong.reshape(-1, wrong.shape[-1]), right.reshape(-1, right.shape[-1]), strict=True)
         factors = [_factor(*pair, share) for pair in pairs]
         known = [factor for factor in factors if factor is not None]
         if len(known) == len(factors):
-            return [_RELATIONS["row_factors"].say(language, value=", ".join(map(show_number, known[:4])))]
+            return Relation("row_factors", {"value": ", ".join(map(show_number, known[:4]))})
     offset = float(np.median(wrong - right))
     if close(wrong, right + offset, share):
-        return [_RELATIONS["offset"].say(language, value=show_number(offset))]
-    if close(np.sort(wrong.ravel()), np.sort(right.ravel()), share):
-        return [_RELATIONS["order"].say(language)]
-    return []
+        return Relation("offset", {"value": show_number(offset)})
+    same_numbers = close(np.sort(wrong.ravel()), np.sort(right.ravel()), share)
+    return Relation("order", {}) if same_numbers else None
 
 
 def _factor(wrong: Array, right: Array, share: float) -> float | None:

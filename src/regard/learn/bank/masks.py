@@ -47,6 +47,12 @@ _WRONG_NUMBERS: tuple[tuple[str, str, str, Callable[[Array], Array]], ...] = (
         lambda hidden: -1.0 * hidden,
     ),
     (
+        "one_and_infinity",
+        "The mask has 1 where a key may be seen. The mask is added to the scores, and 0 leaves them as they are.",
+        "掩码在可见处是 1。掩码要加到分数上，0 才表示不变。",
+        lambda hidden: np.where(hidden, -np.inf, 1.0),
+    ),
+    (
         "minus_billion",
         "The mask has -1e9 where a key is hidden. That overflows in float16, and a row of only -1e9 gives equal "
         "weights "
