@@ -5,13 +5,13 @@ from page import installed, named_file, write_page
 from regard.images import read_image_set
 
 ENGLISH = """
-The picture is cut into patches, and each row is a patch or the query that is classified. Compare the outline with the
-plain cloth: does the query look at the collar, the sleeves and the gap between two legs? Look also for weight on the
-empty background, where there is nothing to see.
+The picture of a boot is cut into patches, and each row is a patch or the query that is classified. Compare the outline
+with the plain leather: does the query look at the heel, the toe and the opening of the boot? Look also for weight on
+the empty background, where there is nothing to see.
 """
 CHINESE = """
-图片被切成小块，每一行是一个小块，或者是用来分类的查询。
-比较轮廓和平整的布料：查询有没有看领子、袖子和两条裤腿之间的空隙。
+一张靴子的图片被切成小块，每一行是一个小块，或者是用来分类的查询。
+比较轮廓和平整的皮面：查询有没有看鞋跟、鞋尖和靴口。
 再看看空白的背景上有没有权重，那里什么都没有。
 """
 
