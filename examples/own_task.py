@@ -35,6 +35,6 @@ class FocalClassify(ClassifyTask):
 
 
 if __name__ == "__main__":
-    settings = {"embedded": 400, "vocabulary": "word", "width": 32, "steps": 40}
+    settings = {"data": __file__.replace("own_task.py", "imdb_sample.tsv"), "columns": "3,0", "steps": 30}
     tasks.train(FocalClassify(), settings, "focal-run", show=False)
-    print(tasks.load("focal-run", task=FocalClassify())(["Does the cat sleep"])[0].lines(scores=True))
+    print(tasks.load("focal-run", task=FocalClassify())(["A fine film."])[0].lines(scores=True))

@@ -110,7 +110,12 @@ def test_an_own_task_is_trained_and_loaded(tmp_path):
     assert re.search(r"\w+\\t0\.\d+", example("own_task", tmp_path))
 
 
-def test_training_runs_in_one_process_and_its_model_is_exported(tmp_path):
+def test_training_runs_in_one_process(tmp_path):
+    assert "1 process(es): finished at step 10" in example("train_with_torchrun", tmp_path)
+
+
+@pytest.mark.slow
+def test_a_trained_model_is_exported(tmp_path):
     assert "1 process(es): finished at step 10" in example("train_with_torchrun", tmp_path)
     printed = example("export_to_onnx", tmp_path, "torchrun-run")
     assert (

@@ -47,6 +47,7 @@ def test_onnxruntime_alone_gives_the_text_of_the_translator(exported, text):
     assert example["greedy"](str(exported[0]), text) == translator([text], beams=1, normalize=False)[0].text
 
 
+@pytest.mark.slow
 def test_a_classifier_is_exported_as_one_graph(tmp_path):
     needs_onnx()
     import onnxruntime
