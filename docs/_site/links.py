@@ -51,7 +51,8 @@ def join_chinese_lines(app: Any, doctree: nodes.document) -> None:
     """Remove line breaks between Chinese characters and at their punctuation, which a browser shows as spaces."""
     if short(app.config.language) != "zh":
         return
-    texts = list(doctree.findall(nodes.Text))
+    # There is an empty text before bold text at the start of a line.
+    texts = [text for text in doctree.findall(nodes.Text) if str(text)]
     for before, text, after in zip(texts, texts[1:], texts[2:], strict=False):
         if str(text) == "\n" and JOINED.fullmatch(str(before)[-1:] + str(after)[:1]):
             # Equal texts are equal to one another, so the place is found by identity.

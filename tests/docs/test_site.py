@@ -76,7 +76,7 @@ def test_lines_are_joined_between_chinese_characters_only():
     nodes = pytest.importorskip("docutils.nodes", reason="the site needs docutils: make docs installs it")
     pytest.importorskip("sphinx", reason="the site needs Sphinx: make docs installs it")
     links = runpy.run_path(str(SITE / "links.py"))
-    parts = ["权重 w", "\n", "是数", "\n", "。键，", "\n", "key", "\n", "值"]
+    parts = ["权重 w", "\n", "是数", "\n", "。键，", "\n", "", "key", "\n", "值"]
     paragraph = nodes.paragraph("", "", *map(nodes.Text, parts))
     doctree = nodes.section("", paragraph)
     for language, joined in (("en", "".join(parts)), ("zh_CN", "权重 w\n是数。键，key\n值")):
