@@ -168,6 +168,18 @@ def test_quality_by_length_is_drawn_and_its_numbers_are_said(tmp_path):
     assert (tmp_path / "3-quality-by-length.png").read_bytes()[:8] == PNG
 
 
+@pytest.mark.usefixtures("fonts")
+def test_models_that_learned_too_little_are_not_compared(tmp_path):
+    pytest.importorskip("matplotlib")
+    presenter = _presenter(tmp_path)
+    lengths._show(
+        presenter, {"one": [("1-5", 9, 1.4), ("6-", 4, 0.9)], "two": [("1-5", 9, 3.0), ("6-", 4, 1.0)]}
+    )
+    words = " ".join(presenter.console.export_text().split())
+    assert "neither model has learned enough in this time to compare them" in words
+    assert "cannot hold a long sentence" not in words
+
+
 def _run_of(tmp_path, name="one"):
     return training.TrainingRun(name, ["--steps", "1"], tmp_path / name)
 

@@ -28,6 +28,8 @@ FLAGS = (
     *("--learning-rate", "0.004", "--warmup", "100", "--average", "0.99"),
     *("--validate-sentences", "50", "--save-every", "100000"),
 )
+# BLEU of the model with attention on the shortest sentences, below which the two models are not compared.
+LEAST_BLEU = 20.0
 # The characters of a bar in the terminal at 100 BLEU.
 BAR = 40
 
@@ -67,6 +69,19 @@ AFTER = Words(
     从最短的一组到最长的一组，只有一个向量的模型的 BLEU 从 {fixed_short:.0f} 变到 {fixed_long:.0f}，
     带注意力的模型从 {attention_short:.0f} 变到 {attention_long:.0f}。一个向量装不下一个长句子；有了注意力，
     解码器直接读每个词，这个瓶颈就不存在了。两个模型都保存在 {folder}。
+    """,
+)
+TOO_EARLY = Words(
+    """
+    On this machine, neither model has learned enough in this time to compare them: the one with attention has
+    {attention_short:.0f} BLEU on the shortest sentences. Run the two commands with more --minutes, and compare the
+    models with `regard evaluate translate --model A --compare B`. Both models of this tour are in {folder}.
+    """,
+    """
+    在这台机器上，这点时间还不够两个模型学到可以比较的程度：
+    带注意力的模型在最短的句子上 BLEU 只有 {attention_short:.0f}。
+    请把上面两条命令的 --minutes 调大，再用 `regard evaluate translate --model A --compare B` 比较。
+    这次导览的两个模型保存在 {folder}。
     """,
 )
 NAMES = (Words("one fixed vector", "一个固定向量"), Words("attention", "注意力"))
@@ -136,7 +151,8 @@ def _show(presenter: Presenter, rows: Mapping[str, Sequence[tuple[str, int, floa
     fixed, attention = rows.values()
     facts: dict[str, Any] = {"fixed_short": fixed[0][2], "fixed_long": fixed[-1][2]}
     facts |= {"attention_short": attention[0][2], "attention_long": attention[-1][2]}
-    presenter.say(AFTER, **facts, folder=os.fspath(presenter.folder))
+    learned = attention[0][2] >= LEAST_BLEU
+    presenter.say(AFTER if learned else TOO_EARLY, **facts, folder=os.fspath(presenter.folder))
 
 
 def length_chart(rows: Mapping[str, Sequence[tuple[str, int, float]]]) -> str:
