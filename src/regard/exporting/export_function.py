@@ -29,7 +29,7 @@ def export(
     inputs: Mapping[str, Any] | None = None,
     *,
     outputs: Sequence[str] = (),
-    format: str = "onnx",
+    format: str | None = None,
 ) -> list[ExportedFile]:
     """Write a model to files that run without Regard, and return what was written.
 
@@ -47,7 +47,7 @@ def export(
     outputs
         Names of the results, by default those of Regard's own layers and models.
     format
-        "onnx" or "torch.export", for a predictor. The name of a file says its format.
+        "onnx" (the default) or "torch.export", for a predictor. For a module, the name of the file says its format.
 
     Every file is run after it is written. It is kept only if its results agree to 1e-5 with those of the model, for the
     example inputs, for larger ones, and for a batch or length of 1.
@@ -61,12 +61,19 @@ def export(
     """
     path = Path(path)
     if isinstance(model, BundledPredictor):
-        return _predictor(model, path, inputs, format)
+        for name, given in (("inputs", inputs), ("outputs", outputs)):
+            if given:
+                problem = f"of no use for a predictor, whose {name} are known"
+                raise ArgumentError(name, problem, "leave it out")
+        return _predictor(model, path, format or "onnx")
     if not isinstance(model, nn.Module):
         expected = "expected a layer, a model or a predictor"
         raise DtypeError(
             "model", f"{expected}, got {type(model).__name__}", "load a folder with regard.tasks.load"
         )
+    if format is not None:
+        problem = "of no use for a module, whose format is that of the file's name"
+        raise ArgumentError("format", problem, f"leave it out, and name a file in {' or '.join(FORMATS)}")
     if inputs is None:
         graph = graph_of(model)
         if outputs:
@@ -89,10 +96,8 @@ def _written(graph: Graph, path: Path) -> ExportedFile:
             module.training = training
 
 
-def _predictor(predictor: Any, path: Path, inputs: Any, format: str) -> list[ExportedFile]:
+def _predictor(predictor: Any, path: Path, format: str) -> list[ExportedFile]:
     """Write the graphs of a predictor, its vocabularies and their description into a folder."""
-    if inputs is not None:
-        raise ArgumentError("inputs", "of no use for a predictor, whose inputs are known", "leave it out")
     suffixes = {name: suffix for suffix, name in FORMATS.items()}
     if format not in suffixes:
         raise ArgumentError("format", f"expected {' or '.join(suffixes)}, got {format!r}")

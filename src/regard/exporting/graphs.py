@@ -324,18 +324,26 @@ def _compared(module: nn.Module, graph: Graph, sizes: _SizeNames, run: Run) -> f
     """Return the largest difference between a file and its module, or raise ExportError if it is above 1e-5.
 
     Compared are the results for the example, for larger sizes, and for each size 1. Sizes that the module refuses, such
-    as more positions than it has learned, are left out.
+    as more positions than it has learned, are left out. Where a sequence has become shorter than the lengths of the
+    example say, the lengths are 1.
     """
     largest = _difference(module, graph.tensors, run)
     for other in (sizes.larger(), *({**sizes.hints, symbol: 1} for symbol in sizes.hints)):
         inputs = _resized(graph.tensors, sizes, other)
-        try:
-            with torch.no_grad():
-                module(*inputs.values())
-        except (RegardError, RuntimeError, IndexError):
-            continue
-        largest = max(largest, _difference(module, inputs, run))
+        short = {name: x.clamp(max=1) if name.endswith("lengths") else x for name, x in inputs.items()}
+        accepted = next((some for some in (inputs, short) if _accepts(module, some)), None)
+        if accepted is not None:
+            largest = max(largest, _difference(module, accepted, run))
     return largest
+
+
+def _accepts(module: nn.Module, inputs: Mapping[str, Tensor]) -> bool:
+    try:
+        with torch.no_grad():
+            module(*inputs.values())
+    except (RegardError, RuntimeError, IndexError):
+        return False
+    return True
 
 
 def _resized(example: Mapping[str, Tensor], sizes: _SizeNames, other: Mapping[str, int]) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text as Line
 
-from regard.errors import FileError, MissingExtraError
+from regard.errors import FileError, RegardError
 from regard.learn.tour import captured, lengths, predictions, translation, worked
 from regard.learn.tour.presenter import Presenter
 from regard.learn.words import Words, choose_language
@@ -84,7 +84,7 @@ def run(
             continue
         try:
             stop.show(presenter)
-        except MissingExtraError as error:
+        except RegardError as error:  # such as a missing extra: the other stops are still worth seeing
             presenter.note(presenter.words(SKIPPED, problem=str(error)))
     return _end(presenter)
 

@@ -25,12 +25,12 @@ BEFORE = Words(
 AFTER = Words(
     """
     The sentence is in none of the training data. The models learned from pairs of sentences alone, without aligned
-    words. The alignment comes from learning to translate. Of all heads, the table shows the one that aligns words best.
-    The page has the others.
+    words. The alignment comes from learning to translate. The table shows the mean of the heads in the layer that aligns
+    words best. The page has every layer and head.
     """,
     """
     训练数据里没有这句话。模型只见过成对的句子，没有见过词与词的对应关系，对齐是学习翻译时自然形成的。
-    表里画的是对齐效果最好的那个头，其余的头都在页面里。
+    表里画的是对齐效果最好的那一层各个头的平均，每一层、每个头都在页面里。
     """,
 )
 ARROW = Words("{source} → {text}", "{source} → {text}")
