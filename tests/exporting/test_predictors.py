@@ -6,7 +6,8 @@ import runpy
 import pytest
 import torch
 
-from regard import tasks
+from regard import SelfAttention, tasks
+from regard.errors import ArgumentError
 from regard.exporting import export
 from support.command_line import assert_one_line, run_here
 from support.paths import ROOT
@@ -74,4 +75,12 @@ def test_wrong_calls_of_the_command_are_one_line(tmp_path):
     assert_one_line(
         run_here("export", "no-model", "--out", folder), 1, "MODEL: no-model is neither", "en-fr, en-zh"
     )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_that_would_be_ignored_are_refused(tmp_path):
+    with pytest.raises(ArgumentError, match="format: of no use for a module"):
+        export(SelfAttention(4), tmp_path / "a.pt2", format="onnx")
+    with pytest.raises(ArgumentError, match="outputs: of no use for a predictor"):
+        export(tasks.load("sentiment-en"), tmp_path / "folder", outputs=["x"])
     assert list(tmp_path.iterdir()) == []

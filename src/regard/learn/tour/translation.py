@@ -25,8 +25,8 @@ BEFORE = Words(
 AFTER = Words(
     """
     The sentence is in none of the training data. The models learned from pairs of sentences alone, without aligned
-    words. The alignment comes from learning to translate. The table shows the mean of the heads in the layer that aligns
-    words best. The page has every layer and head.
+    words. The alignment comes from learning to translate. The table shows the mean of the heads in the layer that
+    aligns words best. The page has every layer and head.
     """,
     """
     训练数据里没有这句话。模型只见过成对的句子，没有见过词与词的对应关系，对齐是学习翻译时自然形成的。
