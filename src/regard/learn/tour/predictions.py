@@ -85,7 +85,15 @@ def _caption(presenter: Presenter, captioner: Any) -> None:
     from regard.images.scene_captions import USUAL_WORDS
     from regard.images.scene_objects import ObjectPictures
     from regard.images.scenes import Scenes
+    from regard.tasks import find_model
 
+    # Pictures that come with the model are like those of its training.
+    examples = sorted((find_model("caption") / "examples").glob("*.png"))
+    if examples:
+        (found,) = captioner([examples[min(1, len(examples) - 1)]])
+        presenter.say(CAPTION, text=found.text)
+        _draw(presenter, captioner, found, found.text, images=captioner.pictures(found))
+        return
     words = [word for word in captioner.extra.get("words") or USUAL_WORDS if word in USUAL_WORDS]
     scenes = Scenes(ObjectPictures.read(split="test", words=words), size=captioner.model.config.image_height)
     (found,) = captioner([scenes.pixels(scenes[1])])
