@@ -76,6 +76,13 @@ BAD_FILES = {
         function("subprocess.run(['ls'])", "import subprocess"),
         ["tried to start or end another process"],
     ),
+    "spawn": (
+        function(
+            "multiprocessing.get_context('spawn').Process(target=print, args=('started',)).start()",
+            "import multiprocessing",
+        ),
+        ["tried to start or end another process in line 4"],
+    ),
     "kill": (function("os.kill(os.getppid(), 9)", "import os"), ["tried to start or end another process"]),
     "network": (
         function("socket.create_connection(('localhost', 9))", "import socket"),
@@ -87,7 +94,8 @@ BAD_FILES = {
 # One of each sort. The others are slow only together.
 QUICK_KINDS = {
     *("syntax error", "other name", "missing module", "raises", "shapes", "too many arguments", "returns None"),
-    *("complex", "wrong shape", "sys.exit", "os._exit", "endless loop", "sleep", "prints too much", "fork", "network"),
+    *("complex", "wrong shape", "sys.exit", "os._exit", "endless loop", "sleep", "prints too much", "fork"),
+    *("spawn", "network"),
 }  # fmt: skip
 KINDS = [kind if kind in QUICK_KINDS else pytest.param(kind, marks=pytest.mark.slow) for kind in BAD_FILES]
 
@@ -177,6 +185,38 @@ def test_every_way_to_write_or_delete_is_refused(tmp_path):
     assert_kept(tmp_path)
 
 
+STARTS = [
+    "os.fork()",
+    "os.forkpty()",
+    "os.posix_spawn('/bin/true', ['true'], {})",
+    "os.posix_spawnp('true', ['true'], {})",
+    "os.spawnlp(os.P_WAIT, 'true', 'true')",
+    "os.execlp('true', 'true')",
+    "os.system('true')",
+    "os.popen('true')",
+    "subprocess.run(['true'])",
+    "subprocess._fork_exec()",
+    "_posixsubprocess.fork_exec()",
+    "multiprocessing.get_context('fork').Process().start()",
+    "multiprocessing.get_context('spawn').Process().start()",
+    "multiprocessing.get_context('forkserver').Process().start()",
+    "multiprocessing.get_context('spawn').Pool(1)",
+    "concurrent.futures.ProcessPoolExecutor(1).submit(print)",
+]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="other ways to start a process")
+def test_every_way_to_start_a_process_is_refused(tmp_path):
+    body = "\n".join(
+        f"try:\n    {line}\n    print({line!r})\nexcept PermissionError: pass" for line in STARTS
+    )
+    before = "import _posixsubprocess, concurrent.futures, multiprocessing, os, subprocess"
+    source = function(f"{body}\nprint('all refused')\nreturn x", before)
+    run, english, _ = in_both_languages("softmax", write(tmp_path, source))
+    assert run.printed.splitlines() == ["all refused"] * len(BY_NAME["softmax"].cases)
+    assert "tried to start or end another process in line 5" in english
+
+
 def test_a_refusal_that_the_file_catches_is_told_too(tmp_path):
     body = "try:\n    open('notes.txt', 'w')\nexcept OSError:\n    pass\nreturn x"
     _, english, _ = in_both_languages("softmax", write(tmp_path, function(body)))
@@ -212,6 +252,14 @@ def test_the_file_runs_in_an_empty_folder_and_may_read_and_print(tmp_path):
     assert "Your file printed:\n  [] import" in english
     assert "你的文件打印了" in chinese
     assert not (tmp_path / "__pycache__").exists()
+
+
+def test_warnings_are_not_shown_as_prints_of_the_file(tmp_path):
+    body = "print('mine', file=sys.stderr)\nreturn np.exp(x) / np.exp(x).sum(-1, keepdims=True)"
+    run, english, _ = in_both_languages("softmax", write(tmp_path, function(body, "import sys")))
+    assert set(run.printed.splitlines()) == {"mine"}
+    assert "RuntimeWarning" not in english
+    assert "exp(1000) is inf" in english
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path):

@@ -1,6 +1,8 @@
 """Refuses to write, delete or rename files, to start processes and to use the network.
 
-An audit hook of Python does this. It protects from mistakes, not from attacks. Code that means harm can evade it.
+An audit hook of Python does this. `_posixsubprocess.fork_exec`, with which multiprocessing starts processes, raises no
+audit event of its own, so it is replaced by a function that raises one. The hook protects from mistakes, not from
+attacks. Code that means harm can evade it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from regard.learn.child.places import line_of_frame
 
 __all__ = ["refuse_changes"]
 
+# The audit event of `_posixsubprocess.fork_exec`, which only this module raises.
+FORK_EXEC = "_posixsubprocess.fork_exec"
 DELETING = {"os.remove", "os.rmdir", "shutil.rmtree"}
 CHANGING = {
     *("os.rename", "os.link", "os.symlink", "os.mkdir", "os.truncate", "os.chmod", "os.chown", "os.lchown"),
@@ -22,7 +26,8 @@ CHANGING = {
 }  # fmt: skip
 STARTING = {
     *("os.fork", "os.forkpty", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.startfile", "pty.spawn"),
-    *("subprocess.Popen", "os.kill", "os.killpg", "signal.pthread_kill"),
+    *("subprocess.Popen", "_winapi.CreateProcess", "os.kill", "os.killpg", "signal.pthread_kill"),
+    FORK_EXEC,
 }  # fmt: skip
 CONNECTING = {
     "socket.connect",
@@ -59,11 +64,10 @@ def refuse_changes(path: str, refusals: list[dict[str, Any]]) -> None:
 
     Actions of a package that is being imported are refused without a record, since most packages go on without them.
     """
-    process = os.getpid()
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         action = what_it_does(event, arguments)
-        if not action or os.getpid() != process:
+        if not action:
             return
         frame, importing = sys._getframe(1), False
         while frame is not None and frame.f_code.co_filename != path:
@@ -77,3 +81,21 @@ def refuse_changes(path: str, refusals: list[dict[str, Any]]) -> None:
         raise PermissionError(f"an exercise may not {action}")
 
     sys.addaudithook(hook)
+    _refuse_fork_exec()
+
+
+def _refuse_fork_exec() -> None:
+    """Replace `_posixsubprocess.fork_exec` in its module and in subprocess, which keeps a name of its own for it."""
+    try:
+        import _posixsubprocess
+    except ImportError:
+        # Windows has no such module. Processes are started there with an audit event.
+        return
+    import subprocess
+
+    def fork_exec(*arguments: Any) -> int:
+        sys.audit(FORK_EXEC, *arguments[:1])
+        raise PermissionError("an exercise may not start")
+
+    _posixsubprocess.fork_exec = fork_exec
+    subprocess._fork_exec = fork_exec  # type: ignore[attr-defined]
