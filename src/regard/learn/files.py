@@ -79,17 +79,28 @@ def write_exercise(
 
 
 def watch(path: Path, check: Callable[[], Verdict], show: Callable[[Verdict], None]) -> Verdict:
-    """Check a file now and after each change, show each verdict, and return the first one that is right."""
+    """Check a file now and after each change, show each verdict, and return the first one that is right.
+
+    Raises FileError if a file stays as it is and cannot be read twice.
+    """
     seen: tuple[int, int, int] | None = None
+    failed: tuple[int, int, int] | None = None
     while True:
         state = _state(path)
         # An editor may replace the file, so that for a moment there is none.
         if state is not None and state != seen:
-            seen = state
-            verdict = check()
-            show(verdict)
-            if verdict.right:
-                return verdict
+            try:
+                verdict = check()
+            except FileError:
+                # The moment without a file may also fall between the look and the check.
+                if state == failed:
+                    raise
+                failed = state
+            else:
+                seen = state
+                show(verdict)
+                if verdict.right:
+                    return verdict
         time.sleep(PERIOD)
 
 
