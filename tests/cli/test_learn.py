@@ -49,6 +49,17 @@ def test_a_hint_writes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_hint_comes_with_a_file_or_a_verdict_that_is_asked_for(tmp_path):
+    hint = EXERCISES[0].hint.en + "\n"
+    written = run_here("learn", "1", "--hint", "--out", "my.py", "--language", "en", cwd=tmp_path)
+    assert (written.returncode, written.stdout.endswith(hint)) == (0, True)
+    assert "def softmax(x):" in (tmp_path / "my.py").read_text(encoding="utf-8")
+    (tmp_path / "my.py").write_text(OVERFLOWS)
+    checked = run_here("learn", "1", "--hint", "--check", "my.py", "--language", "en", cwd=tmp_path)
+    assert (checked.returncode, checked.stdout.endswith(hint)) == (1, True)
+    assert checked.stdout.startswith("Not yet.")
+
+
 @pytest.mark.parametrize(
     ("source", "language", "code", "said"),
     [
@@ -77,6 +88,10 @@ def test_a_file_is_checked(source, language, code, said, tmp_path):
         (["1", "--watch", "--check", "none.py"], 1, ["--check: none.py is not there"]),
         (["1", "--language", "fr"], 2, ["--language: unknown name 'fr'", "en, zh"]),
         (["1", "--out", "none/my.py"], 1, ["--out: cannot write none/my.py"]),
+        (["--questions", "--hint"], 2, ["--questions: the questions have no --hint"]),
+        (["--questions", "--watch"], 2, ["--questions: the questions have no --watch"]),
+        (["--questions", "--check", "my.py"], 2, ["--questions: the questions have no --check"]),
+        (["--questions", "--out", "my.py"], 2, ["--questions: the questions have no --out"]),
     ],
 )
 def test_wrong_calls_are_one_line(words, code, parts, tmp_path):
@@ -86,7 +101,7 @@ def test_wrong_calls_are_one_line(words, code, parts, tmp_path):
 
 def test_watching_checks_at_each_save_until_the_file_is_right(tmp_path):
     path = tmp_path / "exercise_01_softmax.py"
-    command = [sys.executable, "-u", "-m", "regard", "learn", "1", "--watch", "--language", "en"]
+    command = [sys.executable, "-u", "-m", "regard", "learn", "1", "--watch", "--hint", "--language", "en"]
     with subprocess.Popen(
         command, cwd=tmp_path, env={**os.environ}, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     ) as process:
@@ -103,4 +118,6 @@ def test_watching_checks_at_each_save_until_the_file_is_right(tmp_path):
             part.replace(path)
         assert "Right." in process.stdout.read()
         assert process.wait(60) == 0
-    assert any("Watching exercise_01_softmax.py" in line for line in said)
+    # The hint comes before the first verdict.
+    watching = next(n for n, line in enumerate(said) if "Watching exercise_01_softmax.py" in line)
+    assert said[watching - 1] == EXERCISES[0].hint.en + "\n"

@@ -6,6 +6,7 @@ import shutil
 import sys
 import textwrap
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,41 +38,46 @@ def learn(
     from regard.learn.words import choose_language
 
     language = choose_language(language)
+    flags = {"--check": check is not None, "--hint": hint, "--watch": watch, "--out": out is not None}
     if questions:
-        _answer(exercise, language)
+        _answer(exercise, flags, language)
         return
     if exercise is None:
-        _check_nothing_else(check, hint, watch, out)
+        _check_nothing_else(flags)
         _list(language)
         return
     if check is not None and out is not None:
         raise ArgumentError("out", "the file to check is given", "leave --out away")
     number, found = find_exercise(exercise)
+    hint_text = found.hint.say(language) if hint else ""
     if watch:
-        _watch(number, found, check, out, language)
+        _watch(number, found, check, out, language, hint_text)
     elif check is not None:
-        _check(found, check, language)
-    elif not hint:
-        _write(number, found, out, language)
-    if hint:
-        typer.echo(found.hint.say(language))
+        _check(found, check, language, hint_text)
+    else:
+        # A hint alone writes no file.
+        if out is not None or not hint:
+            _write(number, found, out, language)
+        _say_hint(hint_text)
 
 
-def _check_nothing_else(check: Path | None, hint: bool, watch: bool, out: Path | None) -> None:
+def _check_nothing_else(flags: Mapping[str, bool]) -> None:
     """Raise ArgumentError if an option needs an exercise and none is given."""
-    given = {"--check": check is not None, "--hint": hint, "--watch": watch, "--out": out is not None}
-    for flag, is_given in given.items():
+    for flag, is_given in flags.items():
         if is_given:
             raise ArgumentError(
                 "exercise", f"{flag} needs the number of an exercise", f"regard learn 1 {flag}"
             )
 
 
-def _answer(exercise: str | None, language: str) -> None:
+def _answer(exercise: str | None, flags: Mapping[str, bool], language: str) -> None:
     from regard.learn.questions import answer_questions
 
     if exercise is not None:
         raise ArgumentError("questions", "the questions belong to no exercise", "leave the exercise away")
+    for flag, is_given in flags.items():
+        if is_given:
+            raise ArgumentError("questions", f"the questions have no {flag}", f"leave {flag} away")
     answer_questions(language, typer.echo)
 
 
@@ -120,18 +126,29 @@ def _wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-def _check(exercise: Exercise, path: Path, language: str) -> None:
-    """Check a file and leave with exit code 1 if it is wrong."""
+def _say_hint(hint: str) -> None:
+    if hint:
+        typer.echo(hint)
+
+
+def _check(exercise: Exercise, path: Path, language: str, hint: str) -> None:
+    """Check a file, print the verdict and the hint, and leave with exit code 1 if the file is wrong."""
     from regard.learn.check import check_file
 
     verdict = check_file(exercise, path, language=language)
     typer.echo(_wrapped(verdict.text))
+    _say_hint(hint)
     if not verdict.right:
         raise typer.Exit(1)
 
 
-def _watch(number: int, exercise: Exercise, check: Path | None, out: Path | None, language: str) -> None:
-    """Check a file at each save. If no file is named, that of the exercise is written if there is none."""
+def _watch(
+    number: int, exercise: Exercise, check: Path | None, out: Path | None, language: str, hint: str
+) -> None:
+    """Print the hint, then check a file at each save.
+
+    If no file is named, that of the exercise is written if there is none.
+    """
     from regard.learn.check import Verdict, check_file
     from regard.learn.files import file_name, watch
     from regard.learn.words import Words
@@ -141,6 +158,7 @@ def _watch(number: int, exercise: Exercise, check: Path | None, out: Path | None
         raise FileError(f"{check} is not there: write it with  regard learn {number}", argument="check")
     if not path.exists():
         _write(number, exercise, path, language)
+    _say_hint(hint)
     words = Words("Watching {path}. Ctrl-C ends it.", "正在监视 {path}。按 Ctrl-C 结束。")
     typer.echo(words.say(language, path=path))
 
