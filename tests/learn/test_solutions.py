@@ -38,6 +38,19 @@ def results(exercise: Exercise, function, dtype=np.float64) -> list[Outcome]:
     return found
 
 
+def test_an_array_of_two_rows_counts_as_two_results():
+    exercise = BY_NAME["beam_step"]
+
+    def as_array(scores, log_probs, width):
+        best = np.argsort(-(scores[:, None] + log_probs).ravel())[:width]
+        return np.array(np.unravel_index(best, log_probs.shape))
+
+    assert explanations(exercise, results(exercise, as_array)) == [frozenset()]
+    # An array of two numbers is one result, and so is one of three rows.
+    assert outcome_of(np.zeros(2), 2)[0] == {"kind": "parts", "type": "ndarray", "given": 1}
+    assert outcome_of(np.zeros((3, 2)), 2)[0]["kind"] == "parts"
+
+
 def test_every_exercise_has_solutions_in_two_styles_and_edits():
     assert set(SOLUTIONS) == set(BY_NAME)
     assert all(len(sources) >= 2 for sources in SOLUTIONS.values())

@@ -46,9 +46,14 @@ def array_of(value: Any) -> np.ndarray:
 
 
 def outcome_of(answer: Any, count: int) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Return the report of a result and its arrays. ``count`` is the number of arrays that the exercise asks for."""
+    """Return the report of a result and its arrays. ``count`` is the number of arrays that the exercise asks for.
+
+    An array or tensor of ``count`` rows counts as that many arrays.
+    """
     kind = type(answer).__name__
-    parts = answer if isinstance(answer, list | tuple) else [answer]
+    # A single array of numbers may happen to have as many numbers as arrays are asked for, so it has no rows.
+    rows = count > 1 and getattr(answer, "ndim", 0) > 1
+    parts = list(answer) if rows or isinstance(answer, list | tuple) else [answer]
     if count > 1 and len(parts) != count:
         return {"kind": "parts", "type": kind, "given": len(parts)}, []
     try:
