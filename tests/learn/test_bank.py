@@ -102,6 +102,39 @@ def test_the_texts_are_there_in_both_languages(exercise):
     assert exercise.returns[-1] == steps[-1].name
 
 
+# Sentences of a text in English and in Chinese that say what holds, and not more.
+CLAIMS = [
+    ("warmup", "task", "The result is an array of the same shape.", "结果是形状相同的数组"),
+    ("softmax", "done", "underflows to 0", "下溢为 0"),
+    ("pre_norm_block", "done", "a part of the gradient reaches the first layer", "梯度中有一部分"),
+    (
+        "masked_attention",
+        "mask_added",
+        "-inf where it is False, and 0 where it is True",
+        "在 False 处加 -inf",
+    ),
+    ("masked_attention", "empty_rows_uniform", "replaced by one number", "换成同一个数"),
+    ("causal_mask", "one_row_late", "row i has the mask of row i + 1", "第 i 行用的是第 i+1 行的掩码"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "english", "chinese"), CLAIMS)
+def test_texts_claim_what_holds(name, text, english, chinese):
+    (exercise,) = [one for one in EXERCISES if one.name == name]
+    words = getattr(exercise, text) if text in ("task", "done") else exercise.mistake(text).words
+    assert english in words.en
+    assert chinese in words.zh
+
+
+def test_an_exercise_on_masks_has_scores_further_apart_than_ten():
+    (exercise,) = [one for one in EXERCISES if one.name == "masked_attention"]
+    case = exercise.cases[-1]
+    scaled, mask = exercise.stages(case)["scaled"], case.arguments["mask"]
+    gap = np.where(mask, -np.inf, scaled).max(-1) - np.where(mask, scaled, -np.inf).max(-1)
+    # A number such as -100, added to hidden scores, still hides them.
+    assert np.all((gap > 10) & (gap < 50))
+
+
 @EVERY
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_file_to_fill_in_is_python_without_the_answer(exercise, language):

@@ -387,6 +387,14 @@ def beam_step(scores, log_probs, width):
 EDITS: list[tuple[str, str, str, set[str]]] = [
     ("softmax", "x = x - np.max(x, axis=-1, keepdims=True)", "", {"no_shift"}),
     ("softmax", "np.max(x, axis=-1, keepdims=True)", "np.max(x)", {"shift_by_highest_of_all"}),
+    ("softmax", "np.max(x, axis=-1, keepdims=True)", "np.mean(x, axis=-1, keepdims=True)", {"shift_by_mean"}),
+    (
+        "softmax",
+        "np.max(x, axis=-1, keepdims=True)",
+        "np.min(x, axis=-1, keepdims=True)",
+        {"shift_by_lowest"},
+    ),
+    ("softmax", "np.max(x, axis=-1, keepdims=True)", "x[..., :1]", {"shift_by_first"}),
     ("softmax", "np.sum(e, axis=-1, keepdims=True)", "np.sum(e)", {"sum_over_all"}),
     ("softmax", "np.sum(e, axis=-1, keepdims=True)", "np.sum(e, axis=0)", {"sum_over_first_axis"}),
     ("scores", " / np.sqrt(d)", "", {"no_scale"}),
@@ -442,6 +450,20 @@ EDITS: list[tuple[str, str, str, set[str]]] = [
         "np.where(mask, scores, -np.inf)",
         "np.where(mask, scores, -1e9)",
         {"empty_rows_uniform"},
+    ),
+    *(
+        (
+            "masked_attention",
+            "np.where(mask, scores, -np.inf)",
+            f"scores + np.where(mask, 0, {number})",
+            {name},
+        )
+        for number, name in (
+            ("-1e9", "large_number_added"),
+            ("-1e4", "large_number_added"),
+            ("-100", "large_number_added"),
+            ("-10", "minus_ten"),
+        )
     ),
     ("masked_attention", "np.where(total == 0, 1, total)", "total", {"empty_rows_nan"}),
     ("masked_attention", "    scores = np.where(mask, scores, -np.inf)\n", "", {"mask_ignored"}),
@@ -509,6 +531,7 @@ EDITS: list[tuple[str, str, str, set[str]]] = [
     ("warmup", "(total - warmup)", "total", {"fall_from_start"}),
     ("beam_step", "scores[:, None] + log_probs", "log_probs", {"scores_ignored"}),
     ("beam_step", "-totals.ravel()", "totals.ravel()", {"worst"}),
+    ("beam_step", "[:width]", "[: len(scores)]", {"width_ignored"}),
     (
         "beam_step",
         "best // log_probs.shape[1], best % log_probs.shape[1]",

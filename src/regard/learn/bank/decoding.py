@@ -17,11 +17,13 @@ Array = np.ndarray
 
 def _cases(rng: np.random.Generator) -> list[Case]:
     cases = []
-    for beams, size in ((3, 3), (2, 5), (4, 7), (3, 4), (7, 11)):
+    # The first step of a search has one beam, and a search that gets narrower has more beams than its width.
+    sizes = ((3, 3, 3), (2, 5, 2), (4, 7, 4), (3, 4, 3), (7, 11, 7), (1, 7, 4), (5, 7, 2))
+    for beams, size, width in sizes:
         logits = numbers(rng, logits=(beams, size)).arguments["logits"]
         scores = -np.sort(rng.uniform(0.5, 2.5, beams)).round(2)
         order = rng.permutation(beams)
-        cases.append(Case({"scores": scores[order], "log_probs": np.log(softmax(logits)), "width": beams}))
+        cases.append(Case({"scores": scores[order], "log_probs": np.log(softmax(logits)), "width": width}))
     return cases
 
 
@@ -146,6 +148,13 @@ BEAM_STEP = Exercise(
             "The right continuations are kept, but the best one is the last.",
             "保留的续写是对的，但最好的排在了最后。",
             places=lambda V: _best(V.totals, V.width)[::-1],
+        ),
+        mistake(
+            "width_ignored",
+            "As many continuations are kept as there are beams. Keep `width` of them: the first step has one beam, "
+            "and width may be 4.",
+            "保留的续写个数等于束的个数。应保留 width 个：第一步只有一个束，而 width 可以是 4。",
+            places=lambda V: _best(V.totals, len(V.scores)),
         ),
         mistake(
             "best_of_each_beam",

@@ -20,9 +20,11 @@ def _softmax_cases(rng: np.random.Generator) -> list[Case]:
     rows = [[0.5, -1.0, 2.0], [1.0, 0.0, 0.25]]
     large = [[1000.0, 1001.0, 999.5], [0.0, 1.0, -2.0]]
     spread = [[0.0, 0.0, 1500.0], [3.0, 1.0, 2.0]]
+    # A number far below the others: minus the smallest number both rows overflow, minus the first number the second.
+    low = [[0.0, -800.0, 0.5], [-800.0, 0.0, 0.5]]
     shapes = [(4,), (2, 3, 5)]
     plain = [numbers(rng, x=shape) for shape in shapes]
-    return [*(Case({"x": np.array(x)}) for x in (rows, large, spread)), *plain]
+    return [*(Case({"x": np.array(x)}) for x in (rows, large, spread, low)), *plain]
 
 
 SOFTMAX = Exercise(
@@ -45,8 +47,9 @@ SOFTMAX = Exercise(
         "保持兼容。",
     ),
     done=Words(
-        "All attention weights come from this function. Every row sums to 1 and no weight is exactly 0.",
-        "所有的注意力权重都来自这个函数。每一行的和是 1，没有一个权重恰好为 0。",
+        "All attention weights come from this function. Every row sums to 1 and every weight is positive, "
+        "but exp of a very negative number underflows to 0.",
+        "所有的注意力权重都来自这个函数。每一行的和是 1，每个权重都是正数，但很小的负数取指数会下溢为 0。",
     ),
     function="softmax",
     arguments=("x",),
@@ -92,6 +95,20 @@ SOFTMAX = Exercise(
             "maximum.",
             "减去的是平均值。如果有一个数远大于平均值，它的指数仍会溢出。应减去最大值。",
             shifted=lambda V: V.x - V.x.mean(-1, keepdims=True),
+        ),
+        mistake(
+            "shift_by_lowest",
+            "The smallest number of each row is subtracted, so the exponential of the largest one still overflows. "
+            "Subtract the maximum.",
+            "减去的是每一行的最小值，最大的数的指数仍会溢出。应减去最大值。",
+            shifted=lambda V: V.x - V.x.min(-1, keepdims=True),
+        ),
+        mistake(
+            "shift_by_first",
+            "The first number of each row is subtracted. If another number is far above it, its exponential still "
+            "overflows. Subtract the maximum.",
+            "减去的是每一行的第一个数。如果有别的数比它大得多，指数仍会溢出。应减去最大值。",
+            shifted=lambda V: V.x - V.x[..., :1],
         ),
         mistake(
             "shift_over_first_axis",

@@ -204,8 +204,8 @@ PRE_NORM_BLOCK = Exercise(
         "把 x 留到最后。经过矩阵的一路从 norm(x) 开始，最后加上 x 本身。",
     ),
     done=Words(
-        "The residual path is never normalised, so gradients reach the first layer unchanged.",
-        "残差这条路从不归一化，所以梯度可以原样到达第一层。",
+        "The residual path is never normalised, so a part of the gradient reaches the first layer unchanged.",
+        "残差这条路从不归一化，所以梯度中有一部分可以原样到达第一层。",
     ),
     function="feed_forward_block",
     arguments=("x", "W_1", "W_2"),

@@ -174,7 +174,16 @@ def _masked_cases(rng: np.random.Generator) -> list[Case]:
         if d == 5:
             mask[-1] = False
         cases.append(Case({**case, "mask": mask}))
-    return cases
+    return [*cases, _far_apart(rng)]
+
+
+def _far_apart(rng: np.random.Generator) -> Case:
+    """Return a case whose hidden keys have scores that are more than 10 above those of the visible keys."""
+    case = dict(numbers(rng, q=(3, 2), k=(5, 2), v=(5, 3)).arguments)
+    case["k"][:, 0] = [0.5, -0.25, 6.0, 5.5, 0.25]
+    case["q"][:, 0] = [3.0, 3.5, 4.0]
+    mask = np.array([[True, True, False, False, True]] * 3)
+    return Case({**case, "mask": mask})
 
 
 _ATTENTION = attention_steps()
@@ -246,8 +255,8 @@ MASKED_ATTENTION = Exercise(
         ),
         mistake(
             "mask_added",
-            "The mask is added as 0 and 1. Turn it into 0 and -inf first.",
-            "掩码作为 0 和 1 加到了分数上。应先变成 -inf 和 0。",
+            "The mask is added as 0 and 1. Add -inf where it is False, and 0 where it is True.",
+            "掩码作为 0 和 1 加到了分数上。应在 False 处加 -inf，在 True 处加 0。",
             masked=lambda V: V.scaled + V.mask,
         ),
         mistake(
@@ -255,6 +264,14 @@ MASKED_ATTENTION = Exercise(
             "Hidden scores are lowered by about 10, so that hidden keys keep a small weight. Use -inf.",
             "隐藏处的分数只降低了 10 左右，隐藏的键仍有很小的权重。应使用 -inf。",
             masked=lambda V: V.scaled - 10.0 * ~V.mask,
+        ),
+        mistake(
+            "large_number_added",
+            "A large negative number, such as -1e9, is added to the hidden scores. In a row without a visible key "
+            "it is added to every score, so the query attends as if nothing were masked. Its weights have to be 0.",
+            "隐藏处的分数加上了一个很大的负数，例如 -1e9。在没有可见键的行里，每个分数都加上了它，查询就像没有掩码一样"
+            "注意所有的键。它的权重应为 0。",
+            masked=lambda V: V.scaled - 1e9 * ~V.mask,
         ),
         mistake(
             "mask_transposed",
@@ -271,9 +288,10 @@ MASKED_ATTENTION = Exercise(
         ),
         mistake(
             "empty_rows_uniform",
-            "A query without any visible key gets equal weights for all hidden keys. This is "
-            "what a mask of -1e9 does. Its weights have to be 0.",
-            "没有可见键的查询给所有隐藏的键分了相等的权重。用 -1e9 作掩码就会这样。它的权重应为 0。",
+            "A query without any visible key gets equal weights for all hidden keys. This happens if hidden "
+            "scores are replaced by one number, such as -1e9. Its weights have to be 0.",
+            "没有可见键的查询给所有隐藏的键分了相等的权重。把隐藏处的分数都换成同一个数（例如 -1e9）"
+            "就会这样。它的权重应为 0。",
             masked=lambda V: np.where(V.mask, V.scaled, -1e9),
         ),
         mistake(

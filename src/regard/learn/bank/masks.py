@@ -309,7 +309,7 @@ CAUSAL_MASK = Exercise(
         ),
         mistake(
             "one_row_late",
-            "The rows are shifted by one: the first query sees nothing hidden from the second on.",
+            "The rows are shifted by one: row i has the mask of row i + 1.",
             "各行错开了一位：第 i 行用的是第 i+1 行的掩码。",
             hidden=lambda V: np.roll(_ahead(V) > 0, -1, axis=0),
         ),

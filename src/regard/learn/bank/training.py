@@ -27,10 +27,10 @@ WARMUP = Exercise(
     task=Words(
         "Write learning_rate(step, warmup, total, peak). The rate rises linearly from 0 at step 0 to peak at "
         "step warmup, then\n"
-        "falls linearly to 0 at step total, and stays 0 after it. step is an array of whole numbers, and so is "
-        "the result.",
+        "falls linearly to 0 at step total, and stays 0 after it. step is an array of whole numbers. "
+        "The result is an array of the same shape.",
         "编写 learning_rate(step, warmup, total, peak)。学习率从第 0 步的 0 线性上升，到第 warmup 步达到 peak，\n"
-        "再线性下降，到第 total 步为 0，之后一直是 0。step 是整数数组，结果是同样大小的数组。",
+        "再线性下降，到第 total 步为 0，之后一直是 0。step 是整数数组，结果是形状相同的数组。",
     ),
     hint=Words(
         "step / warmup rises and (total - step) / (total - warmup) falls. The smaller of the two counts, but "
