@@ -5,7 +5,7 @@ import re
 import pytest
 
 from regard.learn.bank import EXERCISES
-from regard.learn.questions import measure_scaling, measure_shuffling
+from regard.learn.questions import is_clear, measure_heads, measure_scaling, measure_shuffling
 from support.exercise_files import check, write
 from support.paths import ROOT
 
@@ -30,9 +30,10 @@ def test_the_numbers_of_exercises_and_mistakes_are_those_of_the_bank(language):
     assert {len(EXERCISES), sum(len(one.mistakes) for one in EXERCISES)} <= numbers
 
 
-def test_the_messages_on_the_page_are_those_of_the_checker(tmp_path):
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_messages_on_the_page_are_those_of_the_checker(language, tmp_path):
     source, two_mistakes, unknown = re.findall(
-        r"^```text\n(.*?)^```", page("en"), flags=re.MULTILINE | re.DOTALL
+        r"^```text\n(.*?)^```", page(language), flags=re.MULTILINE | re.DOTALL
     )
     rounded = source.replace("Q @ K.T\n", "Q @ K.T / np.sqrt(Q.shape[-1])\n").replace(
         "    weights = np.exp(scores) / np.exp(scores).sum(axis=0)\n",
@@ -40,10 +41,11 @@ def test_the_messages_on_the_page_are_those_of_the_checker(tmp_path):
         "    weights = weights / weights.sum(axis=-1, keepdims=True)\n"
         "    weights = weights.round(1)\n",
     )
-    said = check("simple_attention", write(tmp_path, source)).text
-    assert said.split() == two_mistakes.split()
-    said = check("simple_attention", write(tmp_path, rounded)).text
-    assert said.split()[: len(unknown.split())] == unknown.split()
+    # The page has line breaks of its own, and Chinese has no spaces at them.
+    said = check("simple_attention", write(tmp_path, source), language=language).text
+    assert "".join(said.split()) == "".join(two_mistakes.split())
+    said = check("simple_attention", write(tmp_path, rounded), language=language).text
+    assert "".join(said.split()).startswith("".join(unknown.split()))
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -54,3 +56,25 @@ def test_the_tables_of_the_questions_are_measured(language):
         assert f"| {row.width} | {numbers} |" in text
     for one in measure_shuffling():
         assert f" | {one.self_attention:.3f} | {one.cross_attention:.3f} |" in text
+
+
+# The sentence on the heads of the translator, of which the numbers are those before, at and after the token.
+HEADS = {
+    "en": "{before} of {number} heads look at the token before, {itself} at the token itself and {after} at the token "
+    "after, at least three times as much as equal weights would. {shared} of the heads does two of these.",
+    "zh": "{number} 个头里有 {before} 个看前一个词元，{itself} 个看自身，{after} 个看后一个词元，"
+    "权重至少是均匀权重的三倍，其中{shared}个头兼有两种。",
+}
+
+
+@pytest.mark.slow
+def test_the_numbers_of_heads_are_measured():
+    equal, heads = measure_heads()
+    places = [
+        [place for place in ("before", "itself", "after") if is_clear(one, equal, place)] for one in heads
+    ]
+    counts = {place: sum(place in found for found in places) for place in ("before", "itself", "after")}
+    assert [len(found) for found in places if len(found) > 1] == [2]
+    for language, shared in (("en", "One"), ("zh", "一")):
+        sentence = HEADS[language].format(**counts, number=len(heads), shared=shared)
+        assert "".join(sentence.split()) in "".join(page(language).split())

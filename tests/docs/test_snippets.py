@@ -67,7 +67,22 @@ def test_an_output_that_is_not_printed_would_be_seen():
 def test_both_languages_have_the_same_code(english, chinese):
     # A page that exists in English only is not in the list of Chinese pages.
     code = [[block for block in blocks(page) if block[0] != "{toctree}"] for page in (english, chinese)]
-    assert code[0] == code[1]
+    assert [kind for kind, _ in code[0]] == [kind for kind, _ in code[1]]
+    pairs = zip(code[0], code[1], strict=True)
+    assert [one for one, other in pairs if one != other and not is_translated(one, other)] == []
+
+
+def is_translated(english: tuple[str, str], chinese: tuple[str, str]) -> bool:
+    """Return whether a block is text of a program that speaks both languages, such as the verdict on an exercise."""
+    in_chinese = [any("\u4e00" <= letter <= "\u9fff" for letter in body) for _, body in (english, chinese)]
+    return english[0] == chinese[0] == "text" and in_chinese == [False, True]
+
+
+def test_only_a_text_in_chinese_may_differ():
+    assert is_translated(("text", "Not yet."), ("text", "还不对。"))
+    assert not is_translated(("text", "Not yet."), ("text", "No."))
+    assert not is_translated(("text", "还不"), ("text", "还不对。"))
+    assert not is_translated(("python", "x = 1"), ("python", "x = 1  # 一"))
 
 
 def test_both_languages_have_the_same_pages():
