@@ -1,9 +1,6 @@
 """A caption word by word: python examples/gallery/caption.py"""
 
-from page import installed, write_page
-
-from regard.images.scene_objects import ObjectPictures
-from regard.images.scenes import Scenes
+from page import example_picture, installed, write_page
 
 ENGLISH = """
 The picture has three objects, and each row is a word of the caption over the cells of the picture. Step through the
@@ -17,7 +14,6 @@ CHINESE = """
 """
 
 captioner = installed("caption")
-scenes = Scenes(ObjectPictures.read(split="test"), size=captioner.model.config.image_height)
-(caption,) = captioner([scenes.pixels(scenes[1])])
+(caption,) = captioner([example_picture("caption", "scene-2.png")])
 views = {caption.text: captioner.attention(caption)}
 write_page("caption", "A caption word by word", ENGLISH, CHINESE, views, captioner.pictures(caption))

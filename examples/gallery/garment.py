@@ -1,8 +1,6 @@
-"""A Vision Transformer reads a garment: REGARD_FASHION=FOLDER python examples/gallery/garment.py"""
+"""A Vision Transformer reads a garment: python examples/gallery/garment.py"""
 
-from page import installed, named_file, write_page
-
-from regard.images import read_image_set
+from page import example_picture, installed, write_page
 
 ENGLISH = """
 The picture of a boot is cut into patches, and each row is a patch or the query that is classified. Compare the outline
@@ -16,8 +14,7 @@ CHINESE = """
 """
 
 classifier = installed("images")
-folder = named_file("REGARD_FASHION", "the folder of the idx files of Fashion-MNIST")
-(found,) = classifier([read_image_set(folder, split="test").images[0]])
+(found,) = classifier([example_picture("images", "ankle-boot.png")])
 views = {f"{found.label}: {found.sure:.0%}": classifier.attention(found)}
 write_page(
     "garment", "A Vision Transformer reads a garment", ENGLISH, CHINESE, views, classifier.pictures(found)

@@ -36,6 +36,14 @@ def installed(task: str) -> Any:
     return load(found[0].folder) if found else leave_out(f"no model is installed: regard train {task}")
 
 
+def example_picture(task: str, name: str) -> Path:
+    """Return a picture that comes with the installed model of a task, or leave the page out with a message."""
+    from regard.tasks.registry import find_model
+
+    picture = find_model(task) / "examples" / name
+    return picture if picture.exists() else leave_out(f"no picture {name} comes with the installed model")
+
+
 def leave_out(why: str) -> NoReturn:
     """End the script with a message, but without an error."""
     print(f"{Path(sys.argv[0]).stem}: left out: {why}", file=sys.stderr)

@@ -151,7 +151,6 @@ def test_training_runs_under_torchrun(tmp_path):
 
 # The variables that name the files of models that are not installed.
 VARIABLES = {
-    "garment": "REGARD_FASHION",
     "rxnmapper": "REGARD_RXNMAPPER",
     "smollm2": "REGARD_SMOLLM2",
     "stories": "REGARD_STORIES15M",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from regard.errors import MissingExtraError
 from regard.learn.tour.presenter import Presenter
@@ -46,14 +45,21 @@ def stop(presenter: Presenter) -> None:
 
     installed = {model.task: model for model in reversed(installed_models())}
     for task, show in SHOWN.items():
-        if task not in installed:
-            if task == "caption":
-                presenter.note(presenter.words(NO_CAPTION))
-            continue
-        try:
-            show(presenter, _loaded(installed[task]))
-        except MissingExtraError as error:
-            presenter.note(presenter.words(LEFT_OUT, problem=str(error)))
+        if task in installed:
+            _shown(presenter, installed[task], show)
+        elif task == "caption":
+            presenter.note(presenter.words(NO_CAPTION))
+
+
+def _shown(presenter: Presenter, model: Any, show: Callable[..., None]) -> None:
+    """Show a prediction of a model. One that reads pictures gets a picture that comes with it."""
+    pictures = sorted((model.folder / "examples").glob("*.png"))
+    if model.task in PICTURED and not pictures:
+        return
+    try:
+        show(presenter, _loaded(model), *(pictures[:2][-1:] if model.task in PICTURED else ()))
+    except MissingExtraError as error:
+        presenter.note(presenter.words(LEFT_OUT, problem=str(error)))
 
 
 def _loaded(model: Any) -> Any:
@@ -81,71 +87,26 @@ def _summarize(presenter: Presenter, summarizer: Any) -> None:
     _draw(presenter, summarizer, found, found.text)
 
 
-def _caption(presenter: Presenter, captioner: Any) -> None:
-    from regard.images.scene_captions import USUAL_WORDS
-    from regard.images.scene_objects import ObjectPictures
-    from regard.images.scenes import Scenes
-    from regard.tasks import find_model
-
-    # Pictures that come with the model are like those of its training.
-    examples = sorted((find_model("caption") / "examples").glob("*.png"))
-    if examples:
-        (found,) = captioner([examples[min(1, len(examples) - 1)]])
-        presenter.say(CAPTION, text=found.text)
-        _draw(presenter, captioner, found, found.text, images=captioner.pictures(found))
-        return
-    words = [word for word in captioner.extra.get("words") or USUAL_WORDS if word in USUAL_WORDS]
-    scenes = Scenes(ObjectPictures.read(split="test", words=words), size=captioner.model.config.image_height)
-    (found,) = captioner([scenes.pixels(scenes[1])])
+def _caption(presenter: Presenter, captioner: Any, picture: Path) -> None:
+    (found,) = captioner([picture])
     presenter.say(CAPTION, text=found.text)
     _draw(presenter, captioner, found, found.text, images=captioner.pictures(found))
 
 
-def _classify_picture(presenter: Presenter, classifier: Any) -> None:
-    picture = _picture_for(classifier)
-    if picture is None:
-        return
+def _classify_picture(presenter: Presenter, classifier: Any, picture: Path) -> None:
     (found,) = classifier([picture])
     presenter.say(PICTURE, label=found.label, share=found.probabilities[found.label])
     _draw(presenter, classifier, found, found.label, images=classifier.pictures(found))
 
 
-SHOWN: dict[str, Callable[[Presenter, Any], None]] = {
+SHOWN: dict[str, Callable[..., None]] = {
     "classify": _classify,
     "answer": _answer,
     "summarize": _summarize,
     "caption": _caption,
     "images": _classify_picture,
 }
-
-
-def _picture_for(classifier: Any) -> np.ndarray | None:
-    """Return a picture ``(h,w)`` of a class of the model, or None if none comes with Regard.
-
-    Models of digits get one of scikit-learn's handwritten digits. Models of garments get drawn trousers.
-    """
-    names = {name.lower() for name in classifier.labels.names}
-    if "7" in names:
-        from regard.images.digits import read_digits
-
-        digits = read_digits("test")
-        return digits.images[digits.labels == 7][0][..., 0]
-    return _trousers() if names & {"trouser", "trousers"} else None
-
-
-def _trousers() -> np.ndarray:
-    """Return a drawing of trousers, ``(28,28)`` bytes.
-
-    >>> _trousers().shape
-    (28, 28)
-    """
-    picture = np.zeros((28, 28), dtype=np.uint8)
-    picture[1:6, 9:19] = 200
-    for row in range(6, 27):
-        spread = (row - 6) // 8
-        picture[row, 9 - spread : 13 - spread // 2] = 180
-        picture[row, 15 + spread // 2 : 19 + spread] = 180
-    return picture
+PICTURED = ("caption", "images")
 
 
 def _draw(presenter: Presenter, predictor: Any, prediction: Any, title: str, images: object = None) -> None:
