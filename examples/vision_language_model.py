@@ -7,6 +7,7 @@ random weights, which shows the form of the output. Needs the extras hf, plot an
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +33,12 @@ if len(sys.argv) == 4:
     inputs = processor(images=[picture], text=prompt, return_tensors="pt")
 else:
     torch.manual_seed(0)
-    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes: dict[str, Any] = {
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
     sees, reads = CLIPVisionConfig(**sizes, image_size=56, patch_size=14), LlamaConfig(**sizes, vocab_size=60)
     model = LlavaForConditionalGeneration(
         LlavaConfig(vision_config=sees, text_config=reads, image_token_index=50)
