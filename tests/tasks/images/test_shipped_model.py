@@ -1,4 +1,4 @@
-"""The shipped model that classifies garments, on the pictures that come with it."""
+"""The shipped models that classify garments and digits, on the pictures that come with them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,14 @@ def test_it_names_the_garments_that_come_with_it(tmp_path):
     assert len(named) == 10
     wrong = {name: label for name, label in named.items() if name != label.lower().replace(" ", "-")}
     assert wrong == {}
+
+
+def test_the_model_of_digits_names_those_that_come_with_it(tmp_path):
+    done = run_here("classify-image", "--model", "mnist", "--examples", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = [line.split("\t")[:2] for line in done.stdout.splitlines()]
+    assert [label for _, label in found] == list("0123456789")
+    assert all(name.endswith(f"/{label}.png") for name, label in found)
 
 
 def test_where_it_looks_covers_the_picture():
