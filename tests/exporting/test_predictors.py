@@ -83,4 +83,6 @@ def test_options_that_would_be_ignored_are_refused(tmp_path):
         export(SelfAttention(4), tmp_path / "a.pt2", format="onnx")
     with pytest.raises(ArgumentError, match="outputs: of no use for a predictor"):
         export(tasks.load("sentiment-en"), tmp_path / "folder", outputs=["x"])
+    with pytest.raises(ArgumentError, match=r"inputs: forward\(\) of Linear has no argument 'x': .* input"):
+        export(torch.nn.Linear(2, 2), tmp_path / "a.pt2", {"x": torch.zeros(1, 2)})
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -82,6 +83,7 @@ def export(
         problem = f"expected arguments of forward() by name, got {type(inputs).__name__}"
         raise DtypeError("inputs", problem, "give {'x': torch.randn(2, 5, 64)}")
     else:
+        _check_names(model, inputs)
         graph = Graph(model, inputs, outputs)
     return [_written(graph, path)]
 
@@ -107,7 +109,7 @@ def _predictor(predictor: Any, path: Path, format: str) -> list[ExportedFile]:
     if isinstance(predictor, TextGenerator):
         graphs = graphs_of(predictor.model)
     else:
-        graphs = {"model": graph_of(predictor.model)}
+        graphs = {"model": _known_graph(predictor)}
     make_folder(path)
     files = {name: _written(graph, path / f"{name}{suffixes[format]}") for name, graph in graphs.items()}
     for name, vocabulary in predictor.vocabularies().items():
@@ -115,6 +117,27 @@ def _predictor(predictor: Any, path: Path, format: str) -> list[ExportedFile]:
     text = json.dumps(_description(predictor, graphs, files), indent=2, ensure_ascii=False) + "\n"
     write_atomically(path / DESCRIPTION, lambda part: part.write_text(text, encoding="utf-8"))
     return list(files.values())
+
+
+def _known_graph(predictor: Any) -> Graph:
+    """Return the graph of a predictor's network, or raise if its inputs are not known."""
+    try:
+        return graph_of(predictor.model)
+    except ArgumentError:
+        name = type(predictor.model).__name__
+        fix = "export its network with example inputs: regard.export(predictor.model, path, inputs)"
+        raise ArgumentError("model", f"the inputs of its network, a {name}, are not known", fix) from None
+
+
+def _check_names(model: nn.Module, inputs: Mapping[str, Any]) -> None:
+    """Raise ArgumentError if ``forward()`` has no argument of the name of an input."""
+    known = inspect.signature(model.forward).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in known.values()):
+        return
+    for name in inputs:
+        if name not in known:
+            problem = f"forward() of {type(model).__name__} has no argument {name!r}"
+            raise ArgumentError("inputs", problem, f"its arguments are {', '.join(known)}")
 
 
 def _description(
