@@ -69,7 +69,10 @@ def test_models_predict_and_show_where_they_looked(quick):
 
 def test_a_real_model_is_captured_with_the_same_output(quick):
     assert re.search(r"\d+ attentions were recorded: \d+ heads\.", quick[0])
-    assert "without the capture is 0." in " ".join(quick[0].split())
+    said = re.search(r"without the capture is ([\d.e-]+)\. ", " ".join(quick[0].split()))
+    assert said is not None
+    # MiniLM has the same output. A Transformer of PyTorch runs on its fast path without the capture only.
+    assert float(said[1]) <= 1e-6
 
 
 def test_the_end_says_what_to_try_next(quick):

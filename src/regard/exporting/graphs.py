@@ -123,6 +123,7 @@ def write_graph(graph: Graph, path: str | os.PathLike) -> ExportedFile:
         raise ArgumentError("outputs", f"{len(names)} names for {len(results)} results")
     traced = _traced(callable_form, graph)
     sizes = _SizeNames(graph, traced)
+    sizes.fix(callable_form, graph.tensors)
     difference = 0.0
 
     def write(part: Path) -> None:
@@ -204,6 +205,7 @@ class _SizeNames:
         self.inputs = [placed[name].meta["val"].shape for name in traced.graph_signature.user_inputs]
         self.names: dict[str, str] = {}
         self.hints: dict[str, int] = {}
+        self.fixed: dict[str, int] = {}
         for name, shape, tensor in zip(graph.tensors, self.inputs, graph.tensors.values(), strict=True):
             given = (graph.sizes or {}).get(name, ())
             for axis, size in enumerate(shape):
@@ -216,9 +218,20 @@ class _SizeNames:
                 self.names[symbol] = chosen if chosen not in taken else f"{chosen}_{len(taken)}"
                 self.hints[symbol] = tensor.shape[axis]
 
+    def fix(self, module: nn.Module, example: Mapping[str, Tensor]) -> None:
+        """Find the sizes that the module fixes although the program does not, such as the width of a layer.
+
+        The module accepts neither a smaller nor a larger one.
+        """
+        for symbol, hint in list(self.hints.items()):
+            others = [{**self.hints, symbol: other} for other in (hint - 1, hint + 1) if other > 0]
+            if not any(_accepts(module, _resized(example, self, sizes)) for sizes in others):
+                self.fixed[symbol] = hint
+
     def shown(self, shape: Sequence[Any]) -> list[str | int]:
         """Return a shape with names for the sizes that may differ."""
-        return [size if isinstance(size, int) else self.names.get(str(size), str(size)) for size in shape]
+        named = {**self.names, **self.fixed}
+        return [size if isinstance(size, int) else named.get(str(size), str(size)) for size in shape]
 
     def larger(self) -> dict[str, int]:
         """Return another size for each name, all larger than in the example and different from each other."""

@@ -99,7 +99,7 @@ OF_THE_START = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Network(EncoderDecoderSettings, _Pairs):
+class _Network(EncoderDecoderSettings):
     """A new encoder–decoder, or one that was trained before."""
 
     title: ClassVar[str] = "Model"
