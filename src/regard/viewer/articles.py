@@ -13,25 +13,19 @@ from regard.errors import ArgumentError
 from regard.files import write_atomically
 from regard.maps import Record
 from regard.viewer import assets
-from regard.viewer.page import as_inert_json
+from regard.viewer.page import HEAD, as_inert_json
 from regard.viewer.payload import Document, embedded
 
 __all__ = ["Block", "Picture", "Text", "View", "article", "save_article"]
 
 # The elements that a text may be.
 _TAGS = {"title": "h1", "heading": "h2", "paragraph": "p", "note": 'p class="note"', "verbatim": "pre"}
-_PAGE = """<!doctype html>
+_PAGE = (
+    """<!doctype html>
 <html lang="{language}">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<link rel="icon" href="data:,">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
+"""
+    + HEAD
+    + """<body>
 <article>
 {body}
 </article>
@@ -39,6 +33,7 @@ _PAGE = """<!doctype html>
 </body>
 </html>
 """
+)
 
 
 @dataclass(frozen=True)

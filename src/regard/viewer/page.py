@@ -15,11 +15,10 @@ from regard.maps import Record
 from regard.viewer import assets
 from regard.viewer.payload import Document, embedded
 
-__all__ = ["html", "page_of", "save_html"]
+__all__ = ["HEAD", "html", "page_of", "save_html"]
 
-_PAGE = """<!doctype html>
-<html lang="en" class="regard-page">
-<head>
+# The head of every page, which fetches nothing.
+HEAD = """<head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -28,13 +27,20 @@ _PAGE = """<!doctype html>
 <title>{title}</title>
 <style>{style}</style>
 </head>
-<body>
+"""
+_PAGE = (
+    """<!doctype html>
+<html lang="en" class="regard-page">
+"""
+    + HEAD
+    + """<body>
 <div id="regard"><noscript>This page needs JavaScript, which is switched off in this browser.</noscript></div>
 <script type="application/json" id="regard-document">{document}</script>
 {blobs}<script type="module">{script}</script>
 </body>
 </html>
 """
+)
 
 
 def html(records: Sequence[Record], *, title: str | None = None, images: object = None) -> str:
