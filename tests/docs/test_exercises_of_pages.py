@@ -18,7 +18,8 @@ NAMED = [
 
 @pytest.mark.parametrize("name", NAMED)
 def test_an_exercise_that_a_page_names_exists(name):
-    find_exercise(name)
+    number, found = find_exercise(name)
+    assert name in (found.name, str(number))
 
 
 def test_the_last_chapters_name_exercises():

@@ -13,8 +13,8 @@ from regard.errors import FileError
 from regard.learn.diagnosis import Outcome, explanations, same
 from regard.learn.differences import tell_difference
 from regard.learn.exercise import Exercise, Failure
+from regard.learn.failure_messages import tell_result, tell_trouble
 from regard.learn.runner import Limits, Result, Run, run_file, trace_file
-from regard.learn.troubles import tell_result, tell_trouble
 from regard.learn.words import Words
 
 __all__ = ["Verdict", "check_file", "judge"]

@@ -8,8 +8,8 @@ import numpy as np
 
 from regard.learn.diagnosis import Outcome, close
 from regard.learn.exercise import Exercise, Failure, Step
+from regard.learn.failure_messages import shapes_of
 from regard.learn.relations import Relation, find_relation, show_number
-from regard.learn.troubles import shapes_of
 from regard.learn.variables import Trace, first_difference, tell_variables
 from regard.learn.words import Words
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.parts import (
+from regard.learn.bank.shared_steps import (
     BATCH,
     SCALE_MISTAKES,
     SCORE_MISTAKES,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.learn.bank.parts import POSITION, mistake, numbers, softmax, step
+from regard.learn.bank.shared_steps import POSITION, mistake, numbers, softmax, step
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.parts import KEY, POSITION, SCALE_MISTAKES, mistake, numbers, softmax, step
+from regard.learn.bank.shared_steps import KEY, POSITION, SCALE_MISTAKES, mistake, numbers, softmax, step
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.learn.bank.parts import BATCH, FEATURE, HEAD, POSITION, mistake, numbers, step
+from regard.learn.bank.shared_steps import BATCH, FEATURE, HEAD, POSITION, mistake, numbers, step
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.learn.bank.parts import POSITION, mistake, numbers, softmax, step
+from regard.learn.bank.shared_steps import POSITION, mistake, numbers, softmax, step
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 
@@ -31,6 +31,20 @@ def _log_softmax(x: Array, axis: int | None = -1) -> Array:
 
 def _chosen(rows: Array, tokens: Array) -> Array:
     return rows[np.arange(len(tokens)), tokens]
+
+
+_NO_SOFTMAX = mistake(
+    "no_softmax",
+    "The logits are taken for log-probabilities. They have to go through log_softmax first.",
+    "把 logits 当成了对数概率。应先经过 log_softmax。",
+    log_probs=lambda V: V.logits,
+)
+_OVER_ALL = mistake(
+    "over_all",
+    "The softmax runs over the whole array. Each row has its own: axis=-1, keepdims=True.",
+    "softmax 对整个数组做了。每一行应有自己的：axis=-1, keepdims=True。",
+    log_probs=lambda V: _log_softmax(V.logits, None),
+)
 
 
 # ---- the loss of a language model
@@ -94,24 +108,14 @@ NEXT_TOKEN_LOSS = Exercise(
             "平均的是概率，没有取对数。",
             log_probs=lambda V: softmax(V.logits),
         ),
-        mistake(
-            "no_softmax",
-            "The logits are taken for log-probabilities. They have to go through log_softmax first.",
-            "把 logits 当成了对数概率。应先经过 log_softmax。",
-            log_probs=lambda V: V.logits,
-        ),
+        _NO_SOFTMAX,
         mistake(
             "over_positions",
             "The softmax runs over the positions. It runs over the vocabulary, the last axis.",
             "softmax 沿位置做了。应沿词表，即最后一个轴。",
             log_probs=lambda V: _log_softmax(V.logits, 0),
         ),
-        mistake(
-            "over_all",
-            "The softmax runs over the whole array. Each row has its own: axis=-1, keepdims=True.",
-            "softmax 对整个数组做了。每一行应有自己的：axis=-1, keepdims=True。",
-            log_probs=lambda V: _log_softmax(V.logits, None),
-        ),
+        _OVER_ALL,
         mistake(
             "base_two",
             "The logarithm has base 2 (bits). Natural logarithms are asked for.",
@@ -263,24 +267,14 @@ LABEL_SMOOTHING = Exercise(
             "混合的是概率，没有取对数。",
             log_probs=lambda V: softmax(V.logits),
         ),
-        mistake(
-            "no_softmax",
-            "The logits are taken for log-probabilities.",
-            "把 logits 当成了对数概率。",
-            log_probs=lambda V: V.logits,
-        ),
+        _NO_SOFTMAX,
         mistake(
             "over_rows",
             "The softmax runs over the rows. It runs over the vocabulary, the last axis.",
             "softmax 沿行的方向做了。应沿词表，即最后一个轴。",
             log_probs=lambda V: _log_softmax(V.logits, 0),
         ),
-        mistake(
-            "over_all",
-            "The softmax runs over the whole array. Each row has its own: axis=-1, keepdims=True.",
-            "softmax 对整个数组做了。每一行应有自己的：axis=-1, keepdims=True。",
-            log_probs=lambda V: _log_softmax(V.logits, None),
-        ),
+        _OVER_ALL,
         mistake(
             "best_token",
             "The most likely token is taken for the target.",

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.parts import (
+from regard.learn.bank.shared_steps import (
     FEATURE,
     POSITION,
     SCALE_MISTAKES,

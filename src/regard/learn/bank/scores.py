@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.parts import (
+from regard.learn.bank.shared_steps import (
     FEATURE,
     KEY,
     QUERY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.parts import KEY, POSITION, QUERY, mistake, numbers, softmax, step
+from regard.learn.bank.shared_steps import KEY, POSITION, QUERY, mistake, numbers, softmax, step
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.parts import (
+from regard.learn.bank.shared_steps import (
     BEST_VALUE,
     SCALE_MISTAKES,
     SCORE_MISTAKES,
