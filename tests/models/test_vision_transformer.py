@@ -150,8 +150,25 @@ def test_a_convolutional_embedding_gives_the_grid_of_the_patches():
     assert small(torch.rand(B, CHANNELS, 12, 20)).shape == (B, CLASSES)
 
 
+def test_a_deep_convolutional_embedding_has_a_convolution_of_stride_1_before_each_other():
+    config = replace(CONFIG, embedding="deep_convolution", patch_size=4, image_size=(12, 20))
+    model = VisionTransformer(config)
+    found = [
+        (part.in_channels, part.out_channels, part.stride)
+        for part in model.encoder.embedding.patches.modules()
+        if isinstance(part, torch.nn.Conv2d)
+    ]
+    assert found == [
+        (CHANNELS, 3, (1, 1)),
+        (3, 6, (2, 2)),
+        (6, 6, (1, 1)),
+        (6, 12, (2, 2)),
+    ]
+    assert model(torch.rand(B, CHANNELS, 12, 20)).shape == (B, CLASSES)
+
+
 @pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("embedding", ["patch", "convolution"])
+@pytest.mark.parametrize("embedding", ["patch", "convolution", "deep_convolution"])
 def test_every_parameter_has_a_gradient(pooling, embedding):
     distillation = "output" if pooling == "class_token" else "none"
     model = build(pooling=pooling, embedding=embedding, distillation=distillation)
@@ -228,6 +245,7 @@ def test_a_folder_with_other_sizes_is_rejected_by_name(tmp_path):
         ({"image_size": (1, 2, 3)}, DtypeError, "expected a number, or height and width"),
         ({"image_size": 0}, ArgumentError, "image_size"),
         ({"embedding": "convolution", "patch_size": 1}, ArgumentError, "power of 2"),
+        ({"embedding": "deep_convolution", "patch_size": 1}, ArgumentError, "power of 2"),
         ({"embedding": "linear"}, UnknownNameError, "embedding"),
         ({"pooling": "first"}, UnknownNameError, "pooling"),
         ({"positions": "rotary"}, UnknownNameError, "positions"),

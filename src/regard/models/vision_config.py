@@ -12,7 +12,7 @@ from regard.shapes import whole_number
 
 __all__ = ["ImageModelConfig", "SwinConfig", "VisionTransformerConfig", "check_pair"]
 
-EMBEDDINGS = ("patch", "convolution")
+EMBEDDINGS = ("patch", "convolution", "deep_convolution")
 POOLINGS = ("class_token", "mean", "additive", "multihead")
 POSITIONS = ("learned", "sinusoidal", "none")
 DISTILLATIONS = ("none", "token", "output")
@@ -26,8 +26,9 @@ class ImageModelConfig(ModelConfig):
     - ``image_size`` is the height and the width of an image in pixels, or one number for both.
     - ``channels`` is the number of channels, 1 for grey and 3 for colour images.
     - ``patch_size`` is the number of pixels of a patch in each direction. It must divide the image.
-    - ``embedding`` is "patch" (one linear layer on the pixels of a patch) or "convolution" (3 × 3 convolutions with
-      stride 2, of which each halves the image, so ``patch_size`` must be a power of 2).
+    - ``embedding`` is "patch" (one linear layer on the pixels of a patch), "convolution" (3 × 3 convolutions with
+      stride 2, of which each halves the image, so ``patch_size`` must be a power of 2) or "deep_convolution" (the
+      same, with a 3 × 3 convolution of stride 1 before each of them).
     """
 
     classes: int
@@ -58,9 +59,7 @@ class ImageModelConfig(ModelConfig):
 
     def _check_patches(self) -> None:
         """Raise ArgumentError unless the patches divide the image and fit the embedding."""
-        if self.embedding == "convolution" and (
-            self.patch_size < 2 or self.patch_size & (self.patch_size - 1)
-        ):
+        if self.embedding != "patch" and (self.patch_size < 2 or self.patch_size & (self.patch_size - 1)):
             told = (
                 f"convolutions that halve the image need 2, 4, 8 or another power of 2, got {self.patch_size}"
             )

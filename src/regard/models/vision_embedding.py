@@ -64,7 +64,8 @@ def make_patch_layers(config: ImageModelConfig) -> nn.Module:
     """Make the layer from images ``(b,c,height,width)`` to vectors of patches ``(b,m,rows,columns)``.
 
     With "convolution", each of several 3 × 3 convolutions halves the image and doubles the width, up to that of the
-    model. Between them are activations.
+    model. With "deep_convolution", a convolution of stride 1 is before each of them. Between convolutions are
+    activations.
     """
     if config.embedding == "patch":
         return nn.Conv2d(config.channels, config.width, config.patch_size, config.patch_size)
@@ -72,7 +73,12 @@ def make_patch_layers(config: ImageModelConfig) -> nn.Module:
     widths = [config.channels, *(max(1, config.width >> (steps - i)) for i in range(1, steps)), config.width]
     layers: list[nn.Module] = []
     for before, after in itertools.pairwise(widths):
-        layers += [nn.Conv2d(before, after, 3, stride=2, padding=1), nn.GELU()]
+        channels = [before]
+        if config.embedding == "deep_convolution":
+            # A stride of 1 keeps the size of the image. Half of the channels limits the cost.
+            channels.append(max(1, after // 2))
+            layers += [nn.Conv2d(*channels, 3, padding=1), nn.GELU()]
+        layers += [nn.Conv2d(channels[-1], after, 3, stride=2, padding=1), nn.GELU()]
     return nn.Sequential(*layers[:-1])
 
 

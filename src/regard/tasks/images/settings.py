@@ -69,7 +69,9 @@ class _ImageNetwork(TaskSettings):
     heads: int = setting(4, "Attention heads. Swin: in the first stage, twice as many in each further one.")
     feed_forward: int = setting(192, "Width of the feed-forward layers. Swin: in the first stage.")
     patch_size: int = setting(4, "Pixels of a patch in each direction, which must divide the picture.")
-    embedding: str = setting("patch", "patch (one linear layer) or convolution (3×3, stride 2).")
+    embedding: str = setting(
+        "patch", "patch (one linear layer), convolution (3×3, stride 2) or deep_convolution (twice as many)."
+    )
     positions: str | None = setting(
         None, "learned, sinusoidal (vit) or none; by default learned for vit and none for swin."
     )
