@@ -57,6 +57,17 @@ def test_everything_that_is_added(data):
     assert all(part in line for part in ("50 sentences", "40 sentences", "30 scenes"))
 
 
+def test_copies_of_phrases_are_kept_in_the_encoded_data(data, tmp_path):
+    sizes = {"vocabulary_size": 400, "phrases": True}
+    once = prepare(TranslationSettings(**data, **sizes), tmp_path / "once", learn=True)
+    thrice = prepare(TranslationSettings(**data, **sizes, phrase_copies=3), tmp_path / "thrice", learn=True)
+    number = len(everyday_phrases())
+    # The 90 pairs of the data are all different, and some phrases have the same text twice.
+    assert number * 0.9 + 90 < len(once.train) <= number + 90
+    assert len(thrice.train) == 3 * number + 90
+    assert thrice.train.skipped.duplicates == 0
+
+
 def test_changes_are_the_same_whenever_the_pairs_are_read(data):
     settings = TranslationSettings(**data, vary=0.5, noise=0.5, joined=0.2)
     rows = list(training_pairs(settings))
@@ -93,6 +104,8 @@ def test_the_cache_is_built_again_for_other_settings(data, tmp_path):
         ({"noise": -0.1}, "noise.*share from 0 to 1"),
         ({"scenes": -1}, "scenes.*0 or more"),
         ({"particulars": 5, "target_language": "de"}, "particulars.*embedded corpus has en, fr, zh"),
+        ({"phrases": True, "phrase_copies": 0}, "phrase_copies.*1 or more"),
+        ({"phrase_copies": 2}, "phrase_copies.*of no use without.*phrases"),
         ({"copyable": True, "vocabulary": "word"}, "copyable.*of no use"),
     ],
 )

@@ -75,6 +75,8 @@ def prepare(
         files=pairs.files(),
         identity=[*pairs.identity(), settings.source_language, settings.target_language],
         max_tokens=settings.max_tokens,
+        # Copies of phrases are repeated pairs.
+        deduplicate=settings.phrase_copies == 1,
         skipped=skipped,
     )
     if len(train) == 0:

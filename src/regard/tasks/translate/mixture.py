@@ -32,7 +32,7 @@ class TranslationPairs(PairSource):
         s: TranslationSettings = self.settings
         for row in super()._all(skipped):
             yield self._changed(random, row)
-        for row in (*_phrases(s), *_scenes(s)):
+        for row in (*_phrases(s) * s.phrase_copies, *_scenes(s)):
             yield self._changed(random, row)
         yield from _particulars(s)
 
@@ -71,6 +71,7 @@ class TranslationPairs(PairSource):
         """Return values that identify the training rows together with the contents of their files."""
         s: TranslationSettings = self.settings
         added = {"particulars": s.particulars, "phrases": s.phrases, "scenes": s.scenes}
+        added["phrase_copies"] = s.phrase_copies if s.phrase_copies > 1 else 0
         changes = {"vary": s.vary, "noise": s.noise, "joined": s.joined}
         given = {name: value for name, value in (added | changes).items() if value}
         return [*super().identity(), given] if given else super().identity()
@@ -85,7 +86,8 @@ def mixture_lines(settings: TranslationSettings) -> list[str]:
     s = settings
     added = [f"{s.embedded_count:,} sentences of the embedded corpus"] * bool(s.embedded_count and s.data)
     added += [f"{s.particulars:,} sentences with names and numbers"] * bool(s.particulars)
-    added += [f"{len(_phrases(s)):,} everyday phrases"] * bool(s.phrases)
+    copies = f", {s.phrase_copies} copies of each" if s.phrase_copies > 1 else ""
+    added += [f"{len(_phrases(s)):,} everyday phrases{copies}"] * bool(s.phrases)
     added += [f"{s.scenes:,} scenes"] * bool(s.scenes)
     changed = [f"new names and numbers in {s.vary:.0%} of the pairs that have any"] * bool(s.vary)
     changed += [f"noise in {s.noise:.0%} of the sources"] * bool(s.noise)
