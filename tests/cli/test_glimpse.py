@@ -8,6 +8,7 @@ from PIL import Image
 
 from support.command_line import assert_one_line, run_here
 from support.glimpse_models import LABELS, classifier, dense_classifier
+from support.idx_folders import write_classes
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +25,9 @@ def folder(tmp_path_factory):
 def test_labels_and_places_are_printed(folder):
     result = run_here("glimpse", "--model", "model", "a.png", "--attention", cwd=folder)
     assert result.returncode == 0, result.stderr
-    label, *path = result.stdout.splitlines()
-    assert label.split("\t")[0] in LABELS
+    answer, *path = result.stdout.splitlines()
+    source, label, share = answer.split("\t")
+    assert (source, label in LABELS, 1 / 3 <= float(share) <= 1) == ("a.png", True, True)
     assert [line.split(":")[0] for line in path] == ["glimpse 1", "glimpse 2", "glimpse 3"]
     assert path[0].startswith("glimpse 1: row 6, column 6: ")
 
@@ -83,3 +85,53 @@ def test_bad_calls_are_one_line(folder):
         "'random'",
     )
     assert not (folder / "run").exists()
+
+
+# ---- an installed model
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Install one model for pictures of 12×12 pixels on 20×20 pixels, with ten pictures, and no other model."""
+    shipped = tmp_path / "weights"
+    monkeypatch.setattr("regard.tasks.registry.SHIPPED", shipped)
+    model = classifier("translated", size=(20, 20), labels=list("0123456789"))
+    model.save(shipped / "digits-in-glimpses")
+    examples = shipped / "digits-in-glimpses" / "examples"
+    examples.mkdir()
+    for digit in range(10):
+        pixels = np.random.default_rng(digit).integers(0, 256, (20, 20), dtype=np.uint8)
+        Image.fromarray(pixels).save(examples / f"{digit}.png")
+    return tmp_path
+
+
+def test_the_installed_model_reads_its_examples_and_other_pictures(installed):
+    result = run_here("glimpse", "--examples", cwd=installed)
+    assert result.returncode == 0, result.stderr
+    found = [line.split("\t") for line in result.stdout.splitlines()]
+    assert [name.rpartition("/")[2] for name, _, _ in found] == [f"{digit}.png" for digit in range(10)]
+    assert all(label in "0123456789" for _, label, _ in found)
+    named = run_here("glimpse", "--model", "digits-in-glimpses", "--examples", cwd=installed)
+    assert named.stdout == result.stdout
+    alone = run_here("glimpse", found[3][0], cwd=installed)
+    assert alone.stdout.splitlines() == ["\t".join(found[3])]
+
+
+def test_the_installed_model_is_listed_and_measured_by_its_name(installed):
+    listed = run_here("models", cwd=installed).stdout
+    assert listed.startswith("digits-in-glimpses  glimpse  ")
+    write_classes(installed / "mnist")
+    words = ("evaluate", "glimpse", "--model", "digits-in-glimpses", "--data", "mnist")
+    result = run_here(*words, cwd=installed)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("measured on 50 pictures of mnist, translated\n")
+    assert "digits-in-glimpses" in result.stdout
+    without_name = run_here("evaluate", "glimpse", "--data", "mnist", cwd=installed)
+    assert without_name.stdout.splitlines()[2].split()[1:] == result.stdout.splitlines()[2].split()[1:]
+
+
+@pytest.mark.parametrize("words", [("--examples",), ("a.png",)])
+def test_without_an_installed_model_the_error_says_how_to_train_one(folder, tmp_path, monkeypatch, words):
+    monkeypatch.setattr("regard.tasks.registry.SHIPPED", tmp_path)
+    told = "--model: no model for glimpse is installed: train one with `regard train glimpse`"
+    assert_one_line(run_here("glimpse", *words, cwd=folder), 2, told, "name its folder with --model")

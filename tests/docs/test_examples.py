@@ -197,3 +197,21 @@ def test_the_vision_language_example_writes_a_page_and_a_picture(tmp_path):
     assert "4 words: click them in looks.html" in run("vision_language_model.py", tmp_path)
     assert "word7" in (tmp_path / "looks.html").read_text(encoding="utf-8")
     assert (tmp_path / "words.png").read_bytes()[:8] == PNG
+
+
+def test_the_canvas_example_moves_drawn_digits_to_places_that_the_seed_decides(tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="Pillow reads pictures: pip install '.[images]'")
+    digits = sorted((ROOT / "src" / "regard" / "weights" / "mnist" / "examples").glob("*.png"))
+    for folder, seed in (("a", "0"), ("b", "0"), ("c", "1")):
+        run("pictures_on_canvases.py", tmp_path, *map(str, digits), "--out", folder, "--seed", seed)
+    assert pictures(tmp_path / "a") == [f"{digit}.png" for digit in range(10)]
+    for path in digits:
+        written = [(tmp_path / folder / path.name).read_bytes() for folder in "abc"]
+        assert written[0] == written[1] != written[2]
+        with image.open(path) as small, image.open(tmp_path / "a" / path.name) as large:
+            assert large.size == (60, 60)
+            assert large.crop(large.getbbox()).tobytes() == small.crop(small.getbbox()).tobytes()
+    assert "expected pictures of one size" in run(
+        "pictures_on_canvases.py", tmp_path, str(digits[0]), "a/0.png", "--out", "d", fails=2
+    )
+    assert not (tmp_path / "d").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ LABELS = ["one", "two", "three"]
 SIZES = {"glimpses": 3, "glimpse_size": 4, "scales": 2, "width": 16, "glimpse_width": 8}
 
 
-def classifier(mode: str = "plain", size: tuple[int, int] = (11, 13), **settings: Any) -> GlimpseClassifier:
+def classifier(
+    mode: str = "plain", size: tuple[int, int] = (11, 13), labels: Sequence[str] = LABELS, **settings: Any
+) -> GlimpseClassifier:
     """Return a classifier with random weights."""
     torch.manual_seed(0)
-    model = GlimpseModel(GlimpseConfig(classes=len(LABELS), **{**SIZES, **settings}))
+    model = GlimpseModel(GlimpseConfig(classes=len(labels), **{**SIZES, **settings}))
     extra = {"mode": mode, "canvas": size[0], "clutter": 2, "clutter_size": 3, "size": list(size)}
-    return GlimpseClassifier(model.eval(), LABELS, {**extra, "background": [0]})
+    return GlimpseClassifier(model.eval(), labels, {**extra, "background": [0]})
 
 
 def dense_classifier(size: tuple[int, int] = (11, 13)) -> GlimpseClassifier:

@@ -21,6 +21,7 @@ def models(as_json: bool = AS_JSON) -> None:
     found = installed_models()
     if not found and not as_json:
         typer.echo("no models are installed: train one with `regard train`")
+    wide = max((len(one.name) for one in found), default=0)
     for one in found:
         size = one.bytes / 1e6
         if as_json:
@@ -31,7 +32,7 @@ def models(as_json: bool = AS_JSON) -> None:
         else:
             parts = [one.task, " to ".join(filter(None, one.languages)), one.kind, f"{size:.1f} MB"]
             instead = f"  in {one.folder}, not {one.others}" if one.instead_of else ""
-            typer.echo(f"{one.name:16} {'  '.join(filter(None, parts))}{instead}")
+            typer.echo(f"{one.name:{wide}}  {'  '.join(filter(None, parts))}{instead}")
 
 
 def pack(

@@ -62,9 +62,9 @@ class PictureGlimpses:
         return self.probabilities[self.label]
 
     def lines(self, *, scores: bool = False) -> list[str]:
-        """Return the label and its probability, or all labels with their probabilities."""
+        """Return the picture, its label and the probability of it, or all labels with their probabilities."""
         shown = self.probabilities.items() if scores else [(self.label, self.sure)]
-        return [f"{label}\t{share:.3f}" for label, share in shown]
+        return [f"{self.source}\t{label}\t{share:.3f}" for label, share in shown]
 
     def path_lines(self) -> list[str]:
         """Return a line for each glimpse, with its place and the answer after it."""
