@@ -420,6 +420,8 @@ def test_a_label_that_is_not_trained_on_leaves_no_folder(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+# The tasks whose speed is in pictures.
+PICTURES = ("images", "glimpse", "caption")
 # The tensors of a batch that the model reads, in which padding is 0 and no token is.
 READ = {
     "translate": ("source", "target_output"),
@@ -428,21 +430,18 @@ READ = {
     "answer": ("question", "context"),
     "encode": ("tokens",),
     "write": ("tokens",),
-    "caption": ("target_output",),
     "tagger:Tagger": ("source",),
 }
 
 
 def read_in(task, batch):
     """Return the number of tokens in a batch without padding, or of pictures."""
-    return (
-        len(batch)
-        if task in ("images", "glimpse")
-        else sum(int((getattr(batch, n) != 0).sum()) for n in READ[task])
-    )
+    if task in PICTURES:
+        return len(batch)
+    return sum(int((getattr(batch, name) != 0).sum()) for name in READ[task])
 
 
-def test_the_speed_of_a_run_counts_the_tokens_that_are_read(case, tmp_path, monkeypatch):
+def test_the_speed_of_a_run_counts_the_tokens_or_the_pictures_that_are_read(case, tmp_path, monkeypatch):
     clock, update, read = iter(range(1000)), loop.Trainer._update, []
 
     def counted(self, group):
@@ -454,6 +453,6 @@ def test_the_speed_of_a_run_counts_the_tokens_that_are_read(case, tmp_path, monk
     monkeypatch.setattr(loop.Trainer, "_update", counted)
     train(case, tmp_path / "run", steps=3)
     lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
-    unit = "items_per_second" if case.task == "glimpse" else "tokens_per_second"
-    assert [line[unit] for line in lines if "learning_rate" in line] == read
+    unit = "pictures" if case.task in PICTURES else "tokens"
+    assert [line[f"{unit}_per_second"] for line in lines if "learning_rate" in line] == read
     assert len(set(read)) > 1  # batches of different sizes

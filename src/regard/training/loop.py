@@ -101,7 +101,7 @@ class _Step:
 
     loss: float  # the mean over ``count`` tokens or examples
     count: int
-    read: int  # the tokens that the model read, or ``count`` if the task does not say
+    read: int  # the pictures or tokens that the model read, or ``count`` if the task does not say
     seconds: float
 
 
@@ -132,8 +132,8 @@ class Trainer:
         self.optimizer = make_optimizer(self.model, options)
         self.state = RunState(self.model, self.optimizer, average, self._same_data())
         self.stop = StopRequest()
-        self.unit = "tokens" if hasattr(task, "tokens_read") else "items"
-        # The summed loss, its count, the tokens read and the seconds since the last line of metrics.jsonl.
+        self.unit = next((unit for unit in ("pictures", "tokens") if hasattr(task, f"{unit}_read")), "items")
+        # The summed loss, its count, what was read and the seconds since the last line of metrics.jsonl.
         self.since_note = (0.0, 0, 0, 0.0)
 
     def run(self, *, resume: bool) -> Outcome:
@@ -211,11 +211,11 @@ class Trainer:
     def _update(self, group: list[Any]) -> tuple[float, int, int]:
         """Make one update from a group of batches, or raise TrainingError if the loss or a gradient is not finite.
 
-        Returns, over all processes, the mean loss, the number that it is a mean over, and the number of tokens read.
+        Returns, over all processes, the mean loss, the number it is a mean over, and the number that the speed counts.
         """
         p = self.state.progress
         counted = sum(self.task.count(batch) for batch in group)
-        read = sum(map(self.task.tokens_read, group)) if self.unit == "tokens" else counted  # type: ignore[attr-defined]
+        read = sum(map(getattr(self.task, f"{self.unit}_read", self.task.count), group))
         count, read = self.processes.sum(counted, read)
         if not count:
             raise TrainingError(f"step {p.step + 1}: the batch has nothing to learn from: its count is 0")

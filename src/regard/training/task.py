@@ -38,7 +38,9 @@ class TrainingTask(Protocol):
     fingerprint, and all processes must have the same.
 
     A task may have a method ``tokens_read(batch)``, the number of tokens that the model reads in a batch without
-    padding. The speed of a run is then in tokens per second, and otherwise in the items that ``count`` counts.
+    padding, or ``pictures_read(batch)``, the number of pictures. The speed of a run is then in pictures per second if
+    it has the latter, and in tokens per second if it has only the former. Otherwise it is in the items that ``count``
+    counts.
 
     A task whose metric is noise while it is low may have a ``floor``. Below it, the number of ``validate()`` that
     ``below_floor`` names decides instead, where lower is better.

@@ -112,6 +112,10 @@ class CaptionObjective(BatchedObjective):
             doubly_stochastic=self.settings.doubly_stochastic,
         )
 
+    def pictures_read(self, batch: CaptionBatch) -> int:
+        """Return the number of pictures, for the speed that is shown."""
+        return len(batch)
+
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Return the percentage of captions that are exactly right, and the perplexity, on the validation pictures.
 
