@@ -41,6 +41,12 @@ def test_names_of_pictures_are_read_from_a_file(folder):
     assert set(rows[0]["probabilities"]) == set(LABELS)
 
 
+def test_drawn_paths_do_not_repeat_after_the_pictures_that_are_read_together(folder):
+    words = ("glimpse", "--model", "model", *["a.png"] * 70, "--samples", "2", "--json", "--attention")
+    rows = [json.loads(line) for line in run_here(*words, cwd=folder).stdout.splitlines()]
+    assert len({json.dumps(row["glimpses"]) for row in rows}) == 70
+
+
 def test_the_path_of_the_eye_is_saved(folder):
     for name in ("eye.gif", "eye.html", "eye.png"):
         words = ("glimpse", "--model", "model", "a.png", "b.png", "--save-attention", name)

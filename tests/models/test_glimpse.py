@@ -60,6 +60,20 @@ def test_greedy_places_are_those_that_the_network_chooses(images):
     assert not torch.equal(drawn.places, steps.places)
 
 
+@pytest.mark.parametrize("settings", [{}, {"policy": "random"}, {"first": "random"}])
+def test_with_a_generator_for_each_picture_the_draws_do_not_depend_on_the_others(images, settings):
+    def generators():
+        return [torch.Generator().manual_seed(seed) for seed in range(B)]
+
+    network = model(**settings)
+    together = network(images, samples=S, generator=generators()).places
+    for place, one in enumerate(generators()):
+        alone = network(images[place : place + 1], samples=S, generator=[one]).places
+        torch.testing.assert_close(alone[0], together[place])
+    with pytest.raises(ArgumentError, match=f"generator: expected one for each of {B} images, got 1"):
+        network(images, generator=generators()[:1])
+
+
 def test_the_policies_random_and_centre_have_no_location_network(images):
     for policy in ("random", "centre"):
         network = model(policy=policy)

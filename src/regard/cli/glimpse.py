@@ -49,8 +49,8 @@ def glimpse(
     chunks = picture_streams.picture_chunks(pictures, file, verb="glimpse")
     fitted: list[str] = []
 
-    def predict(classifier: Any, names: list[str], _first: int) -> list[Any]:
-        found = classifier.glimpse(names, samples=samples, seed=seed)
+    def predict(classifier: Any, names: list[str], first: int) -> list[Any]:
+        found = classifier.glimpse(names, samples=samples, seed=seed, first=first)
         fitted.extend(f"{one.source}: {one.changed}" for one in found if one.changed)
         return found
 

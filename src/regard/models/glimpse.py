@@ -7,8 +7,8 @@ output names the class, one the next place to look at, and one predicts the rewa
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,8 @@ __all__ = ["DensePictureModel", "GlimpseModel", "GlimpseSteps", "dense_width"]
 
 # The smallest and the largest standard deviation of places that is learned.
 STD_RANGE = (0.02, 0.5)
+# Where random numbers come from: torch's own, one generator for a batch, or one for each picture.
+Generators = torch.Generator | Sequence[torch.Generator] | None
 
 
 @dataclass(frozen=True)
@@ -130,16 +132,17 @@ class GlimpseModel(Pretrained, nn.Module):
         *,
         samples: int = 1,
         greedy: bool = False,
-        generator: torch.Generator | None = None,
+        generator: Generators = None,
     ) -> GlimpseSteps:
         """Look at ``images (b,c,rows,columns)``, whose numbers are from 0 to 1, in ``samples`` samples of each.
 
         Places are drawn around those that the network chooses, with ``generator`` or torch's own random numbers.
-        With ``greedy`` they are exactly those that the network chooses. The samples of a picture share their first
+        With a list of generators, one for each picture, the draws for a picture do not depend on the others. With
+        ``greedy`` places are exactly those that the network chooses. The samples of a picture share their first
         glimpse.
         """
         samples = whole_number("samples", samples, least=1)
-        self._check(images)
+        self._check(images, generator)
         sums = summed_areas(images)  # (b,c,rows+1,columns+1)
         place = self._first(images, generator)  # (b,1,2)
         state = torch.zeros((), device=images.device)
@@ -169,44 +172,52 @@ class GlimpseModel(Pretrained, nn.Module):
             read = read + self.recurrent(state)
         return read.relu()
 
-    def _first(self, images: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _first(self, images: Tensor, generator: Generators) -> Tensor:
         """Return the place ``(b,1,2)`` of the first glimpse."""
         like, shape = self.log_std.detach(), (len(images), 1, 2)
         if self.config.first == "centre" or self.config.policy == "centre":
             return like.new_zeros(shape)
-        return torch.rand(shape, dtype=like.dtype, device=like.device, generator=generator) * 2 - 1
+        return _drawn(torch.rand, shape, like, generator) * 2 - 1
 
     def _next(
-        self, state: Tensor, samples: int, greedy: bool, generator: torch.Generator | None
+        self, state: Tensor, samples: int, greedy: bool, generator: Generators
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the next places ``(b,s,2)``, their log densities and the rewards expected before, ``(b,s)``."""
-        shape = (len(state), samples, 2)
-        drawing: dict[str, Any] = {
-            "dtype": self.log_std.dtype,
-            "device": state.device,
-            "generator": generator,
-        }
+        shape, like = (len(state), samples, 2), self.log_std.detach()
         zeros = self.log_std.new_zeros(shape[:2])
         if self.config.policy == "centre":
             return self.log_std.new_zeros(shape), zeros, zeros
         if self.config.policy == "random":
-            return torch.rand(shape, **drawing) * 2 - 1, zeros, zeros
+            return _drawn(torch.rand, shape, like, generator) * 2 - 1, zeros, zeros
         chosen = self.output.next_places(state)  # (b,1 or s,2)
         baseline = self.output.expected_reward(state).expand(shape[:2])
         if greedy:
             return chosen.expand(shape), zeros, baseline
         std = self.log_std.clamp(math.log(STD_RANGE[0]), math.log(STD_RANGE[1])).exp()
-        drawn = (chosen + std * torch.randn(shape, **drawing)).detach()  # (b,s,2)
+        drawn = (chosen + std * _drawn(torch.randn, shape, like, generator)).detach()  # (b,s,2)
         density = torch.distributions.Normal(chosen, std, validate_args=False).log_prob(drawn).sum(dim=-1)
         # The log density is that of the drawn place. Moving it into the picture is not a choice of the network.
         return drawn.clamp(-1, 1), density, baseline
 
-    def _check(self, images: Tensor) -> None:
+    def _check(self, images: Tensor, generator: Generators) -> None:
         channels = self.config.channels
         if images.ndim != 4 or images.shape[1] != channels:
             raise ShapeError(
                 "images", f"expected (b,c,rows,columns) with c = {channels}, got {axes(images.shape)}"
             )
+        if isinstance(generator, Sequence) and len(generator) != len(images):
+            problem = f"expected one for each of {len(images)} images, got {len(generator)}"
+            raise ArgumentError("generator", problem)
+
+
+def _drawn(
+    draw: Callable[..., Tensor], shape: tuple[int, ...], like: Tensor, generator: Generators
+) -> Tensor:
+    """Return random numbers ``(b,...)``, each row from its own generator if there are several."""
+    if not isinstance(generator, Sequence):
+        return draw(shape, dtype=like.dtype, device=like.device, generator=generator)
+    rows = [draw(shape[1:], dtype=like.dtype, device=one.device, generator=one) for one in generator]
+    return torch.stack(rows).to(like.device)
 
 
 def _stacked(columns: list[Tensor], images: Tensor, samples: int) -> Tensor:

@@ -186,6 +186,21 @@ def test_samples_are_drawn_with_the_seed_and_averaged():
     assert greedy.places[0] == (5.5, 6.5)
 
 
+@pytest.mark.parametrize("policy", ["learned", "random"])
+def test_the_draws_for_a_picture_depend_on_its_number_and_not_on_its_batch(policy):
+    predictor = classifier(policy=policy)
+    picture = np.random.default_rng(0).integers(0, 256, (11, 13), dtype=np.uint8)
+
+    def paths(pictures, **options):
+        return [found.places for found in predictor.glimpse(pictures, samples=2, seed=1, **options)]
+
+    together = paths([picture] * 7)
+    np.testing.assert_allclose(paths([picture] * 7, batch_size=3), together, atol=1e-5)
+    np.testing.assert_allclose(paths([picture] * 2, first=5), together[5:], atol=1e-5)
+    # No two pictures have the same draws.
+    assert len({tuple(path[1]) for path in together}) == 7
+
+
 def test_pictures_of_another_size_are_put_on_the_canvas_or_resized():
     predictor = classifier("translated", size=(12, 12))
     small, large = np.full((6, 4), 255, dtype=np.uint8), np.full((20, 30), 255, dtype=np.uint8)

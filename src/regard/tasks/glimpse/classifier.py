@@ -15,6 +15,7 @@ from regard.errors import ArgumentError, DtypeError
 from regard.images import read_image, resize_images, to_model_input
 from regard.maps import AttentionMap, Record
 from regard.models import GlimpseModel
+from regard.models.glimpse import Generators
 from regard.models.retina import corners_of_glimpses, glimpses_at, summed_areas
 from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, BundledPredictor
@@ -143,29 +144,37 @@ class GlimpseClassifier(BundledPredictor):
         return isinstance(self.model, GlimpseModel)
 
     def glimpse(
-        self, pictures: Iterable[Any], *, samples: int = 1, seed: int = 0, batch_size: int | None = None
+        self,
+        pictures: Iterable[Any],
+        *,
+        samples: int = 1,
+        seed: int = 0,
+        first: int = 0,
+        batch_size: int | None = None,
     ) -> list[PictureGlimpses]:
         """Classify pictures, and return the labels with the glimpses in order.
 
         A picture is a file, an array ``(h,w)`` or ``(h,w,c)``, or a Pillow image. With one sample, the model looks at
-        the places that it finds best. With more, places are drawn around them with ``seed``, and the probabilities
-        are means. The places that are returned are then those of the first sample.
+        the places that it finds best. With more, places are drawn around them, and the probabilities are means. The
+        places that are returned are then those of the first sample. The draws for a picture depend on ``seed`` and on
+        its number, where ``first`` is the number of the first picture.
         """
         samples = whole_number("samples", samples, least=1)
         size = BATCH if batch_size is None else whole_number("batch_size", batch_size, least=1)
-        generator = torch.Generator(device=self.device).manual_seed(whole_number("seed", seed, least=0))
+        seed, first = whole_number("seed", seed, least=0), whole_number("first", first, least=0)
         if isinstance(pictures, str | bytes | os.PathLike) or not isinstance(pictures, Iterable):
             raise DtypeError(
                 "pictures", f"expected a list of pictures, got {pictures!r:.60}", "put it in a list"
             )
         found: list[PictureGlimpses] = []
-        names_and_pictures = [self._read(one, place) for place, one in enumerate(pictures)]
+        names_and_pictures = [self._read(one, number) for number, one in enumerate(pictures, start=first)]
         for start in range(0, len(names_and_pictures), size):
             some = names_and_pictures[start : start + size]
             inputs = to_model_input(
                 np.stack([picture for _, picture, _ in some]), [0.0] * self.channels, [1.0] * self.channels
             )
-            run = self.run(inputs, samples=samples, generator=generator)
+            chances = [_generator(seed, first + start + place) for place in range(len(some))]
+            run = self.run(inputs, samples=samples, generator=chances)
             for place, (name, picture, changed) in enumerate(some):
                 at = None if run.places is None else run.places[place]
                 found.append(self._prediction(name, picture, changed, run.logs[place], at))
@@ -174,8 +183,11 @@ class GlimpseClassifier(BundledPredictor):
     __call__ = glimpse
 
     @torch.no_grad()
-    def run(self, images: Tensor, *, samples: int = 1, generator: torch.Generator | None = None) -> Run:
-        """Return the answers to ``images (b,c,h,w)`` with pixels from 0 to 1."""
+    def run(self, images: Tensor, *, samples: int = 1, generator: Generators = None) -> Run:
+        """Return the answers to ``images (b,c,h,w)`` with pixels from 0 to 1.
+
+        ``generator`` is as for :class:`~regard.models.GlimpseModel`.
+        """
         self.model.eval()
         images = images.to(self.device)
         if not self.attends:
@@ -183,9 +195,9 @@ class GlimpseClassifier(BundledPredictor):
         steps = self.model(images, samples=samples, greedy=samples == 1, generator=generator)
         return Run(steps.log_probabilities_of_classes(), steps.places[:, 0])
 
-    def _read(self, source: Any, place: int) -> tuple[str, np.ndarray, str]:
+    def _read(self, source: Any, number: int) -> tuple[str, np.ndarray, str]:
         """Return the name of a picture, its pixels in the size of the model, and what was done to it."""
-        name = os.fspath(source) if isinstance(source, str | os.PathLike) else f"picture {place + 1}"
+        name = os.fspath(source) if isinstance(source, str | os.PathLike) else f"picture {number + 1}"
         picture = read_image(source, channels=self.channels, argument="pictures")
         height, width = picture.shape[:2]
         if (height, width) == self.size:
@@ -309,6 +321,12 @@ class GlimpseClassifier(BundledPredictor):
         if settings.get("mode", "plain") not in MODES:
             raise bundle.reject(f"mode: expected one of {', '.join(MODES)}, got {settings['mode']!r:.60}")
         return cls(network, labels, settings)
+
+
+def _generator(seed: int, number: int) -> torch.Generator:
+    """Return the random numbers of the picture with a number."""
+    (state,) = np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)
+    return torch.Generator().manual_seed(int(state))
 
 
 def _times(size: tuple[int, int]) -> str:
