@@ -142,7 +142,7 @@ def load(source: str, parser: argparse.ArgumentParser) -> list[str]:
 
 def from_hugging_face() -> list[str]:
     _use_cache_when_offline()
-    from datasets import load_dataset  # optional: pip install 'regard[hf]'
+    from datasets import load_dataset  # optional: pip install '.[hf]'
 
     dataset: Any = load_dataset("imdb", split=f"train[:{REVIEWS}]")
     print(f"Data: IMDb through Hugging Face, {len(dataset)} reviews")

@@ -20,7 +20,7 @@ from regard.images.resizing import resize_images
 if TYPE_CHECKING:
     from regard.text import Skipped
 
-__all__ = ["MIXED", "PictureFiles", "class_rows", "table_rows"]
+__all__ = ["MIXED", "PictureFiles", "class_rows", "files_of_table", "table_rows"]
 
 MIXED = ("resize", "refuse")
 # Names of the columns of tables.
@@ -58,9 +58,9 @@ def table_rows(
 
     A row whose picture is missing or whose label is not one of the ``classes`` is bad.
     """
-    from regard.text import Skipped, read_pairs
+    from regard.text import Skipped
 
-    folder = Path() if os.fspath(source) == "-" else Path(source).parent
+    folder = _folder_of(source)
 
     def problem(path: str, label: str) -> str:
         if classes is not None and label.strip() not in classes:
@@ -73,20 +73,32 @@ def table_rows(
 
     counted = files.skipped if files.skipped is not None else Skipped()
     bad = {"skip_bad_rows": files.skip_bad_rows, "skipped": counted}
-    rows = list(
-        read_pairs(
-            source,
-            columns=columns,
-            fields=FIELDS,
-            labels=classes or (),
-            check=problem,
-            max_words=None,
-            **bad,
-        )
-    )
+    rows = _pairs_of(source, classes, columns, check=problem, **bad)
     found = [(folder / path.strip(), label.strip()) for path, label in rows]
     names = list(classes) if classes is not None else _in_order(label for _, label in found)
     return [path for path, _ in found], [names.index(label) for _, label in found], names
+
+
+def files_of_table(
+    source: str | os.PathLike, classes: Sequence[str] | None, columns: Sequence[Any]
+) -> list[Path]:
+    """Return the files that a table of paths and labels names, of which some may be missing."""
+    rows = _pairs_of(source, classes, columns, skip_bad_rows=True)
+    return [_folder_of(source) / path.strip() for path, _ in rows]
+
+
+def _pairs_of(
+    source: str | os.PathLike, classes: Sequence[str] | None, columns: Sequence[Any], **options: Any
+) -> list[tuple[str, str]]:
+    """Return the paths and labels of a table. ``options`` are further ones of :func:`regard.text.read_pairs`."""
+    from regard.text import read_pairs
+
+    labels = classes or ()
+    return list(read_pairs(source, columns=columns, fields=FIELDS, labels=labels, max_words=None, **options))
+
+
+def _folder_of(source: str | os.PathLike) -> Path:
+    return Path() if os.fspath(source) == "-" else Path(source).parent
 
 
 def _in_order(labels: Any) -> list[str]:

@@ -20,7 +20,7 @@ from regard.images.resizing import resize_images
 if TYPE_CHECKING:
     from regard.text import Skipped
 
-__all__ = ["holds_picture_files", "read_image_set", "size_of_first"]
+__all__ = ["holds_picture_files", "is_table", "read_image_set", "size_of_first"]
 
 SPLITS = ("train", "test")
 # The starts of the names of idx files, and the names of folders, of each split.
@@ -103,7 +103,7 @@ def _from_path(
 ) -> ImageSet:
     """Read a file or a folder."""
     path = Path(source)
-    if _is_table(source):
+    if is_table(source):
         return files.read(*table_rows(source, classes, columns, files))
     if path.is_dir():
         pair = _idx_pair(path, split)
@@ -124,7 +124,8 @@ def _from_path(
     return ImageSet.of(read(path, argument="source"), np.asarray(labels), classes)
 
 
-def _is_table(source: str | os.PathLike) -> bool:
+def is_table(source: str | os.PathLike) -> bool:
+    """Return whether a source is a table of paths and labels, by its name."""
     name = os.fspath(source)
     return name == "-" or name.removesuffix(".gz").endswith((".csv", ".tsv", ".tab", ".txt"))
 
@@ -132,7 +133,7 @@ def _is_table(source: str | os.PathLike) -> bool:
 def holds_picture_files(source: str | os.PathLike) -> bool:
     """Return whether a source is a table or a folder of files of pictures, which take long to decode."""
     path = Path(source)
-    return _is_table(source) or (path.is_dir() and not any("-idx" in one.name for one in path.iterdir()))
+    return is_table(source) or (path.is_dir() and not any("-idx" in one.name for one in path.iterdir()))
 
 
 def size_of_first(source: str | os.PathLike, split: str = "train") -> tuple[int, int] | None:
@@ -140,7 +141,7 @@ def size_of_first(source: str | os.PathLike, split: str = "train") -> tuple[int,
 
     It is a guess at the size of all pictures before they are read.
     """
-    if _is_table(source) or not holds_picture_files(source):
+    if is_table(source) or not holds_picture_files(source):
         return None
     header = read_header(class_rows(_split_folder(Path(source), split), None)[0][0])
     return header.height, header.width

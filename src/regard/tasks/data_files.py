@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from regard.errors import FileError, option
+from regard.errors import FileError, RegardError, option
 from regard.tasks.minilm import MINILM
 from regard.tasks.registry import installed_models
 from regard.tasks.settings import TaskSettings
@@ -25,6 +25,8 @@ __all__ = [
 ]
 
 _Settings = TypeVar("_Settings", bound=TaskSettings)
+# Added to the name of a setting, the key of the hash of all pictures that its table names.
+_PICTURES = " pictures"
 
 
 def local_path(value: str | None) -> Path | None:
@@ -67,10 +69,33 @@ def found_again(value: str | None, folder: Path) -> str | None:
 
 
 def contents_of(settings: TaskSettings) -> dict[str, str]:
-    """Return a hash of the contents of each file or folder that the settings name."""
+    """Return a hash of the contents of each file or folder that the settings name, and of the pictures in tables."""
     paths = {name: local_path(getattr(settings, name)) for name in settings.locations}
     there = {name: path for name, path in paths.items() if path and (path.is_file() or path.is_dir())}
-    return {name: content_hash(path) for name, path in there.items()}
+    contents = {name: content_hash(path) for name, path in there.items()}
+    for name in there:
+        pictures = _pictures_of(settings, name)
+        if pictures:
+            contents[f"{name}{_PICTURES}"] = _hash_of_all(pictures)
+    return contents
+
+
+def _pictures_of(settings: TaskSettings, name: str) -> list[Path]:
+    try:
+        return settings.pictures_of(name)
+    except (RegardError, OSError):  # the same error is raised when the data is read
+        return []
+
+
+def _hash_of_all(paths: Iterable[Path]) -> str:
+    """Return a hash of the contents of files in their order, in which a file that cannot be read counts as empty."""
+    hashes = []
+    for path in paths:
+        try:
+            hashes.append(_file_hash(path))
+        except OSError:
+            hashes.append("")
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
 
 def check_contents(settings: TaskSettings, contents: Mapping[str, str]) -> None:
@@ -85,15 +110,21 @@ def check_contents(settings: TaskSettings, contents: Mapping[str, str]) -> None:
         if name not in now:
             problem = f"no file {value}, which the run was started with"
             raise FileError(f"{problem}: say where it is, with {option(name)}", argument=name)
-        if name in contents and now[name] != contents[name]:
-            what = "validation data" if "valid" in name else "training data"
-            what = "model to start from" if name == "start" else what
-            raise FileError(
-                f"{value}: the {what} is not what the run was started with, so it cannot go on as if "
-                f"uninterrupted: bring it back, say where it is with {option(name)}, or start a run in another "
-                "folder",
-                argument=name,
-            )
+        for key in (name, f"{name}{_PICTURES}"):
+            if key in contents and now.get(key) != contents[key]:
+                raise _changed(name, value, pictures=key != name)
+
+
+def _changed(name: str, value: str, *, pictures: bool) -> FileError:
+    """Return the error for data, or pictures that it names, with other contents than when the run was started."""
+    what = "validation data" if "valid" in name else "training data"
+    what = "model to start from" if name == "start" else what
+    part = "a picture of " if pictures else ""
+    return FileError(
+        f"{value}: {part}the {what} is not what the run was started with, so it cannot go on as if uninterrupted: "
+        f"bring it back, say where it is with {option(name)}, or start a run in another folder",
+        argument=name,
+    )
 
 
 def known_by(name: str) -> str:

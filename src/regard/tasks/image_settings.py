@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.errors import ArgumentError, UnknownNameError, option
@@ -65,6 +66,17 @@ class ImageDataSettings(TaskSettings):
         for name in ("labels_file", "valid", "class_names"):
             if self.data is None and getattr(self, name) is not None:
                 raise ArgumentError(name, f"of no use without {option('data')}", "leave it out")
+
+    def pictures_of(self, location: str) -> list[Path]:
+        """Return the pictures that the table of a location names."""
+        from regard.images.picture_files import files_of_table
+        from regard.images.sources import is_table
+        from regard.tasks.pairs import parsed_columns
+
+        source = getattr(self, location)
+        if location == "labels_file" or not is_table(source):
+            return []
+        return files_of_table(source, class_names(self.class_names), parsed_columns(self.columns))
 
 
 @dataclass(frozen=True, kw_only=True)

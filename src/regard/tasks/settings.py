@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.errors import ArgumentError, UnknownNameError, option
@@ -51,6 +52,10 @@ class TaskSettings(Settings):
     changeable: ClassVar[tuple[str, ...]] = (
         *("steps", "epochs", "minutes", "patience", "validate_every", "save_every", "keep"),
     )
+
+    def pictures_of(self, location: str) -> list[Path]:
+        """Return the files of pictures that the table of a location names, in its order."""
+        return []
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from regard.errors import ArgumentError, UnknownNameError, option
@@ -106,6 +107,18 @@ class CaptionedPictures(DataSettings):
     def __post_init__(self):
         super().__post_init__()
         _check_images(self)
+
+    def pictures_of(self, location: str) -> list[Path]:
+        """Return the pictures that the table of a location names, unless they are in a folder of their own."""
+        from regard.tasks.pairs import parsed_columns
+        from regard.text import read_pairs
+
+        source = getattr(self, location)
+        if location not in ("data", "valid") or self.images is not None or source.startswith("hf:"):
+            return []
+        columns, options = parsed_columns(self.columns), {"max_words": None, "skip_bad_rows": True}
+        rows = read_pairs(source, columns=columns, format=self.format, **options)
+        return [Path(source).parent / file.strip() for file, _ in rows]
 
 
 @dataclass(frozen=True, kw_only=True)
