@@ -1,8 +1,11 @@
 """Tests of the data of captioners: files of pictures, scenes, and bad input."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from regard import tasks
 from regard.errors import ArgumentError, FileError, RegardError
@@ -125,6 +128,21 @@ def test_bad_pictures_name_their_line_or_are_left_out(kind, tmp_path):
         prepared(tmp_path / "run", data=str(table))
     data = prepared(tmp_path / "skipped", data=str(table), skip_bad_rows=True)
     assert (len(data.train) + len(data.valid), data.train.skipped.bad) == (11, 1)
+
+
+def test_an_animation_is_warned_of_once_in_a_run(tmp_path):
+    table = write_pictures(tmp_path)
+    for name, first in (("moving.gif", 0), ("valid.gif", 99)):
+        frames = [Image.fromarray(np.full((8, 8), first + n, dtype=np.uint8)) for n in range(3)]
+        frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:])
+    table.write_text(table.read_text() + "moving.gif\ta dog\n")
+    (tmp_path / "valid.tsv").write_text("valid.gif\ta cat\n")
+    settings = {**SMALL, "width": 8, "feed_forward": 8, "steps": 3, "validate_every": 1}
+    files = {"data": str(table), "valid": str(tmp_path / "valid.tsv")}
+    with pytest.warns(UserWarning, match="has 3 frames") as told:
+        tasks.train("caption", {**settings, **files}, tmp_path / "run", show=False)
+    names = [Path(str(one.message).split(" has 3 frames")[0]).name for one in told]
+    assert sorted(names) == ["moving.gif", "valid.gif"]
 
 
 def test_empty_captions_are_left_out_and_counted(tmp_path):

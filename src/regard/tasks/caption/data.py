@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -250,9 +251,13 @@ class CaptionRows(PairSource):
 
 
 def picture_problem(path: str) -> str:
-    """Return why a file is no picture that can be read, or "" if it is one."""
+    """Return why a file is no picture that can be read, or "" if it is one.
+
+    There is no warning, for example about an animation, since the picture is read again when it is used.
+    """
     try:
-        read_image(path)
+        with warnings.catch_warnings(action="ignore"):
+            read_image(path)
     except FileError as error:
         return error.in_words()
     except RegardError:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -122,8 +125,7 @@ class CaptionObjective(BatchedObjective):
         For scenes there is also the percentage of the words of objects at which the attention lies on the object.
         """
         captioner = self.predictor(model)
-        pictures = [self.data.reader.read(name, "valid") for name, _ in self.valid]
-        found = captioner.caption(pictures, DecodingOptions(beams=1))
+        found = captioner.caption(self.valid_pictures, DecodingOptions(beams=1))
         right = sum(
             captioner.is_exact(one, caption) for one, (_, caption) in zip(found, self.valid, strict=True)
         )
@@ -134,6 +136,13 @@ class CaptionObjective(BatchedObjective):
             peaks = peak_scores(captioner, found, boxes, scenes.language)
             results["on_object"] = peaks.get("on_object", 0.0)
         return results
+
+    @functools.cached_property
+    def valid_pictures(self) -> list[np.ndarray]:
+        """The pictures that are captioned to validate, (h,w,c) each."""
+        # A warning about a picture was given when its bytes were encoded for the perplexity.
+        with warnings.catch_warnings(action="ignore"):
+            return [self.data.reader.read(name, "valid") for name, _ in self.valid]
 
     def _perplexity(self, model: nn.Module) -> float:
         device, loss, tokens = next(model.parameters()).device, 0.0, 0
