@@ -32,6 +32,8 @@ from regard.errors import (
     UnknownArgumentError,
     UnknownNameError,
     install_command,
+    option,
+    renamed,
 )
 
 B, H, Q, K, D, E = 2, 3, 5, 7, 11, 13
@@ -481,6 +483,15 @@ def test_any_kind_of_integer_will_do(number):
     assert window(number, number).left == 2
     assert causal(number).offset == 2
     call(scale=np.float32(0.5), mask=window(number))
+
+
+def test_a_renamed_error_mentions_the_options_of_the_caller():
+    with pytest.raises(ArgumentError) as raised, renamed(width="image_width", size="image_height"):
+        raise ArgumentError(
+            "size", "too large", f"give {option('size', 3)}, {option('width')} or {option('x')}"
+        )
+    assert str(raised.value) == "image_height: too large: give image_height=3, image_width= or x="
+    assert raised.value.in_words(lambda name, value: f"--{name} {value}").count("--image_") == 2
 
 
 def test_errors_are_also_the_kinds_that_callers_catch():

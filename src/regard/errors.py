@@ -14,7 +14,7 @@ import contextlib
 import difflib
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -92,6 +92,13 @@ class RegardError(Exception):
         self.argument = argument
         self.args = (self._told(),)
 
+    def rename_options(self, names: Mapping[str, str]) -> None:
+        """Change the names of the options that the message mentions, where ``names`` has another name."""
+        self._message = _MENTION.sub(
+            lambda match: option(names.get(match[1], match[1]), match[2]), self._message
+        )
+        self.args = (self._told(),)
+
     def _told(self) -> str:
         return self.in_words() if self.argument is None else f"{self.argument}: {self.in_words()}"
 
@@ -101,7 +108,7 @@ def renamed(**names: str) -> Iterator[None]:
     """Return a context manager that renames the arguments of errors of this package raised inside it.
 
     A function reports its own arguments. Its caller may know them by other names. ``names`` maps the names of the
-    function's arguments to those of the caller.
+    function's arguments to those of the caller. Options that a message mentions are renamed too.
 
     >>> with renamed(path="out"):
     ...     raise FileError("no file x", argument="path")
@@ -112,6 +119,7 @@ def renamed(**names: str) -> Iterator[None]:
     try:
         yield
     except RegardError as error:
+        error.rename_options(names)
         if error.argument in names:
             error.rename(names[error.argument])
         raise

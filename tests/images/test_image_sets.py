@@ -8,7 +8,15 @@ import pytest
 from PIL import Image
 
 from regard.errors import ArgumentError, DtypeError, FileError, ShapeError
-from regard.images import ImageSet, image_files, read_digits, read_idx, read_image_set, resize_images
+from regard.images import (
+    ImageSet,
+    image_files,
+    read_digits,
+    read_idx,
+    read_image_set,
+    resize_images,
+    sources,
+)
 from regard.text import Skipped
 from support.paths import data_folder
 
@@ -62,7 +70,8 @@ def test_broken_idx_files_are_a_clear_error(tmp_path):
         (whole[:9], "is truncated or damaged: its header names 3 axes"),
         (b"", "is no idx file: it begins with nothing"),
         (b"PK\3\4rest", "is no idx file: it begins with 50 4b 03 04"),
-        (bytes([0, 0, 8, 2]) + b"\xff" * 8, "is truncated: 0 bytes after the header"),
+        (bytes([0, 0, 8, 2]) + b"\xff" * 8, "claims 18,446,744,065,119,617,025 bytes for the shape"),
+        (gzip.compress(bytes([0, 0, 8, 2]) + b"\xff" * 8), "claims .* more than 8 GiB"),
         (gzip.compress(whole)[:-12], "is truncated or damaged"),
         (gzip.compress(whole)[:-8] + bytes(8), "is truncated or damaged"),
     ):
@@ -101,6 +110,45 @@ def test_arrays_and_their_files_are_read(tmp_path):
         np.testing.assert_array_equal(found.labels, LABELS)
     assert len(read_image_set(tmp_path / "a.npz", split="test")) == 2
     assert read_image_set(tmp_path / "b.npz").counts() == {"cat": 2, "dog": 3, "hen": 2}
+
+
+def test_an_archive_that_claims_too_much_is_refused_before_it_is_decompressed(tmp_path, monkeypatch):
+    np.savez_compressed(tmp_path / "a.npz", images=np.zeros((9, 50, 50), dtype=np.uint8), labels=np.arange(9))
+    assert len(read_image_set(tmp_path / "a.npz")) == 9
+    monkeypatch.setattr(sources, "MOST_BYTES", 22_000)
+    monkeypatch.setattr(sources.ImageSet, "of", lambda *a: pytest.fail("the arrays were read"))
+    with pytest.raises(FileError, match=r"source: .*a\.npz claims 22,\d+ bytes, more than 0 GiB"):
+        read_image_set(tmp_path / "a.npz")
+
+
+def test_an_error_about_an_array_of_a_file_names_the_file(idx_folder):
+    (idx_folder / "train-labels-idx1-ubyte.gz").write_bytes(idx_bytes(LABELS[:4].astype(np.uint8)))
+    problem = "source: .*train-labels-idx1-ubyte.gz: expected one label for each of 5 pictures"
+    with pytest.raises(FileError, match=problem):
+        read_image_set(idx_folder)
+    given = {"source": idx_folder / "train-images-idx3-ubyte", "labels": idx_folder / "t.idx"}
+    given["labels"].write_bytes(idx_bytes(np.array([0, 1, 9, 0, 1], dtype=np.uint8)))
+    with pytest.raises(
+        FileError, match=r"labels: .*t\.idx: expected classes from 0 to 1, got 9 for picture 2"
+    ):
+        read_image_set(**given, classes=["a", "b"])
+    np.savez(idx_folder / "a.npz", images=np.zeros((4, 5, 3, 7)), labels=np.zeros(4, dtype=int))
+    with pytest.raises(FileError, match=r"source: .*a\.npz: expected \(n,h,w\)"):
+        read_image_set(idx_folder / "a.npz")
+
+
+def test_a_single_picture_is_no_set_of_pictures(class_folder):
+    with pytest.raises(FileError, match=r"source: .*0\.png is no idx file: it begins with 89 50 4e 47"):
+        read_image_set(class_folder / "cat" / "0.png")
+
+
+def test_a_missing_file_of_labels_says_how_it_may_be_called(idx_folder):
+    (idx_folder / "train-labels-idx1-ubyte.gz").unlink()
+    problem = (
+        "labels: .*: there is no file of its labels: name that file, or put train-labels-idx1-ubyte beside"
+    )
+    with pytest.raises(FileError, match=problem):
+        read_image_set(idx_folder / "train-images-idx3-ubyte")
 
 
 def test_pickled_arrays_are_refused(tmp_path):

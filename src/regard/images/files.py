@@ -42,7 +42,8 @@ def class_folders(folder: Path, argument: str) -> dict[str, list[Path]]:
         raise FileError(problem, argument=argument)
     names = sorted((path.name for path in inside if path.is_dir()), key=in_natural_order)
     if len(names) < 2:
-        problem = f"{folder} has {len(names)} folders: expected one for each class, two or more"
+        number = "no folder" if not names else f"one folder, {names[0]}"
+        problem = f"{folder} has {number}: expected one for each class, two or more"
         raise FileError(problem, argument=argument)
     files: dict[str, list[Path]] = {}
     for name in names:

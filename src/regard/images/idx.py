@@ -20,7 +20,10 @@ import numpy as np
 
 from regard.errors import FileError
 
-__all__ = ["read_idx"]
+__all__ = ["MOST_BYTES", "read_idx"]
+
+# Bytes of all pictures of a set at most, since they are held in memory. A small compressed file may claim any size.
+MOST_BYTES = 2**33
 
 # The types of numbers, by the third byte of a file.
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -54,8 +57,13 @@ def read_idx(path: str | os.PathLike, *, argument: str = "path") -> np.ndarray:
             problem = f"{path} is truncated or damaged: its header names {axes} axes"
             raise FileError(problem, argument=argument)
         shape = struct.unpack(f">{axes}I", lengths)
-        content = _read_up_to(file, math.prod(shape) * kind.itemsize + 1)
-    expected = math.prod(shape) * kind.itemsize
+        expected = math.prod(shape) * kind.itemsize
+        if expected > MOST_BYTES:
+            problem = (
+                f"{path} claims {expected:,} bytes for the shape {shape}, more than {MOST_BYTES >> 30} GiB"
+            )
+            raise FileError(problem, argument=argument)
+        content = _read_up_to(file, expected + 1)
     if len(content) != expected:
         given = f"{len(content):,} bytes" if len(content) < expected else "more bytes"
         problem = "is truncated" if len(content) < expected else "is too long"

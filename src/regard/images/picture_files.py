@@ -13,6 +13,7 @@ import numpy as np
 
 from regard.errors import ArgumentError, FileError, option
 from regard.images.files import class_folders, in_natural_order
+from regard.images.idx import MOST_BYTES
 from regard.images.image_set import ImageSet
 from regard.images.reading import ImageHeader, read_header, read_image
 from regard.images.resizing import resize_images
@@ -29,8 +30,6 @@ FIELDS = tuple(
     for path in ("path", "file", "filename", "image")
     for label in ("label", "class", "category", "target")
 )
-# Bytes of all pictures at most, since they are held in memory.
-MOST_BYTES = 2**33
 
 # The files of pictures, the number of the class of each, and the names of the classes.
 Rows = tuple[list[Path], list[int], list[str]]

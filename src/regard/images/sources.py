@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from regard.errors import ArgumentError, FileError, RegardError, UnknownNameError, option, renamed
-from regard.images.idx import read_idx
+from regard.errors import ArgumentError, FileError, RegardError, UnknownNameError, renamed
+from regard.images.idx import MOST_BYTES, read_idx
 from regard.images.image_set import ImageSet
 from regard.images.picture_files import MIXED, PictureFiles, class_rows, table_rows
 from regard.images.reading import read_header, read_image
@@ -109,19 +110,12 @@ def _from_path(
         pair = _idx_pair(path, split)
         if pair is None:
             return files.read(*class_rows(_split_folder(path, split), classes))
-        return ImageSet.of(
-            read_idx(pair[0], argument="source"), read_idx(pair[1], argument="labels"), classes
-        )
-    start = _first_bytes(path)
-    if start.startswith(_ZIP):
+        return _from_files(*pair, classes)
+    if _first_bytes(path).startswith(_ZIP):
         return _from_npz(path, split, classes)
-    read = _read_npy if start.startswith(_NUMPY) else read_idx
-    if labels is None:
-        labels = _labels_beside(path)
-    if isinstance(labels, str | os.PathLike):
-        kind = _read_npy if _first_bytes(Path(labels), "labels").startswith(_NUMPY) else read_idx
-        labels = kind(labels, argument="labels")
-    return ImageSet.of(read(path, argument="source"), np.asarray(labels), classes)
+    if labels is None or isinstance(labels, str | os.PathLike):
+        return _from_files(path, None if labels is None else Path(labels), classes, argument="labels")
+    return ImageSet.of(_read_array(path, "source"), np.asarray(labels), classes)
 
 
 def is_table(source: str | os.PathLike) -> bool:
@@ -160,6 +154,39 @@ def _first_bytes(path: Path, argument: str = "source") -> bytes:
 # -- arrays -----------------------------------------------------------------------------------------------------------
 
 
+def _from_files(
+    images: Path, labels: Path | None, classes: Sequence[str] | None, *, argument: str = "source"
+) -> ImageSet:
+    """Read an idx or .npy file of pictures and one of labels, which is found by its name if it is None.
+
+    ``argument`` is the name of the argument that an error about the labels names.
+    """
+    pixels = _read_array(images, "source")
+    labels = _labels_beside(images) if labels is None else labels
+    numbers = _read_array(labels, argument)
+    with _named_in_errors(images, labels, argument):
+        return ImageSet.of(pixels, numbers, classes)
+
+
+@contextlib.contextmanager
+def _named_in_errors(images: Path, labels: Path, argument: str = "source") -> Iterator[None]:
+    """Return a context manager that turns errors about arrays into FileError about the files that hold them."""
+    files = {"images": (images, "source"), "labels": (labels, argument)}
+    try:
+        yield
+    except ArgumentError as error:
+        if error.argument not in files:
+            raise
+        path, name = files[error.argument]
+        raise FileError(f"{path}: {error.in_words()}", argument=name) from None
+
+
+def _read_array(path: Path, argument: str) -> np.ndarray:
+    """Read an idx or a .npy file."""
+    is_npy = _first_bytes(path, argument).startswith(_NUMPY)
+    return (_read_npy if is_npy else read_idx)(path, argument=argument)
+
+
 def _read_npy(path: str | os.PathLike, *, argument: str) -> np.ndarray:
     try:
         return np.load(path, allow_pickle=False)
@@ -171,15 +198,25 @@ def _from_npz(path: Path, split: str, classes: Sequence[str] | None) -> ImageSet
     try:
         # NumPy does not close a file that it opened itself if the file is no archive.
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            _check_size(path, arrays.zip)
             names = list(arrays)
             images, labels = (_array_name(names, known, split, path) for known in (_IMAGES, _LABELS))
             if classes is None and "classes" in names:
                 classes = [str(name) for name in arrays["classes"]]
-            return ImageSet.of(arrays[images], arrays[labels], classes)
+            with _named_in_errors(path, path):
+                return ImageSet.of(arrays[images], arrays[labels], classes)
     except RegardError:
         raise
     except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile) as error:
         raise FileError(f"{path} cannot be read: {error}", argument="source") from None
+
+
+def _check_size(path: Path, archive: Any) -> None:
+    """Raise FileError if the arrays of an archive are larger than all pictures of a set may be."""
+    expected = sum(one.file_size for one in archive.infolist())
+    if expected > MOST_BYTES:
+        problem = f"{path} claims {expected:,} bytes, more than {MOST_BYTES >> 30} GiB"
+        raise FileError(problem, argument="source")
 
 
 def _array_name(names: list[str], known: Sequence[str], split: str, path: Path) -> str:
@@ -213,9 +250,8 @@ def _labels_beside(path: Path) -> Path:
     for candidate in (name, name.removesuffix(".gz"), f"{name}.gz"):
         if candidate != path.name and path.with_name(candidate).is_file():
             return path.with_name(candidate)
-    raise FileError(
-        f"{path}: there is no file of its labels: name it with {option('labels')}", argument="labels"
-    )
+    beside = f", or put {name} beside it" if name != path.name else ""
+    raise FileError(f"{path}: there is no file of its labels: name that file{beside}", argument="labels")
 
 
 def _split_folder(folder: Path, split: str) -> Path:

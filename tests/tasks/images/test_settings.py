@@ -89,6 +89,6 @@ def test_data_that_cannot_be_trained_on_names_the_flag_and_leaves_nothing(tmp_pa
         with pytest.raises(FileError, match=problem):
             tasks.train("images", {**common, **given}, tmp_path / "run", show=False)
     given = {"data": str(tmp_path / "b.npz"), "class_names": "a,b,c,d,e,f"}
-    with pytest.raises(ArgumentError, match="labels_file: expected classes from 0 to 5, got 9"):
+    with pytest.raises(FileError, match=r"data: .*b\.npz: expected classes from 0 to 5, got 9"):
         tasks.train("images", {**common, **given}, tmp_path / "run", show=False)
     assert not (tmp_path / "run").exists()
