@@ -98,7 +98,34 @@ def bleu_rows(page: str) -> list[list[str]]:
 def test_the_first_chapter_has_the_measured_figures_of_the_results(language):
     chapter = bleu_rows(f"{language}/tutorial/01-why-attention.md")
     assert len(chapter) == 8
-    assert chapter == bleu_rows("en/results.md")[:8]
+    assert chapter == bleu_rows(f"{language}/results.md")[:8]
+
+
+# A number, and the words that multiply it in English and in Chinese.
+FIGURE = re.compile(r"(\d+(?:,\d{3})*(?:\.\d+)?)(?: (million|万))?")
+TIMES = {"": 1, "million": 10**6, "万": 10**4}
+
+
+def figures(text: str) -> list[float]:
+    """Return the numbers of a text in ascending order.
+
+    >>> figures("7.5 million parameters, 1,200 updates") == figures("更新 1,200 步，750 万个参数")
+    True
+    """
+    return sorted(
+        round(float(digits.replace(",", "")) * TIMES[word], 4) for digits, word in FIGURE.findall(text)
+    )
+
+
+def test_the_results_have_the_same_figures_in_both_languages():
+    english, chinese = (
+        (tree / "results.md").read_text("utf-8").strip().split("\n\n") for tree in (ENGLISH, CHINESE)
+    )
+    for part, other in zip(english, chinese, strict=True):
+        # Each row of a table has figures of its own.
+        lines = (part.splitlines(), other.splitlines()) if part.startswith("|") else ([part], [other])
+        for line, twin in zip(*lines, strict=True):
+            assert figures(line) == figures(twin), twin
 
 
 CHAPTERS = sorted((ENGLISH / "tutorial").glob("[0-9]*.md"))

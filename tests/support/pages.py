@@ -14,8 +14,6 @@ api_pages = SimpleNamespace(**runpy.run_path(str(SITE / "api_pages.py")))
 FENCE = page_code.FENCE
 
 ENGLISH, CHINESE = ROOT / "docs" / "en", ROOT / "docs" / "zh"
-# Pages that have no Chinese twin.
-ENGLISH_ONLY = {"results.md"}
 
 
 def is_generated(page: Path) -> bool:
