@@ -33,7 +33,8 @@ def write_pictures(site: Path, only: str) -> None:
         )
         if page_code.pictures_in(text) and only in page:
             print(f"running {page}", flush=True)
-            page_code.write_pictures(text, page, folder)
+            chinese = (DOCS / "zh" / f"{page}.md").read_text(encoding="utf-8")
+            page_code.write_pictures(text, page, folder, {"zh": chinese})
 
 
 def build(site: Path, language: str, *, again: bool) -> int:

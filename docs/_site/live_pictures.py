@@ -30,7 +30,8 @@ class Attention(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         docname = self.env.docname
         number = self.env.temp_data["live_pictures"] = self.env.temp_data.get("live_pictures", 0) + 1
-        name = picture_name(docname, number)
+        language = self.config.language[:2]
+        name = picture_name(docname, number, language)
         pictures = Path(self.env.app.outdir).parent / "pictures"
         if not (pictures / name).is_file():
             raise self.error(f"{pictures / name} is missing: build the site with  make docs")
@@ -41,7 +42,7 @@ class Attention(SphinxDirective):
             f'<figure class="live"><iframe src="{escape(address + state)}" data-src="{escape(address + state)}" '
             f'title="{escape(caption)}" height="{self.options.get("height", 600)}" loading="lazy"></iframe>'
             f'<figcaption>{escape(caption)} <a class="whole" href="{escape(address + state)}">'
-            f"{WORDS[self.config.language[:2]]} ↗</a></figcaption></figure>"
+            f"{WORDS[language]} ↗</a></figcaption></figure>"
         )
         return [nodes.raw("", html, format="html")]
 

@@ -23,16 +23,22 @@ END_OF_BLOCK = "\x1e"
 PICTURE = "{attention}"
 
 SAVE = """
-def _save_picture(shown, path, title):
+def _save_picture(shown, pages):
     from regard import AttentionMap, Record
     from regard.viewer import html
+    from regard.viewer.page import in_language
 
     if isinstance(shown, AttentionMap):
         shown = [Record(name="attention", layer=0, kind="self", map=shown)]
-    page = shown if isinstance(shown, str) else html([shown] if isinstance(shown, Record) else shown, title=title)
-    assert page.startswith("<!doctype html>"), f"expected records or a page of the viewer, got {page[:40]!r}"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(page)
+    if isinstance(shown, Record):
+        shown = [shown]
+    for language, (path, title) in pages.items():
+        if isinstance(shown, str):
+            page = in_language(shown, language)
+        else:
+            page = html(shown, title=title, language=language)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(page)
 """
 
 
@@ -64,38 +70,57 @@ def pictures_in(text: str) -> int:
     return sum(block.kind == PICTURE for block in blocks(text))
 
 
-def picture_name(page: str, number: int) -> str:
+def picture_name(page: str, number: int, language: str = "en") -> str:
     """Return the file of a live picture.
 
-    >>> picture_name("tutorial/04-masks", 2)
-    'tutorial-04-masks-2.html'
+    >>> picture_name("tutorial/04-masks", 2), picture_name("index", 1, "zh")
+    ('tutorial-04-masks-2.html', 'index-1.zh.html')
     """
-    return f"{page.replace('/', '-')}-{number}.html"
+    return f"{page.replace('/', '-')}-{number}{'' if language == 'en' else '.' + language}.html"
 
 
-def saving(block: Block, path: str) -> str:
-    """Return the code of a picture, in which the last expression is saved to ``path``.
+def title_of(caption: str) -> str | None:
+    """Return the title of a picture, which is the first sentence of its caption.
 
-    >>> print(saving(Block("{attention}", "Words", "seen = 1\\nseen\\n"), "p.html"))
+    >>> title_of("Two words. A row is a query."), title_of("哪个词？行是查询。"), title_of("两个词。")
+    ('Two words', '哪个词？', '两个词')
+    """
+    return re.split(r"(?<=[.?!])\s|(?<=[。？！])", caption)[0].rstrip(".。") or None
+
+
+def saving(block: Block, pages: dict[str, tuple[str, str | None]]) -> str:
+    """Return the code of a picture, in which the last expression is saved to the path of each language.
+
+    >>> print(saving(Block("{attention}", "Words", "seen = 1\\nseen\\n"), {"en": ("p.html", "Words")}))
     seen = 1
-    _save_picture(seen, 'p.html', 'Words')
+    _save_picture(seen, {'en': ('p.html', 'Words')})
     """
     *first, last = ast.parse(block.code).body
     if not isinstance(last, ast.Expr):
         raise ValueError(f"the last line of {{attention}} has to be an expression, got: {ast.unparse(last)}")
-    # The first sentence of the caption is the title of the picture.
-    title = re.split(r"(?<=[.?!])\s", block.argument)[0].rstrip(".") or None
-    call = f"_save_picture({ast.unparse(last)}, {path!r}, {title!r})"
+    call = f"_save_picture({ast.unparse(last)}, {pages!r})"
     return "\n".join([*map(ast.unparse, first), call])
 
 
-def program(text: str, page: str, folder: Path) -> str:
-    """Return the program of a page, which writes its pictures into ``folder``."""
+def program(text: str, page: str, folder: Path, *, translations: dict[str, str] | None = None) -> str:
+    """Return the program of a page, which writes its pictures into ``folder``.
+
+    ``translations`` are the texts of the page in other languages, which have the same code. Each language has its own
+    picture, with the title of its caption.
+    """
+    captions = {
+        language: [block.argument for block in blocks(each) if block.kind == PICTURE]
+        for language, each in {"en": text, **(translations or {})}.items()
+    }
     parts, pictures = [SAVE] if pictures_in(text) else [], 0
     for block in blocks(text):
         if block.kind == PICTURE:
             pictures += 1
-            parts.append(saving(block, str(folder / picture_name(page, pictures))))
+            pages = {
+                language: (str(folder / picture_name(page, pictures, language)), title_of(said[pictures - 1]))
+                for language, said in captions.items()
+            }
+            parts.append(saving(block, pages))
         elif block.kind == "python":
             parts.append(f"{block.code}\nprint({END_OF_BLOCK!r})")
     return "\n".join(parts)
@@ -116,10 +141,10 @@ def run(source: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def write_pictures(text: str, page: str, folder: Path) -> None:
-    """Run a page and write its live pictures into ``folder``."""
+def write_pictures(text: str, page: str, folder: Path, translations: dict[str, str]) -> None:
+    """Run a page and write its live pictures in all languages into ``folder``."""
     with tempfile.TemporaryDirectory() as empty:
-        done = run(program(text, page, folder.resolve()), Path(empty))
+        done = run(program(text, page, folder.resolve(), translations=translations), Path(empty))
     if done.returncode:
         raise RuntimeError(f"the code of {page} failed:\n{done.stderr}")
 

@@ -71,6 +71,13 @@ def test_look_shows_all_attention_of_a_translator(translator, tmp_path):
     assert "read by the translator" in result.stderr
 
 
+def test_look_writes_a_page_in_chinese(translator, tmp_path):
+    out = tmp_path / "look.html"
+    words = ["--model", str(translator), "--out", str(out), "--no-open", "--language", "zh"]
+    assert run_here("look", "the cat sat", *words).returncode == 0
+    assert '<html lang="zh-CN"' in out.read_text(encoding="utf-8")
+
+
 def translator_of(network, vocabulary, folder):
     Translator(network, vocabulary, vocabulary, source_language="en", target_language="fr").save(folder)
     return folder
@@ -122,6 +129,8 @@ def test_look_shows_the_attention_of_a_hugging_face_model(bert, tmp_path):
     [
         (["look", " "], 2, ["nothing to read"]),
         (["look", "hello", "--model", "no/such/folder"], 1, ["no/such/folder"]),
+        (["look", "hello", "--language", "fr"], 2, ["language", "'fr'", "en, zh"]),
+        (["view", "no-such-file.safetensors", "--language", "fr"], 2, ["language", "'fr'", "en, zh"]),
         (["view", "no-such-file.safetensors"], 1, ["no-such-file.safetensors"]),
         (["look", "words", "--out", "no/x.html"], 1, ["--out: the folder of no/x.html does not exist"]),
         (["view", "no-such-file", "--host", "0.0.0.0"], 2, ["other machines", "--allow-network"]),

@@ -162,6 +162,8 @@ def test_a_live_picture_is_drawn_in_the_theme_of_the_page(site, browser, scheme)
     inside = seen.page.frame_locator("figure.live iframe").locator(f'.regard[data-theme="{scheme}"]')
     inside.wait_for()
     assert "sleeps" in inside.inner_text()
+    assert inside.locator("[role=tab]").all_inner_texts() == ["模型", "热图", "连线", "文本", "步骤"]
+    assert inside.locator("h1").inner_text() == "哪个词在看哪个词？"
     assert seen.troubles == []
 
 

@@ -8,7 +8,17 @@ from types import SimpleNamespace
 import pytest
 from markdown_it import MarkdownIt
 
-from support.pages import CHINESE, ENGLISH, SITE, api_pages, blocks, is_generated, name_of, pages
+from support.pages import (
+    CHINESE,
+    ENGLISH,
+    SITE,
+    api_pages,
+    blocks,
+    is_generated,
+    name_of,
+    page_code,
+    pages,
+)
 from support.paths import ROOT
 
 # ---- sources
@@ -139,6 +149,27 @@ def test_a_chapter_has_all_its_parts(chapter):
     assert "import torch" in text
     assert blocks(chapter, "{attention}")
     assert len(re.findall(r"^\d\. ", text.split("\n## Exercises\n")[1], flags=re.MULTILINE)) >= 2
+
+
+def test_a_live_picture_has_the_language_and_the_caption_of_its_page(tmp_path):
+    code = "import regard\nimport torch\nmap = regard.AttentionMap.from_weights(torch.eye(2))\n"
+    shown = {
+        "records": "map",
+        "page": "regard.viewer.html([regard.Record(name='a', layer=0, kind='self', map=map)], title='Own')",
+    }
+    for kind, last in shown.items():
+        english = f"```{{attention}} Two words. See?\n{code}{last}\n```\n"
+        chinese = english.replace("Two words. See?", "两个词。看到了吗？")
+        page_code.write_pictures(english, kind, tmp_path, {"zh": chinese})
+    titles = {"records": ("Two words", "两个词"), "page": ("Own", "Own")}
+    for kind, (title, translated) in titles.items():
+        page = (tmp_path / f"{kind}-1.html").read_text("utf-8")
+        assert '<html lang="en"' in page
+        assert f"<title>{title} · Regard</title>" in page
+        page = (tmp_path / f"{kind}-1.zh.html").read_text("utf-8")
+        assert '<html lang="zh-CN"' in page
+        assert "<noscript>本页需要" in page
+        assert f"<title>{translated} · Regard</title>" in page
 
 
 @pytest.mark.parametrize("name", ["page_code.py"])

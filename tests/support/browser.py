@@ -186,7 +186,7 @@ def put_widget(page, records, *, late=False, **options):
 
     pytest.importorskip("anywidget", reason="the widget needs the extra 'view'")
     made = regard.viewer.widget(records, **options)
-    values = {"document": made.document, "height": made.height}
+    values = {"document": made.document, "height": made.height, "language": made.language}
     blobs = [base64.b64encode(data).decode() for data in made.blobs]
     page.evaluate(
         WIDGET, {"esm": made._esm, "css": made._css, "values": values, "blobs": blobs, "late": late}

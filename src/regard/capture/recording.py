@@ -336,26 +336,41 @@ class Recording(RecordStatistics):
         """Read records that :meth:`save` wrote."""
         return Recording(load_records(path))
 
-    def save_html(self, path: str | os.PathLike, *, title: str | None = None, images: object = None) -> None:
+    def save_html(
+        self,
+        path: str | os.PathLike,
+        *,
+        title: str | None = None,
+        images: object = None,
+        language: str = "en",
+    ) -> None:
         """Write the records to one self-contained HTML page, which opens in a browser without a network.
 
         ``images`` are drawn below the attention of image models. There is one for each sequence of the batch, or for a
-        vision-language model one for each picture, as a file, a PIL image or an array.
+        vision-language model one for each picture, as a file, a PIL image or an array. ``language`` is that of the
+        buttons and messages, "en" or "zh".
         """
         from regard import viewer
 
-        viewer.save_html(self.records, path, title=title, images=images)
+        viewer.save_html(self.records, path, title=title, images=images, language=language)
 
-    def show(self, *, title: str | None = None, images: object = None, height: int = 640) -> Any:
+    def show(
+        self,
+        *,
+        title: str | None = None,
+        images: object = None,
+        height: int = 640,
+        language: str = "en",
+    ) -> Any:
         """Return the interactive views of the records as a widget, which a notebook displays as the result of a cell.
 
         :func:`regard.show` returns a picture in the same way. In a script neither displays, writes or prints
-        anything. :meth:`save_html` writes the views to a page. ``height`` is in pixels, and ``images`` are as for
-        :meth:`save_html`.
+        anything. :meth:`save_html` writes the views to a page. ``height`` is in pixels, and ``images`` and
+        ``language`` are as for :meth:`save_html`.
         """
         from regard import viewer
 
-        return viewer.widget(self.records, title=title, images=images, height=height)
+        return viewer.widget(self.records, title=title, images=images, height=height, language=language)
 
 
 def _check_kind(kind: str) -> None:

@@ -17,6 +17,10 @@ from regard.files import check_writable
 
 __all__ = ["look", "open_page", "show_in_browser", "show_page", "view"]
 
+LANGUAGE = typer.Option(
+    "en", "--language", help="Language of the buttons and messages of the page: en or zh."
+)
+
 
 def view(
     record: Path = typer.Argument(..., help="A file of records, as `seen.save(...)` writes it."),
@@ -28,6 +32,7 @@ def view(
         "--allow-network",
         help="Accept requests of other machines, if --host is an address that they reach.",
     ),
+    language: str = LANGUAGE,
 ) -> None:
     """Serve a page that shows recorded attention of any length, until Ctrl-C."""
     from regard import viewer
@@ -37,7 +42,13 @@ def view(
         typer.echo("Ctrl-C stops the server.", err=True)
 
     viewer.serve(
-        record, host, port, open_browser=open_browser and _has_screen(), allow_network=allow_network, say=say
+        record,
+        host,
+        port,
+        language=language,
+        open_browser=open_browser and _has_screen(),
+        allow_network=allow_network,
+        say=say,
     )
 
 
@@ -48,28 +59,38 @@ def look(
     ),
     out: Path = typer.Option(None, "--out", help="Where to write the page; by default a temporary file."),
     open_browser: bool = typer.Option(True, "--open/--no-open", help="Open the page in the browser."),
+    language: str = LANGUAGE,
 ) -> None:
     """Run a model on a text, and show its attention in a page."""
     from regard.tasks import look as record
+    from regard.viewer.languages import texts_in
 
+    texts_in(language)  # before the work
     if out is not None:
         with renamed(path="out"):
-            check_writable(out)  # before the work
+            check_writable(out)
     records = record(text, model, say=lambda line: typer.echo(line, err=True))
-    show_page(records, title=text, out=out, open_browser=open_browser)
+    show_page(records, title=text, out=out, open_browser=open_browser, language=language)
 
 
 def show_page(
-    records: Any, *, title: str, out: Path | None = None, open_browser: bool = True, images: Any = None
+    records: Any,
+    *,
+    title: str,
+    out: Path | None = None,
+    open_browser: bool = True,
+    images: Any = None,
+    language: str = "en",
 ) -> None:
     """Write records as a page, by default into a temporary file, and open it if there is a screen.
 
-    ``images`` are the pictures whose patches are keys, as for :func:`regard.viewer.html`.
+    ``images`` are the pictures whose patches are keys, and ``language`` is that of the page, as for
+    :func:`regard.viewer.html`.
     """
     from regard import viewer
 
     with open_page(out, open_browser=open_browser) as path:
-        viewer.save_html(records, path, title=title, images=images)
+        viewer.save_html(records, path, title=title, images=images, language=language)
 
 
 @contextlib.contextmanager

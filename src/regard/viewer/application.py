@@ -72,13 +72,13 @@ class Viewer:
         hosts: frozenset[str],
         title: str | None = None,
         images: object = None,
+        language: str = "en",
     ):
         self.records = checked_records(records)
         self.sources = [without_selections(source_of(record.map)) for record in self.records]
         self.token, self.hosts = token, hosts
-        self.page = page_of(remote(self.records, title=title, images=images), connect="'self'").encode(
-            "utf-8"
-        )
+        document = remote(self.records, title=title, images=images)
+        self.page = page_of(document, connect="'self'", language=language).encode("utf-8")
         self.overviews = Overviews()
         self._summing = threading.Lock()
         for source in self.sources:

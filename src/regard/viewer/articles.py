@@ -13,6 +13,7 @@ from regard.errors import ArgumentError
 from regard.files import write_atomically
 from regard.maps import Record
 from regard.viewer import assets
+from regard.viewer.languages import PageTexts, texts_of_code
 from regard.viewer.page import HEAD, as_inert_json
 from regard.viewer.payload import Document, embedded
 
@@ -72,14 +73,16 @@ Block = Text | Picture | View
 def article(title: str, blocks: Sequence[Block], *, language: str = "en") -> str:
     """Return a page of texts, pictures and viewers, which opens in any current browser without a network.
 
-    ``title`` is that of the browser's window, and ``language`` the code of the language of the texts.
+    ``title`` is that of the browser's window, and ``language`` the code of the language of the texts, such as "zh-CN".
+    The viewers are in Chinese if it is Chinese, and otherwise in English.
 
     >>> page = article("Two", [Text("heading", "a < b"), Text("verbatim", "x\\ny")])
     >>> "<h2>a &lt; b</h2>" in page, "<pre>x\\ny</pre>" in page
     (True, True)
     """
     documents: list[Document] = []
-    body = "\n".join(_element(block, documents) for block in blocks)
+    texts = texts_of_code(language)
+    body = "\n".join(_element(block, documents, texts) for block in blocks)
     script, style = assets.article_script(), assets.article_style()
     return _PAGE.format(
         language=entities.escape(language, quote=True),
@@ -100,7 +103,7 @@ def save_article(
     write_atomically(path, lambda part: part.write_text(page, encoding="utf-8", newline="\n"))
 
 
-def _element(block: Any, documents: list[Document]) -> str:
+def _element(block: Any, documents: list[Document], texts: PageTexts) -> str:
     """Return the HTML element of a block, and append the document of a view to ``documents``."""
     if isinstance(block, Text):
         tag = _TAGS.get(block.kind)
@@ -116,11 +119,12 @@ def _element(block: Any, documents: list[Document]) -> str:
         return f'<figure><img src="{source}" alt="{description}"{width}></figure>'
     if not isinstance(block, View):
         raise ArgumentError("blocks", f"expected a Text, a Picture or a View, got {type(block).__name__}")
-    documents.append(embedded(block.records, title=block.title, images=block.images))
+    title = texts.title if block.title is None else block.title
+    documents.append(embedded(block.records, title=title, images=block.images))
     number = len(documents) - 1
     return (
         f'<div class="place" data-view="{number}" data-height="{int(block.height)}">'
-        "<noscript>This view needs JavaScript, which is switched off in this browser.</noscript></div>"
+        f"<noscript>{texts.view_needs_script}</noscript></div>"
     )
 
 

@@ -23,9 +23,9 @@ STATIC = Path(__file__).parent / "static"
 
 # Each module stands after the modules it imports. types.js holds comments only.
 MODULES = (
-    "arrays", "color", "themes", "patches", "text", "tokens", "scales", "weights", "work", "sources", "remote", "state",
-    "paint", "cells", "heat", "links", "flow", "text_view", "grid", "steps", "pictures",
-    "picture_words", "image", "save", "panel", "controls", "pointers", "toolbar", "app",
+    "english", "chinese", "language", "arrays", "color", "themes", "patches", "text", "tokens", "scales", "weights",
+    "work", "sources", "remote", "state", "paint", "cells", "heat", "links", "flow", "text_view", "grid", "steps",
+    "pictures", "picture_words", "image", "save", "panel", "controls", "pointers", "toolbar", "app",
 )  # fmt: skip
 
 _IMPORT = re.compile(r'^import \{[^}]*\} from "\./(\w+)\.js";\n', re.MULTILINE)

@@ -9,6 +9,7 @@ from regard.errors import MissingExtraError
 from regard.maps import Record
 from regard.shapes import whole_number
 from regard.viewer import assets
+from regard.viewer.languages import texts_in
 from regard.viewer.page import as_inert_json
 from regard.viewer.payload import embedded
 
@@ -23,19 +24,28 @@ _made: type | None = None
 
 
 def widget(
-    records: Sequence[Record], *, title: str | None = None, images: object = None, height: int = 640
+    records: Sequence[Record],
+    *,
+    title: str | None = None,
+    images: object = None,
+    height: int = 640,
+    language: str = "en",
 ) -> AnyWidget:
     """Return records as a widget, which a notebook displays as the result of a cell.
 
     Outside a notebook, nothing is displayed, and the ``repr`` of the widget is one line. ``height`` is in pixels, and
-    at least 200. ``images`` are as for :func:`regard.viewer.html`. Records of more than 64 MB raise ArgumentError.
+    at least 200. ``images`` and ``language`` are as for :func:`regard.viewer.html`. Records of more than 64 MB raise
+    ArgumentError.
     """
     kind = _widget_class()
+    texts = texts_in(language)
+    title = texts.title if title is None else title
     document = embedded(records, title=title, images=images, max_bytes=MAX_BYTES)
     return kind(
         document=as_inert_json(document.values),
         blobs=list(document.blobs),
         height=whole_number("height", height, least=200),
+        language=texts.code,
     )
 
 
@@ -55,6 +65,7 @@ def _widget_class() -> Any:
             document = traitlets.Unicode().tag(sync=True)
             blobs = traitlets.List(traitlets.Bytes()).tag(sync=True)
             height = traitlets.Int(640).tag(sync=True)
+            language = traitlets.Unicode("en").tag(sync=True)
 
             def __repr__(self) -> str:
                 return f"AttentionWidget({self.document.count('queryTokens')} records: shown in a notebook)"

@@ -13,9 +13,10 @@ from regard.errors import ArgumentError
 from regard.files import write_atomically
 from regard.maps import Record
 from regard.viewer import assets
+from regard.viewer.languages import LANGUAGES, texts_in
 from regard.viewer.payload import Document, embedded
 
-__all__ = ["HEAD", "html", "page_of", "save_html"]
+__all__ = ["HEAD", "html", "in_language", "page_of", "save_html"]
 
 # The head of every page, which fetches nothing.
 HEAD = """<head>
@@ -30,11 +31,11 @@ HEAD = """<head>
 """
 _PAGE = (
     """<!doctype html>
-<html lang="en" class="regard-page">
+<html lang="{language}" class="regard-page">
 """
     + HEAD
     + """<body>
-<div id="regard"><noscript>This page needs JavaScript, which is switched off in this browser.</noscript></div>
+<div id="regard"><noscript>{noscript}</noscript></div>
 <script type="application/json" id="regard-document">{document}</script>
 {blobs}<script type="module">{script}</script>
 </body>
@@ -43,9 +44,12 @@ _PAGE = (
 )
 
 
-def html(records: Sequence[Record], *, title: str | None = None, images: object = None) -> str:
+def html(
+    records: Sequence[Record], *, title: str | None = None, images: object = None, language: str = "en"
+) -> str:
     """Return records as the text of a self-contained HTML page.
 
+    ``language`` is that of the buttons and messages, "en" or "zh".
     ``images`` are drawn below the attention of records whose keys are patches. There is one for each sequence of the
     batch, or for a vision-language model one for each picture, in the order of the prompts. An image is a file, bytes,
     a PIL image, or an array of numbers between 0 and 1.
@@ -56,24 +60,30 @@ def html(records: Sequence[Record], *, title: str | None = None, images: object 
     >>> "</script><b>" in html([Record(name="</script><b>", layer=0, kind="self", map=half)])
     False
     """
-    return page_of(embedded(records, title=title, images=images))
+    title = texts_in(language).title if title is None else title
+    return page_of(embedded(records, title=title, images=images), language=language)
 
 
 def save_html(
-    records: Sequence[Record], path: str | os.PathLike, *, title: str | None = None, images: object = None
+    records: Sequence[Record],
+    path: str | os.PathLike,
+    *,
+    title: str | None = None,
+    images: object = None,
+    language: str = "en",
 ) -> None:
     """Write records to a self-contained HTML page, which opens in any current browser without a network.
 
-    ``images`` are as for :func:`html`. The progress of a page that takes long is shown if
+    ``images`` and ``language`` are as for :func:`html`. The progress of a page that takes long is shown if
     the error stream is a terminal.
     """
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ArgumentError("path", f"expected a name that ends in .html, got {Path(path).name!r}")
-    page = html(records, title=title, images=images)
+    page = html(records, title=title, images=images, language=language)
     write_atomically(path, lambda part: part.write_text(page, encoding="utf-8", newline="\n"))
 
 
-def page_of(document: Document, *, connect: str = "'none'") -> str:
+def page_of(document: Document, *, connect: str = "'none'", language: str = "en") -> str:
     """Return the text of a page.
 
     ``connect`` is the source of its content security policy that it may fetch from, ``'none'`` or ``'self'`` in quotes.
@@ -83,7 +93,10 @@ def page_of(document: Document, *, connect: str = "'none'") -> str:
         f'<script type="text/plain" id="regard-blob-{n}">{base64.b64encode(data).decode("ascii")}</script>\n'
         for n, data in enumerate(document.blobs)
     )
+    texts = texts_in(language)
     return _PAGE.format(
+        language=texts.code,
+        noscript=texts.page_needs_script,
         policy=entities.escape(assets.security_policy(script, connect=connect), quote=True),
         title=_as_title(document.values["title"]),
         style=assets.style(),
@@ -91,6 +104,21 @@ def page_of(document: Document, *, connect: str = "'none'") -> str:
         blobs=blobs,
         script=script,
     )
+
+
+def in_language(page: str, language: str) -> str:
+    """Return an English page of :func:`html` in another language. Its title stays as it is."""
+    english, other = LANGUAGES["en"], texts_in(language)
+    for old, new in (
+        (f'<html lang="{english.code}"', f'<html lang="{other.code}"'),
+        (f"<noscript>{english.page_needs_script}<", f"<noscript>{other.page_needs_script}<"),
+    ):
+        if old not in page:
+            raise ArgumentError(
+                "page", f"expected an English page of the viewer, without {old!r} in {page[:40]!r}"
+            )
+        page = page.replace(old, new, 1)
+    return page
 
 
 def as_inert_json(values: object) -> str:

@@ -18,6 +18,7 @@ from regard.errors import ArgumentError, MissingExtraError, option
 from regard.maps import Record
 from regard.maps.record_files import load_records
 from regard.shapes import whole_number
+from regard.viewer.languages import texts_in
 
 if TYPE_CHECKING:
     import uvicorn
@@ -44,6 +45,7 @@ def serve(
     *,
     title: str | None = None,
     images: object = None,
+    language: str = "en",
     open_browser: bool = False,
     allow_network: bool = False,
     say: Callable[[str], None] = print,
@@ -51,11 +53,12 @@ def serve(
     """Serve records, or a file of records, until Ctrl-C.
 
     ``say`` is called with the URL, and by default prints it. If ``port`` is in use, the next free one is taken, and 0
-    takes any. ``title`` is by default the name of the file. ``images`` are as for :func:`regard.viewer.html`. A
-    ``host`` that other machines can reach needs ``allow_network=True``. Everyone who knows the URL can then see the
-    maps.
+    takes any. ``title`` is by default the name of the file. ``images`` and ``language`` are as for
+    :func:`regard.viewer.html`. A ``host`` that other machines can reach needs ``allow_network=True``. Everyone who
+    knows the URL can then see the maps.
     """
     _check_host(host, allow_network)
+    texts = texts_in(language)
     if not 0 <= whole_number("port", port) <= 65535:
         raise ArgumentError("port", f"expected 0 to 65535, got {port}")
     uvicorn = _uvicorn()
@@ -68,8 +71,9 @@ def serve(
         records,
         token=secrets.token_urlsafe(24),
         hosts=_names(host, port),
-        title=name if title is None else title,
+        title=(texts.title if name is None else name) if title is None else title,
         images=images,
+        language=language,
     )
     address = f"http://{min(named(_reached_at(host), port), key=len)}/{viewer.token}/"
     say(address)
@@ -85,10 +89,10 @@ def serve(
         listening.close()
 
 
-def _records(given: str | os.PathLike | Sequence[Record]) -> tuple[Sequence[Record], str]:
+def _records(given: str | os.PathLike | Sequence[Record]) -> tuple[Sequence[Record], str | None]:
     if isinstance(given, str | os.PathLike):
         return load_records(given), Path(given).name
-    return given, "Attention"
+    return given, None
 
 
 def _check_host(host: str, allow_network: bool) -> None:

@@ -6,6 +6,7 @@ import { FlowView } from "./flow.js";
 import { GridView } from "./grid.js";
 import { HeatView } from "./heat.js";
 import { ImageView } from "./image.js";
+import { languageCode, phrase } from "./language.js";
 import { CanvasPainter } from "./paint.js";
 import { Panel } from "./panel.js";
 import { patchesOf } from "./patches.js";
@@ -14,7 +15,7 @@ import { asPng, asSvg, download, fileName } from "./save.js";
 import { fitted, formatState, initialState, parseState, viewsOf } from "./state.js";
 import { TextView } from "./text_view.js";
 import { StepsView } from "./steps.js";
-import { STILL_ASKING, element, headText, labelOf, visible, weightText } from "./text.js";
+import { element, headText, labelOf, visible, weightText } from "./text.js";
 import { tokensWith } from "./tokens.js";
 import { darkAround, putTheme, watchTheme } from "./themes.js";
 
@@ -65,7 +66,7 @@ export class App {
   }
 
   build() {
-    this.canvas = element("canvas", { tabindex: "0", role: "application", "aria-roledescription": "drawing" });
+    this.canvas = element("canvas", { tabindex: "0", role: "application", "aria-roledescription": phrase("drawing") });
     this.stage = element("div", { class: "stage" }, this.canvas);
     this.drawing = element("div", { class: "drawing", role: "tabpanel", id: `${this.id}-drawing` });
     this.readout = element("p", { class: "readout", "aria-hidden": "true" });
@@ -85,6 +86,7 @@ export class App {
     );
     this.drawing.append(element("div", { class: "words" }, this.readout, this.hint), this.stage);
     this.host.classList.add("regard");
+    this.host.lang = languageCode();
     this.host.setAttribute("data-lm-suppress-shortcuts", "true"); // else a notebook would handle our keys
   }
 
@@ -235,7 +237,7 @@ export class App {
     clearTimeout(this.telling);
     this.telling = setTimeout(() => {
       const text = whole || this.state.view === "grid" ? this.view.label() : this.panel?.sentence() ?? "";
-      const asking = text.includes(STILL_ASKING);
+      const asking = text.includes(phrase("waiting"));
       if (!asking || this.unheard === null) this.say(text); // announced once while the answer is awaited
       this.unheard = asking ? whole : null;
     }, 120);
@@ -336,7 +338,7 @@ export class App {
 
   showNote() {
     const record = this.doc.records[this.state.record];
-    const text = [this.source.problem, record.dropped ? `Left out: ${visible(record.dropped)}.` : "", record.note ? `Note: ${visible(record.note)}.` : "", precision(record)];
+    const text = [this.source.problem, record.dropped ? phrase("leftOut", { what: visible(record.dropped) }) : "", record.note ? phrase("note", { what: visible(record.note) }) : "", precision(record)];
     const note = text.filter(Boolean).join(" ");
     if (this.note && this.note.textContent !== note) this.note.textContent = note;
     this.note?.classList.toggle("problem", Boolean(this.source.problem));
@@ -379,9 +381,9 @@ export class App {
         blob = await draw();
       }
       download(blob, fileName(this, kind));
-      this.say(`Saved as ${kind.toUpperCase()}`);
+      this.say(phrase("saved", { kind: kind.toUpperCase() }));
     } catch (error) {
-      this.say(`The view could not be saved: ${error instanceof Error ? error.message : error}`);
+      this.say(phrase("notSaved", { problem: error instanceof Error ? error.message : String(error) }));
     }
     if (under) this.redraw();
   }
@@ -390,12 +392,10 @@ export class App {
 /** A sentence about the precision of the weights of a record. @param {import("./types.js").RecordInfo} record */
 export function precision(record) {
   const { source, error, measuredRows } = record;
-  if (source.type === "remote") return "The server computes the weights in full precision.";
-  const apart = error === 0 ? "none" : error.toExponential(1).replace("-", "−");
+  if (source.type === "remote") return phrase("fullPrecision");
+  const apart = error === 0 ? phrase("noError") : error.toExponential(1).replace("-", "−");
   let inner = source;
   while ((inner.type === "mean" || inner.type === "windows") && inner.of) inner = inner.of;
-  if (inner.type === "weights") {
-    return `The page stores each weight in ${inner.steps} steps of its row's largest. Largest error: ${apart}.`;
-  }
-  return `The page computes the weights from q and k in half precision. Largest error: ${apart}, measured on ${measuredRows} queries of each head.`;
+  if (inner.type === "weights") return phrase("storedPrecision", { steps: inner.steps ?? 0, error: apart });
+  return phrase("halfPrecision", { error: apart, rows: measuredRows ?? 0 });
 }

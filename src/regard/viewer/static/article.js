@@ -2,13 +2,14 @@
 /** Several viewers in one page, with text between them. */
 import { App } from "./app.js";
 import { Blobs, bytesOf } from "./arrays.js";
+import { phrase, useLanguage } from "./language.js";
 import { Pictures } from "./pictures.js";
 import { LocalSource } from "./sources.js";
 
 /** @param {string} id */
 function contentOf(id) {
   const found = document.getElementById(id);
-  if (!found) throw new Error(`the element ${id} is missing, so the file is incomplete`);
+  if (!found) throw new Error(phrase("elementMissing", { id }));
   return found.textContent ?? "";
 }
 
@@ -24,9 +25,10 @@ export function startView(place) {
     const pictures = new Pictures(doc.pictures, (blob) => blobs.bytes(blob));
     return new App(host, doc, new LocalSource(doc, blobs), pictures, { address: false });
   } catch (error) {
-    host.textContent = `This view cannot be shown: ${error instanceof Error ? error.message : error}`;
+    host.textContent = phrase("viewFailed", { problem: error instanceof Error ? error.message : String(error) });
     throw error;
   }
 }
 
+useLanguage(document.documentElement.lang);
 for (const place of document.querySelectorAll("[data-view]")) startView(/** @type {HTMLElement} */ (place));

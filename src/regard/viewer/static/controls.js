@@ -1,6 +1,7 @@
 // @ts-check
 /** The controls above the drawing. */
 import { headColor, headInk } from "./color.js";
+import { phrase } from "./language.js";
 import { patchesOf, pictureWords } from "./patches.js";
 import { TOPS_KNOWN, topMode } from "./scales.js";
 import { PAIRS, PALETTES, SCALES_KNOWN } from "./state.js";
@@ -9,33 +10,29 @@ import { asideText, hasPair } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 
-const SCALE_NAMES = { linear: "linear", root: "square root", log: "logarithm" };
-const TOP_NAMES = { largest: "largest weight", percentile: "98th percentile", row: "largest of each row" };
-const PALETTE_NAMES = { bright: "violet to yellow", ink: "paper to ink" };
-
 export class Controls {
   /** @param {Scene} scene */
   constructor(scene) {
     this.scene = scene;
     const { doc } = scene;
-    this.record = this.select("Layer", doc.records.map((record, n) => [String(n), recordText(record, n)]), (value) => scene.set({ record: Number(value) }));
-    this.head = this.select("Head", [], (value) => scene.set({ head: Number(value) }));
-    this.batch = this.select("Sequence", [], (value) => scene.set({ batch: Number(value) }));
-    this.scale = this.select("Scale", SCALES_KNOWN.map((name) => [name, SCALE_NAMES[/** @type {keyof typeof SCALE_NAMES} */ (name)]]), (scale) => scene.set({ scale }));
-    this.palette = this.select("Colours", PALETTES.map((name) => [name, PALETTE_NAMES[/** @type {keyof typeof PALETTE_NAMES} */ (name)]]), (palette) => scene.set({ palette }));
-    this.top = this.select("Scale end", [], (top) => scene.set({ top }));
-    this.by = this.select("Coloured by", [["query", "the chosen query"], ["all", "all queries"]], (by) => scene.set({ by }));
-    this.pair = this.select("Sentences", PAIRS.map((pair) => [pair, pair ? `${pair[0]} → ${pair[1]}` : "all"]), (pair) => scene.set({ pair }));
+    this.record = this.select(phrase("layer"), doc.records.map((record, n) => [String(n), recordText(record, n)]), (value) => scene.set({ record: Number(value) }));
+    this.head = this.select(phrase("head"), [], (value) => scene.set({ head: Number(value) }));
+    this.batch = this.select(phrase("sequence"), [], (value) => scene.set({ batch: Number(value) }));
+    this.scale = this.select(phrase("scale"), SCALES_KNOWN.map((name) => [name, scaleName(name)]), (scale) => scene.set({ scale }));
+    this.palette = this.select(phrase("colours"), PALETTES.map((name) => [name, name === "ink" ? phrase("coloursInk") : phrase("coloursBright")]), (palette) => scene.set({ palette }));
+    this.top = this.select(phrase("scaleEnd"), [], (top) => scene.set({ top }));
+    this.by = this.select(phrase("colouredBy"), [["query", phrase("byQuery")], ["all", phrase("byAll")]], (by) => scene.set({ by }));
+    this.pair = this.select(phrase("sentences"), PAIRS.map((pair) => [pair, pair ? `${pair[0]} → ${pair[1]}` : phrase("all")]), (pair) => scene.set({ pair }));
     this.aside = this.checkbox((on) => scene.set({ aside: on ? 1 : 0 }));
-    this.strongest = element("button", { type: "button", title: "Draw only the strongest lines" }, "strongest");
+    this.strongest = element("button", { type: "button", title: phrase("strongestOnly") }, phrase("strongest"));
     this.strongest.addEventListener("click", () => scene.set({ min: -1 }));
-    this.min = this.slider("Lines from weight", (min) => scene.set({ min }));
-    this.opacity = this.slider("Overlay", (opacity) => scene.set({ opacity }));
-    this.picture = this.select("Picture", [], (value) => scene.set({ picture: Number(value) }));
+    this.min = this.slider(phrase("linesFrom"), (min) => scene.set({ min }));
+    this.opacity = this.slider(phrase("overlay"), (opacity) => scene.set({ opacity }));
+    this.picture = this.select(phrase("picture"), [], (value) => scene.set({ picture: Number(value) }));
     this.sinks = this.checkbox((on) => scene.set({ sinks: on ? 1 : 0 }));
-    this.sinks.name.textContent = "Take out sink patches";
-    this.side = this.select("Choose", [["query", "query"], ["key", "key"]], (side) => scene.set({ side }));
-    this.chips = element("div", { class: "chips", role: "group", "aria-label": "Heads in the flow" });
+    this.sinks.name.textContent = phrase("takeOutSinks");
+    this.side = this.select(phrase("choose"), [["query", phrase("query")], ["key", phrase("key")]], (side) => scene.set({ side }));
+    this.chips = element("div", { class: "chips", role: "group", "aria-label": phrase("headsInFlow") });
     this.zoom = this.zoomButtons();
     this.root = element(
       "div", { class: "controls" }, this.record.box, this.head.box, this.batch.box, this.by.box, this.scale.box, this.top.box,
@@ -79,7 +76,7 @@ export class Controls {
       const made = element("button", { type: "button", "aria-label": name, title: `${name} (${key})`, "data-key": key }, face);
       return made;
     };
-    return element("div", { class: "buttons", role: "group", "aria-label": "Zoom" }, button("-", "−", "Zoom out"), button("0", "whole", "Whole map"), button("+", "+", "Zoom in"));
+    return element("div", { class: "buttons", role: "group", "aria-label": phrase("zoom") }, button("-", "−", phrase("zoomOut")), button("0", phrase("whole"), phrase("wholeMap")), button("+", "+", phrase("zoomIn")));
   }
 
   /** Update the controls to the state. */
@@ -117,17 +114,16 @@ export class Controls {
   /** Update texts that depend on the record. @param {import("./types.js").RecordInfo} record */
   updateWords(record) {
     const { doc, state } = this.scene;
-    const name = (/** @type {string} */ top) => TOP_NAMES[/** @type {keyof typeof TOP_NAMES} */ (top)];
-    const tops = TOPS_KNOWN.map((top) => [top, top === "auto" ? `automatic: ${name(topMode(record, top))}` : name(top)]);
+    const tops = TOPS_KNOWN.map((top) => [top, top === "auto" ? phrase("endAutomatic", { end: endName(topMode(record, top)) }) : endName(top)]);
     const key = tops.join();
     if (this.top.input.dataset.key !== key) this.options(this.top.input, tops);
     this.top.input.dataset.key = key;
     this.top.input.value = state.top;
-    const aside = asideText(doc, record, Math.min(state.batch, record.shape[0] - 1));
-    const act = state.view === "flow" ? "Hide" : state.view === "text" ? "Leave out" : "Scale without";
-    this.aside.name.textContent = `${act} ${aside}`;
+    const tokens = asideText(doc, record, Math.min(state.batch, record.shape[0] - 1));
+    this.aside.name.textContent =
+      state.view === "flow" ? phrase("hideTokens", { tokens }) : state.view === "text" ? phrase("leaveOutTokens", { tokens }) : phrase("scaleWithoutTokens", { tokens });
     this.aside.input.checked = state.aside === 1;
-    this.aside.box.hidden = !aside || state.view === "steps" || state.view === "image";
+    this.aside.box.hidden = !tokens || state.view === "steps" || state.view === "image";
   }
 
   /** @param {import("./types.js").RecordInfo} record */
@@ -167,14 +163,14 @@ export class Controls {
   /** @param {import("./types.js").RecordInfo} record */
   makeChips(record) {
     const h = record.shape[1];
-    const all = element("button", { type: "button" }, "all");
+    const all = element("button", { type: "button" }, phrase("all"));
     all.addEventListener("click", () => this.scene.set({ heads: "all", head: Math.max(0, this.scene.state.head) }));
     const chips = Array.from({ length: h }, (_, head) => {
       const chip = element("button", { type: "button", class: "chip", "aria-label": headText(record, head) }, String(headNumber(record, head)));
       chip.addEventListener("click", (event) => this.toggle(head, event.shiftKey));
       return chip;
     });
-    const mean = element("button", { type: "button" }, "mean");
+    const mean = element("button", { type: "button" }, phrase("mean"));
     mean.addEventListener("click", () => this.scene.set({ heads: null, head: -1 }));
     this.chips.replaceChildren(all, mean, ...chips);
   }
@@ -204,4 +200,14 @@ export class Controls {
       chip.style.color = on ? headInk(head, h, theme.dark) : "";
     });
   }
+}
+
+/** @param {string} scale */
+function scaleName(scale) {
+  return scale === "root" ? phrase("scaleRoot") : scale === "log" ? phrase("scaleLog") : phrase("scaleLinear");
+}
+
+/** The name of the weight at the end of the colour scale. @param {string} mode */
+function endName(mode) {
+  return mode === "row" ? phrase("endRow") : mode === "percentile" ? phrase("endPercentile") : phrase("endLargest");
 }

@@ -2,10 +2,11 @@
 /** The Flow view, with queries on the left, keys on the right, and a line for each weight in the colour of its head. */
 import { magnitude } from "./arrays.js";
 import { headColor } from "./color.js";
+import { phrase } from "./language.js";
 import { curvePlace, linksOf, strongestOf } from "./links.js";
 import { fittedText, textWidth } from "./paint.js";
 import { pinned } from "./state.js";
-import { headText, labelOf, recordText, weightText } from "./text.js";
+import { headText, labelOf, recordText, sideNumber, weightText } from "./text.js";
 import { asideText } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
@@ -61,7 +62,7 @@ export class FlowView {
   }
 
   hint() {
-    return "Point at a token or a line to isolate it. Click a token to pin it, and again to unpin it.";
+    return phrase("flowHint");
   }
 
   /** One sentence about the lines that are drawn. */
@@ -70,32 +71,37 @@ export class FlowView {
     const heads = this.heads().map((head) => headText(this.record, head));
     const { strongest, more, least } = this.counts;
     const all = this.counts.all.toLocaleString("en");
-    const drawn = strongest < this.counts.all ? `the ${strongest} strongest of ${all} lines` : `${all} lines`;
+    const drawn = phrase("linesShown", {
+      heads: heads.length > 4 ? phrase("headCount", { n: heads.length }) : heads.join(phrase("wordSeparator")),
+      lines: strongest < this.counts.all ? phrase("strongestCount", { n: strongest, all }) : phrase("lineCount", { all }),
+      least: weightText(least),
+    });
     const alone = this.isolated();
     const parts = [
-      `${heads.length > 4 ? `${heads.length} heads` : heads.join(", ")}: ${drawn}, of ${weightText(least)} or more${more ? `, and ${more} more of the chosen query` : ""}`,
-      alone ? `only the lines of ${alone.side} ${alone.n} “${this.word(alone.side, alone.n)}”` : "",
-      state.aside ? `without ${asideText(doc, this.record, state.batch)}` : "",
-      state.pair ? `from sentence ${state.pair[0]} to sentence ${state.pair[1]}` : "",
-      this.record.signed ? "dashed lines are negative weights" : "",
+      more ? phrase("moreOfChosen", { lines: drawn, more }) : drawn,
+      alone ? phrase("onlyLinesOf", { token: sideNumber(alone.side, alone.n), word: this.word(alone.side, alone.n) }) : "",
+      state.aside ? phrase("withoutTokens", { tokens: asideText(doc, this.record, state.batch) }) : "",
+      state.pair ? phrase("fromSentence", { from: state.pair[0], to: state.pair[1] }) : "",
+      this.record.signed ? phrase("dashedNegative") : "",
     ];
-    return `Shown: ${parts.filter(Boolean).join("; ")}.`;
+    return phrase("flowShown", { parts: parts.filter(Boolean).join(phrase("clauseSeparator")) });
   }
 
   /** The weight of the line under the pointer. */
   reading() {
     const line = this.pointedLine();
     if (!line) return null;
-    const head = this.heads().length > 1 ? ` (${headText(this.record, line.head)})` : "";
-    return { query: this.word("query", line.i), key: this.word("key", line.j), weight: weightText(line.w) + head };
+    const several = this.heads().length > 1;
+    const weight = several ? phrase("weightOfHead", { weight: weightText(line.w), head: headText(this.record, line.head) }) : weightText(line.w);
+    return { query: this.word("query", line.i), key: this.word("key", line.j), weight };
   }
 
   label() {
     const { state } = this.scene;
-    const drawn = this.heads().map((head) => headText(this.record, head)).join(", ");
+    const heads = this.heads().map((head) => headText(this.record, head)).join(phrase("wordSeparator"));
     const alone = pinned(state);
-    const pin = alone ? ` Only ${alone.side} ${alone.n} “${this.word(alone.side, alone.n)}” is shown.` : "";
-    return `Flow of ${recordText(this.record, state.record)}: ${drawn}.${pin} Left and right choose queries or keys, up and down a token, Enter pins it, Page Up and Page Down scroll.`;
+    const pin = alone ? phrase("flowPinned", { token: sideNumber(alone.side, alone.n), word: this.word(alone.side, alone.n) }) : "";
+    return phrase("flowLabel", { record: recordText(this.record, state.record), heads, pin });
   }
 
   /** @returns {Frame} */
@@ -155,8 +161,8 @@ export class FlowView {
     this.room = { width, height };
     const f = this.frame();
     const { theme } = this.scene;
-    p.text("queries", f.left - 8, 12, { fill: theme.soft, size: 11, align: "right" });
-    p.text("keys", f.right + this.stripWidth() + 8, 12, { fill: theme.soft, size: 11 });
+    p.text(phrase("queries"), f.left - 8, 12, { fill: theme.soft, size: 11, align: "right" });
+    p.text(phrase("keys"), f.right + this.stripWidth() + 8, 12, { fill: theme.soft, size: 11 });
     p.clip(0, FLOW_TOP - 8, width, height - FLOW_TOP + 8, () => {
       this.drawLinks(p, f);
       this.drawTokens(p, f);

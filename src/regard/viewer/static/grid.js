@@ -1,9 +1,10 @@
 // @ts-check
 /** The Model view, with a thumbnail for each layer and head. */
 import { drawBlock } from "./cells.js";
+import { phrase } from "./language.js";
 import { fittedText, textWidth } from "./paint.js";
 import { mostHeads } from "./sources.js";
-import { headNumber, headText, recordText, visible } from "./text.js";
+import { headNumber, headText, kindText, recordText, visible } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
@@ -37,7 +38,7 @@ export class GridView {
   rowLabel(n) {
     const record = this.scene.doc.records[n];
     if (record.layer === null) return visible(record.name);
-    return record.role ? `${record.role} ${record.layer}` : `${record.layer} ${visible(record.kind)}`;
+    return record.role ? `${kindText(record.role)} ${record.layer}` : `${record.layer} ${kindText(record.kind)}`;
   }
 
   /** The size of the drawing, whose thumbnails are as small as needed to show all layers, but not below SMALLEST. @param {number} width @param {number} height */
@@ -76,7 +77,7 @@ export class GridView {
     if (top) p.rect(0, top, width, GRID_TOP - 3, { fill: theme.surface });
     this.drawHeadNumbers(p, top, mark.head);
     if (top || left) p.rect(left, top, this.left - 4, GRID_TOP - 3, { fill: theme.surface });
-    if (this.heads > 3) p.text("head", left + 4, top + 13, { fill: theme.soft, size: 11 });
+    if (this.heads > 3) p.text(phrase("headColumn"), left + 4, top + 13, { fill: theme.soft, size: 11 });
   }
 
   /** How far the drawing is scrolled. The labels stay in sight on the screen, and at the edges in a file. @param {Painter} p */
@@ -100,7 +101,7 @@ export class GridView {
     for (let head = 0; head < this.heads; head++) {
       const on = chosen === head;
       const style = { fill: on ? theme.accent : theme.soft, size: 11, align: "center", bold: on };
-      const text = this.heads <= 3 ? `head ${this.column(head)}` : String(this.column(head));
+      const text = this.heads <= 3 ? phrase("headNumber", { n: this.column(head) }) : String(this.column(head));
       if (this.side > 18 || head % 4 === 0) p.text(text, this.corner(0, head).x + this.side / 2, top + 13, style);
     }
   }
@@ -175,11 +176,12 @@ export class GridView {
   }
 
   hint() {
-    return "Each small map is one head. Click one to open its heat map.";
+    return phrase("gridHint");
   }
 
   label() {
     const { doc, state } = this.scene;
-    return `All layers and heads: ${doc.records.length} rows of up to ${this.heads} heads. Chosen: ${recordText(doc.records[state.record], state.record)}, ${headText(doc.records[state.record], state.head)}. Arrow keys move, Enter opens.`;
+    const record = doc.records[state.record];
+    return phrase("gridLabel", { rows: doc.records.length, heads: this.heads, record: recordText(record, state.record), head: headText(record, state.head) });
   }
 }

@@ -3,6 +3,7 @@
 import { HIDDEN, isWeight } from "./arrays.js";
 import { drawBlock, drawColorBar, paintedBlock, windowOf } from "./cells.js";
 import { colorAt, colorTable, inkOn, place } from "./color.js";
+import { phrase } from "./language.js";
 import { fittedText, textWidth, widest } from "./paint.js";
 import { barEnds, topAt, topsOf } from "./scales.js";
 import { headText, labelOf, longWeight, recordText, shortWeight } from "./text.js";
@@ -239,8 +240,8 @@ export class HeatView {
       p.text(fittedText(this.keyLabel(j), flat ? f.cell - 2 : f.y - 26, style), x, flat ? f.y - 11 : f.y - 6, style);
     }
     const soft = { fill: theme.soft, size: 11 };
-    p.text("keys →", f.x, 9, soft);
-    p.text("← queries", f.margin + 9, f.y, { ...soft, turn: -90, align: "right" });
+    p.text(phrase("keysAxis"), f.x, 9, soft);
+    p.text(phrase("queriesAxis"), f.margin + 9, f.y, { ...soft, turn: -90, align: "right" });
   }
 
   /** Whether the label of every visible key fits horizontally above its column. @param {Frame} f @param {number} c0 @param {number} c1 @param {number} size */
@@ -290,10 +291,10 @@ export class HeatView {
       p.rect(beside - 15, at, 9, 9, { fill, stroke: theme.line });
       p.text(fittedText(text, room - beside - 4, style), beside, at + 5, style);
     };
-    if (overview?.values.includes(HIDDEN)) swatch(theme.hidden, "hidden by the mask", y);
-    else if (tops.signed) p.text(fittedText("blue: negative weights", room - beside + 11, style), beside - 15, y + 5, style);
+    if (overview?.values.includes(HIDDEN)) swatch(theme.hidden, phrase("hiddenByMask"), y);
+    else if (tops.signed) p.text(fittedText(phrase("blueNegative"), room - beside + 11, style), beside - 15, y + 5, style);
     const done = overview?.done ?? 0;
-    if (done < 1) swatch(theme.pending, `not computed yet (${Math.floor(100 * done)} % done)`, y + 14);
+    if (done < 1) swatch(theme.pending, phrase("notComputed", { done: Math.floor(100 * done) }), y + 14);
     if (done < 1) p.rect(f.x, f.y - 4, Math.max(2, f.w * done), 3, { fill: theme.accent }); // progress along the upper edge
   }
 
@@ -417,13 +418,13 @@ export class HeatView {
   }
 
   hint() {
-    return "Point at a cell to read its weight, click to choose it. Zoom with the wheel or two fingers, drag to move.";
+    return phrase("heatHint");
   }
 
   label() {
     const { state, doc } = this.scene;
     const [, , q, k] = this.record.shape;
-    return `Heat map of ${recordText(doc.records[state.record], state.record)}, ${headText(this.record, state.head)}: ${q} queries by ${k} keys. Arrow keys move, plus and minus zoom.`;
+    return phrase("heatLabel", { record: recordText(doc.records[state.record], state.record), head: headText(this.record, state.head), q, k });
   }
 }
 

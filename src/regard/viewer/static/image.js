@@ -3,11 +3,12 @@
 import { isWeight, magnitude } from "./arrays.js";
 import { drawColorBar } from "./cells.js";
 import { colorTable, place } from "./color.js";
+import { phrase } from "./language.js";
 import { element2d, fittedText } from "./paint.js";
 import { patchesOf, pictureWords, sinkPatches } from "./patches.js";
 import { PictureWords } from "./picture_words.js";
 import { scaleEnds } from "./scales.js";
-import { STILL_ASKING, headNumber, headText, labelOf, recordText, visible, weightText } from "./text.js";
+import { headNumber, headText, labelOf, recordText, sideNumber, sideText, visible, weightText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./paint.js").Painter} Painter */
@@ -84,8 +85,8 @@ export class ImageView {
     if (!patches || !picture || patches.stretched || !patches.size) return "";
     const tolerance = 0.5 / Math.max(patches.rows, patches.cols);
     if (Math.abs(picture.width / picture.height / patches.ratio - 1) <= tolerance) return "";
-    const [height, width] = patches.size;
-    return `The picture has ${picture.width} × ${picture.height} pixels, and the model was given ${width} × ${height}, so that it was cropped or padded. Give the picture as the model saw it.`;
+    const [modelHeight, modelWidth] = patches.size;
+    return phrase("misfit", { width: picture.width, height: picture.height, modelWidth, modelHeight });
   }
 
   /** The position of the picture. @returns {Box} */
@@ -119,13 +120,13 @@ export class ImageView {
   absence() {
     const { pictures } = this.record;
     const why = pictures === null ? null : this.scene.doc.layouts[pictures].unplaced;
-    return why ? visible(why) : "The keys of this layer are not patches of a picture.";
+    return why ? visible(why) : phrase("notPatches");
   }
 
   /** @param {Painter} p */
   drawTitle(p) {
     const { theme } = this.scene;
-    const text = this.misfit() || `Weights of ${this.name("query", this.rowRead())}`;
+    const text = this.misfit() || phrase("weightsOf", { query: this.name("query", this.rowRead()) });
     const style = { fill: theme.ink, size: 14, bold: true, align: "center" };
     p.text(fittedText(text, this.room.width - 20, style), this.room.width / 2, this.top(this.room.width) - 18, style);
   }
@@ -147,11 +148,11 @@ export class ImageView {
     const [grid, extra, tokens] = side === "key" ? [keyGrid, keyExtra, keyTokens] : [queryGrid, queryExtra, queryTokens];
     const patches = side === "key" && this.record.pictures !== null ? this.patches : null;
     const at = patches ? patches.keys.indexOf(n) : -1;
-    if (patches && at >= 0) return `the patch in row ${Math.floor(at / patches.cols)}, column ${at % patches.cols}`;
+    if (patches && at >= 0) return phrase("patch", { row: Math.floor(at / patches.cols), col: at % patches.cols });
     if (tokens) return `“${labelOf(doc, this.record, side, state.batch, n)}”`;
-    if (!grid) return `${side} ${n}`;
-    if (n < extra) return extra === 1 ? "the class token" : `extra token ${n}`;
-    return `the patch in row ${Math.floor((n - extra) / grid[1])}, column ${(n - extra) % grid[1]}`;
+    if (!grid) return sideNumber(side, n);
+    if (n < extra) return extra === 1 ? phrase("classToken") : phrase("extraToken", { n });
+    return phrase("patch", { row: Math.floor((n - extra) / grid[1]), col: (n - extra) % grid[1] });
   }
 
   /** Draw the picture with the weights over it. @param {Painter} p @param {Box} box @param {number} head @param {boolean} large */
@@ -239,8 +240,8 @@ export class ImageView {
     const { signed } = this.record;
     drawColorBar(p, this.scene, signed ? "signed" : "bright", scaleEnds(max, this.scene.state.scale, signed), x, box.y + box.h + 8, bar);
     const style = { fill: this.scene.theme.soft, size: 11 };
-    const out = sinks === null ? "" : `, ${sinks} sink ${sinks === 1 ? "patch" : "patches"} taken out`;
-    const text = `sum over all patches: ${weightText(total)}${out}`;
+    const sum = phrase("patchSum", { weight: weightText(total) });
+    const text = sinks === null ? sum : sinks === 1 ? phrase("oneSink", { sum }) : phrase("sinkCount", { sum, n: sinks });
     p.text(fittedText(text, width - x - bar - 20, style), x + bar + 14, box.y + box.h + 13, style);
   }
 
@@ -368,20 +369,22 @@ export class ImageView {
   reading() {
     const { state, source } = this.scene;
     const row = source.row(state.record, state.batch, state.head, this.rowRead());
-    return { query: this.name("query", this.rowRead()), key: this.name("key", this.keyRead()), weight: row ? weightText(row[this.keyRead()]) : STILL_ASKING };
+    return { query: this.name("query", this.rowRead()), key: this.name("key", this.keyRead()), weight: row ? weightText(row[this.keyRead()]) : phrase("waiting") };
   }
 
   hint() {
     const chosen = this.scene.state.side === "query" && this.sameGrid() ? "query" : "key";
-    const words = this.words.height(this.room.width) ? "Point at a word to see its weights, click to choose it. " : "";
-    const heads = this.record.shape[1] > 1 ? " Click a small picture to choose its head." : "";
-    return `${words}Point at a patch to read its weight, click to choose it as the ${chosen}.${heads}`;
+    const words = this.words.height(this.room.width) ? phrase("pointWord") : "";
+    const heads = this.record.shape[1] > 1 ? phrase("clickPicture") : "";
+    return [words, phrase("pointPatch", { side: sideText(chosen) }), heads].filter(Boolean).join(phrase("sentenceSeparator"));
   }
 
   label() {
     const { state } = this.scene;
     if (!this.patches) return this.absence();
     const { query, key, weight } = this.reading();
-    return `${this.misfit() && `${this.misfit()} `}Picture with the weights of ${query}, ${recordText(this.record, state.record)}, ${headText(this.record, state.head)}. At ${key}: ${weight}. Arrow keys choose another ${state.side}, s switches between query and key.`;
+    const side = sideText(state.side === "key" ? "key" : "query");
+    const text = phrase("imageLabel", { query, record: recordText(this.record, state.record), head: headText(this.record, state.head), key, weight, side });
+    return [this.misfit(), text].filter(Boolean).join(phrase("sentenceSeparator"));
   }
 }

@@ -2,6 +2,7 @@
 /** The viewer in a page, from a file or from the server. */
 import { App } from "./app.js";
 import { Blobs, bytesOf } from "./arrays.js";
+import { phrase, useLanguage } from "./language.js";
 import { Pictures } from "./pictures.js";
 import { RemoteSource } from "./remote.js";
 import { LocalSource } from "./sources.js";
@@ -9,7 +10,7 @@ import { LocalSource } from "./sources.js";
 /** @param {string} id */
 function textIn(id) {
   const found = document.getElementById(id);
-  if (!found) throw new Error(`the element ${id} is missing, so the file is incomplete`);
+  if (!found) throw new Error(phrase("elementMissing", { id }));
   return found.textContent ?? "";
 }
 
@@ -24,9 +25,10 @@ export function startPage() {
     const source = remote ? new RemoteSource(doc) : new LocalSource(doc, blobs);
     return new App(host, doc, source, pictures, { address: true });
   } catch (error) {
-    host.textContent = `This page cannot be shown: ${error instanceof Error ? error.message : error}`;
+    host.textContent = phrase("pageFailed", { problem: error instanceof Error ? error.message : String(error) });
     throw error;
   }
 }
 
+useLanguage(document.documentElement.lang);
 startPage();

@@ -2,7 +2,8 @@
 /** The panel beside the drawing, with the chosen query and key and the largest weights of the query. */
 import { isWeight, magnitude } from "./arrays.js";
 import { rankOf, strongest } from "./cells.js";
-import { STILL_ASKING, element, headText, labelOf, percent, weightText } from "./text.js";
+import { phrase } from "./language.js";
+import { element, headText, labelOf, percent, weightText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 
@@ -12,8 +13,8 @@ export class Panel {
   /** @param {Scene} scene */
   constructor(scene) {
     this.scene = scene;
-    this.query = numberInput("Query number");
-    this.key = numberInput("Key number");
+    this.query = numberInput(phrase("queryInput"));
+    this.key = numberInput(phrase("keyInput"));
     this.queryWord = element("span", { class: "word" });
     this.keyWord = element("span", { class: "word" });
     this.weight = element("output", { class: "weight" });
@@ -23,11 +24,11 @@ export class Panel {
     this.body = element("tbody");
     this.caption = element("caption");
     this.root = element(
-      "aside", { class: "panel", "aria-label": "Chosen cell" },
+      "aside", { class: "panel", "aria-label": phrase("chosenCell") },
       this.shows, this.find.box,
       element("div", { class: "pair" },
-        element("label", {}, "Query ", this.query), this.queryWord,
-        element("label", {}, "Key ", this.key), this.keyWord),
+        element("label", {}, `${phrase("queryField")} `, this.query), this.queryWord,
+        element("label", {}, `${phrase("keyField")} `, this.key), this.keyWord),
       this.weight, this.rank,
       element("table", {}, this.caption, headings(), this.body),
     );
@@ -62,27 +63,27 @@ export class Panel {
   /** The search field, in which Enter goes to the next match. */
   search() {
     const { scene } = this;
-    const input = element("input", { type: "search", placeholder: "a token", "aria-label": "Find a token" });
+    const input = element("input", { type: "search", placeholder: phrase("findHint"), "aria-label": phrase("findToken") });
     const shown = element("output");
     input.addEventListener("input", () => scene.set({ find: input.value }));
     input.addEventListener("keydown", (event) => {
       if (event.key === "Enter") scene.findNext(event.shiftKey ? -1 : 1);
     });
-    return { input, shown, box: element("label", { class: "find" }, element("span", {}, "Find"), input, shown) };
+    return { input, shown, box: element("label", { class: "find" }, element("span", {}, phrase("find")), input, shown) };
   }
 
   updateFind() {
     const { state } = this.scene;
     if (this.find.input.value !== state.find) this.find.input.value = state.find;
     const found = state.find.trim() ? this.scene.tokensFound().length : -1;
-    this.find.shown.textContent = found < 0 ? "" : found === 1 ? "1 token" : `${found} tokens`;
+    this.find.shown.textContent = found < 0 ? "" : found === 1 ? phrase("oneToken") : phrase("tokenCount", { n: found });
   }
 
   /** @param {Float32Array | null} row */
   fill(row) {
     const { doc, state } = this.scene;
     const record = doc.records[state.record];
-    this.caption.textContent = `Largest weights of this query (${headText(record, state.head)})`;
+    this.caption.textContent = phrase("largestWeights", { head: headText(record, state.head) });
     const best = row ? strongest(row, SHOWN) : [];
     const top = best.length ? magnitude(best[0].weight) : 1;
     this.body.replaceChildren(...best.map(({ key, weight }) => {
@@ -90,7 +91,7 @@ export class Panel {
       const bar = element("span", { class: "bar" });
       bar.style.width = `${(100 * magnitude(weight)) / (top || 1)}%`;
       bar.classList.toggle("negative", weight < 0);
-      const pick = element("button", { type: "button", "aria-label": `key ${key}, ${word}, ${weightText(weight)}` }, word);
+      const pick = element("button", { type: "button", "aria-label": phrase("keyWeight", { n: key, word, weight: weightText(weight) }) }, word);
       pick.addEventListener("click", () => this.scene.set({ col: key }));
       const line = element("tr", {},
         element("td", { class: "number" }, String(key)), element("th", { scope: "row" }, pick),
@@ -107,22 +108,22 @@ export class Panel {
     const row = source.row(state.record, state.batch, state.head, state.row);
     const query = labelOf(doc, record, "query", state.batch, state.row);
     const key = labelOf(doc, record, "key", state.batch, state.col);
-    const weight = row ? `${weightText(row[state.col])}, ${rankText(row, state.col, record.signed)}` : STILL_ASKING;
-    return `Query ${state.row} “${query}” to key ${state.col} “${key}”: ${weight}`;
+    const weight = row ? phrase("weightAndRank", { weight: weightText(row[state.col]), rank: rankText(row, state.col, record.signed) }) : phrase("waiting");
+    return phrase("cellSentence", { row: state.row, query, col: state.col, key, weight });
   }
 }
 
 /** A weight beside the other weights of its row. @param {Float32Array} row @param {number} col @param {boolean} signed */
 function rankText(row, col, signed) {
-  if (!isWeight(row[col])) return "The mask hides this key from this query.";
-  const rank = `rank ${rankOf(row, col)} of ${row.length}`;
-  if (signed) return `${row[col] < 0 ? "a negative weight, " : ""}${rank} by size`;
-  return `${percent(row[col])} of this query's weight, ${rank}`;
+  if (!isWeight(row[col])) return phrase("maskHides");
+  const [rank, n] = [rankOf(row, col), row.length];
+  if (signed) return row[col] < 0 ? phrase("negativeRank", { rank, n }) : phrase("rankBySize", { rank, n });
+  return phrase("shareAndRank", { share: percent(row[col]), rank, n });
 }
 
 /** The headings of the table, for screen readers only. */
 function headings() {
-  const names = ["number", "key", "share", "weight"].map((name) => element("th", { scope: "col" }, element("span", { class: "unseen" }, name)));
+  const names = [phrase("columnNumber"), phrase("columnKey"), phrase("columnShare"), phrase("columnWeight")].map((name) => element("th", { scope: "col" }, element("span", { class: "unseen" }, name)));
   return element("thead", {}, element("tr", {}, ...names));
 }
 

@@ -1,5 +1,6 @@
 // @ts-check
 /** The patches of pictures among the keys of a record, and which of them are sinks. */
+import { phrase } from "./language.js";
 
 /** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
 /** @typedef {import("./types.js").RecordInfo} RecordInfo */
@@ -44,7 +45,7 @@ function unpackedGrid(grid, all) {
   return {
     rows: grid.grid[0], cols: grid.grid[1], keys, box: [left / width, top / height, right / width, bottom / height],
     ratio: width / height, picture: grid.image, stretched: grid.stretched, size: grid.size,
-    name: grid.view === "whole" ? String(number) : `${number}, ${grid.view}`,
+    name: grid.view === "whole" ? String(number) : `${number}, ${grid.view === "tiles" ? phrase("tiles") : grid.view}`,
   };
 }
 

@@ -1,6 +1,7 @@
 // @ts-check
 /** A source that requests weights from the server. */
 import { magnitude } from "./arrays.js";
+import { phrase } from "./language.js";
 import { mostHeads } from "./sources.js";
 import { Recent } from "./work.js";
 
@@ -166,12 +167,12 @@ export class RemoteSource {
   async fetch(key, keep) {
     try {
       const reply = await fetch(key, { cache: "no-store", credentials: "omit", redirect: "error" });
-      if (!reply.ok) return this.failed(key, `The server answered ${reply.status}: ${await reply.text()}`);
+      if (!reply.ok) return this.failed(key, phrase("serverAnswered", { status: reply.status, text: await reply.text() }));
       const later = await keep(reply);
       if (!later) this.pending.delete(key); // after the reply is stored, or a drawing in between would request it again
       this.problem = "";
     } catch (error) {
-      this.failed(key, `The server does not answer (${error instanceof Error ? error.message : error}). Is it still running?`);
+      this.failed(key, phrase("serverSilent", { problem: error instanceof Error ? error.message : String(error) }));
     }
   }
 

@@ -1,5 +1,6 @@
 // @ts-check
 /** Saving of a view as a PNG or an SVG file. */
+import { phrase } from "./language.js";
 import { CanvasPainter, SvgPainter, element2d, fittedText } from "./paint.js";
 import { headText, recordText, visible } from "./text.js";
 
@@ -12,7 +13,7 @@ const CAPTION = 34;
 function drawAll(scene, view, size, p) {
   const { state, doc, theme } = scene;
   p.rect(0, 0, size.width, size.height + CAPTION, { fill: theme.surface });
-  const where = state.view === "grid" ? "all layers and heads" : `${recordText(doc.records[state.record], state.record)} · ${headText(doc.records[state.record], state.head)}`;
+  const where = state.view === "grid" ? phrase("allHeads") : `${recordText(doc.records[state.record], state.record)} · ${headText(doc.records[state.record], state.head)}`;
   const style = { fill: theme.ink, size: 13, bold: true };
   p.text(fittedText(`${visible(doc.title)} — ${where}`, size.width - 24, style), 12, 18, style);
   p.lower(CAPTION, () => view.draw(p, size.width, size.height));
@@ -25,7 +26,7 @@ export function asPng(scene, view, size) {
   context.scale(scale, scale);
   drawAll(scene, view, size, new CanvasPainter(context));
   return new Promise((done, failed) => {
-    canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("the picture is too large"))), "image/png");
+    canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error(phrase("tooLarge")))), "image/png");
   });
 }
 

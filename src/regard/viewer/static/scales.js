@@ -1,6 +1,7 @@
 // @ts-check
 /** The weight at the end of the colour scale, which is the largest of the map or of each row, or a percentile. */
 import { isWeight, magnitude } from "./arrays.js";
+import { phrase } from "./language.js";
 import { weightText } from "./text.js";
 import { asideOf, asideText } from "./tokens.js";
 
@@ -92,12 +93,12 @@ export function barEnds(scene, found, record) {
   const { state, doc } = scene;
   const mode = topMode(record, state.top);
   const most = found.values.reduce((x, y) => Math.max(x, y), 0);
-  const without = state.aside ? ` without ${asideText(doc, record, state.batch)}` : "";
+  const without = (/** @type {string} */ end) => (state.aside ? phrase("endWithout", { end, tokens: asideText(doc, record, state.batch) }) : end);
   if (mode === "row") {
     const several = Math.ceil(record.shape[2] / found.rows);
-    const end = `${several > 1 ? `largest of ${several} rows` : "largest of its row"}${without}`;
-    return [record.signed ? "negative" : state.scale === "log" ? "0.01 %" : "0", end];
+    const end = several > 1 ? phrase("largestOfRows", { n: several }) : phrase("largestOfRow");
+    return [record.signed ? phrase("negative") : state.scale === "log" ? "0.01 %" : "0", without(end)];
   }
   const ends = scaleEnds(most, state.scale, record.signed);
-  return mode === "percentile" || state.aside ? [ends[0], `${ends[1]} or more${without}`] : ends;
+  return mode === "percentile" || state.aside ? [ends[0], without(phrase("orMore", { weight: ends[1] }))] : ends;
 }

@@ -3,8 +3,9 @@
 import { isWeight, magnitude, stronger } from "./arrays.js";
 import { rankOf } from "./cells.js";
 import { signedColor } from "./color.js";
+import { phrase } from "./language.js";
 import { fittedText, textWidth } from "./paint.js";
-import { STILL_ASKING, cellNumber, headText, labelOf, numberText, percent, weightText } from "./text.js";
+import { cellNumber, headText, labelOf, numberText, percent, weightText } from "./text.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
 /** @typedef {import("./types.js").Steps} Steps */
@@ -58,10 +59,10 @@ export class StepsView {
     const { query, key } = this.words();
     const room = Math.min(width, 980) - 2 * MARGIN;
     const title = { fill: theme.ink, size: 18, bold: true };
-    p.text(fittedText(`“${query}” attends to “${key}”`, room, title), MARGIN, 24, title);
-    const where = `query ${state.row}, key ${state.col}, ${headText(this.record, state.head)}`;
+    p.text(fittedText(phrase("stepsTitle", { query, key }), room, title), MARGIN, 24, title);
+    const where = phrase("stepsWhere", { row: state.row, col: state.col, head: headText(this.record, state.head) });
     p.text(where, MARGIN, 47, { fill: theme.soft, size: 12 });
-    if (!steps) return void p.text(`${STILL_ASKING} …`, MARGIN, 90, { fill: theme.soft });
+    if (!steps) return void p.text(`${phrase("waiting")} …`, MARGIN, 90, { fill: theme.soft });
     let y = 78;
     if (steps.q && steps.k) y = this.drawVectors(p, steps, width, y);
     else y = this.drawNothingKnown(p, y, room);
@@ -72,7 +73,7 @@ export class StepsView {
   /** @param {Painter} p @param {number} y @param {number} room */
   drawNothingKnown(p, y, room) {
     const { theme, state } = this.scene;
-    const why = state.head < 0 ? "The mean of heads has no query and key. Choose one head." : "This map holds weights only. Its queries and keys were not recorded.";
+    const why = state.head < 0 ? phrase("meanHasNone") : phrase("weightsOnly");
     p.text(fittedText(why, room, { size: 13 }), MARGIN, y + 4, { fill: theme.soft, size: 13 });
     return y + 34;
   }
@@ -84,16 +85,16 @@ export class StepsView {
     const parts = contributions(steps);
     const { perLine, lines, cell } = this.strip(width, q.length);
     const sum = steps.v ? "v · tanh(q + k)" : "q × k";
-    const long = `Query, key, and the contribution of each dimension, ${sum}`;
+    const long = phrase("contributions", { sum });
     const narrow = textWidth(long, { size: 13 }) > width - 2 * MARGIN - 30;
-    this.heading(p, "1", narrow ? `Query, key, and ${sum}` : long, y);
+    this.heading(p, "1", narrow ? phrase("contributionsShort", { sum }) : long, y);
     y += 26;
     const most = Math.max(...parts.map(Math.abs), 1e-12);
     const scale = Math.max(...q.map(Math.abs), 1e-12);
     const scaleK = Math.max(...k.map(Math.abs), 1e-12);
     for (let line = 0; line < lines; line++) {
       for (const [n, name] of ["q", "k"].entries()) p.text(name, MARGIN + 4, y + 11 + n * 24, { fill: theme.soft, size: 12, mono: true });
-      p.text("q×k".slice(steps.v ? 3 : 0) || "sum", MARGIN + 4, y + 82, { fill: theme.soft, size: 11, mono: true });
+      p.text(steps.v ? phrase("sumMark") : "q×k", MARGIN + 4, y + 82, { fill: theme.soft, size: 11, mono: true });
       p.line(MARGIN + 40, y + 82, MARGIN + 40 + perLine * cell, y + 82, { stroke: theme.line });
       for (let n = 0; n < perLine && line * perLine + n < q.length; n++) {
         const d = line * perLine + n;
@@ -147,15 +148,15 @@ export class StepsView {
   drawShare(p, steps, y, room) {
     const { theme, state, source } = this.scene;
     const { query, key } = this.words();
-    this.heading(p, String(sums(steps).length + firstSum(steps)), "Share of the output", y);
+    this.heading(p, String(sums(steps).length + firstSum(steps)), phrase("outputShare"), y);
     const row = source.row(state.record, state.batch, state.head, state.row);
     const bar = y + 20;
     p.rect(MARGIN, bar, room, 16, { fill: theme.line, alpha: 0.5, radius: 3 });
     p.rect(MARGIN, bar, Math.min(room, Math.max(1, room * Math.abs(steps.weight))), 16, { fill: theme.accent, radius: 3 });
-    const text = steps.weight < 0 ? `the value of “${key}” is subtracted from the output of “${query}”, times ${weightText(-steps.weight)}` : `${percent(steps.weight)} of the output of “${query}” is the value of “${key}”`;
+    const text = steps.weight < 0 ? phrase("subtracted", { key, query, weight: weightText(-steps.weight) }) : phrase("shareOfOutput", { share: percent(steps.weight), query, key });
     p.text(fittedText(text, room, { size: 13 }), MARGIN, bar + 32, { fill: theme.ink, size: 13 });
     if (!row) return;
-    const rank = `rank ${rankOf(row, state.col)} of ${row.length} keys`;
+    const rank = phrase("rankOfKeys", { rank: rankOf(row, state.col), n: row.length });
     p.text(rank, MARGIN, bar + 51, { fill: theme.soft, size: 12 });
     this.drawRow(p, row, bar + 66, room);
   }
@@ -178,7 +179,8 @@ export class StepsView {
     p.line(MARGIN, y + 64.5, MARGIN + room, y + 64.5, { stroke: theme.line });
     const at = MARGIN + ((mine + 0.5) * room) / bins;
     p.line(at, y + 66, at, y + 72, { stroke: theme.accent, width: 2 });
-    const text = `the weights of this query over all keys, of at most ${weightText(most)}${this.record.signed ? "; blue weights are negative" : ""}`;
+    const weight = weightText(most);
+    const text = this.record.signed ? phrase("rowWeightsSigned", { weight }) : phrase("rowWeights", { weight });
     p.text(fittedText(text, whole, { size: 11 }), MARGIN, y + 84, { fill: theme.soft, size: 11 });
   }
 
@@ -204,21 +206,21 @@ export class StepsView {
   }
 
   hint() {
-    return "How one weight is computed. Arrow keys, or the numbers in the panel, choose another query and key.";
+    return phrase("stepsHint");
   }
 
   label() {
     const steps = this.steps();
     const { query, key } = this.words();
-    if (!steps) return `Steps: ${STILL_ASKING}`;
+    if (!steps) return phrase("stepsWaiting", { waiting: phrase("waiting") });
     const lines = sums(steps).map(([name, sum, value]) => `${name}: ${sum} ${value}`);
-    return `The weight of “${query}” for “${key}”. ${lines.join(". ")}. Share of the output ${percent(steps.weight)}.`;
+    return phrase("stepsLabel", { query, key, lines: lines.join(". "), share: percent(steps.weight) });
   }
 
   numbers() {
     const steps = this.steps();
     if (!steps?.q || !steps.k) return "";
-    return `q: ${listed(steps.q)}. k: ${listed(steps.k)}. Contribution of each dimension: ${listed(contributions(steps))}.`;
+    return phrase("stepsNumbers", { q: listed(steps.q), k: listed(steps.k), parts: listed(contributions(steps)) });
   }
 }
 
@@ -242,18 +244,18 @@ function firstSum(steps) {
 /** The steps of the computation of a weight, each as its name, its formula and its result. @param {Steps} steps @returns {[string, string, string][]} */
 export function sums(steps) {
   if (!steps.q) {
-    return steps.hidden ? [["Mask", "this key is hidden from this query", "hidden"]] : [["Weight", "", weightText(steps.weight)]];
+    return steps.hidden ? [[phrase("stepMask"), phrase("keyHidden"), phrase("hidden")]] : [[phrase("stepWeight"), "", weightText(steps.weight)]];
   }
   const scaled = steps.product * steps.scale;
   const score = scaled + steps.bias;
   /** @type {[string, string, string][]} */
   const lines = [
-    [steps.v ? "Sum" : "Product", steps.v ? "Σ v·tanh(q + k)" : "q · k", numberText(steps.product)],
-    ["Scale", `${numberText(steps.product)} × ${numberText(steps.scale)}`, numberText(scaled)],
+    [steps.v ? phrase("stepSum") : phrase("stepProduct"), steps.v ? "Σ v·tanh(q + k)" : "q · k", numberText(steps.product)],
+    [phrase("stepScale"), `${numberText(steps.product)} × ${numberText(steps.scale)}`, numberText(scaled)],
   ];
-  if (steps.hasBias) lines.push(["Bias", `${numberText(scaled)} + ${numberText(steps.bias)}`, numberText(score)]);
-  lines.push(["Mask", steps.hidden ? "this key is hidden from this query" : "this key may be seen", steps.hidden ? "hidden" : numberText(score)]);
+  if (steps.hasBias) lines.push([phrase("stepBias"), `${numberText(scaled)} + ${numberText(steps.bias)}`, numberText(score)]);
+  lines.push([phrase("stepMask"), steps.hidden ? phrase("keyHidden") : phrase("keySeen"), steps.hidden ? phrase("hidden") : numberText(score)]);
   const sum = steps.hidden ? "exp(−∞)" : `exp(${numberText(score)} − ${numberText(steps.lse)})`;
-  lines.push(["Softmax", sum, weightText(steps.weight)]);
+  lines.push([phrase("stepSoftmax"), sum, weightText(steps.weight)]);
   return lines;
 }

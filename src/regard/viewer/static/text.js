@@ -1,14 +1,12 @@
 // @ts-check
 /** Tokens, weights and names as text for people. */
 import { isWeight } from "./arrays.js";
+import { phrase } from "./language.js";
 import { patchNames } from "./patches.js";
 
 /** Characters that are invisible or change the direction of the text around them. */
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 const PICTURES = new Map([[" ", "␣"], ["\n", "⏎"], ["\t", "⇥"], ["", "∅"]]);
-
-/** The text in place of a number that the server has not sent yet. */
-export const STILL_ASKING = "waiting for the server";
 
 /** A token with visible signs for spaces, line breaks and invisible characters. @param {string} token */
 export function visible(token) {
@@ -39,12 +37,12 @@ export function labelOf(doc, record, side, b, n) {
   const grid = side === "query" ? record.queryGrid : record.keyGrid;
   const at = n - (side === "query" ? record.queryExtra : record.keyExtra);
   if (!grid || at >= grid[0] * grid[1]) return String(n);
-  return at < 0 ? `extra ${n}` : `r${Math.floor(at / grid[1])} c${at % grid[1]}`;
+  return at < 0 ? phrase("extra", { n }) : `r${Math.floor(at / grid[1])} c${at % grid[1]}`;
 }
 
 /** A weight with three significant figures. @param {number} w */
 export function weightText(w) {
-  if (!isWeight(w)) return "hidden";
+  if (!isWeight(w)) return phrase("hidden");
   const size = Math.abs(w);
   if (size === 0) return "0";
   const text = size >= 0.001 ? w.toFixed(size >= 0.1 ? 3 : 4) : w.toExponential(1);
@@ -91,8 +89,30 @@ export function percent(w) {
  * @param {number} n
  */
 export function recordText(record, n) {
-  const layer = record.layer === null ? `#${n}` : `Layer ${record.layer}`;
-  return `${layer} · ${visible(record.role ?? record.kind)} · ${visible(record.name)}`;
+  const layer = record.layer === null ? `#${n}` : phrase("layerNumber", { n: record.layer });
+  return `${layer} · ${kindText(record.role ?? record.kind)} · ${visible(record.name)}`;
+}
+
+/** The name of a role or a kind of attention, which may be one of the user's own. @param {string} kind */
+export function kindText(kind) {
+  switch (kind) {
+    case "self": return phrase("kindSelf");
+    case "causal": return phrase("kindCausal");
+    case "cross": return phrase("kindCross");
+    case "encoder": return phrase("roleEncoder");
+    case "decoder": return phrase("roleDecoder");
+    default: return visible(kind);
+  }
+}
+
+/** @param {"query" | "key"} side */
+export function sideText(side) {
+  return side === "key" ? phrase("key") : phrase("query");
+}
+
+/** A query or key with its number. @param {"query" | "key"} side @param {number} n */
+export function sideNumber(side, n) {
+  return side === "key" ? phrase("keyNumber", { n }) : phrase("queryNumber", { n });
 }
 
 /**
@@ -106,7 +126,7 @@ export function headNumber(record, head) {
 
 /** @param {import("./types.js").RecordInfo} record @param {number} head */
 export function headText(record, head) {
-  return head < 0 ? "mean of heads" : `head ${headNumber(record, head)}`;
+  return head < 0 ? phrase("headMean") : phrase("headNumber", { n: headNumber(record, head) });
 }
 
 /**

@@ -3,9 +3,10 @@
 import { HIDDEN, isWeight, magnitude } from "./arrays.js";
 import { colorAt, colorTable, inkOn, place } from "./color.js";
 import { drawColorBar } from "./cells.js";
+import { phrase } from "./language.js";
 import { fittedText, textWidth } from "./paint.js";
 import { scaleEnds } from "./scales.js";
-import { STILL_ASKING, headText, labelOf, recordText, weightText } from "./text.js";
+import { headText, labelOf, recordText, sideText, weightText } from "./text.js";
 import { asideOf, asideText, filterOf, runningText, tokensWith, wordsOf } from "./tokens.js";
 
 /** @typedef {import("./types.js").Scene} Scene */
@@ -79,7 +80,7 @@ export class TextView {
     const right = this.room.width - TEXT_MARGIN;
     let line = 0;
     for (const side of sides) {
-      if (sides.length > 1) headings.push({ line: line++, text: side === "query" ? "Queries (click one)" : "Keys" });
+      if (sides.length > 1) headings.push({ line: line++, text: side === "query" ? phrase("queriesToClick") : phrase("keysHeading") });
       let x = TEXT_MARGIN;
       this.pieces(side).forEach(({ text, gap, piece }, n) => {
         const shown = fittedText(text, right - TEXT_MARGIN - 2 * TOKEN_PAD, TEXT_LETTERS);
@@ -179,11 +180,11 @@ export class TextView {
     const bar = Math.min(180, width * 0.4);
     const style = { fill: theme.soft, size: 12 };
     const { signed } = this.record;
-    if (even) return p.text(fittedText(`Not coloured: the weights are nearly even, about ${weightText(even)} each.`, width - 2 * TEXT_MARGIN, style), TEXT_MARGIN, y + 8, style);
+    if (even) return p.text(fittedText(phrase("nearlyEven", { weight: weightText(even) }), width - 2 * TEXT_MARGIN, style), TEXT_MARGIN, y + 8, style);
     drawColorBar(p, this.scene, signed ? "signed" : "ink", scaleEnds(max, state.scale, signed), TEXT_MARGIN, y, bar);
-    const note = [signed ? "blue: negative weights" : "", this.layout().placed.some(({ piece }) => piece) ? "underlined: one word" : ""];
+    const note = [signed ? phrase("blueNegative") : "", this.layout().placed.some(({ piece }) => piece) ? phrase("underlined") : ""];
     const beside = TEXT_MARGIN + bar + 18;
-    p.text(fittedText(note.filter(Boolean).join("; "), width - beside - TEXT_MARGIN, style), beside, y + 5, style);
+    p.text(fittedText(note.filter(Boolean).join(phrase("clauseSeparator")), width - beside - TEXT_MARGIN, style), beside, y + 5, style);
   }
 
   /** The vertical middle of a visible line. @param {number} line */
@@ -323,8 +324,9 @@ export class TextView {
 
   hint() {
     const { by, side } = this.scene.state;
-    if (!this.oneText()) return "Click a query to see which keys it attends to. Point at a key to read its weight.";
-    return `Click a token to choose it as the ${side}. Point at a token to read ${by === "all" ? "its mean weight" : "its weight"}.`;
+    if (!this.oneText()) return phrase("textHintTwo");
+    const click = phrase("clickToken", { side: sideText(side === "key" ? "key" : "query") });
+    return [click, by === "all" ? phrase("pointForMean") : phrase("pointForWeight")].join(phrase("sentenceSeparator"));
   }
 
   /** One sentence about the meaning of the colours. */
@@ -334,15 +336,15 @@ export class TextView {
     const word = labelOf(doc, this.record, "query", state.batch, state.row);
     const [from, to] = this.queryRange();
     const mean = state.by === "all" ? source.received(state.record, state.batch, state.head, from, to) : null;
-    const many = mean && mean.queries < to - from ? `${mean.queries} of ${to - from} queries` : `${to - from} queries`;
-    const parts = [
-      state.by === "all" ? `the mean weight of each key over ${many}, ${head}` : `the weights of query ${state.row} “${word}”, ${head}`,
-      state.aside ? `without ${asideText(doc, this.record, state.batch)}` : "",
-      state.pair ? `from sentence ${state.pair[0]} to sentence ${state.pair[1]}` : "",
+    const queries = mean && mean.queries < to - from ? phrase("queriesOf", { n: mean.queries, all: to - from }) : phrase("queryCount", { n: to - from });
+    const shown = [
+      state.by === "all" ? phrase("meanShown", { queries, head }) : phrase("weightsShown", { n: state.row, word, head }),
+      state.aside ? phrase("withoutTokens", { tokens: asideText(doc, this.record, state.batch) }) : "",
+      state.pair ? phrase("fromSentence", { from: state.pair[0], to: state.pair[1] }) : "",
     ];
-    const shown = parts.filter(Boolean).join("; ");
+    const parts = shown.filter(Boolean).join(phrase("clauseSeparator"));
     const { even } = this.coloring();
-    return even ? `Not coloured: ${shown}, are nearly even, about ${weightText(even)} for each key.` : `Colours: ${shown}.`;
+    return even ? phrase("evenShown", { parts, weight: weightText(even) }) : phrase("coloursShown", { parts });
   }
 
   /** The weight of the key under the pointer, or of the chosen key. */
@@ -350,12 +352,12 @@ export class TextView {
     const { doc, state, source } = this.scene;
     const weights = this.weights();
     const key = this.under?.side === "key" ? this.under.n : state.col;
-    const query = state.by === "all" ? "all queries" : labelOf(doc, this.record, "query", state.batch, state.row);
-    return { query, key: labelOf(doc, this.record, "key", state.batch, key), weight: weights ? weightText(weights[key]) : source.near ? "being computed" : STILL_ASKING };
+    const query = state.by === "all" ? phrase("byAll") : labelOf(doc, this.record, "query", state.batch, state.row);
+    return { query, key: labelOf(doc, this.record, "key", state.batch, key), weight: weights ? weightText(weights[key]) : source.near ? phrase("computing") : phrase("waiting") };
   }
 
   label() {
     const { query, key, weight } = this.reading();
-    return `Text of ${recordText(this.record, this.scene.state.record)}. ${this.shows()} ${query} to ${key}: ${weight}. Left and right choose a token, s switches between query and key.`;
+    return phrase("textLabel", { record: recordText(this.record, this.scene.state.record), shows: this.shows(), query, key, weight });
   }
 }

@@ -1,5 +1,6 @@
 // @ts-check
 /** Properties of tokens: special tokens such as [CLS], sentences of a pair, pieces of words. */
+import { phrase } from "./language.js";
 import { visible } from "./text.js";
 
 /** @typedef {import("./types.js").DocumentInfo} DocumentInfo */
@@ -32,8 +33,8 @@ export function asideOf(doc, record, side, b) {
 export function asideText(doc, record, b) {
   const words = [...(wordsOf(doc, record, "query", b) ?? []), ...(wordsOf(doc, record, "key", b) ?? [])];
   const marks = [...new Set(words.filter((word) => MARK.test(word)))].sort().map(visible);
-  const first = record.keyGrid ? (record.keyExtra ? ["extra tokens"] : []) : ["first token"];
-  return [...marks.slice(0, 3), ...(marks.length > 3 ? ["…"] : []), ...first].join(", ");
+  const first = record.keyGrid ? (record.keyExtra ? [phrase("extraTokens")] : []) : [phrase("firstToken")];
+  return [...marks.slice(0, 3), ...(marks.length > 3 ? ["…"] : []), ...first].join(phrase("wordSeparator"));
 }
 
 /**

@@ -1,26 +1,37 @@
 // @ts-check
 /** The tabs, the buttons at the top, and the list of keyboard shortcuts. */
+import { phrase } from "./language.js";
 import { element } from "./text.js";
 
 /** @typedef {import("./types.js").State} State */
 
-const NAMES = { grid: "Model", heat: "Heat map", flow: "Flow", text: "Text", steps: "Steps", image: "Picture" };
-const HELP = [
-  ["arrow keys", "choose another query or key (with Shift, ten further)"],
-  ["+  −  0", "zoom in, zoom out, show the whole map (also with the wheel or two fingers)"],
-  ["[  ]", "previous layer, next layer"],
-  [",  .", "previous head, next head"],
-  ["m", "mean of all heads"],
-  ["s", "switch whether clicks and arrow keys choose the query or the key (Flow, Text and Picture)"],
-  ["f", "find a token (Enter goes to the next match, Shift+Enter to the previous one)"],
-  ["Enter", "open the heat map (in Model), open the steps (in Heat map and Text), pin a token (in Flow)"],
-  ["t", "switch between light and dark"],
-  ["?", "show this list"],
-];
-
 /** @param {string} view */
 function nameOf(view) {
-  return NAMES[/** @type {keyof typeof NAMES} */ (view)];
+  switch (view) {
+    case "grid": return phrase("viewGrid");
+    case "heat": return phrase("viewHeat");
+    case "flow": return phrase("viewFlow");
+    case "text": return phrase("viewText");
+    case "steps": return phrase("viewSteps");
+    default: return phrase("viewImage");
+  }
+}
+
+/** The keys and their meanings. @param {string[]} shown the available views */
+function shortcuts(shown) {
+  return [
+    [`1 … ${shown.length}`, shown.map(nameOf).join(phrase("wordSeparator"))],
+    [phrase("arrowKeys"), phrase("helpArrows")],
+    ["+  −  0", phrase("helpZoom")],
+    ["[  ]", phrase("helpLayers")],
+    [",  .", phrase("helpHeads")],
+    ["m", phrase("helpMean")],
+    ["s", phrase("helpSide")],
+    ["f", phrase("helpFind")],
+    ["Enter", phrase("helpEnter")],
+    ["t", phrase("helpTheme")],
+    ["?", phrase("helpList")],
+  ];
 }
 
 /** @param {{id: string, shown: string[], state: State, set: (changes: Partial<State>) => boolean}} app */
@@ -32,7 +43,7 @@ export function makeTabs(app) {
     tab.addEventListener("click", () => app.set({ view }));
     return tab;
   });
-  const list = element("div", { class: "tabs", role: "tablist", "aria-label": "Views" }, ...tabs);
+  const list = element("div", { class: "tabs", role: "tablist", "aria-label": phrase("views") }, ...tabs);
   list.addEventListener("keydown", (event) => {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (!step) return;
@@ -53,19 +64,18 @@ export function makeActions(app) {
   };
   return element(
     "div", { class: "actions" },
-    button("PNG", "Save this view as PNG", () => app.save("png")),
-    button("SVG", "Save this view as SVG", () => app.save("svg")),
-    button("◐", "Switch between light and dark", () => app.switchTheme()),
-    button("?", "Keyboard shortcuts", () => app.help?.showModal()),
+    button("PNG", phrase("savePng"), () => app.save("png")),
+    button("SVG", phrase("saveSvg"), () => app.save("svg")),
+    button("◐", phrase("switchTheme"), () => app.switchTheme()),
+    button("?", phrase("shortcuts"), () => app.help?.showModal()),
   );
 }
 
 /** The dialog with the keyboard shortcuts. @param {string[]} shown the available views */
 export function makeHelp(shown) {
-  const digits = [`1 … ${shown.length}`, shown.map(nameOf).join(", ")];
-  const lines = [digits, ...HELP].flatMap(([keys, what]) => [element("dt", {}, keys), element("dd", {}, what)]);
-  const close = element("button", { type: "button" }, "Close");
-  const dialog = element("dialog", { "aria-label": "Keyboard shortcuts" }, element("h2", {}, "Keyboard shortcuts"), element("dl", {}, ...lines), close);
+  const lines = shortcuts(shown).flatMap(([keys, what]) => [element("dt", {}, keys), element("dd", {}, what)]);
+  const close = element("button", { type: "button" }, phrase("close"));
+  const dialog = element("dialog", { "aria-label": phrase("shortcuts") }, element("h2", {}, phrase("shortcuts")), element("dl", {}, ...lines), close);
   close.addEventListener("click", () => dialog.close());
   return dialog;
 }

@@ -2,11 +2,13 @@
 /** The viewer as a notebook widget, which gets the document from the widget model. */
 import { App } from "./app.js";
 import { Blobs } from "./arrays.js";
+import { useLanguage } from "./language.js";
 import { Pictures } from "./pictures.js";
 import { LocalSource } from "./sources.js";
 
 /** Render the widget, and return a function that the notebook calls to remove it. @param {{model: {get: (name: string) => any}, el: HTMLElement}} context */
 export function render({ model, el }) {
+  useLanguage(model.get("language"));
   const doc = JSON.parse(model.get("document"));
   /** @type {DataView[]} */
   const held = model.get("blobs");
