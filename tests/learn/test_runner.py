@@ -31,9 +31,18 @@ BAD_FILES = {
     "empty": ("", ["has no function softmax"]),
     "other name": ("def softmaxx(x):\n    return x\n", ["has no function softmax. It has softmaxx."]),
     "no function": ("softmax = 3\n", ["has no function softmax"]),
-    "missing module": ("import torhc\n", ["imports torhc, which is not installed in line 1"]),
+    "missing module": ("import torhc\n", ["imports torhc in line 1, “import torhc”, but no module of this name"]),
+    "missing module beside NumPy": ("import numpy as np\nimport torhc\n", ["imports torhc in line 2"]),
     "missing module inside": (function("import torhc"), ["imports torhc", "line 4"]),
     "raises at once": ("1 / 0\n", ["raised ZeroDivisionError in line 1", "division by zero"]),
+    "raises at once beside NumPy": (
+        "import numpy as np\nx = np.ones((2, 3)) @ np.ones(2)\n",
+        ["raised ValueError in line 2", "mismatch"],
+    ),
+    "no keepdims": (
+        function("return np.exp(x - x.max(axis=-1))"),
+        ["raised ValueError in line 4", "keepdims=True"],
+    ),
     "raises": (function("y = x + 1\nreturn y @ z"), ["raised NameError in line 5", "'z' is not defined"]),
     "shapes": (
         function("y = np.ones((2, 7))\nreturn x @ y"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,8 +20,8 @@ _TROUBLES = {
         "Python 无法解析这个文件{where}：{message}。",
     ),
     "missing": Words(
-        "The file imports {name}, which is not installed{where}. The exercises need only NumPy.",
-        "文件导入了 {name}，但它没有安装{where}。这些练习只需要 NumPy。",
+        "The file imports {name}{where}, but no module of this name is installed. The exercises need only NumPy.",
+        "文件导入了 {name}{where}，但没有安装这个模块。这些练习只需要 NumPy。",
     ),
     "raised": Words(
         "Running the file raised {type}{where}: {message}",
@@ -121,6 +122,12 @@ _RESULTS = {
         "参数只有 {arguments} 这么小，你的函数却返回了一百多万个数。",
     ),
 }
+_AXIS_LOST = Words(
+    "\nOne of the two shapes lacks an axis of the other: sum, max and mean drop the axis that they reduce. With "
+    "keepdims=True it stays, with size 1.",
+    "\n其中一个形状比另一个少一个轴：sum、max 和 mean 会去掉被归约的轴。加上 keepdims=True，这个轴会保留，大小为 1。",
+)
+_BROADCAST = re.compile(r"broadcast together with shapes \(([\d,]*)\) \(([\d,]*)\)")
 _WHERE = Words(" in line {line}", "（第 {line} 行）")
 _WHERE_TEXT = Words(" in line {line}, “{text}”", "（第 {line} 行，“{text}”）")
 
@@ -168,7 +175,9 @@ def tell_result(
     }
     if report["kind"] == "raised":
         values["message"] = _sentence(report["message"])
-        values["shapes"] = _shapes_there(report, case, source, language)
+        values["shapes"] = _shapes_there(report, case, source, language) + _lost_axis(
+            report["message"], language
+        )
     return _RESULTS[report["kind"]].say(language, **values)
 
 
@@ -198,6 +207,22 @@ def _shapes_there(report: dict[str, Any], case: Case, source: Sequence[str], lan
     if not shown:
         return ""
     return Words("\nIn that line: {shapes}", "\n在这一行：{shapes}").say(language, shapes=", ".join(shown))
+
+
+def _lost_axis(message: str, language: str) -> str:
+    """Return the usual cause of an error of broadcasting in which one shape is the other without one axis.
+
+    >>> "keepdims=True" in _lost_axis("operands could not be broadcast together with shapes (2,3) (2,) ", "en")
+    True
+    >>> _lost_axis("operands could not be broadcast together with shapes (2,3) (4,3) ", "en")
+    ''
+    """
+    found = _BROADCAST.search(message)
+    if not found:
+        return ""
+    shorter, longer = sorted((text.strip(",").split(",") for text in found.groups()), key=len)
+    lost = any(shorter == longer[:axis] + longer[axis + 1 :] for axis in range(len(longer)))
+    return _AXIS_LOST.say(language) if lost else ""
 
 
 def _where(line: int, source: Sequence[str], language: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import traceback
 import types
 from typing import Any
@@ -34,12 +33,19 @@ def place_of(error: BaseException, path: str) -> tuple[int, dict[str, list[int]]
     for frame, number in traceback.walk_tb(error.__traceback__):
         if frame.f_code.co_filename == path:
             line = number
-            known = frame.f_locals.items()
-            shapes = {name: list(value.shape) for name, value in known if hasattr(value, "shape")}
+            shapes = {name: shape for name, value in frame.f_locals.items() if (shape := shape_of(value))}
+    return line, shapes
+
+
+def shape_of(value: Any) -> list[int]:
+    """Return the shape of an array or tensor, or [] of anything else.
+
+    Other objects may have an attribute of this name too. ``numpy.shape`` is a function.
+    """
     with contextlib.suppress(Exception):
-        json.dumps(shapes)
-        return line, shapes
-    return line, {}
+        shape = getattr(value, "shape", ())
+        return [int(size) for size in shape] if isinstance(shape, tuple) else []
+    return []
 
 
 def raised(error: BaseException, path: str) -> dict[str, Any]:
