@@ -68,6 +68,7 @@ def explanations(
     """
     if is_right(exercise, outcomes):
         return [frozenset()]
+    outcomes = [_alike(exercise, given) for given in outcomes]
     for size in range(1, MOST_MISTAKES + 1):
         found = [
             chosen
@@ -77,6 +78,13 @@ def explanations(
         if found:
             return found
     return []
+
+
+def _alike(exercise: Exercise, given: Outcome) -> Outcome:
+    """Return an outcome with the numbers that ``exercise.alike`` replaces."""
+    if exercise.alike is None or isinstance(given, Failure):
+        return given
+    return tuple(exercise.alike(part) for part in given)
 
 
 def _explains(

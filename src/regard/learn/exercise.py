@@ -98,6 +98,8 @@ class Exercise:
     ``returns`` are the stages that the function returns, usually the last one. ``oracle`` computes the same from the
     arguments in another way, such as with `regard.reference`, and gives the expected results. ``tolerances`` has one
     entry for each returned stage. With ``any_shape``, axes of size 1 do not count, for results worked out by hand.
+    ``alike`` replaces numbers of a learner's result that stand for the same thought by one of them, before the result
+    is compared with mistakes.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Exercise:
     oracle: Callable[..., Any] | None = None
     tolerances: tuple[float, ...] = ()
     any_shape: bool = False
+    alike: Callable[[np.ndarray], np.ndarray] | None = None
     start: str = field(default="", repr=False)
 
     @cached_property

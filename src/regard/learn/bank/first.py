@@ -22,7 +22,8 @@ def _softmax_cases(rng: np.random.Generator) -> list[Case]:
     spread = [[0.0, 0.0, 1500.0], [3.0, 1.0, 2.0]]
     # A number far below the others: minus the smallest number both rows overflow, minus the first number the second.
     low = [[0.0, -800.0, 0.5], [-800.0, 0.0, 0.5]]
-    shapes = [(4,), (2, 3, 5)]
+    # With as many rows as numbers in a row, a sum that has lost its axis gives numbers instead of an error.
+    shapes = [(4,), (2, 3, 5), (3, 3)]
     plain = [numbers(rng, x=shape) for shape in shapes]
     return [*(Case({"x": np.array(x)}) for x in (rows, large, spread, low)), *plain]
 
@@ -49,7 +50,7 @@ SOFTMAX = Exercise(
     done=Words(
         "All attention weights come from this function. Every row sums to 1 and every weight is positive, "
         "but exp of a very negative number underflows to 0.",
-        "所有的注意力权重都来自这个函数。每一行的和是 1，每个权重都是正数，但很小的负数取指数会下溢为 0。",
+        "所有的注意力权重都来自这个函数。每一行的和是 1，每个权重都是正数，但绝对值很大的负数取指数会下溢为 0。",
     ),
     function="softmax",
     arguments=("x",),
@@ -118,6 +119,13 @@ SOFTMAX = Exercise(
             shifted=lambda V: V.x - V.x.max(0, keepdims=True),
         ),
         mistake(
+            "highest_without_keepdims",
+            "The maximum has lost its axis, so column j is shifted by the maximum of row j. Each row is shifted by its "
+            "own maximum: keep the axis with keepdims=True.",
+            "最大值去掉了轴，于是第 j 列减去了第 j 行的最大值。每一行应减去自己的最大值：用 keepdims=True 保留这个轴。",
+            shifted=lambda V: V.x - V.x.max(-1),
+        ),
+        mistake(
             "divided_by_highest",
             "The row is divided by its maximum. Only a difference leaves the softmax unchanged: subtract the maximum.",
             "整行除以了最大值。只有相减才不改变 softmax：应减去最大值。",
@@ -155,6 +163,20 @@ SOFTMAX = Exercise(
             "keepdims=True.",
             "求和没有指定轴，所有权重加起来才是 1。应当每一行的和是 1：使用 axis=-1 和 keepdims=True。",
             weights=lambda V: V.powers / V.powers.sum(),
+        ),
+        mistake(
+            "sum_without_keepdims",
+            "The sum has lost its axis, so column j is divided by the sum of row j. Keep the axis with keepdims=True: "
+            "each row is divided by its own sum.",
+            "求和去掉了轴，于是第 j 列除以了第 j 行的和。每一行应除以自己的和：用 keepdims=True 保留这个轴。",
+            weights=lambda V: V.powers / V.powers.sum(-1),
+        ),
+        mistake(
+            "sum_not_shifted",
+            "The sum is that of exp(x), but the maximum is subtracted above the line only. Divide by the sum of the "
+            "shifted exponentials.",
+            "分母是 exp(x) 的和，而只有分子减去了最大值。应除以减去最大值之后的指数的和。",
+            weights=lambda V: V.powers / np.exp(V.x).sum(-1, keepdims=True),
         ),
         mistake(
             "no_division",

@@ -63,8 +63,9 @@ SPLIT_HEADS = Exercise(
         "先用 x.reshape(b, n, num_heads, d) 把每一行切成几段，再把头的轴移到前面。",
     ),
     done=Words(
-        "A reshape never moves a number in memory. Moving an axis does, so the two cannot replace each other.",
-        "reshape 不改变数在内存中的次序，移动轴则会，二者不能互相替代。",
+        "A reshape keeps the order of the numbers and only cuts them into other axes. Moving an axis changes their "
+        "order. So the two cannot replace each other.",
+        "reshape 不改变数的次序，只是换一种方式切分成轴；移动轴则会改变次序。所以二者不能互相替代。",
     ),
     function="split_heads",
     arguments=("x", "num_heads"),

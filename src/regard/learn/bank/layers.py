@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,14 @@ LAYER_NORM = Exercise(
             variance=lambda V: V.x.var(keepdims=True),
         ),
         mistake(
+            "no_keepdims",
+            "Mean and variance have lost their axis, so column j gets those of row j. Keep the axis with "
+            "keepdims=True, so that each row gets its own.",
+            "均值和方差去掉了轴，于是第 j 列用了第 j 行的均值和方差。用 keepdims=True 保留这个轴，让每一行用自己的。",
+            centred=lambda V: V.x - V.x.mean(-1),
+            variance=lambda V: V.x.var(-1),
+        ),
+        mistake(
             "mean_not_subtracted",
             "The mean is not subtracted. x - mean is divided, not x.",
             "没有减去均值。被除的应是 x - mean，不是 x。",
@@ -182,6 +191,10 @@ def _relu(x: Array) -> Array:
     return np.maximum(x, 0)
 
 
+def _gelu_angle(x: Array) -> Array:
+    return math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+
+
 def _fed(V: Any) -> Array:
     return V.active @ V.W_2.T
 
@@ -251,6 +264,18 @@ PRE_NORM_BLOCK = Exercise(
             "The nonlinearity is tanh. This block has relu.",
             "非线性函数用了 tanh。这里是 relu。",
             active=lambda V: np.tanh(V.hidden),
+        ),
+        mistake(
+            "gelu",
+            "The nonlinearity is GELU, as in BERT. This block has relu.",
+            "非线性函数用了 GELU，与 BERT 相同。这里是 relu。",
+            active=lambda V: V.hidden * (1 + np.vectorize(math.erf)(V.hidden / math.sqrt(2))) / 2,
+        ),
+        mistake(
+            "gelu_by_tanh",
+            "The nonlinearity is GELU in its form with tanh, as in GPT-2. This block has relu.",
+            "非线性函数用了 tanh 形式的 GELU，与 GPT-2 相同。这里是 relu。",
+            active=lambda V: V.hidden * (1 + np.tanh(_gelu_angle(V.hidden))) / 2,
         ),
         mistake(
             "absolute",

@@ -123,6 +123,12 @@ NEXT_TOKEN_LOSS = Exercise(
             log_probs=lambda V: _log_softmax(V.logits) / math.log(2),
         ),
         mistake(
+            "base_ten",
+            "The logarithm has base 10. Natural logarithms are asked for: np.log.",
+            "对数的底是 10。这里要自然对数：np.log。",
+            log_probs=lambda V: _log_softmax(V.logits) / math.log(10),
+        ),
+        mistake(
             "not_shifted",
             "Position i is compared with its own token, which it has already seen. It predicts token i + 1.",
             "位置 i 与它自己的词元比较了，而这个词元它已经看到。它预测的是第 i + 1 个词元。",

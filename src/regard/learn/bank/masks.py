@@ -25,6 +25,9 @@ Array = np.ndarray
 
 # ---- 0 and -inf
 
+# A number that people take in place of -inf.
+LARGE = -1e9
+
 # The name, the words and the numbers of each wrong additive mask, made of an array that is True at hidden keys.
 _WRONG_NUMBERS: tuple[tuple[str, str, str, Callable[[Array], Array]], ...] = (
     (
@@ -53,12 +56,12 @@ _WRONG_NUMBERS: tuple[tuple[str, str, str, Callable[[Array], Array]], ...] = (
         lambda hidden: np.where(hidden, -np.inf, 1.0),
     ),
     (
-        "minus_billion",
-        "The mask has -1e9 where a key is hidden. That overflows in float16, and a row of only -1e9 gives equal "
-        "weights "
-        "to keys that are all hidden. Use -inf.",
-        "掩码在要隐藏处是 -1e9。它在 float16 中会溢出；整行都是 -1e9 时，本应隐藏的键会得到相等的权重。应使用 -inf。",
-        lambda hidden: np.where(hidden, -1e9, 0.0),
+        "finite_number",
+        "The mask has a large negative number such as -1e9 where a key is hidden. It is no -inf: added to a row whose "
+        "keys are all hidden, it gives them equal weights, and -1e9 overflows in float16. Use -inf.",
+        "掩码在要隐藏处是一个很大的负数，例如 -1e9。它不等于 -inf：如果一行的键全部要隐藏，它们会得到相等的权重；而且 "
+        "-1e9 在 float16 中会溢出。应使用 -inf。",
+        lambda hidden: np.where(hidden, LARGE, 0.0),
     ),
     (
         "plus_infinity",
@@ -73,6 +76,18 @@ _WRONG_NUMBERS: tuple[tuple[str, str, str, Callable[[Array], Array]], ...] = (
         lambda hidden: hidden * -np.inf,
     ),
 )
+
+
+def one_large_number(mask: Array) -> Array:
+    """Return a mask in which all large negative numbers are the same one.
+
+    Learners choose many, such as -1e4, -1e9, -1e20 or the smallest number of a type, with one thought behind them.
+
+    >>> one_large_number(np.array([0.0, -1.0, -65504.0, -np.inf]))
+    array([ 0.e+00, -1.e+00, -1.e+09,   -inf])
+    """
+    mask = np.asarray(mask, dtype=float)
+    return np.where(np.isfinite(mask) & (mask <= -30), LARGE, mask)
 
 
 def _number_mistakes(stage: str) -> tuple[Mistake, ...]:
@@ -219,6 +234,7 @@ PADDING_MASK = Exercise(
     ),
     make_cases=_padding_cases,
     returns=("mask",),
+    alike=one_large_number,
     oracle=reference.create_padding_mask,
 )
 
@@ -320,5 +336,6 @@ CAUSAL_MASK = Exercise(
     ),
     make_cases=_sizes("size", 4, 1, 7),
     returns=("mask",),
+    alike=one_large_number,
     oracle=reference.create_causal_mask,
 )

@@ -147,6 +147,12 @@ MULTI_HEAD_ATTENTION = Exercise(
             **{name: lambda V: _split(V.x, V.num_heads) for name in ("q", "k", "v")},
         ),
         mistake(
+            "values_not_projected",
+            "The values are parts of x, without W_v.",
+            "值是 x 的一部分，没有乘 W_v。",
+            v=lambda V: _split(V.x, V.num_heads),
+        ),
+        mistake(
             "root_of_model_width",
             "The scores are divided by √m. A head has only d = m / heads features: divide by √d.",
             "分数除以了 √m。一个头只有 d = m / 头数 个特征：应除以 √d。",
@@ -200,7 +206,7 @@ MULTI_HEAD_ATTENTION = Exercise(
             "结果加上了输入。残差连接在注意力之外。",
             output=lambda V: V.joined @ V.W_o.T + V.x,
         ),
-        *pick(SCALE_MISTAKES, "no_scale", "divided_by_d"),
+        *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "root_of_keys"),
         *pick(softmax_mistakes(), "over_queries", "softmax_twice"),
     ),
     make_cases=_multi_head_cases,

@@ -115,6 +115,14 @@ ADDITIVE_SCORES = Exercise(
             summed=lambda V: 0 * _sum(V) + V.from_query[:, None],
         ),
         mistake(
+            "only_same_places",
+            "Query i is added to key i only, so there is one score for each place. Every query meets every key: add an "
+            "axis to each part, [:, None, :] and [None, :, :].",
+            "第 i 个查询只与第 i 个键相加，每个位置只有一个分数。每个查询都要与每个键相加：给两部分各加一个轴，"
+            "[:, None, :] 和 [None, :, :]。",
+            summed=lambda V: V.from_query + V.from_key,
+        ),
+        mistake(
             "multiplied",
             "The two parts are multiplied. The score is additive: W_q q + W_k k.",
             "两部分相乘了。这是加性分数：W_q q + W_k k。",

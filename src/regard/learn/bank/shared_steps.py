@@ -17,8 +17,10 @@ __all__ = [
     "FEATURE",
     "HEAD",
     "KEY",
+    "NO_KEEPDIMS",
     "POSITION",
     "QUERY",
+    "ROOT_OF_VALUES",
     "SCALE_MISTAKES",
     "SCORE_MISTAKES",
     "VALUE_MISTAKES",
@@ -123,6 +125,14 @@ SCORE_MISTAKES = (
         scores=lambda V: V.q @ V.k,
     ),
     mistake(
+        "keys_reshaped",
+        "The keys are brought into the shape of the transpose by reshape. A reshape keeps the order of the numbers, so "
+        "the numbers of a key are spread over several columns. Swap the axes instead: k.T, or np.swapaxes(k, -1, -2).",
+        "键用 reshape 变成了转置的形状。reshape 不改变数的次序，一个键的数会散到好几列里。应交换轴：k.T，或 "
+        "np.swapaxes(k, -1, -2)。",
+        scores=lambda V: V.q @ V.k.reshape(*V.k.shape[:-2], V.k.shape[-1], V.k.shape[-2]),
+    ),
+    mistake(
         "cosine",
         "The scores are cosines: queries and keys were divided by their lengths. Here the length of a vector "
         "counts, so use the plain dot product.",
@@ -187,7 +197,27 @@ SCALE_MISTAKES = (
 )
 
 
+# It needs values that are wider or narrower than the queries.
+ROOT_OF_VALUES = mistake(
+    "root_of_value_width",
+    "The scores are divided by the root of the width of the values. The scale is that of a dot product of a query and "
+    "a key, whose number of products is the width d = q.shape[-1].",
+    "分数除以了值的宽度的平方根。缩放针对查询与键的点积，它的乘积个数是查询的宽度 d = q.shape[-1]。",
+    scaled=lambda V: V.scores / math.sqrt(V.v.shape[-1]),
+)
+
+
 # ---- softmax
+
+
+def _no_keepdims(shift: Callable[[Array], Array | float]) -> Callable[[Array], Array]:
+    """Return a softmax whose sum has lost its axis, after a way to shift the scores."""
+
+    def wrong(x: Array) -> Array:
+        powers = np.exp(x - shift(x))
+        return powers / powers.sum(-1)
+
+    return wrong
 
 
 # The name, the words and the computation of each wrong softmax.
@@ -206,6 +236,27 @@ _WRONG_SOFTMAX: tuple[tuple[str, str, str, Callable[[Array], Array]], ...] = (
         "give the softmax the last axis, and keep the dimension of the sum.",
         "softmax 对全部数字一起做了，所有权重之和才是 1。应当每一行的和是 1：指定最后一个轴，求和时保留维度。",
         lambda x: softmax(x, None),
+    ),
+    (
+        "no_keepdims",
+        "The sum has lost its axis, so the exponentials of key j are divided by the sum of query j. Keep the axis with "
+        "keepdims=True: each row is divided by its own sum.",
+        "求和去掉了轴，于是第 j 个键的指数除以了第 j 个查询的和。用 keepdims=True 保留这个轴，让每一行除以自己的和。",
+        _no_keepdims(lambda x: 0.0),
+    ),
+    (
+        "no_keepdims_in_sum",
+        "The maximum keeps its axis, but the sum has lost it, so the exponentials of key j are divided by the sum of "
+        "query j. Use keepdims=True in the sum too.",
+        "最大值保留了轴，求和却去掉了轴，于是第 j 个键的指数除以了第 j 个查询的和。求和也要用 keepdims=True。",
+        _no_keepdims(lambda x: np.max(x, axis=-1, keepdims=True)),
+    ),
+    (
+        "no_keepdims_at_all",
+        "The maximum and the sum have lost their axis, so column j gets those of row j. Use keepdims=True in both: "
+        "each row has its own maximum and its own sum.",
+        "最大值和求和都去掉了轴，于是第 j 列用了第 j 行的最大值与和。两处都要用 keepdims=True，让每一行用自己的。",
+        _no_keepdims(lambda x: np.max(x, axis=-1)),
     ),
     (
         "no_exp",
@@ -262,6 +313,10 @@ _WRONG_SOFTMAX: tuple[tuple[str, str, str, Callable[[Array], Array]], ...] = (
         lambda x: np.log(softmax(x)),
     ),
 )
+
+
+# The names of the wrong softmaxes that need at least two rows.
+NO_KEEPDIMS = ("no_keepdims", "no_keepdims_in_sum", "no_keepdims_at_all")
 
 
 def softmax_mistakes(source: str = "scaled", stage: str = "weights") -> tuple[Mistake, ...]:

@@ -9,6 +9,8 @@ import numpy as np
 from regard import reference
 from regard.learn.bank.shared_steps import (
     BEST_VALUE,
+    NO_KEEPDIMS,
+    ROOT_OF_VALUES,
     SCALE_MISTAKES,
     SCORE_MISTAKES,
     VALUE_MISTAKES,
@@ -16,6 +18,7 @@ from regard.learn.bank.shared_steps import (
     numbers,
     softmax_mistakes,
     step,
+    without,
 )
 from regard.learn.exercise import Case, Exercise, Step
 from regard.learn.words import Words
@@ -32,7 +35,7 @@ _FIRST = ([[1.0]], [[1.0], [2.0], [0.5]], [[10.0], [20.0], [5.0]])
 _START = "    weights = []\n    output = []\n    return weights, output\n"
 # One query has one row of weights, so mistakes about the axis are left out.
 _OF_ONE_ROW = (
-    *(one for one in softmax_mistakes() if one.name not in ("over_queries", "over_all")),
+    *without(softmax_mistakes(), "over_queries", "over_all", *NO_KEEPDIMS),
     *(one for one in VALUE_MISTAKES if one.name != "weights_transposed"),
     BEST_VALUE,
 )
@@ -111,8 +114,8 @@ EXERCISE_1 = Exercise(
         "d 是 1，缩放不起作用。三个指数是 2.718、7.389 和 1.649。",
     ),
     done=Words(
-        "The output is 15.584. The tutorial prints 15.57, because it multiplies weights of three digits.",
-        "输出是 15.584。教程印的是 15.57，因为它用了三位小数的权重相乘。",
+        "The output is 15.584. The tutorial prints 15.57, because it cuts the weights off after three digits.",
+        "输出是 15.584。教程印的是 15.57，因为它把权重截断到三位小数再相乘。",
     ),
     function="weights_by_hand",
     arguments=(),
@@ -166,7 +169,7 @@ EXERCISE_2 = Exercise(
         step("v", "V", "V", lambda V: V.V),
         *attention_steps(),
     ),
-    mistakes=(*SCORE_MISTAKES, *SCALE_MISTAKES, *softmax_mistakes(), *VALUE_MISTAKES),
+    mistakes=(*SCORE_MISTAKES, *SCALE_MISTAKES, ROOT_OF_VALUES, *softmax_mistakes(), *VALUE_MISTAKES),
     make_cases=_attention_cases,
     returns=("output",),
     oracle=lambda Q, K, V: reference.scaled_dot_product_attention(Q, K, V)[0],
