@@ -85,6 +85,70 @@ def test_the_place_in_the_formula_is_told(old, new, english, chinese, tmp_path):
             assert part in text
 
 
+@pytest.mark.parametrize(
+    ("name", "source", "english", "chinese"),
+    [
+        (
+            "simple_attention",
+            ATTENTION.replace("return out", "return w"),
+            "Your function returns an earlier stage of the formula: the weights. The exercise asks for the output "
+            "weights @ v.",
+            "你的函数返回的是公式中较早的一步：权重。本题要的是：输出 weights @ v。",
+        ),
+        (
+            "batched_attention",
+            """
+            import numpy as np
+            def batched_attention(q, k, v):
+                s = np.einsum("bqd,bkd->bqk", q, k) / np.sqrt(q.shape[1])
+                e = np.exp(s)
+                return e / e.sum(-1, keepdims=True) @ v
+            """,
+            "Your `s` of line 4 is 0.57735 times the scores q @ k.T, which is 1/√3, and 3 is the size of an axis of "
+            "q.\nThe scores divided by √d: in none of your variables.",
+            "第 4 行的 `s` 等于 0.57735 倍的分数 q @ k.T（即 1/√3，3 是 q 的一个轴的大小）。",
+        ),
+        (
+            "bilinear_scores",
+            "def bilinear_scores(q, k, W):\n    return q @ W @ k.T / len(k) ** 0.5\n",
+            # In the first case all sizes are 3. Only the number of keys fits in all cases.
+            "Every number is 0.57735 times the right one, which is 1/√3, and 3 is the size of an axis of k.",
+            "每个数都是正确值的 0.57735 倍（即 1/√3，3 是 k 的一个轴的大小）。",
+        ),
+    ],
+    ids=["earlier stage", "wrong scale", "factor of all cases"],
+)
+def test_a_stage_or_its_multiple_is_told(name, source, english, chinese, tmp_path):
+    _, in_english, in_chinese = in_both_languages(name, write(tmp_path, source))
+    assert english in in_english
+    assert chinese in in_chinese
+
+
+def test_places_that_coincide_accuse_of_nothing(tmp_path):
+    # The sorted places are those of another known mistake in the first case.
+    source = """
+    import numpy as np
+    def beam_step(scores, log_probs, width):
+        totals = (scores[:, None] + log_probs).ravel()
+        best = np.argsort(-totals)[:width]
+        best = np.sort(best)
+        return best // log_probs.shape[1], best % log_probs.shape[1]
+    """
+    text = check("beam_step", write(tmp_path, source)).text
+    assert "The numbers are right, but in another order." in text
+    assert "Then line 6 changes `best`." in text
+    assert "known mistake:" not in text
+
+
+def test_what_is_returned_is_not_compared_with_an_earlier_stage(tmp_path):
+    # The weights are no variable, and the output has their shape in the first case.
+    lines = ATTENTION[ATTENTION.index("    e = ") :]
+    source = ATTENTION.replace(lines, "    return (np.exp(s) + 1) @ V\n")
+    text = check("simple_attention", write(tmp_path, source)).text
+    assert "The weights: in none of your variables." in text
+    assert "returned value" not in text
+
+
 def test_without_variables_the_right_numbers_on_the_way_are_shown(tmp_path):
     source = """
     import numpy as np

@@ -64,7 +64,7 @@ BAD_FILES = {
     "object": (function("return {'weights': x}"), ["returned a dict"]),
     "generator": (function("return (y for y in x)"), ["returned a generator"]),
     "too large a result": (function("return np.zeros(10**6 + 1)"), ["more than a million numbers"]),
-    "wrong shape": (function("return x.ravel()[:3]"), ["has the shape (3,). The right shape is (2, 3)"]),
+    "wrong shape": (function("return x.ravel()[:3]"), ["the shape of your weights is (3,). The right shape is (2, 3)"]),
     "NaN": (function("return x * np.nan"), ["yours is nan", "contains NaN, which comes from 0 / 0"]),
     "exit": (function("exit()", "import sys"), ["ends the program", "line 4"]),
     "sys.exit": (function("sys.exit(3)", "import sys"), ["ends the program in line 4"]),

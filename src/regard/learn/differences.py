@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from regard.learn.diagnosis import Outcome, close
-from regard.learn.exercise import Exercise, Failure, Step
+from regard.learn.exercise import Case, Exercise, Failure, Step
 from regard.learn.failure_messages import shapes_of
-from regard.learn.relations import Relation, find_relation, show_number
+from regard.learn.relations import Relation, common_forms, find_relation, show_number
 from regard.learn.variables import Trace, first_difference, tell_variables
 from regard.learn.words import Words
 
@@ -29,8 +29,12 @@ _ONE_NUMBER = Words(
     "{when}your {name} is {given}, right is {right}.", "{when}你的 {name} 是 {given}，正确的是 {right}。"
 )
 _SHAPE = Words(
-    "{when}your {name} has the shape {given}. The right shape is {right}{axes}.",
+    "{when}the shape of your {name} is {given}. The right shape is {right}{axes}.",
     "{when}你的 {name} 的形状是 {given}。正确的形状是 {right}{axes}。",
+)
+_EARLIER = Words(
+    "Your function returns an earlier stage of the formula: {stage}. The exercise asks for {asked}.",
+    "你的函数返回的是公式中较早的一步：{stage}。本题要的是：{asked}。",
 )
 _STAGES = Words("The right numbers on the way to it:", "得到它的过程中，正确的数是：")
 
@@ -42,6 +46,10 @@ def tell_difference(
 
     ``outcomes`` are those of all cases. ``trace`` has the variables of the learner's function in this case.
     """
+    earlier = _returned_stage(exercise, outcomes)
+    if earlier:
+        asked = exercise.steps[-1].words.say(language)
+        return [_EARLIER.say(language, stage=earlier.words.say(language), asked=asked)]
     case, expected, given = exercise.cases[number], exercise.expected[number], outcomes[number]
     assert not isinstance(given, Failure)
     part = next(i for i, right in enumerate(expected) if not _is_right(exercise, given[i], right, i))
@@ -58,24 +66,45 @@ def tell_difference(
     return said + (followed or _stages_there(exercise, number, step, wrong, right, language))
 
 
+def _returned_stage(exercise: Exercise, outcomes: Sequence[Outcome]) -> Step | None:
+    """Return the earlier stage whose right numbers the function returns in every case, if there is one."""
+    if len(exercise.returns) > 1 or any(isinstance(given, Failure) for given in outcomes):
+        return None
+    stages = [exercise.stages(case) for case in exercise.cases]
+    for step in exercise.steps[-2::-1]:
+        pairs = zip(outcomes, stages, strict=True)
+        if step.axes and all(
+            close(given[0], np.asarray(right[step.name]), exercise.tolerance(0))
+            for given, right in pairs
+            if not isinstance(given, Failure)
+        ):
+            return step
+    return None
+
+
 def _relation(exercise: Exercise, outcomes: Sequence[Outcome], part: int) -> Relation | None:
     """Return the relation of the results to the right ones, if all wrong cases have one of the same kind.
 
     In a case whose axes have equal sizes, a relation may be a coincidence.
     """
     found: list[Relation | None] = []
-    for given, expected in zip(outcomes, exercise.expected, strict=True):
+    cases: list[Case] = []
+    for case, given, expected in zip(exercise.cases, outcomes, exercise.expected, strict=True):
         if not isinstance(given, Failure) and not _is_right(exercise, given[part], expected[part], part):
             wrong, right = np.asarray(given[part]), expected[part]
             if exercise.any_shape:
                 wrong, right = wrong.squeeze(), right.squeeze()
             found.append(find_relation(wrong, right, exercise.tolerance(part)))
+            cases.append(case)
     kinds = {one.kind for one in found if one}
     # The factors of the rows are one factor in a case of one row.
     if kinds == {"factor", "row_factors"}:
         kinds = {"row_factors"}
     if len(kinds) != 1 or None in found:
         return None
+    if kinds == {"factor"}:
+        factors = [one.values["factor"] for one in found if one]
+        return Relation("factor", {"factor": factors[0], "forms": common_forms(factors, cases)})
     return next(one for one in found if one and one.kind in kinds)
 
 

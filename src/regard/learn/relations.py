@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from regard.learn.diagnosis import close
 from regard.learn.exercise import TOLERANCE, Case
 from regard.learn.words import Words
 
-__all__ = ["Relation", "find_relation", "show_number"]
+__all__ = ["Relation", "common_forms", "find_factor", "find_relation", "show_number", "tell_form"]
 
 Array = np.ndarray
 
@@ -65,10 +66,9 @@ class Relation(NamedTuple):
         """Return the relation as a sentence."""
         values = dict(self.values)
         if self.kind == "factor":
-            values = {
-                "value": show_number(values["factor"]),
-                "guess": _guess(values["factor"], case, language),
-            }
+            factor = values["factor"]
+            forms = values.get("forms", forms_of(factor, case))
+            values = {"value": show_number(factor), "guess": tell_form(forms, case, language)}
         return _RELATIONS[self.kind].say(language, **values)
 
 
@@ -102,12 +102,12 @@ def _numeric_relation(wrong: Array, right: Array, share: float) -> Relation | No
         # Half a unit of the last digit, and a whole unit if digits were cut off.
         if np.array_equal(wrong, wrong.round(digits)) and np.abs(wrong - right).max() < 10.0**-digits:
             return Relation("rounded", {"value": digits})
-    factor = _factor(wrong, right, share)
+    factor = find_factor(wrong, right, share)
     if factor is not None:
         return Relation("factor", {"factor": factor})
     if right.ndim > 1 and right.shape[-1] > 1:
         pairs = zip(wrong.reshape(-1, wrong.shape[-1]), right.reshape(-1, right.shape[-1]), strict=True)
-        factors = [_factor(*pair, share) for pair in pairs]
+        factors = [find_factor(*pair, share) for pair in pairs]
         known = [factor for factor in factors if factor is not None]
         if len(known) == len(factors):
             return Relation("row_factors", {"value": ", ".join(map(show_number, known[:4]))})
@@ -118,7 +118,7 @@ def _numeric_relation(wrong: Array, right: Array, share: float) -> Relation | No
     return Relation("order", {}) if same_numbers else None
 
 
-def _factor(wrong: Array, right: Array, share: float) -> float | None:
+def find_factor(wrong: Array, right: Array, share: float = TOLERANCE) -> float | None:
     """Return the number by which all numbers of ``right`` are multiplied in ``wrong``, or None if there is none."""
     used = np.abs(right) > 1e-6
     if not used.any():
@@ -127,13 +127,43 @@ def _factor(wrong: Array, right: Array, share: float) -> float | None:
     return factor if abs(factor) > 1e-3 and close(wrong, right * factor, share) else None
 
 
-def _guess(factor: float, case: Case, language: str) -> str:
-    """Return what a factor is in terms of the size of an axis, or ""."""
+# The sizes that a factor may come from: the name of an argument, its axis, and how the factor is made of the size.
+Form = tuple[str, int, str]
+_FORMS = {
+    "√{}": math.sqrt,
+    "1/√{}": lambda size: 1 / math.sqrt(size),
+    "{}": float,
+    "1/{}": lambda size: 1 / size,
+}
+
+
+def forms_of(factor: float, case: Case, *, only_roots: bool = False) -> list[Form]:
+    """Return the ways in which a factor is made of the size of an axis of an argument.
+
+    >>> forms_of(0.5, Case({"q": np.zeros((2, 4))}))
+    [('q', 1, '1/√{}'), ('q', 0, '1/{}')]
+    """
+    found: list[Form] = []
     for name, value in case.arguments.items():
-        for size in getattr(value, "shape", ())[::-1]:
-            forms = {f"√{size}": math.sqrt(size), f"1/√{size}": 1 / math.sqrt(max(size, 1))}
-            forms |= {f"{size}": size, f"1/{size}": 1 / max(size, 1)}
-            for form, number in forms.items():
-                if size > 1 and math.isclose(factor, number, rel_tol=1e-3):
-                    return _GUESS.say(language, form=form, size=size, name=name)
-    return ""
+        sizes = list(enumerate(getattr(value, "shape", ())))[::-1]
+        for axis, size in sizes:
+            for form, number in _FORMS.items():
+                root = "√" in form or not only_roots
+                if size > 1 and root and math.isclose(factor, number(size), rel_tol=1e-3):
+                    found.append((name, axis, form))
+    return found
+
+
+def common_forms(factors: Sequence[float], cases: Sequence[Case]) -> list[Form]:
+    """Return the forms that the factors have in all cases. In a single case a form may be a coincidence."""
+    sets = [forms_of(factor, case) for factor, case in zip(factors, cases, strict=True)]
+    return [form for form in sets[0] if all(form in others for others in sets)]
+
+
+def tell_form(forms: Sequence[Form], case: Case, language: str) -> str:
+    """Return the first form as a part of a sentence, or "" if there is none."""
+    if not forms:
+        return ""
+    name, axis, form = forms[0]
+    size = case.arguments[name].shape[axis]
+    return _GUESS.say(language, form=form.format(size), size=size, name=name)

@@ -9,7 +9,7 @@ import numpy as np
 
 from regard.learn.diagnosis import close
 from regard.learn.exercise import ERRORS, TOLERANCE, Case, Exercise, Step
-from regard.learn.relations import show_number
+from regard.learn.relations import find_factor, forms_of, show_number, tell_form
 from regard.learn.words import Words
 
 __all__ = ["Trace", "first_difference", "tell_variables"]
@@ -34,6 +34,10 @@ _OTHER = Words(
 _NAMED = Words(
     "Your {variable} of line {line} shows a known mistake: {mistake} After it there is another difference.",
     "第 {line} 行的 {variable} 显示出一个已知的错误：{mistake}在它之后还有另一处不同。",
+)
+_MULTIPLE = Words(
+    "Your {variable} of line {line} is {factor} times {stage}{form}.",
+    "第 {line} 行的 {variable} 等于 {factor} 倍的{stage}{form}。",
 )
 _OVERWRITTEN = Words("Then line {line} changes {variable}.", "之后第 {line} 行又改变了 {variable}。")
 _RETURNED = Words("returned value", "返回值")
@@ -69,10 +73,11 @@ def tell_variables(exercise: Exercise, number: int, trace: Trace, language: str)
     if last.name in reached:
         return [_NOT_RETURNED.say(language, **_named(reached[last.name], language))]
     known = _known_mistake(exercise, case, trace, right, language)
-    if not reached:
+    if not reached and known:
         return known
+    own = [record for record in trace if not _is_argument(record[1], case)]
     # A stage before a right one need not be a variable.
-    covered = reached.keys() | set().union(*(exercise.sources[name] for name in reached))
+    covered = set(reached).union(*(exercise.sources[name] for name in reached))
     missing = next(
         step
         for step in exercise.steps
@@ -85,10 +90,40 @@ def tell_variables(exercise: Exercise, number: int, trace: Trace, language: str)
     ]
     if known:
         return said + known
+    later = _after(own, reached)
+    multiple = _multiple(later, missing, case, right, language)
+    if not reached:
+        following = exercise.steps[exercise.steps.index(missing) + 1 :][:1] if multiple else ()
+        return multiple + [_NEXT.say(language, stage=_start(step, language)) for step in following]
     said += _overwritten(trace, reached, right, language)
     said.append(_NEXT.say(language, stage=_start(missing, language)))
-    own = [record for record in trace if not _is_argument(record[1], case)]
-    return said + _nearest(own, missing, right, language)
+    # What the function returns is compared with the last stage only.
+    returned = later[:-1] if later and later[-1] is trace[-1] and missing is not last else later
+    return said + (multiple or _nearest(returned, missing, right, language))
+
+
+def _after(trace: Trace, reached: dict[str, Record]) -> Trace:
+    """Return the variables after the last one that holds a right stage."""
+    last = max(
+        (i for i, one in enumerate(trace) if any(one is other for other in reached.values())), default=-1
+    )
+    return trace[last + 1 :]
+
+
+def _multiple(trace: Trace, step: Step, case: Case, right: dict[str, Any], language: str) -> list[str]:
+    """Return that a variable is a multiple of a stage, if there is such a variable of several rows."""
+    value = np.asarray(right[step.name]).astype(float)
+    if value.ndim < 2 or min(value.shape) < 2:
+        return []
+    for record in trace:
+        if record[1].shape == value.shape and np.isfinite(record[1]).all() and np.isfinite(value).all():
+            factor = find_factor(record[1].astype(float), value)
+            if factor is not None:
+                form = tell_form(forms_of(factor, case, only_roots=True), case, language)
+                stage = step.words.say(language)
+                named = _named(record, language)
+                return [_MULTIPLE.say(language, **named, factor=show_number(factor), stage=stage, form=form)]
+    return []
 
 
 def _overwritten(trace: Trace, reached: dict[str, Record], right: dict[str, Any], language: str) -> list[str]:
@@ -161,6 +196,7 @@ def _known_mistake(
 
     The variable has to hold a stage that follows from the mistake. The wrong stage itself is no evidence, since it may
     be an intermediate result of a right computation, such as the exponentials before they are divided by their sum.
+    Places, token ids and masks are no evidence either, since few numbers may coincide.
     """
     names = [step.name for step in exercise.steps]
     for mistake in exercise.mistakes:
@@ -172,9 +208,18 @@ def _known_mistake(
         for step in exercise.steps[changed + 1 :]:
             wrong = stages[step.name]
             # A wrong stage may have the numbers of another stage that is right.
-            if not any(close(wrong, np.asarray(stage), TOLERANCE) for stage in right.values()):
+            if _is_distinctive(wrong) and not any(
+                close(wrong, np.asarray(stage), TOLERANCE) for stage in right.values()
+            ):
                 record = _matching(trace, wrong, case)
                 if record:
                     words = mistake.words.say(language)
                     return [_NAMED.say(language, **_named(record, language), mistake=words)]
     return []
+
+
+def _is_distinctive(value: Any) -> bool:
+    """Return whether a stage has several numbers that no other computation gives by chance, such as whole ones."""
+    numbers = np.asarray(value).astype(float).ravel()
+    numbers = numbers[np.isfinite(numbers)]
+    return len(np.unique(numbers[np.abs(numbers - numbers.round()) > TOLERANCE])) > 1
