@@ -140,6 +140,27 @@ def test_places_that_coincide_accuse_of_nothing(tmp_path):
     assert "known mistake:" not in text
 
 
+def test_a_mistake_that_a_variable_shows_in_one_case_only_is_not_named(tmp_path):
+    # With a width of 4, as in the first case, a division by 2 is another one by the root of the width.
+    source = ATTENTION.replace("s / np.sqrt(K.shape[-1])", "s / np.sqrt(K.shape[-1]) / 2")
+    text = check("simple_attention", write(tmp_path, source)).text
+    assert "The scores q @ k.T: right, your `s` of line 5." in text
+    assert "known mistake:" not in text
+
+
+def test_a_result_with_one_axis_too_many_is_told_by_its_shape(tmp_path):
+    source = """
+    import numpy as np
+    def create_causal_mask(size):
+        return np.triu(np.full((size, size), -np.inf), k=1)[None]
+    """
+    _, english, chinese = in_both_languages("causal_mask", write(tmp_path, source))
+    assert "the shape of your mask is (1, 4, 4). The right shape is (4, 4) (query, key)." in english
+    assert "The numbers are right, only the shape differs." in english
+    assert "something else is returned" not in english
+    assert "数值是对的，只是形状不同。" in chinese
+
+
 def test_what_is_returned_is_not_compared_with_an_earlier_stage(tmp_path):
     # The weights are no variable, and the output has their shape in the first case.
     lines = ATTENTION[ATTENTION.index("    e = ") :]

@@ -469,6 +469,18 @@ EDITS: list[tuple[str, str, str, set[str]]] = [
     ("causal_mask", "-np.inf", "np.finfo(np.float32).min", {"finite_number"}),
     ("padding_mask", "-np.inf", "-1e4", {"finite_number"}),
     ("window_mask", "< window", "<= window", {"one_too_many"}),
+    (
+        "window_mask",
+        "(i - j >= 0) & (i - j < window)",
+        "np.where((i - j >= 0) & (i - j < window), 0.0, -np.inf)",
+        {"additive"},
+    ),
+    (
+        "window_mask",
+        "(i - j >= 0) & (i - j < window)",
+        "[[j in range(size)[i - window + 1 : i + 1] for j in range(size)] for i in range(size)]",
+        {"negative_start"},
+    ),
     ("window_mask", "(i - j >= 0) & (i - j < window)", "abs(i - j) < window", {"both_sides"}),
     (
         "masked_attention",

@@ -15,6 +15,7 @@ from regard.learn.differences import tell_difference
 from regard.learn.exercise import Exercise, Failure
 from regard.learn.failure_messages import tell_result, tell_trouble
 from regard.learn.runner import Limits, Result, Run, run_file, trace_file
+from regard.learn.variables import Trace
 from regard.learn.words import Words
 
 __all__ = ["Verdict", "check_file", "judge"]
@@ -155,8 +156,14 @@ def _unexplained(
             return [*_mistakes_in_words(exercise, found, language), *told]
         if failed == number:
             return told
-    trace = trace_file(path, exercise, number, limits).trace
-    return tell_difference(exercise, number, outcomes, trace, language)
+    traces: dict[int, Trace] = {}
+
+    def trace_of(case: int) -> Trace:
+        if case not in traces:
+            traces[case] = trace_file(path, exercise, case, limits).trace
+        return traces[case]
+
+    return tell_difference(exercise, number, outcomes, trace_of, language)
 
 
 def _too_many_results(exercise: Exercise, run: Run, source: Sequence[str], language: str) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from regard.learn.diagnosis import Outcome, close
+from regard.learn.diagnosis import Outcome, close, same
 from regard.learn.exercise import Case, Exercise, Failure, Step
 from regard.learn.failure_messages import shapes_of
 from regard.learn.relations import Relation, common_forms, find_relation, show_number
@@ -40,11 +40,15 @@ _STAGES = Words("The right numbers on the way to it:", "得到它的过程中，
 
 
 def tell_difference(
-    exercise: Exercise, number: int, outcomes: Sequence[Outcome], trace: Trace, language: str
+    exercise: Exercise,
+    number: int,
+    outcomes: Sequence[Outcome],
+    trace_of: Callable[[int], Trace],
+    language: str,
 ) -> list[str]:
     """Return what is said of a wrong result in the case of a number, as sentences.
 
-    ``outcomes`` are those of all cases. ``trace`` has the variables of the learner's function in this case.
+    ``outcomes`` are those of all cases. ``trace_of`` returns the variables of the learner's function in a case.
     """
     earlier = _returned_stage(exercise, outcomes)
     if earlier:
@@ -62,8 +66,19 @@ def tell_difference(
     said = [_UNKNOWN.say(language), _capital(_place(step, wrong, right, when, language))]
     relation = _relation(exercise, outcomes, part)
     said += [relation.say(case, language)] if relation else []
-    followed = tell_variables(exercise, number, trace, language)
+    others = [n for n in _wrong_cases(exercise, outcomes) if n != number]
+    followed = tell_variables(exercise, [number, *others], trace_of, language)
     return said + (followed or _stages_there(exercise, number, step, wrong, right, language))
+
+
+def _wrong_cases(exercise: Exercise, outcomes: Sequence[Outcome]) -> list[int]:
+    """Return the numbers of the cases with a wrong result, without those in which the function failed."""
+    pairs = enumerate(zip(outcomes, exercise.expected, strict=True))
+    return [
+        number
+        for number, (given, right) in pairs
+        if not isinstance(given, Failure) and not same(exercise, given, right)
+    ]
 
 
 def _returned_stage(exercise: Exercise, outcomes: Sequence[Outcome]) -> Step | None:

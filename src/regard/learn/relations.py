@@ -83,8 +83,11 @@ def find_relation(wrong: Array, right: Array, share: float = TOLERANCE) -> Relat
     wrong, right = wrong.astype(float), right.astype(float)
     if np.isnan(wrong).any() and not np.isnan(right).any():
         return Relation("nan", {})
-    if wrong.size != right.size or right.size < 2:
+    if wrong.size != right.size:
         return None
+    if right.size < 2:
+        same = wrong.shape != right.shape and close(wrong.ravel(), right.ravel(), share)
+        return Relation("flat", {}) if same else None
     for order in itertools.permutations(range(right.ndim)) if 1 < right.ndim < 5 else ():
         if order != tuple(range(right.ndim)) and close(wrong, right.transpose(order), share):
             return Relation("axes", {"order": order})

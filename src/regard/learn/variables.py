@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from regard.learn.diagnosis import close
-from regard.learn.exercise import ERRORS, TOLERANCE, Case, Exercise, Step
+from regard.learn.exercise import ERRORS, TOLERANCE, Case, Exercise, Mistake, Step
 from regard.learn.relations import find_factor, forms_of, show_number, tell_form
 from regard.learn.words import Words
 
@@ -62,17 +62,24 @@ def first_difference(step: Step, wrong: Array, right: Array, language: str) -> d
     }
 
 
-def tell_variables(exercise: Exercise, number: int, trace: Trace, language: str) -> list[str]:
-    """Return which stages of the formula the variables hold, and what is said of the first one that is missing."""
-    case = exercise.cases[number]
+def tell_variables(
+    exercise: Exercise, numbers: Sequence[int], trace_of: Callable[[int], Trace], language: str
+) -> list[str]:
+    """Return which stages of the formula the variables hold, and what is said of the first one that is missing.
+
+    ``numbers`` are those of the cases with wrong results. The first is told, and another one confirms a known mistake.
+    """
+    case, trace = exercise.cases[numbers[0]], trace_of(numbers[0])
     right = exercise.stages(case)
     reached = {
         step.name: record for step in exercise.steps if (record := _matching(trace, right[step.name], case))
     }
     last = exercise.steps[-1]
     if last.name in reached:
-        return [_NOT_RETURNED.say(language, **_named(reached[last.name], language))]
-    known = _known_mistake(exercise, case, trace, right, language)
+        # A returned value of another shape is told with its shape.
+        own_return = reached[last.name] is trace[-1] and trace[-1][0]["name"] == "return"
+        return [] if own_return else [_tell(_NOT_RETURNED, reached[last.name], language)]
+    known = _known_mistake(exercise, numbers, trace_of, language)
     if not reached and known:
         return known
     own = [record for record in trace if not _is_argument(record[1], case)]
@@ -84,7 +91,7 @@ def tell_variables(exercise: Exercise, number: int, trace: Trace, language: str)
         if step.name not in covered and not _is_argument(right[step.name], case)
     )
     said = [
-        _REACHED.say(language, stage=_start(step, language), **_named(reached[step.name], language))
+        _tell(_REACHED, reached[step.name], language, stage=_start(step, language))
         for step in exercise.steps
         if step.name in reached
     ]
@@ -120,9 +127,8 @@ def _multiple(trace: Trace, step: Step, case: Case, right: dict[str, Any], langu
             factor = find_factor(record[1].astype(float), value)
             if factor is not None:
                 form = tell_form(forms_of(factor, case, only_roots=True), case, language)
-                stage = step.words.say(language)
-                named = _named(record, language)
-                return [_MULTIPLE.say(language, **named, factor=show_number(factor), stage=stage, form=form)]
+                values = {"factor": show_number(factor), "stage": step.words.say(language), "form": form}
+                return [_tell(_MULTIPLE, record, language, **values)]
     return []
 
 
@@ -135,7 +141,7 @@ def _overwritten(trace: Trace, reached: dict[str, Record], right: dict[str, Any]
             known = any(
                 close(record[1], np.asarray(stage), TOLERANCE, any_shape=True) for stage in right.values()
             )
-            return [] if known else [_OVERWRITTEN.say(language, **_named(record, language))]
+            return [] if known else [_tell(_OVERWRITTEN, record, language)]
     return []
 
 
@@ -161,13 +167,17 @@ def _is_argument(value: Any, case: Case) -> bool:
     return any(close(one, value, TOLERANCE) for one in arguments)
 
 
-def _named(record: Record, language: str) -> dict[str, Any]:
-    """Return the name of a variable, or that of the returned value, and its line."""
-    name = record[0]["name"]
-    return {
-        "variable": _RETURNED.say(language) if name == "return" else f"`{name}`",
-        "line": record[0]["line"],
-    }
+def _tell(words: Words, record: Record, language: str, **values: Any) -> str:
+    """Return a sentence on a variable, or on the returned value, and its line."""
+    name, line = record[0]["name"], record[0]["line"]
+    returned = _RETURNED.say(language)
+    said = words.say(language, **values, line=line, variable=returned if name == "return" else f"`{name}`")
+    # Chinese has a space around code, but not around words.
+    return (
+        said.replace(f" {returned} ", returned).replace(f" {returned}", returned)
+        if language == "zh"
+        else said
+    )
 
 
 def _nearest(trace: Trace, step: Step, right: dict[str, Any], language: str) -> list[str]:
@@ -186,36 +196,49 @@ def _nearest(trace: Trace, step: Step, right: dict[str, Any], language: str) -> 
     if best is None:
         return []
     difference = first_difference(step, best[1][1], value, language)
-    return [_OTHER.say(language, **_named(best[1], language), **difference)]
+    return [_tell(_OTHER, best[1], language, **difference)]
 
 
 def _known_mistake(
-    exercise: Exercise, case: Case, trace: Trace, right: dict[str, Any], language: str
+    exercise: Exercise, numbers: Sequence[int], trace_of: Callable[[int], Trace], language: str
 ) -> list[str]:
-    """Return the known mistake that a variable shows, if there is one.
+    """Return the known mistake that a variable shows, in two cases if there are two with wrong results.
+
+    In a single case it may be a coincidence, such as a division by 2 where 2 is the root of the width.
+    """
+    for mistake in exercise.mistakes:
+        record = _shown_by(exercise, mistake, numbers[0], trace_of)
+        if record and (len(numbers) < 2 or _shown_by(exercise, mistake, numbers[-1], trace_of)):
+            return [_tell(_NAMED, record, language, mistake=mistake.words.say(language))]
+    return []
+
+
+def _shown_by(
+    exercise: Exercise, mistake: Mistake, number: int, trace_of: Callable[[int], Trace]
+) -> Record | None:
+    """Return the variable that shows a mistake in the case of a number, if there is one.
 
     The variable has to hold a stage that follows from the mistake. The wrong stage itself is no evidence, since it may
     be an intermediate result of a right computation, such as the exponentials before they are divided by their sum.
     Places, token ids and masks are no evidence either, since few numbers may coincide.
     """
+    case = exercise.cases[number]
+    right = exercise.stages(case)
+    try:
+        stages = exercise.stages(case, frozenset([mistake.name]))
+    except ERRORS:
+        return None
     names = [step.name for step in exercise.steps]
-    for mistake in exercise.mistakes:
-        try:
-            stages = exercise.stages(case, frozenset([mistake.name]))
-        except ERRORS:
-            continue
-        changed = max(names.index(name) for name in mistake.replaces)
-        for step in exercise.steps[changed + 1 :]:
-            wrong = stages[step.name]
-            # A wrong stage may have the numbers of another stage that is right.
-            if _is_distinctive(wrong) and not any(
-                close(wrong, np.asarray(stage), TOLERANCE) for stage in right.values()
-            ):
-                record = _matching(trace, wrong, case)
-                if record:
-                    words = mistake.words.say(language)
-                    return [_NAMED.say(language, **_named(record, language), mistake=words)]
-    return []
+    changed = max(names.index(name) for name in mistake.replaces)
+    for step in exercise.steps[changed + 1 :]:
+        wrong = stages[step.name]
+        # A wrong stage may have the numbers of another stage that is right.
+        other = not any(close(wrong, np.asarray(stage), TOLERANCE) for stage in right.values())
+        if other and _is_distinctive(wrong):
+            record = _matching(trace_of(number), wrong, case)
+            if record:
+                return record
+    return None
 
 
 def _is_distinctive(value: Any) -> bool:

@@ -41,6 +41,13 @@ def _same_block(V: Any) -> Array:
     return block[:, None] == block[None, :]
 
 
+def _from_slices(V: Any) -> Array:
+    mask = np.zeros((V.size, V.size), dtype=bool)
+    for i in range(V.size):
+        mask[i, i - V.window + 1 : i + 1] = True
+    return mask
+
+
 WINDOW_MASK = Exercise(
     name="window_mask",
     title=Words("The sliding window of long texts", "长文本的滑动窗口"),
@@ -144,6 +151,21 @@ WINDOW_MASK = Exercise(
             "The mask is inverted: True means that the key may be seen.",
             "掩码反了：True 表示可以看到。",
             mask=lambda V: ~(V.near & V.past),
+        ),
+        mistake(
+            "negative_start",
+            "The first rows are wrong. There the slice starts at i - window + 1, which is negative, and Python counts "
+            "a negative start from the end. Start at max(0, i - window + 1).",
+            "最前面几行不对。那里切片的起点 i - window + 1 是负数，而 Python 把负的起点从末尾数起。起点应为 "
+            "max(0, i - window + 1)。",
+            mask=_from_slices,
+        ),
+        mistake(
+            "additive",
+            "This is an additive mask of 0 and -inf. The exercise asks for a mask of bool, with True where a key may "
+            "be seen.",
+            "这是由 0 和 -inf 组成的加性掩码。本题要的是布尔掩码，可以看到的键为 True。",
+            mask=lambda V: np.where(V.near & V.past, 0.0, -np.inf),
         ),
         mistake(
             "either",
