@@ -12,7 +12,7 @@ __all__ = ["TEXT", "stop"]
 
 TEXT = "The animal didn't cross the street because it was too tired."
 
-TITLE = Words("Capture: look into any PyTorch model", "捕获：看进任何 PyTorch 模型")
+TITLE = Words("Capture: look into any PyTorch model", "捕获：看清任何 PyTorch 模型的内部")
 BEFORE = Words(
     """
     regard.capture() records the attention of a model that knows nothing of Regard, while the model runs on its own
@@ -20,13 +20,17 @@ BEFORE = Words(
     """,
     """
     regard.capture() 可以记录任何模型的注意力，模型本身不需要知道 Regard，仍然用它自己的内核运行。
-    这里的模型是{name}。
+    这里的模型是 {name}。
     """,
 )
-MINILM = Words("MiniLM, a BERT of 6 layers with 12 heads each", " MiniLM，一个 6 层、每层 12 个头的 BERT")
+MINILM = Words("MiniLM, a BERT of 6 layers with 12 heads each", "MiniLM，一个 6 层、每层 12 个头的 BERT")
+TRAINED = Words(
+    "an nn.TransformerEncoder of PyTorch with the trained weights of the translator to French",
+    "PyTorch 的 nn.TransformerEncoder，权重取自训练好的英法翻译模型",
+)
 TORCH = Words(
-    "an nn.TransformerEncoder of PyTorch with random weights, because no trained model of another library is installed",
-    " PyTorch 的 nn.TransformerEncoder，权重是随机的，因为没有安装其他库的训练好的模型",
+    "an nn.TransformerEncoder of PyTorch with random weights, because no trained model can be loaded",
+    "PyTorch 的 nn.TransformerEncoder，权重是随机的，因为没有可以加载的训练好的模型",
 )
 CODE = """\
 with regard.capture(model, {label}) as seen:
@@ -45,10 +49,10 @@ AFTER = Words(
 
 
 def stop(presenter: Presenter) -> None:
-    """Capture MiniLM, or a Transformer of PyTorch, check that its output is unchanged, and draw one head."""
+    """Capture MiniLM, or an encoder of PyTorch, check that its output is unchanged, and draw one head."""
     from regard.viewer.opening import opening
 
-    name, seen, verified, code = _minilm() or _torch_model()
+    name, seen, verified, code = _minilm() or _trained_encoder() or _random_encoder()
     presenter.say(BEFORE, name=presenter.words(name))
     presenter.verbatim(code)
     records = list(seen)
@@ -81,8 +85,54 @@ def _minilm() -> tuple[Words, Any, Any, str] | None:
     return (MINILM, *_captured(model, inputs, tokenizer=tokenizer), code)
 
 
-def _torch_model() -> tuple[Words, Any, Any, str]:
-    """Return the capture of a Transformer of PyTorch with random weights."""
+def _trained_encoder() -> tuple[Words, Any, Any, str] | None:
+    """Return the capture of PyTorch's encoder with trained weights, or None if the translator cannot be loaded."""
+    import torch
+
+    from regard.errors import RegardError
+    from regard.tasks.translate import Translator
+
+    try:
+        translator = Translator.load("en-fr")
+    except RegardError:
+        return None
+    vocabulary = translator.source
+    pieces = [TEXT[slice(*span)].strip() for span in vocabulary.spans(TEXT)]
+    ids = torch.tensor([[*vocabulary.encode(TEXT), vocabulary.eos]])  # (b,n)
+    inputs = {"src": translator.model.encoder.embedding(ids).detach()}  # (b,n,m)
+    code = CODE.format(label="tokens=words", inputs="x")
+    captured = _captured(as_torch(translator.model.encoder), inputs, tokens=[*pieces, "</s>"])
+    return (TRAINED, *captured, code)
+
+
+def as_torch(ours: Any) -> Any:
+    """Return PyTorch's ``nn.TransformerEncoder`` with the weights of an encoder of Regard with pre-norm."""
+    from torch import nn
+
+    sizes = ours.config
+    layer = nn.TransformerEncoderLayer(
+        sizes.width,
+        sizes.heads,
+        sizes.feed_forward,
+        activation=sizes.activation,
+        batch_first=True,
+        norm_first=True,
+    )
+    norm = nn.LayerNorm(sizes.width)
+    theirs = nn.TransformerEncoder(layer, len(ours.layers), norm, enable_nested_tensor=False)
+    norm.load_state_dict(ours.norm.state_dict())
+    peers: Any = theirs.layers
+    for block, peer in zip(ours.layers, peers, strict=True):
+        peer.self_attn = block.self_attention.to_torch()
+        peer.linear1.load_state_dict(block.feed_forward.widen.state_dict())
+        peer.linear2.load_state_dict(block.feed_forward.narrow.state_dict())
+        peer.norm1.load_state_dict(block.self_norm.state_dict())
+        peer.norm2.load_state_dict(block.feed_norm.state_dict())
+    return theirs.eval()
+
+
+def _random_encoder() -> tuple[Words, Any, Any, str]:
+    """Return the capture of an encoder of PyTorch with random weights."""
     import torch
 
     torch.manual_seed(0)
