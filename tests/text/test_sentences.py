@@ -54,13 +54,14 @@ def test_sentences_of_other_languages_end_at_their_marks(language, text):
 
 
 @pytest.mark.parametrize(
-    "text", ["a. ", "A. ", ".", "! ", "Mr. ", "a.B", "“a.” ", "a" * 200, "我", "<", "`a", "/a"]
+    "text",
+    ["a. ", "A. ", ".", "! ", "Mr. ", "a.B", "“a.” ", "a" * 200, "我", "<", "`a", "/a", "a1-", "a1.1", "1a"],
 )
 def test_long_texts_are_split_and_searched_in_linear_time(text):
-    began = time.perf_counter()
+    began = time.process_time()
     split_sentences(text * 20_000)
     find_verbatim(text * 20_000)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize(

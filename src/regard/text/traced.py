@@ -71,12 +71,19 @@ class TracedText:
         return TracedText("".join(pieces), spans)
 
     def replaced(
-        self, pattern: str | re.Pattern[str], by: str | Callable[[re.Match[str]], str]
+        self,
+        pattern: str | re.Pattern[str],
+        by: str | Callable[[re.Match[str]], str],
+        *,
+        whole: bool = False,
     ) -> TracedText:
         """Return the text with all matches of a pattern replaced.
 
-        If a replacement is as long as the match, each character keeps its own span. Otherwise each gets the span of
-        the whole match.
+        If a replacement is as long as the match, each character keeps its own span. Otherwise, or with ``whole``, each
+        gets the span of the whole match.
+
+        >>> TracedText("3 May").replaced("3 May", "May 3", whole=True).spans[:2]
+        [(0, 5), (0, 5)]
         """
         pieces, last = [], 0
         for match in re.finditer(pattern, self.text):
@@ -84,7 +91,7 @@ class TracedText:
             if text == match.group():
                 continue
             spans = self.spans[match.start() : match.end()]
-            if len(text) != len(spans):
+            if whole or len(text) != len(spans):
                 spans = [self.span(*match.span())] * len(text)
             pieces += [self.cut(last, match.start()), TracedText(text, spans)]
             last = match.end()

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["BLOCK", "CLOSING", "EMOJI", "NAME", "OPENING", "Verbatim", "find_verbatim", "masked"]
+__all__ = [
+    "BLOCK",
+    "CLOSING",
+    "EMOJI",
+    "NAME",
+    "OPENING",
+    "Verbatim",
+    "find_verbatim",
+    "is_code_word",
+    "masked",
+]
 
 # The kinds of verbatim parts. Each is the character that stands for such a part in a masked text.
 NAME = "\ue000"  # has the place of a noun in a sentence: an address, code, a placeholder, a path
@@ -42,6 +52,14 @@ _PATH = (
     rf"|(?<![\w/.-])[\w-]+(?:/[\w.-]+)*\.(?:{_FILES})(?![\w-])"
 )
 _FLAG = r"(?<![\w-])--[A-Za-z][\w-]*"
+# A code that begins with a small letter and has digits, such as "mp3", "v2.1" and "covid-19", or that has letters
+# between digits, such as "4x4". A number with letters after it, such as "5km", "3rd" and "1990s", is none.
+_JOINED = "mid|pre|post|early|late|non|top|page|under|over|ex|anti|pro|plus|minus|circa|about|no"
+_MIXED = (
+    rf"(?<![\w.@/-])(?<!\w['’])(?!(?:{_JOINED})-\d)[a-z][A-Za-z]*[-_]?\d[A-Za-z0-9]*"
+    r"(?:\.\d+(?:[a-z]\d*)?|[-_](?=[A-Za-z]*\d|alpha|beta|dev)[A-Za-z0-9]+)*(?![\w@/])"
+    r"|(?<![\w.,:@/$€£-])\d+[a-z]+\d+[A-Za-z0-9]*(?![\w@/])"
+)
 _PICTURE = (
     "[\u2122\u00a9\u00ae\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299"
     "\U0001f000-\U0001f1e5\U0001f200-\U0001faff]"
@@ -58,12 +76,13 @@ _EMPHASIS_START = r"(?<![\w*_~])(?:\*{1,3}|_{1,3}|~~)(?=[^\s*_~])"
 _EMPHASIS_END = r"(?<=[^\s*_~])(?:\*{1,3}|_{1,3}|~~)(?![\w*_~])"
 
 _PATTERN = re.compile(
-    f"(?P<name>{_CODE}|{_URL}|{_EMAIL}|{_PLACEHOLDER}|{_DOMAIN}|{_PATH}|{_HANDLE}|{_FLAG})"
+    f"(?P<name>{_CODE}|{_URL}|{_EMAIL}|{_PLACEHOLDER}|{_DOMAIN}|{_PATH}|{_HANDLE}|{_FLAG}|{_MIXED})"
     f"|(?P<block>{_BLOCK})|(?P<element>{_ELEMENT})|(?P<entity>{_ENTITY})|(?P<link_end>{_LINK_END})"
     f"|(?P<emoji>{_EMOJI})|(?P<link_start>{_LINK_START})|(?P<start>{_EMPHASIS_START})|(?P<end>{_EMPHASIS_END})",
     re.DOTALL,
 )
 _KINDS = {"block": BLOCK, "emoji": EMOJI, "entity": EMOJI, "link_start": OPENING, "start": OPENING}
+_CODE_WORD = re.compile(_MIXED)
 _TRAILING = re.compile(r"[.,;:!?)\]'\"*_]+$")
 
 
@@ -109,6 +128,15 @@ def _end_of_name(text: str, start: int, end: int) -> int:
     while closing.startswith(")") and kept.count("(") > kept.count(")"):
         kept, closing = kept + ")", closing[1:]
     return start + len(kept)
+
+
+def is_code_word(text: str) -> bool:
+    """Return whether a verbatim part is a word of small letters and digits, such as "mp3".
+
+    >>> is_code_word("mp3"), is_code_word("v2.1"), is_code_word("a.org"), is_code_word("5km")
+    (True, True, False, False)
+    """
+    return _CODE_WORD.fullmatch(text) is not None
 
 
 def masked(text: str, parts: list[Verbatim]) -> str:

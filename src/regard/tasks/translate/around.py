@@ -5,17 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from regard.analysis import word_spans
 from regard.tasks.translate.casing import LOWER_START, Casing, folded, given_back
+from regard.tasks.translate.dates import with_plain_dates
 from regard.tasks.translate.marks import base_language, is_spaced, with_final_mark, with_marks
+from regard.tasks.translate.numerals import (
+    Numeral,
+    has_numerals,
+    is_written_otherwise,
+    read_numerals,
+    with_numerals,
+)
 from regard.tasks.translate.paragraphs import Inner, Part
 from regard.text.traced import Span, TracedText, joined
-from regard.text.verbatim import NAME, OPENING
+from regard.text.verbatim import NAME, OPENING, is_code_word
 
-__all__ = ["Places", "Prepared", "Restored", "TokenWeights", "prepared"]
+__all__ = ["Places", "Prepared", "Restored", "StandIns", "TokenWeights", "prepared"]
 
 # Names that stand for addresses, code and the like inside a sentence. The shipped models know them from many sentences.
 # A translation must contain the name of the second list once.
@@ -25,6 +34,10 @@ _NAMES = {
     "en": (("Tom", "Tom"), ("Boston", "Boston"), ("John", "John")),
     "de": (("Tom", "Tom"), ("Boston", "Boston"), ("John", "John")),
 }
+# Target languages in which ordinals and decades are written.
+_NUMERALS = ("fr", "zh")
+# Codes that stand for words such as "mp3". Models that copy were trained on codes of this form.
+_CODES = ("KD3582", "BX7714", "TR4096", "HM2951", "LW6437", "GZ8205")
 # A smaller weight on a word says nothing about its place in the translation.
 _LEAST_WEIGHT = 0.1
 
@@ -65,6 +78,7 @@ class Prepared:
     removed: tuple[Inner, ...] = ()
     # With the name that stands for them in the translation.
     names: tuple[tuple[Inner, str], ...] = ()
+    numerals: tuple[Numeral, ...] = ()
     curly: bool = False  # apostrophes
     target_language: str = ""
 
@@ -79,17 +93,29 @@ class Prepared:
             or self.marks is not None
             or self.removed
             or self.names
+            or self.numerals
             or self.curly
+            or is_written_otherwise(self.read.text)
             or any(end - start != 1 for start, end in self.read.spans)
             or len(self.read) != part.end - part.start
         )
 
+    def is_complete(self, text: str) -> bool:
+        """Return whether what the model wrote has each stand-in once, and no fragment of a code besides."""
+        for _, name in self.names:
+            fragments = [name, name[:2], name[2:]] if name in _CODES else [name]
+            if any(text.count(fragment) != 1 for fragment in fragments):
+                return False
+        return has_numerals(text, self.numerals)
+
     def restored(self, text: str, weights: TokenWeights | None, casing: Casing | None = None) -> Restored:
         """Return the translation of the part, from the text that the model wrote."""
-        out = TracedText(text)
+        out = TracedText(text).stripped()
         if self.marks is not None:
             out = with_marks(out, self.marks, self.target_language)
         language = base_language(self.target_language)
+        if language in _NUMERALS:
+            out = with_numerals(out, self.numerals, self.read.text, language)
         if language not in ("zh", "cmn"):
             out = given_back(out, self.case, german=language == "de", casing=casing)
         if self.curly:
@@ -176,12 +202,28 @@ class TokenWeights:
         return [float(on_anchor[some].mean()) if some else 0.0 for some in rows]
 
 
+class StandIns(NamedTuple):
+    """Which stand-ins a sentence is read with. Verbatim parts without a stand-in are left out."""
+
+    codes: bool = True  # such as "KD3582" for "mp3"
+    names: bool = True  # such as "Tom" for an address
+    numerals: bool = True  # such as "third" for "22nd"
+
+
+ALL = StandIns()
+
+
 def prepared(
-    part: Part, casing: Casing, source_language: str, target_language: str, *, names: bool = True
+    part: Part,
+    casing: Casing,
+    source_language: str,
+    target_language: str,
+    *,
+    stand_ins: StandIns = ALL,
 ) -> Prepared:
     """Return the sentence of a part as a model reads it.
 
-    Addresses, code and the like inside the sentence are replaced by names, or left out without ``names``.
+    Addresses, code and the like inside the sentence are replaced by names or codes, or left out.
 
     >>> from regard.text import WordVocabulary
     >>> from regard.tasks.translate.paragraphs import split_text
@@ -190,25 +232,37 @@ def prepared(
     >>> prepared(part, casing, "en", "fr").read.text
     'Where is Tom?'
     """
-    known = _NAMES.get(base_language(target_language), ()) if names else ()
-    core, removed, standing = _without_verbatim(part, known)
+    source, target = base_language(source_language), base_language(target_language)
+    core, removed, standing = _without_verbatim(part, stand_ins, target)
+    numerals: tuple[Numeral, ...] = ()
+    if source == "en" and target in _NUMERALS:
+        core = with_plain_dates(core)
+        if stand_ins.numerals:
+            core, numerals = read_numerals(core, target)
     curly = "’" in part.source and "'" not in part.source
     core, marks = with_final_mark(core, source_language)
     if marks and "…" in part.source and "..." not in part.source:
         marks = marks.replace("...", "…")
-    core, case = folded(core, casing, base_language(source_language))
+    core, case = folded(core, casing, source, fixed=[name for _, name, _ in standing])
     if part.continues and not case and re.match(r"I\b", core.text):
         # "I" has its capital also inside a sentence.
         case = LOWER_START
-    return Prepared(part, core, case, marks, removed, standing, curly, target_language)
+    names = tuple((inner, written) for inner, _, written in standing)
+    return Prepared(part, core, case, marks, removed, names, numerals, curly, target_language)
 
 
 def _without_verbatim(
-    part: Part, known: Sequence[tuple[str, str]]
-) -> tuple[TracedText, tuple[Inner, ...], tuple[tuple[Inner, str], ...]]:
-    """Return a sentence without its verbatim parts, those that are left out, and those that a name stands for."""
-    core, free = part.core, [pair for pair in known if pair[0] not in part.core.text]
-    pieces, removed, names, last = [], [], [], 0
+    part: Part, stand_ins: StandIns, target: str
+) -> tuple[TracedText, tuple[Inner, ...], tuple[tuple[Inner, str, str], ...]]:
+    """Return a sentence without its verbatim parts, those that are left out, and those with a stand-in.
+
+    A stand-in is given as it is in the sentence and in its translation.
+    """
+    core = part.core
+    known = _NAMES.get(target, ()) if stand_ins.names else ()
+    free_names = [pair for pair in known if pair[0] not in core.text]
+    free_codes = [(code, code) for code in _CODES if stand_ins.codes and code not in core.text]
+    pieces, removed, standing, last = [], [], [], 0
     for inner in part.inner:
         places = [i for i, (a, b) in enumerate(core.spans) if inner.start <= a and b <= inner.end and a < b]
         if not places:
@@ -216,10 +270,11 @@ def _without_verbatim(
         start, end = places[0], places[-1] + 1
         pieces.append(core.cut(last, start))
         last = end
+        free = free_codes if free_codes and is_code_word(inner.text) else free_names
         if inner.kind == NAME and free:
-            source, target = free.pop(0)
-            pieces.append(TracedText(source, [(inner.start, inner.end)] * len(source)))
-            names.append((inner, target))
+            name, written = free.pop(0)
+            pieces.append(TracedText(name, [(inner.start, inner.end)] * len(name)))
+            standing.append((inner, name, written))
             continue
         removed.append(inner)
         # One of two spaces goes with the part.
@@ -227,7 +282,7 @@ def _without_verbatim(
             last = min(len(core), end + 1)
         elif re.match(r"[\s,.;:!?]", core.text[end : end + 1]) and pieces[-1].text.endswith(" "):
             pieces[-1] = pieces[-1].cut(0, len(pieces[-1]) - 1)
-    return joined([*pieces, core.cut(last)]).stripped(), tuple(removed), tuple(names)
+    return joined([*pieces, core.cut(last)]).stripped(), tuple(removed), tuple(standing)
 
 
 def _place_of(inner: Inner, text: str, weights: TokenWeights | None, read: TracedText) -> int:
@@ -236,7 +291,8 @@ def _place_of(inner: Inner, text: str, weights: TokenWeights | None, read: Trace
     It is beside the word that attends most to the neighbouring word of the source.
     """
     words, opens = word_spans(text[: _end_of_words(text)]), inner.kind == OPENING
-    spans = [one for one in read.originals(word_spans(read.text)) if one[0] < one[1]]
+    theirs = word_spans(read.text[: _end_of_words(read.text)])
+    spans = [one for one in read.originals(theirs) if one[0] < one[1]]
     before = sum(end <= inner.start for _, end in spans)
     if not words or not spans:
         return 0 if opens else len(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Sequence
 
 from regard.text import Vocabulary
 from regard.text.traced import TracedText
@@ -71,23 +72,32 @@ class Casing:
         return self._cost(word.lower())[:2] == (0, 1) and self.usual(word).islower()
 
 
-def folded(text: TracedText, casing: Casing, language: str) -> tuple[TracedText, str]:
+def folded(
+    text: TracedText, casing: Casing, language: str, *, fixed: Sequence[str] = ()
+) -> tuple[TracedText, str]:
     """Return a sentence in the case of a normal sentence, and what its case was if that can be given back.
 
-    A sentence in capitals, a heading with capitals and a sentence without capitals become normal ones. Acronyms stay.
+    A sentence in capitals, a heading with capitals and a sentence without capitals become normal ones. Acronyms, codes
+    such as "AB12" and the names of ``fixed`` stay.
     """
-    words = [match.group() for match in _WORD.finditer(text.text)]
+    kept = {word for name in fixed for word in _WORD.findall(name)}
+    words = [word for word in _WORD.findall(text.text) if word not in kept]
     if casing.vocabulary.lowercase or not words:
         return text, CAPITALS if _is_capitals(words, casing) else ""
+
+    def replaced(by: Callable[[re.Match[str]], str]) -> TracedText:
+        return text.replaced(_WORD, lambda m: m.group() if m.group() in kept or _is_code(m) else by(m))
+
     if _is_capitals(words, casing):
-        return _started(text.replaced(_WORD, lambda m: _from_capitals(m.group(), casing, language))), CAPITALS
-    starts_lower = words[0].islower() and text.text[:1].isalpha()
+        return _started(replaced(lambda m: _from_capitals(m.group(), casing, language))), CAPITALS
+    first = _WORD.search(text.text)
+    starts_lower = first is not None and not first.start() and first.group().islower()
     if all(word == word.lower() for word in words):
-        text = text.replaced(_WORD, lambda m: _pronoun(casing.usual(m.group()), language))
+        text = replaced(lambda m: _pronoun(casing.usual(m.group()), language))
     elif _is_title(text.text, words, casing):
-        text = _started(text.replaced(_WORD, lambda m: _from_title(m, casing)))
+        text = _started(replaced(lambda m: _from_title(m, casing)))
     else:
-        text = text.replaced(_WORD, lambda m: _pronoun(_from_emphasis(m.group(), casing), language))
+        text = replaced(lambda m: _pronoun(_from_emphasis(m.group(), casing), language))
     return (_started(text), LOWER_START) if starts_lower else (text, "")
 
 
@@ -126,6 +136,11 @@ def _started(text: TracedText) -> TracedText:
     if len(large) != 1:
         return text
     return TracedText(text.text[:start] + large + text.text[start + 1 :], text.spans)
+
+
+def _is_code(match: re.Match[str]) -> bool:
+    """Return whether a digit follows a word, as in "AB12"."""
+    return match.string[match.end() : match.end() + 1].isdigit()
 
 
 def _pronoun(word: str, language: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from regard.tasks.translate.around import Places, Prepared, TokenWeights, prepared
+from regard.tasks.translate.around import Places, Prepared, StandIns, TokenWeights, prepared
+from regard.tasks.translate.dates import lone_date
 from regard.tasks.translate.long_texts import cut_spans
-from regard.tasks.translate.marks import is_spaced
+from regard.tasks.translate.marks import base_language, is_spaced
 from regard.tasks.translate.paragraphs import Paragraphs, Part, split_text
 from regard.tasks.translate.translator import Translation, Translator, joined_parts
 
@@ -22,11 +23,17 @@ def translate_normalized(
 ) -> list[Translation]:
     """Translate texts sentence by sentence, where ``first`` is the number of the first text."""
     plans = [_cut(split_text(text, *_languages(translator)), translator) for text in texts]
-    jobs = [(first + i, part) for i, plan in enumerate(plans) for part in plan.parts if part.core.text]
+    fixed = [[_without_model(part, *_languages(translator)) for part in plan.parts] for plan in plans]
+    jobs = [
+        (first + i, part)
+        for i, plan in enumerate(plans)
+        for part, known in zip(plan.parts, fixed[i], strict=True)
+        if known is None
+    ]
     done = iter(_translated(translator, jobs, translate))
     found = []
-    for text, plan in zip(texts, plans, strict=True):
-        parts = [next(done) if part.core.text else _copied(part) for part in plan.parts]
+    for text, plan, several in zip(texts, plans, fixed, strict=True):
+        parts = [next(done) if known is None else known for known in several]
         found.append(_joined(translator, text, plan, parts))
     return found
 
@@ -68,36 +75,39 @@ def _pieces(part: Part, translator: Translator) -> Iterator[Part]:
 def _translated(
     translator: Translator, jobs: list[tuple[int, Part]], translate: Translate
 ) -> list[Translation]:
-    """Translate parts. If the name for an address is not in the translation, the sentence is read without it."""
+    """Translate parts. A part whose translation has not the stand-ins of the part is read again with fewer of them."""
     casing, languages = translator.casings[0], _languages(translator)
-    ready = [prepared(part, casing, *languages) for _, part in jobs]
+    copies = getattr(translator.model.config, "copy", False)
+    several = StandIns(codes=copies), StandIns(codes=False, numerals=False), StandIns(*[False] * 3)
+    ready = [prepared(part, casing, *languages, stand_ins=several[0]) for _, part in jobs]
     raw = translate([one.read.text for one in ready], [number for number, _ in jobs])
-    again = [
-        i
-        for i, (one, written) in enumerate(zip(ready, raw, strict=True))
-        if not _has_names(one, written.text)
-    ]
-    if again:
-        for i in again:
-            ready[i] = prepared(jobs[i][1], casing, *languages, names=False)
-        second = translate([ready[i].read.text for i in again], [jobs[i][0] for i in again])
-        for i, written in zip(again, second, strict=True):
-            raw[i] = written
+    for stand_ins in several[1:]:
+        again = []
+        for i, (one, written) in enumerate(zip(ready, raw, strict=True)):
+            if not one.is_complete(written.text):
+                ready[i] = prepared(jobs[i][1], casing, *languages, stand_ins=stand_ins)
+                again += [i] if ready[i].read.text != one.read.text else []
+        if again:
+            second = translate([ready[i].read.text for i in again], [jobs[i][0] for i in again])
+            for i, written in zip(again, second, strict=True):
+                raw[i] = written
     return [_restored(translator, one, written) for one, written in zip(ready, raw, strict=True)]
 
 
-def _has_names(one: Prepared, text: str) -> bool:
-    return all(text.count(name) == 1 for _, name in one.names)
-
-
-def _copied(part: Part) -> Translation:
-    return Translation(part.source, part.before, 0.0, [], [])
+def _without_model(part: Part, source_language: str, target_language: str) -> Translation | None:
+    """Return the translation of a part without words, which is copied, or of a part that is only a date."""
+    if not part.core.text:
+        return Translation(part.source, part.before, 0.0, [], [])
+    if base_language(source_language) != "en" or part.inner:
+        return None
+    date = lone_date(part.core.text, base_language(target_language))
+    return Translation(part.source, f"{part.before}{date}{part.after}", 0.0, [], []) if date else None
 
 
 def _restored(translator: Translator, one: Prepared, raw: Translation) -> Translation:
     """Return the translation of a part in the form of its source."""
     part, read = one.part, one.read
-    if not one.changed:
+    if not one.changed and raw.text == raw.text.strip():
         return replace(raw, source=part.source)
     source, target = translator.source.spans(read.text), translator.target_spans(raw)
     weights = None
@@ -107,7 +117,7 @@ def _restored(translator: Translator, one: Prepared, raw: Translation) -> Transl
     casing = translator.casings[1]
     best = one.restored(raw.text, weights, casing)
     others = tuple(
-        (one.restored(text, None, casing).text.text if _has_names(one, text) else text, score)
+        (one.restored(text, None, casing).text.text if one.is_complete(text) else text, score)
         for text, score in raw.alternatives
     )
     places = best.places(part, read, source, target)
