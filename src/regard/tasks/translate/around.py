@@ -38,6 +38,8 @@ _NAMES = {
 _NUMERALS = ("fr", "zh")
 # Codes that stand for words such as "mp3". Models that copy were trained on codes of this form.
 _CODES = ("KD3582", "BX7714", "TR4096", "HM2951", "LW6437", "GZ8205")
+# Numbers that stand for numbers and codes that a translation lost. No number is a part of another.
+_YEARS, _SHORT, _LONG = ("1990", "2012", "1985"), ("30", "45", "17"), ("600", "748", "223")
 # A smaller weight on a word says nothing about its place in the translation.
 _LEAST_WEIGHT = 0.1
 
@@ -105,6 +107,8 @@ class Prepared:
         for _, name in self.names:
             fragments = [name, name[:2], name[2:]] if name in _CODES else [name]
             if any(text.count(fragment) != 1 for fragment in fragments):
+                return False
+            if name.isdigit() and not re.search(rf"(?<!\d){name}(?!\d)", text):
                 return False
         return has_numerals(text, self.numerals)
 
@@ -208,6 +212,7 @@ class StandIns(NamedTuple):
     codes: bool = True  # such as "KD3582" for "mp3"
     names: bool = True  # such as "Tom" for an address
     numerals: bool = True  # such as "third" for "22nd"
+    numbers: bool = False  # such as "600" for a code that was lost
 
 
 ALL = StandIns()
@@ -271,6 +276,8 @@ def _without_verbatim(
         pieces.append(core.cut(last, start))
         last = end
         free = free_codes if free_codes and is_code_word(inner.text) else free_names
+        if stand_ins.numbers and (numbers := _free_numbers(inner.text, core.text, standing)):
+            free = numbers
         if inner.kind == NAME and free:
             name, written = free.pop(0)
             pieces.append(TracedText(name, [(inner.start, inner.end)] * len(name)))
@@ -283,6 +290,16 @@ def _without_verbatim(
         elif re.match(r"[\s,.;:!?]", core.text[end : end + 1]) and pieces[-1].text.endswith(" "):
             pieces[-1] = pieces[-1].cut(0, len(pieces[-1]) - 1)
     return joined([*pieces, core.cut(last)]).stripped(), tuple(removed), tuple(standing)
+
+
+def _free_numbers(lost: str, text: str, standing: Sequence[tuple[Inner, str, str]]) -> list[tuple[str, str]]:
+    """Return the numbers that may stand for a number or code, as they are in a sentence and in its translation."""
+    if not any(letter.isdigit() for letter in lost):
+        return []
+    is_year = lost.isdigit() and len(lost) == 4
+    pool = _YEARS if is_year else _SHORT if lost.isdigit() and len(lost) < 3 else _LONG
+    used = {name for _, name, _ in standing}
+    return [(number, number) for number in pool if number not in used and number not in text]
 
 
 def _place_of(inner: Inner, text: str, weights: TokenWeights | None, read: TracedText) -> int:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from regard.tasks.translate.around import Places, Prepared, StandIns, TokenWeights, prepared
 from regard.tasks.translate.dates import lone_date
 from regard.tasks.translate.long_texts import cut_spans
+from regard.tasks.translate.lost_particulars import lost_particulars
 from regard.tasks.translate.marks import base_language, is_spaced
-from regard.tasks.translate.paragraphs import Paragraphs, Part, split_text
+from regard.tasks.translate.paragraphs import Inner, Paragraphs, Part, split_text
 from regard.tasks.translate.translator import Translation, Translator, joined_parts
 
 __all__ = ["translate_normalized"]
@@ -91,7 +92,42 @@ def _translated(
             second = translate([ready[i].read.text for i in again], [jobs[i][0] for i in again])
             for i, written in zip(again, second, strict=True):
                 raw[i] = written
-    return [_restored(translator, one, written) for one, written in zip(ready, raw, strict=True)]
+    done = [_restored(translator, one, written) for one, written in zip(ready, raw, strict=True)]
+    if copies:
+        _find_again(translator, jobs, translate, ready, done)
+    return done
+
+
+def _find_again(
+    translator: Translator,
+    jobs: list[tuple[int, Part]],
+    translate: Translate,
+    ready: list[Prepared],
+    done: list[Translation],
+) -> None:
+    """Translate sentences again that lost names or numbers, with others in their place, and keep what is better."""
+    casing, languages = translator.casings[0], _languages(translator)
+    target = base_language(languages[1])
+
+    def lost_in(i: int, text: str) -> tuple[Inner, ...]:
+        return lost_particulars(jobs[i][1], ready[i].read.text, text, target)
+
+    for stand_ins in (StandIns(numbers=True), StandIns()):
+        again: dict[int, tuple[Prepared, int]] = {}
+        for i, (_, part) in enumerate(jobs):
+            if lost := lost_in(i, done[i].text):
+                inner = tuple(sorted((*part.inner, *lost), key=lambda one: one.start))
+                one = prepared(replace(part, inner=inner), casing, *languages, stand_ins=stand_ins)
+                again |= {i: (one, len(lost))} if len(one.names) == len(inner) else {}
+        if not again:
+            return
+        texts = [one.read.text for one, _ in again.values()]
+        for i, written in zip(again, translate(texts, [jobs[i][0] for i in again]), strict=True):
+            one, count = again[i]
+            if one.is_complete(written.text):
+                found = _restored(translator, one, written)
+                if len(lost_in(i, found.text)) < count:
+                    done[i] = found
 
 
 def _without_model(part: Part, source_language: str, target_language: str) -> Translation | None:

@@ -1,0 +1,81 @@
+"""Tests of sentences that are translated again because their translation lost a name or a number."""
+
+import pytest
+
+from regard.tasks.translate.lost_particulars import lost_particulars
+from regard.tasks.translate.paragraphs import split_text
+from support.answer_table import translated
+
+
+def lost(text, written, target="fr"):
+    """Return the texts that the translation of a sentence lost."""
+    (part,) = split_text(text, "en", target).parts
+    return [one.text for one in lost_particulars(part, part.core.text, written, target)]
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "missing"),
+    [
+        ("It was in 1756.", "C'était en 1576.", ["1756"]),
+        ("It was in 1756.", "C'était en 1756.", []),
+        ("Room B12 is free.", "La salle B1 est libre.", ["B12"]),
+        ("Flight VZ 752 is late.", "Le vol VZ 725 est en retard.", ["VZ 752"]),
+        ("Call +33 6 12 34 56 78.", "Appelez le +33 6 12 34 56.", ["+33 6 12 34 56 78"]),
+        # the same digits, grouped in another way
+        ("Call 555-123-4567.", "Appelez le 555 123 4567.", []),
+        ("It costs $1,299.99.", "Ça coûte 1 299,99 $.", []),
+        # a number in words
+        ("I have 2 dogs.", "J'ai deux chiens.", []),
+        ("I have 25 dogs.", "J'ai des chiens.", ["25"]),
+        # times, ordinals and decades are written in other ways
+        ("It ends at 4:00 p.m.", "Ça finit à 16 h.", []),
+        ("It was the 3rd of the 1990s.", "C'était le troisième.", []),
+        # names are known by their translation
+        ("He lives in London.", "Il vit à Londres.", []),
+    ],
+)
+def test_what_a_translation_lost(text, written, missing):
+    assert lost(text, written) == missing
+
+
+def test_a_name_is_lost_if_a_chinese_translation_has_it_in_another_form():
+    assert lost("We met Dmitri Shiroda.", "我们遇见了Dmitri Shmitiro。", "zh") == ["Dmitri Shiroda"]
+    assert lost("We met Dmitri Shiroda.", "我们遇见了Dmitri Shiroda。", "zh") == []
+    assert lost("We met Tom in London.", "我们在伦敦遇见了汤姆。", "zh") == []
+
+
+def test_a_lost_number_is_read_as_another_one_and_given_back():
+    answers = {
+        "Flight VZ 752 leaves from gate F69.": "Le vol VZ 725 part de la porte F69.",
+        "Flight 600 leaves from gate F69.": "Le vol 600 part de la porte F69.",
+    }
+    text, read = translated("Flight VZ 752 leaves from gate F69.", answers)
+    assert text == "Le vol VZ 752 part de la porte F69."
+    assert read == list(answers)
+
+
+def test_a_name_stands_for_a_number_if_another_number_is_lost_too():
+    answers = {
+        "We are in room B12.": "Nous sommes là.",
+        "We are in room 600.": "Nous sommes là.",
+        "We are in room Tom.": "Nous sommes dans la salle Tom.",
+    }
+    text, read = translated("We are in room B12.", answers)
+    assert text == "Nous sommes dans la salle B12."
+    assert read == list(answers)
+
+
+@pytest.mark.parametrize("second", ["Nous sommes à 6000.", "Nous sommes à 600 et 600."])
+def test_the_first_translation_is_kept_if_no_stand_in_arrives_once(second):
+    answers = {
+        "We are in room B12.": "Nous sommes à B1.",
+        "We are in room 600.": second,
+        "We are in room Tom.": "Nous sommes à Boston.",
+    }
+    text, _ = translated("We are in room B12.", answers)
+    assert text == "Nous sommes à B1."
+
+
+def test_a_model_that_does_not_copy_reads_a_sentence_once():
+    text, read = translated("It was in 1756.", {"It was in 1756.": "C'était en 1576."}, copy=False)
+    assert (text, len(read)) == ("C'était en 1576.", 1)
