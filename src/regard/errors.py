@@ -72,6 +72,13 @@ class RegardError(Exception):
     """The base class of all exceptions of this package.
 
     ``argument`` is the name of the argument or option that the error is about, or None.
+
+    >>> import torch, regard
+    >>> try:
+    ...     regard.attention(torch.zeros(2, 3), torch.zeros(4, 5), torch.zeros(4, 5))
+    ... except RegardError as error:
+    ...     print(error.argument)
+    k
     """
 
     def __init__(self, message: str = "", *, argument: str | None = None):

@@ -74,3 +74,14 @@ def test_a_name_that_is_gone_would_be_found():
     assert DOTTED.findall("`regard.analysis.flow(layers)` and torch.ops.regard._x") == [".analysis.flow"]
     assert MEMBER.findall("`seen.by(kind='self')`") == [("seen", "by")]
     assert not has_member(regard.Record, "nothing")
+
+
+def test_every_public_name_has_a_runnable_example():
+    def documented(value: object) -> str:
+        parts = vars(value).values() if isinstance(value, type) else ()
+        return "\n".join(one.__doc__ or "" for one in (value, *parts) if isinstance(one.__doc__, str))
+
+    values = {name: getattr(regard, name) for name in regard.__all__}
+    named = {name: value for name, value in values.items() if callable(value)}
+    assert len(named) > 30
+    assert [name for name, value in named.items() if ">>>" not in documented(value)] == []

@@ -88,6 +88,10 @@ def visualize_attention(
     there is a display and no path, as in the document that this function comes from. ``numbers`` says whether to write
     the weights into the cells, by default up to 60 tokens a side.
     ``axes`` are the names of the columns and of the rows.
+
+    >>> figure = visualize_attention([[0.9, 0.1], [0.2, 0.8]], ["the", "cat"], ["le", "chat"], window=False)
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['0.90', '0.10', '0.20', '0.80']
     """
     weights = as_weights("attention_weights", attention_weights, "qk")
     q, k = weights.shape
