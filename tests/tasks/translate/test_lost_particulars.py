@@ -4,7 +4,7 @@ import pytest
 
 from regard.tasks.translate.lost_particulars import lost_particulars
 from regard.tasks.translate.paragraphs import split_text
-from support.answer_table import translated
+from support.table_translator import translated
 
 
 def lost(text, written, target="fr"):
@@ -44,9 +44,11 @@ def test_a_name_is_lost_if_a_chinese_translation_has_it_in_another_form():
     assert lost("We met Tom in London.", "我们在伦敦遇见了汤姆。", "zh") == []
 
 
-def test_a_lost_number_is_read_as_another_one_and_given_back():
+def test_a_lost_code_is_read_as_a_number_and_given_back():
     answers = {
         "Flight VZ 752 leaves from gate F69.": "Le vol VZ 725 part de la porte F69.",
+        # first, the number alone
+        "Flight VZ 46 leaves from gate F69.": "Le vol part de la porte F69.",
         "Flight 600 leaves from gate F69.": "Le vol 600 part de la porte F69.",
     }
     text, read = translated("Flight VZ 752 leaves from gate F69.", answers)

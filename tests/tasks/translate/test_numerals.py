@@ -6,7 +6,7 @@ from regard.tasks.translate.dates import lone_date, with_plain_dates
 from regard.tasks.translate.numerals import read_numerals
 from regard.text.traced import TracedText
 from regard.text.verbatim import find_verbatim
-from support.answer_table import translated
+from support.table_translator import translated
 
 # ---- dates and times
 
@@ -25,10 +25,13 @@ from support.answer_table import translated
         ("Come at 5 p.m.", "Come at 17:00."),
         ("At 5 p.m. we left.", "At 17:00 we left."),
         ("It takes 3h, 1 hr or 20min.", "It takes 3 hours, 1 hour or 20 minutes."),
+        ("No. 5 is at No. 6.", "Number 5 is at number 6."),
+        ("A 10-year-old and two 3-month-olds.", "A 10 year old and two 3 month olds."),
         # as in training, or no date and no time
         ("The lesson ends at 3:15 p.m.", None),
         ("I may 3 times march 10 km in May 2020.", None),
         ("I am 5 and 13 am is no hour.", None),
+        ("Section 5 H says no.", None),
         ("It costs $5 m, 32 May, 1.5 March, 10-5 May, 5 marches.", None),
         ("Jan 12:30, Mar 5%", None),
     ],
@@ -150,6 +153,37 @@ def test_capitals_stay_capitals(text, read):
 def test_words_without_digits_are_not_changed():
     text = TracedText("The third day of May, first of all.")
     assert read_numerals(text, "fr") == (text, ())
+
+
+# ---- numbers
+
+
+def test_a_sentence_whose_numbers_are_not_kept_is_read_with_numbers_that_stand_for_them():
+    answers = {
+        "I have 2 dogs and 1/2 cat.": "J'ai 22 chiens et 1/2 chat.",
+        "I have 46 dogs and 57 cat.": "J'ai 46 chiens et 57 chat.",
+    }
+    assert translated("I have 2 dogs and 1/2 cat.", answers) == ("J'ai 2 chiens et 1/2 chat.", list(answers))
+
+
+@pytest.mark.parametrize("second", ["J'ai 46 ou 46 chiens.", "J'ai des chiens.", "J'ai 46 chiens et 3."])
+def test_the_first_translation_stays_if_the_second_has_not_the_numbers_either(second):
+    answers = {"I have 2 dogs.": "J'ai deux chiens.", "I have 46 dogs.": second}
+    assert translated("I have 2 dogs.", answers) == ("J'ai deux chiens.", list(answers))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["At 18:45.", "In 2024.", "It's $5.", "I have 1.", "It's 5%.", "Call 555-1234."],
+)
+def test_numbers_of_other_forms_have_no_stand_in(text):
+    answers = {text: "Non."}
+    assert translated(text, answers, copy=False) == ("Non.", [text])
+
+
+def test_the_months_of_chinese_dates_are_no_wrong_numbers():
+    text = "We met on March 3."
+    assert translated(text, {text: "我们3月3日见面。"}, "zh") == ("我们3月3日见面。", [text])
 
 
 # ---- codes

@@ -10,17 +10,20 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.analysis import word_spans
-from regard.tasks.translate.casing import LOWER_START, Casing, folded, given_back
+from regard.tasks.translate.casing import LOWER_START, Casing, folded, given_back, started
 from regard.tasks.translate.dates import with_plain_dates
 from regard.tasks.translate.marks import base_language, is_spaced, with_final_mark, with_marks
 from regard.tasks.translate.numerals import (
     Numeral,
+    has_numbers,
     has_numerals,
     is_written_otherwise,
+    read_numbers,
     read_numerals,
     with_numerals,
 )
 from regard.tasks.translate.paragraphs import Inner, Part
+from regard.tasks.translate.spelling import with_usual_spelling
 from regard.text.traced import Span, TracedText, joined
 from regard.text.verbatim import NAME, OPENING, is_code_word
 
@@ -112,16 +115,28 @@ class Prepared:
                 return False
         return has_numerals(text, self.numerals)
 
+    def lost_mark(self, text: str) -> bool:
+        """Return whether what the model wrote ends with a full stop, but the question or exclamation did not."""
+        read = self.read.text
+        return self.marks is None and read.endswith(("?", "!")) and text.strip().endswith((".", "。"))
+
+    def has_numbers(self, text: str) -> bool:
+        """Return whether what the model wrote has the numbers that it read, or is in a language without the check."""
+        return base_language(self.target_language) not in _NUMERALS or has_numbers(self.read.text, text)
+
     def restored(self, text: str, weights: TokenWeights | None, casing: Casing | None = None) -> Restored:
         """Return the translation of the part, from the text that the model wrote."""
         out = TracedText(text).stripped()
-        if self.marks is not None:
-            out = with_marks(out, self.marks, self.target_language)
+        marks = self.read.text[-1] if self.lost_mark(text) else self.marks
+        if marks is not None:
+            out = with_marks(out, marks, self.target_language)
         language = base_language(self.target_language)
         if language in _NUMERALS:
             out = with_numerals(out, self.numerals, self.read.text, language)
         if language not in ("zh", "cmn"):
             out = given_back(out, self.case, german=language == "de", casing=casing)
+            if not self.case and re.match(r"\W*[A-ZÀ-Þ]", self.read.text):
+                out = started(out)
         if self.curly:
             out = out.replaced("'", "’")
         out, placed = self._with_verbatim(out, text, weights)
@@ -212,7 +227,8 @@ class StandIns(NamedTuple):
     codes: bool = True  # such as "KD3582" for "mp3"
     names: bool = True  # such as "Tom" for an address
     numerals: bool = True  # such as "third" for "22nd"
-    numbers: bool = False  # such as "600" for a code that was lost
+    numbers: bool = False  # such as 46 for 2
+    lost: bool = False  # such as 600 for a code that a translation lost
 
 
 ALL = StandIns()
@@ -240,10 +256,13 @@ def prepared(
     source, target = base_language(source_language), base_language(target_language)
     core, removed, standing = _without_verbatim(part, stand_ins, target)
     numerals: tuple[Numeral, ...] = ()
+    if source == "en":
+        core = with_usual_spelling(core)
     if source == "en" and target in _NUMERALS:
         core = with_plain_dates(core)
-        if stand_ins.numerals:
-            core, numerals = read_numerals(core, target)
+        core, numerals = read_numerals(core, target) if stand_ins.numerals else (core, ())
+        core, numbers = read_numbers(core) if stand_ins.numbers else (core, ())
+        numerals += numbers
     curly = "’" in part.source and "'" not in part.source
     core, marks = with_final_mark(core, source_language)
     if marks and "…" in part.source and "..." not in part.source:
@@ -276,7 +295,7 @@ def _without_verbatim(
         pieces.append(core.cut(last, start))
         last = end
         free = free_codes if free_codes and is_code_word(inner.text) else free_names
-        if stand_ins.numbers and (numbers := _free_numbers(inner.text, core.text, standing)):
+        if stand_ins.lost and (numbers := _free_numbers(inner.text, core.text, standing)):
             free = numbers
         if inner.kind == NAME and free:
             name, written = free.pop(0)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from regard.text import Vocabulary
 from regard.text.traced import TracedText
 
-__all__ = ["CAPITALS", "LOWER_START", "Casing", "folded", "given_back"]
+__all__ = ["CAPITALS", "LOWER_START", "Casing", "folded", "given_back", "started"]
 
 CAPITALS, LOWER_START = "capitals", "lower start"
 
@@ -89,16 +89,16 @@ def folded(
         return text.replaced(_WORD, lambda m: m.group() if m.group() in kept or _is_code(m) else by(m))
 
     if _is_capitals(words, casing):
-        return _started(replaced(lambda m: _from_capitals(m.group(), casing, language))), CAPITALS
+        return started(replaced(lambda m: _from_capitals(m.group(), casing, language))), CAPITALS
     first = _WORD.search(text.text)
     starts_lower = first is not None and not first.start() and first.group().islower()
     if all(word == word.lower() for word in words):
         text = replaced(lambda m: _pronoun(casing.usual(m.group()), language))
     elif _is_title(text.text, words, casing):
-        text = _started(replaced(lambda m: _from_title(m, casing)))
+        text = started(replaced(lambda m: _from_title(m, casing)))
     else:
-        text = replaced(lambda m: _pronoun(_from_emphasis(m.group(), casing), language))
-    return (_started(text), LOWER_START) if starts_lower else (text, "")
+        text = replaced(lambda m: _pronoun(_from_emphasis(m, casing), language))
+    return (started(text), LOWER_START) if starts_lower else (text, "")
 
 
 def given_back(
@@ -126,7 +126,7 @@ def _capitalized(word: str) -> str:
     return word[:1].upper() + word[1:]
 
 
-def _started(text: TracedText) -> TracedText:
+def started(text: TracedText) -> TracedText:
     """Return the text with a capital at its start, unless its first word has one inside."""
     first = _WORD.search(text.text)
     if first is None or not first.group().islower():
@@ -167,11 +167,13 @@ def _from_capitals(word: str, casing: Casing, language: str) -> str:
     return _pronoun(casing.usual(word), language)
 
 
-def _from_emphasis(word: str, casing: Casing) -> str:
-    """Return a word in capitals within a normal sentence in its usual case, if it is a word and no acronym."""
-    if len(word) > 1 and word.isupper() and word not in _ACRONYMS and casing.is_common(word):
-        return word.lower()
-    return word
+def _from_emphasis(match: re.Match[str], casing: Casing) -> str:
+    """Return a word in capitals within a normal sentence in its usual case, if it is a word and no acronym or code."""
+    word = match.group()
+    after_digit = match.string[max(0, match.start() - 1) : match.start()].isdigit()
+    if len(word) == 1 or not word.isupper() or after_digit or word in _ACRONYMS or not casing.is_common(word):
+        return word
+    return word.lower()
 
 
 def _is_title(text: str, words: list[str], casing: Casing) -> bool:
@@ -187,5 +189,5 @@ def _is_title(text: str, words: list[str], casing: Casing) -> bool:
 def _from_title(match: re.Match[str], casing: Casing) -> str:
     word = match.group()
     if not match.start() or word.isupper() or word[1:] != word[1:].lower():
-        return word
+        return _from_emphasis(match, casing)
     return casing.usual(word)

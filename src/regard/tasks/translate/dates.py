@@ -34,9 +34,12 @@ _TIME = re.compile(
     r"(?:(?P<minutes>:[0-5]\d)?\s?(?P<half>[ap])m\b|\s?(?P<dotted>[ap])\.m(?:\.|\b))",
     re.IGNORECASE,
 )
+# A single "H" is not an hour.
 _DURATION = re.compile(
-    rf"{NOT_AFTER}(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>hrs?|h|mins?|secs?)\b(?!\.\w|/)", re.IGNORECASE
+    rf"{NOT_AFTER}(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>hrs?|HRS?|h|mins?|MINS?|secs?|SECS?)\b(?!\.\w|/)"
 )
+_NUMBERED = re.compile(r"(?:\bN[or]\.|№)\s?(?=\d)")
+_YEARS_OLD = re.compile(r"(?<=\d)-(?:year|month|week|day)-olds?\b")
 _LONE_DATE = re.compile(
     rf"(?:(?P<weekday>{_WEEKDAYS}),?\s)?(?P<month>{'|'.join(_MONTHS)})\s{DAY}{_YEAR}(?P<mark>\.?)",
     re.IGNORECASE,
@@ -44,14 +47,16 @@ _LONE_DATE = re.compile(
 
 
 def with_plain_dates(text: TracedText) -> TracedText:
-    """Return an English sentence with dates such as "March 3, 2024", times such as "17:30" and units of time in words.
+    """Return an English sentence with dates such as "March 3, 2024", times such as "17:30" and some words written out.
 
-    >>> with_plain_dates(TracedText("We met on the 3rd of May at 5pm for 20min.")).text
-    'We met on May 3 at 17:00 for 20 minutes.'
+    >>> with_plain_dates(TracedText("We met on the 3rd of May at 5pm for 20min at No. 5.")).text
+    'We met on May 3 at 17:00 for 20 minutes at number 5.'
     """
     for pattern in _DATES:
         text = text.replaced(pattern, _date, whole=True)
-    return text.replaced(_TIME, _time, whole=True).replaced(_DURATION, _duration, whole=True)
+    text = text.replaced(_TIME, _time, whole=True).replaced(_DURATION, _duration, whole=True)
+    text = text.replaced(_NUMBERED, lambda match: "number " if match.start() else "Number ", whole=True)
+    return text.replaced(_YEARS_OLD, lambda match: match.group().replace("-", " "))
 
 
 def lone_date(text: str, language: str) -> str | None:

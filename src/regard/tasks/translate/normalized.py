@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from regard.tasks.translate.around import Places, Prepared, StandIns, TokenWeights, prepared
 from regard.tasks.translate.dates import lone_date
@@ -17,6 +18,8 @@ __all__ = ["translate_normalized"]
 
 # Takes sentences and the numbers of their texts, and returns what the model writes.
 Translate = Callable[[list[str], list[int]], list[Translation]]
+# A part with the number of its text.
+Job = tuple[int, Part]
 
 
 def translate_normalized(
@@ -73,61 +76,103 @@ def _pieces(part: Part, translator: Translator) -> Iterator[Part]:
         )
 
 
-def _translated(
-    translator: Translator, jobs: list[tuple[int, Part]], translate: Translate
-) -> list[Translation]:
-    """Translate parts. A part whose translation has not the stand-ins of the part is read again with fewer of them."""
-    casing, languages = translator.casings[0], _languages(translator)
-    copies = getattr(translator.model.config, "copy", False)
-    several = StandIns(codes=copies), StandIns(codes=False, numerals=False), StandIns(*[False] * 3)
-    ready = [prepared(part, casing, *languages, stand_ins=several[0]) for _, part in jobs]
-    raw = translate([one.read.text for one in ready], [number for number, _ in jobs])
-    for stand_ins in several[1:]:
-        again = []
-        for i, (one, written) in enumerate(zip(ready, raw, strict=True)):
-            if not one.is_complete(written.text):
-                ready[i] = prepared(jobs[i][1], casing, *languages, stand_ins=stand_ins)
-                again += [i] if ready[i].read.text != one.read.text else []
-        if again:
-            second = translate([ready[i].read.text for i in again], [jobs[i][0] for i in again])
-            for i, written in zip(again, second, strict=True):
-                raw[i] = written
-    done = [_restored(translator, one, written) for one, written in zip(ready, raw, strict=True)]
-    if copies:
-        _find_again(translator, jobs, translate, ready, done)
+def _translated(translator: Translator, jobs: list[Job], translate: Translate) -> list[Translation]:
+    """Translate parts.
+
+    A part whose translation has other numbers is read with numbers that stand for them. A part whose translation has
+    not the stand-ins of the part is read again with fewer of them.
+    """
+    codes = bool(getattr(translator.model.config, "copy", False))
+    found = dict(enumerate(_read(translator, jobs, translate, StandIns(codes=codes))))
+    wrong = [i for i, one in found.items() if one.is_complete and not one.has_numbers]
+    again = _read_again(translator, jobs, translate, found, wrong, StandIns(codes=codes, numbers=True))
+    found |= {i: one for i, one in again.items() if one.is_complete and one.has_numbers}
+    for stand_ins in (StandIns(codes=False, numerals=False), StandIns(*[False] * 3)):
+        missing = [i for i, one in found.items() if not one.is_complete]
+        found |= _read_again(translator, jobs, translate, found, missing, stand_ins)
+    done = [_restored(translator, one.ready, one.written) for one in found.values()]
+    if codes:
+        _find_again(translator, jobs, translate, [one.ready.read.text for one in found.values()], done)
     return done
+
+
+class _Attempt(NamedTuple):
+    """A part as it was read, and what the model wrote."""
+
+    ready: Prepared
+    written: Translation
+
+    @property
+    def is_complete(self) -> bool:
+        return self.ready.is_complete(self.written.text)
+
+    @property
+    def has_numbers(self) -> bool:
+        return self.ready.has_numbers(self.written.text)
+
+
+def _prepared(translator: Translator, part: Part, stand_ins: StandIns) -> Prepared:
+    return prepared(part, translator.casings[0], *_languages(translator), stand_ins=stand_ins)
+
+
+def _read(
+    translator: Translator, jobs: list[Job], translate: Translate, stand_ins: StandIns
+) -> list[_Attempt]:
+    ready = [_prepared(translator, part, stand_ins) for _, part in jobs]
+    raw = translate([one.read.text for one in ready], [number for number, _ in jobs]) if jobs else []
+    return [_Attempt(one, written) for one, written in zip(ready, raw, strict=True)]
+
+
+def _read_again(
+    translator: Translator,
+    jobs: list[Job],
+    translate: Translate,
+    found: dict[int, _Attempt],
+    places: list[int],
+    stand_ins: StandIns,
+) -> dict[int, _Attempt]:
+    """Return new attempts by place, without those in which the model would read the same text again."""
+    changed = [
+        i
+        for i in places
+        if _prepared(translator, jobs[i][1], stand_ins).read.text != found[i].ready.read.text
+    ]
+    return dict(
+        zip(changed, _read(translator, [jobs[i] for i in changed], translate, stand_ins), strict=True)
+    )
 
 
 def _find_again(
     translator: Translator,
-    jobs: list[tuple[int, Part]],
+    jobs: list[Job],
     translate: Translate,
-    ready: list[Prepared],
+    read: list[str],
     done: list[Translation],
 ) -> None:
-    """Translate sentences again that lost names or numbers, with others in their place, and keep what is better."""
-    casing, languages = translator.casings[0], _languages(translator)
-    target = base_language(languages[1])
+    """Translate sentences again that lost names or codes, with others in their place, and keep what is better."""
+    target = base_language(translator.target_language)
 
     def lost_in(i: int, text: str) -> tuple[Inner, ...]:
-        return lost_particulars(jobs[i][1], ready[i].read.text, text, target)
+        return lost_particulars(jobs[i][1], read[i], text, target)
 
-    for stand_ins in (StandIns(numbers=True), StandIns()):
-        again: dict[int, tuple[Prepared, int]] = {}
-        for i, (_, part) in enumerate(jobs):
-            if lost := lost_in(i, done[i].text):
-                inner = tuple(sorted((*part.inner, *lost), key=lambda one: one.start))
-                one = prepared(replace(part, inner=inner), casing, *languages, stand_ins=stand_ins)
-                again |= {i: (one, len(lost))} if len(one.names) == len(inner) else {}
-        if not again:
-            return
-        texts = [one.read.text for one, _ in again.values()]
-        for i, written in zip(again, translate(texts, [jobs[i][0] for i in again]), strict=True):
-            one, count = again[i]
+    for stand_ins in (StandIns(lost=True), StandIns()):
+        lost = {i: found for i in range(len(jobs)) if (found := lost_in(i, done[i].text))}
+        parts = {i: _with_inner(jobs[i][1], found) for i, found in lost.items()}
+        ready = {i: _prepared(translator, part, stand_ins) for i, part in parts.items()}
+        # Each lost particular needs a stand-in.
+        ready = {i: one for i, one in ready.items() if len(one.names) == len(parts[i].inner)}
+        if not ready:
+            continue
+        raw = translate([one.read.text for one in ready.values()], [jobs[i][0] for i in ready])
+        for (i, one), written in zip(ready.items(), raw, strict=True):
             if one.is_complete(written.text):
                 found = _restored(translator, one, written)
-                if len(lost_in(i, found.text)) < count:
+                if len(lost_in(i, found.text)) < len(lost[i]):
                     done[i] = found
+
+
+def _with_inner(part: Part, lost: tuple[Inner, ...]) -> Part:
+    return replace(part, inner=tuple(sorted((*part.inner, *lost), key=lambda inner: inner.start)))
 
 
 def _without_model(part: Part, source_language: str, target_language: str) -> Translation | None:
@@ -143,7 +188,8 @@ def _without_model(part: Part, source_language: str, target_language: str) -> Tr
 def _restored(translator: Translator, one: Prepared, raw: Translation) -> Translation:
     """Return the translation of a part in the form of its source."""
     part, read = one.part, one.read
-    if not one.changed and raw.text == raw.text.strip():
+    is_plain = raw.text == raw.text.strip() and not raw.text[:1].islower()
+    if is_plain and not one.changed and not one.lost_mark(raw.text):
         return replace(raw, source=part.source)
     source, target = translator.source.spans(read.text), translator.target_spans(raw)
     weights = None

@@ -13,7 +13,15 @@ from typing import NamedTuple
 from regard.tasks.translate.dates import DAY, NOT_AFTER, SUFFIX
 from regard.text.traced import TracedText
 
-__all__ = ["Numeral", "has_numerals", "is_written_otherwise", "read_numerals", "with_numerals"]
+__all__ = [
+    "Numeral",
+    "has_numbers",
+    "has_numerals",
+    "is_written_otherwise",
+    "read_numbers",
+    "read_numerals",
+    "with_numerals",
+]
 
 # A day without its month, as in "on the 22nd".
 _LONE_DAY = re.compile(
@@ -57,6 +65,12 @@ _MEASURES = {
     unit: re.compile(rf"{_NUMBER}(?:\s(?=[mgl]\b|\S{{2}}|°))?(?P<unit>{units})(?![\w/²])")
     for unit, (*_, units) in _UNITS.items()
 }
+
+# Numbers that stand for others, if a translation has other numbers than its source. Models were trained on many of two
+# digits.
+_NUMBERS = ("46", "57", "83", "39", "74", "68")
+_REPLACEABLE = re.compile(r"(?<![\w.,:/$€£#+=-])(?:[2-9]|[1-9]\d{1,2}|\d/\d)(?![\w:/%°+=-]|[.,]\d|\s[+=/])")
+_ANY_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
 
 # "40s" may also be an age or a number of seconds.
 _DECADE = re.compile(
@@ -150,6 +164,35 @@ def _measure(match: re.Match[str], unit: str, found: list[Numeral], language: st
         return match.group()
     found.append(Numeral(pattern, template))
     return f"{number} {unit}"
+
+
+def read_numbers(text: TracedText) -> tuple[TracedText, tuple[Numeral, ...]]:
+    """Return a sentence with other numbers, and what is given back to a translation.
+
+    >>> text, numerals = read_numbers(TracedText("I have 2 dogs."))
+    >>> text.text, with_numerals(TracedText("J'ai 46 chiens."), numerals, "", "fr").text
+    ('I have 46 dogs.', "J'ai 2 chiens.")
+    """
+    free, found = [one for one in _NUMBERS if one not in text.text], []
+
+    def replaced(match: re.Match[str]) -> str:
+        if not free:
+            return match.group()
+        number = free.pop(0)
+        found.append(Numeral(rf"(?<![A-Za-z0-9.,:/-]){number}(?![A-Za-z0-9:/-]|[.,]\d)", match.group()))
+        return number
+
+    return text.replaced(_REPLACEABLE, replaced, whole=True), tuple(found)
+
+
+def has_numbers(source: str, text: str) -> bool:
+    """Return whether a translation has the numbers of its source, each as often. Chinese months do not count.
+
+    >>> has_numbers("I have 2 dogs.", "J'ai 2 chiens."), has_numbers("I have 2 dogs.", "J'ai 22 chiens.")
+    (True, False)
+    """
+    written = re.sub(r"\d+月", "", text)
+    return Counter(_ANY_NUMBER.findall(source)) == Counter(_ANY_NUMBER.findall(written))
 
 
 def has_numerals(text: str, numerals: tuple[Numeral, ...]) -> bool:

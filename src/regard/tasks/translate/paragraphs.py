@@ -26,8 +26,12 @@ _CUT = re.compile(
     rf"(?<=\S)\s?[:;](?={CLOSING}*\s)|\s(?:-{{1,3}}|[–—])(?=\s)|(?<=[^\W\d])—(?=[^\W\d])|(?:\.{{2,}}|…)(?=\s*\w)"
     rf"|(?<=[!?]{CLOSING})(?=\s[^\W\d_])"
 )
+# Words between single quotes. An apostrophe is inside a word, or at its start as in "'tis".
+_SINGLE_QUOTES = re.compile(
+    r"(?<!\w)'(?!(?:tis|twas|em|cause|til|n)\b)(?=[^\W\d])(?:[^'\"]|(?<=\w)'(?=\w))*(?<=[\w.,!?…])'(?!\w)"
+)
 _PAIRS = {"(": ")", "[": "]", "{": "}", "（": "）", "“": "”", "‘": "’", "«": "»", "「": "」", "『": "』"}
-_LETTER = re.compile(r"[^\W\d_]")
+_LETTER, _WORD = re.compile(r"[^\W\d_]"), re.compile(r"[^\W\d_]+")
 # Marks that may stand between a closing bracket and the end of a sentence.
 _MARKS = re.compile(r"[.!?…。！？\s]+$")
 _LOOSE_MARKS = re.compile(r"\s*[,;:–—，；：-]+$")
@@ -137,7 +141,7 @@ class _Splitter:
         for number, (begin, stop) in enumerate(sentences):
             begin, stop = begin + first, stop + first
             inside = [one for one in items if begin <= one.start and one.end <= stop]
-            for place, (a, b, close) in enumerate(_clauses(mask, begin, stop, inside)):
+            for place, (a, b, close) in enumerate(_clauses(mask, line.text, begin, stop, inside)):
                 outer = 0 if number == place == 0 else a
                 some = [one for one in inside if a <= one.start and one.end <= b]
                 part = self._part(line, mask, (outer, a, b, close), some)
@@ -167,9 +171,11 @@ class _Splitter:
     def _after(self, text: str) -> str:
         """Return the characters after a sentence as they are written in the target language."""
         bare = text.strip()
-        if self.target_language[:2].lower() == "fr" and bare in (":", ";") and not text.startswith(" "):
-            return f" {bare}"
-        if bare in (":", ";", ",", "...", "…", "..."):
+        if self.target_language[:2].lower() == "fr":
+            if bare in (":", ";") and not text.startswith(" "):
+                return f" {bare}"
+            text = re.sub(r"(?<=\))(?=[!?]+$)", " ", text)
+        if bare in (":", ";", ",", "...", "…") or re.fullmatch(r"\)[.!?…]+", bare):
             return as_written_in(self.target_language, text)
         return _quotes_of(text, self.target_language, closing=True)
 
@@ -193,9 +199,9 @@ _STRAIGHT = str.maketrans({"(": "（", ")": "）"})
 
 def _quotes_of(text: str, language: str, *, closing: bool = False) -> str:
     """Return straight quotes and brackets as Chinese has them. Other languages keep them."""
-    if text.strip() not in ('"', "(", ")") or base_language(language) not in ("zh", "cmn"):
+    if text.strip() not in ('"', "'", "(", ")") or base_language(language) not in ("zh", "cmn"):
         return text
-    return text.replace('"', "”" if closing else "“").translate(_STRAIGHT)
+    return text.replace('"', "“”"[closing]).replace("'", "‘’"[closing]).translate(_STRAIGHT)
 
 
 def _quotes_and_brackets(mask: str) -> Iterator[Verbatim]:
@@ -207,6 +213,9 @@ def _quotes_and_brackets(mask: str) -> Iterator[Verbatim]:
     for number, place in enumerate(quotes):
         opens = not number % 2 if len(quotes) > 1 else place == 0
         yield Verbatim(place, place + 1, OPENING if opens else CLOSING)
+    for match in _SINGLE_QUOTES.finditer(mask):
+        yield Verbatim(match.start(), match.start() + 1, OPENING)
+        yield Verbatim(match.end() - 1, match.end(), CLOSING)
     stack: list[tuple[str, int]] = []
     for match in re.finditer(r"[(\[{（“「『«)\]}）”」』»]", mask):
         mark = match.group()
@@ -220,8 +229,17 @@ def _quotes_and_brackets(mask: str) -> Iterator[Verbatim]:
             yield Verbatim(match.start(), match.end(), CLOSING)
 
 
-def _clauses(mask: str, begin: int, stop: int, items: list[Verbatim]) -> Iterator[tuple[int, int, int]]:
+def _clauses(
+    mask: str, text: str, begin: int, stop: int, items: list[Verbatim]
+) -> Iterator[tuple[int, int, int]]:
     """Yield the start and the end of each clause of a sentence, and the end of the mark after it."""
+    remark = _start_of_remark(mask, text, begin, stop, items)
+    yield from _cut_clauses(mask, begin, begin + len(mask[begin:remark].rstrip()), items)
+    if remark < stop:
+        yield remark, stop, stop
+
+
+def _cut_clauses(mask: str, begin: int, stop: int, items: list[Verbatim]) -> Iterator[tuple[int, int, int]]:
     for cut in _CUT.finditer(mask, begin, stop):
         after = mask[cut.end() : stop]
         closed = cut.end() + len(after) - len(after.lstrip(CLOSING))
@@ -234,6 +252,17 @@ def _clauses(mask: str, begin: int, stop: int, items: list[Verbatim]) -> Iterato
         yield begin, cut.start(), cut.end()
         begin = cut.end() + len(mask[cut.end() : stop]) - len(mask[cut.end() : stop].lstrip())
     yield begin, stop, stop
+
+
+def _start_of_remark(mask: str, text: str, begin: int, stop: int, items: list[Verbatim]) -> int:
+    """Return the place of the bracket around the last words of a sentence, or the end of the sentence."""
+    closing = next((one for one in reversed(items) if one.kind == CLOSING), None)
+    opening = _matches(items).get(closing) if closing else None
+    if closing is None or opening is None or text[opening.start] not in "(（":
+        return stop
+    is_last = not mask[closing.end : stop].strip(".!?…。！？ ")
+    has_words = len(_WORD.findall(mask[opening.end : closing.start])) > 1
+    return opening.start if is_last and has_words and _WORD.search(mask, begin, opening.start) else stop
 
 
 def _without_edges(mask: str, text: str, begin: int, stop: int, items: list[Verbatim]) -> Span:

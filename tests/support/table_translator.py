@@ -1,4 +1,4 @@
-"""A translator that answers from a table, for tests of what is done before and after a model."""
+"""A translator that answers from a table instead of a model."""
 
 from types import SimpleNamespace
 
@@ -14,12 +14,12 @@ class Table:
     longest = 128
     attends = False
 
-    def __init__(self, answers, language="fr", *, copy=True):
+    def __init__(self, answers, language="fr", *, copy=True, source_language="en"):
         self.answers, self.read = answers, []
         texts = ["my password is in the house and the dog sleeps", *answers, *answers.values()] * 3
         self.source = self.target = BytePairVocabulary.train(texts, 300)
         self.casings = (Casing(self.source), Casing(self.target))
-        self.source_language, self.target_language = "en", language
+        self.source_language, self.target_language = source_language, language
         self.model = SimpleNamespace(config=SimpleNamespace(copy=copy))
 
     target_spans, spans_of = Translator.target_spans, Translator.spans_of

@@ -1,0 +1,49 @@
+"""English words as they are written in messages, and common misspellings, in their usual spelling."""
+
+from __future__ import annotations
+
+import re
+
+from regard.text.traced import TracedText
+
+__all__ = ["with_usual_spelling"]
+
+# Pairs of a spelling and the usual one. Words that have a meaning of their own, such as "its" and "ill", are left out.
+_TABLE = """
+u|you  ur|your  r|are  thx|thanks  thnx|thanks  tnx|thanks  pls|please  plz|please  wat|what  wut|what
+cuz|because  coz|because  becuz|because  tmrw|tomorrow  tmr|tomorrow  tonite|tonight  ppl|people  btw|by the way
+idk|I don't know  asap|as soon as possible  gonna|going to  wanna|want to  gotta|have to  gimme|give me  lemme|let me
+dunno|don't know  kinda|kind of  outta|out of  im|I'm  ive|I've  dont|don't  cant|can't  wont|won't  didnt|didn't
+doesnt|doesn't  isnt|isn't  arent|aren't  wasnt|wasn't  werent|weren't  havent|haven't  hasnt|hasn't  hadnt|hadn't
+couldnt|couldn't  shouldnt|shouldn't  wouldnt|wouldn't  mustnt|mustn't  thats|that's  whats|what's  wheres|where's
+whos|who's  hows|how's  theres|there's  heres|here's  youre|you're  theyre|they're  youve|you've  theyve|they've
+weve|we've  hes|he's  shes|she's  youll|you'll  theyll|they'll
+teh|the  adress|address  alot|a lot  becuase|because  begining|beginning  beleive|believe  definately|definitely
+diffrent|different  freind|friend  goverment|government  happend|happened  neccessary|necessary  occured|occurred
+recieve|receive  recieved|received  seperate|separate  thier|their  tommorow|tomorrow  tommorrow|tomorrow
+tomorow|tomorrow  truely|truly  untill|until  wich|which  wierd|weird  yesturday|yesterday
+"""
+_SPELLINGS = {
+    wrong: right for pair in re.split(r"\s{2,}|\n", _TABLE.strip()) for wrong, right in [pair.split("|")]
+}
+# Single letters and the like are also parts of names, such as "R&B".
+_WORD = re.compile(rf"(?<![\w'’&./@#-])(?:{'|'.join(_SPELLINGS)})(?![\w'’&/@-]|\.\w)", re.IGNORECASE)
+
+
+def with_usual_spelling(text: TracedText) -> TracedText:
+    """Return an English text in which words of messages and common misspellings have their usual spelling.
+
+    Words in capitals stay, and so do words with a capital inside a sentence, because they may be names.
+
+    >>> with_usual_spelling(TracedText("Thx, wat r u doing in the US?")).text
+    'Thanks, what are you doing in the US?'
+    """
+    return text.replaced(_WORD, _respelled, whole=True)
+
+
+def _respelled(match: re.Match[str]) -> str:
+    word = match.group()
+    right = _SPELLINGS[word.lower()]
+    if word.islower():
+        return right
+    return right[:1].upper() + right[1:] if not match.start() and word[1:].islower() else word

@@ -1,0 +1,104 @@
+"""Tests of spelling, quotes, brackets and emphasis, with a model that answers from a table."""
+
+import pytest
+
+from regard.tasks.translate.spelling import with_usual_spelling
+from regard.text.traced import TracedText
+from support.table_translator import translated
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("thx, wat r u doing", "thanks, what are you doing"),
+        ("Dont go untill tommorow.", "Don't go until tomorrow."),
+        ("im gonna recieve alot", "I'm going to receive a lot"),
+        ("idk.", "I don't know."),
+        ("R&B, U.S., ASAP, R, e-u, don't, its, ill, @u, u/me, 'u", None),
+        ("We saw the Wat and Ur.", None),
+    ],
+)
+def test_words_of_messages_and_misspellings_have_their_usual_spelling(text, expected):
+    assert with_usual_spelling(TracedText(text)).text == (expected or text)
+
+
+def test_other_languages_than_english_keep_their_spelling():
+    text, read = translated("im haus u", {"Im haus u.": "In the house."}, "en", source_language="de")
+    assert (text, read) == ("in the house", ["Im haus u."])
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "answer", "expected"),
+    [
+        ("He said 'hello' here.", "He said hello here.", "Il a bonjour ici.", "Il a 'bonjour' ici."),
+        ("It\u2019s \u2018fine\u2019.", "It's fine.", "C'est bien.", "C\u2019est \u2018bien\u2019."),
+        ("'It's late.'", "It's late.", "Il est tard.", "'Il est tard.'"),
+        ("The dogs' owner isn't 'tis.", None, "Non.", "Non."),
+        ("It's 5' or 6'.", None, "C'est 5' ou 6'.", "C'est 5' ou 6'."),
+    ],
+)
+def test_words_between_single_quotes_keep_them(text, read, answer, expected):
+    assert translated(text, {read or text: answer}) == (expected, [read or text])
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "answers", "expected"),
+    [
+        (
+            "It is good (see below).",
+            "fr",
+            {"It is good.": "C'est bien.", "See below.": "Voir plus bas."},
+            "C'est bien (voir plus bas).",
+        ),
+        (
+            "Is it good (or not so)?",
+            "fr",
+            {"Is it good?": "Est-ce bien ?", "Or not so.": "Ou pas."},
+            "Est-ce bien (ou pas) ?",
+        ),
+        (
+            "It is good (see below).",
+            "zh",
+            {"It is good.": "很好。", "See below.": "见下文。"},
+            "很好（见下文）。",
+        ),
+    ],
+)
+def test_a_remark_in_brackets_at_the_end_is_translated_by_itself(text, language, answers, expected):
+    assert translated(text, answers, language) == (expected, list(answers))
+
+
+@pytest.mark.parametrize("text", ["It is (very) good.", "It is (so very) good.", "It is good (late)."])
+def test_other_brackets_do_not_cut_a_sentence(text):
+    plain = text.replace("(", "").replace(")", "")
+    assert translated(text, {plain: "C'est bien."})[1] == [plain]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("I LOVE Paris.", "I love Paris."),
+        ("We LOVE the dog.", "We love the dog."),
+        ("I live in W1 6XE now.", "I live in W1 6XE now."),
+    ],
+)
+def test_a_word_in_capitals_is_read_in_small_letters_and_a_code_is_not(text, read):
+    known = {"we love xe and love the xe in Paris": "", read: "Oui."}
+    assert translated(text, known, copy=False)[1][0] == read
+
+
+def test_a_translation_begins_with_a_capital_if_its_source_does():
+    assert translated("The dog sleeps.", {"The dog sleeps.": " le chien dort."})[0] == "Le chien dort."
+    assert translated("the dog sleeps.", {"The dog sleeps.": "le chien dort."})[0] == "le chien dort."
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "expected"),
+    [
+        ("The dog sleeps!", "Le chien dort.", "Le chien dort !"),
+        ("Does the dog sleep?", "Le chien dort.", "Le chien dort ?"),
+        ("The dog sleeps.", "Le chien dort !", "Le chien dort !"),
+    ],
+)
+def test_a_question_and_an_exclamation_keep_their_mark(text, answer, expected):
+    assert translated(text, {text: answer})[0] == expected
