@@ -9,6 +9,7 @@ import torch
 from regard import SelfAttention, tasks
 from regard.errors import ArgumentError
 from regard.exporting import export
+from regard.text import load_vocabulary
 from support.command_line import assert_one_line, run_here
 from support.paths import ROOT
 
@@ -77,6 +78,58 @@ def test_a_classifier_is_exported_as_one_graph(tmp_path):
     torch.testing.assert_close(torch.from_numpy(logits), expected, atol=1e-5, rtol=1e-5)
     about = json.loads((tmp_path / "sentiment" / "export.json").read_text(encoding="utf-8"))
     assert about["settings"]["labels"] == classifier.labels.names
+
+
+def program(path):
+    """Load a program of torch.export, and return it with the names of its inputs."""
+    about = json.loads((path.parent / "export.json").read_text(encoding="utf-8"))
+    return (
+        torch.export.load(path).module(),
+        list(about[path.stem]["inputs"]),
+        list(about[path.stem]["outputs"]),
+    )
+
+
+@pytest.mark.slow
+def test_the_programs_of_a_translator_give_its_text(tmp_path):
+    pytest.importorskip("tokenizers", reason="pip install 'regard[text]'")
+    text, folder = "I met Ms. Okonkwo in 1987.", tmp_path / "fr"
+    result = run_here("export", "en-fr", "--out", str(folder), "--format", "torch.export")
+    assert (result.returncode, result.stderr) == (0, "")
+    names = ["encoder.pt2", "export.json", "step.pt2", "tokenizer.json"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    vocabulary = load_vocabulary(folder / "tokenizer.json")
+    source = torch.tensor([[*vocabulary.encode(text), vocabulary.eos]])  # (b,s)
+    given = {"source": source, "lengths": torch.tensor([source.shape[1]])}
+    encoder, inputs, outputs = program(folder / "encoder.pt2")
+    step, step_inputs, _ = program(folder / "step.pt2")
+    target = [vocabulary.bos]
+    with torch.no_grad():
+        states = encoder(*(given[name] for name in inputs))
+        given |= dict(zip(outputs, states, strict=True))
+        while target[-1] != vocabulary.eos and len(target) < 40:
+            given["target"] = torch.tensor([target])  # (b,t)
+            target.append(int(step(*(given[name] for name in step_inputs))[0].argmax()))
+    translator = tasks.load("en-fr", device="cpu")
+    expected = translator([text], beams=1, normalize=False)[0].text
+    assert (
+        vocabulary.decode([token for token in target if token not in (vocabulary.bos, vocabulary.eos)])
+        == expected
+    )
+
+
+@pytest.mark.slow
+def test_a_classifier_is_exported_as_one_program(tmp_path):
+    classifier = tasks.load("sentiment-en", device="cpu")
+    (file,) = export(classifier, tmp_path / "sentiment", format="torch.export")
+    assert file.path.name == "model.pt2"
+    tokens, lengths = torch.randint(20, (3, 9)), torch.tensor([9, 4, 6])
+    classify, inputs, _ = program(file.path)
+    assert inputs == ["tokens", "lengths"]
+    with torch.no_grad():
+        (logits,) = classify(tokens, lengths)
+        expected = classifier.model(tokens, lengths)
+    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_wrong_calls_of_the_command_are_one_line(tmp_path):
