@@ -6,6 +6,9 @@ from types import SimpleNamespace
 
 from regard.tasks import evaluate
 from regard.tasks.classify import Classifier
+from regard.tasks.translate import Translator
+from regard.tasks.translate.alignment import AlignedPair, error_rates
+from regard.tasks.translate.alignment_head import AlignmentHead
 from regard.training import batch_progress
 from regard.training.batch_progress import progress_shown, with_progress
 from support.command_line import run_here
@@ -49,6 +52,19 @@ def test_nothing_is_shown_unless_asked(monkeypatch, capsys, tmp_path):
     assert "2/2 texts" in capsys.readouterr().err
     words = ["evaluate", "translate", "--data", "pairs.tsv", "--beams", "1"]
     assert "2/2 texts" in run_here(*words, cwd=tmp_path).stderr
+
+
+def test_the_progress_of_alignments_counts_all_pairs(monkeypatch, capsys):
+    monkeypatch.setattr(batch_progress, "TELL_EVERY", 0.0)
+    translator = Translator.load("en-fr")
+    links = frozenset({(0, 0), (1, 1)})
+    pair = AlignedPair("A dog.", "Un chien.", ((0, 1), (2, 5)), ((0, 2), (3, 8)), links, links)
+    with progress_shown():
+        error_rates(translator, [pair] * 53, [AlignmentHead(0)])
+    assert [line.split()[:2] for line in capsys.readouterr().err.splitlines()] == [
+        ["50/53", "alignments"],
+        ["53/53", "alignments"],
+    ]
 
 
 def test_the_progress_of_a_classifier_counts_all_texts(monkeypatch, capsys):

@@ -38,6 +38,7 @@ __all__ = [
     "TEXTS",
     "LongTexts",
     "Output",
+    "beam_search",
     "check_out",
     "input_chunks",
     "is_file",
@@ -88,6 +89,16 @@ SAVE_ATTENTION = typer.Option(
 LOOK = typer.Option(False, "--look", help="Open all attention of the model in the viewer.")
 DEVICE = typer.Option(None, "--device", help="cpu, cuda, …", show_default="a GPU where there is one")
 AS_JSON = typer.Option(False, "--json", help="One JSON object in each line.")
+
+
+def beam_search(n_best: int, beams: int | None, **others: Any) -> dict[str, Any]:
+    """Return the settings of a beam search that are not None, with as many beams as results or more.
+
+    >>> beam_search(1, None, length_penalty=None), beam_search(8, None, length_penalty=0.5)
+    ({'beams': 5}, {'beams': 8, 'length_penalty': 0.5})
+    """
+    given = {name: value for name, value in others.items() if value is not None}
+    return {"beams": max(5, n_best) if beams is None else beams, **given}
 
 
 def input_chunks(

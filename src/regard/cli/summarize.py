@@ -50,9 +50,8 @@ def summarize(
     """Print a summary of each text, such as the title of an abstract."""
     from regard.decoding import DecodingOptions
 
-    search: dict[str, Any] = {"beams": beams if beams is not None else max(5, n_best)}
-    given = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty, "max_length": max_length}
-    search |= {name: value for name, value in given.items() if value is not None}
+    penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
+    search = streams.beam_search(n_best, beams, max_length=max_length, **penalties)
     options = DecodingOptions(n_best=n_best, min_length=min_length, **search)
     title = "Attention of the summary to each word of the text"
     output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)

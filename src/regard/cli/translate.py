@@ -126,7 +126,7 @@ def _decoding_options(
     for name, value in (search if sample else draws).items():
         if value is not None:
             raise ArgumentError(name, "of no use " + ("in sampling" if sample else "without sampling"), fix)
-    given = {name: value for name, value in (draws if sample else search).items() if value is not None}
-    if not sample and "beams" not in given:
-        given["beams"] = max(5, common["n_best"])
-    return DecodingOptions(sample=sample, **common, **given)
+    if not sample:
+        return DecodingOptions(**common, **streams.beam_search(common["n_best"], **search))
+    given = {name: value for name, value in draws.items() if value is not None}
+    return DecodingOptions(sample=True, **common, **given)

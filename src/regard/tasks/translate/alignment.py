@@ -19,6 +19,7 @@ from regard.metrics import alignment_error_rate
 from regard.tasks.translate.alignment_head import AlignmentHead, alignment_head_of
 from regard.tasks.translate.long_texts import is_endless, spaced
 from regard.tasks.translate.translator import Translation, Translator
+from regard.training.batch_progress import with_progress
 
 __all__ = ["AlignedPair", "WordAlignment", "align", "choose_alignment_head", "error_rates"]
 
@@ -139,8 +140,9 @@ def error_rates(
     if not pairs:
         raise ArgumentError("pairs", "there are no sentences to align")
     found: list[list[set[tuple[int, int]]]] = [[] for _ in heads]
-    for start in range(0, len(pairs), 50):
-        for weights in _word_weights(translator, pairs[start : start + 50], heads):
+    batches = [pairs[start : start + 50] for start in range(0, len(pairs), 50)]
+    for some in with_progress(batches, len(pairs), "alignments"):
+        for weights in _word_weights(translator, some, heads):
             for place, matrix in enumerate(weights):
                 found[place].append(alignment_links(matrix))
     sure, possible = [pair.sure for pair in pairs], [pair.possible for pair in pairs]
