@@ -73,12 +73,12 @@ def make_patch_layers(config: ImageModelConfig) -> nn.Module:
     widths = [config.channels, *(max(1, config.width >> (steps - i)) for i in range(1, steps)), config.width]
     layers: list[nn.Module] = []
     for before, after in itertools.pairwise(widths):
-        channels = [before]
+        between = before
         if config.embedding == "deep_convolution":
             # A stride of 1 keeps the size of the image. Half of the channels limits the cost.
-            channels.append(max(1, after // 2))
-            layers += [nn.Conv2d(*channels, 3, padding=1), nn.GELU()]
-        layers += [nn.Conv2d(channels[-1], after, 3, stride=2, padding=1), nn.GELU()]
+            between = max(1, after // 2)
+            layers += [nn.Conv2d(before, between, 3, padding=1), nn.GELU()]
+        layers += [nn.Conv2d(between, after, 3, stride=2, padding=1), nn.GELU()]
     return nn.Sequential(*layers[:-1])
 
 
