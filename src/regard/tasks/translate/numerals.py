@@ -25,7 +25,7 @@ __all__ = [
 
 # A day without its month, as in "on the 22nd".
 _LONE_DAY = re.compile(
-    rf"\b(?P<before>on|until|till|since|by|before|after)\sthe\s{DAY}{SUFFIX}"
+    rf"\b(?P<before>on|until|till|since|for|by|before|after)\sthe\s{DAY}{SUFFIX}"
     r"(?=\s*(?:[.,;:!?]|$)|\s(?:at|and|or|if|when|because|with)\b)",
     re.IGNORECASE,
 )

@@ -12,7 +12,7 @@ __all__ = ["with_usual_spelling"]
 _TABLE = """
 u|you  ur|your  r|are  thx|thanks  thnx|thanks  tnx|thanks  pls|please  plz|please  wat|what  wut|what
 cuz|because  coz|because  becuz|because  tmrw|tomorrow  tmr|tomorrow  tonite|tonight  ppl|people  btw|by the way
-idk|I don't know  asap|as soon as possible  gonna|going to  wanna|want to  gotta|have to  gimme|give me  lemme|let me
+idk|I don't know  asap|as soon as possible  gonna|going to  wanna|want to  gotta|got to  gimme|give me  lemme|let me
 dunno|don't know  kinda|kind of  outta|out of  im|I'm  ive|I've  dont|don't  cant|can't  wont|won't  didnt|didn't
 doesnt|doesn't  isnt|isn't  arent|aren't  wasnt|wasn't  werent|weren't  havent|haven't  hasnt|hasn't  hadnt|hadn't
 couldnt|couldn't  shouldnt|shouldn't  wouldnt|wouldn't  mustnt|mustn't  thats|that's  whats|what's  wheres|where's
