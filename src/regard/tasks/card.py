@@ -75,7 +75,7 @@ class Card:
         kind = values.pop("kind", type(self.model).__name__)
         shown = ", ".join(f"{name}={value}" for name, value in values.items())
         sizes = f" ({shown})" if shown else ""
-        return f"A {kind} of {count:,} parameters{sizes}. Made with Regard. {self.use}".rstrip()
+        return f"A model of the kind `{kind}` with {count:,} parameters{sizes}. Made with Regard. {self.use}".rstrip()
 
 
 def training_command(task: Task, settings: TaskSettings | None) -> str:
