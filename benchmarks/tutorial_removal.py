@@ -6,7 +6,7 @@ python benchmarks/tutorial_removal.py translate     the translator en-fr, on tes
 python benchmarks/tutorial_removal.py heads         the same, one head at a time
 
 The classifier reads each sentence again without one token. The change is that of the probability of its own
-label. The translator keeps its own translation, and one source token is hidden from the cross attention of
+label. The translator keeps its own translation, and one source token is hidden from the cross-attention of
 each step. The change is that of the probability of the token that the step writes. The sentences of
 rt_polarity are read from REGARD_DATA or ../shared/data. Without them this part is left out.
 """
@@ -109,7 +109,7 @@ class Forced:
     def probabilities(self, hidden: Tensor | None = None, layer: int | None = None) -> tuple[Tensor, Tensor]:
         """Return the probability of each written token, and whether it is the most probable one, ``(b,t)`` each.
 
-        ``hidden (b,h,t,s)`` are the source tokens that are hidden, from all cross attention or from one layer.
+        ``hidden (b,h,t,s)`` are the source tokens that are hidden, from all cross-attention or from one layer.
         """
         memory, hook = self.model.encode(self.source, self.lengths), None
         if hidden is not None:
@@ -128,7 +128,7 @@ class Forced:
 
     @torch.no_grad()
     def weights(self) -> list[Tensor]:
-        """Return the weights ``(b,h,t,s)`` of each layer of the cross attention."""
+        """Return the weights ``(b,h,t,s)`` of each layer of the cross-attention."""
         records: list[Any] = []
         self.model.decode(self.model.encode(self.source, self.lengths), self.inputs, records=records)
         crosses = [one for one in records if one.kind == "cross" and one.layer is not None]
@@ -162,7 +162,7 @@ def forced_sentences(limit: int) -> Forced:
 
 
 def translate(limit: int, seed: int) -> None:
-    """Print the change of the written tokens if a source token is hidden from the cross attention."""
+    """Print the change of the written tokens if a source token is hidden from the cross-attention."""
     forced = forced_sentences(limit)
     generator = torch.Generator().manual_seed(seed)
     before, first = forced.probabilities()
@@ -172,7 +172,7 @@ def translate(limit: int, seed: int) -> None:
     print(
         f"whose mean probability is {known:.4f} ({100 * first[forced.counted].double().mean():.1f} % of them first)"
     )
-    print("  hidden from all cross attention    mean loss of probability    tokens no longer first")
+    print("  hidden from all cross-attention    mean loss of probability    tokens no longer first")
     mean = torch.stack([one.mean(dim=1, keepdim=True) for one in layers]).mean(dim=0)  # (b,1,t,s)
     for name, hidden in forced.choices(mean, generator).items():
         lost, other = forced.change(before, hidden)
@@ -180,7 +180,7 @@ def translate(limit: int, seed: int) -> None:
 
 
 def heads(limit: int, seed: int) -> None:
-    """Print the change of the written tokens if a source token is hidden from one head of the cross attention."""
+    """Print the change of the written tokens if a source token is hidden from one head of the cross-attention."""
     forced = forced_sentences(limit)
     generator = torch.Generator().manual_seed(seed)
     before, _ = forced.probabilities()

@@ -57,7 +57,7 @@ def sentence(out: Path) -> None:
     print("Weights:", tuple(weights.shape), "- untrained, so they say nothing about the languages yet")
     print_table(weights[0], source, target)
     path = out / "alignment.png"
-    visualize_attention(weights[0], source, target, path=path, title="Cross attention (untrained weights)")
+    visualize_attention(weights[0], source, target, path=path, title="Cross-attention (untrained weights)")
     print(f"Alignment picture saved as '{path}'")
 
 

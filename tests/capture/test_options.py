@@ -76,11 +76,11 @@ def test_labels_of_no_matching_length_are_refused():
     model, x = encoder(1), torch.randn(B, Q, 2 * D)
     with pytest.raises(ArgumentError, match=r"tokens: no map has 3 tokens: the maps have \[5\]"):
         seen_of(model, x, options={"tokens": list("abc")})
-    with pytest.raises(ArgumentError, match="key_tokens: no cross attention has 3 tokens"):
+    with pytest.raises(ArgumentError, match="key_tokens: no cross-attention has 3 tokens"):
         seen_of(model, x, options={"key_tokens": list("abc")})
     weights = torch.full((2, 3), 1 / 3)
     assert Recording.from_weights(weights, key_tokens=list("abc"))[0].key_tokens == [list("abc")]
-    with pytest.raises(ArgumentError, match="key_tokens: no cross attention has 2 tokens"):
+    with pytest.raises(ArgumentError, match="key_tokens: no cross-attention has 2 tokens"):
         Recording.from_weights(weights, key_tokens=list("ab"))
 
 

@@ -75,7 +75,7 @@ def _mixed(layers: Any, residual: float) -> list[np.ndarray]:
     _, q, k = same_grid("layers", maps)
     if q != k:
         raise ShapeError(
-            "layers", f"expected self-attention, got (q,k) = ({q},{k})", "leave out cross attention"
+            "layers", f"expected self-attention, got (q,k) = ({q},{k})", "leave out cross-attention"
         )
     normalized = []
     for layer in maps:

@@ -73,7 +73,7 @@ def capture(
     tokens
         The words of the input as labels, or a list of words for each sequence.
     query_tokens, key_tokens
-        The labels of a model with cross attention, as for :meth:`Recording.label`. ``tokens`` is the short form of
+        The labels of a model with cross-attention, as for :meth:`Recording.label`. ``tokens`` is the short form of
         ``query_tokens`` for models that have self-attention only.
     layers, heads
         The layers and heads to keep, by default all. Negative numbers count from the end.

@@ -211,7 +211,7 @@ class Recording(RecordStatistics):
         """Return the records with other labels, one list of words or a list of words for each sequence.
 
         ``query_tokens`` label every axis that has as many tokens, so in self-attention they label the keys as well.
-        ``key_tokens`` label the keys of cross attention, and the self-attention of the encoder that these keys come
+        ``key_tokens`` label the keys of cross-attention, and the self-attention of the encoder that these keys come
         from.
         """
         naming = LabelSources(

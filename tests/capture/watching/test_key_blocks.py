@@ -126,7 +126,7 @@ def by_queries(q, k, v):
 
 
 def beside_other_keys(q, k, v):
-    """The text and the picture of a decoupled cross attention, and a gate of one sigmoid."""
+    """The text and the picture of a decoupled cross-attention, and a gate of one sigmoid."""
     picture = k.mean(2, keepdim=True) * torch.ones(1, 1, 4, 1)
     return sdpa(q, k, v) + torch.sigmoid(q.mean(-1, keepdim=True)) * sdpa(q, picture, picture)
 

@@ -159,7 +159,7 @@ class CallChain:
             self._last = self._last._replace(q=self._last.q - count, k=self._last.k - count)
             return
         last = self.calls[-1]
-        # Keys of cross attention are not the tokens of the queries.
+        # Keys of cross-attention are not the tokens of the queries.
         with_keys = self.cross is not True
         if self.reordered or count > last.grid.q - (0 if last.grew and len(self.calls) > 1 else 1):
             return

@@ -29,7 +29,7 @@ def query_ids(run: list[KeptCall], decoder: bool, beams: Beams | None = None) ->
 def key_ids(
     run: list[KeptCall], seen: list[TokenIds], count: int, beams: Beams | None = None
 ) -> Tensor | None:
-    """Return the token ids of the keys of cross attention, ``(b,k)``, which an encoder was given earlier."""
+    """Return the token ids of the keys of cross-attention, ``(b,k)``, which an encoder was given earlier."""
     piece = run[-1]
     known = [x for x in (*piece.inputs, *seen[::-1]) if not TARGET.search(x.name)]
     found = _choose(known, piece.grid.b, count, decoder=False)

@@ -65,7 +65,7 @@ class LabelSources:
         ):
             if labels is not None and all(tokens.fitting(labels, *axis) is None for axis in axes):
                 counts = sorted({n for _, n in axes})
-                problem = f"no {'cross attention' if axes is keys else 'map'} has {len(labels[0])} tokens"
+                problem = f"no {'cross-attention' if axes is keys else 'map'} has {len(labels[0])} tokens"
                 many = f" in {len(labels)} sequences" if len(labels) > 1 else ""
                 raise ArgumentError(name, problem + many, f"the maps have {counts}")
 

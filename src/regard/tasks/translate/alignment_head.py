@@ -18,7 +18,7 @@ __all__ = ["AlignmentHead", "alignment_head_of", "checked_alignment_head", "keep
 
 @dataclass(frozen=True)
 class AlignmentHead:
-    """A layer of the cross attention, one head or the mean of all heads, and a step.
+    """A layer of the cross-attention, one head or the mean of all heads, and a step.
 
     The ``layer`` is None for the copy attention of a Transformer, which has one head. With ``after`` the attention is
     that of the step after a word is written, else of the step that writes it (Chen et al. 2020).
