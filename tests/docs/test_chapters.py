@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.pages import CHINESE, ENGLISH, name_of, pages_of_both_languages
+from support.pages import CHINESE, ENGLISH, name_of, pages, pages_of_both_languages
 
 MEASURED = [
     pytest.param(*twins, id=name_of(twins[0]))
@@ -45,7 +45,8 @@ CORRECTED = {
     ),
     "odd width and long text": ("tutorial/06-positions.md", ["`pe[:, 0::2] = sin(...)`", "(1, 25, 7)"]),
     "padding of reviews": ("tutorial/12-reading-attention.md", ["`<pad>`", "examples/imdb_attention.py"]),
-    "torchtext": ("tutorial-code.md", ["torchtext"]),
+    "torchtext": ("classify.md", ["torchtext", "PyTorch 2.3", "examples/imdb_attention.py"]),
+    "torchtext in the example of reviews": ("tutorial/12-reading-attention.md", ["torchtext"]),
     "second article": (
         "tutorial/07-encoder-decoder.md",
         ["*the*", "['The', 'cat', 'sits', 'on', 'the', 'mat', '.']"],
@@ -59,3 +60,8 @@ def test_an_error_of_common_tutorials_is_corrected_where_a_reader_meets_it(error
     page, shown = CORRECTED[error]
     text = (tree / page).read_text(encoding="utf-8")
     assert [part for part in shown if part not in text] == []
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if CHINESE not in page.parents], ids=name_of)
+def test_the_english_pages_write_cross_attention_with_a_hyphen(page):
+    assert re.findall(r"(?i)cross\s+attention", page.read_text(encoding="utf-8")) == []
