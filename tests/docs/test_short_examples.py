@@ -11,7 +11,9 @@ import sys
 
 import pytest
 
+from regard.training import load_checkpoint
 from support.paths import ROOT
+from support.training_runs import checkpoints
 
 EXAMPLES = ROOT / "examples"
 GALLERY = EXAMPLES / "gallery"
@@ -145,6 +147,9 @@ def test_training_runs_under_torchrun(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "2 process(es): finished at step 10" in done.stdout
+    # A checkpoint has the state of the random numbers of every process that took part.
+    (last,) = checkpoints(tmp_path / "torchrun-run")[-1:]
+    assert load_checkpoint(last).tensors["random"].keys() == {"0", "1"}
 
 
 # ---- the gallery
