@@ -46,6 +46,11 @@ def test_a_notebook_is_stored_without_outputs(path):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
+def test_no_line_of_code_is_cut_off_in_a_window_of_1300_pixels(path):
+    assert [line for cell in code_cells(path) for line in cell.splitlines() if len(line) > 107] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=named)
 def test_a_notebook_starts_with_its_title_and_the_installation(path):
     first, second = content(path)["cells"][:2]
     assert first["cell_type"] == "markdown"
@@ -95,3 +100,14 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
     assert [cell.execution_count for cell in done.cells if cell.cell_type == "code"] == [
         place + 1 for place in range(len(code_cells(path)))
     ]
+    printed = "".join(map(texts_of, done.cells))
+    # The address of an object in memory, as that of the generator which manual_seed() returns, tells a reader nothing.
+    assert " at 0x" not in printed
+    if path.stem == "03_train_a_translator":
+        assert float(printed.split("unseen sentences: ")[1].split()[0]) > 50
+
+
+def texts_of(cell) -> str:
+    """Return the printed texts and the plain texts of the results of a cell."""
+    shown = [output for output in cell.get("outputs", []) if "image/png" not in output.get("data", {})]
+    return "".join(output.get("text", "") + output.get("data", {}).get("text/plain", "") for output in shown)
