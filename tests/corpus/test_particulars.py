@@ -8,7 +8,7 @@ import pytest
 from regard.corpus.particulars import elided, generate_particulars, names, numbers
 from regard.errors import ArgumentError, UnknownNameError
 
-TRAIN = list(generate_particulars(4000, seed=1))
+TRAIN = list(generate_particulars(6000, seed=1))
 TEST = list(generate_particulars(1000, split="test", seed=1))
 KNOWN_PATTERNS = list(generate_particulars(1000, split="test", seed=1, new_patterns=False))
 
@@ -37,7 +37,7 @@ def test_training_never_uses_the_patterns_of_the_test():
 
 
 def test_the_seed_decides_the_sentences():
-    assert list(generate_particulars(4000, seed=1)) == TRAIN
+    assert list(generate_particulars(6000, seed=1)) == TRAIN
     assert list(generate_particulars(50, seed=2)) != TRAIN[:50]
 
 

@@ -3,9 +3,9 @@
 A sentence is made from a pattern of ``patterns.txt`` in English, French and Chinese. The patterns that are marked there
 with ``*``, and one in ten of the names and numbers, are used in tests only.
 
->>> sentence = next(generate_particulars(1, split="train", seed=4))
+>>> sentence = next(generate_particulars(1, split="train", seed=5))
 >>> print(sentence.text("en"), sentence.text("fr"), sentence.text("zh"))
-Hello, Sigdrun Marouri! Bonjour, Sigdrun Marouri ! 你好，Sigdrun Marouri！
+Let's meet at 10:25 on Tuesday. Retrouvons-nous mardi à 10:25. 我们星期二10:25见吧。
 """
 
 from __future__ import annotations
