@@ -69,8 +69,8 @@ def test_case_spaces_and_marks_do_not_count_and_letters_do(script, language, tex
 
 
 def test_the_report_has_the_share_and_the_translations_that_are_not_accepted(script):
-    phrases = [one for one in script.read_phrases() if one.english in ("Hello.", "I lost my passport.")]
+    phrases = [one for one in script.read_phrases() if one.english in ("Hello.", "I am a vegetarian.")]
     lines = script.report(script.judged(phrases, ["Salut !", "Oui."], "fr"))
     assert lines[0] == "1 of 2 accepted (50 %)"
     assert lines[1] == "1 of the 1 that --phrases trains on"
-    assert lines[2:] == ["  I lost my passport.  ->  Oui."]
+    assert lines[2:] == ["  I am a vegetarian.  ->  Oui."]

@@ -19,6 +19,9 @@ def lost(text, written, target="fr"):
         ("It was in 1756.", "C'était en 1576.", ["1756"]),
         ("It was in 1756.", "C'était en 1756.", []),
         ("Room B12 is free.", "La salle B1 est libre.", ["B12"]),
+        ("Article EX-5507-W is sold out.", "L'article 5507-W est épuisé.", ["EX-5507-W"]),
+        ("Article EX-5507-W is sold out.", "L'article EX-5507-W est épuisé.", []),
+        ("The plate is EQ-843-AT.", "La plaque est EQ-843-at.", ["EQ-843-AT"]),
         ("Flight VZ 752 is late.", "Le vol VZ 725 est en retard.", ["VZ 752"]),
         ("Call +33 6 12 34 56 78.", "Appelez le +33 6 12 34 56.", ["+33 6 12 34 56 78"]),
         # the same digits, grouped in another way
@@ -42,6 +45,38 @@ def test_a_name_is_lost_if_a_chinese_translation_has_it_in_another_form():
     assert lost("We met Dmitri Shiroda.", "我们遇见了Dmitri Shmitiro。", "zh") == ["Dmitri Shiroda"]
     assert lost("We met Dmitri Shiroda.", "我们遇见了Dmitri Shiroda。", "zh") == []
     assert lost("We met Tom in London.", "我们在伦敦遇见了汤姆。", "zh") == []
+    # the whole name, not a part of a longer word; a title is no name
+    assert lost("We met Era today.", "我们今天遇见了Eraberg。", "zh") == ["Era"]
+    assert lost("I called Dr. Lacroix.", "我给Lacrorocroi医生打了电话。", "zh") == ["Lacroix"]
+
+
+def test_a_name_at_the_start_is_lost_if_a_word_of_the_translation_resembles_it():
+    assert lost("Driström was a port.", "iström是一个港口。", "zh") == ["Driström"]
+    assert lost("Yesterday was cold.", "昨天很冷，Tim说。", "zh") == []
+
+
+def test_a_name_without_its_initial_or_particle_is_lost():
+    assert lost("I trust Lakika K. Moreau.", "我信任Lakika Moreau。", "zh") == ["Lakika K. Moreau"]
+    assert lost("I trust Sal Van Tho.", "我信任Sal Tho。", "zh") == ["Sal Van Tho"]
+    # "Hotel" is translated
+    assert lost("I like the Rovstad Hotel.", "我喜欢Rovstad酒店。", "zh") == []
+
+
+def test_a_rare_name_is_lost_if_a_chinese_translation_has_no_word_of_it():
+    (part,) = split_text("I know Jussi Ngod and Tom.", "en", "zh").parts
+
+    def found(written):
+        some = lost_particulars(part, part.core.text, written, "zh", lambda word: word in ("Jussi", "Ngod"))
+        return [one.text for one in some]
+
+    assert found("我认识俄罗斯和汤姆。") == ["Jussi Ngod"]
+    assert found("我认识Jussi和汤姆。") == []
+
+
+def test_a_name_that_stands_for_another_may_be_copied_into_chinese():
+    answers = {"We met Dmitri.": "我们遇见了Dmi。", "We met Tom.": "我们遇见了Tom。"}
+    text, _ = translated("We met Dmitri.", answers, "zh")
+    assert text == "我们遇见了Dmitri。"
 
 
 def test_a_lost_code_is_read_as_a_number_and_given_back():

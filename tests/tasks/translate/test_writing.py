@@ -75,12 +75,31 @@ def test_other_brackets_do_not_cut_a_sentence(text):
     assert translated(text, {plain: "C'est bien."})[1] == [plain]
 
 
+def test_the_brackets_of_an_area_code_belong_to_the_phone_number():
+    text = "Call (682) 521-5123 now."
+    assert translated(text, {text: "现在打(682) 521-5123。"}, "zh") == ("现在打(682) 521-5123。", [text])
+
+
+def test_an_introduction_with_a_name_is_no_heading():
+    text = "I'm Cidihan Liuen."
+    # The vocabulary has pieces of the small letters.
+    answers = {text: "我是Cidihan Liuen。", "cidi cidi liu liu han en": ""}
+    assert translated(text, answers, "zh")[1] == [text]
+
+
+def test_the_letters_before_a_number_are_no_word_in_capitals():
+    text = "We love XE 555."
+    answers = {text: "我们喜欢XE 555。", "we love xe and love the xe": ""}
+    assert translated(text, answers, "zh") == ("我们喜欢XE 555。", [text])
+
+
 @pytest.mark.parametrize(
     ("text", "read"),
     [
         ("I LOVE Paris.", "I love Paris."),
         ("We LOVE the dog.", "We love the dog."),
         ("I live in W1 6XE now.", "I live in W1 6XE now."),
+        ("We love XE-55 and 55-XE.", "We love XE-55 and 55-XE."),
     ],
 )
 def test_a_word_in_capitals_is_read_in_small_letters_and_a_code_is_not(text, read):

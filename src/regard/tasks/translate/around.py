@@ -27,15 +27,18 @@ from regard.tasks.translate.spelling import with_usual_spelling
 from regard.text.traced import Span, TracedText, joined
 from regard.text.verbatim import NAME, OPENING, is_code_word
 
+# The forms in which a name or a number may stand in a translation.
+Forms = tuple[str, ...]
+
 __all__ = ["Places", "Prepared", "Restored", "StandIns", "TokenWeights", "prepared"]
 
 # Names that stand for addresses, code and the like inside a sentence. The shipped models know them from many sentences.
-# A translation must contain the name of the second list once.
+# A translation must contain one of the forms of such a name once.
 _NAMES = {
-    "fr": (("Tom", "Tom"), ("Boston", "Boston"), ("John", "John")),
+    "fr": (("Tom",), ("Boston",), ("John",)),
     "zh": (("Tom", "汤姆"), ("Boston", "波士顿"), ("John", "约翰")),
-    "en": (("Tom", "Tom"), ("Boston", "Boston"), ("John", "John")),
-    "de": (("Tom", "Tom"), ("Boston", "Boston"), ("John", "John")),
+    "en": (("Tom",), ("Boston",), ("John",)),
+    "de": (("Tom",), ("Boston",), ("John",)),
 }
 # Target languages in which ordinals and decades are written.
 _NUMERALS = ("fr", "zh")
@@ -81,8 +84,8 @@ class Prepared:
     # The final marks of the user, if the model reads others.
     marks: str | None = None
     removed: tuple[Inner, ...] = ()
-    # With the name that stands for them in the translation.
-    names: tuple[tuple[Inner, str], ...] = ()
+    # With the forms of the name that stands for them in the translation.
+    names: tuple[tuple[Inner, Forms], ...] = ()
     numerals: tuple[Numeral, ...] = ()
     curly: bool = False  # apostrophes
     target_language: str = ""
@@ -107,9 +110,11 @@ class Prepared:
 
     def is_complete(self, text: str) -> bool:
         """Return whether what the model wrote has each stand-in once, and no fragment of a code besides."""
-        for _, name in self.names:
-            fragments = [name, name[:2], name[2:]] if name in _CODES else [name]
-            if any(text.count(fragment) != 1 for fragment in fragments):
+        for _, forms in self.names:
+            if sum(text.count(form) for form in forms) != 1:
+                return False
+            name = forms[0]
+            if name in _CODES and any(text.count(fragment) != 1 for fragment in (name[:2], name[2:])):
                 return False
             if name.isdigit() and not re.search(rf"(?<!\d){name}(?!\d)", text):
                 return False
@@ -149,7 +154,8 @@ class Prepared:
     ) -> tuple[TracedText, list[tuple[Inner, Span]]]:
         """Put the verbatim parts into a translation, and return their spans in it."""
         edits: list[tuple[int, int, Inner, str]] = []
-        for inner, name in self.names:
+        for inner, forms in self.names:
+            name = next((form for form in forms if form in text), forms[0])
             place = text.find(name)
             ((a, b),) = out.moved([(place, place + len(name))])
             edits.append((a, b, inner, inner.text))
@@ -267,25 +273,24 @@ def prepared(
     core, marks = with_final_mark(core, source_language)
     if marks and "…" in part.source and "..." not in part.source:
         marks = marks.replace("...", "…")
-    core, case = folded(core, casing, source, fixed=[name for _, name, _ in standing])
+    core, case = folded(core, casing, source, fixed=[forms[0] for _, forms in standing])
     if part.continues and not case and re.match(r"I\b", core.text):
         # "I" has its capital also inside a sentence.
         case = LOWER_START
-    names = tuple((inner, written) for inner, _, written in standing)
-    return Prepared(part, core, case, marks, removed, names, numerals, curly, target_language)
+    return Prepared(part, core, case, marks, removed, standing, numerals, curly, target_language)
 
 
 def _without_verbatim(
     part: Part, stand_ins: StandIns, target: str
-) -> tuple[TracedText, tuple[Inner, ...], tuple[tuple[Inner, str, str], ...]]:
+) -> tuple[TracedText, tuple[Inner, ...], tuple[tuple[Inner, Forms], ...]]:
     """Return a sentence without its verbatim parts, those that are left out, and those with a stand-in.
 
-    A stand-in is given as it is in the sentence and in its translation.
+    A stand-in is given in the forms that it may have in a translation. The first is that of the sentence.
     """
     core = part.core
     known = _NAMES.get(target, ()) if stand_ins.names else ()
-    free_names = [pair for pair in known if pair[0] not in core.text]
-    free_codes = [(code, code) for code in _CODES if stand_ins.codes and code not in core.text]
+    free_names = [forms for forms in known if forms[0] not in core.text]
+    free_codes = [(code,) for code in _CODES if stand_ins.codes and code not in core.text]
     pieces, removed, standing, last = [], [], [], 0
     for inner in part.inner:
         places = [i for i, (a, b) in enumerate(core.spans) if inner.start <= a and b <= inner.end and a < b]
@@ -298,9 +303,9 @@ def _without_verbatim(
         if stand_ins.lost and (numbers := _free_numbers(inner.text, core.text, standing)):
             free = numbers
         if inner.kind == NAME and free:
-            name, written = free.pop(0)
-            pieces.append(TracedText(name, [(inner.start, inner.end)] * len(name)))
-            standing.append((inner, name, written))
+            forms = free.pop(0)
+            pieces.append(TracedText(forms[0], [(inner.start, inner.end)] * len(forms[0])))
+            standing.append((inner, forms))
             continue
         removed.append(inner)
         # One of two spaces goes with the part.
@@ -311,14 +316,14 @@ def _without_verbatim(
     return joined([*pieces, core.cut(last)]).stripped(), tuple(removed), tuple(standing)
 
 
-def _free_numbers(lost: str, text: str, standing: Sequence[tuple[Inner, str, str]]) -> list[tuple[str, str]]:
-    """Return the numbers that may stand for a number or code, as they are in a sentence and in its translation."""
+def _free_numbers(lost: str, text: str, standing: Sequence[tuple[Inner, Forms]]) -> list[Forms]:
+    """Return the numbers that may stand for a number or code."""
     if not any(letter.isdigit() for letter in lost):
         return []
     is_year = lost.isdigit() and len(lost) == 4
     pool = _YEARS if is_year else _SHORT if lost.isdigit() and len(lost) < 3 else _LONG
-    used = {name for _, name, _ in standing}
-    return [(number, number) for number in pool if number not in used and number not in text]
+    used = {forms[0] for _, forms in standing}
+    return [(number,) for number in pool if number not in used and number not in text]
 
 
 def _place_of(inner: Inner, text: str, weights: TokenWeights | None, read: TracedText) -> int:

@@ -71,6 +71,10 @@ class Casing:
         """Return whether a word in lower case is a token, and is usually written so."""
         return self._cost(word.lower())[:2] == (0, 1) and self.usual(word).islower()
 
+    def is_rare(self, word: str) -> bool:
+        """Return whether a word with a capital has three tokens or more, so that it was rare in training."""
+        return self._cost(word)[1] > 2
+
 
 def folded(
     text: TracedText, casing: Casing, language: str, *, fixed: Sequence[str] = ()
@@ -139,8 +143,11 @@ def started(text: TracedText) -> TracedText:
 
 
 def _is_code(match: re.Match[str]) -> bool:
-    """Return whether a digit follows a word, as in "AB12"."""
-    return match.string[match.end() : match.end() + 1].isdigit()
+    """Return whether a word is joined to a digit, as in "AB12", "EX-5507" and "843-AT"."""
+    text, start, end = match.string, match.start(), match.end()
+    return bool(
+        re.match(r"[/-]?\d", text[end : end + 2]) or re.fullmatch(r"\d[/-]", text[max(0, start - 2) : start])
+    )
 
 
 def _pronoun(word: str, language: str) -> str:
@@ -171,9 +178,11 @@ def _from_emphasis(match: re.Match[str], casing: Casing) -> str:
     """Return a word in capitals within a normal sentence in its usual case, if it is a word and no acronym or code."""
     word = match.group()
     after_digit = match.string[max(0, match.start() - 1) : match.start()].isdigit()
-    if len(word) == 1 or not word.isupper() or after_digit or word in _ACRONYMS or not casing.is_common(word):
+    # The first part of a code, as in "flight QU 4310".
+    before_number = len(word) < 4 and re.match(r" \d{3}", match.string[match.end() :])
+    if len(word) == 1 or not word.isupper() or after_digit or before_number:
         return word
-    return word.lower()
+    return word if word in _ACRONYMS or not casing.is_common(word) else word.lower()
 
 
 def _is_title(text: str, words: list[str], casing: Casing) -> bool:
@@ -183,7 +192,8 @@ def _is_title(text: str, words: list[str], casing: Casing) -> bool:
     large = [word for word in words if word.lower() not in _SMALL]
     if len(large) < 2 or not all(word[:1].isupper() for word in large):
         return False
-    return 2 * sum(casing.usual(word).islower() for word in large[1:]) >= len(large[1:])
+    # A name such as "Cidihan Liuen" is no heading.
+    return 2 * sum(casing.is_common(word) for word in large[1:]) >= len(large[1:])
 
 
 def _from_title(match: re.Match[str], casing: Casing) -> str:

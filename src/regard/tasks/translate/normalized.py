@@ -153,7 +153,7 @@ def _find_again(
     target = base_language(translator.target_language)
 
     def lost_in(i: int, text: str) -> tuple[Inner, ...]:
-        return lost_particulars(jobs[i][1], read[i], text, target)
+        return lost_particulars(jobs[i][1], read[i], text, target, translator.casings[0].is_rare)
 
     for stand_ins in (StandIns(lost=True), StandIns()):
         lost = {i: found for i in range(len(jobs)) if (found := lost_in(i, done[i].text))}

@@ -30,6 +30,8 @@ _CUT = re.compile(
 _SINGLE_QUOTES = re.compile(
     r"(?<!\w)'(?!(?:tis|twas|em|cause|til|n)\b)(?=[^\W\d])(?:[^'\"]|(?<=\w)'(?=\w))*(?<=[\w.,!?…])'(?!\w)"
 )
+# The area code of a phone number. Its brackets belong to the number, as in "(682) 521-5123".
+_AREA_CODE = re.compile(r"\(\+?\d{1,5}\)(?=[ \u00a0.-]?\d)")
 _PAIRS = {"(": ")", "[": "]", "{": "}", "（": "）", "“": "”", "‘": "’", "«": "»", "「": "」", "『": "』"}
 _LETTER, _WORD = re.compile(r"[^\W\d_]"), re.compile(r"[^\W\d_]+")
 # Marks that may stand between a closing bracket and the end of a sentence.
@@ -217,8 +219,11 @@ def _quotes_and_brackets(mask: str) -> Iterator[Verbatim]:
         yield Verbatim(match.start(), match.start() + 1, OPENING)
         yield Verbatim(match.end() - 1, match.end(), CLOSING)
     stack: list[tuple[str, int]] = []
+    of_numbers = {place for code in _AREA_CODE.finditer(mask) for place in (code.start(), code.end() - 1)}
     for match in re.finditer(r"[(\[{（“「『«)\]}）”」』»]", mask):
         mark = match.group()
+        if match.start() in of_numbers:
+            continue
         if mark in _PAIRS:
             stack.append((_PAIRS[mark], match.start()))
             yield Verbatim(match.start(), match.end(), OPENING)
