@@ -84,11 +84,13 @@ def test_every_kind_of_network_is_trained(data, tmp_path, changes):
     assert report.to_json()["pictures"] == 7
 
 
-def test_a_dense_network_has_the_parameters_of_the_glimpse_network(data, tmp_path):
-    settings = GlimpseSettings(data=data, architecture="dense", epochs=1.0)
+@pytest.mark.parametrize("mode", ["plain", "translated"])
+def test_a_dense_network_has_the_parameters_of_the_glimpse_network(mode, data, tmp_path):
+    given = {"data": data, "mode": mode, "epochs": 1.0}
+    settings = GlimpseSettings(**given, architecture="dense")
     prepared = GlimpseTask().prepare(settings, tmp_path / "cache", learn=True)
     dense = sum(p.numel() for p in GlimpseTask().build(settings, prepared).parameters())
-    own = GlimpseTask().build(GlimpseSettings(data=data, epochs=1.0), prepared)
+    own = GlimpseTask().build(GlimpseSettings(**GlimpseSettings.complete(given)), prepared)
     count = sum(p.numel() for p in own.parameters())
     assert 0.99 * count < dense <= count
 

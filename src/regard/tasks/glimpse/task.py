@@ -20,7 +20,7 @@ from regard.tasks.card import Card, CardFacts, training_command
 from regard.tasks.glimpse.classifier import GlimpseClassifier
 from regard.tasks.glimpse.data import VALIDATION_SEED, GlimpseData, batches_of, prepare
 from regard.tasks.glimpse.evaluation import GlimpseReport, evaluate_classifiers, measure
-from regard.tasks.glimpse.settings import GlimpseEvaluationSettings, GlimpseSettings
+from regard.tasks.glimpse.settings import ARCHITECTURES, GlimpseEvaluationSettings, GlimpseSettings
 from regard.tasks.objective import Objective
 from regard.training.reinforce import advantages, baseline_loss, policy_loss
 
@@ -97,6 +97,10 @@ def _glimpse_config(settings: GlimpseSettings, **sizes: int) -> GlimpseConfig:
     values = part_of(settings, GlimpseConfig)
     if settings.width is None or settings.architecture == "dense":
         values["width"] = WIDTH
+    if settings.architecture == "dense":
+        # The glimpse network for the same pictures, of which a dense network has the number of parameters.
+        usual = GlimpseSettings.complete({"data": settings.data, "mode": settings.mode})
+        values |= {name: usual[name] for name in values if name in ARCHITECTURES["glimpse"] and name in usual}
     return GlimpseConfig(**{**values, **sizes})
 
 
