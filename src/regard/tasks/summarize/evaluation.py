@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from regard.decoding import DecodingOptions
@@ -12,7 +12,7 @@ from regard.errors import ArgumentError, option
 from regard.metrics import mean_rouge, rouge_words
 from regard.tasks.measuring import check_out, rows_to_measure, scores_as_json, write_predictions
 from regard.tasks.pairs import Pair
-from regard.tasks.sampling import in_test_part
+from regard.tasks.sampling import in_test_part, sample
 from regard.tasks.summarize.data import embedded_rows, with_first_space
 from regard.tasks.summarize.heuristics import HEURISTICS
 from regard.tasks.summarize.settings import SummaryEvaluationSettings
@@ -172,7 +172,9 @@ def _rows(
     def embedded() -> Iterator[Pair]:
         return embedded_rows(0, "test", max(options.limit, EMBEDDED_TEST))
 
-    found = rows_to_measure(options, skipped, embedded=embedded)
+    # The sample is taken of the test part, not of all rows.
+    whole = replace(options, limit=0) if options.test_part else options
+    found = rows_to_measure(whole, skipped, embedded=embedded)
     rows = [(with_first_space(text), with_first_space(summary)) for text, summary in found]
     where = options.data or "the test part of the embedded corpus"
     if options.test_part:
@@ -181,6 +183,7 @@ def _rows(
         where = f"the test part of {where}"
         if not rows:
             raise ArgumentError("test_part", f"no row of {options.data} is in it", "give more rows")
+        rows = sample(rows, options.limit, options.seed or 0, key=lambda row: row[0])
     return rows, f"{len(rows):,} texts of {where}"
 
 
