@@ -27,10 +27,10 @@ from regard.tasks.translate.spelling import with_usual_spelling
 from regard.text.traced import Span, TracedText, joined
 from regard.text.verbatim import NAME, OPENING, is_code_word
 
+__all__ = ["Places", "Prepared", "Restored", "StandIns", "TokenWeights", "prepared"]
+
 # The forms in which a name or a number may stand in a translation.
 Forms = tuple[str, ...]
-
-__all__ = ["Places", "Prepared", "Restored", "StandIns", "TokenWeights", "prepared"]
 
 # Names that stand for addresses, code and the like inside a sentence. The shipped models know them from many sentences.
 # A translation must contain one of the forms of such a name once.
