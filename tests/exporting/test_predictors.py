@@ -56,7 +56,9 @@ def test_the_translator_to_chinese_gives_its_numbers_and_text_in_onnxruntime(tmp
     # The export itself fails above 1e-5 of the size of a number. The largest log probabilities have a size of about 20.
     files = export(translator, tmp_path / "zh")
     assert {file.path.name for file in files} == {"encoder.onnx", "step.onnx"}
-    assert all(file.difference < 20 * 1e-5 and next(iter(file.inputs.values()))[0] == "batch" for file in files)
+    assert all(
+        file.difference < 20 * 1e-5 and next(iter(file.inputs.values()))[0] == "batch" for file in files
+    )
     example = runpy.run_path(str(ROOT / "examples" / "export_to_onnx.py"))
     text = "The cat sits on the mat."
     expected = translator([text], beams=1, normalize=False)[0].text

@@ -79,7 +79,9 @@ def test_the_test_part_of_a_model_is_measured(tmp_path):
     assert report.to_json()["texts"] == len(test)
     assert report.measured_on == f"{len(test)} texts of the test part of {data}"
     # A sample is taken of the test part.
-    report = tasks.evaluate("summarize", summarizer, {"data": data, "test_part": True, "beams": 1, "limit": 5})
+    report = tasks.evaluate(
+        "summarize", summarizer, {"data": data, "test_part": True, "beams": 1, "limit": 5}
+    )
     assert report.to_json()["texts"] == 5
 
 

@@ -63,7 +63,9 @@ def test_a_run_prints_its_data_vocabulary_and_model(place, capsys):
         "left out of the data: 1 with an empty side (the first: train.tsv, line 5), 1 seen before, 1"
     )
     assert said[2:4] == ["validation: 3 pairs held out", f"vocabulary: bpe, {size} tokens"]
-    count = re.search(r"`transformer` with ([\d,]+) parameters", (place / "data/run/best/README.md").read_text())
+    count = re.search(
+        r"`transformer` with ([\d,]+) parameters", (place / "data/run/best/README.md").read_text()
+    )
     assert count is not None
     assert said[4] == f"model: transformer, {count.group(1)} parameters"
     assert said[5].startswith("step 1: bleu ")
