@@ -14,6 +14,8 @@ from support.table_translator import translated
         ("Dont go untill tommorow.", "Don't go until tomorrow."),
         ("im gonna recieve alot", "I'm going to receive a lot"),
         ("idk.", "I don't know."),
+        ("Colour the centre grey.", "Color the center gray."),
+        ("The Labour Party met Mr. Grey in the THEATRE.", None),
         ("You gotta go, and we've gotta stay.", "You got to go, and we've got to stay."),
         ("R&B, U.S., ASAP, R, e-u, don't, its, ill, @u, u/me, 'u", None),
         ("We saw the Wat and Ur.", None),

@@ -1,4 +1,7 @@
-"""English words as they are written in messages, and common misspellings, in their usual spelling."""
+"""English words as they are written in messages, British spellings and common misspellings, in their usual spelling.
+
+The usual spelling is the American one, because Tatoeba, the training data of the shipped models, has hardly any other.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +26,45 @@ diffrent|different  freind|friend  goverment|government  happend|happened  necce
 recieve|receive  recieved|received  seperate|separate  thier|their  tommorow|tomorrow  tommorrow|tomorrow
 tomorow|tomorrow  truely|truly  untill|until  wich|which  wierd|weird  yesturday|yesterday
 """
+_BRITISH = """
+colour|color  colours|colors  coloured|colored  colourful|colorful  favourite|favorite  favourites|favorites
+favour|favor  favours|favors  centre|center  centres|centers  theatre|theater  theatres|theaters
+neighbour|neighbor  neighbours|neighbors  neighbourhood|neighborhood  neighbouring|neighboring
+behaviour|behavior  honour|honor  honours|honors  honoured|honored  humour|humor  flavour|flavor
+flavours|flavors  labour|labor  rumour|rumor  rumours|rumors  harbour|harbor  travelling|traveling
+travelled|traveled  traveller|traveler  travellers|travelers  cancelled|canceled  cancelling|canceling
+jewellery|jewelry  programme|program  programmes|programs  grey|gray  metre|meter  metres|meters
+kilometre|kilometer  kilometres|kilometers  centimetre|centimeter  centimetres|centimeters  litre|liter
+litres|liters  cheque|check  cheques|checks  tyre|tire  tyres|tires  organise|organize  organised|organized
+organising|organizing  organisation|organization  realise|realize  realised|realized  realises|realizes
+apologise|apologize  apologised|apologized  recognise|recognize  recognised|recognized  criticise|criticize
+criticised|criticized  analyse|analyze  analysed|analyzed  memorise|memorize  emphasise|emphasize
+practise|practice  practised|practiced  practising|practicing  licence|license  defence|defense  offence|offense
+aeroplane|airplane  aeroplanes|airplanes  pyjamas|pajamas  mum|mom  moustache|mustache  fulfil|fulfill
+cosy|cozy  sceptical|skeptical  learnt|learned  dreamt|dreamed  spelt|spelled  spoilt|spoiled  maths|math
+tonne|ton  tonnes|tons  doughnut|donut  doughnuts|donuts  yoghurt|yogurt  civilisation|civilization
+specialise|specialize  specialised|specialized  sympathise|sympathize  hospitalised|hospitalized
+aluminium|aluminum  marvellous|marvelous  skilful|skillful  lorry|truck  lorries|trucks  dialled|dialed
+quarrelling|quarreling
+"""
 _SPELLINGS = {
-    wrong: right for pair in re.split(r"\s{2,}|\n", _TABLE.strip()) for wrong, right in [pair.split("|")]
+    wrong: right
+    for pair in re.split(r"\s{2,}|\n", (_TABLE + _BRITISH).strip())
+    for wrong, right in [pair.split("|")]
 }
 # Single letters and the like are also parts of names, such as "R&B".
 _WORD = re.compile(rf"(?<![\w'’&./@#-])(?:{'|'.join(_SPELLINGS)})(?![\w'’&/@-]|\.\w)", re.IGNORECASE)
 
 
 def with_usual_spelling(text: TracedText) -> TracedText:
-    """Return an English text in which words of messages and common misspellings have their usual spelling.
+    """Return an English text in which words of messages, British and wrong spellings have their usual spelling.
 
     Words in capitals stay, and so do words with a capital inside a sentence, because they may be names.
 
     >>> with_usual_spelling(TracedText("Thx, wat r u doing in the US?")).text
     'Thanks, what are you doing in the US?'
+    >>> with_usual_spelling(TracedText("My favourite colour is grey, says Mr. Grey.")).text
+    'My favorite color is gray, says Mr. Grey.'
     """
     return text.replaced(_WORD, _respelled, whole=True)
 
