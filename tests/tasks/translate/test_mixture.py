@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from regard.corpus.everyday import everyday_phrases
+from regard.corpus.everyday import everyday_phrases, written_sentences
 from regard.corpus.particulars import names
 from regard.errors import ArgumentError
 from regard.tasks.translate.data import pair_source, prepare, training_pairs
@@ -47,24 +47,24 @@ def test_pairs_are_as_before_without_the_settings(data):
 
 
 def test_everything_that_is_added(data):
-    settings = TranslationSettings(**data, embedded=50, particulars=40, phrases=True, scenes=30)
+    settings = TranslationSettings(**data, embedded=50, particulars=40, phrases=True, everyday=20, scenes=30)
     rows = list(training_pairs(settings))
-    assert len(rows) == 90 + 50 + 40 + 30 + len(everyday_phrases())
+    assert len(rows) == 90 + 50 + 40 + 20 + 30 + len(everyday_phrases()) + len(written_sentences())
     assert ("Hello.", "Bonjour.") in rows
     chinese = TranslationSettings(**data, target_language="zh", phrases=True)
     assert ("Hello.", "你好。") in list(training_pairs(chinese))
     (line,) = mixture_lines(settings)
-    assert all(part in line for part in ("50 sentences", "40 sentences", "30 scenes"))
+    assert all(part in line for part in ("50 sentences", "40 sentences", "20 everyday", "30 scenes"))
 
 
 def test_copies_of_phrases_are_kept_in_the_encoded_data(data, tmp_path):
     sizes = {"vocabulary_size": 400, "phrases": True}
     once = prepare(TranslationSettings(**data, **sizes), tmp_path / "once", learn=True)
     thrice = prepare(TranslationSettings(**data, **sizes, phrase_copies=3), tmp_path / "thrice", learn=True)
-    number = len(everyday_phrases())
-    # The 90 pairs of the data are all different, and some phrases have the same text twice.
-    assert number * 0.9 + 90 < len(once.train) <= number + 90
-    assert len(thrice.train) == 3 * number + 90
+    number, others = len(everyday_phrases()), len(written_sentences()) + 90
+    # The other pairs are all different, and some phrases have the same text twice.
+    assert number * 0.9 + others < len(once.train) <= number + others
+    assert len(thrice.train) == 3 * number + others
     assert thrice.train.skipped.duplicates == 0
 
 
@@ -103,6 +103,8 @@ def test_the_cache_is_built_again_for_other_settings(data, tmp_path):
         ({"vary": 1.5}, "vary.*share from 0 to 1"),
         ({"noise": -0.1}, "noise.*share from 0 to 1"),
         ({"scenes": -1}, "scenes.*0 or more"),
+        ({"everyday": -1}, "everyday.*0 or more"),
+        ({"everyday": 5, "target_language": "de"}, "everyday.*embedded corpus has en, fr, zh"),
         ({"particulars": 5, "target_language": "de"}, "particulars.*embedded corpus has en, fr, zh"),
         ({"phrases": True, "phrase_copies": 0}, "phrase_copies.*1 or more"),
         ({"phrase_copies": 2}, "phrase_copies.*of no use without.*phrases"),
@@ -197,7 +199,7 @@ def test_phrases_are_no_examples_of_the_documentation():
     assert len(everyday_phrases()) > 600
     sentences = {plain(text) for text in everyday_sentences()}
     words = f" {plain(' '.join(path.read_text(encoding='utf-8') for path in pages()))} "
-    for english, french, chinese in everyday_phrases():
+    for english, french, chinese in (*everyday_phrases(), *written_sentences()):
         assert plain(english) not in sentences
         assert len(plain(english).split()) < 3 or f" {plain(english)} " not in words, english
         assert french
@@ -206,7 +208,7 @@ def test_phrases_are_no_examples_of_the_documentation():
 
 @pytest.mark.parametrize("name", ["tatoeba_eng_fra", "tatoeba_eng_cmn"])
 def test_phrases_are_in_no_validation_or_test_set(name):
-    phrases = {plain(english) for english, _, _ in everyday_phrases()}
+    phrases = {plain(english) for english, _, _ in (*everyday_phrases(), *written_sentences())}
     for path in data_folder(name).glob("*.tsv.gz"):
         if not path.name.startswith("train"):
             held = {

@@ -32,7 +32,7 @@ class TranslationPairs(PairSource):
         s: TranslationSettings = self.settings
         for row in super()._all(skipped):
             yield self._changed(random, row)
-        for row in (*_phrases(s) * s.phrase_copies, *_scenes(s)):
+        for row in (*_phrases(s) * s.phrase_copies, *_sentences(s), *_everyday(s), *_scenes(s)):
             yield self._changed(random, row)
         yield from _particulars(s)
 
@@ -71,6 +71,7 @@ class TranslationPairs(PairSource):
         """Return values that identify the training rows together with the contents of their files."""
         s: TranslationSettings = self.settings
         added = {"particulars": s.particulars, "phrases": s.phrases, "scenes": s.scenes}
+        added["everyday"] = s.everyday
         added["phrase_copies"] = s.phrase_copies if s.phrase_copies > 1 else 0
         changes = {"vary": s.vary, "noise": s.noise, "joined": s.joined}
         given = {name: value for name, value in (added | changes).items() if value}
@@ -88,6 +89,8 @@ def mixture_lines(settings: TranslationSettings) -> list[str]:
     added += [f"{s.particulars:,} sentences with names and numbers"] * bool(s.particulars)
     copies = f", {s.phrase_copies} copies of each" if s.phrase_copies > 1 else ""
     added += [f"{len(_phrases(s)):,} everyday phrases{copies}"] * bool(s.phrases)
+    added += [f"{len(_sentences(s)):,} sentences that were written for this"] * bool(s.phrases)
+    added += [f"{s.everyday:,} everyday sentences"] * bool(s.everyday)
     added += [f"{s.scenes:,} scenes"] * bool(s.scenes)
     changed = [f"new names and numbers in {s.vary:.0%} of the pairs that have any"] * bool(s.vary)
     changed += [f"noise in {s.noise:.0%} of the sources"] * bool(s.noise)
@@ -111,6 +114,24 @@ def _phrases(settings: TranslationSettings) -> list[Pair]:
 
     source, target = _sides(settings)
     return [(texts[source], texts[target]) for texts in everyday_phrases()]
+
+
+def _sentences(settings: TranslationSettings) -> list[Pair]:
+    if not settings.phrases:
+        return []
+    from regard.corpus.everyday import written_sentences
+
+    source, target = _sides(settings)
+    return [(texts[source], texts[target]) for texts in written_sentences()]
+
+
+def _everyday(settings: TranslationSettings) -> Iterator[Pair]:
+    if settings.everyday:
+        from regard.corpus.everyday import generate_everyday
+
+        source, target = _sides(settings)
+        for texts in generate_everyday(settings.everyday, seed=settings.embedded_seed):
+            yield texts[source], texts[target]
 
 
 def _scenes(settings: TranslationSettings) -> Iterator[Pair]:

@@ -63,10 +63,11 @@ class _Pairs(EmbeddedSettings, DataSettings):
     target_data: str | None = setting(None, "The target side, where data is two line-aligned files.")
     target_valid: str | None = setting(None, "The target side of the validation data.")
     particulars: int = setting(0, "Generated sentences with names, numbers and addresses to add to the data.")
-    phrases: bool = setting(False, "Add several hundred everyday phrases to the data.")
+    phrases: bool = setting(False, "Add some thousand everyday phrases and sentences to the data.")
     phrase_copies: int = setting(
         1, "Copies of each phrase in an epoch. Above 1, repeated pairs are not left out of the data."
     )
+    everyday: int = setting(0, "Generated everyday sentences to add to the data.")
     scenes: int = setting(0, "Generated descriptions of pictures to add to the data.")
     vary: float = setting(0.0, "Share of the pairs with names or numbers in which these are replaced.")
     noise: float = setting(0.0, "Share of the sources with noise in case, marks, apostrophes or spelling.")
@@ -189,7 +190,7 @@ class TranslationSettings(BatchSettings, _Network, _Vocabularies, _Pairs):
         if self.phrase_copies > 1 and not self.phrases:
             problem = f"of no use without {option('phrases')}"
             raise ArgumentError("phrase_copies", problem, f"leave it out, or add {option('phrases')}")
-        for name in ("particulars", "phrases", "scenes"):
+        for name in ("particulars", "phrases", "everyday", "scenes"):
             if getattr(self, name) < 0:
                 raise ArgumentError(name, f"expected 0 or more sentences, got {getattr(self, name)}")
             if getattr(self, name):
