@@ -3,7 +3,8 @@
 import pytest
 
 from regard.tasks.translate.dates import lone_date, with_plain_dates
-from regard.tasks.translate.numerals import read_numerals
+from regard.tasks.translate.numerals import has_numerals, read_numerals, with_numerals
+from regard.tasks.translate.spelled_numbers import SPELLED, chinese_words, french_words, number_of
 from regard.text.traced import TracedText
 from regard.text.verbatim import find_verbatim
 from support.table_translator import translated
@@ -242,3 +243,50 @@ def test_the_case_of_a_sentence_does_not_depend_on_codes(text, read, answer, exp
 
 def test_spaces_around_what_the_model_wrote_are_dropped():
     assert translated("The dog sleeps.", {"The dog sleeps.": " Le chien dort."})[0] == "Le chien dort."
+
+
+# Numbers in words
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("She is thirty-seven years old.", 37),
+        ("She is Thirty-Seven.", 37),
+        ("I have ninety nine problems and more.", 99),
+        ("We waited for fifty-five minutes.", 55),
+        ("It was in nineteen eighty-four.", None),
+        ("It was in twenty twenty-four.", None),
+        ("There are a hundred and twenty-five.", None),
+        ("Two hundred forty-six people came.", None),
+        ("It costs twenty-five thousand.", None),
+        ("It is twenty-five past six.", None),
+        ("His twenty-fifth birthday.", None),
+        ("A twenty-five-year-old man.", None),
+        ("We have twenty or five.", None),
+    ],
+)
+def test_a_number_in_words_is_found_where_it_stands_alone(text, number):
+    match = SPELLED.search(text)
+    assert (None if match is None else number_of(match)) == number
+
+
+def test_numbers_in_words_are_read_in_digits_and_written_in_words():
+    text, numerals = read_numerals(TracedText("He is forty-two and she is seventy-one."), "fr")
+    assert text.text == "He is 42 and she is 71."
+    assert has_numerals("Il a 42 ans et elle en a 71.", numerals)
+    written = with_numerals(TracedText("Il a 42 ans et elle en a 71."), numerals, text.text, "fr")
+    assert written.text == "Il a quarante-deux ans et elle en a soixante et onze."
+    text, numerals = read_numerals(TracedText("He is forty-two."), "zh")
+    assert with_numerals(TracedText("他42岁。"), numerals, text.text, "zh").text == "他四十二岁。"
+
+
+@pytest.mark.parametrize("text", ["Forty-two people came.", "Page 42 has forty-two lines."])
+def test_a_number_at_the_start_or_beside_its_digits_stays(text):
+    assert read_numerals(TracedText(text), "fr")[0].text == text
+
+
+def test_every_number_has_its_own_words():
+    numbers = [number for number in range(21, 100) if number % 10]
+    for words in (french_words, chinese_words):
+        assert len({words(number) for number in numbers}) == len(numbers) == 72

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from regard.tasks.translate.dates import DAY, NOT_AFTER, SUFFIX
+from regard.tasks.translate.spelled_numbers import SPELLED, chinese_words, french_words, number_of
 from regard.text.traced import TracedText
 
 __all__ = [
@@ -100,9 +101,10 @@ def read_numerals(text: TracedText, language: str) -> tuple[TracedText, tuple[Nu
     >>> text.text, with_numerals(TracedText("Le troisième magasin vend 5 kg."), numerals, "", "fr").text
     ('The third shop sells 5 kg.', 'Le 21e magasin vend 5 ml.')
     """
+    found: list[Numeral] = []
+    text = text.replaced(SPELLED, lambda match: _in_digits(match, found, language), whole=True)
     if not any(letter.isdigit() for letter in text.text):
         return text, ()
-    found: list[Numeral] = []
     if not re.search(rf"\b{_MONTH}\b", text.text, re.IGNORECASE):
         text = text.replaced(_LONE_DAY, lambda match: _with_month(match, found, language), whole=True)
     if not re.search(rf"\b{_SOME_DAY}\b", text.text):
@@ -118,8 +120,18 @@ def read_numerals(text: TracedText, language: str) -> tuple[TracedText, tuple[Nu
     return text, tuple(found)
 
 
+def _in_digits(match: re.Match[str], found: list[Numeral], language: str) -> str:
+    number = number_of(match)
+    # A number at the start would need a capital, and the same number in digits would become words too.
+    if not match.start() or re.search(rf"\b{number}\b", match.string):
+        return match.group()
+    words = chinese_words(number) if language == "zh" else french_words(number)
+    found.append(Numeral(rf"(?<![A-Za-z0-9.,:/-]){number}(?![A-Za-z0-9:/-]|[.,]\d)", words))
+    return str(number)
+
+
 def _with_month(match: re.Match[str], found: list[Numeral], language: str) -> str:
-    if found:
+    if any(one.pattern == _MONTH_PATTERNS[language] for one in found):
         return match.group()
     found.append(Numeral(_MONTH_PATTERNS[language], ""))
     month = _MONTH.upper() if match.group().isupper() else _MONTH
