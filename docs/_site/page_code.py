@@ -34,7 +34,7 @@ def _save_picture(shown, pages):
         shown = [shown]
     for language, (path, title) in pages.items():
         if isinstance(shown, str):
-            page = in_language(shown, language)
+            page = in_language(shown, language, title=title)
         else:
             page = html(shown, title=title, language=language)
         with open(path, "w", encoding="utf-8") as file:

@@ -156,12 +156,13 @@ def test_a_live_picture_has_the_language_and_the_caption_of_its_page(tmp_path):
     shown = {
         "records": "map",
         "page": "regard.viewer.html([regard.Record(name='a', layer=0, kind='self', map=map)], title='Own')",
+        "untitled": "regard.viewer.html([regard.Record(name='a', layer=0, kind='self', map=map)])",
     }
     for kind, last in shown.items():
         english = f"```{{attention}} Two words. See?\n{code}{last}\n```\n"
         chinese = english.replace("Two words. See?", "两个词。看到了吗？")
         page_code.write_pictures(english, kind, tmp_path, {"zh": chinese})
-    titles = {"records": ("Two words", "两个词"), "page": ("Own", "Own")}
+    titles = {"records": ("Two words", "两个词"), "page": ("Own", "Own"), "untitled": ("Two words", "两个词")}
     for kind, (title, translated) in titles.items():
         page = (tmp_path / f"{kind}-1.html").read_text("utf-8")
         assert '<html lang="en"' in page

@@ -158,6 +158,9 @@ def test_an_english_page_is_turned_into_a_chinese_one():
     page = html(causal_records(), title="Words")
     assert in_language(page, "zh") == html(causal_records(), title="Words", language="zh")
     assert in_language(page, "en") == page
+    assert in_language(page, "en", title="Others") == page
+    titled = html(causal_records(), title="词 <1>", language="zh")
+    assert in_language(html(causal_records()), "zh", title="词 <1>") == titled
     with pytest.raises(regard.errors.ArgumentError, match="page"):
         in_language("<p>", "zh")
 

@@ -106,8 +106,11 @@ def page_of(document: Document, *, connect: str = "'none'", language: str = "en"
     )
 
 
-def in_language(page: str, language: str) -> str:
-    """Return an English page of :func:`html` in another language. Its title stays as it is."""
+def in_language(page: str, language: str, *, title: str | None = None) -> str:
+    """Return an English page of :func:`html` in another language.
+
+    ``title`` replaces the title that :func:`html` gives a page without one. A title of its own stays as it is.
+    """
     english, other = LANGUAGES["en"], texts_in(language)
     for old, new in (
         (f'<html lang="{english.code}"', f'<html lang="{other.code}"'),
@@ -118,7 +121,20 @@ def in_language(page: str, language: str) -> str:
                 "page", f"expected an English page of the viewer, without {old!r} in {page[:40]!r}"
             )
         page = page.replace(old, new, 1)
-    return page
+    return page if title is None else _titled(page, title)
+
+
+def _titled(page: str, title: str) -> str:
+    """Return a page with a title in its head and in its document, if it has none of its own."""
+    before, opening, rest = page.partition('<script type="application/json" id="regard-document">')
+    document, closing, after = rest.partition("</script>")
+    values = json.loads(document)
+    if values["title"] != LANGUAGES["en"].title:
+        return page
+    before = before.replace(
+        f"<title>{_as_title(values['title'])}</title>", f"<title>{_as_title(title)}</title>", 1
+    )
+    return before + opening + as_inert_json(values | {"title": title}) + closing + after
 
 
 def as_inert_json(values: object) -> str:
