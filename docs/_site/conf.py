@@ -15,7 +15,7 @@ project_copyright = "the authors of Regard, Apache-2.0"
 version = release = regard.__version__
 language = "en"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "formulas", "links", "live_pictures"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "formulas", "links", "live_pictures", "signatures"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
@@ -27,6 +27,8 @@ suppress_warnings = ["myst.strikethrough"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
+# The members of the union would fill several lines of every signature.
+autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 80
 add_module_names = False

@@ -153,6 +153,14 @@ def test_no_page_is_wider_than_the_window_or_asks_the_network(site, browser, lan
 
 
 @pytest.mark.slow
+def test_signatures_of_the_reference_have_short_names(site):
+    for page in sorted((site / "en" / "api").glob("*.html")):
+        for signature in re.findall(r'<dt class="sig.*?</dt>', page.read_text("utf-8"), flags=re.DOTALL):
+            shown = re.sub(r"<[^>]+>", "", signature)
+            assert not re.search(r"~\w|&lt;\w|TypeAliasForwardRef", shown), (page.name, shown)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_live_picture_is_drawn_in_the_theme_of_the_page(site, browser, scheme):
     seen = watched(browser, scheme=scheme)
