@@ -152,6 +152,36 @@ def test_no_page_is_wider_than_the_window_or_asks_the_network(site, browser, lan
     assert remote(seen) == []
 
 
+# Texts that end outside the window, but for those in boxes that scroll.
+CUT_OFF = """() => [...document.querySelectorAll(".bd-main *")]
+  .filter((each) => !each.children.length && !each.closest("pre, table, .formula, .bd-sidebar-secondary"))
+  .filter((each) => [...each.getClientRects()].some((box) => box.right > innerWidth + 1))
+  .map((each) => each.textContent)"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_text_is_cut_off_in_a_narrow_window(site, browser, language):
+    seen = watched(browser, 390)
+    cut = {}
+    for page in [site / language / "results.html", *sorted((site / language / "api").glob("*.html"))]:
+        seen.page.goto(page.as_uri(), wait_until="domcontentloaded")
+        if found := seen.page.evaluate(CUT_OFF):
+            cut[page.name] = found[:3]
+    assert cut == {}
+
+
+@pytest.mark.slow
+def test_a_chinese_word_in_a_formula_stays_on_one_line_in_a_narrow_window(site, browser):
+    seen = watched(browser, 390)
+    seen.page.goto(f"file://{site}/zh/tutorial/01-why-attention.html")
+    word = seen.page.locator("mtext", has_text="一个向量").first
+    wide, size = word.evaluate(
+        "(each) => [each.getBoundingClientRect().width, parseFloat(getComputedStyle(each).fontSize)]"
+    )
+    assert wide > 4.5 * size, "the five characters stand side by side"
+
+
 @pytest.mark.slow
 def test_signatures_of_the_reference_have_short_names(site):
     for page in sorted((site / "en" / "api").glob("*.html")):
