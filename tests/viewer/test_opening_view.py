@@ -66,6 +66,26 @@ def test_a_map_without_a_telling_query_opens_on_its_last_query():
     assert opening(pictures, pictured=True)["row"] >= 1, "the class token stands aside"
 
 
+def test_a_page_opens_on_a_word_and_not_on_a_punctuation_mark():
+    words = ["a", "cat", ",", "a", "dog"]
+    weights = weights_of({1: {4: 0.4}, 2: {4: 0.9}, 3: {1: 0.3}}, len(words))
+    named = record(AttentionMap.from_weights(weights), query_tokens=[words])
+    assert opening([named]) == {"record": 0, "head": 0, "row": 1, "col": 4}
+    marks = record(AttentionMap.from_weights(weights), query_tokens=[[",", ".", "?", "!", "…"]])
+    assert opening([marks]) == {"record": 0, "head": 0, "row": 2, "col": 4}
+
+
+def test_the_only_query_of_a_pooling_opens_on_its_largest_weight():
+    weights = torch.tensor([0.2, 0.1, 0.1, 0.5, 0.1]).reshape(1, 1, 1, 5)
+    pooling = record(
+        AttentionMap.from_weights(weights),
+        kind="cross",
+        query_tokens=[["positive"]],
+        key_tokens=[list("abcde")],
+    )
+    assert opening([pooling]) == {"record": 0, "head": 0, "row": 0, "col": 3}
+
+
 def test_the_page_shows_the_cell_it_opens_on(opened, tmp_path):
     weights = weights_of({5: {3: 0.7}}, len(PAIR), heads=3)
     records = [

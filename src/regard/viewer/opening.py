@@ -4,7 +4,8 @@ The interest of a query is its largest weight beyond a uniform row. Weights on t
 weights on special tokens such as [CLS], [SEP] and <pad> and on the first token of a text, which attracts unneeded
 weight in many heads. A weight on a neighbour counts a tenth. The interest of a head is the mean over its queries,
 times the share of different keys among the strongest keys of its queries. A head whose queries all attend to one key
-therefore counts little.
+therefore counts little. The page opens on a query with a letter or a digit, not on a punctuation mark, if the head
+has such a query.
 """
 
 from __future__ import annotations
@@ -71,13 +72,14 @@ def _best_head(record: Record, count: int) -> Interest:
     last = q - 1 if record.kind == "causal" else 0  # the first query of a causal map sees only itself
     best = Interest(0.0, 0, last, 0)
     special = _special(record, "key"), _special(record, "query")
+    marks = _punctuation(record)
     at_once = max(1, AT_ONCE // (len(rows) * k))  # heads
     for first in range(0, h, at_once):
         heads = slice(first, min(h, first + at_once))
         tile = Tile(slice(0, 1), heads, torch.from_numpy(rows), slice(0, k))
         weights = visible_weights(source, tile)[0].nan_to_num(0).numpy()  # (heads, rows, k)
         for n, head_weights in enumerate(weights):
-            interest = _interest(head_weights, rows, *special, beside=record.kind != "cross")
+            interest = _interest(head_weights, rows, *special, marks, beside=record.kind != "cross")
             if interest.value > best.value:
                 best = interest._replace(head=first + n)
     return best
@@ -88,19 +90,23 @@ def _interest(
     rows: np.ndarray,
     special_keys: np.ndarray,
     special_queries: np.ndarray,
+    marks: np.ndarray,
     *,
     beside: bool,
 ) -> Interest:
     """Return the interest of one head from the weights of some of its queries, ``(rows, k)`` with HIDDEN where masked.
 
     ``rows`` are the indices of these queries. The booleans ``special_keys`` and ``special_queries`` are those of all
-    keys and queries. ``beside`` says that queries and keys are the same tokens, so that the query itself does not count
-    and its neighbours count a tenth. The field ``head`` of the result is 0.
+    keys and queries, and ``marks`` those of the queries that are punctuation marks. ``beside`` says that queries and
+    keys are the same tokens, so that the query itself does not count and its neighbours count a tenth. The field
+    ``head`` of the result is 0.
 
     >>> words = np.array([True, False, False, False])  # the first is special
     >>> eye = np.eye(4)[[0, 3, 0, 1]]  # the second and the fourth attend to each other
-    >>> _interest(eye, np.arange(4), words, words, beside=True)
+    >>> _interest(eye, np.arange(4), words, words, np.zeros(4, dtype=bool), beside=True)
     Interest(value=0.3333333333333333, head=0, row=1, col=3)
+    >>> _interest(eye, np.arange(4), words, words, np.array([False, True, False, False]), beside=True)
+    Interest(value=0.3333333333333333, head=0, row=3, col=1)
     """
     keys = np.arange(weights.shape[1])
     shift = weights.shape[1] - len(special_queries)  # the last query stands at the last key
@@ -114,7 +120,8 @@ def _interest(
     top = np.where(special_queries[rows], 0.0, top)
     counted = max(1, int((~special_queries[rows]).sum()))
     different = len(np.unique(at[top > 0])) / counted
-    best = int(top.argmax())
+    readable = np.where(marks[rows], 0.0, top)
+    best = int((readable if readable.any() else top).argmax())
     return Interest(float(top.sum() / counted * different), 0, int(rows[best]), int(at[best]))
 
 
@@ -149,4 +156,12 @@ def _special(record: Record, side: str) -> np.ndarray:
     special[: extra if grid else 1] = True
     if labels is not None:
         special |= np.array([MARK.fullmatch(str(word)) is not None for word in labels[0]], dtype=bool)
-    return special
+    # The only query of a pooling is the one to open, although it is the first.
+    return np.zeros(n, dtype=bool) if queries and special.all() else special
+
+
+def _punctuation(record: Record) -> np.ndarray:
+    """Return which queries of the first sequence have a label without a letter or a digit, as booleans."""
+    if record.query_tokens is None:
+        return np.zeros(record.map.shape[2], dtype=bool)
+    return np.array([not any(map(str.isalnum, str(word))) for word in record.query_tokens[0]], dtype=bool)
