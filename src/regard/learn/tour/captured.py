@@ -39,11 +39,11 @@ seen.save_html("attention.html")"""
 AFTER = Words(
     """
     {count} attentions were recorded: {heads} heads. The largest difference between the output of the model with and
-    without the capture is {difference}. The rows of head {head} of {layer} are:
+    without the capture is {difference}. The head with the most structure is head {head} of {layer}:
     """,
     """
     一共记录到 {count} 个注意力，{heads} 个头。捕获前后模型输出的最大差异是 {difference}。
-    下面是 {layer} 第 {head} 个头的各行：
+    结构最明显的是 {layer} 的第 {head} 个头：
     """,
 )
 
