@@ -206,4 +206,9 @@ def test_a_gallery_script_writes_its_page_if_its_model_is_there(name, tmp_path):
     if "left out" in errors:
         pytest.skip(errors.strip())
     assert printed == f"build/gallery/{name}.html\n"
-    assert "data-view" in (tmp_path / printed.strip()).read_text(encoding="utf-8")
+    page = (tmp_path / printed.strip()).read_text(encoding="utf-8")
+    assert "data-view" in page
+    shown = " ".join(re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page))
+    quoted = [word.strip() for word in re.findall(r'"([^"]+)"', constants(name)["ENGLISH"])]
+    absent = [word for word in quoted if not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", shown)]
+    assert absent == [], "the text quotes words that the viewer does not show"
