@@ -10,7 +10,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
+from regard.tasks.translate import Translator
 from regard.training import load_checkpoint
 from support.paths import ROOT
 from support.training_runs import checkpoints
@@ -19,6 +21,7 @@ EXAMPLES = ROOT / "examples"
 GALLERY = EXAMPLES / "gallery"
 # What a user wants to do, in at most 40 lines each.
 SHORT = {
+    "average_translators": "",
     "capture_huggingface": "transformers",
     "classify_csv": "",
     "export_to_onnx": "onnxruntime",
@@ -67,6 +70,18 @@ def test_additive_attention_in_a_gru_learns_to_reverse(tmp_path):
     printed = example("gru_with_attention", tmp_path)
     losses = [float(loss) for loss in re.findall(r"loss (\d+\.\d+)", printed)]
     assert losses[-1] < losses[0] / 2
+
+
+def test_the_weights_of_two_translators_are_averaged(tmp_path):
+    translator = Translator.load("en-fr")
+    name, weights = next(iter(translator.model.state_dict().items()))
+    before = weights.clone()
+    weights += 1  # in the model itself
+    translator.save(tmp_path / "after")
+    printed = example("average_translators", tmp_path, "en-fr", "after", "--share", "0.25", "--out", "mean")
+    assert "is in mean" in printed
+    after = Translator.load(tmp_path / "mean").model.state_dict()[name]
+    assert torch.allclose(after, before + 0.25, atol=1e-6)
 
 
 def test_the_replaced_multi_head_attention_gives_the_same_output(tmp_path):
