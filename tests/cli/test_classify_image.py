@@ -1,6 +1,7 @@
 """Tests of ``regard classify-image``, its input, its output and its pictures."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -85,6 +86,39 @@ def test_where_it_looks_is_drawn_and_saved(folder, fonts):
     picture = classify(folder, "pictures/b9.png", "--save-attention", "a.png")
     assert picture.returncode == 0, picture.stderr
     assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def page_document(path):
+    """The JSON values of a page of the viewer."""
+    text = path.read_text(encoding="utf-8")
+    return json.loads(text.partition('id="regard-document">')[2].partition("</script>")[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({}, ["class token", "rollout"]),
+        ({"pooling": "multihead", "pooling_heads": 2}, ["pooling, head 0", "pooling, head 1", "rollout"]),
+    ],
+)
+@pytest.mark.parametrize("option", ["--save-attention", "--look"])
+def test_the_page_opens_on_the_maps_of_where_the_classifier_looks(
+    folder, monkeypatch, settings, names, option
+):
+    small_image_classifier(**settings).save(folder / "model")
+    monkeypatch.setenv("DISPLAY", "")
+    done = classify(folder, "pictures/b9.png", option, *(["a.html"] if option != "--look" else []))
+    assert done.returncode == 0, done.stderr
+    page = folder / "a.html" if option != "--look" else Path(done.stdout.splitlines()[-1])
+    shown = page_document(page)
+    first, *layers = shown["records"]
+    assert shown["opening"]["record"] == 0
+    assert first["name"] == "where the classifier looks"
+    assert shown["labels"][first["queryTokens"][0]] == names
+    assert (first["shape"], first["keyGrid"]) == ([1, 1, len(names), 6], [2, 3])
+    assert len(layers) >= 2, "the layers follow"
+    _, label, share = done.stdout.splitlines()[0].split("\t")
+    assert shown["title"] == f"b9.png: {label} {float(share):.2f}"
 
 
 def test_a_model_without_attention_and_stretched_pictures_are_told(folder):

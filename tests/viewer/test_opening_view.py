@@ -63,7 +63,23 @@ def test_a_map_without_a_telling_query_opens_on_its_last_query():
     assert opening([causal]) == {"record": 0, "head": 0, "row": 4, "col": 0}
     pictures = [causal, pictured()]
     assert opening(pictures, pictured=True)["record"] == 1
-    assert opening(pictures, pictured=True)["row"] >= 1, "the class token stands aside"
+    assert opening(pictures, pictured=True)["row"] == 0, "the class token makes the vector of the picture"
+    assert opening(pictures, pictured=True)["col"] >= 1, "it looks at a patch"
+
+
+def test_a_page_with_pictures_opens_on_the_record_with_the_most_queries_that_are_no_patches():
+    torch.manual_seed(0)
+    weights = {n: torch.softmax(9 * torch.randn(1, 1, n, 6), -1) for n in (1, 2, 6)}
+    maps = {n: AttentionMap.from_weights(one) for n, one in weights.items()}
+    layer = record(maps[6], query_grid=(2, 3), key_grid=(2, 3))
+    pooling = record(maps[1], kind="cross", key_grid=(2, 3))
+    named = record(maps[2], kind="cross", key_grid=(2, 3), query_tokens=[["pooling", "rollout"]])
+    assert opening([layer, pooling], pictured=True)["record"] == 1
+    for records in ([layer, pooling, named], [named, pooling, layer]):
+        assert records[opening(records, pictured=True)["record"]] is named
+    first = torch.tensor([[[[1.0, 0, 0, 0, 0, 0], [0.5, 0, 0, 0.5, 0, 0]]]])
+    sure = record(AttentionMap.from_weights(first.flip(-1)), kind="cross", key_grid=(2, 3))
+    assert opening([sure], pictured=True)["row"] == 0, "the first map counts like the others"
 
 
 def test_a_page_opens_on_a_word_and_not_on_a_punctuation_mark():

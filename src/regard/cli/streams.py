@@ -220,10 +220,19 @@ class Output:
         if self.picture is not None and not weights:
             say("there is no picture of an empty text")
         if self.look:
-            from regard.cli.view import show_page
+            self._look(predictor, prediction, weights)
 
-            images = predictor.pictures(prediction) if hasattr(predictor, "pictures") else None
-            show_page(predictor.attention(prediction), title=self.title, images=images)
+    def _look(self, predictor: Any, prediction: Any, weights: list[Any]) -> None:
+        """Open all attention of a prediction in the viewer."""
+        from regard.cli.view import open_page, show_page
+        from regard.tasks.word_pages import is_picture, save_word_weights
+
+        found = weights or (predictor.word_weights(prediction) if hasattr(predictor, "pictures") else [])
+        if not (found and is_picture(found[0])):
+            show_page(predictor.attention(prediction), title=self.title)
+            return
+        with open_page() as path:
+            save_word_weights(found[0], path, title=getattr(found[0], "title", self.title))
 
     def _draw(self, words: Any) -> None:
         shown = words

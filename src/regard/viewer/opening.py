@@ -6,6 +6,9 @@ weight in many heads. A weight on a neighbour counts a tenth. The interest of a 
 times the share of different keys among the strongest keys of its queries. A head whose queries all attend to one key
 therefore counts little. The page opens on a query with a letter or a digit, not on a punctuation mark, if the head
 has such a query.
+
+A page with pictures opens on the queries that are not patches, if there are any. These are words, the names of maps, or
+the query of a pooling. Of a model with a class token, the class token is the query.
 """
 
 from __future__ import annotations
@@ -49,24 +52,39 @@ def opening(records: Sequence[Record], *, pictured: bool = False) -> dict[str, i
     explained at the top of this module, and computed from a sample of the queries. With ``pictured`` only records
     whose keys are patches of an image are considered.
     """
-    placed = [n for n, record in enumerate(records) if _has_places(record)]
-    wanted = placed or [n for n, record in enumerate(records) if record.key_grid]
-    wanted = (wanted if pictured else []) or list(range(len(records)))
+    wanted = (_pictured(records) if pictured else []) or list(range(len(records)))
     per_row = sum(records[n].map.shape[1] * records[n].map.shape[3] for n in wanted)
     queries = min(MOST_QUERIES, max(4, WORK // per_row))
-    found = {n: _best_head(records[n], queries) for n in wanted}
+    found = {n: _best_head(records[n], queries, pictured=pictured) for n in wanted}
     best = max(found, key=lambda n: found[n].value)  # the first of equals
     _, head, row, col = found[best]
     return {"record": best, "head": head, "row": row, "col": col}
 
 
+def _pictured(records: Sequence[Record]) -> list[int]:
+    """Return the indices of the records that a page with pictures may open on.
+
+    Their keys are patches. Records whose queries are no patches come first, and of these the ones with the most
+    queries, since the page lists them above the picture.
+    """
+    placed = [n for n, record in enumerate(records) if _has_places(record)]
+    if placed:
+        return placed
+    patches = [n for n, record in enumerate(records) if record.key_grid]
+    others = [n for n in patches if records[n].query_grid is None]
+    most = max((records[n].map.shape[2] for n in others), default=0)
+    return [n for n in others if records[n].map.shape[2] == most] or patches
+
+
 @torch.no_grad()
-def _best_head(record: Record, count: int) -> Interest:
+def _best_head(record: Record, count: int, *, pictured: bool = False) -> Interest:
     _, h, q, k = record.map.shape
     source = without_selections(record.map._source)
     queries = np.arange(q)
     if record.pictures is not None and _has_places(record) and record.pictures.words:
         queries = np.array(record.pictures.words[0], dtype=np.int64)
+    elif pictured and record.query_grid and record.query_extra:
+        queries = np.zeros(1, dtype=np.int64)  # the class token
     chosen = np.unique(np.linspace(0, len(queries) - 1, min(len(queries), count)).round().astype(np.int64))
     rows = queries[chosen]
     last = q - 1 if record.kind == "causal" else 0  # the first query of a causal map sees only itself
@@ -153,7 +171,10 @@ def _special(record: Record, side: str) -> np.ndarray:
     if record.pictures is not None and _has_places(record):
         return _outside_picture(record.pictures, queries, n)
     special = np.zeros(n, dtype=bool)
-    special[: extra if grid else 1] = True
+    if grid:
+        special[: 0 if queries else extra] = True  # a class token is a query like any other
+    elif not (queries and record.key_grid):
+        special[0] = True
     if labels is not None:
         special |= np.array([MARK.fullmatch(str(word)) is not None for word in labels[0]], dtype=bool)
     # The only query of a pooling is the one to open, although it is the first.

@@ -17,7 +17,7 @@ from regard.maps import Record
 from regard.models.config import check_positive
 from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, BundledPredictor
-from regard.tasks.images.looking import grid_maps
+from regard.tasks.images.looking import grid_maps, map_record
 from regard.text import ClassLabels, Vocabulary
 from regard.training.batch_progress import with_progress
 
@@ -39,8 +39,8 @@ class ImageClassification:
     ``image`` the picture as the model read it, (h,w,c).
 
     >>> found = ImageClassification("a.png", "seven", {"seven": 0.9, "one": 0.1}, (28, 28), np.zeros((8, 8, 1)))
-    >>> found.sure, found.lines()
-    (0.9, ['a.png\\tseven\\t0.900'])
+    >>> found.title, found.lines()
+    ('a.png: seven 0.90', ['a.png\\tseven\\t0.900'])
     """
 
     source: str
@@ -54,6 +54,11 @@ class ImageClassification:
     def sure(self) -> float:
         """The probability of the class."""
         return self.probabilities[self.label]
+
+    @property
+    def title(self) -> str:
+        """The name of the picture without its folder, with its class and the probability of it."""
+        return f"{os.path.basename(self.source)}: {self.label} {self.sure:.2f}"
 
     def lines(self, *, scores: bool = False) -> list[str]:
         """Return the picture, its class and the probability of it, or all classes with their probabilities."""
@@ -71,7 +76,8 @@ class ImageClassification:
 class PictureWeights:
     """The attention of a model to the patches of a picture, in one row for each map.
 
-    ``recording`` is all attention of the model. ``picture`` is the picture that it is drawn over.
+    ``recording`` has these maps as its first record, and then all attention of the model. ``picture`` is the picture
+    that they are drawn over, and ``title`` its name with its class.
     """
 
     row_words: list[str]
@@ -79,6 +85,7 @@ class PictureWeights:
     grid: tuple[int, int]
     picture: np.ndarray = field(repr=False)  # (h,w,c)
     recording: Recording = field(repr=False)
+    title: str = ""
 
     @property
     def column_words(self) -> list[str]:
@@ -194,10 +201,13 @@ class ImageClassifier(BundledPredictor):
 
     def word_weights(self, prediction: ImageClassification) -> list[PictureWeights]:
         """Return where the model looks in a picture, and the rollout of its attention through all layers."""
+        from regard.capture import Recording
+
         recording = self.attention(prediction)
         maps = grid_maps(recording.records)
+        page = Recording([map_record(maps), *recording.records])
         (picture,) = self.pictures(prediction)
-        return [PictureWeights(maps.names, maps.weights, maps.grid, picture, recording)]
+        return [PictureWeights(maps.names, maps.weights, maps.grid, picture, page, prediction.title)]
 
     def vocabularies(self) -> dict[str, Vocabulary]:
         """Return no vocabulary, since there are no texts."""

@@ -9,11 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from regard.analysis import class_token_map, image_rollout, pooling_map, to_pixels
-from regard.maps import Record
+from regard.maps import AttentionMap, Record
 
-__all__ = ["GridMaps", "grid_maps"]
+__all__ = ["GridMaps", "grid_maps", "map_record"]
 
 Grid = tuple[int, int]
+
+# The explanation of the maps below the page of the viewer.
+_NOTE = (
+    "these maps are made from the layers listed below them: the rollout traces the attention of all layers back to the "
+    "patches, and the other maps are the attention that the vector of the picture is made with"
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,26 @@ def grid_maps(records: Sequence[Record]) -> GridMaps:
         maps = [_divided(_received(stage[-1]), grids[: n + 1]) for n, stage in enumerate(stages)]
     maps.append(image_rollout(records)[0])
     return GridMaps([*names, "rollout"], np.stack([one.reshape(-1) for one in maps]), grid)
+
+
+def map_record(maps: GridMaps) -> Record:
+    """Return maps as a record, whose queries are the names of the maps and whose keys are the patches.
+
+    The viewer shows the names above the picture, and opens there.
+
+    >>> record = map_record(GridMaps(["class token", "rollout"], np.full((2, 6), 1 / 6), (2, 3)))
+    >>> record.query_tokens, record.key_grid, tuple(record.map.shape)
+    ([['class token', 'rollout']], (2, 3), (1, 1, 2, 6))
+    """
+    return Record(
+        name="where the classifier looks",
+        layer=None,
+        kind="cross",
+        map=AttentionMap.from_weights(maps.weights[None, None]),  # (1,1,maps,patches)
+        query_tokens=[list(maps.names)],
+        key_grid=maps.grid,
+        note=_NOTE,
+    )
 
 
 def _grid(record: Record) -> Grid:
