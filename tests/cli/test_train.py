@@ -1,5 +1,7 @@
 """The words of ``regard train`` about values, files and runs that it cannot use."""
 
+import re
+
 import pytest
 
 from regard import tasks
@@ -77,3 +79,47 @@ def test_an_interruption_while_the_data_is_read_says_how_to_go_on(tmp_path, monk
         )
     else:
         assert_one_line(run_here(*words), 130, "before the first step", "start again with the same command")
+
+
+def test_training_on_pictures_ends_with_where_the_model_looks(tmp_path):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn: pip install 'regard[images]'")
+    small = ("--width", "16", "--heads", "2", "--layers", "1", "--steps", "2")
+    done = run_here("train", "images", *small, "--out", "my digits", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    _, _, example = done.stderr.partition("a validation picture of ")
+    first, names, *lines = example.splitlines()
+    assert re.fullmatch(r"\d is classified as \d \(0\.\d\d\)", first)
+    assert re.split(r"  +", names) == ["picture", "class token", "rollout"]
+    assert len(lines) == 8, "16 rows of cells, two in each line"
+    assert done.stdout.endswith(
+        "use it with  regard classify-image --model 'my digits' PICTURE --attention\n"
+    )
+    again = run_here("train", "images", "--resume", "--out", "my digits", cwd=tmp_path)
+    assert "nothing was trained" in again.stdout
+    assert "a validation picture" not in again.stderr
+
+
+def test_a_network_without_attention_ends_with_a_prediction(tmp_path):
+    pytest.importorskip("sklearn", reason="the digits come with scikit-learn: pip install 'regard[images]'")
+    done = run_here(
+        "train", "images", "--architecture", "linear", "--steps", "2", "--out", "run", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert " is classified as " in done.stderr.splitlines()[-1]
+    assert done.stdout.endswith("use it with  regard classify-image --model run PICTURE\n")
+
+
+@pytest.mark.parametrize(
+    ("task", "changes", "command"),
+    [
+        ("caption", {}, "regard caption --model run PICTURE --attention"),
+        ("caption", {"score": "none"}, "regard caption --model run PICTURE"),
+        ("glimpse", {}, "regard glimpse --model run PICTURE --attention"),
+        ("glimpse", {"architecture": "dense"}, "regard glimpse --model run PICTURE"),
+        ("images", {"architecture": "swin"}, "regard classify-image --model run PICTURE --attention"),
+        ("translate", {}, ""),
+    ],
+)
+def test_a_trained_model_of_pictures_has_a_next_command(task, changes, command):
+    found = tasks.find_task(task)
+    assert found.next_command(found.settings(**found.settings.complete(changes)), "run") == command

@@ -67,7 +67,8 @@ ALLOWED: dict[str, set[str]] = {
         "metrics",
         "analysis",
     }
-    | {"plots", "_highlights", "capture"},  # predictors record their attention, `look` that of any model
+    # Predictors record their attention, `look` that of any model. A training ends with a map in the terminal.
+    | {"plots", "terminal", "_highlights", "capture"},
     "exporting": CORE | {"_lazy", "copying", "layers", "models", "tasks"},  # predictors are exported whole
     "pipelines": CORE | {"_lazy", "decoding", "models", "text", "tasks", "capture"},
     # The tour shows what all of them do, on a page of the viewer.

@@ -68,6 +68,17 @@ def _report(task: str, folder: Path, outcome: Any, changes: dict[str, Any] | Non
         minutes = outcome.seconds / 60
         typer.echo(f"{outcome.stopped} after {outcome.step} steps, {minutes:.1f} minutes: {numbers}")
     typer.echo(f"the best model is in {folder / 'best'}")
+    command = _next_command(task, folder)
+    if command:
+        typer.echo(f"use it with  {command}")
+
+
+def _next_command(task: str, folder: Path) -> str:
+    """Return a command that uses the trained model, or "" for none."""
+    from regard import tasks
+
+    settings = tasks.settings_of_run(folder, task=task)
+    return tasks.find_task(task).next_command(settings, shlex.quote(str(folder)))
 
 
 def _unsaved(task: str, folder: Path) -> str:

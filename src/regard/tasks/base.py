@@ -153,6 +153,13 @@ class Task(Protocol):
 
         return counted_rows(getattr(data, "train", None), "rows")
 
+    def show_example(self, settings: Any, data: Any, predictor: Any) -> None:
+        """Print a prediction for an example of the validation data on standard error, after the training."""
+
+    def next_command(self, settings: Any, model: str) -> str:
+        """Return a command that uses the trained model in the folder ``model``, or "" for none."""
+        return ""
+
     def build(self, settings: Any, data: Any) -> nn.Module:
         """Return a new model with random weights."""
         ...

@@ -223,6 +223,7 @@ class _Run:
     ):
         self.task, self.settings, self.folder, self.processes = task, settings, folder, processes
         self.show, self.resumed = show and processes.first, resumed
+        self.data: Any = None
 
     def train(self) -> Outcome:
         """Check, prepare, build and train."""
@@ -236,14 +237,23 @@ class _Run:
                     made = _removed_on_failure(self.folder)
                     self.processes.on_first(lambda: start.enter_context(made))
                 model, objective = self._start()
-            return run_loop(model, objective, options, self.folder, resume=self.resumed, show=self.show)
+            outcome = run_loop(model, objective, options, self.folder, resume=self.resumed, show=self.show)
+        if self.show and outcome.stopped != "interrupted" and outcome.step > outcome.first_step:
+            self._show_example()
+        return outcome
+
+    def _show_example(self) -> None:
+        """Show what the best model makes of an example of the validation data."""
+        best = self.folder / "best"
+        if best.is_dir():
+            self.task.show_example(self.settings, self.data, self.task.load(best))
 
     def _start(self) -> tuple[torch.nn.Module, TrainingTask]:
         """Prepare the data and build the model."""
         self.settings = self._without_stdin()
         if self.show and sys.stderr.isatty():  # the bar comes with the first step
             print("reading the data …", file=sys.stderr)
-        data = self._prepared()
+        data = self.data = self._prepared()
         torch.manual_seed(self.settings.seed)  # type: ignore[attr-defined]
         model = self.task.build(self.settings, data)
         if self.show:

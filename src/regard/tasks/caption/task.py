@@ -57,6 +57,11 @@ class CaptionTask(Task):
         lines.append(f"validation: {len(data.valid):,} pictures held out")
         return [*lines, f"vocabulary: {settings.vocabulary}, {len(data.vocabulary):,} tokens"]
 
+    def next_command(self, settings: CaptionSettings, model: str) -> str:
+        """Return the command that describes pictures, and shows where each word looks if the model has attention."""
+        attends = settings.score != "none"
+        return f"regard caption --model {model} PICTURE" + (" --attention" if attends else "")
+
     def build(self, settings: CaptionSettings, data: CaptionedPictures) -> nn.Module:
         """Return a new model with random weights."""
         return CaptionNetwork(_config(settings, target_size=len(data.vocabulary)))

@@ -61,6 +61,11 @@ class GlimpseTask(Task):
         ]
         return [*lines, f"left out: {data.skipped}"] if data.skipped.total else lines
 
+    def next_command(self, settings: GlimpseSettings, model: str) -> str:
+        """Return the command that reads pictures, and shows the places of the glimpses if there are any."""
+        attends = settings.architecture == "glimpse"
+        return f"regard glimpse --model {model} PICTURE" + (" --attention" if attends else "")
+
     def build(self, settings: GlimpseSettings, data: GlimpseData) -> nn.Module:
         """Return a new model with random weights."""
         sizes = {"classes": len(data.train.classes), "channels": data.train.channels}

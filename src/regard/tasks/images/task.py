@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from rich.console import Console
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -19,10 +21,12 @@ from regard.tasks.classify.calibration import fit_temperature
 from regard.tasks.image_settings import class_names, shape_of
 from regard.tasks.images.classifier import ImageClassifier
 from regard.tasks.images.data import ImageData, prepare
+from regard.tasks.images.drawing import beside_picture
 from regard.tasks.images.evaluation import ImageReport, evaluate_classifiers
 from regard.tasks.images.networks import network, network_config
 from regard.tasks.images.settings import ImageEvaluationSettings, ImageSettings
 from regard.tasks.objective import BatchedObjective
+from regard.terminal import draw_grids
 from regard.text import ClassLabels
 
 __all__ = ["ImageObjective", "ImagesTask"]
@@ -63,6 +67,23 @@ class ImagesTask(Task):
             f"classes: {shown}" + (f" and {len(counts) - 20} more" if len(counts) > 20 else ""),
         ]
         return [*lines, f"left out: {data.skipped}"] if data.skipped.total else lines
+
+    def show_example(self, settings: ImageSettings, data: ImageData, predictor: ImageClassifier) -> None:
+        """Print a validation picture, its class and where the model looks, on standard error."""
+        (found,) = predictor.classify([data.valid.images[0]])
+        label = data.valid.classes[data.valid.labels[0]]
+        print(
+            f"a validation picture of {label} is classified as {found.label} ({found.sure:.2f})",
+            file=sys.stderr,
+        )
+        if predictor.attends:
+            (maps,) = predictor.word_weights(found)
+            draw_grids(*beside_picture(maps, found.image), console=Console(stderr=True, highlight=False))
+
+    def next_command(self, settings: ImageSettings, model: str) -> str:
+        """Return the command that classifies pictures, and shows where the model looks if it has attention."""
+        attends = settings.architecture in ("vit", "swin")
+        return f"regard classify-image --model {model} PICTURE" + (" --attention" if attends else "")
 
     def build(self, settings: ImageSettings, data: ImageData) -> nn.Module:
         """Return a new network with random weights."""
