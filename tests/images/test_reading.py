@@ -68,6 +68,18 @@ def test_transparent_pixels_are_put_on_white():
     np.testing.assert_array_equal(read_image(data), [[[10, 20, 30], [255, 255, 255]]])
 
 
+def test_transparent_pixels_are_put_on_a_given_background():
+    half = np.full((1, 3, 4), 200, dtype=np.uint8)
+    half[0, :, 3] = (255, 128, 0)
+    np.testing.assert_array_equal(read_image(half, background=[0])[0, :, 1], [200, 100, 0])
+    colours = read_image(half, background=[0, 100, 255])
+    np.testing.assert_array_equal(colours[0, 2], [0, 100, 255])
+    grey = encoded(Image.fromarray(half).convert("LA"))
+    np.testing.assert_array_equal(read_image(grey, background=[0])[0, :, 0], [200, 100, 0])
+    np.testing.assert_array_equal(read_image(grey, background=[255, 0, 0])[0, 2], [76])  # the grey of red
+    np.testing.assert_array_equal(read_image(COLORS, background=[0]), COLORS)
+
+
 def test_sixteen_bits_are_scaled_to_eight():
     deep = np.array([[0, 257, 65535], [128, 32896, 65278]], dtype=np.uint16)
     data = encoded(Image.fromarray(deep))

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
-from regard.images.reading import as_bytes, on_white
+from regard.images.reading import as_bytes, on_background
 
-__all__ = ["ImageSet"]
+__all__ = ["ImageSet", "background_of"]
 
 # Numbers of classes above this are taken for labels of another kind.
 _MOST_CLASSES = 10_000
@@ -53,7 +53,7 @@ class ImageSet:
             raise ShapeError("images", told, fix)
         pixels = as_bytes(pixels, "images")
         if pixels.shape[3] in (2, 4):
-            pixels = on_white(pixels)
+            pixels = on_background(pixels)
         numbers = _checked_labels(np.asarray(labels), len(pixels), classes)
         names = tuple(classes) if classes is not None else tuple(map(str, range(int(numbers.max()) + 1)))
         if len(set(names)) != len(names):
@@ -109,10 +109,7 @@ class ImageSet:
 
     def background(self) -> list[int]:
         """Return the median of each channel at the edges of the pictures, which fills the space beside shifted ones."""
-        edges = [self.images[:, 0], self.images[:, -1], self.images[:, :, 0], self.images[:, :, -1]]
-        border = np.concatenate([edge.reshape(-1, self.channels) for edge in edges])  # (pixels,c)
-        counts = [np.bincount(border[:, channel], minlength=256) for channel in range(self.channels)]
-        return [int(np.searchsorted(np.cumsum(count), count.sum() / 2)) for count in counts]
+        return background_of(self.images)
 
     def hold_out(self, share: float, seed: int = 0, *, most: int | None = None) -> tuple[ImageSet, ImageSet]:
         """Return the set without a share of the pictures of each class, and the pictures of that share.
@@ -147,6 +144,15 @@ class ImageSet:
         rows = self.images.reshape(len(self), -1)  # (n,pixels)
         hashes = (hashlib.blake2b(row.tobytes(), digest_size=8, salt=salt).digest() for row in rows)
         return np.frombuffer(b"".join(hashes), dtype=np.uint64)
+
+
+def background_of(images: np.ndarray) -> list[int]:
+    """Return the median of each channel at the edges of pictures ``(n,h,w,c)`` of bytes."""
+    channels = images.shape[3]
+    edges = [images[:, 0], images[:, -1], images[:, :, 0], images[:, :, -1]]
+    border = np.concatenate([edge.reshape(-1, channels) for edge in edges])  # (pixels,c)
+    counts = [np.bincount(border[:, channel], minlength=256) for channel in range(channels)]
+    return [int(np.searchsorted(np.cumsum(count), count.sum() / 2)) for count in counts]
 
 
 def _checked_labels(labels: np.ndarray, pictures: int, classes: Sequence[str] | None) -> np.ndarray:

@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 _GREY = {"1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"}
 _ORIENTATION = 0x0112  # the tag of EXIF
 _CHANNELS = (None, 1, 3)
+# The weights of red, green and blue in grey of ITU-R BT.601, as in Pillow.
+_LUMA = np.array([0.299, 0.587, 0.114])
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,20 @@ class ImageHeader:
 
 
 def read_image(
-    source: Any, *, channels: int | None = None, max_pixels: int = MAX_PIXELS, argument: str = "source"
+    source: Any,
+    *,
+    channels: int | None = None,
+    background: Sequence[int] | None = None,
+    max_pixels: int = MAX_PIXELS,
+    argument: str = "source",
 ) -> np.ndarray:
     """Return a picture as an array ``(h,w,c)`` of bytes, with 1 channel (grey) or 3 (red, green, blue).
 
     ``source`` is a path, the bytes of a file, a Pillow image, or an array or tensor ``(h,w)`` or ``(h,w,c)``. By
     default a picture without colours has 1 channel, and ``channels`` converts it to 1 or 3. The EXIF rotation is
-    applied, transparent pixels are put on white, and 16 bits are scaled to 8. Of an animation or a document with pages,
-    the first frame is read, with a warning.
+    applied, and 16 bits are scaled to 8. Transparent pixels are put on ``background``, a byte for grey or for each of
+    red, green and blue, by default white. Of an animation or a document with pages, the first frame is read, with a
+    warning.
 
     Raises FileError if the source is no picture, is truncated or has more than ``max_pixels`` pixels, with ``argument``
     as the name of its argument, and MissingExtraError without Pillow.
@@ -58,11 +66,11 @@ def read_image(
     array = _array_of(source)
     if array is not None:
         pixels = as_bytes(_with_channels_last(array, argument), argument)
-        return _converted(pixels, channels)
+        return _converted(pixels, channels, background)
     with _opened(source, argument, max_pixels) as image:
         _warn_of_frames(image, _name_of(source))
         pixels = _pixels_of(_rotated(image), channels, _name_of(source), argument)
-    return _converted(pixels, channels)
+    return _converted(pixels, channels, background)
 
 
 def read_header(source: Any, *, max_pixels: int = MAX_PIXELS, argument: str = "source") -> ImageHeader:
@@ -111,11 +119,20 @@ def as_bytes(pixels: np.ndarray, argument: str = "images") -> np.ndarray:
     return pixels.astype(np.uint8)
 
 
-def on_white(pixels: np.ndarray) -> np.ndarray:
-    """Return pixels ``(…,2)`` or ``(…,4)`` whose last channel is the opacity on a white background, without it."""
+def on_background(pixels: np.ndarray, background: Sequence[int] | None = None) -> np.ndarray:
+    """Return pixels ``(…,2)`` or ``(…,4)`` whose last channel is the opacity on a background, without that channel.
+
+    ``background`` has a byte for grey or for each of red, green and blue. By default it is white.
+
+    >>> on_background(np.array([[200, 255], [200, 0]], dtype=np.uint8), [10]).ravel()
+    array([200,  10], dtype=uint8)
+    """
     alpha = pixels[..., -1:].astype(np.uint32)  # (...,1)
     colors = pixels[..., :-1].astype(np.uint32)  # (...,c)
-    return ((colors * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)  # (...,c)
+    behind = np.array([255] if background is None else background, dtype=np.uint32)  # (1,) or (3,)
+    if len(behind) == 3 and colors.shape[-1] == 1:
+        behind = np.rint(behind @ _LUMA).astype(np.uint32)[None]  # (1,)
+    return ((colors * alpha + behind * (255 - alpha) + 127) // 255).astype(np.uint8)  # (...,c)
 
 
 def _array_of(source: Any) -> np.ndarray | None:
@@ -142,15 +159,14 @@ def _shape_text(shape: tuple[int, ...]) -> str:
     return f"({','.join(map(str, shape))})"
 
 
-def _converted(pixels: np.ndarray, channels: int | None) -> np.ndarray:
+def _converted(pixels: np.ndarray, channels: int | None, background: Sequence[int] | None) -> np.ndarray:
     """Return pixels ``(h,w,c)`` without opacity, with the given number of channels."""
     if pixels.shape[-1] in (2, 4):
-        pixels = on_white(pixels)
+        pixels = on_background(pixels, background)
     if channels == 3 and pixels.shape[-1] == 1:
         pixels = np.repeat(pixels, 3, axis=-1)
     if channels == 1 and pixels.shape[-1] == 3:
-        # The weights of ITU-R BT.601, as in Pillow.
-        luma = pixels.astype(np.float64) @ np.array([0.299, 0.587, 0.114])  # (h,w)
+        luma = pixels.astype(np.float64) @ _LUMA  # (h,w)
         pixels = np.rint(luma).astype(np.uint8)[..., None]
     return np.require(pixels, requirements=["C", "W"])  # Pillow's memory cannot be written
 

@@ -74,6 +74,13 @@ class Bundle:
         load_weights(model, self.folder / WEIGHTS)
         return model.eval()
 
+    def check_background(self, channels: int) -> None:
+        """Raise FileError unless the setting ``background``, if there is one, has a byte for each channel."""
+        found = self.settings.get("background", [0] * channels)
+        whole = isinstance(found, list) and all(type(one) is int and 0 <= one <= 255 for one in found)
+        if not whole or len(found) != channels:
+            raise self.reject(f"background: expected a byte for each channel, {channels}, got {found!r:.60}")
+
     def reject(self, problem: str) -> FileError:
         """Return an error about ``config.json``."""
         return FileError(f"{self.folder / CONFIG}: {problem}")

@@ -89,7 +89,8 @@ class Captioner(TextGenerator):
     """A network with its vocabulary, which describes pictures.
 
     ``Captioner.load(folder)`` loads a trained model, and ``caption(pictures)`` returns the captions in order.
-    ``extra`` are further settings: ``max_caption``, and the ``language`` and ``words`` of the scenes of the training.
+    ``extra`` are further settings: ``max_caption``, the ``language`` and ``words`` of the scenes of the training, and
+    the ``background`` that transparent pictures are put on, a byte for each channel.
     """
 
     task: ClassVar[str] = "caption"
@@ -98,7 +99,13 @@ class Captioner(TextGenerator):
         self.model, self.target = model, vocabulary
         self.extra = extra or {}
         config = model.config
-        self.reader = PictureReader(config.image_height, config.image_width, config.channels)
+        usual = 0 if "words" in self.extra else 255  # the background of scenes is black
+        self.reader = PictureReader(
+            config.image_height,
+            config.image_width,
+            config.channels,
+            background=self.extra.get("background", [usual] * config.channels),
+        )
 
     @property
     def longest(self) -> int:
@@ -245,6 +252,7 @@ class Captioner(TextGenerator):
             whole_number("max_caption", settings.get("max_caption", 1), least=1)
         except ArgumentError as error:
             raise bundle.reject(str(error)) from None
+        bundle.check_background(network.config.channels)
         return cls(network, vocabulary, settings)
 
 

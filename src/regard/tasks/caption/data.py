@@ -115,9 +115,16 @@ class PictureReader:
 
     framing = Framing(None, Vocabulary.eos, Vocabulary.pad)
 
-    def __init__(self, height: int, width: int, channels: int, scenes: SceneSource | None = None):
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        channels: int,
+        scenes: SceneSource | None = None,
+        background: Sequence[int] | None = None,
+    ):
         self.shape = (height, width, channels)
-        self.scenes = scenes
+        self.scenes, self.background = scenes, background
 
     def __len__(self) -> int:
         """Return the number of different ids."""
@@ -143,7 +150,7 @@ class PictureReader:
         if self.scenes is not None and isinstance(source, str) and source.startswith(_SCENE):
             split, number = source.removeprefix(_SCENE).split()
             return self._scene(split, int(number)), (height, width)
-        image = read_image(source, channels=channels, argument=argument)
+        image = read_image(source, channels=channels, background=self.background, argument=argument)
         return resize_images(image, (height, width)), image.shape[:2]
 
     def _scene(self, split: str, number: int) -> np.ndarray:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.decoding import DecodingOptions
+from regard.images.image_set import background_of
 from regard.models import CaptionNetwork, CaptionNetworkConfig
 from regard.settings import part_of
 from regard.tasks.base import Task
@@ -164,6 +165,7 @@ class CaptionObjective(BatchedObjective):
         if scenes is not None:
             extra |= {"language": s.language, "words": list(scenes.scenes("valid").pictures.words)}
             extra["objects"] = [name for name in ("digits", "garments") if getattr(s, name) is not None]
+        extra["background"] = background_of(np.stack(self.valid_pictures))
         return Captioner(model, self.data.vocabulary, extra)
 
 

@@ -198,7 +198,8 @@ class GlimpseClassifier(BundledPredictor):
     def _read(self, source: Any, number: int) -> tuple[str, np.ndarray, str]:
         """Return the name of a picture, its pixels in the size of the model, and what was done to it."""
         name = os.fspath(source) if isinstance(source, str | os.PathLike) else f"picture {number + 1}"
-        picture = read_image(source, channels=self.channels, argument="pictures")
+        known = {"channels": self.channels, "background": self._background}
+        picture = read_image(source, **known, argument="pictures")
         height, width = picture.shape[:2]
         if (height, width) == self.size:
             return str(name), picture, ""
@@ -320,6 +321,7 @@ class GlimpseClassifier(BundledPredictor):
             raise bundle.reject(f"size: expected the rows and columns of pictures, got {size!r:.60}")
         if settings.get("mode", "plain") not in MODES:
             raise bundle.reject(f"mode: expected one of {', '.join(MODES)}, got {settings['mode']!r:.60}")
+        bundle.check_background(network.config.channels)
         return cls(network, labels, settings)
 
 

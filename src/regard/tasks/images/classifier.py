@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["ImageClassification", "ImageClassifier", "PictureWeights"]
 
 BATCH = 64  # pictures that are classified together
+# Training pictures whose mean is below this are light objects on black. Photos have a mean near 0.45.
+_DARK = 1 / 3
 # The models with attention.
 _ATTENDING = ("vision_transformer", "swin")
 
@@ -105,7 +107,8 @@ class ImageClassifier(BundledPredictor):
 
     ``ImageClassifier.load(folder)`` loads a trained model, and ``classify(pictures)`` returns the classes in order.
     ``extra`` are its further settings: the ``mean`` and the ``deviation`` of each channel of the training pictures, and
-    the ``temperature`` that the logits are divided by.
+    the ``temperature`` that the logits are divided by. ``background`` is the colour at the edges of the training
+    pictures, a byte for each channel, which transparent pictures are put on.
     """
 
     task: ClassVar[str] = "images"
@@ -126,7 +129,10 @@ class ImageClassifier(BundledPredictor):
         found: list[ImageClassification] = []
         chunks = [given[start : start + size] for start in range(0, len(given), size)]
         for some in with_progress(chunks, len(given), "pictures"):
-            read = [read_image(one, channels=self.channels, argument="pictures") for one in some]
+            read = [
+                read_image(one, channels=self.channels, background=self.background, argument="pictures")
+                for one in some
+            ]
             images = np.stack([resize_images(image, self.size) for image in read])  # (b,h,w,c)
             for source, before, image, shares in zip(some, read, images, self.shares(images), strict=True):
                 named = zip(self.labels.names, shares.tolist(), strict=True)
@@ -174,6 +180,15 @@ class ImageClassifier(BundledPredictor):
         return self.model.config.channels
 
     @property
+    def background(self) -> list[int]:
+        """The colour that transparent pictures are put on, a byte for each channel.
+
+        For models of earlier versions it is black if their training pictures were dark, and otherwise white.
+        """
+        usual = 0 if sum(self.extra["mean"]) / self.channels < _DARK else 255
+        return self.extra.get("background", [usual] * self.channels)
+
+    @property
     def temperature(self) -> float:
         """The number that the logits are divided by, so that the probabilities are those of being right."""
         return float(self.extra.get("temperature", 1.0))
@@ -197,7 +212,7 @@ class ImageClassifier(BundledPredictor):
     def pictures(self, prediction: ImageClassification) -> list[np.ndarray]:
         """Return the picture that the attention of a prediction is drawn over, in its own size."""
         source = prediction.image if prediction.given is None else prediction.given
-        return [read_image(source, argument="pictures")]
+        return [read_image(source, background=self.background, argument="pictures")]
 
     def word_weights(self, prediction: ImageClassification) -> list[PictureWeights]:
         """Return where the model looks in a picture, and the rollout of its attention through all layers."""
@@ -229,6 +244,7 @@ class ImageClassifier(BundledPredictor):
             wanted = getattr(network.config, "channels", 1)
             if not isinstance(numbers, list) or len(numbers) != wanted:
                 raise bundle.reject(f"{name}: expected {wanted} numbers, one a channel, got {numbers!r}")
+        bundle.check_background(getattr(network.config, "channels", 1))
         try:
             for number in [settings.get("temperature", 1.0), *settings["deviation"]]:
                 check_positive("temperature and deviation", number)

@@ -128,6 +128,7 @@ class ImageObjective(BatchedObjective):
         self.task, self.settings, self.data = task, settings, data
         self.train = data.train
         self.fingerprint = data.train.fingerprint
+        self.background = data.train.background()
 
     def batches_per_epoch(self, world: int) -> int:
         """Return the number of batches in one pass over the pictures."""
@@ -174,7 +175,8 @@ class ImageObjective(BatchedObjective):
 
     def predictor(self, model: nn.Module) -> ImageClassifier:
         """Return the model as a classifier."""
-        extra = {"mean": self.data.mean, "deviation": self.data.deviation}
+        extra: dict[str, Any] = {"mean": self.data.mean, "deviation": self.data.deviation}
+        extra["background"] = self.background
         return ImageClassifier(model, ClassLabels(self.data.train.classes), extra)
 
     def save(self, model: nn.Module, folder: Path, results: dict[str, Any]) -> None:
