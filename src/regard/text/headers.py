@@ -94,8 +94,8 @@ def _warn_of_names(first: Row, others: Sequence[Row], labelled: bool) -> None:
     known = all(_COLUMN_NAME.fullmatch(cell) for cell in cells)
     if known or (not labelled and _is_unlike(cells, others)):
         warnings.warn(
-            f"{place}: the first row is read as data: {', '.join(cells)}. If these are names of columns, give two of "
-            f"them as columns, such as {','.join(cells)}",
+            f"{place}: the first row is read as data: {', '.join(cells)}. If these are names of columns, give them as "
+            f"columns (--columns {','.join(cells)})",
             stacklevel=2,
         )
 

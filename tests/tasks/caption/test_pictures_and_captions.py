@@ -44,6 +44,35 @@ def test_a_batch_has_the_pixels_and_the_captions_of_its_rows(tmp_path):
     assert batch.tokens == 2 * 4
 
 
+@pytest.mark.parametrize("names", [("image", "caption"), ("Bild", "Titel")])
+def test_names_of_columns_are_reported_with_the_option_that_reads_them(names, tmp_path):
+    table = write_pictures(tmp_path)
+    first, second = names
+    table.write_text(f"{first}\t{second}\n" + table.read_text(encoding="utf-8"), encoding="utf-8")
+    with (
+        pytest.warns(
+            UserWarning, match=rf"read as data: {first}, {second}\. .* \(--columns {first},{second}\)"
+        ),
+        pytest.raises(FileError, match=f"line 1: no file .*{first}"),
+    ):
+        prepared(tmp_path / "run", data=str(table))
+    data = prepared(tmp_path / "run", data=str(table), columns=f"{first},{second}")
+    assert len(data.train) + len(data.valid) == 12
+
+
+def test_a_folder_in_place_of_a_table_names_the_table_in_it(tmp_path):
+    write_pictures(tmp_path / "photos")
+    for settings in (
+        {"data": str(tmp_path / "photos")},
+        {"data": str(tmp_path / "photos"), "images": str(tmp_path)},
+    ):
+        with pytest.raises(
+            ArgumentError,
+            match=r"data: .*photos is a folder, not a file: name the table in it, such as .*photos/captions\.tsv",
+        ):
+            tasks.train("caption", {**SMALL, **settings, "steps": 1}, tmp_path / "run", show=False)
+
+
 def test_no_held_out_picture_is_trained_on(tmp_path):
     data = prepared(tmp_path / "run", data=str(write_pictures(tmp_path)), hold_out=0.3)
     held = {int(caption.split()[-1]) for _, caption in data.valid}
