@@ -338,3 +338,24 @@ def test_bad_data_leaves_no_folder(tmp_path):
     with pytest.raises(ArgumentError, match="canvas: pictures of 30×30 pixels do not fit on 20×20"):
         train(str(tmp_path / "large.npz"), tmp_path / "run", mode="translated", canvas=20)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_glimpse_larger_than_the_pictures_is_refused(data, tmp_path):
+    side = 8
+    with pytest.raises(
+        ArgumentError,
+        match=f"glimpse_size: .*9×9 pixels is larger than the pictures of 8×8: give at most {side}",
+    ):
+        tasks.train(
+            "glimpse", {"data": str(data), "glimpse_size": 9, "steps": 1}, tmp_path / "run", show=False
+        )
+    assert not (tmp_path / "run").exists()
+    small = {
+        "data": str(data),
+        "glimpse_size": side,
+        "scales": 1,
+        "glimpses": 2,
+        "width": 8,
+        "glimpse_width": 8,
+    }
+    assert tasks.train("glimpse", {**small, "steps": 1}, tmp_path / "run", show=False).step == 1

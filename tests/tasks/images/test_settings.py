@@ -92,3 +92,17 @@ def test_data_that_cannot_be_trained_on_names_the_flag_and_leaves_nothing(tmp_pa
     with pytest.raises(FileError, match=r"data: .*b\.npz: expected classes from 0 to 5, got 9"):
         tasks.train("images", {**common, **given}, tmp_path / "run", show=False)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("task", ["images", "glimpse"])
+def test_classes_without_a_picture_are_named(task, tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (16, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "data.npz", images=images, labels=np.array([0, 1, 2, 7] * 4))
+    small = {"images": {"architecture": "linear"}, "glimpse": {"glimpses": 2, "glimpse_size": 3, "width": 8}}[
+        task
+    ]
+    with pytest.warns(UserWarning, match=r"data\.npz: 4 of 8 classes have no picture: 3, 4, 5, 6\. "):
+        tasks.train(
+            task, {**small, "data": str(tmp_path / "data.npz"), "steps": 1}, tmp_path / "run", show=False
+        )
+    assert len(tasks.load(tmp_path / "run").labels) == 8

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.errors import ArgumentError
 from regard.images import ImageBatches, ImageSet
 from regard.tasks.glimpse.canvas import Canvas
 from regard.tasks.glimpse.settings import GlimpseSettings
@@ -39,7 +40,16 @@ def prepare(settings: GlimpseSettings, folder: Path, *, learn: bool) -> GlimpseD
     names = ("mode", "canvas", "clutter", "clutter_size", "shift")
     canvas = Canvas(**{name: getattr(settings, name) for name in names})
     canvas.check(data.train.size)
+    _check_glimpse_size(settings, canvas.size_of(data.train.size))
     return GlimpseData(data.train, data.valid, canvas, data.skipped)
+
+
+def _check_glimpse_size(settings: GlimpseSettings, size: tuple[int, int]) -> None:
+    """Raise ArgumentError if a glimpse is larger than the pictures, so that most of it would be empty."""
+    side = settings.glimpse_size
+    if settings.architecture == "glimpse" and side > max(size):
+        problem = f"a glimpse of {side}×{side} pixels is larger than the pictures of {size[0]}×{size[1]}"
+        raise ArgumentError("glimpse_size", problem, f"give at most {max(size)}")
 
 
 def batches_of(images: ImageSet, canvas: Canvas, *, size: int, seed: int, **options: Any) -> ImageBatches:

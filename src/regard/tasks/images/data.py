@@ -61,9 +61,23 @@ def prepare(settings: ImageSettings, folder: Path, *, learn: bool) -> ImageData:
         names = ", ".join(repr(name) for name, count in whole.counts().items() if count)
         problem = f"there is one class only, {names}: expected two or more"
         raise FileError(problem, argument="data")
+    if learn:
+        _warn_of_empty_classes(whole, settings.data)
     train, valid = _divided(settings, whole, folder, learn=learn)
     mean, deviation = train.mean_and_deviation()
     return ImageData(train, valid, mean, deviation, skipped)
+
+
+def _warn_of_empty_classes(images: ImageSet, source: str | None) -> None:
+    """Warn of classes that no picture belongs to, which the model gets outputs for."""
+    empty = [name for name, count in images.counts().items() if not count]
+    if empty:
+        shown = ", ".join(empty[:10]) + (f" and {len(empty) - 10:,} more" if len(empty) > 10 else "")
+        warnings.warn(
+            f"{source}: {len(empty)} of {len(images.classes)} classes have no picture: {shown}. If they are no "
+            "classes, number the labels from 0 without gaps",
+            stacklevel=2,
+        )
 
 
 def _divided(
