@@ -1,6 +1,7 @@
 """Pictures that are no pictures, damaged, or of another kind, through the commands that train and use models."""
 
 import gzip
+import json
 import os
 import shutil
 import struct
@@ -98,6 +99,36 @@ def test_a_picture_is_read_or_the_error_is_one_line(command, kind, models, tmp_p
     else:
         assert_one_line(done, 1, f"x{ending}", problem)
         assert os.listdir(tmp_path) == [f"x{ending}"]
+
+
+@pytest.mark.parametrize("command", ["classify-image", "glimpse", "caption"])
+def test_a_bad_picture_does_not_lose_the_results_of_the_others(command, models, tmp_path):
+    for name in ("a.png", "b.png"):
+        Image.fromarray(pixels()).save(tmp_path / name)
+    (tmp_path / "bad.png").write_text("hello")
+    words = (command, "--model", str(models / command), "bad.png", "a.png", "none.png", "b.png")
+    done = run_here(*words, "--json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert [json.loads(line)["source"] for line in done.stdout.splitlines()] == ["a.png", "b.png"]
+    first, second, *others = done.stderr.splitlines()
+    assert first.startswith("regard: bad.png is no picture")
+    assert second == "regard: no file none.png"
+    assert "2 pictures in" in others[0]
+    assert "a.png" in others[1], "its size is reported in spite of the others"
+    written = run_here(*words, "--out", "out.txt", cwd=tmp_path)
+    assert written.returncode == 1
+    assert len((tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()) == 2
+
+
+def test_no_file_is_written_if_no_picture_can_be_read(models, tmp_path):
+    (tmp_path / "list.txt").write_text("none.png\nnowhere.png\n")
+    model = str(models / "classify-image")
+    done = run_here(
+        "classify-image", "--model", model, "--file", "list.txt", "--out", "out.txt", cwd=tmp_path
+    )
+    assert done.returncode == 1
+    assert [line.split()[-1] for line in done.stderr.splitlines()] == ["none.png", "nowhere.png"]
+    assert not (tmp_path / "out.txt").exists()
 
 
 @pytest.fixture

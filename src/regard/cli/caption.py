@@ -58,8 +58,7 @@ def caption(
         return resized.count(found, captioner.reader.shape[:2])
 
     places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
-    streams.predict_texts("caption", predict, chunks, output, **places, noun="pictures")
-    resized.report()
+    picture_streams.predict_pictures("caption", predict, chunks, output, report=resized.report, **places)
 
 
 class _Resized:

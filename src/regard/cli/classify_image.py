@@ -47,8 +47,7 @@ def classify_image(
         return proportions.compare(classifier.classify(files, batch_size=batch_size), classifier.size)
 
     places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
-    streams.predict_texts("images", predict, chunks, output, **places, noun="pictures")
-    proportions.report()
+    picture_streams.predict_pictures("images", predict, chunks, output, report=proportions.report, **places)
 
 
 class _Proportions:

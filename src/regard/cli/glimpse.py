@@ -55,7 +55,13 @@ def glimpse(
         return found
 
     places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
-    streams.predict_texts("glimpse", predict, chunks, output, **places, noun="pictures")
+    picture_streams.predict_pictures(
+        "glimpse", predict, chunks, output, report=lambda: _report_fitted(fitted), **places
+    )
+
+
+def _report_fitted(fitted: list[str]) -> None:
+    """Print how pictures were fitted to the model, on standard error."""
     if fitted:
         more = f", and {len(fitted) - 1:,} others" if len(fitted) > 1 else ""
         print(f"{fitted[0]}{more}, as the model reads pictures of this size", file=sys.stderr)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from regard.cli import streams
-from regard.cli.environment import ClosedStream
-from regard.errors import ArgumentError
+from regard.cli.environment import ClosedStream, say
+from regard.errors import ArgumentError, FileError
 
-__all__ = ["EXAMPLES", "FILE_OF_PICTURES", "PICTURES", "picture_chunks", "with_examples"]
+__all__ = [
+    "EXAMPLES",
+    "FILE_OF_PICTURES",
+    "PICTURES",
+    "picture_chunks",
+    "predict_pictures",
+    "with_examples",
+]
 
 PICTURES = typer.Argument(
     None,
@@ -47,6 +55,65 @@ def picture_chunks(
         )
     lines = streams.input_chunks(None, file, verb=verb, batch_size=most)
     return (_in_folders(name.strip() for name in some if name.strip()) for some in lines)
+
+
+def predict_pictures(
+    task: str,
+    predict: streams.Predict,
+    chunks: Iterable[list[str]],
+    output: streams.Output,
+    *,
+    report: Callable[[], None],
+    **places: Any,
+) -> None:
+    """Write the predictions for pictures as :func:`streams.predict_texts` does, without those that cannot be read.
+
+    There is a line on standard error for each picture that cannot be read, and the exit code is then 1. If no picture
+    can be read, the last of these errors is raised, so that no file is written. ``report`` is called at the end.
+    """
+    readable = _Readable(predict)
+    streams.predict_texts(task, readable.predict, readable.checked(chunks), output, **places, noun="pictures")
+    report()
+    if readable.failed:
+        raise typer.Exit(1)
+
+
+class _Readable:
+    """Predicts for the pictures that can be read, and reports the others."""
+
+    def __init__(self, predict: streams.Predict):
+        self.predict_all = predict
+        self.waiting: list[FileError] = []  # errors before the first picture that could be read
+        self.succeeded, self.failed = False, False
+
+    def predict(self, predictor: Any, files: list[str], first: int) -> list[Any]:
+        """Return the predictions for the files that can be read, in order."""
+        try:
+            found = self.predict_all(predictor, files, first)
+        except FileError as error:
+            if len(files) > 1:
+                parts = [self.predict(predictor, [file], first + n) for n, file in enumerate(files)]
+                return [one for part in parts for one in part]
+            self.failed = True
+            self.waiting.append(error)
+            found = []
+        self.succeeded = self.succeeded or bool(found)
+        if self.succeeded:
+            self._report()
+        return found
+
+    def _report(self) -> None:
+        for error in self.waiting:
+            say(error.in_words())
+        self.waiting = []
+
+    def checked(self, chunks: Iterable[list[str]]) -> Iterator[list[str]]:
+        """Yield lists of files, and raise an error at their end if no picture could be read."""
+        yield from chunks
+        if self.waiting:
+            last = self.waiting.pop()
+            self._report()
+            raise last
 
 
 def with_examples(pictures: list[str] | None, *, task: str, model: str | None, wanted: bool) -> list[str]:

@@ -235,9 +235,10 @@ class Output:
             save_word_weights(found[0], path, title=getattr(found[0], "title", self.title))
 
     def _draw(self, words: Any) -> None:
+        from regard.tasks.word_pages import is_picture, is_text
+
         shown = words
         if self.attention and not self.as_json:
-            from regard.tasks.word_pages import is_picture, is_text
             from regard.terminal import draw_grids, draw_text, draw_weights
 
             if is_picture(words):
@@ -258,7 +259,8 @@ class Output:
             path = self.picture.with_stem(self.picture.stem + number)
             save_word_weights(shown, path, title=getattr(shown, "title", self.title))
             if number:
-                print(f"the picture of another text is in {path}", file=sys.stderr)
+                of = "attention to another picture" if is_picture(shown) else "picture of another text"
+                print(f"the {of} is in {path}", file=sys.stderr)
 
 
 def load_predictor(task: str, model: str | None, device: str | None, **options: Any) -> Any:
@@ -308,19 +310,20 @@ def predict_texts(
 def _write(
     predictor: Any, chunks: Iterable[list[Any]], predict: Predict, output: Output, stream: Any, noun: str
 ) -> None:
-    began, count = time.perf_counter(), 0
+    began, count, answered = time.perf_counter(), 0, 0
     with renamed(path="file"):
         for texts in chunks:
-            for prediction in predict(predictor, texts, count):
+            predictions = predict(predictor, texts, count)
+            for prediction in predictions:
                 for line in output.lines(predictor, prediction):
                     print(line, file=stream)
             stream.flush()
-            count += len(texts)
+            count, answered = count + len(texts), answered + len(predictions)
     if not count:
         say("the input is empty")
     seconds = time.perf_counter() - began
-    if count > 1:
-        print(f"{count} {noun} in {seconds:.1f} s, {count / seconds:.1f} per second", file=sys.stderr)
+    if answered > 1:
+        print(f"{answered} {noun} in {seconds:.1f} s, {answered / seconds:.1f} per second", file=sys.stderr)
 
 
 def _chunks(lines: Iterable[str], most: int) -> Iterator[list[str]]:
