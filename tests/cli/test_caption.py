@@ -36,9 +36,12 @@ def test_a_picture_has_a_caption_of_its_own_line(model, scene, tmp_path, monkeyp
     (tmp_path / "names.txt").write_text(f"{scene}\n\n{scene}\n")
     several = caption(model, "--file", str(tmp_path / "names.txt"), "--out", str(tmp_path / "out.txt"))
     assert "2 pictures in" in several.stderr
-    assert (tmp_path / "out.txt").read_text() == 2 * done.stdout
+    named = f"{scene}\t{done.stdout}"
+    assert (tmp_path / "out.txt").read_text() == 2 * named
+    assert caption(model, scene, scene).stdout == 2 * named
+    assert caption(model, str(tmp_path)).stdout == named, "a folder stands for its pictures"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{scene}\n".encode())))
-    assert caption(model).stdout == done.stdout
+    assert caption(model).stdout == named
 
 
 def test_json_has_the_caption_the_words_and_the_attention(model, scene):
@@ -73,6 +76,9 @@ def test_attention_is_saved_as_a_page(model, scene, tmp_path):
     (record,) = document["records"]
     assert record["keyGrid"] == [4, 4]
     assert len(document["pictures"]) == 1
+    text = done.stdout.strip()
+    assert document["title"] == f"scene.png: {text}"
+    assert document["labels"][record["queryTokens"][0]] == [*text.replace(",", " ,").split(), "[end]"]
 
 
 def test_look_writes_a_page_with_the_picture(model, scene):

@@ -122,6 +122,14 @@ def test_the_page_opens_on_the_maps_of_where_the_classifier_looks(
     assert shown["title"] == f"b9.png: {label} {float(share):.2f}"
 
 
+def test_a_resized_picture_is_told_and_a_stretched_one_is_told_once(folder):
+    assert classify(folder, "pictures/b9.png").stderr == "pictures/b9.png has 16×24 pixels: resized to 8×12\n"
+    save_picture(folder / "same.png", np.zeros((8, 12), dtype=np.uint8))
+    assert classify(folder, "same.png").stderr == ""
+    save_picture(folder / "tall.png", np.zeros((48, 12), dtype=np.uint8))
+    assert "resized" not in classify(folder, "tall.png").stderr
+
+
 def test_a_model_without_attention_and_stretched_pictures_are_told(folder):
     small_image_classifier("cnn").save(folder / "model")
     assert_one_line(classify(folder, "pictures/b9.png", "--attention"), 2, "--attention: this model has none")

@@ -57,11 +57,17 @@ def test_the_path_of_the_eye_is_saved(folder):
         assert (folder / f"eye-2{name[3:]}").is_file()
 
 
+def test_the_title_of_a_page_has_the_file_and_its_label(folder):
+    done = run_here("glimpse", "--model", "model", "a.png", "--save-attention", "eye.html", cwd=folder)
+    label = done.stdout.split("\t")[1]
+    assert f"a.png, read as {label}" in (folder / "eye.html").read_text(encoding="utf-8")
+
+
 def test_look_writes_the_page(folder):
     result = run_here("glimpse", "--model", "model", "a.png", "--look", cwd=folder, DISPLAY="")
     assert result.returncode == 0, result.stderr
     with open(result.stdout.splitlines()[-1], encoding="utf-8") as page:
-        assert "a.png: " in page.read()
+        assert "a.png, read as " in page.read()
 
 
 def test_a_picture_of_another_size_is_told(folder):

@@ -21,15 +21,18 @@ from regard.viewer.tiles import HIDDEN, Overview, pooled_tile, visible_weights
 from support.viewer_records import (
     BIASES,
     MASKS,
+    READ,
     B,
     D,
     H,
     K,
     Q,
     hidden_of,
+    pictured,
     read_by_javascript,
     recomputed,
     record,
+    run_javascript,
 )
 
 
@@ -322,3 +325,14 @@ def test_records_without_tokens_are_accepted():
     map = recomputed()
     one = Record(name="x", layer=None, kind="self", map=map)
     assert embedded([one]).values["records"][0]["queryTokens"] is None
+
+
+def test_a_single_token_before_the_patches_is_called_the_class_token():
+    source = READ + (
+        'import { labelOf } from "STATIC/text.js";'
+        'const label = ([record, n]) => labelOf(given.doc, { ...given.doc.records[0], ...record }, "key", 0, n);'
+        "console.log(JSON.stringify(given.cases.map(label)));"
+    )
+    doc = embedded([pictured()]).values
+    cases = [[{}, 0], [{}, 1], [{"keyExtra": 2}, 1]]
+    assert run_javascript(source, {"doc": doc, "cases": cases}) == ["class token", "r0 c0", "extra 1"]

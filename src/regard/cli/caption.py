@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,20 @@ def caption(
     device: str = streams.DEVICE,
     as_json: bool = streams.AS_JSON,
 ) -> None:
-    """Print a caption of each picture."""
+    """Print a caption of each picture, after its name if there are several."""
     from regard.decoding import DecodingOptions
 
     search: dict[str, Any] = {"beams": beams if beams is not None else max(5, n_best)}
     search |= {} if max_length is None else {"max_length": max_length}
     options = DecodingOptions(n_best=n_best, **search)
     title = "Attention of the caption to the picture"
-    output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)
+    output = _CaptionOutput(as_json, n_best > 1, attention, save_attention, look, title)
     pictures = picture_streams.with_examples(pictures, task="caption", model=model, wanted=examples)
-    chunks, resized = picture_streams.picture_chunks(pictures, file, verb="caption"), _Resized()
+    output.named = len(pictures) != 1 or Path(pictures[0]).is_dir()
+    chunks, resized = (
+        picture_streams.picture_chunks(pictures, file, verb="caption"),
+        picture_streams.ResizedPictures(),
+    )
 
     def predict(captioner: Any, files: list[str], first: int) -> list[Any]:
         found = captioner.caption(files, options, first=first)
@@ -61,26 +66,17 @@ def caption(
     picture_streams.predict_pictures("caption", predict, chunks, output, report=resized.report, **places)
 
 
-class _Resized:
-    """Counts pictures whose size is not that of the model, and reports their number."""
+@dataclass
+class _CaptionOutput(streams.Output):
+    """Shows captions, with the name of the picture before each if ``named``."""
 
-    def __init__(self):
-        self.number, self.first, self.size = 0, "", (0, 0)
+    named: bool = False
 
-    def count(self, captions: list[Any], size: tuple[int, int]) -> list[Any]:
-        """Count the pictures of captions that were resized to ``size``, and return all."""
-        self.size = size
-        for one in captions:
-            if tuple(one.size) != size:
-                self.number += 1
-                self.first = self.first or f"{one.source} has {one.size[0]}×{one.size[1]} pixels"
-        return captions
-
-    def report(self) -> None:
-        """Print how many pictures were resized, on standard error."""
-        if self.number:
-            others = f" and {self.number - 1:,} others too" if self.number > 1 else ""
-            print(f"{self.first}: resized to {self.size[0]}×{self.size[1]}{others}", file=sys.stderr)
+    def lines(self, predictor: Any, prediction: Any) -> Iterator[str]:
+        """Yield the lines of one prediction, then draw its attention."""
+        before = f"{prediction.source}\t" if self.named and not self.as_json else ""
+        for line in super().lines(predictor, prediction):
+            yield before + line
 
 
 def scenes(

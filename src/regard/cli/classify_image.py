@@ -41,13 +41,19 @@ def classify_image(
     most = batch_size or streams.LINES_OF_A_STREAM
     pictures = picture_streams.with_examples(pictures, task="images", model=model, wanted=examples)
     chunks = picture_streams.picture_chunks(pictures, file, verb="classify-image", most=most)
-    proportions = _Proportions()
+    proportions, resized = _Proportions(), picture_streams.ResizedPictures()
 
     def predict(classifier: Any, files: list[str], _first: int) -> list[Any]:
-        return proportions.compare(classifier.classify(files, batch_size=batch_size), classifier.size)
+        found = classifier.classify(files, batch_size=batch_size)
+        resized.count(proportions.compare(found, classifier.size), classifier.size)
+        return found
+
+    def report() -> None:
+        resized.report()
+        proportions.report()
 
     places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
-    picture_streams.predict_pictures("images", predict, chunks, output, report=proportions.report, **places)
+    picture_streams.predict_pictures("images", predict, chunks, output, report=report, **places)
 
 
 class _Proportions:
@@ -60,7 +66,8 @@ class _Proportions:
         self.number, self.first = 0, ""
 
     def compare(self, found: list[Any], size: tuple[int, int]) -> list[Any]:
-        """Count the pictures that are distorted if they are resized to ``size``, and return all."""
+        """Count the pictures that are distorted if they are resized to ``size``, and return the others."""
+        others = []
         for one in found:
             (height, width), (rows, columns) = one.size, size
             change = (height * columns) / (width * rows)
@@ -69,7 +76,9 @@ class _Proportions:
                 self.first = (
                     self.first or f"{one.source} has {height}×{width} pixels, the model {rows}×{columns}"
                 )
-        return found
+            else:
+                others.append(one)
+        return others
 
     def report(self) -> None:
         """Print how many pictures were distorted, on standard error."""

@@ -98,7 +98,7 @@ class _GlimpseOutput(streams.Output):
         from regard.plots.glimpses import save_glimpses
 
         frames = predictor.frames(prediction)
-        title = f"{Path(prediction.source).name}: {prediction.label}"
+        title = f"{Path(prediction.source).name}, read as {prediction.label}"
         if self.picture is not None:
             self.drawn += 1
             number = "" if self.drawn == 1 else f"-{self.drawn}"

@@ -116,6 +116,28 @@ class _Readable:
             raise last
 
 
+class ResizedPictures:
+    """Counts pictures whose size is not that of the model, and reports their number."""
+
+    def __init__(self):
+        self.number, self.first, self.size = 0, "", (0, 0)
+
+    def count(self, predictions: list[Any], size: tuple[int, int]) -> list[Any]:
+        """Count the predictions whose pictures were resized to ``size``, and return all."""
+        self.size = size
+        for one in predictions:
+            if tuple(one.size) != size:
+                self.number += 1
+                self.first = self.first or f"{one.source} has {one.size[0]}×{one.size[1]} pixels"
+        return predictions
+
+    def report(self) -> None:
+        """Print how many pictures were resized, on standard error."""
+        if self.number:
+            others = f" and {self.number - 1:,} others too" if self.number > 1 else ""
+            print(f"{self.first}: resized to {self.size[0]}×{self.size[1]}{others}", file=sys.stderr)
+
+
 def with_examples(pictures: list[str] | None, *, task: str, model: str | None, wanted: bool) -> list[str]:
     """Return the pictures of the command line, and those that come with the model if ``wanted``."""
     if not wanted:

@@ -90,7 +90,7 @@ def test_rows_of_attention_are_those_that_write_the_tokens():
     (found,) = captioner([PICTURE], beams=1)
     (record,) = captioner.attention(found)
     assert record.key_grid == (4, 4)
-    assert record.query_tokens == [[*found.text.replace(",", " ,").split(), "</s>"]]
+    assert record.query_tokens == [[*found.text.replace(",", " ,").split(), "[end]"]]
     (weights,) = captioner.weights_of([found])
     expected = step_by_step(captioner, found)
     np.testing.assert_allclose(weights, expected, atol=1e-6)
@@ -130,7 +130,7 @@ def test_an_empty_caption_has_the_attention_of_its_end():
     (found,) = captioner([PICTURE])
     empty = type(found)("", "", 0.0, [], found.pixels)
     (words,) = captioner.word_weights(empty)
-    assert (words.row_words, words.weights.shape) == (["</s>"], (1, 16))
+    assert (words.row_words, words.weights.shape) == (["[end]"], (1, 16))
 
 
 def test_a_model_without_attention_has_none_to_show():

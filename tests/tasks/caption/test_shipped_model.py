@@ -22,8 +22,8 @@ def test_it_describes_the_scenes_that_come_with_it(tmp_path):
     assert done.returncode == 0, done.stderr
     found = done.stdout.splitlines()
     assert len(found) == 8
-    assert found[1] == "a shirt above a three, a nine to their left"
-    assert found[4] == "a five to the left of a sneaker, a seven above them"
+    assert found[1].endswith("scene-2.png\ta shirt above a three, a nine to their left")
+    assert found[4].endswith("scene-5.png\ta five to the left of a sneaker, a seven above them")
 
 
 def test_its_words_look_at_their_objects():

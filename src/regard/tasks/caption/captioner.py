@@ -30,6 +30,8 @@ __all__ = ["Caption", "CaptionWeights", "Captioner"]
 BATCH = 64  # pictures that are captioned together
 # The largest number of tokens of a caption, if the model does not say how many it was trained on.
 LONGEST = 60
+# The name of the step that ends a caption, among its words.
+END = "[end]"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class Caption:
     alternatives: tuple[tuple[str, float], ...] = ()  # the next best captions, each with its score
     ended: bool = True  # whether the model ended the caption before its greatest length
     size: tuple[int, int] = (0, 0)  # the height and width of the picture before it was resized
+
+    @property
+    def title(self) -> str:
+        """The name of the picture without its folder, if it is a file, with its caption."""
+        return f"{os.path.basename(self.source)}: {self.text}" if self.source else self.text
 
     def lines(self, *, scores: bool = False) -> list[str]:
         """Return the caption and its alternatives, with their scores if asked."""
@@ -72,6 +79,7 @@ class CaptionWeights:
     weights: np.ndarray  # (words,cells)
     picture: np.ndarray = field(repr=False)  # (h,w,c) bytes
     recording: Recording | None = field(default=None, repr=False)
+    title: str = ""
 
     @property
     def column_words(self) -> list[str]:
@@ -209,7 +217,7 @@ class Captioner(TextGenerator):
         from regard.capture import Recording
 
         pieces = [piece.strip() or piece for piece in self.pieces_of(prediction.target_ids)]
-        labelled = {"query_tokens": [[*pieces, "</s>"]], "key_grid": self.model.config.grid}
+        labelled = {"query_tokens": [[*pieces, END]], "key_grid": self.model.config.grid}
         return Recording([replace(record, **labelled) for record in self._records([prediction])])
 
     def pictures(self, prediction: Caption) -> list[np.ndarray]:
@@ -228,9 +236,9 @@ class Captioner(TextGenerator):
                 rows.append(weights[inside].mean(axis=0))
                 names.append(text[span[0] : span[1]])
         if not rows:  # of an empty caption, the attention of its end
-            rows, names = [weights[-1]], ["</s>"]
+            rows, names = [weights[-1]], [END]
         recording, grid = self.attention(prediction), self.model.config.grid
-        return [CaptionWeights(names, grid, np.stack(rows), prediction.pixels, recording)]
+        return [CaptionWeights(names, grid, np.stack(rows), prediction.pixels, recording, prediction.title)]
 
     # Files
 

@@ -88,6 +88,7 @@ export const CHINESE = {
   extraToken: "额外词元 {n}",
   firstToken: "第一个词元",
   classToken: "分类词元",
+  classTokenLabel: "分类词元",
   patch: "第 {row} 行第 {col} 列的图块",
   tiles: "切块",
   wordSeparator: "、",

@@ -90,6 +90,7 @@ export const ENGLISH = {
   extraToken: "extra token {n}",
   firstToken: "first token",
   classToken: "the class token",
+  classTokenLabel: "class token",
   patch: "the patch in row {row}, column {col}",
   tiles: "tiles",
   wordSeparator: ", ",

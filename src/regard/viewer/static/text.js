@@ -35,9 +35,11 @@ export function labelOf(doc, record, side, b, n) {
   const word = lists && doc.labels[lists[b]] ? doc.labels[lists[b]][n] : undefined;
   if (word !== undefined) return visible(word);
   const grid = side === "query" ? record.queryGrid : record.keyGrid;
-  const at = n - (side === "query" ? record.queryExtra : record.keyExtra);
+  const extra = side === "query" ? record.queryExtra : record.keyExtra;
+  const at = n - extra;
   if (!grid || at >= grid[0] * grid[1]) return String(n);
-  return at < 0 ? phrase("extra", { n }) : `r${Math.floor(at / grid[1])} c${at % grid[1]}`;
+  if (at < 0) return extra === 1 ? phrase("classTokenLabel") : phrase("extra", { n });
+  return `r${Math.floor(at / grid[1])} c${at % grid[1]}`;
 }
 
 /** A weight with three significant figures. @param {number} w */
