@@ -80,6 +80,8 @@ def test_a_page_with_pictures_opens_on_the_record_with_the_most_queries_that_are
     first = torch.tensor([[[[1.0, 0, 0, 0, 0, 0], [0.5, 0, 0, 0.5, 0, 0]]]])
     sure = record(AttentionMap.from_weights(first.flip(-1)), kind="cross", key_grid=(2, 3))
     assert opening([sure], pictured=True)["row"] == 0, "the first map counts like the others"
+    said = record(sure.map, kind="cross", key_grid=(2, 3), query_tokens=[[",", "two"]])
+    assert opening([said], pictured=True)["row"] == 1, "punctuation is no word"
 
 
 def test_a_page_opens_on_a_word_and_not_on_a_punctuation_mark():
