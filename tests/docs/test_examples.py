@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import doctest
 import gzip
 import os
@@ -11,8 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from regard import tasks
+from regard.images import read_image, resize_images
 from support.paths import ROOT, data_folder
 
 pytest.importorskip("matplotlib", reason="the examples draw: pip install 'regard[plot]'")
@@ -195,7 +199,13 @@ def test_imdb_with_wrong_options_says_so(tmp_path, options, words):
 def test_the_vision_language_example_writes_a_page_and_a_picture(tmp_path):
     pytest.importorskip("transformers", reason="needs pip install 'regard[hf]'")
     assert "4 words: click them in looks.html" in run("vision_language_model.py", tmp_path)
-    assert "word7" in (tmp_path / "looks.html").read_text(encoding="utf-8")
+    page = (tmp_path / "looks.html").read_text(encoding="utf-8")
+    assert "word7" in page
+    shown = read_image(
+        base64.b64decode(re.findall(r"iVBORw0KGgo[\w+/=]+", page)[0])
+    )  # the picture of the page
+    scene = read_image(tasks.find_model("caption") / "examples" / "scene-2.png", channels=3)
+    np.testing.assert_array_equal(shown, resize_images(scene, (56, 56)))
     assert (tmp_path / "words.png").read_bytes()[:8] == PNG
 
 
