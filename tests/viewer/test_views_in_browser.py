@@ -194,7 +194,7 @@ def test_queries_are_chosen_in_the_picture(opened, tmp_path):
     watched = opened((tmp_path / "p.html").as_uri())
     page = watched.page
     assert page.get_by_role("tab", selected=True).inner_text() == "Picture"
-    assert "weights of the patch in row" in page.locator("canvas").get_attribute("aria-label")
+    assert "weights of the class token" in page.locator("canvas").get_attribute("aria-label")
     box = canvas_box(watched)
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + 200)
     assert int(watched.hash()["row"]) >= 1
@@ -215,12 +215,12 @@ def words_over_a_picture(count: int) -> Record:
 def test_words_above_a_picture_show_their_weights(opened, tmp_path):
     one = words_over_a_picture(7)
     regard.viewer.save_html([one], tmp_path / "w.html", images=[np.full((30, 40, 3), 0.5)])
-    watched = opened((tmp_path / "w.html").as_uri() + "#view=image&row=0")
+    watched = opened((tmp_path / "w.html").as_uri() + "#view=image&row=1")
     page, box = watched.page, canvas_box(watched)
     assert "Point at a word" in page.locator(".hint").inner_text()
     page.mouse.move(box["x"] + 105, box["y"] + 18)  # the third word
     page.wait_for_function("document.querySelector('.readout').textContent.startsWith('“above”')")
-    assert watched.hash()["row"] == "0"  # pointing chooses nothing
+    assert watched.hash()["row"] == "1"  # pointing chooses nothing
     assert colours(watched) > 5
     page.mouse.click(box["x"] + 105, box["y"] + 18)
     assert watched.hash()["row"] == "2"

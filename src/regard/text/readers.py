@@ -175,9 +175,12 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
         raise ArgumentError("format", "parquet cannot be read from standard input", "name a file")
     if format or name == "-":
         return format or "tsv"
-    suffix = _suffix_of(name)
+    suffix = PurePath(name.removesuffix(".gz")).suffix.lower()
     if suffix not in _FORMATS and os.path.isdir(name):
-        tables = sorted(entry for entry in os.listdir(name) if _suffix_of(entry) in _FORMATS)
+        endings = tuple(_FORMATS)
+        tables = sorted(
+            file for file in os.listdir(name) if file.removesuffix(".gz").lower().endswith(endings)
+        )
         fix = f"name the table in it, such as {os.path.join(name, (tables or ['table.tsv'])[0])}"
         raise ArgumentError("source", f"{name} is a folder, not a file", fix)
     if suffix not in _FORMATS:
@@ -187,11 +190,6 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
             f"say it with {option('format')}, one of tsv, csv, jsonl and parquet, or name the other side's file too",
         )
     return _FORMATS[suffix]
-
-
-def _suffix_of(name: str) -> str:
-    """Return the ending of the name of a file, without that of its compression."""
-    return PurePath(name.removesuffix(".gz")).suffix.lower()
 
 
 def _checked_columns(columns: Sequence[int] | Sequence[str]) -> tuple[int, int] | tuple[str, str]:
