@@ -14,7 +14,7 @@ from regard.tasks.translate.data import pair_source, prepare, training_pairs
 from regard.tasks.translate.mixture import mixture_lines
 from regard.tasks.translate.noise import noisy
 from regard.tasks.translate.settings import TranslationSettings
-from regard.tasks.translate.task import everyday_sentences
+from regard.tasks.translate.showcase import everyday_sentences
 from regard.tasks.translate.variation import varied
 from regard.text import Skipped, load_vocabulary, train_vocabulary
 from support.pages import pages
@@ -204,6 +204,13 @@ def test_phrases_are_no_examples_of_the_documentation():
         assert len(plain(english).split()) < 3 or f" {plain(english)} " not in words, english
         assert french
         assert re.search(r"[\u4e00-\u9fff]", chinese)
+
+
+def test_generated_sentences_are_none_of_the_card_of_a_model(data):
+    settings = TranslationSettings(**data, everyday=60_000)
+    sources = {source for source, _ in training_pairs(settings)}
+    assert len(sources) > 10_000, "most frames with most fillers"
+    assert not sources & set(everyday_sentences())
 
 
 @pytest.mark.parametrize("name", ["tatoeba_eng_fra", "tatoeba_eng_cmn"])

@@ -9,7 +9,7 @@ import pytest
 from regard.decoding import DecodingOptions
 from regard.tasks.translate import Translator, align
 from regard.tasks.translate.casing import Casing
-from regard.tasks.translate.task import everyday_sentences
+from regard.tasks.translate.showcase import everyday_sentences
 from regard.text import BytePairVocabulary
 from support.command_line import run_here
 from support.paths import ROOT, data_folder

@@ -8,7 +8,7 @@ import pytest
 from safetensors import safe_open
 
 from regard.tasks.translate import Translator, align, find_translator, installed_models
-from regard.tasks.translate.task import everyday_sentences
+from regard.tasks.translate.showcase import everyday_sentences
 from support.command_line import run_here
 from support.paths import ROOT
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from regard.tasks.pairs import Pair, PairSource
 from regard.tasks.translate.settings import TranslationSettings
+from regard.tasks.translate.showcase import everyday_sentences
 from regard.text import Skipped
 
 __all__ = ["TranslationPairs", "mixture_lines"]
@@ -130,8 +131,10 @@ def _everyday(settings: TranslationSettings) -> Iterator[Pair]:
         from regard.corpus.everyday import generate_everyday
 
         source, target = _sides(settings)
+        shown = frozenset(everyday_sentences())
         for texts in generate_everyday(settings.everyday, seed=settings.embedded_seed):
-            yield texts[source], texts[target]
+            if texts[0] not in shown:
+                yield texts[source], texts[target]
 
 
 def _scenes(settings: TranslationSettings) -> Iterator[Pair]:

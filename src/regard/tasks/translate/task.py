@@ -30,11 +30,12 @@ from regard.tasks.translate.settings import (
     TranslationEvaluationSettings,
     TranslationSettings,
 )
+from regard.tasks.translate.showcase import everyday_sentences
 from regard.tasks.translate.starting import starting_model, starting_translator
 from regard.tasks.translate.translator import Translator
 from regard.text import Batch, PairData
 
-__all__ = ["TranslateTask", "TranslationObjective", "everyday_sentences"]
+__all__ = ["TranslateTask", "TranslationObjective"]
 
 # Sentences of the embedded corpus's validation part, to choose the attention that aligns.
 CHOOSING = 500
@@ -179,11 +180,6 @@ def model_config(
     """Return the config of the model for vocabularies of these sizes."""
     shared = settings.shared_vocabulary
     return encoder_decoder_config(settings, source_size=source_size, target_size=target_size, shared=shared)
-
-
-def everyday_sentences() -> list[str]:
-    """Return fifty English sentences that are not in any training data."""
-    return (Path(__file__).parent / "everyday.txt").read_text(encoding="utf-8").splitlines()
 
 
 def _check_languages(model: str, folder: Path, wanted: dict[str, str | None]) -> None:
