@@ -2,6 +2,7 @@
 
 python benchmarks/tutorial_recall.py                         both parts
 python benchmarks/tutorial_recall.py recall --only gru --distances 16,64
+python benchmarks/tutorial_recall.py recall --only attention --distances 256 --rate 0.001   from new weights
 python benchmarks/tutorial_recall.py cost
 
 Recall: a sequence starts with two pairs of a key and a value. A number of steps with other keys and random
@@ -137,13 +138,13 @@ def right_share(model: Recaller, count: int, distance: int, seed: int) -> float:
         return float((model(keys, values).argmax(dim=-1) == answers).float().mean())
 
 
-def train(model: Recaller, distance: int, seed: int, updates: int) -> tuple[int, float]:
+def train(model: Recaller, distance: int, seed: int, updates: int, rate: float) -> tuple[int, float]:
     """Train a model at one distance, and return the updates and the processor time in seconds.
 
     The training ends early if all of 200 sequences are right, which are neither trained on nor measured on.
     """
     generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARMUP))
     began, done = time.process_time(), 0
     for done in range(1, updates + 1):
@@ -160,7 +161,7 @@ def train(model: Recaller, distance: int, seed: int, updates: int) -> tuple[int,
     return done, time.process_time() - began
 
 
-def show_recall(models: list[str], distances: list[int], seeds: int, updates: int) -> None:
+def show_recall(models: list[str], distances: list[int], seeds: int, updates: int, rate: float) -> None:
     """Print the share of right values of each model at each distance, which is trained from short to long."""
     print(
         f"\nRight values in % after training at each distance, its updates of {BATCH} sequences and seconds"
@@ -172,7 +173,7 @@ def show_recall(models: list[str], distances: list[int], seeds: int, updates: in
             torch.manual_seed(seed)
             model = Recaller(BODIES[name]())
             for distance in sorted(distances):
-                done, spent = train(model, distance, seed, updates)
+                done, spent = train(model, distance, seed, updates, rate)
                 share = right_share(model, MEASURED, distance, 10_000 + seed)
                 print(
                     f"    seed {seed}, distance {distance:5}: {100 * share:5.1f} ({done} updates, {spent:.0f} s)",
@@ -237,12 +238,14 @@ def main() -> None:
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--updates", type=int, default=UPDATES)
+    parser.add_argument("--rate", type=float, default=RATE, help="the learning rate")
     parser.add_argument("--turns", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.part != "cost":
         distances = [int(one) for one in given.distances.split(",")]
-        show_recall([name for name in BODIES if given.only in name], distances, given.seeds, given.updates)
+        models = [name for name in BODIES if given.only in name]
+        show_recall(models, distances, given.seeds, given.updates, given.rate)
     if given.part != "recall":
         show_cost(given.only, [int(one) for one in given.lengths.split(",")], given.turns)
 

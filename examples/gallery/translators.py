@@ -8,8 +8,8 @@ TEXT = "The woman bought a red car yesterday."
 ENGLISH = """
 In the cross-attention of the last layer, nearly every row has one cell with most of the weight, which is the word that
 is being translated. Where the order changes, the bright cells leave the diagonal: French writes the colour after the
-car, and Chinese writes yesterday before the verb, where two heads look at "yesterday" and two at "bought". A word without
-a word of its own in the source, such as the measure word 辆, looks at a neighbour.
+car, and Chinese writes yesterday before the verb, where two heads look at "yesterday" and two at "bought". A word
+without a word of its own in the source, such as the measure word 辆, looks at a neighbour.
 """
 CHINESE = """
 在最后一层的交叉注意力里，几乎每一行都有一个格子占了大部分权重，那就是正在翻译的词。
