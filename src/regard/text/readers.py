@@ -177,10 +177,7 @@ def _format_of(source: str | os.PathLike, target: str | os.PathLike | None, form
         return format or "tsv"
     suffix = PurePath(name.removesuffix(".gz")).suffix.lower()
     if suffix not in _FORMATS and os.path.isdir(name):
-        endings = tuple(_FORMATS)
-        tables = sorted(
-            file for file in os.listdir(name) if file.removesuffix(".gz").lower().endswith(endings)
-        )
+        tables = sorted(one for one in os.listdir(name) if one.removesuffix(".gz").endswith(tuple(_FORMATS)))
         fix = f"name the table in it, such as {os.path.join(name, (tables or ['table.tsv'])[0])}"
         raise ArgumentError("source", f"{name} is a folder, not a file", fix)
     if suffix not in _FORMATS:
