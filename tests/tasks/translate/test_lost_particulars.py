@@ -116,3 +116,11 @@ def test_the_first_translation_is_kept_if_no_stand_in_arrives_once(second):
 def test_a_model_that_does_not_copy_reads_a_sentence_once():
     text, read = translated("It was in 1756.", {"It was in 1756.": "C'était en 1576."}, copy=False)
     assert (text, len(read)) == ("C'était en 1576.", 1)
+
+
+def test_words_of_a_sentence_in_capitals_are_no_names():
+    (part,) = split_text("I WENT FOR A WALK.", "en", "zh").parts
+    assert lost_particulars(part, "I went for a walk.", "我去散步了。", "zh", lambda word: True) == ()
+    (part,) = split_text("I met Jussi.", "en", "zh").parts
+    (name,) = lost_particulars(part, "I met Jussi.", "我遇见了他。", "zh", lambda word: True)
+    assert name.text == "Jussi"

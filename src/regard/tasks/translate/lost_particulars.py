@@ -64,7 +64,12 @@ def lost_particulars(
     ]
     if target == "zh":
         wrong = set(_LATIN_WORD.findall(written)) - set(_LATIN_WORD.findall(text))
-        names = [match for match in _CAPITALISED.finditer(text) if not _has_name(written, match.group())]
+        # In a sentence in capitals, the model read other words.
+        names = [
+            match
+            for match in _CAPITALISED.finditer(text)
+            if match.group() in read and not _has_name(written, match.group())
+        ]
         spans += [
             match.span()
             for match in names
