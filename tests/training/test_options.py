@@ -9,7 +9,7 @@ import torch
 from regard.errors import ArgumentError, DtypeError, UnknownArgumentError, UnknownNameError
 from regard.training import TrainingOptions
 from regard.training.optimizer import make_optimizer
-from regard.training.precision import autocast, uses_bfloat16
+from regard.training.precision import autocast, precision_note, uses_bfloat16
 from regard.training.schedules import SCHEDULES
 from support.training_runs import Toy
 
@@ -135,3 +135,14 @@ def test_bfloat16_is_used_where_asked_or_supported():
         assert (x @ x).dtype == torch.bfloat16
     with autocast("float32", cpu):
         assert (x @ x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("has_instructions", [True, False])
+def test_bfloat16_without_instructions_for_it_is_told(monkeypatch, has_instructions):
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_instructions)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    cpu = torch.device("cpu")
+    assert ("float32 is usually faster" in precision_note("bfloat16", cpu)) is not has_instructions
+    assert not precision_note("auto", cpu)
+    assert not precision_note("float32", cpu)
+    assert not precision_note("bfloat16", torch.device("cuda"))

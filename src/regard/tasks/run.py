@@ -31,6 +31,7 @@ from regard.training.batch_progress import progress_shown
 from regard.training.distributed import Processes
 from regard.training.folder import refuse_a_run
 from regard.training.lock import lock_run
+from regard.training.precision import precision_note
 from regard.training.settings import DURATIONS
 
 __all__ = ["evaluate", "load", "resume", "settings_of_run", "train"]
@@ -314,7 +315,9 @@ class _Run:
         """Describe the data and the model for the user."""
         count = sum(p.numel() for p in model.parameters())
         kind = getattr(getattr(model, "config", None), "kind", type(model).__name__)
-        return [*self.task.describe(self.settings, data), f"model: {kind}, {count:,} parameters"]
+        note = precision_note(self.settings.precision, self.processes.device)  # type: ignore[attr-defined]
+        lines = [*self.task.describe(self.settings, data), f"model: {kind}, {count:,} parameters"]
+        return [*lines, note] if note else lines
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import contextlib
 
 import torch
 
-__all__ = ["autocast", "uses_bfloat16"]
+__all__ = ["autocast", "precision_note", "uses_bfloat16"]
 
 
 def autocast(precision: str, device: torch.device) -> contextlib.AbstractContextManager:
@@ -31,3 +31,10 @@ def uses_bfloat16(precision: str, device: torch.device) -> bool:
     if device.type != "cpu":
         return False
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def precision_note(precision: str, device: torch.device) -> str:
+    """Return a sentence for the user if bfloat16 is asked of a processor without instructions for it, or ""."""
+    if precision != "bfloat16" or device.type != "cpu" or uses_bfloat16("auto", device):
+        return ""
+    return "precision: this processor has no bfloat16 instructions, so float32 is usually faster: use --precision auto"
