@@ -199,7 +199,10 @@ def test_nan_is_propagated(kernel):
 
 
 def test_additive_scores_keep_their_precision_when_v_has_a_mean():
-    """The constant of 1 - 2r has to be part of the sum, or digits are lost when v has a mean."""
+    """The constant of 1 - 2r has to be part of the sum, or digits are lost when v has a mean.
+
+    The factor is between 2 and 3.2 with it, which depends on the processor, and about 50 without it.
+    """
     random = torch.Generator().manual_seed(3)
     a, c = (torch.randn(1, 64, 256, generator=random) * 0.1 for _ in range(2))
     v = torch.ones(256)
@@ -208,7 +211,7 @@ def test_additive_scores_keep_their_precision_when_v_has_a_mean():
     for kernel in KERNELS:
         with forced(kernel):
             error = (additive.additive_scores(a, c, v).double() - exact).pow(2).mean().sqrt()
-        assert error <= 3 * (plain.double() - exact).pow(2).mean().sqrt()
+        assert error <= 8 * (plain.double() - exact).pow(2).mean().sqrt()
 
 
 def test_status_lists_every_kernel():

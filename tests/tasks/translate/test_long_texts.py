@@ -35,7 +35,9 @@ def test_a_tab_or_a_line_separator_between_sentences_is_kept(translator, between
 def test_without_normalisation_a_tab_or_a_line_separator_is_read_as_a_space(translator, between):
     text = f"I love you.{between}The dog sleeps."
     spoilt, plain = translator.translate([text, spaced(text)], GREEDY, normalize=False)
-    assert dataclasses.replace(spoilt, source=plain.source) == plain
+    # The rows of a batch may differ in the last digit on some processors.
+    assert spoilt.score == pytest.approx(plain.score, abs=1e-6)
+    assert dataclasses.replace(spoilt, source=plain.source, score=plain.score) == plain
     assert not plain.parts
 
 
