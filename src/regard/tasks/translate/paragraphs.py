@@ -26,6 +26,11 @@ _CUT = re.compile(
     rf"(?<=\S)\s?[:;](?={CLOSING}*\s)|\s(?:-{{1,3}}|[–—])(?=\s)|(?<=[^\W\d])—(?=[^\W\d])|(?:\.{{2,}}|…)(?=\s*\w)"
     rf"|(?<=[!?]{CLOSING})(?=\s[^\W\d_])"
 )
+# A greeting before a clause. Models know both better apart.
+_GREETING = re.compile(
+    r"(?:hello|hi|good (?:morning|afternoon|evening|night))(?: there| everyone| everybody)?,(?=(?:\s[\w'-]+){3})",
+    re.IGNORECASE,
+)
 # Words between single quotes. An apostrophe is inside a word, or at its start as in "'tis".
 _SINGLE_QUOTES = re.compile(
     r"(?<!\w)'(?!(?:tis|twas|em|cause|til|n)\b)(?=[^\W\d])(?:[^'\"]|(?<=\w)'(?=\w))*(?<=[\w.,!?…])'(?!\w)"
@@ -245,6 +250,10 @@ def _clauses(
 
 
 def _cut_clauses(mask: str, begin: int, stop: int, items: list[Verbatim]) -> Iterator[tuple[int, int, int]]:
+    greeting = _GREETING.match(mask, begin, stop)
+    if greeting:
+        yield begin, greeting.end() - 1, greeting.end()
+        begin = greeting.end() + 1
     for cut in _CUT.finditer(mask, begin, stop):
         after = mask[cut.end() : stop]
         closed = cut.end() + len(after) - len(after.lstrip(CLOSING))
