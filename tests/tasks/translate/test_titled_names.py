@@ -50,6 +50,14 @@ def test_a_titled_name_is_read_as_it_is_where_no_first_name_is_free(text):
     assert translated(text, {text: "Oui."})[1] == [text]
 
 
+def test_an_office_after_a_title_is_not_a_name():
+    text = "Thank you, Mr. President."
+    assert translated(text, {text: "Merci, Monsieur le Président."}) == (
+        "Merci, Monsieur le Président.",
+        [text],
+    )
+
+
 def test_other_languages_read_titled_names_as_they_are():
     assert translated("Mr. Ito left.", {"Mr. Ito left.": "Herr Ito ging."}, "de")[0] == "Herr Ito ging."
 

@@ -55,7 +55,9 @@ _TITLES = {
 }
 _NAME = r"[A-ZÀ-Þ](?:[A-Za-zÀ-ɏ]+|['’][A-ZÀ-Þ][A-Za-zÀ-ɏ]+)(?:['’-][A-ZÀ-Þ][A-Za-zÀ-ɏ]+)*"
 _TITLE = r"(?:(?P<couple>Mr\.? and Mrs)|(?P<title>Mrs?|Ms|Miss|Dr|Prof|Professor))"
-_TITLED = re.compile(rf"\b{_TITLE}(?:\.|\b) (?P<name>{_NAME}(?: {_NAME})*)")
+# "Mr. President" has an office in place of a name.
+_OFFICE = r"(?:President|Chairman|Speaker|Mayor|Secretary|Ambassador|Minister|Prime|Vice|Justice|Right)\b"
+_TITLED = re.compile(rf"\b{_TITLE}(?:\.|\b) (?!{_OFFICE})(?P<name>{_NAME}(?: {_NAME})*)")
 
 
 def read_titled_names(text: TracedText, language: str) -> tuple[TracedText, tuple[Numeral, ...]]:
