@@ -303,3 +303,25 @@ def test_the_environment_of_the_caller_is_not_changed(tmp_path):
     before = dict(os.environ)
     in_both_languages("softmax", write(tmp_path, function("import os\nos.environ.clear()\nreturn x")))
     assert dict(os.environ) == before
+
+
+def test_control_characters_that_a_file_prints_do_not_reach_the_terminal(tmp_path):
+    body = "e = np.exp(x - x.max(-1, keepdims=True))\nreturn e / e.sum(-1, keepdims=True)"
+    source = function(body, r"print('\x1b]0;title\x07\x1b[31mred\x9b')")
+    _, english, _ = in_both_languages("softmax", write(tmp_path, source))
+    assert "red" in english
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", english)
+
+
+def test_a_right_answer_in_bfloat16_is_right(tmp_path):
+    source = (
+        "import torch\ndef simple_attention(Q, K, V):\n"
+        "    q, k, v = (torch.as_tensor(x).bfloat16() for x in (Q, K, V))\n"
+        "    return torch.nn.functional.scaled_dot_product_attention(q, k, v)\n"
+    )
+    assert in_both_languages("simple_attention", write(tmp_path, source))[1].startswith("Right.")
+
+
+def test_a_result_that_overflows_gives_no_warning(tmp_path):
+    source = function("e = np.nan_to_num(np.exp(x))\nreturn e / np.nan_to_num(e.sum(-1, keepdims=True))")
+    assert "Not yet." in in_both_languages("softmax", write(tmp_path, source))[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ __all__ = ["Verdict", "check_file", "judge"]
 
 # Lines of a file's own output that are shown.
 MOST_LINES = 12
+# Control characters of a file's own output could change the terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 _RIGHT = Words("Right.", "正确。")
 _NOT_YET = Words("Not yet.", "还不对。")
@@ -97,7 +100,8 @@ def _verdict(
 ) -> Verdict:
     """Return a verdict whose text has what is said and what the file printed."""
     lines = run.printed.splitlines()
-    shown = [line[:200] for line in lines[:MOST_LINES]] + (["…"] if len(lines) > MOST_LINES else [])
+    shown = [_CONTROL.sub("\N{REPLACEMENT CHARACTER}", line[:200]) for line in lines[:MOST_LINES]]
+    shown += ["…"] if len(lines) > MOST_LINES else []
     if any(line.strip() for line in shown):
         said = [*said, "\n".join([_PRINTED.say(language), *(f"  {line}" for line in shown)])]
     return Verdict(right, mistakes, "\n".join(said))

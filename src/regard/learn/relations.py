@@ -126,8 +126,10 @@ def find_factor(wrong: Array, right: Array, share: float = TOLERANCE) -> float |
     used = np.abs(right) > 1e-6
     if not used.any():
         return None
-    factor = float(np.median(wrong[used] / right[used]))
-    return factor if abs(factor) > 1e-3 and close(wrong, right * factor, share) else None
+    # A result that overflowed may have a factor near the largest number.
+    with np.errstate(all="ignore"):
+        factor = float(np.median(wrong[used] / right[used]))
+        return factor if abs(factor) > 1e-3 and close(wrong, right * factor, share) else None
 
 
 # The sizes that a factor may come from: the name of an argument, its axis, and how the factor is made of the size.

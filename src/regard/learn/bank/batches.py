@@ -123,6 +123,7 @@ BATCHED_ATTENTION = Exercise(
             *NO_KEEPDIMS,
             "no_exp",
             "no_division",
+            "no_softmax",
             "softmax_twice",
         ),
         *pick(VALUE_MISTAKES, "keys_as_values", "weights_transposed", "mean_of_values"),

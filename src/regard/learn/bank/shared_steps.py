@@ -307,6 +307,13 @@ _WRONG_SOFTMAX: tuple[tuple[str, str, str, Callable[[Array], Array]], ...] = (
         lambda x: np.eye(x.shape[-1])[x.argmax(-1)],
     ),
     (
+        "no_softmax",
+        "The softmax is missing: the scores themselves are used as weights. The weights of a query are the softmax of "
+        "its scores.",
+        "缺少 softmax：直接把分数当作权重了。一个查询的权重应为其分数的 softmax。",
+        lambda x: x,
+    ),
+    (
         "log_weights",
         "The weights are log-probabilities: log_softmax in place of softmax.",
         "权重是对数概率：用了 log_softmax，应为 softmax。",

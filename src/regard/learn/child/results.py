@@ -23,6 +23,12 @@ class Unusable(Exception):
     """Raised for a result that is no array of numbers. Its argument is the kind, as in the report."""
 
 
+def _without_bfloat16(tensor: Any) -> Any:
+    """Return a tensor in float16, whose tolerance fits, or in float32 if numbers of it are too large for float16."""
+    half = tensor.half()
+    return half if bool((half.isinf() == tensor.isinf()).all()) else tensor.float()
+
+
 def array_of(value: Any) -> np.ndarray:
     """Return a result as an array. It may be a number, an array, a tensor, or lists of them."""
     if value is None:
@@ -35,7 +41,7 @@ def array_of(value: Any) -> np.ndarray:
             raise Unusable("ragged") from None
     elif hasattr(value, "detach"):
         value = value.detach().cpu()
-        array = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+        array = (_without_bfloat16(value) if str(value.dtype) == "torch.bfloat16" else value).numpy()
     else:
         array = np.asarray(value)
     if array.dtype.kind not in NUMERIC:
