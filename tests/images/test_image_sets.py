@@ -311,3 +311,10 @@ def test_digits_have_fixed_parts_that_do_not_overlap():
     assert train.classes == tuple("0123456789")
     assert (train.images.min(), train.images.max()) == (0, 255)
     assert not {row.tobytes() for row in train.images} & {row.tobytes() for row in test.images}
+
+
+def test_a_file_of_labels_beside_a_folder_or_a_table_is_refused(tmp_path):
+    (tmp_path / "table.csv").write_text("picture.png,a\n", encoding="utf-8")
+    for source in (tmp_path, tmp_path / "table.csv"):
+        with pytest.raises(ArgumentError, match="which has its own"):
+            read_image_set(source, "labels.npy")

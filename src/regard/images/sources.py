@@ -104,6 +104,8 @@ def _from_path(
 ) -> ImageSet:
     """Read a file or a folder."""
     path = Path(source)
+    if labels is not None and (is_table(source) or path.is_dir()):
+        raise ArgumentError("labels", f"given beside {path}, which has its own", "leave it out")
     if is_table(source):
         return files.read(*table_rows(source, classes, columns, files))
     if path.is_dir():

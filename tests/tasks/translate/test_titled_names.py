@@ -98,3 +98,14 @@ def test_a_greeting_before_a_clause_is_read_by_itself(text, read):
 def test_the_comma_after_a_greeting_is_given_back():
     answers = {"Hello.": "Bonjour.", "I am Tom.": "Je suis Tom."}
     assert translated("Hello, I am Tom.", answers)[0] == "Bonjour, je suis Tom."
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "expected"),
+    [
+        ("In the 1990s, I lived here.", "1990s年，我住在这里。", "1990年代，我住在这里。"),
+        ("He likes the 1990s.", "他喜欢1990s年代。", "他喜欢1990年代。"),
+    ],
+)
+def test_a_copied_decade_before_a_chinese_character_is_written_in_chinese(text, answer, expected):
+    assert translated(text, {text: answer}, "zh")[0] == expected

@@ -16,7 +16,8 @@ _SHORT = r"(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec)\b\.?"
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)}|{_SHORT})"
 DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?:,?\s(?P<year>[12]\d{3})(?![\w:]))?"
-SUFFIX = r"(?:st|nd|rd|th)\b"
+# A Chinese character may follow.
+SUFFIX = r"(?:st|nd|rd|th)(?![A-Za-z0-9_])"
 # A number after these is part of another one. Chinese characters are not.
 NOT_AFTER = r"(?<![A-Za-z0-9_.,:/$€£-])"
 # A month may also be a verb or a name. Therefore it must have a capital beside a number that is not an ordinal.

@@ -91,10 +91,10 @@ _DECADE = re.compile(
     rf"(?:\b(?:the|early|late|mid)[\s-]['’]?(?P<short>[1-9]0)|{NOT_AFTER}(?P<long>[12]\d\d0))['’]?s(?!\w)",
     re.IGNORECASE,
 )
-_COPIED_DECADE = rf"{NOT_AFTER}['’]?(?P<decade>\d{{3}}0|[1-9]0)['’]?s(?!\w)"
+_COPIED_DECADE = rf"{NOT_AFTER}['’]?(?P<decade>\d{{3}}0|[1-9]0)['’]?s(?![A-Za-z0-9_])"
 # A decade in a French text, with the word before it that has no plural.
 _FRENCH_DECADE = re.compile(rf"(?:\b(?P<before>en|le|au|du)\s)?{_COPIED_DECADE}", re.IGNORECASE)
-_CHINESE_DECADE = re.compile(_COPIED_DECADE, re.IGNORECASE)
+_CHINESE_DECADE = re.compile(rf"{_COPIED_DECADE}(?:年代?)?", re.IGNORECASE)
 _PLURALS = {"en": "dans les", "le": "les", "au": "aux", "du": "des"}
 
 
