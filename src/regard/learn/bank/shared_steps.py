@@ -54,8 +54,7 @@ def step(name: str, en: str, zh: str, compute: Callable[[Any], Any], *axes: Word
 
 def numbers(rng: np.random.Generator, **shapes: tuple[int, ...]) -> Case:
     """Return a case of arrays with random numbers of two digits after the point."""
-    arrays = {name: (1.3 * rng.standard_normal(shape)).round(2) for name, shape in shapes.items()}
-    return Case(arrays)
+    return Case({name: (1.3 * rng.standard_normal(shape)).round(2) for name, shape in shapes.items()})
 
 
 def pick(mistakes: Sequence[Mistake], *names: str) -> tuple[Mistake, ...]:
@@ -280,8 +279,7 @@ _WRONG_SOFTMAX: tuple[tuple[str, str, str, Callable[[Array], Array]], ...] = (
     ),
     (
         "softmax_twice",
-        "The softmax is applied twice. The second one sees numbers between 0 and 1 and makes the weights nearly "
-        "equal.",
+        "The softmax is applied twice. The second one sees numbers between 0 and 1: its weights are nearly equal.",
         "softmax 做了两次。第二次的输入都在 0 和 1 之间，权重会变得几乎相等。",
         lambda x: softmax(softmax(x)),
     ),
@@ -308,8 +306,7 @@ _WRONG_SOFTMAX: tuple[tuple[str, str, str, Callable[[Array], Array]], ...] = (
     ),
     (
         "no_softmax",
-        "The softmax is missing: the scores themselves are used as weights. The weights of a query are the softmax of "
-        "its scores.",
+        "The softmax is missing: the scores are used as weights. The weights are the softmax of the scores.",
         "缺少 softmax：直接把分数当作权重了。一个查询的权重应为其分数的 softmax。",
         lambda x: x,
     ),
