@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -28,14 +29,15 @@ SKIPPED = {
 
 def project_files() -> list[Path]:
     """Return the files that git tracks or would track, or without git all files but build products."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    if listed.returncode == 0:
-        return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+    if shutil.which("git"):
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        if listed.returncode == 0:
+            return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
     return [p for p in ROOT.rglob("*") if p.is_file() and not SKIPPED & set(p.relative_to(ROOT).parts)]
 
 
