@@ -2,8 +2,10 @@
 
 import pytest
 
+from regard.tasks.translate.casing import Casing
 from regard.tasks.translate.lost_particulars import lost_particulars
 from regard.tasks.translate.paragraphs import split_text
+from regard.text import BytePairVocabulary
 from support.table_translator import translated
 
 
@@ -33,12 +35,61 @@ def lost(text, written, target="fr"):
         # times, ordinals and decades are written in other ways
         ("It ends at 4:00 p.m.", "Ça finit à 16 h.", []),
         ("It was the 3rd of the 1990s.", "C'était le troisième.", []),
+        ("It ends at 4:10.", "Ça finit à 4:10.", []),
+        ("It ends at 4:10.", "Ça finit à 16 h 10.", []),
+        ("It ends at 4:00.", "Ça finit à 4 heures.", []),
+        ("It ends at 4:10.", "Ça finit à quatre heures dix.", []),
+        ("It ends at 4:10.", "Ça finit à 4:01.", ["4:10"]),
+        ("It ends at 4:10.", "Ça finit.", ["4:10"]),
+        # a price keeps its currency
+        ("I paid $20.", "J'ai payé 20 dollars.", []),
+        ("I paid $20.", "J'ai payé vingt dollars.", []),
+        ("I paid $20.", "J'ai 20 ans.", ["20"]),
+        ("I paid €35.", "J'ai payé 35 €.", []),
+        # acronyms
+        ("NASA is here.", "La NASA est ici.", []),
+        ("NASA is here.", "Elle est ici.", ["NASA"]),
+        ("He joined NATO.", "Il a rejoint l'OTAN.", []),
         # names are known by their translation
         ("He lives in London.", "Il vit à Londres.", []),
     ],
 )
 def test_what_a_translation_lost(text, written, missing):
     assert lost(text, written) == missing
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "missing"),
+    [
+        ("She was born in Leeds.", "Elle est née à Le mauvaises.", ["Leeds"]),
+        ("She was born in Leeds.", "Elle est née à Leeds.", []),
+        ("She was born in Brussels.", "Elle est née à Bruxelles.", []),
+        ("She is a Hungarian doctor.", "Elle est médecin et hongroise.", []),
+    ],
+)
+def test_a_rare_name_is_lost_if_a_french_translation_has_nothing_like_it(text, written, missing):
+    (part,) = split_text(text, "en", "fr").parts
+    found = lost_particulars(part, text, written, "fr", lambda word: True)
+    assert [one.text for one in found] == missing
+
+
+def test_a_plural_and_a_word_in_lower_case_show_that_a_model_knows_a_word():
+    casing = Casing(BytePairVocabulary.train(["a Monday", "a earth"] * 9, 300))
+    assert [casing.is_unknown(word) for word in ("Monday", "Mondays", "Earth", "Leeds")] == [False] * 3 + [
+        True
+    ]
+
+
+def test_a_lost_time_is_read_as_a_time_that_models_know():
+    answers = {"Come at 10:20.": "Venez.", "Come at 2:30.": "Venez à 14 h 30."}
+    text, read = translated("Come at 10:20.", answers)
+    assert text == "Venez à 10:20."
+    assert read == list(answers)
+
+
+def test_a_chinese_price_is_lost_if_it_became_an_age():
+    assert lost("I have $20.", "我20岁。", "zh") == ["20"]
+    assert lost("I have $20.", "我有20美元。", "zh") == []
 
 
 def test_a_name_is_lost_if_a_chinese_translation_has_it_in_another_form():

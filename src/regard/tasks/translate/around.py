@@ -47,6 +47,8 @@ _NUMERALS = ("fr", "zh")
 _CODES = ("KD3582", "BX7714", "TR4096", "HM2951", "LW6437", "GZ8205")
 # Numbers that stand for numbers and codes that a translation lost. No number is a part of another.
 _YEARS, _SHORT, _LONG = ("1990", "2012", "1985"), ("30", "45", "17"), ("600", "748", "223")
+# Times that stand for times, with the forms that they may have in a translation.
+_TIMES = (("2:30", "2 h 30", "14:30", "14 h 30"), ("7:15", "7 h 15", "19:15", "19 h 15"))
 # A smaller weight on a word says nothing about its place in the translation.
 _LEAST_WEIGHT = 0.1
 
@@ -319,12 +321,14 @@ def _without_verbatim(
 
 
 def _free_numbers(lost: str, text: str, standing: Sequence[tuple[Inner, Forms]]) -> list[Forms]:
-    """Return the numbers that may stand for a number or code."""
+    """Return the numbers that may stand for a number or code, or the times that may stand for a time."""
     if not any(letter.isdigit() for letter in lost):
         return []
+    used = {forms[0] for _, forms in standing}
+    if re.fullmatch(r"\d?\d:\d\d", lost):
+        return [forms for forms in _TIMES if forms[0] not in used and forms[0] not in text]
     is_year = lost.isdigit() and len(lost) == 4
     pool = _YEARS if is_year else _SHORT if lost.isdigit() and len(lost) < 3 else _LONG
-    used = {forms[0] for _, forms in standing}
     return [(number,) for number in pool if number not in used and number not in text]
 
 

@@ -75,6 +75,10 @@ class Casing:
         """Return whether a word with a capital has three tokens or more, so that it was rare in training."""
         return self._cost(word)[1] > 2
 
+    def is_unknown(self, word: str) -> bool:
+        """Return whether a word is no token, neither as it is written nor in lower case or in the singular."""
+        return min(self._cost(form)[1] for form in (word, word.lower(), word.removesuffix("s"))) > 1
+
 
 def folded(
     text: TracedText, casing: Casing, language: str, *, fixed: Sequence[str] = ()

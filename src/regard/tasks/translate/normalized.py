@@ -150,10 +150,12 @@ def _find_again(
     done: list[Translation],
 ) -> None:
     """Translate sentences again that lost names or codes, with others in their place, and keep what is better."""
-    target = base_language(translator.target_language)
+    target, casing = base_language(translator.target_language), translator.casings[0]
+    # A Chinese translation may have a form of a name that is unlike it, a French one seldom has.
+    is_rare = casing.is_unknown if target == "fr" else casing.is_rare
 
     def lost_in(i: int, text: str) -> tuple[Inner, ...]:
-        return lost_particulars(jobs[i][1], read[i], text, target, translator.casings[0].is_rare)
+        return lost_particulars(jobs[i][1], read[i], text, target, is_rare)
 
     for stand_ins in (StandIns(lost=True), StandIns()):
         lost = {i: found for i in range(len(jobs)) if (found := lost_in(i, done[i].text))}

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from regard.corpus.particulars.words import day_time
+from regard.tasks.translate.amounts import read_amounts, with_linked_nouns
 from regard.tasks.translate.dates import DAY, NOT_AFTER, SUFFIX
 from regard.tasks.translate.spelled_numbers import SPELLED, chinese_words, french_words, number_of
 from regard.text.traced import TracedText
@@ -118,6 +119,8 @@ def read_numerals(text: TracedText, language: str) -> tuple[TracedText, tuple[Nu
     text = text.replaced(SPELLED, lambda match: _in_digits(match, found, language), whole=True)
     if not any(letter.isdigit() for letter in text.text):
         return text, ()
+    text, amounts = read_amounts(text, language)
+    found += [Numeral(pattern, amount) for pattern, amount in amounts]
     found += [_time_of_day(match, language) for match in _TIME.finditer(text.text)]
     if not re.search(rf"\b{_MONTH}\b", text.text, re.IGNORECASE):
         text = text.replaced(_LONE_DAY, lambda match: _with_month(match, found, language), whole=True)
@@ -262,6 +265,8 @@ def with_numerals(text: TracedText, numerals: tuple[Numeral, ...], source: str, 
         )
     if any(template.startswith("le ") for _, template in numerals):
         text = text.replaced(_ARTICLE_OF_TITLE, lambda match: _CONTRACTED[match["before"]], whole=True)
+    if any(template.endswith(("million", "millions", "milliard", "milliards")) for _, template in numerals):
+        text = with_linked_nouns(text)
     if _ORDINAL.search(source):
         text = text.replaced(_ORDINAL, lambda match: _copied_ordinal(match["number"], language), whole=True)
     decades = {match["short"] or match["long"] for match in _DECADE.finditer(source)}
