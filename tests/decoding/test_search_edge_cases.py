@@ -79,6 +79,19 @@ def test_a_hypothesis_is_cut_off_where_every_token_is_banned(sample):
     assert found == [Hypothesis([3], 0.0, 0.0, ended=False)]
 
 
+@pytest.mark.parametrize("n_best", [1, 2])
+def test_an_unlikely_end_does_not_replace_a_likely_text_that_is_cut_off(n_best):
+    toy = Toy(size=5)
+    never = -math.inf
+    toy.table[:] = torch.tensor([never, never, math.log(0.0001), math.log(0.9998), math.log(0.0001)])
+    options = DecodingOptions(beams=3, n_best=n_best, max_length=2)
+    (found,) = decode(toy, None, [5], options, **KEYS)
+    assert (found[0].tokens, found[0].ended) == ([3, 3], False)
+    toy.table[:, EOS], toy.table[:, 3] = math.log(0.01), math.log(0.9899)
+    (found,) = decode(toy, None, [5], options, **KEYS)
+    assert found[0].ended, "an end that is a hundred times less probable ranks before a text that is cut off"
+
+
 @pytest.mark.parametrize("sample", [False, True])
 def test_nan_scores_are_an_error(sample):
     toy = Toy()

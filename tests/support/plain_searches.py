@@ -96,12 +96,16 @@ def judged(tokens, score: float, length: int, options: DecodingOptions, ended: b
     return Hypothesis(list(tokens), score, score / max(1, length) ** options.length_penalty, ended)
 
 
-def ranked(found: list[Hypothesis], count: int) -> list[Hypothesis]:
-    return sorted(found, key=lambda one: (not one.ended, -one.score))[:count]
+def is_likely(one: Hypothesis, best_open: float) -> bool:
+    return one.ended and one.log_probability >= best_open - math.log(1000)
+
+
+def ranked(found: list[Hypothesis], count: int, best_open: float = -math.inf) -> list[Hypothesis]:
+    return sorted(found, key=lambda one: (not is_likely(one, best_open), -one.score))[:count]
 
 
 def exhaustive(following, limit: int, options: DecodingOptions) -> list[Hypothesis]:
-    """Return the best of all possible outputs, where those that ended rank before those that were cut off."""
+    """Return the best of all possible outputs, where likely ones that ended rank before those that were cut off."""
     found, open_ = [], [((), 0.0)]
     for length in range(1, limit + 1):
         longer = []
@@ -113,7 +117,7 @@ def exhaustive(following, limit: int, options: DecodingOptions) -> list[Hypothes
                     longer.append(((*tokens, token), score + more))
         open_ = longer
     found += [judged(tokens, score, limit, options, False) for tokens, score in open_]
-    return ranked(found, options.n_best)
+    return ranked(found, options.n_best, max((score for _, score in open_), default=-math.inf))
 
 
 def plain_beam_search(following, limit: int, options: DecodingOptions) -> list[Hypothesis]:
@@ -132,10 +136,10 @@ def plain_beam_search(following, limit: int, options: DecodingOptions) -> list[H
             found += [judged(tokens, s, length - 1, options, False) for tokens, s in before[: options.n_best]]
         if len(found) >= w or not open_:
             return ranked(found, options.n_best)
-    found += [judged(tokens, s, limit, options, False) for tokens, s in open_][
-        : max(0, options.n_best - len(found))
-    ]
-    return ranked(found, options.n_best)
+    best_open = open_[0][1]
+    missing = options.n_best - sum(is_likely(one, best_open) for one in found)
+    found += [judged(tokens, s, limit, options, False) for tokens, s in open_][: max(0, missing)]
+    return ranked(found, options.n_best, best_open)
 
 
 def same(found: list[Hypothesis], expected: list[Hypothesis], rel: float = 1e-9) -> None:

@@ -3,8 +3,8 @@
 Each sentence has ``w`` hypotheses. At every step each hypothesis is continued with every token, and the best ``2 w``
 continuations are considered. Those among the first ``w`` that end the sentence are finished. The best ``w`` of the
 others continue. A sentence is done when ``w`` hypotheses are finished, when no open hypothesis can still become one of
-the best, or at its length limit. It then leaves the batch. If too few hypotheses finished, hypotheses cut off at the
-limit are added. Without early stopping, a sentence with ``w`` finished hypotheses goes on while an open one is better.
+the best, or at its length limit. It then leaves the batch. If too few likely hypotheses finished, hypotheses cut off at
+the limit are added. Without early stopping, a sentence with ``w`` finished hypotheses goes on while an open one is better.
 Without ``ended_first``, the best ``w`` hypotheses that are open at the limit are always added.
 """
 
@@ -241,12 +241,14 @@ class _Search:
     def _cut_off(self, row: int, length: int) -> None:
         """Add the best open hypotheses to the results of the sentence in a row, until it has ``n_best``.
 
-        ``length`` is the number of their tokens.
+        ``length`` is the number of their tokens. At the limit, unlikely hypotheses do not count as results.
         """
         finished = self.finished[self.sentences[row]]
         missing = finished.wanted - len(finished.all)
-        if not self.options.ended_first and length >= self.limits[self.sentences[row]]:
-            missing = self.options.beams
+        if length >= self.limits[self.sentences[row]]:
+            finished.best_open = float(self.scores[row].max())
+            missing = finished.wanted - len(finished.likely())
+            missing = missing if self.options.ended_first else self.options.beams
         if missing <= 0:
             return
         (hypotheses,) = (self.scores[row, :missing] > _NEVER).nonzero(as_tuple=True)  # best first
