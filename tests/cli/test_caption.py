@@ -6,9 +6,14 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from support.command_line import assert_one_line, run_here
 from support.pictures import save_picture, small_captioner
+
+
+# The captioner with random weights never ends a caption.
+CUT_OFF = "regard: the caption was cut off at 13 tokens: allow more with --max-length\n"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +37,7 @@ def test_a_picture_has_a_caption_of_its_own_line(model, scene, tmp_path, monkeyp
     done = caption(model, scene)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 1
-    assert done.stderr == ""
+    assert done.stderr == CUT_OFF
     (tmp_path / "names.txt").write_text(f"{scene}\n\n{scene}\n")
     several = caption(model, "--file", str(tmp_path / "names.txt"), "--out", str(tmp_path / "out.txt"))
     assert "2 pictures in" in several.stderr
@@ -92,7 +97,35 @@ def test_look_writes_a_page_with_the_picture(model, scene):
 def test_a_resized_picture_is_mentioned(model, tmp_path):
     save_picture(tmp_path / "large.png", np.zeros((40, 30), dtype=np.uint8))
     done = caption(model, str(tmp_path / "large.png"))
-    assert done.stderr == f"{tmp_path / 'large.png'} has 40×30 pixels: resized to 16×16\n"
+    assert done.stderr == f"{tmp_path / 'large.png'} has 40×30 pixels: resized to 16×16\n{CUT_OFF}"
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    from regard.tasks.registry import find_model
+
+    return str(next((find_model("caption", None) / "examples").glob("*.png")))
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_a_short_caption_has_the_first_words_and_says_that_it_is_cut_off(shipped, most):
+    whole = run_here("caption", shipped)
+    done = run_here("caption", shipped, "--max-length", str(most))
+    assert done.stdout.split() == whole.stdout.split()[:most]
+    assert done.stderr == f"regard: the caption was cut off at --max-length {most}\n"
+    assert whole.stderr == "", "a caption that ends is not cut off"
+    several = run_here("caption", shipped, shipped, "--max-length", str(most), "--json")
+    assert "2 of 2 captions were cut off" in several.stderr
+    assert [json.loads(line)["cut_off"] for line in several.stdout.splitlines()] == [True, True]
+
+
+def test_a_caption_that_is_as_long_as_those_of_the_training_says_how_to_allow_more(scene, tmp_path):
+    captioner = small_captioner(extra={"max_caption": 3})
+    with torch.no_grad():
+        captioner.model.output.bias[captioner.target.eos] = -100.0
+    captioner.save(tmp_path / "endless")
+    done = caption(str(tmp_path / "endless"), scene)
+    assert done.stderr == CUT_OFF.replace("13", "4")
 
 
 def test_errors_are_one_line(model, scene, tmp_path):

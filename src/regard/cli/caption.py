@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from regard.cli import picture_streams, streams
+from regard.cli.cut_results import CutResults
 from regard.errors import renamed
 
 __all__ = ["caption", "scenes"]
@@ -58,12 +59,21 @@ def caption(
         picture_streams.ResizedPictures(),
     )
 
+    cut = CutResults("caption")
+
     def predict(captioner: Any, files: list[str], first: int) -> list[Any]:
         found = captioner.caption(files, options, first=first)
+        limit = f"{captioner.longest} tokens: allow more with --max-length"
+        limit = limit if max_length is None else f"--max-length {max_length}"
+        cut.count(found, [one.ended for one in found], limit)
         return resized.count(found, captioner.reader.shape[:2])
 
+    def report() -> None:
+        resized.report()
+        cut.report()
+
     places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
-    picture_streams.predict_pictures("caption", predict, chunks, output, report=resized.report, **places)
+    picture_streams.predict_pictures("caption", predict, chunks, output, report=report, **places)
 
 
 @dataclass

@@ -48,7 +48,7 @@ class Caption:
     target_ids: list[int]
     pixels: np.ndarray = field(repr=False, compare=False)  # (h,w,c) bytes
     alternatives: tuple[tuple[str, float], ...] = ()  # the next best captions, each with its score
-    ended: bool = True  # whether the model ended the caption before its greatest length
+    ended: bool = True  # False if the caption was cut off at the largest length
     size: tuple[int, int] = (0, 0)  # the height and width of the picture before it was resized
 
     @property
@@ -64,6 +64,7 @@ class Caption:
     def to_json(self, attention: Sequence[CaptionWeights] | None = None) -> dict[str, Any]:
         """Return the caption as a JSON object, with the attention of each word if given."""
         values: dict[str, Any] = {"source": self.source, "caption": self.text, "score": round(self.score, 4)}
+        values["cut_off"] = not self.ended
         if self.alternatives:
             others = [{"caption": text, "score": round(score, 4)} for text, score in self.alternatives]
             values["alternatives"] = others
