@@ -118,9 +118,9 @@ def test_the_command_says_what_was_not_read(folder):
     assert "stopped: the context of 32 tokens is full" in result.stderr
     result = run_here("write", "a∂", *words, "--max-tokens", "2")
     assert "the model does not know '∂'" in result.stderr
-    assert_one_line(
-        run_here("write", "abcdefgh" * 5, *words, "--when-full", "stop"), 2, "TEXT: has 41 tokens"
-    )
+    refused = run_here("write", "abcdefgh" * 5, *words, "--when-full", "stop")
+    assert_one_line(refused, 2, "TEXT: has 41 tokens")
+    assert refused.stdout == "", "the prompt is not shown before the error"
 
 
 def test_attention_is_drawn_and_saved(folder, tmp_path):
@@ -145,6 +145,9 @@ def test_attention_is_drawn_and_saved(folder, tmp_path):
         (["--min-p", "1.5"], 2, "--min-p: expected a share from 0 to 1, got 1.5"),
         (["--samples", "0"], 2, "--samples: expected 1 or more, got 0"),
         (["--when-full", "sleep"], 2, "--when-full: unknown name 'sleep'"),
+        (["--temperature", "0", "--top-k", "5"], 2, "--top-k: of no use with --temperature 0"),
+        (["--temperature", "0", "--seed", "5"], 2, "--seed: of no use with --temperature 0"),
+        (["--temperature", "0", "--samples", "2"], 2, "--samples: of no use with --temperature 0"),
         (["--system", "x"], 2, "--system: of no use without --chat"),
         (["--chat"], 2, "--chat: this model has no chat template"),
         (["--whole"], 2, "--whole: of no use with a prompt on the command line"),

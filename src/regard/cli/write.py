@@ -70,7 +70,7 @@ def write(
     output = streams.Output(as_json, scores, attention, save_attention, look, TITLE)
     options: dict[str, Any] = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k}
     options |= {"top_p": top_p, "min_p": min_p, "seed": seed, "stop": stop, "when_full": when_full}
-    _check(chat, system, samples, whole, text)
+    _check(chat, system, samples, whole, text, temperature)
     streams.check_out(out, file, "write")
     prompts = _prompts(text, file, whole=whole, chat=chat)
     _check_dtype(dtype)
@@ -93,7 +93,9 @@ def write(
             write_atomically(out, save)
 
 
-def _check(chat: bool, system: str | None, samples: int, whole: bool, text: list[str] | None) -> None:
+def _check(
+    chat: bool, system: str | None, samples: int, whole: bool, text: list[str] | None, temperature: float
+) -> None:
     """Reject options that have no effect."""
     if samples < 1:
         raise ArgumentError("samples", f"expected 1 or more, got {samples}")
@@ -101,6 +103,9 @@ def _check(chat: bool, system: str | None, samples: int, whole: bool, text: list
         raise ArgumentError("system", f"of no use without {option('chat', True)}", "leave it out")
     if chat and samples > 1:
         raise ArgumentError("samples", f"of no use with {option('chat', True)}", "leave it out")
+    if samples > 1 and temperature == 0:
+        problem = f"of no use with {option('temperature', 0)}, which gives equal texts"
+        raise ArgumentError("samples", problem, "leave out one of them")
     if whole and text:
         raise ArgumentError("whole", "of no use with a prompt on the command line", "leave it out")
 
@@ -184,6 +189,7 @@ def _conversation(
 def _show(writer: Any, asked: Iterable[Any], output: streams.Output, target: Any) -> None:
     """Write each text to a file or to the screen while it is written, and then draw its attention."""
     for number, stream in enumerate(asked):
+        stream.check_prompt()
         if output.as_json:
             for line in output.lines(writer, stream.finish()):
                 print(line, file=target, flush=True)

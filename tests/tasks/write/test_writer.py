@@ -12,6 +12,7 @@ from regard.errors import ArgumentError, DtypeError, RegardError, UnknownNameErr
 from regard.tasks.write import Writer
 from regard.tasks.write.pieces_of_text import StopTexts, texts_of_tokens
 from regard.tasks.write.scoring import nats_of_tokens, windows
+from regard.tasks.write.words import word_attention
 from regard.text import ByteVocabulary
 from support.writers import vocabulary, writer
 
@@ -91,8 +92,13 @@ def test_the_seed_chooses_the_text_and_nothing_else_does():
     assert texts[0] != texts[2]
     assert texts[0][0].text != texts[0][1].text  # each has its own draws
     assert one.write(["ab"], seed=1, samples=2, max_tokens=30) == texts[0]
-    cold = {one.write(["ab"], seed=seed, max_tokens=30, temperature=0)[0].text for seed in range(3)}
-    assert len(cold) == 1
+
+
+@pytest.mark.parametrize("option", [{"seed": 5}, {"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.1}], ids=str)
+def test_options_of_drawing_are_refused_at_temperature_0(option):
+    (name,) = option
+    with pytest.raises(ArgumentError, match=f"{name}: of no use with temperature=0"):
+        writer().write(["ab"], temperature=0, **option)
 
 
 def test_a_stream_gives_the_text_of_write_in_pieces():
@@ -224,6 +230,19 @@ def test_a_conversation_becomes_a_prompt_without_the_start_token():
 
 
 # ---- attention
+
+
+def test_special_tokens_are_words_of_their_own_and_do_not_join_their_neighbours():
+    texts, weights = ["hi", "<end>", "\n", "ok", " now"], np.tril(np.full((5, 5), 0.2))
+    (words,) = word_attention(weights, texts, [], written=2, specials=[1])
+    assert words.column_words == ["hi", "<end>", "↵", "ok", "now"]
+    assert words.row_words == ["ok", "now"]
+
+
+def test_text_after_the_end_of_a_turn_is_not_lost():
+    vocabulary = ByteVocabulary()
+    ids = [*vocabulary.encode("a"), vocabulary.eos, *vocabulary.encode("\nb")]
+    assert texts_of_tokens(vocabulary, ids) == ["a", "", "\n", "b"]
 
 
 @pytest.mark.parametrize("tokens", [None, ByteVocabulary()], ids=["characters", "bytes"])

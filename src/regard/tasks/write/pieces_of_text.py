@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from regard.text import UNKNOWN_SIGN, Vocabulary
+from regard.text import UNKNOWN_SIGN, PretrainedVocabulary, Vocabulary
 
-__all__ = ["StopTexts", "TokenTexts", "texts_of_tokens"]
+__all__ = ["StopTexts", "TokenTexts", "special_tokens", "texts_of_tokens"]
 
 
 class TokenTexts:
@@ -22,17 +22,19 @@ class TokenTexts:
     """
 
     def __init__(self, vocabulary: Vocabulary, before: Sequence[int] = ()):
-        self.vocabulary = vocabulary
+        self.vocabulary, self.specials = vocabulary, special_tokens(vocabulary)
         # The tokens of the last complete text are decoded again with the next ones, because some vocabularies write a
         # space between two tokens only.
         self.ids = list(before[-4:])
         # Nothing after the end of a text is decoded, and a conversation has several ends.
-        while vocabulary.eos in self.ids:
-            self.ids.remove(vocabulary.eos)
+        self.ids = [token for token in self.ids if token not in self.specials]
         self.known = len(self.ids)
 
     def add(self, token: int) -> str:
-        """Return the text that is complete with this token."""
+        """Return the text that is complete with this token. A special token has none."""
+        if token in self.specials:
+            self.ids, self.known = [], 0
+            return ""
         self.ids.append(token)
         shown = self.vocabulary.decode(self.ids[: self.known])
         text = self.vocabulary.decode(self.ids)
@@ -42,10 +44,19 @@ class TokenTexts:
         return text[len(shown) :]
 
 
+def special_tokens(vocabulary: Vocabulary) -> frozenset[int]:
+    """Return the ids of the special tokens of a vocabulary except ``unk``, which stands for a text."""
+    if isinstance(vocabulary, PretrainedVocabulary):
+        found = set(vocabulary.special_ids())
+    else:
+        found = set(range(len(vocabulary.specials)))
+    return frozenset(found - {vocabulary.unk})
+
+
 def texts_of_tokens(vocabulary: Vocabulary, ids: Iterable[int]) -> list[str]:
     """Return the text of each token, which together are the whole text.
 
-    The tokens of one character have empty texts except for the last.
+    The tokens of one character have empty texts except for the last, and special tokens have empty texts.
     """
     texts = TokenTexts(vocabulary)
     return [texts.add(token) for token in ids]

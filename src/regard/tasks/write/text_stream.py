@@ -57,7 +57,7 @@ class TextStream:
 
     def _written(self) -> Iterator[str]:
         writer, stop = self.writer, StopTexts(self.stops)
-        self._check_prompt()
+        self.check_prompt()
         texts = TokenTexts(writer.vocabulary, self.token_ids)
         ids, shown, total, ended, slid = [], [], 0.0, "length", False
         writer.model.eval()
@@ -94,7 +94,7 @@ class TextStream:
             self.prompt, text, self.token_ids, ids, total, ended, self.cut_off, slid, self.whole
         )
 
-    def _check_prompt(self) -> None:
+    def check_prompt(self) -> None:
         """Raise ArgumentError if the prompt does not fit and must not be cut, or if there is nothing to start from."""
         if not self.start and not self.token_ids:
             raise ArgumentError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -18,17 +18,22 @@ SIGNS = {"\n": "↵", "\t": "⇥", " ": "␣"}
 
 
 def word_attention(
-    weights: np.ndarray, texts: Sequence[str], names: Sequence[str], *, written: int
+    weights: np.ndarray,
+    texts: Sequence[str],
+    names: Sequence[str],
+    *,
+    written: int,
+    specials: Collection[int] = (),
 ) -> list[WordAttention]:
     """Return the attention with which the last words of a text were written.
 
     ``weights (n,n)`` are those of all tokens, of which the first have the ``names`` and the others the ``texts``. The
-    last ``written`` of these were written by the model. A row of a token shows the step that chose it, whose query is
-    the token before it.
+    last ``written`` of these were written by the model. Those at the places ``specials`` are words of their own. A row
+    of a token shows the step that chose it, whose query is the token before it.
     """
     known, count = len(names), len(names) + len(texts)
     spans = _spans(texts)
-    words = _whole_words("".join(texts), spans)
+    words = _all_words("".join(texts), spans, specials)
     if not words:
         return []
     of_words = words_of_tokens([(a, max(b, a + 1)) for a, b in spans], words)  # (words,texts)
@@ -57,6 +62,17 @@ def _spans(texts: Sequence[str]) -> list[tuple[int, int]]:
     """Return the spans of texts that follow one another."""
     ends = np.cumsum([len(text) for text in texts]).tolist()
     return [(end - len(text), end) for text, end in zip(texts, ends, strict=True)]
+
+
+def _all_words(text: str, tokens: list[tuple[int, int]], specials: Collection[int]) -> list[tuple[int, int]]:
+    """Return spans that cover the whole text, in which each special token is a word."""
+    found, place = [], 0
+    for start, end in [*(tokens[i] for i in sorted(specials)), (len(text), len(text))]:
+        inside = [(a - place, b - place) for a, b in tokens if place <= a and b <= start]
+        found += [(a + place, b + place) for a, b in _whole_words(text[place:start], inside)]
+        found += [(start, end)] * (end > start)
+        place = end
+    return found
 
 
 def _whole_words(text: str, tokens: list[tuple[int, int]]) -> list[tuple[int, int]]:

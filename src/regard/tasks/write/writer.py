@@ -12,13 +12,13 @@ import numpy as np
 import torch
 
 from regard.decoding import DecodingOptions
-from regard.errors import ArgumentError, DtypeError, UnknownNameError
+from regard.errors import ArgumentError, DtypeError, UnknownNameError, option
 from regard.maps import Record
 from regard.models import LanguageModel
 from regard.models.int8 import Int8Linear, quantize_int8
 from regard.shapes import as_device, whole_number
 from regard.tasks.bundle import Bundle, BundledPredictor, checked_texts
-from regard.tasks.write.pieces_of_text import texts_of_tokens
+from regard.tasks.write.pieces_of_text import special_tokens, texts_of_tokens
 from regard.tasks.write.pretrained import is_pretrained, load_parts, template_from_json, template_to_json
 from regard.tasks.write.scoring import nats_of_tokens
 from regard.tasks.write.text_stream import TextStream
@@ -118,7 +118,7 @@ class Writer(BundledPredictor):
         """Return an iterator over the text that the model writes after a prompt, in pieces as they are written.
 
         - ``max_tokens`` is the largest number of tokens to write.
-        - ``temperature`` divides the logits. At 0 the most likely token is taken, and the next four have no effect.
+        - ``temperature`` divides the logits. At 0 the most likely token is taken, and the next four are refused.
         - ``top_k``, ``top_p`` and ``min_p`` leave out unlikely tokens, as in :class:`regard.decoding.DecodingOptions`.
         - ``seed`` makes the text reproducible, and ``number`` tells texts of one seed apart.
         - ``stop`` is a text, or several, at which writing ends. It is not part of the result.
@@ -131,6 +131,8 @@ class Writer(BundledPredictor):
         if when_full not in WHEN_FULL:
             raise UnknownNameError("when_full", when_full, WHEN_FULL)
         sampled = not (isinstance(temperature, int | float) and temperature == 0)
+        if not sampled:
+            _check_nothing_is_drawn(top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
         decoding = DecodingOptions(
             beams=1,
             sample=sampled,
@@ -235,9 +237,13 @@ class Writer(BundledPredictor):
         ids = self._read_ids(prediction)
         weights = self.attention(prediction)[-1].map.weights()[0].double().mean(dim=0).cpu().numpy()  # (n,n)
         skipped = len(self._first(prediction))
-        texts = texts_of_tokens(self.vocabulary, ids[skipped:])
-        names = self.vocabulary.pieces(ids[:skipped])
-        return word_attention(weights, texts, names, written=len(prediction.written_ids))
+        texts, pieces = texts_of_tokens(self.vocabulary, ids[skipped:]), self.vocabulary.pieces(ids)
+        special = special_tokens(self.vocabulary)
+        places = [place for place, token in enumerate(ids[skipped:]) if token in special]
+        for place in places:
+            texts[place] = pieces[skipped + place]
+        written = len(prediction.written_ids)
+        return word_attention(weights, texts, pieces[:skipped], written=written, specials=places)
 
     def _first(self, prediction: Writing) -> tuple[int, ...]:
         return self.started if prediction.whole else ()
@@ -330,3 +336,11 @@ class Writer(BundledPredictor):
             )
         except ArgumentError as error:
             raise bundle.reject(str(error)) from None
+
+
+def _check_nothing_is_drawn(**options: float) -> None:
+    """Reject options of drawing tokens, which have no effect at temperature 0."""
+    for name, value in options.items():
+        if value != (1 if name == "top_p" else 0):
+            problem = f"of no use with {option('temperature', 0)}, which takes the likeliest token"
+            raise ArgumentError(name, problem, "leave out one of them")
