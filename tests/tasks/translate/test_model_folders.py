@@ -86,6 +86,15 @@ def test_a_vocabulary_of_another_model_is_refused(folder, translator):
         Translator.load(folder)
 
 
+def test_a_missing_vocabulary_is_named(folder):
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(FileError, match="tokenizer.json: no such file"):
+        Translator.load(folder)
+    train_vocabulary("bpe", ["a dog", "a cat"], 300).save(folder / "source.json")
+    with pytest.raises(FileError, match="target.json: no such file"):
+        Translator.load(folder)
+
+
 def test_settings_of_a_huge_model_are_a_one_line_error(folder):
     settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     change(folder, model={**settings["model"], "encoder_layers": 1_000_000_000})

@@ -269,10 +269,10 @@ class Translator(TextGenerator):
     def from_bundle(cls, bundle: Bundle) -> Self:
         """Make a translator from a saved model, or raise FileError if its settings do not fit together."""
         settings = bundle.settings
-        if bundle.has_vocabulary("tokenizer"):
-            source = target = bundle.vocabulary("tokenizer")
-        else:
+        if any(map(bundle.has_vocabulary, ("source", "target"))):
             source, target = bundle.vocabulary("source"), bundle.vocabulary("target")
+        else:
+            source = target = bundle.vocabulary("tokenizer")
         network = bundle.model()
         try:
             languages = {name: _language(settings, name) for name in ("source_language", "target_language")}
