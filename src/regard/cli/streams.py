@@ -73,7 +73,9 @@ LENGTH_PENALTY = typer.Option(
 COVERAGE_PENALTY = typer.Option(
     None, "--coverage-penalty", help="Penalty for source words without attention.", show_default="0"
 )
-N_BEST = typer.Option(1, "--n-best", help="The number of results for each text, shown with their scores.")
+N_BEST = typer.Option(
+    1, "--n-best", help="The number of different results for each text, at most, shown with their scores."
+)
 MIN_LENGTH = typer.Option(0, "--min-length", help="The smallest number of tokens of a result.")
 BATCH_SIZE = typer.Option(
     None,

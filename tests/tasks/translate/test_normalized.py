@@ -10,10 +10,12 @@ import pytest
 from regard.decoding import DecodingOptions
 from regard.tasks.translate import Translator, align
 from regard.tasks.translate.casing import Casing
+from regard.tasks.translate.normalized import translate_normalized
 from regard.tasks.translate.showcase import everyday_sentences
 from regard.text import BytePairVocabulary
 from support.command_line import run_here
 from support.paths import ROOT, data_folder
+from support.table_translator import Table
 
 GREEDY = DecodingOptions(beams=1)
 NAMES = ["en-fr", "en-zh"]
@@ -250,3 +252,16 @@ def test_a_vocabulary_of_copyable_words_tells_names_too():
     assert len(vocabulary.encode("a french")) == len(vocabulary.encode("a French")) == 3
     casing = Casing(vocabulary)
     assert [casing.usual(word) for word in ("FRENCH", "LIKE", "FUN")] == ["French", "like", "fun"]
+
+
+def test_alternatives_that_become_equal_are_given_once():
+    table = Table({"Hello.": "Bonjour."})
+    several = (("Bonjour !", -1.0), ("Salut.", -2.0), ("Salut,.", -3.0))
+
+    def translate(sentences, numbers):
+        return [dataclasses.replace(one, alternatives=several) for one in table.translate(sentences, numbers)]
+
+    (without_mark,) = translate_normalized(table, ["Hello"], 0, translate)
+    assert without_mark.lines() == ["Bonjour", "Salut"]
+    (whole,) = translate_normalized(table, ["Hello."], 0, translate)
+    assert whole.lines() == ["Bonjour.", "Bonjour !", "Salut."]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from regard.tasks.translate.translator import Translation, Translator, joined_pa
 
 __all__ = ["translate_normalized"]
 
+# A comma before the final marks, which a model may write in an unlikely translation.
+_LOOSE_COMMA = re.compile(r"[,，、]+(?=[.!?。！？]*$)")
 # Takes sentences and the numbers of their texts, and returns what the model writes.
 Translate = Callable[[list[str], list[int]], list[Translation]]
 # A part with the number of its text.
@@ -192,7 +195,7 @@ def _restored(translator: Translator, one: Prepared, raw: Translation) -> Transl
     part, read = one.part, one.read
     is_plain = raw.text == raw.text.strip() and not raw.text[:1].islower()
     if is_plain and not one.changed and not one.lost_mark(raw.text):
-        return replace(raw, source=part.source)
+        return replace(raw, source=part.source, alternatives=_distinct(raw.text, raw.alternatives))
     source, target = translator.source.spans(read.text), translator.target_spans(raw)
     weights = None
     if one.removed and raw.target_ids and translator.attends:
@@ -205,8 +208,22 @@ def _restored(translator: Translator, one: Prepared, raw: Translation) -> Transl
         for text, score in raw.alternatives
     )
     places = best.places(part, read, source, target)
+    others = _distinct(best.text.text, others)
     texts = {"source": part.source, "text": best.text.text, "alternatives": others}
     return replace(raw, **texts, copied_spans=(), places=places)
+
+
+def _distinct(best: str, others: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """Return the alternatives that differ from the best text and from one another, without commas at their end.
+
+    >>> _distinct("Bonjour.", [("Bonjour,.", -2.0), ("Salut.", -3.0), ("Salut.", -4.0)])
+    (('Salut.', -3.0),)
+    """
+    scores: dict[str, float] = {}
+    for text, score in others:
+        scores.setdefault(_LOOSE_COMMA.sub("", text), score)
+    scores.pop(best, None)
+    return tuple(scores.items())
 
 
 def _joined(translator: Translator, text: str, plan: Paragraphs, parts: list[Translation]) -> Translation:
