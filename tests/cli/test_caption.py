@@ -11,7 +11,6 @@ import torch
 from support.command_line import assert_one_line, run_here
 from support.pictures import save_picture, small_captioner
 
-
 # The captioner with random weights never ends a caption.
 CUT_OFF = "regard: the caption was cut off at 13 tokens: allow more with --max-length\n"
 

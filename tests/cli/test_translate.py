@@ -225,6 +225,7 @@ def test_min_and_max_length_limit_a_translation(model):
     long = translate(model, "A dog.", "--min-length", "20", "--max-length", "25", "--json")
     assert short.returncode == long.returncode == 0, short.stderr + long.stderr
     assert len(json.loads(short.stdout)["translation"]) < len(json.loads(long.stdout)["translation"])
+    assert short.stderr == "regard: the translation was cut off at --max-length 3\n"
 
 
 def test_a_pipe_is_written_to_and_not_replaced(model, tmp_path):

@@ -13,11 +13,12 @@ __all__ = ["CutResults"]
 class CutResults:
     """Counts results that were cut off at the largest length, and reports their number.
 
-    ``noun`` names one result, such as "caption".
+    ``noun`` names one result, such as "caption", and ``plural`` several, by default with an "s".
     """
 
-    def __init__(self, noun: str):
-        self.noun, self.results, self.cut, self.limit = noun, 0, 0, ""
+    def __init__(self, noun: str, plural: str = ""):
+        self.noun, self.plural = noun, plural or f"{noun}s"
+        self.results, self.cut, self.limit = 0, 0, ""
 
     def count(self, predictions: list[Any], ended: Iterable[bool], limit: str) -> list[Any]:
         """Count predictions that have not ``ended``, and return all.
@@ -32,5 +33,5 @@ class CutResults:
         """Print how many results were cut off, on standard error."""
         if not self.cut:
             return
-        several = f"{self.cut:,} of {self.results:,} {self.noun}s {'was' if self.cut == 1 else 'were'}"
+        several = f"{self.cut:,} of {self.results:,} {self.plural} {'was' if self.cut == 1 else 'were'}"
         say(f"{f'the {self.noun} was' if self.results == 1 else several} cut off at {self.limit}")

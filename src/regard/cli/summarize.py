@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from regard.cli import streams
+from regard.cli.cut_results import CutResults
 from regard.cli.environment import ClosedStream
 from regard.errors import ArgumentError, FileError, renamed
 
@@ -56,16 +57,20 @@ def summarize(
     title = "Attention of the summary to each word of the text"
     output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)
     chunks = _input_texts(text, file, batch_size)
-    long_texts = streams.LongTexts()
+    long_texts, cut = streams.LongTexts(), CutResults("summary", "summaries")
 
     def predict(summarizer: Any, texts: list[str], first: int) -> list[Any]:
         problem = f"texts have more than {summarizer.encoder.most} tokens: their end was not read"
         found = summarizer.summarize(texts, options, first=first, batch_size=batch_size)
+        limit = f"{summarizer.longest_summary} tokens: allow more with --max-length"
+        limit = limit if max_length is None else f"--max-length {max_length}"
+        cut.count(found, [one.ended for one in found], limit)
         return long_texts.count(found, problem)
 
     places = {"model": model, "device": device, "out": out, "read": file}
     streams.predict_texts("summarize", predict, chunks, output, **places)
     long_texts.report()
+    cut.report()
 
 
 def _input_texts(texts: list[str] | None, file: Path | None, batch_size: int | None) -> Iterable[list[str]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from regard.cli import streams
+from regard.cli.cut_results import CutResults
 from regard.cli.environment import say
 from regard.errors import ArgumentError, option
 
@@ -90,15 +91,20 @@ def translate(
     chunks = streams.input_chunks(text, file, verb="translate", batch_size=batch_size)
 
     languages_told: list[str] = []
+    cut = CutResults("translation")
 
     def predict(translator: Any, texts: list[str], first: int) -> list[Any]:
         if not languages_told:
             languages_told.extend(_tell_language(texts, translator.source_language, first))
-        return translator.translate(texts, options, first=first, batch_size=batch_size, normalize=normalize)
+        found = translator.translate(texts, options, first=first, batch_size=batch_size, normalize=normalize)
+        # A translation without end that reaches the default length would not become better with more.
+        ended = [max_length is None or not one.cut_off for one in found]
+        return cut.count(found, ended, f"--max-length {max_length}")
 
     places: dict[str, Any] = {"model": model, "device": device, "out": out, "read": file}
     languages: dict[str, Any] = {"source_language": source_language, "target_language": target_language}
     streams.predict_texts("translate", predict, chunks, output, **places, **languages)
+    cut.report()
 
 
 def _tell_language(texts: list[str], expected: str, first: int) -> list[str]:

@@ -36,8 +36,8 @@ class DecodingOptions:
     - ``early_stopping`` ends a beam search as soon as ``beams`` hypotheses are finished. Without it, the search goes on
       while an open hypothesis has a better score at its present length than the worst of the best ``beams`` finished
       ones.
-    - ``ended_first`` ranks hypotheses that ended before those that are cut off at ``max_length``, unless one of these is
-      more than 1000 times as probable. Without it, all are ranked by their scores, as in Transformers.
+    - ``ended_first`` ranks hypotheses that ended before those that are cut off at ``max_length``, unless one of these
+      is more than 1000 times as probable. Without it, all are ranked by their scores, as in Transformers.
     - ``min_length`` is the least number of tokens, without the end of sentence.
     - ``max_length`` is the largest number of tokens, with the end of sentence. The default is 1.5 times the source
       length plus 10, or more if ``min_length`` needs it.

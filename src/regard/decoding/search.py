@@ -4,8 +4,8 @@ Each sentence has ``w`` hypotheses. At every step each hypothesis is continued w
 continuations are considered. Those among the first ``w`` that end the sentence are finished. The best ``w`` of the
 others continue. A sentence is done when ``w`` hypotheses are finished, when no open hypothesis can still become one of
 the best, or at its length limit. It then leaves the batch. If too few likely hypotheses finished, hypotheses cut off at
-the limit are added. Without early stopping, a sentence with ``w`` finished hypotheses goes on while an open one is better.
-Without ``ended_first``, the best ``w`` hypotheses that are open at the limit are always added.
+the limit are added. Without early stopping, a sentence with ``w`` finished hypotheses goes on while an open one is
+better. Without ``ended_first``, the best ``w`` hypotheses that are open at the limit are always added.
 """
 
 from __future__ import annotations
