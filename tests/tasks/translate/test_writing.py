@@ -124,3 +124,34 @@ def test_a_translation_begins_with_a_capital_if_its_source_does():
 )
 def test_a_question_and_an_exclamation_keep_their_mark(text, answer, expected):
     assert translated(text, {text: answer})[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "answers", "language", "text"),
+    [
+        ('He asked, "Where are you?"', {"He asked.": "Il a demandé.", "Where are you?": "Où es-tu ?"}, "fr",
+         'Il a demandé, "Où es-tu ?"'),
+        ('She said, "I am tired."', {"She said.": "Elle a dit.", "I am tired.": "Je suis fatiguée."}, "fr",
+         'Elle a dit, "Je suis fatiguée."'),
+        ("'It is raining,' he said.", {"It is raining.": "在下雨。", "He said.": "他说。"}, "zh", "‘在下雨，’他说。"),
+        ('He said, "Come here!" and left.',
+         {"He said.": "Il a dit.", "Come here!": "Viens ici !", "And left.": "Et est parti."}, "fr",
+         'Il a dit, "Viens ici !" et est parti.'),
+        # a single word is no sentence
+        ('It is, "strictly" seen, bad.', {"It is, strictly seen, bad.": "C'est, au fond, mauvais."}, "fr", None),
+    ],
+)  # fmt: skip
+def test_speech_in_quotes_is_a_sentence_of_its_own(source, answers, language, text):
+    found, read = translated(source, answers, language)
+    assert read == list(answers)
+    assert text in (None, found)
+
+
+def test_the_final_mark_of_a_french_sentence_has_a_space_before_it():
+    assert translated("Is it 7?", {"Is it 7?": "Est-ce 7?"})[0] == "Est-ce 7 ?"
+    assert translated("Is it 7?", {"Is it 7?": "是7?"}, "zh")[0] == "是7?"
+
+
+def test_abbreviations_are_read_as_words():
+    answers = {"Room number 7 is in the United States.": "La chambre numéro 7 est aux États-Unis."}
+    assert translated("Room no. 7 is in the U.S.", answers)[0] == "La chambre numéro 7 est aux États-Unis."

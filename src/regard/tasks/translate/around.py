@@ -12,7 +12,13 @@ import numpy as np
 from regard.analysis import word_spans
 from regard.tasks.translate.casing import LOWER_START, Casing, folded, given_back, started
 from regard.tasks.translate.dates import with_plain_dates
-from regard.tasks.translate.marks import base_language, is_spaced, with_final_mark, with_marks
+from regard.tasks.translate.marks import (
+    base_language,
+    is_spaced,
+    with_final_mark,
+    with_marks,
+    with_spaced_mark,
+)
 from regard.tasks.translate.numerals import (
     Numeral,
     has_numbers,
@@ -22,7 +28,7 @@ from regard.tasks.translate.numerals import (
     read_numerals,
     with_numerals,
 )
-from regard.tasks.translate.paragraphs import Inner, Part
+from regard.tasks.translate.paragraphs import QUOTES, Inner, Part
 from regard.tasks.translate.spelling import with_usual_spelling
 from regard.tasks.translate.titled_names import read_titled_names
 from regard.text.traced import Span, TracedText, joined
@@ -139,6 +145,8 @@ class Prepared:
         if marks is not None:
             out = with_marks(out, marks, self.target_language)
         language = base_language(self.target_language)
+        if language == "fr":
+            out = with_spaced_mark(out)
         if language in _NUMERALS:
             out = with_numerals(out, self.numerals, self.read.text, language)
         if language not in ("zh", "cmn"):
@@ -278,8 +286,9 @@ def prepared(
     if marks and "…" in part.source and "..." not in part.source:
         marks = marks.replace("...", "…")
     core, case = folded(core, casing, source, fixed=[forms[0] for _, forms in standing])
-    if part.continues and not case and re.match(r"I\b", core.text):
-        # "I" has its capital also inside a sentence.
+    is_speech = part.before.endswith(tuple(QUOTES))
+    if part.continues and not is_speech and not case and re.match(r"I\b", core.text):
+        # "I" has its capital also inside a sentence. Speech in quotes begins with a capital.
         case = LOWER_START
     return Prepared(part, core, case, marks, removed, standing, numerals, curly, target_language)
 

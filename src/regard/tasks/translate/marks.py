@@ -7,7 +7,7 @@ import re
 from regard.metrics import is_chinese
 from regard.text.traced import TracedText
 
-__all__ = ["as_written_in", "base_language", "is_spaced", "with_final_mark", "with_marks"]
+__all__ = ["as_written_in", "base_language", "is_spaced", "with_final_mark", "with_marks", "with_spaced_mark"]
 
 # The last marks of a sentence, and quotes and brackets that are closed after them.
 _FINAL = re.compile(r"(?P<space>[ \u00a0\u202f]?)(?P<marks>[.!?…。！？‼⁇⁈⁉]+)(?P<closers>[\"'”’»)\]」』]*)$")
@@ -103,6 +103,19 @@ def with_marks(text: TracedText, marks: str, language: str) -> TracedText:
     space = " " if base_language(language) == "fr" and marks[0] in "!?" else ""
     written = space + as_written_in(language, marks)
     return before + TracedText(written, [place] * len(written)) + after
+
+
+def with_spaced_mark(text: TracedText) -> TracedText:
+    """Return a French text with a space before its final question or exclamation mark.
+
+    >>> with_spaced_mark(TracedText("Est-ce le 7?")).text, with_spaced_mark(TracedText("Oui !")).text
+    ('Est-ce le 7 ?', 'Oui !')
+    """
+    found = _FINAL.search(text.text)
+    if found is None or found["space"] or found["marks"][0] not in "!?" or not found.start():
+        return text
+    place = text.span(found.start(), found.start() + 1)[0]
+    return text.cut(0, found.start()) + TracedText.added(" ", place) + text.cut(found.start())
 
 
 def as_written_in(language: str, marks: str) -> str:

@@ -19,6 +19,8 @@ __all__ = ["translate_normalized"]
 
 # A comma before the final marks, which a model may write in an unlikely translation.
 _LOOSE_COMMA = re.compile(r"[,，、]+(?=[.!?。！？]*$)")
+# A final mark that French writes after a space.
+_UNSPACED = re.compile(r"\S[!?]+$")
 # Takes sentences and the numbers of their texts, and returns what the model writes.
 Translate = Callable[[list[str], list[int]], list[Translation]]
 # A part with the number of its text.
@@ -193,7 +195,7 @@ def _without_model(part: Part, source_language: str, target_language: str) -> Tr
 def _restored(translator: Translator, one: Prepared, raw: Translation) -> Translation:
     """Return the translation of a part in the form of its source."""
     part, read = one.part, one.read
-    is_plain = raw.text == raw.text.strip() and not raw.text[:1].islower()
+    is_plain = raw.text == raw.text.strip() and not raw.text[:1].islower() and not _UNSPACED.search(raw.text)
     if is_plain and not one.changed and not one.lost_mark(raw.text):
         return replace(raw, source=part.source, alternatives=_distinct(raw.text, raw.alternatives))
     source, target = translator.source.spans(read.text), translator.target_spans(raw)

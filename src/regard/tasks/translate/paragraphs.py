@@ -13,7 +13,7 @@ from regard.text.sentences import sentence_spans
 from regard.text.traced import Span, TracedText
 from regard.text.verbatim import BLOCK, CLOSING, EMOJI, NAME, OPENING, Verbatim, find_verbatim, masked
 
-__all__ = ["Inner", "Paragraphs", "Part", "split_text"]
+__all__ = ["QUOTES", "Inner", "Paragraphs", "Part", "split_text"]
 
 _LINE = re.compile(rf"[^{LINE_ENDS}]+")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -24,8 +24,10 @@ _BULLET = re.compile(
 # A sentence is cut at these, since models have seen few of them.
 _CUT = re.compile(
     rf"(?<=\S)\s?[:;](?={CLOSING}*\s)|\s(?:-{{1,3}}|[–—])(?=\s)|(?<=[^\W\d])—(?=[^\W\d])|(?:\.{{2,}}|…)(?=\s*\w)"
-    rf"|(?<=[!?]{CLOSING})(?=\s[^\W\d_])"
+    rf"|(?<=[,!?]{CLOSING})(?=\s[^\W\d_])|,(?=\s{OPENING})"
 )
+# A comma before an opening mark is such a place if the mark is a quote around several words or a whole sentence.
+QUOTES = "\"'“‘«「『"
 # A greeting before a clause. Models know both better apart.
 _GREETING = re.compile(
     r"(?:hello|hi|good (?:morning|afternoon|evening|night))(?: there| everyone| everybody)?,(?=(?:\s[\w'-]+){3})",
@@ -184,6 +186,10 @@ class _Splitter:
             text = re.sub(r"(?<=\))(?=[!?]+$)", " ", text)
         if bare in (":", ";", ",", "...", "…") or re.fullmatch(r"\)[.!?…]+", bare):
             return as_written_in(self.target_language, text)
+        if re.fullmatch(r",[\"']", bare):
+            return as_written_in(self.target_language, ",") + _quotes_of(
+                bare[1:], self.target_language, closing=True
+            )
         return _quotes_of(text, self.target_language, closing=True)
 
     def gap(self, part: Part, end: int) -> str:
@@ -194,7 +200,7 @@ class _Splitter:
         if not part.core.text:
             return between
         if not self.spaced:
-            return "" if part.after == "" or part.after[-1:] in "：；，…”）" else between
+            return "" if part.after == "" or part.after[-1:] in "：；，…”’）" else between
         if between or part.after.strip():
             return " " if between else ""
         return "" if self.text[end : end + 1] == "<" else " "
@@ -244,12 +250,14 @@ def _clauses(
 ) -> Iterator[tuple[int, int, int]]:
     """Yield the start and the end of each clause of a sentence, and the end of the mark after it."""
     remark = _start_of_remark(mask, text, begin, stop, items)
-    yield from _cut_clauses(mask, begin, begin + len(mask[begin:remark].rstrip()), items)
+    yield from _cut_clauses(mask, text, begin, begin + len(mask[begin:remark].rstrip()), items)
     if remark < stop:
         yield remark, stop, stop
 
 
-def _cut_clauses(mask: str, begin: int, stop: int, items: list[Verbatim]) -> Iterator[tuple[int, int, int]]:
+def _cut_clauses(
+    mask: str, text: str, begin: int, stop: int, items: list[Verbatim]
+) -> Iterator[tuple[int, int, int]]:
     greeting = _GREETING.match(mask, begin, stop)
     if greeting:
         yield begin, greeting.end() - 1, greeting.end()
@@ -260,12 +268,21 @@ def _cut_clauses(mask: str, begin: int, stop: int, items: list[Verbatim]) -> Ite
         depth = sum(
             (one.kind == OPENING) - (one.kind == CLOSING) for one in items if begin <= one.start < closed
         )
+        if cut.group() == "," and not _is_before_speech(mask, text, cut.end() + 1, stop):
+            continue
         sides = mask[begin : cut.start()], mask[cut.end() : stop]
         if depth or not all(_LETTER.search(side.translate(_NO_KINDS)) for side in sides):
             continue
         yield begin, cut.start(), cut.end()
         begin = cut.end() + len(mask[cut.end() : stop]) - len(mask[cut.end() : stop].lstrip())
     yield begin, stop, stop
+
+
+def _is_before_speech(mask: str, text: str, place: int, stop: int) -> bool:
+    """Return whether the opening mark at a place is a quote around several words or a whole sentence."""
+    inside = mask[place + 1 : stop].split(CLOSING)[0]
+    is_sentence = inside.endswith((".", "!", "?")) or len(_WORD.findall(inside)) > 1
+    return text[place] in QUOTES and CLOSING in mask[place:stop] and is_sentence
 
 
 def _start_of_remark(mask: str, text: str, begin: int, stop: int, items: list[Verbatim]) -> int:

@@ -1,4 +1,4 @@
-"""English words as they are written in messages, British spellings and common misspellings, in their usual spelling.
+"""English words of messages, abbreviations, British spellings and common misspellings, in their usual spelling.
 
 The usual spelling is the American one, because Tatoeba, the training data of the shipped models, has hardly any other.
 """
@@ -55,6 +55,11 @@ _SPELLINGS = {
 # Single letters and the like are also parts of names, such as "R&B".
 _WORD = re.compile(rf"(?<![\w'’&./@#-])(?:{'|'.join(_SPELLINGS)})(?![\w'’&/@-]|\.\w)", re.IGNORECASE)
 
+# "No. 7", and countries with full stops, of which the last may end the sentence too.
+_NUMBER = re.compile(r"\b(?P<first>[Nn])o\. (?=\d)")
+_COUNTRY = re.compile(r"\bthe U\.(?P<name>S\.A|S|K)\.(?=(?P<end>$)|\s)")
+_COUNTRIES = {"S": "United States", "S.A": "United States", "K": "United Kingdom"}
+
 
 def with_usual_spelling(text: TracedText) -> TracedText:
     """Return an English text in which words of messages, British and wrong spellings have their usual spelling.
@@ -65,8 +70,16 @@ def with_usual_spelling(text: TracedText) -> TracedText:
     'Thanks, what are you doing in the US?'
     >>> with_usual_spelling(TracedText("My favourite colour is grey, says Mr. Grey.")).text
     'My favorite color is gray, says Mr. Grey.'
+    >>> with_usual_spelling(TracedText("Room no. 7 is in the U.S.")).text
+    'Room number 7 is in the United States.'
     """
+    text = text.replaced(_NUMBER, lambda match: "Number " if match["first"] == "N" else "number ", whole=True)
+    text = text.replaced(_COUNTRY, _written_out, whole=True)
     return text.replaced(_WORD, _respelled, whole=True)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    return f"the {_COUNTRIES[match['name']]}{'' if match['end'] is None else '.'}"
 
 
 def _respelled(match: re.Match[str]) -> str:
