@@ -11,6 +11,7 @@ from regard.errors import ArgumentError, DtypeError, FileError, UnknownArgumentE
 from regard.tasks.summarize import Summarizer
 from regard.tasks.summarize.capitals import with_capitals
 from regard.tasks.summarize.heuristics import central_sentences, first_words
+from regard.tasks.summarize.origins import SummaryWeights, WordOrigin
 from support.summarizers import TEXT, small_summarizer
 
 
@@ -36,6 +37,15 @@ def test_a_copied_word_has_its_place_in_the_original_text(kind, monkeypatch):
     assert TEXT[songs.start : songs.end] == "songs"
     (line, _) = summarizer.word_weights(summary)[0].lines()
     assert line.startswith(f"Faroese  copied from 'Faroese' at character {TEXT.index('Faroese')} (")
+
+
+def test_a_word_that_is_not_in_the_text_is_not_called_a_copy():
+    invented = WordOrigin("Pakke", 1.0, "TurnKeeper", 122, 132, 0.3)
+    assert (invented.copied, invented.whole) == (True, False)
+    weights = SummaryWeights([], [], np.zeros((1, 1)), "", [], [invented], "Pakke")
+    assert weights.lines() == [
+        "Pakke  made of pieces of several words, most of them from 'TurnKeeper' at character 122"
+    ]
 
 
 def test_the_weight_of_an_origin_is_that_of_its_word(monkeypatch):

@@ -40,8 +40,13 @@ class WordOrigin:
 
     @property
     def copied(self) -> bool:
-        """Whether the word is copied rather than generated."""
+        """Whether the tokens of the word are copied rather than generated."""
         return self.share >= COPIED
+
+    @property
+    def whole(self) -> bool:
+        """Whether the word stands in ``source_word``, apart from case. Else its tokens are from several words."""
+        return self.word.casefold() in self.source_word.casefold()
 
     def to_json(self) -> dict[str, Any]:
         """Return the origin as a JSON object."""
@@ -98,6 +103,8 @@ class SummaryWeights:
 
 def _line(origin: WordOrigin, wide: int) -> str:
     place = f"{origin.source_word!r} at character {origin.start}"
+    if origin.copied and not origin.whole:
+        return f"{origin.word:{wide}}  made of pieces of several words, most of them from {place}"
     if origin.copied:
         return f"{origin.word:{wide}}  copied from {place} ({100 * origin.share:.0f} %)"
     return f"{origin.word:{wide}}  generated, looking at {place} (weight {origin.weight:.2f})"
@@ -127,13 +134,23 @@ def summary_weights(summarizer: Summarizer, summary: Summary) -> list[SummaryWei
     column_words = [read[a:b] for a, b in columns]
     origins = []
     for row, (share, place) in enumerate(copied):
-        at = int(merged[row].argmax()) if place is None else place
+        at = int(merged[row].argmax()) if place is None else _same_word(row_words[row], column_words, place)
         word = (row_words[row], share, column_words[at], *spans[at], float(merged[row, at]))
         origins.append(WordOrigin(*word))
     unread = (spans[-1][1], len(summary.source)) if summary.cut_off else None
     return [
         SummaryWeights(row_words, column_words, merged, summary.source, spans, origins, summary.text, unread)
     ]
+
+
+def _same_word(word: str, source_words: Sequence[str], place: int) -> int:
+    """Return the place of the same word of the text that is nearest to a place, or the place if there is none.
+
+    >>> _same_word("turn", ["a", "turn", "of", "TurnKeeper", "turn"], 3)
+    4
+    """
+    same = [i for i, other in enumerate(source_words) if other.casefold() == word.casefold()]
+    return min(same, key=lambda i: abs(i - place), default=place)
 
 
 def _written_spans(summarizer: Summarizer, summary: Summary) -> list[Span]:
