@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.learn.bank import EXERCISES
-from regard.learn.diagnosis import close, explanations, is_right, same
+from regard.learn.diagnosis import close, explanations, is_right
 from regard.learn.exercise import Exercise, Failure
 from regard.learn.files import text_to_fill_in
 
@@ -52,39 +52,6 @@ def test_there_are_ten_mistakes_and_each_is_diagnosed_by_name(exercise):
         assert explanations(exercise, given) == [frozenset([mistake.name])]
         pairs = zip(given, exercise.expected, strict=True)
         assert any(differs_clearly(exercise, one, right) for one, right in pairs), mistake.name
-
-
-def check_pairs(exercise: Exercise, pairs: list[frozenset[str]]) -> None:
-    """Assert that each pair is named, or a smaller set that gives the same outcomes."""
-    for pair in pairs:
-        given = outcomes(exercise, *pair)
-        found = explanations(exercise, given)
-        only_failures = all(
-            isinstance(one, Failure) or same(exercise, one, right)
-            for one, right in zip(given, exercise.expected, strict=True)
-        )
-        if not only_failures:
-            assert found, pair
-            assert pair in found or len(found[0]) < 2, pair
-        for one in found:
-            assert all(map(same, [exercise] * len(given), given, outcomes(exercise, *one)))
-
-
-@EVERY
-def test_pairs_of_mistakes_are_diagnosed(exercise):
-    pairs = list(exercise.combinations(2))
-    chosen = np.random.default_rng(5).permutation(len(pairs))[:4]
-    check_pairs(exercise, [pairs[i] for i in chosen])
-
-
-@pytest.mark.slow
-@EVERY
-def test_all_pairs_of_mistakes_are_diagnosed(exercise):
-    pairs = list(exercise.combinations(2))
-    check_pairs(exercise, pairs)
-    # Most pairs are told apart from all others.
-    alone = [pair for pair in pairs if explanations(exercise, outcomes(exercise, *pair)) == [pair]]
-    assert len(alone) >= 0.5 * len(pairs)
 
 
 @EVERY

@@ -52,12 +52,12 @@ def tell_difference(
     """
     earlier = _returned_stage(exercise, outcomes)
     if earlier:
-        asked = exercise.steps[-1].words.say(language)
+        asked = exercise.told_steps[-1].words.say(language)
         return [_EARLIER.say(language, stage=earlier.words.say(language), asked=asked)]
     case, expected, given = exercise.cases[number], exercise.expected[number], outcomes[number]
     assert not isinstance(given, Failure)
     part = next(i for i, right in enumerate(expected) if not _is_right(exercise, given[i], right, i))
-    step = next(one for one in exercise.steps if one.name == exercise.returns[part])
+    step = next(one for one in exercise.told_steps if one.name == exercise.returns[part])
     wrong, right = np.asarray(given[part]), expected[part]
     if exercise.any_shape:
         wrong, right = wrong.squeeze(), right.squeeze()
@@ -85,8 +85,8 @@ def _returned_stage(exercise: Exercise, outcomes: Sequence[Outcome]) -> Step | N
     """Return the earlier stage whose right numbers the function returns in every case, if there is one."""
     if len(exercise.returns) > 1 or any(isinstance(given, Failure) for given in outcomes):
         return None
-    stages = [exercise.stages(case) for case in exercise.cases]
-    for step in exercise.steps[-2::-1]:
+    stages = [exercise.told_stages(case) for case in exercise.cases]
+    for step in exercise.told_steps[-2::-1]:
         pairs = zip(outcomes, stages, strict=True)
         if step.axes and all(
             close(given[0], np.asarray(right[step.name]), exercise.tolerance(0))
@@ -149,9 +149,9 @@ def _stages_there(
         return []
     place = first_difference(last, wrong, right, language)["index"]
     row = tuple(int(i) for i in place.split(", ") if i)[:-1]
-    stages = exercise.stages(exercise.cases[number])
+    stages = exercise.told_stages(exercise.cases[number])
     lines = []
-    for step in exercise.steps:
+    for step in exercise.told_steps:
         value = np.asarray(stages[step.name])
         if step.name == last.name:
             break

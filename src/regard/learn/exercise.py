@@ -1,8 +1,9 @@
 """Exercises, whose formula is a chain of steps and whose wrong solutions replace single steps.
 
-A step computes one stage of the formula, such as the scores, from the arguments and the stages before it. A mistake
-has another computation for one or more steps. The output of a wrong solution follows from its mistakes, so pairs of
-mistakes need no code of their own.
+A step computes one stage of the formula, such as the scores, from the arguments and the stages before it. A choice is a
+step for one detail of a stage, such as the axis of a sum. A mistake has another computation for one or more steps. The
+output of a wrong solution follows from its mistakes, so pairs of mistakes need no code of their own. Two mistakes
+exclude each other if they are two answers to the same choice.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Mistake:
     replaces: Mapping[str, Compute]
 
     def excludes(self, other: Mistake) -> bool:
-        """Return whether both mistakes change the same step, so that they cannot be made together."""
+        """Return whether both mistakes change the same step or choice, so that they cannot be made together."""
         return bool(self.replaces.keys() & other.replaces.keys())
 
 
@@ -58,13 +59,15 @@ class Step:
     """One stage of a formula with its right computation.
 
     ``compute`` gets an object with the arguments and the earlier stages as attributes. ``words`` names the stage, and
-    ``axes`` are the names of its axes, for the place of a number in it.
+    ``axes`` are the names of its axes, for the place of a number in it. A step with ``choice`` is a detail of the next
+    stage, which learners are told nothing of. Its value may be anything, such as an axis or a function.
     """
 
     name: str
     words: Words
     compute: Compute
     axes: tuple[Words, ...] = ()
+    choice: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +123,11 @@ class Exercise:
     start: str = field(default="", repr=False)
 
     @cached_property
+    def told_steps(self) -> tuple[Step, ...]:
+        """The steps without the choices, which are those that a learner is told of."""
+        return tuple(step for step in self.steps if not step.choice)
+
+    @cached_property
     def cases(self) -> list[Case]:
         """The hidden cases, the same in every process."""
         return self.make_cases(np.random.default_rng([16, *self.name.encode()]))
@@ -151,6 +159,11 @@ class Exercise:
                 stages[step.name] = replaced.get(step.name, step.compute)(values)
                 setattr(values, step.name, stages[step.name])
         return stages
+
+    def told_stages(self, case: Case, mistakes: frozenset[str] = frozenset()) -> dict[str, Any]:
+        """Return the stages without the choices."""
+        stages = self.stages(case, mistakes)
+        return {step.name: stages[step.name] for step in self.told_steps}
 
     @cached_property
     def sources(self) -> dict[str, set[str]]:

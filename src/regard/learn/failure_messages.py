@@ -164,7 +164,7 @@ def tell_result(
     report: dict[str, Any], case: Case, exercise: Exercise, source: Sequence[str], language: str
 ) -> str:
     """Return what is said of a call that raised an error, or whose result is no array of numbers."""
-    names = {one.name: one.words for one in exercise.steps}
+    names = {one.name: one.words for one in exercise.told_steps}
     what = " , ".join(names[name].say(language) for name in exercise.returns).replace(" , ", ", ")
     values = {
         **report,

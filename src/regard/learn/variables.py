@@ -70,11 +70,13 @@ def tell_variables(
     ``numbers`` are those of the cases with wrong results. The first is told, and another one confirms a known mistake.
     """
     case, trace = exercise.cases[numbers[0]], trace_of(numbers[0])
-    right = exercise.stages(case)
+    right = exercise.told_stages(case)
     reached = {
-        step.name: record for step in exercise.steps if (record := _matching(trace, right[step.name], case))
+        step.name: record
+        for step in exercise.told_steps
+        if (record := _matching(trace, right[step.name], case))
     }
-    last = exercise.steps[-1]
+    last = exercise.told_steps[-1]
     if last.name in reached:
         # A returned value of another shape is told with its shape.
         own_return = reached[last.name] is trace[-1] and trace[-1][0]["name"] == "return"
@@ -87,12 +89,12 @@ def tell_variables(
     covered = set(reached).union(*(exercise.sources[name] for name in reached))
     missing = next(
         step
-        for step in exercise.steps
+        for step in exercise.told_steps
         if step.name not in covered and not _is_argument(right[step.name], case)
     )
     said = [
         _tell(_REACHED, reached[step.name], language, stage=_start(step, language))
-        for step in exercise.steps
+        for step in exercise.told_steps
         if step.name in reached
     ]
     if known:
@@ -100,7 +102,7 @@ def tell_variables(
     later = _after(own, reached)
     multiple = _multiple(later, missing, case, right, language)
     if not reached:
-        following = exercise.steps[exercise.steps.index(missing) + 1 :][:1] if multiple else ()
+        following = exercise.told_steps[exercise.told_steps.index(missing) + 1 :][:1] if multiple else ()
         return multiple + [_NEXT.say(language, stage=_start(step, language)) for step in following]
     said += _overwritten(trace, reached, right, language)
     said.append(_NEXT.say(language, stage=_start(missing, language)))
@@ -223,14 +225,12 @@ def _shown_by(
     Places, token ids and masks are no evidence either, since few numbers may coincide.
     """
     case = exercise.cases[number]
-    right = exercise.stages(case)
+    right = exercise.told_stages(case)
     try:
-        stages = exercise.stages(case, frozenset([mistake.name]))
+        stages = exercise.told_stages(case, frozenset([mistake.name]))
     except ERRORS:
         return None
-    names = [step.name for step in exercise.steps]
-    changed = max(names.index(name) for name in mistake.replaces)
-    for step in exercise.steps[changed + 1 :]:
+    for step in _later_steps(exercise, mistake):
         wrong = stages[step.name]
         # A wrong stage may have the numbers of another stage that is right.
         other = not any(close(wrong, np.asarray(stage), TOLERANCE) for stage in right.values())
@@ -239,6 +239,14 @@ def _shown_by(
             if record:
                 return record
     return None
+
+
+def _later_steps(exercise: Exercise, mistake: Mistake) -> list[Step]:
+    """Return the told steps that follow from a mistake, without those that it changes itself or through a choice."""
+    wrong = mistake.replaces.keys()
+    affected = [one for one in exercise.told_steps if wrong & (exercise.sources[one.name] | {one.name})]
+    earlier = {one.name for one in affected}
+    return [one for one in affected if one.name not in wrong and earlier & exercise.sources[one.name]]
 
 
 def _is_distinctive(value: Any) -> bool:

@@ -5,21 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.shared_steps import (
-    BATCH,
-    NO_KEEPDIMS,
+from regard.learn.bank.attention import (
     ROOT_OF_VALUES,
     SCALE_MISTAKES,
     SCORE_MISTAKES,
     VALUE_MISTAKES,
     attention_steps,
-    mistake,
-    numbers,
-    pick,
-    softmax,
-    softmax_mistakes,
-    transpose,
+    dot_products,
 )
+from regard.learn.bank.shared_steps import BATCH, fixed, mistake, numbers, pick, transpose
+from regard.learn.bank.softmaxes import NO_KEEPDIMS, SOFTMAX_MISTAKES
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 
@@ -60,64 +55,64 @@ BATCHED_ATTENTION = Exercise(
             "k.T reverses all three axes, so the batch becomes the last one. Swap only the last two: "
             "np.swapaxes(k, -1, -2).",
             "k.T 把三个轴全部颠倒了，批变成了最后一个轴。只交换最后两个：np.swapaxes(k, -1, -2)。",
-            scores=lambda V: V.q @ V.k.T,
+            turn=fixed(np.transpose),
         ),
         mistake(
             "keys_of_the_first",
             "All sequences attend to the keys of the first one.",
             "所有序列都在注意第一个序列的键。",
-            scores=lambda V: V.q @ V.k[0].T,
+            compared=lambda V: V.right[0],
         ),
         mistake(
             "batch_mixed_in",
             "The sequences are mixed: each query attends to the keys of all sequences. The batch axis "
             "must not be merged with that of the keys.",
             "序列混在了一起：每个查询注意到了所有序列的键。批的轴不能与键的轴合并。",
-            scores=lambda V: V.q @ V.k.reshape(-1, V.k.shape[-1]).T,
-            output=lambda V: V.weights @ V.v.reshape(-1, V.v.shape[-1]),
+            compared=lambda V: V.right.reshape(-1, V.right.shape[-1]),
+            taken=lambda V: V.content.reshape(-1, V.content.shape[-1]),
         ),
         mistake(
             "scores_summed_over_batch",
             "The scores are summed over the batch, for example by einsum without b in the "
             "result. Keep it: 'bqd,bkd->bqk'.",
             "分数沿批求和了，例如 einsum 的结果里漏了 b。应保留：'bqd,bkd->bqk'。",
-            scores=lambda V: (V.q @ transpose(V.k)).sum(0, keepdims=True),
+            scores=lambda V: dot_products(V).sum(0, keepdims=True),
         ),
         mistake(
             "over_batch",
             "The softmax runs over the batch (axis 0). It runs over the keys, the last axis.",
             "softmax 沿批（第 0 轴）做了。应沿键，即最后一个轴。",
-            weights=lambda V: softmax(V.scaled, 0),
+            axis=fixed(0),
         ),
         mistake(
             "over_sequence_matrix",
             "The weights of a whole sequence sum to 1. The weights of each query have to.",
             "整个序列的权重之和是 1。应当每个查询的权重之和是 1。",
-            weights=lambda V: softmax(V.scaled, (-2, -1)),
+            axis=fixed((-2, -1)),
         ),
         mistake(
             "values_of_the_first",
             "All sequences get the values of the first one.",
             "所有序列都用了第一个序列的值。",
-            output=lambda V: V.weights @ V.v[0],
+            taken=lambda V: V.content[0],
         ),
         mistake(
             "output_summed_over_batch",
             "The outputs are summed over the batch.",
             "输出沿批求和了。",
-            output=lambda V: (V.weights @ V.v).sum(0),
+            summed=lambda V: (V.mixing @ V.taken).sum(0),
         ),
         mistake(
             "output_transposed",
             "The last two axes of the output are swapped.",
             "输出的最后两个轴交换了。",
-            output=lambda V: transpose(V.weights @ V.v),
+            output=lambda V: transpose(V.summed),
         ),
         *pick(SCORE_MISTAKES, "swapped_q_k", "not_transposed", "keys_reshaped", "cosine"),
         *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "multiplied", "root_of_keys"),
         ROOT_OF_VALUES,
         *pick(
-            softmax_mistakes(),
+            SOFTMAX_MISTAKES,
             "over_queries",
             "over_all",
             *NO_KEEPDIMS,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.learn.bank.shared_steps import POSITION, mistake, numbers, softmax, step
+from regard.learn.bank.shared_steps import POSITION, choice, fixed, mistake, numbers, softmax, step
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 
@@ -27,26 +27,28 @@ def _cases(rng: np.random.Generator) -> list[Case]:
     return cases
 
 
-def _best(totals: Array, width: int) -> Array:
-    return np.argsort(-totals.ravel(), kind="stable")[:width]
+# The functions below return the places of continuations in the flat array, the best first.
 
 
-def _best_of_each(V: Any) -> Array:
-    tokens = V.totals.argmax(-1)
-    flat = np.arange(len(V.totals)) * V.totals.shape[1] + tokens
-    return flat[np.argsort(-V.totals.ravel()[flat], kind="stable")][: V.width]
+def _all_places(V: Any, totals: Array) -> Array:
+    return np.argsort(-totals.ravel(), kind="stable")
 
 
-def _of_best_beam(V: Any) -> Array:
+def _best_of_each(V: Any, totals: Array) -> Array:
+    flat = np.arange(len(totals)) * totals.shape[1] + totals.argmax(-1)
+    return flat[np.argsort(-totals.ravel()[flat], kind="stable")]
+
+
+def _of_best_beam(V: Any, totals: Array) -> Array:
     beam = int(np.argmax(V.scores))
-    return beam * V.totals.shape[1] + np.argsort(-V.totals[beam], kind="stable")[: V.width]
+    return beam * totals.shape[1] + np.argsort(-totals[beam], kind="stable")
 
 
-def _each_token_once(V: Any) -> Array:
-    order = np.argsort(-V.totals.ravel(), kind="stable")
-    tokens = order % V.totals.shape[1]
+def _each_token_once(V: Any, totals: Array) -> Array:
+    order = _all_places(V, totals)
+    tokens = order % totals.shape[1]
     first = [i for i, token in enumerate(tokens) if token not in tokens[:i]]
-    return order[first][: V.width]
+    return order[first]
 
 
 BEAM_STEP = Exercise(
@@ -75,33 +77,42 @@ BEAM_STEP = Exercise(
     function="beam_step",
     arguments=("scores", "log_probs", "width"),
     steps=(
+        choice("columns", lambda V: V.scores[:, None]),
+        choice("gained", lambda V: V.log_probs),
+        choice("operation", fixed(np.add)),
         step(
             "totals",
             "the totals scores[:, None] + log_probs",
             "总分 scores[:, None] + log_probs",
-            lambda V: V.scores[:, None] + V.log_probs,
+            lambda V: V.operation(V.columns, V.gained),
             POSITION,
             POSITION,
         ),
+        choice("ranked", lambda V: V.totals),
+        choice("candidates", fixed(_all_places)),
+        choice("number", lambda V: V.width),
+        choice("kept", lambda V: V.candidates(V, V.ranked)[: V.number]),
         step(
             "places",
             "the places of the best in the flat array",
             "最好的在展平数组中的位置",
-            lambda V: _best(V.totals, V.width),
+            lambda V: V.kept,
             POSITION,
         ),
+        choice("quotient", lambda V: V.places // V.log_probs.shape[1]),
+        choice("remainder", lambda V: V.places % V.log_probs.shape[1]),
         step(
             "beam",
             "the beam, place // vocabulary",
             "束，即 位置 // 词表大小",
-            lambda V: V.places // V.log_probs.shape[1],
+            lambda V: V.quotient,
             POSITION,
         ),
         step(
             "token",
             "the token, place % vocabulary",
             "词元，即 位置 % 词表大小",
-            lambda V: V.places % V.log_probs.shape[1],
+            lambda V: V.remainder,
             POSITION,
         ),
     ),
@@ -111,89 +122,89 @@ BEAM_STEP = Exercise(
             "The scores of the texts so far are not used. A likely token after an unlikely text is an "
             "unlikely text.",
             "没有使用已有文本的分数。不可能的文本后接一个很可能的词元，仍是不可能的文本。",
-            totals=lambda V: V.log_probs,
+            operation=fixed(lambda scores, gained: gained),
         ),
         mistake(
             "multiplied",
             "Log-probabilities are multiplied. Probabilities multiply, so their logarithms add.",
             "对数概率相乘了。概率相乘，对数应相加。",
-            totals=lambda V: V.scores[:, None] * V.log_probs,
+            operation=fixed(np.multiply),
         ),
         mistake(
             "subtracted",
             "The scores are subtracted. Logarithms of a product add.",
             "分数被减去了。乘积的对数是相加。",
-            totals=lambda V: V.log_probs - V.scores[:, None],
+            operation=fixed(lambda scores, gained: gained - scores),
         ),
         mistake(
             "probabilities_added",
             "A log-probability and a probability are added: log_probs went through exp.",
             "对数概率与概率相加了：log_probs 经过了 exp。",
-            totals=lambda V: V.scores[:, None] + np.exp(V.log_probs),
+            gained=lambda V: np.exp(V.log_probs),
         ),
         mistake(
             "scores_of_tokens",
             "The scores are added along the vocabulary. Each beam has one: scores[:, None].",
             "分数沿词表加上了。每个束有一个分数：scores[:, None]。",
-            totals=lambda V: V.scores[None, :] + V.log_probs,
+            columns=lambda V: V.scores[None, :],
         ),
         mistake(
             "worst",
             "The worst continuations are kept: argsort sorts upwards.",
             "保留了最差的续写：argsort 是升序。",
-            places=lambda V: np.argsort(V.totals.ravel(), kind="stable")[: V.width],
+            ranked=lambda V: -V.totals,
         ),
         mistake(
             "best_last",
             "The right continuations are kept, but the best one is the last.",
             "保留的续写是对的，但最好的排在了最后。",
-            places=lambda V: _best(V.totals, V.width)[::-1],
+            places=lambda V: V.kept[::-1],
         ),
         mistake(
             "width_ignored",
             "As many continuations are kept as there are beams. Keep `width` of them: the first step has one beam, "
             "and width may be 4.",
             "保留的续写个数等于束的个数。应保留 width 个：第一步只有一个束，而 width 可以是 4。",
-            places=lambda V: _best(V.totals, len(V.scores)),
+            number=lambda V: len(V.scores),
         ),
         mistake(
             "best_of_each_beam",
             "Each beam keeps its best continuation. The best ones of all beams together may come from "
             "one beam.",
             "每个束保留了自己最好的续写。所有束一起比较时，最好的几个可能来自同一个束。",
-            places=_best_of_each,
+            candidates=fixed(_best_of_each),
         ),
         mistake(
             "best_beam_only",
             "Only the best text is continued. All beams are.",
             "只续写了最好的文本。所有束都应续写。",
-            places=_of_best_beam,
+            candidates=fixed(_of_best_beam),
         ),
         mistake(
             "each_token_once",
             "A token is kept at most once. Two texts may continue with the same token.",
             "一个词元最多保留一次。两个文本可以用同一个词元续写。",
-            places=_each_token_once,
+            candidates=fixed(_each_token_once),
         ),
         mistake(
             "divided_by_beams",
             "The place is divided by the number of beams. A row of the totals has one number for each token: "
             "place // vocabulary.",
             "位置除以了束的个数。总分的一行中每个词元一个数：位置 // 词表大小。",
-            beam=lambda V: V.places // len(V.scores),
+            quotient=lambda V: V.places // len(V.scores),
         ),
         mistake(
             "remainder_of_beams",
             "The token is the remainder by the number of beams. It is place % vocabulary.",
             "词元取了对束数的余数。应为 位置 % 词表大小。",
-            token=lambda V: V.places % len(V.scores),
+            remainder=lambda V: V.places % len(V.scores),
         ),
         mistake(
             "swapped",
             "Beam and token are swapped: place // vocabulary is the beam, place % vocabulary is the token.",
             "束和词元交换了：位置 // 词表大小 是束，位置 % 词表大小 是词元。",
-            beam=lambda V: V.places % V.log_probs.shape[1],
-            token=lambda V: V.places // V.log_probs.shape[1],
+            beam=lambda V: V.remainder,
+            token=lambda V: V.quotient,
         ),
     ),
     make_cases=_cases,

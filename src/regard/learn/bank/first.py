@@ -3,17 +3,54 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.shared_steps import KEY, POSITION, SCALE_MISTAKES, mistake, numbers, softmax, step
+from regard.learn.bank.attention import SCALE_MISTAKES
+from regard.learn.bank.shared_steps import KEY, POSITION, choice, fixed, mistake, numbers, same, softmax, step
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 
 __all__ = ["SCORES", "SOFTMAX"]
 
+Array = np.ndarray
+
 # ---- 1. softmax
+
+
+def _shifted(V: Any, x: Array) -> Array:
+    amount = V.statistic(x, axis=V.shift_axis, keepdims=V.kept_in_shift)
+    return V.shifting(x, amount)
+
+
+def _first(x: Array, axis: int | None, keepdims: bool) -> Array:
+    """Return the first number along an axis, or of the whole array, in place of the highest."""
+    if axis is None:
+        return x.ravel()[0]
+    first = x.take([0], axis)
+    return first if keepdims else first.squeeze(axis)
+
+
+def _weights(V: Any, x: Array) -> Array:
+    """Return the softmax of an array with all its choices."""
+    powers = V.power(x, _shifted(V, x))
+    if not V.divided:
+        return powers
+    total = V.denominator(x, powers).sum(axis=V.sum_axis, keepdims=V.kept_in_sum)
+    return powers / total
+
+
+def _repeated(V: Any) -> Array:
+    x = V.signed
+    for _ in range(V.times):
+        x = V.function(V, x)
+    return x
+
+
+def _hardmax(V: Any, x: Array) -> Array:
+    return np.eye(x.shape[-1])[x.argmax(-1)]
 
 
 def _softmax_cases(rng: np.random.Generator) -> list[Case]:
@@ -55,19 +92,31 @@ SOFTMAX = Exercise(
     function="softmax",
     arguments=("x",),
     steps=(
+        choice("signed", lambda V: V.x),
+        choice("statistic", fixed(np.max)),
+        choice("shift_axis", fixed(-1)),
+        choice("kept_in_shift", fixed(True)),
+        choice("shifting", fixed(np.subtract)),
         step(
             "shifted",
             "x minus the largest number of its row",
             "x 减去所在行的最大值",
-            lambda V: V.x - V.x.max(-1, keepdims=True),
+            lambda V: _shifted(V, V.signed),
             POSITION,
         ),
-        step("powers", "the exponentials", "指数", lambda V: np.exp(V.shifted), POSITION),
+        choice("power", fixed(lambda x, shifted: np.exp(shifted))),
+        step("powers", "the exponentials", "指数", lambda V: V.power(V.signed, V.shifted), POSITION),
+        choice("sum_axis", fixed(-1)),
+        choice("kept_in_sum", fixed(True)),
+        choice("denominator", fixed(lambda x, powers: powers)),
+        choice("divided", fixed(True)),
+        choice("function", fixed(_weights)),
+        choice("times", fixed(1)),
         step(
             "weights",
             "the exponentials divided by their sum",
             "指数除以它们的和",
-            lambda V: V.powers / V.powers.sum(-1, keepdims=True),
+            _repeated,
             POSITION,
         ),
     ),
@@ -78,7 +127,8 @@ SOFTMAX = Exercise(
             "result stays the same, because the factor exp(-max) cancels.",
             "exp 溢出了：exp(1000) 是 inf，inf / inf 是 NaN。先减去每一行的最大值。结果不变，因为因子 exp(-max) "
             "会约掉。",
-            shifted=lambda V: V.x,
+            statistic=fixed(lambda x, axis, keepdims: 0.0),
+            shifting=fixed(np.subtract),
         ),
         mistake(
             "shift_by_highest_of_all",
@@ -87,7 +137,7 @@ SOFTMAX = Exercise(
             "zeros as exponentials, and 0 / 0 is NaN. Subtract the largest number of each row.",
             "减去的是整个数组的最大值。某一行的数如果都小得多，指数就全是 0，而 0 / 0 是 NaN。应减去每一行各自的"
             "最大值。",
-            shifted=lambda V: V.x - V.x.max(),
+            shift_axis=fixed(None),
         ),
         mistake(
             "shift_by_mean",
@@ -95,41 +145,41 @@ SOFTMAX = Exercise(
             "Subtract the "
             "maximum.",
             "减去的是平均值。如果有一个数远大于平均值，它的指数仍会溢出。应减去最大值。",
-            shifted=lambda V: V.x - V.x.mean(-1, keepdims=True),
+            statistic=fixed(np.mean),
         ),
         mistake(
             "shift_by_lowest",
             "The smallest number of each row is subtracted, so the exponential of the largest one still overflows. "
             "Subtract the maximum.",
             "减去的是每一行的最小值，最大的数的指数仍会溢出。应减去最大值。",
-            shifted=lambda V: V.x - V.x.min(-1, keepdims=True),
+            statistic=fixed(np.min),
         ),
         mistake(
             "shift_by_first",
             "The first number of each row is subtracted. If another number is far above it, its exponential still "
             "overflows. Subtract the maximum.",
             "减去的是每一行的第一个数。如果有别的数比它大得多，指数仍会溢出。应减去最大值。",
-            shifted=lambda V: V.x - V.x[..., :1],
+            statistic=fixed(_first),
         ),
         mistake(
             "shift_over_first_axis",
             "The maximum is taken over the first axis, so the numbers of one row are shifted by different amounts. A "
             "softmax is unchanged only if its whole row is shifted by one number: use axis=-1.",
             "最大值是沿第一个轴取的，同一行的数减去了不同的量。只有整行减去同一个数，softmax 才不变：使用 axis=-1。",
-            shifted=lambda V: V.x - V.x.max(0, keepdims=True),
+            shift_axis=fixed(0),
         ),
         mistake(
             "highest_without_keepdims",
             "The maximum has lost its axis, so column j is shifted by the maximum of row j. Each row is shifted by its "
             "own maximum: keep the axis with keepdims=True.",
             "最大值去掉了轴，于是第 j 列减去了第 j 行的最大值。每一行应减去自己的最大值：用 keepdims=True 保留这个轴。",
-            shifted=lambda V: V.x - V.x.max(-1),
+            kept_in_shift=fixed(False),
         ),
         mistake(
             "divided_by_highest",
             "The row is divided by its maximum. Only a difference leaves the softmax unchanged: subtract the maximum.",
             "整行除以了最大值。只有相减才不改变 softmax：应减去最大值。",
-            shifted=lambda V: V.x / V.x.max(-1, keepdims=True),
+            shifting=fixed(np.divide),
         ),
         mistake(
             "no_exp",
@@ -137,70 +187,70 @@ SOFTMAX = Exercise(
             "weights, "
             "and 0 gives 0. Take np.exp first.",
             "各数直接除以了它们的和，没有取指数。这样负数得到负的权重，0 得到 0。应先取 np.exp。",
-            powers=lambda V: V.x,
+            power=fixed(lambda x, shifted: x),
         ),
         mistake(
             "base_two",
             "The powers have base 2. The base of the softmax is e: use np.exp.",
             "幂的底是 2。softmax 的底是 e：使用 np.exp。",
-            powers=lambda V: np.exp2(V.shifted),
+            power=fixed(lambda x, shifted: np.exp2(shifted)),
         ),
         mistake(
             "sign",
             "The sign is wrong: the smallest number gets the largest weight.",
             "符号反了：最小的数得到了最大的权重。",
-            powers=lambda V: np.exp(-(V.x - V.x.min(-1, keepdims=True))),
+            signed=lambda V: -V.x,
         ),
         mistake(
             "sum_over_first_axis",
             "The sum runs over the first axis, so columns sum to 1. Each row has to sum to 1: use axis=-1.",
             "求和沿着第一个轴，于是每一列的和是 1。应当每一行的和是 1：使用 axis=-1。",
-            weights=lambda V: V.powers / V.powers.sum(0, keepdims=True),
+            sum_axis=fixed(0),
         ),
         mistake(
             "sum_over_all",
             "The sum has no axis, so all weights together sum to 1. Each row has to sum to 1: use axis=-1 and "
             "keepdims=True.",
             "求和没有指定轴，所有权重加起来才是 1。应当每一行的和是 1：使用 axis=-1 和 keepdims=True。",
-            weights=lambda V: V.powers / V.powers.sum(),
+            sum_axis=fixed(None),
         ),
         mistake(
             "sum_without_keepdims",
             "The sum has lost its axis, so column j is divided by the sum of row j. Keep the axis with keepdims=True: "
             "each row is divided by its own sum.",
             "求和去掉了轴，于是第 j 列除以了第 j 行的和。每一行应除以自己的和：用 keepdims=True 保留这个轴。",
-            weights=lambda V: V.powers / V.powers.sum(-1),
+            kept_in_sum=fixed(False),
         ),
         mistake(
             "sum_not_shifted",
             "The sum is that of exp(x), but the maximum is subtracted above the line only. Divide by the sum of the "
             "shifted exponentials.",
             "分母是 exp(x) 的和，而只有分子减去了最大值。应除以减去最大值之后的指数的和。",
-            weights=lambda V: V.powers / np.exp(V.x).sum(-1, keepdims=True),
+            denominator=fixed(lambda x, powers: np.exp(x)),
         ),
         mistake(
             "no_division",
             "The exponentials are not divided by their sum.",
             "指数没有除以它们的和。",
-            weights=lambda V: V.powers,
+            divided=fixed(False),
         ),
         mistake(
             "hardmax",
             "The largest number gets the weight 1 and the others 0. Softmax gives every number a part.",
             "最大的数得到权重 1，其余为 0。softmax 会给每个数一部分。",
-            weights=lambda V: np.eye(V.x.shape[-1])[V.powers.argmax(-1)],
+            function=fixed(_hardmax),
         ),
         mistake(
             "log_weights",
             "This is the logarithm of the softmax.",
             "这是 softmax 的对数。",
-            weights=lambda V: np.log(V.powers / V.powers.sum(-1, keepdims=True)),
+            function=fixed(lambda V, x: np.log(_weights(V, x))),
         ),
         mistake(
             "softmax_twice",
             "The softmax is applied twice, so the weights are nearly equal.",
             "softmax 做了两次，所以权重几乎相等。",
-            weights=lambda V: softmax(V.powers / V.powers.sum(-1, keepdims=True)),
+            times=fixed(2),
         ),
     ),
     make_cases=_softmax_cases,
@@ -210,6 +260,10 @@ SOFTMAX = Exercise(
 
 
 # ---- 2. the scores of one query
+
+
+def _unit(x: Array) -> Array:
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
 
 def _score_cases(rng: np.random.Generator) -> list[Case]:
@@ -238,12 +292,21 @@ SCORES = Exercise(
     function="scores",
     arguments=("q", "k"),
     steps=(
-        step("scores", "the dot products k @ q", "点积 k @ q", lambda V: V.k @ V.q, KEY),
+        choice("lengths", fixed(same)),
+        choice("combined", fixed(lambda q, k: k @ q)),
+        step(
+            "scores",
+            "the dot products k @ q",
+            "点积 k @ q",
+            lambda V: V.combined(V.lengths(V.q), V.lengths(V.k)),
+            KEY,
+        ),
+        choice("scale", lambda V: 1 / math.sqrt(V.q.shape[-1])),
         step(
             "scaled",
             "the dot products divided by √d",
             "除以 √d 的点积",
-            lambda V: V.scores / math.sqrt(V.q.shape[-1]),
+            lambda V: V.scores * V.scale,
             KEY,
         ),
     ),
@@ -253,56 +316,56 @@ SCORES = Exercise(
             "cosine",
             "The result is a cosine: the vectors are divided by their lengths. Here the length of a vector counts.",
             "结果是余弦：向量除以了各自的长度。这里向量的长度也起作用。",
-            scores=lambda V: V.k @ V.q / np.linalg.norm(V.q) / np.linalg.norm(V.k, axis=-1),
+            lengths=fixed(_unit),
         ),
         mistake(
             "distances",
             "The result is a distance between the query and each key. The score is their dot product.",
             "结果是查询与每个键的距离。分数是它们的点积。",
-            scores=lambda V: np.linalg.norm(V.k - V.q, axis=-1),
+            combined=fixed(lambda q, k: np.linalg.norm(k - q, axis=-1)),
         ),
         mistake(
             "absolute",
             "The sign of the scores is lost. A key that points away from the query has a negative score.",
             "分数的符号丢失了。与查询方向相反的键，分数为负。",
-            scores=lambda V: np.abs(V.k @ V.q),
+            scores=lambda V: np.abs(V.combined(V.lengths(V.q), V.lengths(V.k))),
         ),
         mistake(
             "sum_of_features_first",
             "The features are added up before they are multiplied. A dot product multiplies feature by feature, then "
             "adds.",
             "先把特征相加再相乘了。点积是逐个特征相乘，然后相加。",
-            scores=lambda V: V.k.sum(-1) * V.q.sum(),
+            combined=fixed(lambda q, k: k.sum(-1) * q.sum()),
         ),
         mistake(
             "sum_over_keys",
             "The products are added up over the keys. Add over the features, so that each key has its own score.",
             "乘积是沿键相加的。应沿特征相加，让每个键有自己的分数。",
-            scores=lambda V: (V.k * V.q).sum(0),
+            combined=fixed(lambda q, k: (k * q).sum(0)),
         ),
         mistake(
             "not_summed",
             "The products are not added up. A score is one number for each key: the sum over the features.",
             "乘积没有相加。每个键的分数是一个数：沿特征求和。",
-            scores=lambda V: V.k * V.q,
+            combined=fixed(lambda q, k: k * q),
         ),
         mistake(
             "largest_product",
             "Only the largest product of each key counts. A dot product is the sum of all of them.",
             "每个键只取了最大的乘积。点积是所有乘积之和。",
-            scores=lambda V: (V.k * V.q).max(-1),
+            combined=fixed(lambda q, k: (k * q).max(-1)),
         ),
         mistake(
             "not_transposed",
             "The product is q @ k, which sums over the keys. k @ q, or q @ k.T, sums over the features.",
             "乘积写成了 q @ k，它沿键求和。k @ q 或 q @ k.T 才是沿特征求和。",
-            scores=lambda V: V.q @ V.k,
+            combined=fixed(lambda q, k: q @ k),
         ),
         mistake(
             "softmax_too",
             "These are the weights: the softmax of the scores. The exercise asks for the scores before the softmax.",
             "这些是权重，即分数的 softmax。本题要的是 softmax 之前的分数。",
-            scaled=lambda V: softmax(V.scores / math.sqrt(V.q.shape[-1])),
+            scaled=lambda V: softmax(V.scores * V.scale),
         ),
     ),
     make_cases=_score_cases,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from regard.learn.bank.shared_steps import FEATURE, POSITION, mistake, numbers, step
+from regard.learn.bank.shared_steps import FEATURE, POSITION, choice, fixed, mistake, numbers, same, step
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 
@@ -24,6 +23,12 @@ def _norm_cases(rng: np.random.Generator) -> list[Case]:
     return [
         Case({**numbers(rng, x=(n, m), gain=(m,), bias=(m,)).arguments, "eps": eps}) for n, m, eps in sizes
     ]
+
+
+def _sample_variance(squares: Array, axis: int | None, keepdims: bool) -> Array:
+    """Return the sum of squares divided by their number minus 1."""
+    count = squares.size if axis is None else squares.shape[axis]
+    return squares.sum(axis, keepdims=keepdims) / (count - 1)
 
 
 def _centred(x: Array, axis: int | None = -1) -> Array:
@@ -53,35 +58,45 @@ LAYER_NORM = Exercise(
     function="layer_norm",
     arguments=("x", "gain", "bias", "eps"),
     steps=(
+        choice("axis", fixed(-1)),
+        choice("keepdims", fixed(True)),
+        choice("mean", lambda V: V.x.mean(V.axis, keepdims=V.keepdims)),
         step(
             "centred",
             "x minus the mean of its row",
             "x 减去所在行的均值",
-            lambda V: _centred(V.x),
+            lambda V: V.x - V.mean,
             POSITION,
             FEATURE,
         ),
+        choice("squared", lambda V: _centred(V.x, V.axis) ** 2),
+        choice("averaged", fixed(np.mean)),
         step(
             "variance",
             "the variance of each row",
             "每一行的方差",
-            lambda V: (_centred(V.x) ** 2).mean(-1, keepdims=True),
+            lambda V: V.averaged(V.squared, axis=V.axis, keepdims=V.keepdims),
             POSITION,
             FEATURE,
         ),
+        choice("root", fixed(np.sqrt)),
+        choice("deviation", lambda V: V.root(V.variance + V.eps)),
         step(
             "normed",
             "(x - mean) / sqrt(variance + eps)",
             "(x - mean) / sqrt(variance + eps)",
-            lambda V: V.centred / np.sqrt(V.variance + V.eps),
+            lambda V: V.centred / V.deviation,
             POSITION,
             FEATURE,
         ),
+        choice("parameters", lambda V: (V.gain, V.bias)),
+        choice("factor", lambda V: V.parameters[0]),
+        choice("offset", lambda V: V.parameters[1]),
         step(
             "output",
             "the output, with gain and bias",
             "输出，即乘 gain 加 bias",
-            lambda V: V.normed * V.gain + V.bias,
+            lambda V: V.normed * V.factor + V.offset,
             POSITION,
             FEATURE,
         ),
@@ -92,23 +107,20 @@ LAYER_NORM = Exercise(
             "Mean and variance run over the positions (axis 0), as in batch normalisation. Layer "
             "normalisation takes each row on its own: axis=-1.",
             "均值和方差沿位置（第 0 轴）计算，像批归一化那样。层归一化对每一行单独计算：axis=-1。",
-            centred=lambda V: _centred(V.x, 0),
-            variance=lambda V: V.x.var(0, keepdims=True),
+            axis=fixed(0),
         ),
         mistake(
             "over_all",
             "Mean and variance run over the whole array. Each row has its own: axis=-1, keepdims=True.",
             "均值和方差对整个数组计算。每一行应有自己的：axis=-1, keepdims=True。",
-            centred=lambda V: _centred(V.x, None),
-            variance=lambda V: V.x.var(keepdims=True),
+            axis=fixed(None),
         ),
         mistake(
             "no_keepdims",
             "Mean and variance have lost their axis, so column j gets those of row j. Keep the axis with "
             "keepdims=True, so that each row gets its own.",
             "均值和方差去掉了轴，于是第 j 列用了第 j 行的均值和方差。用 keepdims=True 保留这个轴，让每一行用自己的。",
-            centred=lambda V: V.x - V.x.mean(-1),
-            variance=lambda V: V.x.var(-1),
+            keepdims=fixed(False),
         ),
         mistake(
             "mean_not_subtracted",
@@ -122,57 +134,57 @@ LAYER_NORM = Exercise(
             "the variance.",
             "这是 RMSNorm：没有减去均值，并用平方的平均代替了方差。",
             centred=lambda V: V.x,
-            variance=lambda V: (V.x**2).mean(-1, keepdims=True),
+            squared=lambda V: V.x**2,
         ),
         mistake(
             "sample_variance",
             "The variance divides by m - 1 (ddof=1, the default of torch.var). Here it divides by m.",
             "方差除以了 m - 1（ddof=1，即 torch.var 的默认值）。这里应除以 m。",
-            variance=lambda V: V.x.var(-1, ddof=1, keepdims=True),
+            averaged=fixed(_sample_variance),
         ),
         mistake(
             "sum_of_squares",
             "The squared differences are added up, not averaged.",
             "差的平方是相加的，没有取平均。",
-            variance=lambda V: (_centred(V.x) ** 2).sum(-1, keepdims=True),
+            averaged=fixed(np.sum),
         ),
         mistake(
             "no_root",
             "The root is missing: the row is divided by the variance.",
             "缺少开方：除以的是方差。",
-            normed=lambda V: V.centred / (V.variance + V.eps),
+            root=fixed(same),
         ),
         mistake(
             "eps_outside",
             "eps is added after the root. It belongs inside: sqrt(variance + eps).",
             "eps 加在了开方之后。它应在根号里面：sqrt(variance + eps)。",
-            normed=lambda V: V.centred / (np.sqrt(V.variance) + V.eps),
+            deviation=lambda V: V.root(V.variance) + V.eps,
         ),
         mistake(
             "no_eps",
             "eps is missing. Without it, a row of equal numbers divides by 0.",
             "缺少 eps。没有它，全部相等的一行会除以 0。",
-            normed=lambda V: V.centred / np.sqrt(V.variance),
+            deviation=lambda V: V.root(V.variance),
         ),
         mistake(
             "multiplied",
             "The row is multiplied by the standard deviation. Divide.",
             "乘以了标准差。应相除。",
-            normed=lambda V: V.centred * np.sqrt(V.variance + V.eps),
+            normed=lambda V: V.centred * V.deviation,
         ),
-        mistake("no_gain", "The gain is missing.", "缺少 gain。", output=lambda V: V.normed + V.bias),
-        mistake("no_bias", "The bias is missing.", "缺少 bias。", output=lambda V: V.normed * V.gain),
+        mistake("no_gain", "The gain is missing.", "缺少 gain。", factor=fixed(1.0)),
+        mistake("no_bias", "The bias is missing.", "缺少 bias。", offset=fixed(0.0)),
         mistake(
             "swapped_gain_bias",
             "Gain and bias are swapped.",
             "gain 和 bias 交换了。",
-            output=lambda V: V.normed * V.bias + V.gain,
+            parameters=lambda V: (V.bias, V.gain),
         ),
         mistake(
             "bias_first",
             "The bias is added before the gain multiplies. First the gain, then the bias.",
             "先加了 bias 再乘 gain。应先乘 gain，再加 bias。",
-            output=lambda V: (V.normed + V.bias) * V.gain,
+            output=lambda V: (V.normed + V.offset) * V.factor,
         ),
     ),
     make_cases=_norm_cases,
@@ -193,10 +205,6 @@ def _relu(x: Array) -> Array:
 
 def _gelu_angle(x: Array) -> Array:
     return math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-
-
-def _fed(V: Any) -> Array:
-    return V.active @ V.W_2.T
 
 
 PRE_NORM_BLOCK = Exercise(
@@ -223,15 +231,26 @@ PRE_NORM_BLOCK = Exercise(
     function="feed_forward_block",
     arguments=("x", "W_1", "W_2"),
     steps=(
-        step("normed", "norm(x)", "norm(x)", lambda V: _normed(V.x), POSITION, FEATURE),
+        choice("norm_axis", fixed(-1)),
+        choice("norm", fixed(_normed)),
+        step("normed", "norm(x)", "norm(x)", lambda V: V.norm(V.x, V.norm_axis), POSITION, FEATURE),
         step("hidden", "W_1 norm(x)", "W_1 norm(x)", lambda V: V.normed @ V.W_1.T, POSITION, FEATURE),
         step(
             "active", "relu(W_1 norm(x))", "relu(W_1 norm(x))", lambda V: _relu(V.hidden), POSITION, FEATURE
         ),
-        step("fed", "W_2 relu(W_1 norm(x))", "W_2 relu(W_1 norm(x))", _fed, POSITION, FEATURE),
+        choice("returned", lambda V: V.active @ V.W_2.T),
         step(
-            "output", "the output, with x added", "输出，即加上 x", lambda V: V.x + V.fed, POSITION, FEATURE
+            "fed",
+            "W_2 relu(W_1 norm(x))",
+            "W_2 relu(W_1 norm(x))",
+            lambda V: V.returned,
+            POSITION,
+            FEATURE,
         ),
+        choice("residual", lambda V: V.x),
+        choice("halved", fixed(1.0)),
+        choice("added", lambda V: (V.residual + V.fed) * V.halved),
+        step("output", "the output, with x added", "输出，即加上 x", lambda V: V.added, POSITION, FEATURE),
     ),
     mistakes=(
         mistake("not_normed", "The norm is missing.", "缺少归一化。", normed=lambda V: V.x),
@@ -239,13 +258,13 @@ PRE_NORM_BLOCK = Exercise(
             "norm_over_positions",
             "The norm runs over the positions. Each row is normalised on its own: axis=-1.",
             "归一化沿位置进行了。应对每一行单独归一化：axis=-1。",
-            normed=lambda V: _normed(V.x, 0),
+            norm_axis=fixed(0),
         ),
         mistake(
             "only_centred",
             "The norm only subtracts the mean. It also divides by the standard deviation.",
             "归一化只减去了均值，还应除以标准差。",
-            normed=lambda V: _centred(V.x),
+            norm=fixed(_centred),
         ),
         mistake(
             "first_matrix_transposed",
@@ -287,44 +306,44 @@ PRE_NORM_BLOCK = Exercise(
             "second_matrix_transposed",
             "W_2 is not transposed: a matrix (out, in) is applied as x @ W_2.T.",
             "W_2 没有转置：形状为 (输出, 输入) 的矩阵写成 x @ W_2.T。",
-            fed=lambda V: V.active @ V.W_2,
+            returned=lambda V: V.active @ V.W_2,
         ),
         mistake(
             "relu_after_second",
             "The result of W_2 goes through a relu too. Only the hidden numbers do.",
             "W_2 的结果也经过了 relu。只有中间的数要经过。",
-            fed=lambda V: _relu(_fed(V)),
+            fed=lambda V: _relu(V.returned),
         ),
         mistake(
             "no_residual",
             "The residual is missing: x is added to the result.",
             "缺少残差：结果要加上 x。",
-            output=lambda V: V.fed,
+            residual=fixed(0.0),
         ),
         mistake(
             "residual_of_normed",
             "norm(x) is added in place of x. The residual path stays unnormalised.",
             "加上的是 norm(x) 而不是 x。残差这条路不做归一化。",
-            output=lambda V: _normed(V.x) + V.fed,
+            residual=lambda V: V.norm(V.x, V.norm_axis),
         ),
         mistake(
             "post_norm",
             "The result is normalised after the sum, as in post-norm. Pre-norm normalises only the input of "
             "the matrices.",
             "求和之后对结果做了归一化，这是 post-norm。pre-norm 只归一化矩阵的输入。",
-            output=lambda V: _normed(V.x + V.fed),
+            output=lambda V: V.norm(V.added, V.norm_axis),
         ),
         mistake(
             "residual_subtracted",
             "x is subtracted. It is added.",
             "x 被减去了。应相加。",
-            output=lambda V: V.fed - V.x,
+            residual=lambda V: -V.x,
         ),
         mistake(
             "averaged",
             "The sum is halved. It is a plain sum.",
             "和被除以了 2。应是普通的和。",
-            output=lambda V: (V.x + V.fed) / 2,
+            halved=fixed(0.5),
         ),
     ),
     make_cases=lambda rng: [

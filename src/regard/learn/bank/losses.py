@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 
-from regard.learn.bank.shared_steps import POSITION, mistake, numbers, softmax, step
+from regard.learn.bank.shared_steps import POSITION, choice, fixed, mistake, numbers, same, softmax, step
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 
@@ -25,25 +22,28 @@ def _logits(rng: np.random.Generator, name: str, *sizes: tuple[int, int]) -> lis
     ]
 
 
-def _log_softmax(x: Array, axis: int | None = -1) -> Array:
-    return np.log(softmax(x, axis))
-
-
 def _chosen(rows: Array, tokens: Array) -> Array:
     return rows[np.arange(len(tokens)), tokens]
 
 
+_PROBABILITIES = (
+    choice("axis", fixed(-1)),
+    choice("probabilities", lambda V: softmax(V.logits, V.axis)),
+    choice("logarithm", fixed(np.log)),
+)
 _NO_SOFTMAX = mistake(
     "no_softmax",
     "The logits are taken for log-probabilities. They have to go through log_softmax first.",
     "把 logits 当成了对数概率。应先经过 log_softmax。",
-    log_probs=lambda V: V.logits,
+    axis=fixed(None),
+    probabilities=lambda V: V.logits,
+    logarithm=fixed(same),
 )
 _OVER_ALL = mistake(
     "over_all",
     "The softmax runs over the whole array. Each row has its own: axis=-1, keepdims=True.",
     "softmax 对整个数组做了。每一行应有自己的：axis=-1, keepdims=True。",
-    log_probs=lambda V: _log_softmax(V.logits, None),
+    axis=fixed(None),
 )
 
 
@@ -73,24 +73,27 @@ NEXT_TOKEN_LOSS = Exercise(
     function="next_token_loss",
     arguments=("logits", "tokens"),
     steps=(
+        *_PROBABILITIES,
         step(
             "log_probs",
             "the log-probabilities",
             "对数概率",
-            lambda V: _log_softmax(V.logits),
+            lambda V: V.logarithm(V.probabilities),
             POSITION,
             TOKEN,
         ),
+        choice("first_rows", lambda V: V.log_probs[:-1]),
+        choice("next_tokens", lambda V: V.tokens[1:]),
         step(
             "rows",
             "the log-probabilities of all positions but the last",
             "除最后一个位置外的对数概率",
-            lambda V: V.log_probs[:-1],
+            lambda V: V.first_rows,
             POSITION,
             TOKEN,
         ),
         step(
-            "targets", "the tokens from the second on", "从第二个起的词元", lambda V: V.tokens[1:], POSITION
+            "targets", "the tokens from the second on", "从第二个起的词元", lambda V: V.next_tokens, POSITION
         ),
         step(
             "picked",
@@ -99,63 +102,65 @@ NEXT_TOKEN_LOSS = Exercise(
             lambda V: _chosen(V.rows, V.targets),
             POSITION,
         ),
-        step("loss", "the loss, minus the mean", "损失，即平均取负", lambda V: -V.picked.mean()),
+        choice("averaged", lambda V: V.picked.mean()),
+        choice("negated", lambda V: -V.averaged),
+        step("loss", "the loss, minus the mean", "损失，即平均取负", lambda V: V.negated),
     ),
     mistakes=(
         mistake(
             "no_log",
             "The probabilities are averaged without their logarithm.",
             "平均的是概率，没有取对数。",
-            log_probs=lambda V: softmax(V.logits),
+            logarithm=fixed(same),
         ),
         _NO_SOFTMAX,
         mistake(
             "over_positions",
             "The softmax runs over the positions. It runs over the vocabulary, the last axis.",
             "softmax 沿位置做了。应沿词表，即最后一个轴。",
-            log_probs=lambda V: _log_softmax(V.logits, 0),
+            axis=fixed(0),
         ),
         _OVER_ALL,
         mistake(
             "base_two",
             "The logarithm has base 2 (bits). Natural logarithms are asked for.",
             "对数的底是 2（比特）。这里要自然对数。",
-            log_probs=lambda V: _log_softmax(V.logits) / math.log(2),
+            logarithm=fixed(np.log2),
         ),
         mistake(
             "base_ten",
             "The logarithm has base 10. Natural logarithms are asked for: np.log.",
             "对数的底是 10。这里要自然对数：np.log。",
-            log_probs=lambda V: _log_softmax(V.logits) / math.log(10),
+            logarithm=fixed(np.log10),
         ),
         mistake(
             "not_shifted",
             "Position i is compared with its own token, which it has already seen. It predicts token i + 1.",
             "位置 i 与它自己的词元比较了，而这个词元它已经看到。它预测的是第 i + 1 个词元。",
-            rows=lambda V: V.log_probs,
-            targets=lambda V: V.tokens,
+            first_rows=lambda V: V.log_probs,
+            next_tokens=lambda V: V.tokens,
         ),
         mistake(
             "shifted_backwards",
             "Position i is compared with the token before it. It predicts the token after it.",
             "位置 i 与前一个词元比较了。它预测的是后一个词元。",
-            rows=lambda V: V.log_probs[1:],
-            targets=lambda V: V.tokens[:-1],
+            first_rows=lambda V: V.log_probs[1:],
+            next_tokens=lambda V: V.tokens[:-1],
         ),
         mistake(
             "last_token_wraps",
             "The last position is compared with the first token (np.roll). It has no next token: leave it "
             "out.",
             "最后一个位置与第一个词元比较了（np.roll）。它没有下一个词元：应去掉。",
-            rows=lambda V: V.log_probs,
-            targets=lambda V: np.roll(V.tokens, -1),
+            first_rows=lambda V: V.log_probs,
+            next_tokens=lambda V: np.roll(V.tokens, -1),
         ),
         mistake(
             "last_pair_lost",
             "The last pair is lost. Only one position is left out, the last.",
             "最后一对丢失了。只应去掉最后一个位置。",
-            rows=lambda V: V.log_probs[:-2],
-            targets=lambda V: V.tokens[1:-1],
+            first_rows=lambda V: V.log_probs[:-2],
+            next_tokens=lambda V: V.tokens[1:-1],
         ),
         mistake(
             "best_token",
@@ -173,25 +178,25 @@ NEXT_TOKEN_LOSS = Exercise(
             "summed",
             "The losses are added up. The mean is asked for, so that long texts do not count more.",
             "损失相加了。要的是平均，这样长文本才不会占更大比重。",
-            loss=lambda V: -V.picked.sum(),
+            averaged=lambda V: V.picked.sum(),
         ),
         mistake(
             "divided_by_length",
             "The sum is divided by n. There are only n - 1 predictions.",
             "总和除以了 n。只有 n - 1 个预测。",
-            loss=lambda V: -V.picked.sum() / len(V.tokens),
+            averaged=lambda V: V.picked.sum() / len(V.tokens),
         ),
         mistake(
             "sign",
             "The sign is missing: a log-probability is negative, and a loss is its negative.",
             "缺少负号：对数概率是负数，损失是它的相反数。",
-            loss=lambda V: V.picked.mean(),
+            negated=lambda V: V.averaged,
         ),
         mistake(
             "perplexity",
             "This is the perplexity, exp of the loss.",
             "这是困惑度，即损失的 exp。",
-            loss=lambda V: np.exp(-V.picked.mean()),
+            loss=lambda V: np.exp(V.negated),
         ),
     ),
     make_cases=lambda rng: _logits(rng, "tokens", (5, 5), (4, 7), (7, 3)),
@@ -200,12 +205,6 @@ NEXT_TOKEN_LOSS = Exercise(
 
 
 # ---- label smoothing
-
-
-def _others(V: Any) -> Array:
-    """Return the mean log-probability of all tokens but the target."""
-    size = V.logits.shape[-1]
-    return (V.log_probs.sum(-1) - V.gold) / (size - 1)
 
 
 LABEL_SMOOTHING = Exercise(
@@ -230,11 +229,12 @@ LABEL_SMOOTHING = Exercise(
     function="smoothed_loss",
     arguments=("logits", "targets", "epsilon"),
     steps=(
+        *_PROBABILITIES,
         step(
             "log_probs",
             "the log-probabilities",
             "对数概率",
-            lambda V: _log_softmax(V.logits),
+            lambda V: V.logarithm(V.probabilities),
             POSITION,
             TOKEN,
         ),
@@ -245,25 +245,31 @@ LABEL_SMOOTHING = Exercise(
             lambda V: _chosen(V.log_probs, V.targets),
             POSITION,
         ),
+        choice("summed", lambda V: V.log_probs.sum(-1)),
+        choice("number", lambda V: V.logits.shape[-1]),
+        choice("divisor", lambda V: V.number),
         step(
             "uniform",
             "the mean log-probability over the vocabulary",
             "词表上对数概率的平均",
-            lambda V: V.log_probs.mean(-1),
+            lambda V: V.summed / V.divisor,
             POSITION,
         ),
+        choice("shares", lambda V: (1 - V.epsilon, V.epsilon)),
+        choice("sign", fixed(1)),
         step(
             "mixed",
             "the mixture of both parts",
             "两部分的混合",
-            lambda V: (1 - V.epsilon) * V.gold + V.epsilon * V.uniform,
+            lambda V: V.shares[0] * V.gold + V.sign * V.shares[1] * V.uniform,
             POSITION,
         ),
+        choice("averaged", lambda V: V.mixed.mean()),
         step(
             "loss",
             "the loss, minus the mean over the rows",
             "损失，即各行平均取负",
-            lambda V: -V.mixed.mean(),
+            lambda V: -V.averaged,
         ),
     ),
     mistakes=(
@@ -271,14 +277,14 @@ LABEL_SMOOTHING = Exercise(
             "no_log",
             "The probabilities are mixed without their logarithm.",
             "混合的是概率，没有取对数。",
-            log_probs=lambda V: softmax(V.logits),
+            logarithm=fixed(same),
         ),
         _NO_SOFTMAX,
         mistake(
             "over_rows",
             "The softmax runs over the rows. It runs over the vocabulary, the last axis.",
             "softmax 沿行的方向做了。应沿词表，即最后一个轴。",
-            log_probs=lambda V: _log_softmax(V.logits, 0),
+            axis=fixed(0),
         ),
         _OVER_ALL,
         mistake(
@@ -292,44 +298,45 @@ LABEL_SMOOTHING = Exercise(
             "The log-probabilities of the vocabulary are added up. Their mean is asked for: ε is shared "
             "by all tokens.",
             "词表的对数概率相加了。要的是平均：ε 由所有词元分享。",
-            uniform=lambda V: V.log_probs.sum(-1),
+            divisor=fixed(1),
         ),
         mistake(
             "others_only",
             "ε is shared by the other tokens, without the target. Here it is shared by the whole vocabulary.",
             "ε 只分给了目标以外的词元。这里由整个词表分享。",
-            uniform=_others,
+            summed=lambda V: V.log_probs.sum(-1) - V.gold,
+            number=lambda V: V.logits.shape[-1] - 1,
         ),
-        mistake("not_smoothed", "ε is not used.", "没有使用 ε。", mixed=lambda V: V.gold),
+        mistake("not_smoothed", "ε is not used.", "没有使用 ε。", shares=fixed((1.0, 0.0))),
         mistake(
             "epsilon_swapped",
             "ε and 1 - ε are swapped: the target has the large part.",
             "ε 和 1 - ε 交换了：大的部分属于目标。",
-            mixed=lambda V: V.epsilon * V.gold + (1 - V.epsilon) * V.uniform,
+            shares=lambda V: (V.epsilon, 1 - V.epsilon),
         ),
         mistake(
             "target_keeps_all",
             "The target keeps its whole weight 1, and ε is added. The weights have to sum to 1.",
             "目标保留了全部权重 1，又加上了 ε。权重之和应为 1。",
-            mixed=lambda V: V.gold + V.epsilon * V.uniform,
+            shares=lambda V: (1.0, V.epsilon),
         ),
         mistake(
             "uniform_subtracted",
             "The uniform part is subtracted. Both parts are added.",
             "均匀部分被减去了。两部分应相加。",
-            mixed=lambda V: (1 - V.epsilon) * V.gold - V.epsilon * V.uniform,
+            sign=fixed(-1),
         ),
         mistake(
             "summed",
             "The losses of the rows are added up. The mean is asked for.",
             "各行的损失相加了。要的是平均。",
-            loss=lambda V: -V.mixed.sum(),
+            averaged=lambda V: V.mixed.sum(),
         ),
         mistake(
             "sign",
             "The sign is missing: a loss is the negative log-probability.",
             "缺少负号：损失是对数概率的相反数。",
-            loss=lambda V: V.mixed.mean(),
+            loss=lambda V: V.averaged,
         ),
     ),
     make_cases=lambda rng: [

@@ -7,20 +7,25 @@ from typing import Any
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.shared_steps import (
-    KEY,
-    QUERY,
+from regard.learn.bank.attention import (
     SCALE_MISTAKES,
     SCORE_MISTAKES,
     VALUE_MISTAKES,
-    attention_steps,
+    score_steps,
+    value_steps,
+)
+from regard.learn.bank.shared_steps import (
+    FEATURE,
+    KEY,
+    QUERY,
+    choice,
+    fixed,
     mistake,
     numbers,
     pick,
-    softmax,
-    softmax_mistakes,
     step,
 )
+from regard.learn.bank.softmaxes import SOFTMAX_MISTAKES, softened, softmax_steps
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 
@@ -45,8 +50,13 @@ def _same_block(V: Any) -> Array:
 def _from_slices(V: Any) -> Array:
     mask = np.zeros((V.size, V.size), dtype=bool)
     for i in range(V.size):
-        mask[i, i - V.window + 1 : i + 1] = True
+        mask[i, i - V.longest : V.size if V.shortest is None else i + 1 - V.shortest] = True
     return mask
+
+
+def _past(V: Any) -> Array:
+    """Return which distances are long enough. Without a shortest one, all are."""
+    return V.distance == V.distance if V.shortest is None else V.distance >= V.shortest
 
 
 WINDOW_MASK = Exercise(
@@ -71,87 +81,93 @@ WINDOW_MASK = Exercise(
     function="window_mask",
     arguments=("size", "window"),
     steps=(
-        step("distance", "the distance i - j", "距离 i - j", _back, QUERY, KEY),
+        choice("back", _back),
+        step("distance", "the distance i - j", "距离 i - j", lambda V: V.back, QUERY, KEY),
+        choice("longest", lambda V: V.window - 1),
+        choice("in_reach", lambda V: V.distance <= V.longest),
         step(
             "near",
             "distances smaller than the window",
             "小于 window 的距离",
-            lambda V: V.distance < V.window,
+            lambda V: V.in_reach,
             QUERY,
             KEY,
         ),
-        step("past", "distances of 0 and more", "不小于 0 的距离", lambda V: V.distance >= 0, QUERY, KEY),
-        step("mask", "both conditions together", "两个条件同时成立", lambda V: V.near & V.past, QUERY, KEY),
+        choice("shortest", fixed(0)),
+        step("past", "distances of 0 and more", "不小于 0 的距离", _past, QUERY, KEY),
+        choice("both", lambda V: V.near & V.past),
+        choice("shown", lambda V: V.both),
+        step("mask", "both conditions together", "两个条件同时成立", lambda V: V.shown, QUERY, KEY),
     ),
     mistakes=(
         mistake(
             "forward",
             "The window looks forward: i and j are swapped in the distance i - j.",
             "窗口朝向未来：距离 i - j 中 i 和 j 交换了。",
-            distance=lambda V: -_back(V),
+            back=lambda V: -_back(V),
         ),
         mistake(
             "both_sides",
             "The window looks into the future too. Only keys up to the query are seen: i - j >= 0, without "
             "the absolute value.",
             "窗口也看到了未来。只能看到查询及之前的键：i - j >= 0，不取绝对值。",
-            distance=lambda V: np.abs(_back(V)),
+            distance=lambda V: np.abs(V.back),
         ),
         mistake(
             "around_the_end",
             "The window goes around the end: the first queries see the last keys. A distance is "
             "i - j, not its remainder.",
             "窗口绕过了末尾：最前面的查询看到了最后的键。距离是 i - j，不取余数。",
-            distance=lambda V: _back(V) % V.size,
+            distance=lambda V: V.back % V.size,
         ),
         mistake(
             "one_too_many",
             "The window is one position too long. It includes the query itself, so distances go up to "
             "window - 1.",
             "窗口长了一个位置。窗口包括查询自己，所以距离最大为 window - 1。",
-            near=lambda V: V.distance <= V.window,
+            longest=lambda V: V.window,
         ),
         mistake(
             "one_too_few",
             "The window is one position too short: distances go up to window - 1.",
             "窗口短了一个位置：距离最大为 window - 1。",
-            near=lambda V: V.distance < V.window - 1,
+            longest=lambda V: V.window - 2,
         ),
         mistake(
             "no_start",
             "All earlier keys are seen. Keys further back than window - 1 are hidden.",
             "所有更早的键都能看到。距离超过 window - 1 的键应隐藏。",
-            near=lambda V: V.distance == V.distance,
+            in_reach=lambda V: V.distance == V.distance,
         ),
         mistake(
             "blocks",
             "These are blocks, not a window. A window slides with each query.",
             "这是分块，不是窗口。窗口随每个查询滑动。",
-            near=_same_block,
+            in_reach=_same_block,
         ),
         mistake(
             "every_nth",
             "Every window-th key is seen. The window is without gaps.",
             "每隔 window 个键才看到一个。窗口中间没有空缺。",
-            near=lambda V: V.distance % V.window == 0,
+            in_reach=lambda V: V.distance % V.window == 0,
         ),
         mistake(
             "without_itself",
             "The query does not see itself. The window starts at distance 0.",
             "查询看不到自己。窗口从距离 0 开始。",
-            past=lambda V: V.distance > 0,
+            shortest=fixed(1),
         ),
         mistake(
             "no_end",
             "Keys of the future are seen, all of them. Add i - j >= 0.",
             "未来的键全都能看到。还要加上 i - j >= 0。",
-            past=lambda V: V.distance == V.distance,
+            shortest=fixed(None),
         ),
         mistake(
             "inverted",
             "The mask is inverted: True means that the key may be seen.",
             "掩码反了：True 表示可以看到。",
-            mask=lambda V: ~(V.near & V.past),
+            shown=lambda V: ~V.both,
         ),
         mistake(
             "negative_start",
@@ -159,20 +175,23 @@ WINDOW_MASK = Exercise(
             "a negative start from the end. Start at max(0, i - window + 1).",
             "最前面几行不对。那里切片的起点 i - window + 1 是负数，而 Python 把负的起点从末尾数起。起点应为 "
             "max(0, i - window + 1)。",
-            mask=_from_slices,
+            back=_back,
+            distance=lambda V: V.back,
+            in_reach=lambda V: V.distance <= V.longest,
+            both=_from_slices,
         ),
         mistake(
             "additive",
             "This is an additive mask of 0 and -inf. The exercise asks for a mask of bool, with True where a key may "
             "be seen.",
             "这是由 0 和 -inf 组成的加性掩码。本题要的是布尔掩码，可以看到的键为 True。",
-            mask=lambda V: np.where(V.near & V.past, 0.0, -np.inf),
+            mask=lambda V: np.where(V.shown, 0.0, -np.inf),
         ),
         mistake(
             "either",
             "One of the two conditions is enough here. Both have to hold: & in place of |.",
             "这里两个条件满足一个就行了。两个都要满足：用 &，不是 |。",
-            mask=lambda V: V.near | V.past,
+            both=lambda V: V.near | V.past,
         ),
     ),
     make_cases=lambda rng: [
@@ -209,14 +228,6 @@ def _far_apart(rng: np.random.Generator) -> Case:
     return Case({**case, "mask": mask})
 
 
-_ATTENTION = attention_steps()
-
-
-def _plain_softmax(x: Array) -> Array:
-    powers = np.exp(x - x.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
-
-
 MASKED_ATTENTION = Exercise(
     name="masked_attention",
     title=Words("Attention with a mask", "带掩码的注意力"),
@@ -242,51 +253,59 @@ MASKED_ATTENTION = Exercise(
     function="masked_attention",
     arguments=("q", "k", "v", "mask"),
     steps=(
-        *_ATTENTION[:2],
+        *score_steps(),
+        choice("turned_mask", lambda V: V.mask),
+        choice("visible", lambda V: V.turned_mask),
+        choice("masking", fixed(lambda scaled, visible: np.where(visible, scaled, -np.inf))),
         step(
             "masked",
             "the scores with -inf for hidden keys",
             "隐藏处为 -inf 的分数",
-            lambda V: np.where(V.mask, V.scaled, -np.inf),
+            lambda V: V.masking(V.scaled, V.visible),
             QUERY,
             KEY,
         ),
-        step("weights", "the weights", "权重", lambda V: softmax(V.masked), QUERY, KEY),
-        _ATTENTION[3],
+        *softmax_steps("masked", QUERY, KEY),
+        *value_steps("output", "the output weights @ v", "输出 weights @ v", QUERY, FEATURE),
     ),
     mistakes=(
-        mistake("mask_ignored", "The mask is not used.", "没有使用掩码。", masked=lambda V: V.scaled),
+        mistake(
+            "mask_ignored",
+            "The mask is not used.",
+            "没有使用掩码。",
+            masking=fixed(lambda scaled, visible: scaled),
+        ),
         mistake(
             "mask_inverted",
             "The mask is inverted: True means that the query may attend to the key.",
             "掩码反了：True 表示查询可以注意这个键。",
-            masked=lambda V: np.where(V.mask, -np.inf, V.scaled),
+            visible=lambda V: ~V.turned_mask,
         ),
         mistake(
             "mask_after_softmax",
             "The mask comes after the softmax. The hidden keys have taken their share by then, and "
             "the rest no longer sums to 1. Set the scores to -inf before the softmax.",
             "掩码放在了 softmax 之后。隐藏的键已经分走了权重，剩下的和不再是 1。应在 softmax 之前把分数设为 -inf。",
-            masked=lambda V: V.scaled,
-            weights=lambda V: softmax(V.scaled) * V.mask,
+            masking=fixed(lambda scaled, visible: scaled),
+            softened=lambda V: softened(V, V.masked) * V.visible,
         ),
         mistake(
             "zero_scores",
             "Hidden scores are set to 0. A score of 0 still gets weight, since exp(0) is 1. Use -inf.",
             "隐藏处的分数设为了 0。分数 0 仍有权重，因为 exp(0) 是 1。应使用 -inf。",
-            masked=lambda V: V.scaled * V.mask,
+            masking=fixed(lambda scaled, visible: scaled * visible),
         ),
         mistake(
             "mask_added",
             "The mask is added as 0 and 1. Add -inf where it is False, and 0 where it is True.",
             "掩码作为 0 和 1 加到了分数上。应在 False 处加 -inf，在 True 处加 0。",
-            masked=lambda V: V.scaled + V.mask,
+            masking=fixed(lambda scaled, visible: scaled + visible),
         ),
         mistake(
             "minus_ten",
             "Hidden scores are lowered by about 10, so that hidden keys keep a small weight. Use -inf.",
             "隐藏处的分数只降低了 10 左右，隐藏的键仍有很小的权重。应使用 -inf。",
-            masked=lambda V: V.scaled - 10.0 * ~V.mask,
+            masking=fixed(lambda scaled, visible: scaled - 10.0 * ~visible),
         ),
         mistake(
             "large_number_added",
@@ -294,20 +313,20 @@ MASKED_ATTENTION = Exercise(
             "it is added to every score, so the query attends as if nothing were masked. Its weights have to be 0.",
             "隐藏处的分数加上了一个很大的负数，例如 -1e9。在没有可见键的行里，每个分数都加上了它，查询就像没有掩码一样"
             "注意所有的键。它的权重应为 0。",
-            masked=lambda V: V.scaled - 1e9 * ~V.mask,
+            masking=fixed(lambda scaled, visible: scaled - 1e9 * ~visible),
         ),
         mistake(
             "mask_transposed",
             "The mask is transposed. Its rows are queries and its columns are keys.",
             "掩码被转置了。它的行是查询，列是键。",
-            masked=lambda V: np.where(V.mask.T, V.scaled, -np.inf),
+            turned_mask=lambda V: V.mask.T,
         ),
         mistake(
             "empty_rows_nan",
             "A query without any visible key gives NaN: the softmax divides 0 by 0. Its weights have to "
             "be 0.",
             "没有可见键的查询得到了 NaN：softmax 中出现了 0 除以 0。它的权重应为 0。",
-            weights=lambda V: _plain_softmax(V.masked),
+            empty_rows_zero=fixed(False),
         ),
         mistake(
             "empty_rows_uniform",
@@ -315,11 +334,11 @@ MASKED_ATTENTION = Exercise(
             "scores are replaced by one number, such as -1e9. Its weights have to be 0.",
             "没有可见键的查询给所有隐藏的键分了相等的权重。把隐藏处的分数都换成同一个数（例如 -1e9）"
             "就会这样。它的权重应为 0。",
-            masked=lambda V: np.where(V.mask, V.scaled, -1e9),
+            masking=fixed(lambda scaled, visible: np.where(visible, scaled, -1e9)),
         ),
         *pick(SCORE_MISTAKES, "swapped_q_k"),
         *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "multiplied"),
-        *pick(softmax_mistakes("masked"), "over_queries", "softmax_twice", "hardmax"),
+        *pick(SOFTMAX_MISTAKES, "over_queries", "softmax_twice", "hardmax"),
         *pick(VALUE_MISTAKES, "weights_transposed", "mean_of_values"),
     ),
     make_cases=_masked_cases,

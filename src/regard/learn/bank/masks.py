@@ -12,6 +12,8 @@ from regard.learn.bank.shared_steps import (
     BATCH,
     KEY,
     QUERY,
+    choice,
+    fixed,
     mistake,
     step,
 )
@@ -114,7 +116,7 @@ def _padding_cases(rng: np.random.Generator) -> list[Case]:
 
 
 def _by_length(V: Any) -> Array:
-    lengths = (V.seq != V.pad_token).sum(-1)
+    lengths = (~V.padding).sum(-1)
     return np.arange(V.seq.shape[-1]) >= lengths[:, None]
 
 
@@ -141,11 +143,14 @@ PADDING_MASK = Exercise(
     function="create_padding_mask",
     arguments=("seq", "pad_token"),
     steps=(
+        choice("padding_id", lambda V: V.pad_token),
+        choice("padding", lambda V: V.seq == V.padding_id),
+        choice("found", lambda V: V.padding),
         step(
             "hidden",
             "where the token is pad_token",
             "词元等于 pad_token 的位置",
-            lambda V: V.seq == V.pad_token,
+            lambda V: V.found,
             BATCH,
             KEY,
         ),
@@ -157,11 +162,13 @@ PADDING_MASK = Exercise(
             BATCH,
             KEY,
         ),
+        choice("rows", lambda V: V.additive),
+        choice("paired", lambda V: V.rows[:, None, :]),
         step(
             "mask",
             "the mask with an axis for the queries",
             "加上查询轴的掩码",
-            lambda V: V.additive[:, None, :],
+            lambda V: V.paired,
             BATCH,
             QUERY,
             KEY,
@@ -172,64 +179,64 @@ PADDING_MASK = Exercise(
             "inverted",
             "The mask is inverted: it hides the words and shows the padding.",
             "掩码反了：它隐藏了词，露出了填充。",
-            hidden=lambda V: V.seq != V.pad_token,
+            hidden=lambda V: ~V.found,
         ),
         mistake(
             "pad_is_zero",
             "The padding is taken for 0. Its id is the argument pad_token.",
             "把填充当成了 0。它的编号是参数 pad_token。",
-            hidden=lambda V: V.seq == 0,
+            padding_id=fixed(0),
         ),
         mistake(
             "from_first_pad_on",
             "Everything after the first padding is hidden. Padding may also stand at the start.",
             "第一个填充之后的内容都被隐藏了。填充也可能在开头。",
-            hidden=lambda V: np.cumsum(V.seq == V.pad_token, -1) > 0,
+            found=lambda V: np.cumsum(V.padding, -1) > 0,
         ),
         mistake(
             "by_length",
             "The last keys are hidden, as many as there is padding. Padding may also stand at the start: "
             "compare each token with pad_token.",
             "按填充的个数隐藏了末尾的键。填充也可能在开头：应逐个比较词元与 pad_token。",
-            hidden=_by_length,
+            found=_by_length,
         ),
         mistake(
             "smaller_too",
             "Tokens with a smaller id than pad_token are hidden too. Compare with ==.",
             "编号小于 pad_token 的词元也被隐藏了。应使用 == 比较。",
-            hidden=lambda V: V.seq <= V.pad_token,
+            padding=lambda V: V.seq <= V.padding_id,
         ),
         *_number_mistakes("additive"),
         mistake(
             "no_query_axis",
             "The axis of the queries is missing. Without it, (batch, keys) is read as (queries, keys).",
             "缺少查询的轴。没有它，（批，键）会被当成（查询，键）。",
-            mask=lambda V: V.additive,
+            paired=lambda V: V.rows,
         ),
         mistake(
             "hides_queries",
             "The new axis is the last one, so the mask hides queries. The keys are the last axis of "
             "the scores: (batch, 1, keys).",
             "新的轴加在了最后，隐藏的成了查询。键是分数的最后一个轴：（批，1，键）。",
-            mask=lambda V: V.additive[:, :, None],
+            paired=lambda V: V.rows[:, :, None],
         ),
         mistake(
             "head_axis_too",
             "There is one axis too many: (batch, 1, 1, keys) has an axis for heads as well.",
             "多了一个轴：（批，1，1，键）还包含头的轴。",
-            mask=lambda V: V.additive[:, None, None, :],
+            mask=lambda V: V.paired[:, None],
         ),
         mistake(
             "every_pair",
             "The mask is repeated for each query. One row is enough, and broadcasting repeats it.",
             "掩码对每个查询都重复了一遍。一行就够了，广播会自动重复。",
-            mask=lambda V: np.repeat(V.additive[:, None, :], V.seq.shape[-1], axis=1),
+            paired=lambda V: np.repeat(V.rows[:, None, :], V.seq.shape[-1], axis=1),
         ),
         mistake(
             "first_sequence",
             "All sequences get the mask of the first one.",
             "所有序列都用了第一个序列的掩码。",
-            mask=lambda V: np.repeat(V.additive[:1, None, :], len(V.seq), axis=0),
+            rows=lambda V: np.repeat(V.additive[:1], len(V.seq), axis=0),
         ),
     ),
     make_cases=_padding_cases,
@@ -272,7 +279,9 @@ CAUSAL_MASK = Exercise(
     function="create_causal_mask",
     arguments=("size",),
     steps=(
-        step("hidden", "the keys after the query", "查询之后的键", lambda V: _ahead(V) > 0, QUERY, KEY),
+        choice("ahead", _ahead),
+        choice("later", lambda V: V.ahead > 0),
+        step("hidden", "the keys after the query", "查询之后的键", lambda V: V.later, QUERY, KEY),
         step(
             "mask",
             "-inf at later keys and 0 elsewhere",
@@ -288,50 +297,48 @@ CAUSAL_MASK = Exercise(
             "Each position is hidden from itself, and the first position sees nothing. The diagonal "
             "is visible: np.triu(..., k=1).",
             "每个位置都看不到自己，第一个位置什么也看不到。对角线应可见：np.triu(..., k=1)。",
-            hidden=lambda V: _ahead(V) >= 0,
+            later=lambda V: V.ahead >= 0,
         ),
         mistake(
             "past_hidden",
             "The mask hides the past and shows the future. Rows are queries and columns are keys, so "
             "the upper triangle is hidden.",
             "掩码隐藏了过去，露出了未来。行是查询，列是键，所以隐藏的是上三角。",
-            hidden=lambda V: _ahead(V) < 0,
+            later=lambda V: V.ahead < 0,
         ),
         mistake(
             "past_and_itself_hidden",
             "The mask hides the past and the position itself. The upper triangle without "
             "the diagonal is hidden.",
             "掩码隐藏了过去和自己。应隐藏不含对角线的上三角。",
-            hidden=lambda V: _ahead(V) <= 0,
+            later=lambda V: V.ahead <= 0,
         ),
         mistake(
             "one_ahead",
             "Each position sees one position of the future, the very word to predict. Hide from the "
             "first diagonal above the main one: k=1.",
             "每个位置能看到一个未来的位置，正是要预测的词。应从主对角线上方的第一条开始隐藏：k=1。",
-            hidden=lambda V: _ahead(V) > 1,
+            later=lambda V: V.ahead > 1,
         ),
         mistake(
             "only_itself",
             "Each position sees only itself. It may see all positions before it too.",
             "每个位置只能看到自己。它之前的所有位置也应可见。",
-            hidden=lambda V: _ahead(V) != 0,
+            later=lambda V: V.ahead != 0,
         ),
         mistake(
             "other_diagonal",
             "The triangle is cut along the other diagonal. Compare key and query: j > i.",
             "三角形沿另一条对角线切开了。应比较键与查询的位置：j > i。",
-            hidden=lambda V: _ahead(V)[:, ::-1] > 0,
+            ahead=lambda V: _ahead(V)[:, ::-1],
         ),
         mistake(
             "one_row_late",
             "The rows are shifted by one: row i has the mask of row i + 1.",
             "各行错开了一位：第 i 行用的是第 i+1 行的掩码。",
-            hidden=lambda V: np.roll(_ahead(V) > 0, -1, axis=0),
+            hidden=lambda V: np.roll(V.later, -1, axis=0),
         ),
-        mistake(
-            "nothing_hidden", "Nothing is hidden.", "什么都没有隐藏。", hidden=lambda V: _ahead(V) > V.size
-        ),
+        mistake("nothing_hidden", "Nothing is hidden.", "什么都没有隐藏。", later=lambda V: V.ahead > V.size),
         *_number_mistakes("mask"),
     ),
     make_cases=_sizes("size", 4, 1, 7),

@@ -3,28 +3,57 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from regard import reference
+from regard.learn.bank.attention import SCALE_MISTAKES, SCORE_MISTAKES, VALUE_MISTAKES, attention_steps
 from regard.learn.bank.shared_steps import (
     FEATURE,
-    NO_KEEPDIMS,
     POSITION,
-    SCALE_MISTAKES,
-    SCORE_MISTAKES,
-    VALUE_MISTAKES,
-    attention_steps,
+    choice,
+    fixed,
     mistake,
     numbers,
     pick,
-    softmax_mistakes,
+    same,
     step,
 )
-from regard.learn.exercise import Case, Exercise
+from regard.learn.bank.softmaxes import NO_KEEPDIMS, SOFTMAX_MISTAKES
+from regard.learn.exercise import Case, Exercise, Step
 from regard.learn.words import Words
 
-__all__ = ["CROSS_ATTENTION", "SELF_ATTENTION"]
+__all__ = ["CROSS_ATTENTION", "SELF_ATTENTION", "not_projected", "projection", "projection_choices"]
+
+
+def projection_choices(**sources: str) -> tuple[Step, ...]:
+    """Return the choices of the sequence, the matrix and the use of the matrix, for q, k and v."""
+    choices = [choice("matrix_turn", fixed(np.transpose))]
+    for name, source in sources.items():
+        choices += [
+            choice(f"{name}_source", lambda V, source=source: getattr(V, source)),
+            choice(f"{name}_matrix", lambda V, name=name: getattr(V, f"W_{name}")),
+            choice(f"{name}_applied", fixed(np.matmul)),
+        ]
+    return tuple(choices)
+
+
+def projection(name: str) -> Callable[[Any], np.ndarray]:
+    """Return the computation of q, k or v from its choices."""
+
+    def compute(V: Any) -> np.ndarray:
+        source, matrix, applied = (getattr(V, f"{name}_{part}") for part in ("source", "matrix", "applied"))
+        return applied(source, V.matrix_turn(matrix))  # (n,d)
+
+    return compute
+
+
+def not_projected(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Return x itself, in place of its product with a matrix."""
+    return x
+
 
 # ---- self-attention
 
@@ -57,9 +86,10 @@ SELF_ATTENTION = Exercise(
     function="self_attention",
     arguments=("x", "W_q", "W_k", "W_v"),
     steps=(
-        step("q", "the queries x @ W_q.T", "查询 x @ W_q.T", lambda V: V.x @ V.W_q.T, POSITION, FEATURE),
-        step("k", "the keys x @ W_k.T", "键 x @ W_k.T", lambda V: V.x @ V.W_k.T, POSITION, FEATURE),
-        step("v", "the values x @ W_v.T", "值 x @ W_v.T", lambda V: V.x @ V.W_v.T, POSITION, FEATURE),
+        *projection_choices(q="x", k="x", v="x"),
+        step("q", "the queries x @ W_q.T", "查询 x @ W_q.T", projection("q"), POSITION, FEATURE),
+        step("k", "the keys x @ W_k.T", "键 x @ W_k.T", projection("k"), POSITION, FEATURE),
+        step("v", "the values x @ W_v.T", "值 x @ W_v.T", projection("v"), POSITION, FEATURE),
         *attention_steps(),
     ),
     mistakes=(
@@ -68,63 +98,61 @@ SELF_ATTENTION = Exercise(
             "The matrices are not transposed: x @ W multiplies with their columns. A matrix of the "
             "shape (out, in) is applied to rows as x @ W.T.",
             "矩阵没有转置：x @ W 用的是矩阵的列。形状为 (输出, 输入) 的矩阵作用于行时写成 x @ W.T。",
-            q=lambda V: V.x @ V.W_q,
-            k=lambda V: V.x @ V.W_k,
-            v=lambda V: V.x @ V.W_v,
+            matrix_turn=fixed(same),
         ),
         mistake(
             "queries_not_projected",
             "The queries are x itself, without W_q.",
             "查询直接用了 x，没有乘 W_q。",
-            q=lambda V: V.x,
+            q_applied=fixed(not_projected),
         ),
         mistake(
             "keys_not_projected",
             "The keys are x itself, without W_k.",
             "键直接用了 x，没有乘 W_k。",
-            k=lambda V: V.x,
+            k_applied=fixed(not_projected),
         ),
         mistake(
             "values_not_projected",
             "The values are x itself, without W_v.",
             "值直接用了 x，没有乘 W_v。",
-            v=lambda V: V.x,
+            v_applied=fixed(not_projected),
         ),
         mistake(
             "same_matrix_for_keys",
             "The keys are made with W_q, like the queries. Then the scores are symmetric. Use W_k.",
             "键也用 W_q 投影，与查询相同，分数就成了对称的。应使用 W_k。",
-            k=lambda V: V.x @ V.W_q.T,
+            k_matrix=lambda V: V.W_q,
         ),
         mistake(
             "keys_and_queries_swapped",
             "Queries and keys are swapped: W_q makes the queries, and they stand on the left of the scores.",
             "查询和键交换了：W_q 产生查询，查询在分数的左边。",
-            q=lambda V: V.x @ V.W_k.T,
-            k=lambda V: V.x @ V.W_q.T,
+            q_matrix=lambda V: V.W_k,
+            k_matrix=lambda V: V.W_q,
         ),
         mistake(
             "values_by_key_matrix",
             "The values are made with W_k. Use W_v.",
             "值用 W_k 投影了。应使用 W_v。",
-            v=lambda V: V.x @ V.W_k.T,
+            v_matrix=lambda V: V.W_k,
         ),
         mistake(
             "values_by_query_matrix",
             "The values are made with W_q. Use W_v.",
             "值用 W_q 投影了。应使用 W_v。",
-            v=lambda V: V.x @ V.W_q.T,
+            v_matrix=lambda V: V.W_q,
         ),
         mistake(
             "root_of_model_width",
             "The scores are divided by the root of the width of x. Divide by that of the projected queries.",
             "分数除以了 x 的宽度的平方根。应除以投影后查询的宽度的平方根。",
-            scaled=lambda V: V.scores / math.sqrt(V.x.shape[-1]),
+            scale=lambda V: 1 / math.sqrt(V.x.shape[-1]),
         ),
         *pick(SCORE_MISTAKES, "not_transposed", "keys_reshaped", "cosine"),
         *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "multiplied", "root_of_keys"),
         *pick(
-            softmax_mistakes(),
+            SOFTMAX_MISTAKES,
             "over_queries",
             "over_all",
             "softmax_twice",
@@ -177,11 +205,12 @@ CROSS_ATTENTION = Exercise(
     function="cross_attention",
     arguments=("decoder", "encoder", "W_q", "W_k", "W_v"),
     steps=(
+        *projection_choices(q="decoder", k="encoder", v="encoder"),
         step(
             "q",
             "the queries decoder @ W_q.T",
             "查询 decoder @ W_q.T",
-            lambda V: V.decoder @ V.W_q.T,
+            projection("q"),
             POSITION,
             FEATURE,
         ),
@@ -189,7 +218,7 @@ CROSS_ATTENTION = Exercise(
             "k",
             "the keys encoder @ W_k.T",
             "键 encoder @ W_k.T",
-            lambda V: V.encoder @ V.W_k.T,
+            projection("k"),
             POSITION,
             FEATURE,
         ),
@@ -197,7 +226,7 @@ CROSS_ATTENTION = Exercise(
             "v",
             "the values encoder @ W_v.T",
             "值 encoder @ W_v.T",
-            lambda V: V.encoder @ V.W_v.T,
+            projection("v"),
             POSITION,
             FEATURE,
         ),
@@ -209,73 +238,71 @@ CROSS_ATTENTION = Exercise(
             "The queries come from the encoder, so this is self-attention of the source. The "
             "decoder asks: q = decoder @ W_q.T.",
             "查询来自编码器，成了源句的自注意力。提问的是解码器：q = decoder @ W_q.T。",
-            q=lambda V: V.encoder @ V.W_q.T,
+            q_source=lambda V: V.encoder,
         ),
         mistake(
             "keys_from_decoder",
             "The keys come from the decoder. The words that are looked up are those of the encoder.",
             "键来自解码器。被查找的是编码器的词。",
-            k=lambda V: V.decoder @ V.W_k.T,
+            k_source=lambda V: V.decoder,
         ),
         mistake(
             "values_from_decoder",
             "The values come from the decoder. What is taken along are the source words.",
             "值来自解码器。取出的内容应是源词。",
-            v=lambda V: V.decoder @ V.W_v.T,
+            v_source=lambda V: V.decoder,
         ),
         mistake(
             "all_from_decoder",
             "Queries, keys and values come from the decoder: this is self-attention of the target.",
             "查询、键、值都来自解码器：这是目标句的自注意力。",
-            k=lambda V: V.decoder @ V.W_k.T,
-            v=lambda V: V.decoder @ V.W_v.T,
+            k_source=lambda V: V.decoder,
+            v_source=lambda V: V.decoder,
         ),
         mistake(
             "sides_swapped",
             "Encoder and decoder are swapped: the source asks the target. There is one output for each "
             "target word.",
             "编码器与解码器交换了：成了源句向目标句提问。每个目标词应有一个输出。",
-            q=lambda V: V.encoder @ V.W_q.T,
-            k=lambda V: V.decoder @ V.W_k.T,
-            v=lambda V: V.decoder @ V.W_v.T,
+            q_source=lambda V: V.encoder,
+            k_source=lambda V: V.decoder,
+            v_source=lambda V: V.decoder,
         ),
         mistake(
             "matrices_transposed",
             "The matrices are not transposed: a matrix (out, in) is applied to rows as x @ W.T.",
             "矩阵没有转置：形状为 (输出, 输入) 的矩阵作用于行时写成 x @ W.T。",
-            q=lambda V: V.decoder @ V.W_q,
-            k=lambda V: V.encoder @ V.W_k,
-            v=lambda V: V.encoder @ V.W_v,
+            matrix_turn=fixed(same),
         ),
         mistake(
             "query_and_key_matrix_swapped",
             "W_q and W_k are swapped.",
             "W_q 和 W_k 交换了。",
-            q=lambda V: V.decoder @ V.W_k.T,
-            k=lambda V: V.encoder @ V.W_q.T,
+            q_matrix=lambda V: V.W_k,
+            k_matrix=lambda V: V.W_q,
         ),
         mistake(
             "same_matrix_for_values",
             "The values are the projected keys. They have a matrix of their own, W_v.",
             "值用了投影后的键。值有自己的矩阵 W_v。",
-            v=lambda V: V.encoder @ V.W_k.T,
+            v_matrix=lambda V: V.W_k,
         ),
         mistake(
             "values_not_projected",
             "The values are the encoder states without W_v.",
             "值直接用了编码器状态，没有乘 W_v。",
-            v=lambda V: V.encoder,
+            v_applied=fixed(not_projected),
         ),
         mistake(
             "root_of_model_width",
             "The scores are divided by the root of m. Divide by √d of the projected queries.",
             "分数除以了 √m。应除以投影后查询的 √d。",
-            scaled=lambda V: V.scores / math.sqrt(V.decoder.shape[-1]),
+            scale=lambda V: 1 / math.sqrt(V.decoder.shape[-1]),
         ),
         *pick(SCORE_MISTAKES, "not_transposed", "keys_reshaped"),
         *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "multiplied", "root_of_keys"),
         *pick(
-            softmax_mistakes(),
+            SOFTMAX_MISTAKES,
             "over_queries",
             "over_all",
             "softmax_twice",

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.shared_steps import KEY, POSITION, QUERY, mistake, numbers, softmax, step
+from regard.learn.bank.shared_steps import (
+    KEY,
+    POSITION,
+    QUERY,
+    choice,
+    fixed,
+    mistake,
+    numbers,
+    same,
+    softmax,
+    step,
+)
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 
 __all__ = ["SOFTMAX_GRADIENT", "WARMUP"]
+
+Array = np.ndarray
 
 # ---- warm-up
 
@@ -19,6 +34,18 @@ def _rate_cases(rng: np.random.Generator) -> list[Case]:
         Case({"step": np.arange(0, total + 4), "warmup": warmup, "total": total, "peak": peak})
         for warmup, total, peak in ((4, 10, 2.0), (3, 14, 0.5), (5, 7, 3.0))
     ]
+
+
+def _fall(V: Any) -> Array:
+    """Return the factor after the warm-up, a function of the share of the steps that are done."""
+    progress = (V.step - V.fall_start) / (V.total - V.fall_start)
+    return np.maximum(V.fall_shape(V, progress), V.lowest)
+
+
+def _cosine(V: Any, progress: Array) -> Array:
+    # Without a lowest rate, the cosine goes on after the last step.
+    last = 1.0 if V.lowest == 0 else None
+    return (1 + np.cos(np.pi * np.clip(progress, 0, last))) / 2
 
 
 WARMUP = Exercise(
@@ -44,12 +71,24 @@ WARMUP = Exercise(
     function="learning_rate",
     arguments=("step", "warmup", "total", "peak"),
     steps=(
-        step("rise", "the rise step / warmup", "上升 step / warmup", lambda V: V.step / V.warmup, POSITION),
+        choice("counted", lambda V: V.step),
+        choice("rise_length", lambda V: V.warmup),
+        choice("rise_shape", fixed(same)),
+        step(
+            "rise",
+            "the rise step / warmup",
+            "上升 step / warmup",
+            lambda V: V.rise_shape(V.counted / V.rise_length),
+            POSITION,
+        ),
+        choice("fall_start", lambda V: V.warmup),
+        choice("lowest", fixed(0.0)),
+        choice("fall_shape", fixed(lambda V, progress: 1 - progress)),
         step(
             "fall",
             "the fall (total - step) / (total - warmup), at least 0",
             "下降 (total - step) / (total - warmup)，不小于 0",
-            lambda V: np.maximum(V.total - V.step, 0) / (V.total - V.warmup),
+            _fall,
             POSITION,
         ),
         step(
@@ -66,57 +105,55 @@ WARMUP = Exercise(
             "from_one",
             "Step 0 counts as step 1: the rise is (step + 1) / warmup. The rate at step 0 is 0.",
             "第 0 步当成了第 1 步：上升是 (step + 1) / warmup。第 0 步的学习率是 0。",
-            rise=lambda V: (V.step + 1) / V.warmup,
+            counted=lambda V: V.step + 1,
         ),
         mistake(
             "rise_over_all_steps",
             "The rise is divided by total. It ends at warmup.",
             "上升除以了 total。它应在 warmup 处结束。",
-            rise=lambda V: V.step / V.total,
+            rise_length=lambda V: V.total,
         ),
         mistake(
             "no_warmup",
             "There is no rise: the rate starts high.",
             "没有上升：学习率一开始就很高。",
-            rise=lambda V: np.ones(len(V.step)),
+            rise_shape=fixed(np.ones_like),
         ),
         mistake(
             "quadratic",
             "The rise is quadratic. It is linear.",
             "上升是二次的。应为线性。",
-            rise=lambda V: (V.step / V.warmup) ** 2,
+            rise_shape=fixed(np.square),
         ),
         mistake(
             "no_fall",
             "The rate stays at peak after the warm-up. It falls to 0 at total.",
             "预热之后学习率保持在 peak。它应在 total 处降到 0。",
-            fall=lambda V: np.ones(len(V.step)),
+            fall_shape=fixed(lambda V, progress: np.ones(len(progress))),
         ),
         mistake(
             "fall_from_start",
             "The fall is counted from step 0: (total - step) / total. It starts at warmup, where it is 1.",
             "下降从第 0 步算起：(total - step) / total。它应从 warmup 开始，在那里为 1。",
-            fall=lambda V: np.maximum(V.total - V.step, 0) / V.total,
+            fall_start=fixed(0),
         ),
         mistake(
             "cosine",
             "The fall follows a cosine. Here it is linear.",
             "下降按余弦变化。这里是线性的。",
-            fall=lambda V: (
-                (1 + np.cos(np.pi * np.clip((V.step - V.warmup) / (V.total - V.warmup), 0, 1))) / 2
-            ),
+            fall_shape=fixed(_cosine),
         ),
         mistake(
             "inverse_root",
             "The fall follows 1 / √step, as in the first Transformer. Here it is linear.",
             "下降按 1 / √step 变化，像最初的 Transformer。这里是线性的。",
-            fall=lambda V: np.sqrt(V.warmup / np.maximum(V.step, 1)),
+            fall_shape=fixed(lambda V, progress: np.sqrt(V.warmup / np.maximum(V.step, 1))),
         ),
         mistake(
             "negative",
             "The rate is negative after total. It stays 0.",
             "total 之后学习率成了负数。应保持为 0。",
-            fall=lambda V: (V.total - V.step) / (V.total - V.warmup),
+            lowest=fixed(-np.inf),
         ),
         mistake(
             "product",
@@ -179,19 +216,31 @@ SOFTMAX_GRADIENT = Exercise(
     arguments=("weights", "grad"),
     steps=(
         step("product", "weights times grad", "权重乘以梯度", lambda V: V.weights * V.grad, QUERY, KEY),
+        choice("reduced", fixed(np.sum)),
+        choice("axis", fixed(-1)),
         step(
             "total",
             "the sum of weights times grad over the keys",
             "权重乘以梯度沿键的和",
-            lambda V: V.product.sum(-1, keepdims=True),
+            lambda V: V.reduced(V.product, axis=V.axis, keepdims=True),
             QUERY,
         ),
-        step("centred", "grad minus the sum", "梯度减去这个和", lambda V: V.grad - V.total, QUERY, KEY),
+        choice("subtracted", lambda V: V.total),
+        choice("minus", fixed(-1)),
+        step(
+            "centred",
+            "grad minus the sum",
+            "梯度减去这个和",
+            lambda V: V.grad + V.minus * V.subtracted,
+            QUERY,
+            KEY,
+        ),
+        choice("weighted", lambda V: V.weights * V.centred),
         step(
             "output",
             "the weights times (grad - sum)",
             "权重乘以（梯度 - 和）",
-            lambda V: V.weights * V.centred,
+            lambda V: V.weighted,
             QUERY,
             KEY,
         ),
@@ -219,57 +268,50 @@ SOFTMAX_GRADIENT = Exercise(
             "over_queries",
             "The sum runs over the queries. Each row has its own: axis=-1.",
             "求和沿着查询。每一行应有自己的和：axis=-1。",
-            total=lambda V: V.product.sum(0, keepdims=True),
+            axis=fixed(0),
         ),
         mistake(
             "over_all",
             "The sum runs over the whole array. Each row has its own: axis=-1, keepdims=True.",
             "求和针对整个数组。每一行应有自己的和：axis=-1, keepdims=True。",
-            total=lambda V: V.product.sum(keepdims=True),
+            axis=fixed(None),
         ),
         mistake(
-            "mean",
-            "The mean is taken in place of the sum.",
-            "用平均代替了求和。",
-            total=lambda V: V.product.mean(-1, keepdims=True),
+            "mean", "The mean is taken in place of the sum.", "用平均代替了求和。", reduced=fixed(np.mean)
         ),
         mistake(
             "no_total",
             "The sum is missing: this takes only w_i for the derivative. Raising one score lowers all other "
             "weights.",
             "缺少求和项：只把导数当成了 w_i。一个分数升高，其他权重都会降低。",
-            centred=lambda V: V.grad,
+            subtracted=fixed(0.0),
         ),
         mistake(
             "only_diagonal",
             "Only the diagonal w_i (1 - w_i) is used. Each score also changes the other weights.",
             "只用了对角线 w_i (1 - w_i)。每个分数还会改变其他权重。",
-            centred=lambda V: V.grad * (1 - V.weights),
+            subtracted=lambda V: V.grad * V.weights,
         ),
-        mistake(
-            "plus",
-            "The sum is added. It is subtracted.",
-            "和被加上了。应相减。",
-            centred=lambda V: V.grad + V.total,
-        ),
+        mistake("plus", "The sum is added. It is subtracted.", "和被加上了。应相减。", minus=fixed(1)),
         mistake(
             "not_weighted",
             "The last product with the weights is missing.",
             "缺少最后与权重的乘积。",
-            output=lambda V: V.centred,
+            weighted=lambda V: V.centred,
         ),
         mistake(
             "sum_not_weighted",
             "The sum is not multiplied by the weights: w (g - sum), not w g - sum.",
             "和没有乘以权重：是 w (g - 和)，不是 w g - 和。",
-            output=lambda V: V.weights * V.grad - V.total,
+            weighted=lambda V: V.weights * V.grad + V.minus * V.subtracted,
         ),
-        mistake("sign", "The sign is wrong.", "符号反了。", output=lambda V: -V.weights * V.centred),
+        mistake("sign", "The sign is wrong.", "符号反了。", output=lambda V: -V.weighted),
         mistake(
             "log_softmax",
             "This is the gradient of the log-softmax, g - w Σ g.",
             "这是 log-softmax 的梯度 g - w Σ g。",
-            output=lambda V: V.grad - V.weights * V.grad.sum(-1, keepdims=True),
+            product=lambda V: V.grad,
+            weighted=lambda V: V.grad + V.minus * V.weights * V.subtracted,
         ),
     ),
     make_cases=_gradient_cases,

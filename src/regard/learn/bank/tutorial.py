@@ -7,19 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.shared_steps import (
+from regard.learn.bank.attention import (
     BEST_VALUE,
-    NO_KEEPDIMS,
     ROOT_OF_VALUES,
     SCALE_MISTAKES,
     SCORE_MISTAKES,
     VALUE_MISTAKES,
     attention_steps,
-    numbers,
-    softmax_mistakes,
-    step,
-    without,
 )
+from regard.learn.bank.shared_steps import numbers, step, without
+from regard.learn.bank.softmaxes import NO_KEEPDIMS, SOFTMAX_MISTAKES
 from regard.learn.exercise import Case, Exercise, Step
 from regard.learn.words import Words
 
@@ -35,7 +32,7 @@ _FIRST = ([[1.0]], [[1.0], [2.0], [0.5]], [[10.0], [20.0], [5.0]])
 _START = "    weights = []\n    output = []\n    return weights, output\n"
 # One query has one row of weights, so mistakes about the axis are left out.
 _OF_ONE_ROW = (
-    *without(softmax_mistakes(), "over_queries", "over_all", *NO_KEEPDIMS),
+    *without(SOFTMAX_MISTAKES, "over_queries", "over_all", *NO_KEEPDIMS),
     *(one for one in VALUE_MISTAKES if one.name != "weights_transposed"),
     BEST_VALUE,
 )
@@ -169,7 +166,7 @@ EXERCISE_2 = Exercise(
         step("v", "V", "V", lambda V: V.V),
         *attention_steps(),
     ),
-    mistakes=(*SCORE_MISTAKES, *SCALE_MISTAKES, ROOT_OF_VALUES, *softmax_mistakes(), *VALUE_MISTAKES),
+    mistakes=(*SCORE_MISTAKES, *SCALE_MISTAKES, ROOT_OF_VALUES, *SOFTMAX_MISTAKES, *VALUE_MISTAKES),
     make_cases=_attention_cases,
     returns=("output",),
     oracle=lambda Q, K, V: reference.scaled_dot_product_attention(Q, K, V)[0],
