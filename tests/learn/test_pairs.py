@@ -87,6 +87,7 @@ def test_every_pair_of_mistakes_is_diagnosed(exercise):
 
 @EVERY
 def test_most_pairs_are_told_apart_from_all_others(exercise):
-    tried = list(exercise.combinations(2))
-    alone = [pair for pair in tried if explanations(exercise, outcomes(exercise, *pair)) == [pair]]
-    assert len(alone) >= 0.5 * len(tried)
+    """Pairs with the results of a single mistake do not count, since one of them hides the other."""
+    found = [explanations(exercise, outcomes(exercise, *pair)) for pair in exercise.combinations(2)]
+    named = [sets for sets in found if sets and len(sets[0]) == 2]
+    assert sum(len(sets) == 1 for sets in named) >= 0.6 * len(named)

@@ -25,7 +25,7 @@ from regard.learn.bank.shared_steps import (
     pick,
     step,
 )
-from regard.learn.bank.softmaxes import SOFTMAX_MISTAKES, softened, softmax_steps
+from regard.learn.bank.softmaxes import HARDMAX_AT_TIES, SOFTMAX_MISTAKES, softened, softmax_steps
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 
@@ -339,6 +339,7 @@ MASKED_ATTENTION = Exercise(
         *pick(SCORE_MISTAKES, "swapped_q_k"),
         *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "multiplied"),
         *pick(SOFTMAX_MISTAKES, "over_queries", "softmax_twice", "hardmax"),
+        *pick(HARDMAX_AT_TIES, "hardmax_all", "hardmax_of_visible"),
         *pick(VALUE_MISTAKES, "weights_transposed", "mean_of_values"),
     ),
     make_cases=_masked_cases,

@@ -10,7 +10,15 @@ from regard.learn.bank.shared_steps import choice, fixed, mistake, step
 from regard.learn.exercise import Step
 from regard.learn.words import Words
 
-__all__ = ["NO_KEEPDIMS", "SOFTMAX_MISTAKES", "softened", "softmax_steps"]
+__all__ = [
+    "HARDMAX_AT_TIES",
+    "NO_KEEPDIMS",
+    "SOFTMAX_MISTAKES",
+    "all_highest",
+    "no_power",
+    "softened",
+    "softmax_steps",
+]
 
 Array = np.ndarray
 Axis = int | tuple[int, ...] | None
@@ -23,13 +31,14 @@ def _powers(V: Any, x: Array) -> Array:
     """Return the exponentials. Right ones are shifted by the highest number, which changes no quotient."""
     if V.shift is not None:
         return V.power(x - V.shift(x))
-    if V.power is _no_power or not V.divided:
+    if V.power is no_power or not V.divided:
         return V.power(x)
     highest = np.max(x, axis=V.axis, keepdims=True)
     return V.power(x - np.where(np.isfinite(highest), highest, 0.0))
 
 
-def _no_power(x: Array) -> Array:
+def no_power(x: Array) -> Array:
+    """Return the scores themselves in place of their exponentials."""
     return x
 
 
@@ -53,17 +62,17 @@ def _hardmax(V: Any, x: Array) -> Array:
     return (places[V.axis] == np.expand_dims(x.argmax(V.axis), V.axis)) * 1.0
 
 
-def _all_highest(V: Any, x: Array) -> Array:
+def all_highest(V: Any, x: Array) -> Array:
+    """Return 1 for each of the highest numbers along the axis, and 0 elsewhere."""
     return (x == np.max(x, axis=V.axis, keepdims=True)) * 1.0
-
-
-def _shared_by_highest(V: Any, x: Array) -> Array:
-    highest = _all_highest(V, x)
-    return highest / highest.sum(axis=V.axis, keepdims=True)
 
 
 def _last_highest(V: Any, x: Array) -> Array:
     return _hardmax(V, x[..., ::-1])[..., ::-1]
+
+
+def _highest_or_none(V: Any, x: Array) -> Array:
+    return _hardmax(V, x) * np.isfinite(x)
 
 
 def softened(V: Any, scores: Array) -> Array:
@@ -138,7 +147,7 @@ SOFTMAX_MISTAKES = (
         "score of 0 becomes 1, not 0, and no weight is negative.",
         "分数直接除以了它们的和，没有取指数。softmax 要先对每个分数取 exp：分数 0 变成 1 而不是 0，"
         "权重也不会为负。",
-        power=fixed(_no_power),
+        power=fixed(no_power),
     ),
     mistake(
         "no_division",
@@ -196,3 +205,29 @@ SOFTMAX_MISTAKES = (
 
 # The names of the wrong softmaxes that need at least two rows.
 NO_KEEPDIMS = ("no_keepdims", "no_keepdims_in_sum", "no_keepdims_at_all")
+
+
+# A hardmax is told apart from these only in exercises whose rows have several highest scores.
+HARDMAX_AT_TIES = (
+    mistake(
+        "hardmax_last",
+        "The last key with the highest score gets the whole weight. Attention is soft: every key gets a part, by the "
+        "softmax.",
+        "分数最高的键中，最后一个得到了全部权重。注意力是“软”的：每个键按 softmax 得到一部分。",
+        function=fixed(_last_highest),
+    ),
+    mistake(
+        "hardmax_all",
+        "Every key with the highest score gets the weight 1. Attention is soft: every key gets a part, by the softmax, "
+        "and the weights of a query sum to 1.",
+        "每个分数最高的键都得到了权重 1。注意力是“软”的：每个键按 softmax 得到一部分，一个查询的权重之和为 1。",
+        function=fixed(all_highest),
+    ),
+    mistake(
+        "hardmax_of_visible",
+        "The visible key with the highest score gets the whole weight. Attention is soft: every visible key gets a "
+        "part, by the softmax.",
+        "分数最高的可见键得到了全部权重。注意力是“软”的：每个可见的键按 softmax 得到一部分。",
+        function=fixed(_highest_or_none),
+    ),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,8 @@ from regard.learn.bank.attention import (
     VALUE_MISTAKES,
     attention_steps,
 )
-from regard.learn.bank.shared_steps import numbers, step, without
-from regard.learn.bank.softmaxes import NO_KEEPDIMS, SOFTMAX_MISTAKES
+from regard.learn.bank.shared_steps import fixed, mistake, numbers, pick, step, without
+from regard.learn.bank.softmaxes import HARDMAX_AT_TIES, NO_KEEPDIMS, SOFTMAX_MISTAKES, all_highest, no_power
 from regard.learn.exercise import Case, Exercise, Step
 from regard.learn.words import Words
 
@@ -47,9 +48,56 @@ def _steps_on(q: Rows, k: Rows, v: Rows) -> tuple[Step, ...]:
     return (*inputs, *attention_steps())
 
 
+def _best(V: Any) -> np.ndarray:
+    return (V.weights == V.weights.max(-1, keepdims=True)) * 1.0
+
+
 def _weights_and_output(q: Rows, k: Rows, v: Rows) -> tuple[np.ndarray, np.ndarray]:
     output, weights = reference.scaled_dot_product_attention(np.array(q), np.array(k), np.array(v))
     return weights, output
+
+
+# Two keys of the worked example have the highest score.
+_AT_TIES = (
+    mistake(
+        "no_exp",
+        "The scores are divided by their sum, without the exponential, or the two keys with the highest score share "
+        "the whole weight. Softmax first takes exp of each score: exp(0) is 1, so the second key gets a part too.",
+        "分数直接除以了它们的和，没有取指数；或者分数最高的两个键平分了全部权重。softmax 要先对每个分数取 exp：分数 0 "
+        "变成 1，所以第二个键也得到一部分。",
+        power=fixed(no_power),
+    ),
+    *pick(HARDMAX_AT_TIES, "hardmax_last"),
+    mistake(
+        "hardmax_all",
+        "The weights are the scores without scaling and softmax, or both keys with the highest score get the weight 1. "
+        "The weights are the softmax of the scaled scores, and they sum to 1.",
+        "权重是没有缩放、也没有做 softmax 的分数，或者分数最高的两个键都得到了权重 1。权重应为缩放后的分数的 softmax，"
+        "它们的和为 1。",
+        function=fixed(all_highest),
+    ),
+    mistake(
+        "best_value_last",
+        "The output is the value of the last key with the largest weight. The output is the sum of all values, each "
+        "times its weight.",
+        "输出是权重最大的键中最后一个的值。输出应为所有值乘以各自权重之和。",
+        mixing=lambda V: (np.arange(3) == 2 - V.weights[:, ::-1].argmax(-1)[:, None]) * 1.0,
+    ),
+    mistake(
+        "mean_of_best_values",
+        "The output is the mean of the values of the two keys with the largest weight. The output is the sum of all "
+        "values, each times its weight.",
+        "输出是权重最大的两个键的值的平均。输出应为所有值乘以各自权重之和。",
+        mixing=lambda V: _best(V) / _best(V).sum(-1, keepdims=True),
+    ),
+    mistake(
+        "sum_of_best_values",
+        "The output is the sum of the values of the two keys with the largest weight. The output is the sum of all "
+        "values, each times its weight.",
+        "输出是权重最大的两个键的值之和。输出应为所有值乘以各自权重之和。",
+        mixing=lambda V: _best(V),
+    ),
+)
 
 
 WORKED_EXAMPLE = Exercise(
@@ -81,7 +129,7 @@ WORKED_EXAMPLE = Exercise(
     arguments=(),
     steps=_steps_on(*_WORKED),
     # On these numbers, powers of 2 nearly equal a division by d.
-    mistakes=(*SCALE_MISTAKES, *(one for one in _OF_ONE_ROW if one.name != "base_two")),
+    mistakes=(*SCALE_MISTAKES, *without(_OF_ONE_ROW, "base_two", "no_exp"), *_AT_TIES),
     make_cases=lambda rng: [Case({})],
     returns=("weights", "output"),
     oracle=lambda: _weights_and_output(*_WORKED),
