@@ -146,6 +146,23 @@ MULTI_HEAD_ATTENTION = Exercise(
             split=fixed(_reshaped),
         ),
         mistake(
+            "heads_attend_to_heads",
+            "The heads of one position attend to one another. The axes are (batch, n, heads, d), and attention runs "
+            "over the last two. Swap heads and positions after the reshape, so that positions attend to positions.",
+            "同一个位置的各个头在互相注意。轴的顺序是 (批, n, 头, d)，而注意力作用在最后两个轴上。reshape 之后要交换"
+            "头与位置的轴，让位置注意位置。",
+            split=fixed(_not_swapped),
+            ordered=lambda V: V.heads,
+        ),
+        mistake(
+            "heads_swapped_only_afterwards",
+            "Heads and positions are swapped after the attention, but not before it. So the heads of one position "
+            "attend to one another, and joining them mixes positions. Swap them after the reshape too.",
+            "头与位置的轴只在注意力之后交换了，之前没有交换。于是同一个位置的各个头在互相注意，合并时又混合了不同的位置。"
+            "reshape 之后也要交换。",
+            split=fixed(_not_swapped),
+        ),
+        mistake(
             "matrices_transposed",
             "W_q, W_k and W_v are not transposed: a matrix (out, in) is applied as x @ W.T.",
             "W_q、W_k、W_v 没有转置：形状为 (输出, 输入) 的矩阵写成 x @ W.T。",

@@ -1,0 +1,114 @@
+"""Tests of files as learners write them, each with the mistake that is named in both languages."""
+
+import pytest
+
+from support.exercise_files import BY_NAME, in_both_languages, write
+
+MULTI_HEAD = """
+import numpy as np
+
+def soft(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+def multi_head_attention(x, W_q, W_k, W_v, W_o, num_heads):
+    b, n, m = x.shape
+    d = m // num_heads
+    q, k, v = ((x @ W.T).reshape(b, n, num_heads, d) for W in (W_q, W_k, W_v))
+    out = soft(q @ k.swapaxes(-1, -2) / np.sqrt(d)) @ v
+    return out.reshape(b, n, m) @ W_o.T
+"""
+MASKED = """
+import numpy as np
+
+def masked_attention(q, k, v, mask):
+    s = np.where(mask, q @ k.T / np.sqrt(q.shape[-1]), -np.inf)
+    w = np.eye(len(k))[s.argmax(-1)]
+    return w @ v
+"""
+
+# The exercise, the file, the mistakes that are named, and words of the message in English.
+LEARNERS = {
+    "heads attend to heads": (
+        "multi_head_attention",
+        MULTI_HEAD,
+        {"heads_attend_to_heads"},
+        "The heads of one position attend to one another.",
+    ),
+    "heads swapped only after the attention": (
+        "multi_head_attention",
+        MULTI_HEAD.replace("out.reshape", "out.swapaxes(1, 2).reshape"),
+        {"heads_swapped_only_afterwards"},
+        "but not before it",
+    ),
+    "heads attend to heads without a scale": (
+        "multi_head_attention",
+        MULTI_HEAD.replace(" / np.sqrt(d)", ""),
+        {"heads_attend_to_heads", "no_scale"},
+        "Two mistakes together",
+    ),
+    "the first of two highest scores": (
+        "worked_example",
+        "def worked_example():\n    return [1, 0, 0], [10, 0]\n",
+        {"hardmax"},
+        "The key with the highest score gets the whole weight.",
+    ),
+    "the last of two highest scores": (
+        "worked_example",
+        "def worked_example():\n    return [0, 0, 1], [30, 0]\n",
+        {"hardmax_last"},
+        "The last key with the highest score gets the whole weight.",
+    ),
+    "both highest scores": (
+        "worked_example",
+        "def worked_example():\n    return [1, 0, 1], [40, 0]\n",
+        {"hardmax_all"},
+        "both keys with the highest score get the weight 1",
+    ),
+    "two highest scores share the weight": (
+        "worked_example",
+        "def worked_example():\n    return [0.5, 0, 0.5], [20, 0]\n",
+        {"no_exp"},
+        "the two keys with the highest score share the whole weight",
+    ),
+    "the last of two best values": (
+        "worked_example",
+        "def worked_example():\n    return [0.4, 0.2, 0.4], [30, 0]\n",
+        {"best_value_last"},
+        "the value of the last key with the largest weight",
+    ),
+    "the mean of two best values": (
+        "worked_example",
+        "def worked_example():\n    return [0.4, 0.2, 0.4], [20, 0]\n",
+        {"mean_of_best_values"},
+        "the mean of the values of the two keys with the largest weight",
+    ),
+    "a hardmax by argmax": (
+        "masked_attention",
+        MASKED,
+        {"hardmax"},
+        "The key with the highest score gets the whole weight.",
+    ),
+    "a hardmax by comparison": (
+        "masked_attention",
+        MASKED.replace("np.eye(len(k))[s.argmax(-1)]", "(s == s.max(-1, keepdims=True)) * 1.0"),
+        {"hardmax_all"},
+        "Every key with the highest score gets the weight 1.",
+    ),
+    "a hardmax with empty rows of zeros": (
+        "masked_attention",
+        MASKED.replace("return w @ v", "return (w * mask) @ v"),
+        {"hardmax_of_visible"},
+        "The visible key with the highest score gets the whole weight.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_mistake_of_a_learner_is_named_in_both_languages(name, tmp_path):
+    exercise, source, mistakes, words = LEARNERS[name]
+    _, english, chinese = in_both_languages(exercise, write(tmp_path, source))
+    assert words in english
+    for mistake in mistakes:
+        assert BY_NAME[exercise].mistake(mistake).words.en in english
+        assert BY_NAME[exercise].mistake(mistake).words.zh in chinese
