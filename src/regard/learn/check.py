@@ -16,6 +16,7 @@ from regard.learn.differences import tell_difference
 from regard.learn.exercise import Exercise, Failure
 from regard.learn.failure_messages import tell_result, tell_trouble
 from regard.learn.runner import Limits, Result, Run, run_file, trace_file
+from regard.learn.unfilled import tell_empty_helpers, tell_unfilled
 from regard.learn.variables import Trace
 from regard.learn.words import Words
 
@@ -77,10 +78,13 @@ def judge(exercise: Exercise, path: Path, run: Run, language: str, limits: Limit
     found = explanations(exercise, outcomes)
     if found == [frozenset()]:
         return _verdict(True, found, [_RIGHT.say(language), *_notes(run, exercise, language)], run, language)
+    if unfilled := tell_unfilled(exercise, run, source, language):
+        return _verdict(False, [], unfilled, run, language)
     if found:
         said = _mistakes_in_words(exercise, found, language)
     else:
         said = _unexplained(exercise, path, run, outcomes, source, language, limits)
+        said += tell_empty_helpers(exercise, source, language)
     return _verdict(False, found, [_NOT_YET.say(language), *said], run, language)
 
 
