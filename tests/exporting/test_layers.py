@@ -214,8 +214,21 @@ def test_what_cannot_be_exported_is_an_error_in_words(tmp_path, model, inputs, e
     assert list(tmp_path.iterdir()) == []
 
 
+class SlightlyWrong(nn.Module):
+    """A module whose graph multiplies by a slightly different number than the module itself."""
+
+    def forward(self, x):
+        return x * (1000 if torch.compiler.is_compiling() else 1000.005)
+
+
+def test_the_difference_is_given_in_the_measure_of_its_bound(tmp_path):
+    (file,) = export(SlightlyWrong(), tmp_path / "layer.pt2", {"x": torch.ones(2, 3)})
+    assert file.difference == pytest.approx(0.005 / 1001, rel=0.02)
+    assert str(file).endswith("difference 5.0e-06 * (1 + |x|)")
+
+
 def test_a_file_that_differs_from_the_model_is_not_kept(tmp_path):
-    with pytest.raises(ExportError, match="the exported file and the model differ by 1, more than 1e-05"):
+    with pytest.raises(ExportError, match="the exported file and the model differ by .* more than 1e-05"):
         export(Wrong(), tmp_path / "layer.pt2", {"x": floats(2, 3)})
     assert list(tmp_path.iterdir()) == []
 

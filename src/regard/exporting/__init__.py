@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from regard._lazy import lazily
 
 if TYPE_CHECKING:
+    from regard.exporting.comparison import ExportError
     from regard.exporting.export_function import export
-    from regard.exporting.graphs import ExportedFile, ExportError
+    from regard.exporting.graphs import ExportedFile
 
 __all__ = ["ExportError", "ExportedFile", "export"]
 
 __getattr__ = lazily(
-    "regard.exporting", {"export_function": ["export"], "graphs": ["ExportedFile", "ExportError"]}
+    "regard.exporting",
+    {"comparison": ["ExportError"], "export_function": ["export"], "graphs": ["ExportedFile"]},
 )

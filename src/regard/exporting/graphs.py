@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import logging
 import os
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import ArgumentError, DtypeError, MissingExtraError, RegardError
+from regard.exporting.comparison import ExportError, Run, largest_difference, quiet, runner
 from regard.files import write_atomically
 from regard.masks import Mask
 from regard.modes import exporting
@@ -24,14 +22,8 @@ __all__ = ["FORMATS", "ExportError", "ExportedFile", "Graph", "format_of", "writ
 
 # The formats by the suffix of their files.
 FORMATS = {".onnx": "onnx", ".pt2": "torch.export"}
-# The largest difference between the results of the file and of the module.
-TOLERANCE = 1e-5
 # By how much the sizes of the second comparison are larger than those of the example. They differ from each other.
 _LARGER = (2, 3, 5, 7, 11)
-
-
-class ExportError(RegardError, RuntimeError):
-    """Raised when a model cannot be exported, or when the file gives other results than the model."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +31,8 @@ class ExportedFile:
     """A written file, with the shapes of its inputs and outputs.
 
     A size that may differ from call to call is a name, and a fixed one a number. ``difference`` is the largest
-    difference between the results of the file and of the model, over the inputs of the export and of other sizes.
+    difference between the results of the file and of the model, over the inputs of the export and of other sizes. For a
+    number x of the model it is relative to 1 + |x|, and it is at most 1e-5.
     """
 
     path: Path
@@ -52,7 +45,7 @@ class ExportedFile:
             ", ".join(f"{name} ({','.join(map(str, shape))})" for name, shape in side.items())
             for side in (self.inputs, self.outputs)
         )
-        return f"{self.path}: {' -> '.join(sides)}, difference {self.difference:.1e}"
+        return f"{self.path}: {' -> '.join(sides)}, difference {self.difference:.1e} * (1 + |x|)"
 
 
 @dataclass(frozen=True)
@@ -108,7 +101,8 @@ def format_of(path: Path) -> str:
 def write_graph(graph: Graph, path: str | os.PathLike) -> ExportedFile:
     """Trace a module, write the graph to a file, and compare the results of the file with those of the module.
 
-    The file is put in place only if all results agree to 1e-5, for the example arguments and for other sizes.
+    The file is put in place only if no number x of the results differs by more than 1e-5 * (1 + |x|), for the example
+    arguments and for other sizes.
     """
     path = Path(path)
     kind = format_of(path)
@@ -132,7 +126,7 @@ def write_graph(graph: Graph, path: str | os.PathLike) -> ExportedFile:
             _write_onnx(traced, part, list(graph.tensors), names, sizes)
         else:
             _write_program(traced, part)
-        difference = _compared(callable_form, graph, sizes, _runner(kind, part))
+        difference = _compared(callable_form, graph, sizes, runner(kind, part))
 
     write_atomically(path, write)
     shapes = [tuple(sizes.shown(shape)) for shape in sizes.inputs]
@@ -177,7 +171,7 @@ def _traced(module: nn.Module, graph: Graph) -> Any:
     """Return the program of a module, in which every size may differ from call to call unless the module fixes it."""
     free = tuple(dict.fromkeys(graph.free_axes(name), torch.export.Dim.AUTO) for name in graph.tensors)
     try:
-        with _quiet(), exporting(), torch.no_grad():
+        with quiet(), exporting(), torch.no_grad():
             return torch.export.export(
                 module, tuple(graph.tensors.values()), dynamic_shapes=(free,), strict=False
             )
@@ -255,7 +249,7 @@ def _write_onnx(
     import onnx
 
     try:
-        with _quiet():
+        with quiet():
             program = torch.onnx.export(
                 traced, (), input_names=list(inputs), output_names=list(outputs), dynamo=True, verbose=False
             )
@@ -281,7 +275,7 @@ def _rename_sizes(graph: Any, names: Mapping[str, str]) -> None:
 def _write_program(traced: Any, path: Path) -> None:
     # A path without the suffix .pt2, such as that of a temporary file, makes torch warn.
     buffer = io.BytesIO()
-    with _quiet():
+    with quiet():
         torch.export.save(traced, buffer)
     path.write_bytes(buffer.getvalue())
 
@@ -294,59 +288,23 @@ def _check_onnx_packages() -> None:
             raise MissingExtraError(package, "export", "exporting to ONNX") from None
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the remarks of torch's exporters about their own code."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)
-
-
 # ---- comparison
-
-Run = Callable[[dict[str, Tensor]], list[Tensor]]
-
-
-def _runner(kind: str, path: Path) -> Run:
-    """Return a function that runs a file on inputs by name."""
-    if kind == "onnx":
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
-
-        def run(inputs: dict[str, Tensor]) -> list[Tensor]:
-            known = {one.name for one in session.get_inputs()}  # an input without effect may be left out
-            fed = {name: value.numpy() for name, value in inputs.items() if name in known}
-            return [torch.from_numpy(result) for result in session.run(None, fed)]
-
-        return run
-    with _quiet():
-        program = torch.export.load(io.BytesIO(path.read_bytes())).module()
-    return lambda inputs: list(program(*inputs.values()))
 
 
 def _compared(module: nn.Module, graph: Graph, sizes: _SizeNames, run: Run) -> float:
-    """Return the largest difference between a file and its module, or raise ExportError if it is above 1e-5.
+    """Return the largest relative difference of a file and its module, or raise ExportError if it is above 1e-5.
 
     Compared are the results for the example, for larger sizes, and for each size 1. Sizes that the module refuses, such
     as more positions than it has learned, are left out. Where a sequence has become shorter than the lengths of the
     example say, the lengths are 1.
     """
-    largest = _difference(module, graph.tensors, run)
+    largest = largest_difference(module, graph.tensors, run)
     for other in (sizes.larger(), *({**sizes.hints, symbol: 1} for symbol in sizes.hints)):
         inputs = _resized(graph.tensors, sizes, other)
         short = {name: x.clamp(max=1) if name.endswith("lengths") else x for name, x in inputs.items()}
         accepted = next((some for some in (inputs, short) if _accepts(module, some)), None)
         if accepted is not None:
-            largest = max(largest, _difference(module, accepted, run))
+            largest = max(largest, largest_difference(module, accepted, run))
     return largest
 
 
@@ -368,30 +326,3 @@ def _resized(example: Mapping[str, Tensor], sizes: _SizeNames, other: Mapping[st
         places = torch.randint(tensor.numel(), wanted, generator=chance)
         found[name] = tensor.flatten()[places]
     return found
-
-
-def _difference(module: nn.Module, inputs: Mapping[str, Tensor], run: Run) -> float:
-    with torch.no_grad():
-        expected = module(*inputs.values())
-    try:
-        with torch.no_grad():
-            found = run(dict(inputs))
-    except Exception as error:
-        shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in inputs.items())
-        reason = str(error).strip().splitlines()[0]
-        raise ExportError(f"the exported file fails on {shapes}: {reason}") from error
-    largest = 0.0
-    for got, want in zip(found, expected, strict=True):
-        if tuple(got.shape) != tuple(want.shape):
-            raise ExportError(
-                f"the exported file gives a result of {tuple(got.shape)}, not {tuple(want.shape)}"
-            )
-        if not torch.allclose(got.double(), want.double(), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
-            apart = float((got.double() - want.double()).abs().nan_to_num(torch.inf).max())
-            raise ExportError(
-                f"the exported file and the model differ by {apart:.2g}, more than {TOLERANCE:g}"
-            )
-        finite = want.isfinite() & got.isfinite()
-        if bool(finite.any()):
-            largest = max(largest, float((got[finite].double() - want[finite].double()).abs().max()))
-    return largest
