@@ -105,8 +105,9 @@ _RESULTS = {
         "你的函数返回了 {given} 个结果，类型是 {type}。本题要 {count} 个：{what}。",
     ),
     "complex": Words(
-        "Your function returned complex numbers. Attention has real numbers: look for a root of a negative number.",
-        "你的函数返回了复数。注意力用的是实数：请查找对负数开方的地方。",
+        "Your function returned complex numbers. Return real ones. If you rotate with complex numbers, put the real "
+        "and the imaginary parts into two columns. Otherwise look for a root of a negative number.",
+        "你的函数返回了复数。请返回实数。如果你用复数做旋转，把实部和虚部放进两列。否则请查找对负数开方的地方。",
     ),
     "text": Words(
         "Your function returned text. Return numbers.",
