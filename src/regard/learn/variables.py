@@ -234,7 +234,7 @@ def _shown_by(
         wrong = stages[step.name]
         # A wrong stage may have the numbers of another stage that is right.
         other = not any(close(wrong, np.asarray(stage), TOLERANCE) for stage in right.values())
-        if other and _is_distinctive(wrong):
+        if other and _is_distinctive(wrong) and not _is_part_of_argument(wrong, case):
             record = _matching(trace_of(number), wrong, case)
             if record:
                 return record
@@ -247,6 +247,12 @@ def _later_steps(exercise: Exercise, mistake: Mistake) -> list[Step]:
     affected = [one for one in exercise.told_steps if wrong & (exercise.sources[one.name] | {one.name})]
     earlier = {one.name for one in affected}
     return [one for one in affected if one.name not in wrong and earlier & exercise.sources[one.name]]
+
+
+def _is_part_of_argument(value: Any, case: Case) -> bool:
+    """Return whether a stage holds only numbers of one argument, such as its first rows."""
+    arguments = (one for one in case.arguments.values() if isinstance(one, np.ndarray))
+    return any(bool(np.isin(value, one).all()) for one in arguments)
 
 
 def _is_distinctive(value: Any) -> bool:

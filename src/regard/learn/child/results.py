@@ -17,6 +17,8 @@ MOST_NUMBERS = 1_000_000
 MOST_TRACED = 4096
 MOST_RECORDS = 300
 NUMERIC = "biuf"
+# The names of frames whose value is not that of a return statement.
+COMPREHENSIONS = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 
 
 class Unusable(Exception):
@@ -100,7 +102,7 @@ def traced(work: Callable[[], object], path: str) -> list[tuple[dict[str, Any], 
                 if not name.startswith("."):
                     keep(name, previous[0], variable)
             previous[0] = frame.f_lineno
-            if event == "return" and value is not None:
+            if event == "return" and value is not None and frame.f_code.co_name not in COMPREHENSIONS:
                 keep("return", frame.f_lineno, value)
             return local
 
