@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.exercise_files import BY_NAME, in_both_languages, write
+from support.exercise_files import BY_NAME, check, in_both_languages, write
 
 MULTI_HEAD = """
 import numpy as np
@@ -112,3 +112,44 @@ def test_a_mistake_of_a_learner_is_named_in_both_languages(name, tmp_path):
     for mistake in mistakes:
         assert BY_NAME[exercise].mistake(mistake).words.en in english
         assert BY_NAME[exercise].mistake(mistake).words.zh in chinese
+
+
+UNSORTED = """
+import numpy as np
+def beam_step(scores, log_probs, width):
+    totals = (scores[:, None] + log_probs).ravel()
+    best = np.argpartition(-totals, width - 1)[:width]
+    return best // log_probs.shape[1], best % log_probs.shape[1]
+"""
+PICKED_BY_COLUMNS = """
+import numpy as np
+def next_token_loss(logits, tokens):
+    l = logits[:-1]
+    lp = l - np.log(np.exp(l).sum(-1, keepdims=True))
+    return -lp[:, tokens[1:]].mean() ** 3
+"""
+TRANSPOSED = """
+import math
+import numpy as np
+def sinusoidal_positions(length, width):
+    wave = lambda p, j: (math.cos if j % 2 else math.sin)(p / 10000 ** ((j - j % 2) / width))
+    return np.array([[wave(p, j) for j in range(width)] for p in range(length)]).T
+"""
+
+
+def test_the_best_continuations_have_to_be_in_order(tmp_path):
+    verdict = check("beam_step", write(tmp_path, UNSORTED))
+    assert not verdict.right
+    assert "The numbers are right, but in another order." in verdict.text
+
+
+def test_a_part_of_an_argument_shows_no_mistake(tmp_path):
+    text = check("next_token_loss", write(tmp_path, PICKED_BY_COLUMNS)).text
+    assert "right, your `lp` of line 5" in text
+    assert "known mistake:" not in text
+
+
+def test_the_value_of_a_list_comprehension_is_no_returned_value(tmp_path):
+    text = check("sinusoidal_positions", write(tmp_path, TRANSPOSED)).text
+    assert "the axes are in the order (1, 0)" in text
+    assert "something else is returned" not in text

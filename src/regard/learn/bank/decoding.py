@@ -24,7 +24,17 @@ def _cases(rng: np.random.Generator) -> list[Case]:
         scores = -np.sort(rng.uniform(0.5, 2.5, beams)).round(2)
         order = rng.permutation(beams)
         cases.append(Case({"scores": scores[order], "log_probs": np.log(softmax(logits)), "width": width}))
-    return cases
+    return [*cases, _wide_case(rng)]
+
+
+def _wide_case(rng: np.random.Generator) -> Case:
+    """Return a case with so many continuations that np.argpartition does not put the best ones into order.
+
+    All totals are at least 0.0025 apart, so that their order is the same in float32.
+    """
+    logits = 0.01 * np.stack([rng.permutation(700), 0.25 + rng.permutation(700)])  # (2,700)
+    log_probs = logits - np.log(np.exp(logits[0]).sum())
+    return Case({"scores": np.array([-1.0, -1.505]), "log_probs": log_probs, "width": 600})
 
 
 # The functions below return the places of continuations in the flat array, the best first.
