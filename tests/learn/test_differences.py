@@ -96,13 +96,13 @@ def test_the_place_in_the_formula_is_told(old, new, english, chinese, tmp_path):
             "你的函数返回的是公式中较早的一步：权重。本题要的是：输出 weights @ v。",
         ),
         (
-            "batched_attention",
+            "masked_attention",
             """
             import numpy as np
-            def batched_attention(q, k, v):
-                s = np.einsum("bqd,bkd->bqk", q, k) / np.sqrt(q.shape[1])
-                e = np.exp(s)
-                return e / e.sum(-1, keepdims=True) @ v
+            def masked_attention(q, k, v, mask):
+                s = q @ k.T / np.sqrt(q.shape[0])
+                e = np.exp(s) * mask
+                return e / (e.sum(-1, keepdims=True) + 1e-9) @ v
             """,
             "Your `s` of line 4 is 0.57735 times the scores q @ k.T, which is 1/√3, and 3 is the size of an axis of "
             "q.\nThe scores divided by √d: in none of your variables.",

@@ -1,8 +1,11 @@
 """Tests of files as learners write them, each with the mistake that is named in both languages."""
 
+from textwrap import indent
+
 import pytest
 
 from support.exercise_files import BY_NAME, check, in_both_languages, write
+from support.exercise_solutions import HEAD
 
 MULTI_HEAD = """
 import numpy as np
@@ -153,3 +156,103 @@ def test_the_value_of_a_list_comprehension_is_no_returned_value(tmp_path):
     text = check("sinusoidal_positions", write(tmp_path, TRANSPOSED)).text
     assert "the axes are in the order (1, 0)" in text
     assert "something else is returned" not in text
+
+
+# The exercise, the body of its function, and the mistakes that are named.
+BODIES = [
+    (
+        "softmax",
+        "e = np.exp(x.max(-1, keepdims=True) - x)\nreturn e / e.sum(-1, keepdims=True)",
+        {"sign_after_shift"},
+    ),
+    (
+        "softmax",
+        "x = x - x.max(-1, keepdims=True)\nreturn x / x.sum(-1, keepdims=True)",
+        {"no_exp_of_shifted"},
+    ),
+    ("softmax", "e = np.exp(x - x.max(0))\nreturn e / e.sum(0)", {"over_first_axis"}),
+    ("softmax", "e = np.exp(x - x.max())\nreturn e / e.sum()", {"over_all"}),
+    (
+        "softmax",
+        "e = np.exp(x - x.max(-1, keepdims=True))\nreturn e / e.mean(-1, keepdims=True)",
+        {"divided_by_mean"},
+    ),
+    (
+        "softmax",
+        "e = np.exp(x + x.max(-1, keepdims=True))\nreturn e / e.sum(-1, keepdims=True)",
+        {"highest_added"},
+    ),
+    ("scores", "return -((k - q) ** 2).sum(-1) / len(q) ** 0.5", {"squared_distances"}),
+    ("simple_attention", "return soft(Q @ K.T / K.shape[-1] ** 0.5) @ V.T", {"values_transposed"}),
+    ("simple_attention", "return soft(Q @ K.T / K.shape[-1] ** 0.5) @ Q", {"queries_as_values"}),
+    ("simple_attention", "return soft(Q @ K.T / K.shape[-1] ** 0.5 @ V)", {"softmax_of_output"}),
+    ("simple_attention", "return soft(Q @ K.T / len(Q) ** 0.5) @ V", {"root_of_queries"}),
+    ("batched_attention", "return soft(q @ k.swapaxes(1, 2) / len(q) ** 0.5) @ v", {"root_of_batch"}),
+    ("batched_attention", "return soft(q @ k.swapaxes(1, 2) / q.shape[1] ** 0.5) @ v", {"root_of_queries"}),
+    ("additive_scores", "return np.tanh((q @ W_q.T)[:, None] + k @ W_k.T) * v", {"not_summed"}),
+    ("additive_scores", "return soft(np.tanh((q @ W_q.T)[:, None] + k @ W_k.T) @ v)", {"softmax_too"}),
+    ("bilinear_scores", "return q @ W @ k.T / k.shape[1] ** 0.5", {"scaled_by_key_width"}),
+    (
+        "padding_mask",
+        "p = seq == pad_token\nreturn np.where(p[:, :, None] | p[:, None, :], -np.inf, 0.0)",
+        {"padded_queries_too"},
+    ),
+    (
+        "window_mask",
+        "return [[abs(i - j) <= window // 2 for j in range(size)] for i in range(size)]",
+        {"centred"},
+    ),
+    ("self_attention", "return soft(x @ x.T / x.shape[1] ** 0.5) @ x", {"nothing_projected"}),
+    (
+        "self_attention",
+        "return soft(x @ W_q.T @ W_k @ x.T / len(W_q) ** 0.5) @ (x @ W_v)",
+        {"value_matrix_transposed"},
+    ),
+    (
+        "multi_head_attention",
+        "return soft(x @ W_q.T @ W_k @ x.swapaxes(1, 2) / x.shape[2] ** 0.5) @ x @ W_v.T @ W_o.T",
+        {"one_head"},
+    ),
+    (
+        "layer_norm",
+        "c = x - x.mean(-1)\nreturn c / np.sqrt((c**2).mean(-1) + eps) * gain + bias",
+        {"no_keepdims_in_differences"},
+    ),
+    ("softmax_gradient", "return weights * (grad - (weights * grad).sum(-1))", {"no_keepdims"}),
+    ("softmax_gradient", "return weights * (1 - weights)", {"grad_forgotten"}),
+    (
+        "softmax_gradient",
+        "return [-np.outer(w, w) @ g for w, g in zip(weights, grad)]",
+        {"diagonal_forgotten"},
+    ),
+    (
+        "next_token_loss",
+        "return -np.log(soft(logits))[:-1][:, tokens[1:]].mean()",
+        {"every_row_with_every_target"},
+    ),
+    (
+        "next_token_loss",
+        "p = soft(logits)\nreturn [-np.log(p[i, tokens[i + 1]]) for i in range(len(tokens) - 1)]",
+        {"not_averaged"},
+    ),
+    (
+        "label_smoothing",
+        "t = np.full(logits.shape, epsilon / logits.shape[1])\nt[np.arange(len(t)), targets] = 1 - epsilon\n"
+        "return -(t * np.log(soft(logits))).sum() / len(t)",
+        {"target_overwritten"},
+    ),
+    (
+        "warmup",
+        "s = step + 1\nreturn peak * np.minimum(s / warmup, np.maximum(total - s, 0) / (total - warmup))",
+        {"from_one_everywhere"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "body", "mistakes"), BODIES)
+def test_the_mistake_of_a_function_is_named(name, body, mistakes, tmp_path):
+    exercise = BY_NAME[name]
+    head = f"{HEAD}\ndef {exercise.function}({', '.join(exercise.arguments)}):\n"
+    path = tmp_path / "my.py"
+    path.write_text(head + indent(body, "    ") + "\n", encoding="utf-8")
+    assert check(name, path).mistakes == [frozenset(mistakes)]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from regard.learn.bank.batches import BATCHED_ATTENTION
 from regard.learn.bank.decoding import BEAM_STEP
-from regard.learn.bank.first import SCORES, SOFTMAX
+from regard.learn.bank.first import SOFTMAX
 from regard.learn.bank.heads import MERGE_HEADS, SPLIT_HEADS
 from regard.learn.bank.layers import LAYER_NORM, PRE_NORM_BLOCK
 from regard.learn.bank.losses import LABEL_SMOOTHING, NEXT_TOKEN_LOSS
 from regard.learn.bank.masked import MASKED_ATTENTION, WINDOW_MASK
 from regard.learn.bank.masks import CAUSAL_MASK, PADDING_MASK
 from regard.learn.bank.multihead import MULTI_HEAD_ATTENTION
+from regard.learn.bank.one_query import SCORES
 from regard.learn.bank.positions import ROTARY_POSITIONS, SINUSOIDAL_POSITIONS
 from regard.learn.bank.projections import CROSS_ATTENTION, SELF_ATTENTION
 from regard.learn.bank.scores import ADDITIVE_SCORES, BILINEAR_SCORES

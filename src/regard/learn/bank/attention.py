@@ -15,6 +15,7 @@ from regard.learn.bank.shared_steps import (
     fixed,
     mistake,
     same,
+    softmax,
     step,
     transpose,
 )
@@ -24,10 +25,12 @@ from regard.learn.words import Words
 
 __all__ = [
     "BEST_VALUE",
+    "ROOT_OF_QUERIES",
     "ROOT_OF_VALUES",
     "SCALE_MISTAKES",
     "SCORE_MISTAKES",
     "VALUE_MISTAKES",
+    "WRONG_VALUES",
     "attention_steps",
     "dot_products",
     "score_steps",
@@ -240,11 +243,56 @@ VALUE_MISTAKES = (
         mixing=lambda V: np.ones_like(V.weights),
     ),
     mistake(
+        "not_summed",
+        "The values are multiplied by their weights, but not added up. The output of a query is the sum over "
+        "the keys: weights @ v.",
+        "各个值乘了权重，但没有相加。一个查询的输出要沿键求和：weights @ v。",
+        summed=lambda V: V.mixing[..., None] * V.taken[..., None, :, :],
+    ),
+    mistake(
         "divided_by_keys",
         "The weighted sum is divided by the number of keys. The weights sum to 1, so the sum is already a mean.",
         "加权和又除以了键的个数。权重之和为 1，加权和本身就是平均。",
         summed=lambda V: V.mixing @ V.taken / V.v.shape[-2],
     ),
+)
+
+
+# They need queries of the width of the values, or as many keys as features, in one of the cases.
+WRONG_VALUES = (
+    mistake(
+        "queries_as_values",
+        "The weights multiply the queries. What is taken along is the values: weights @ v.",
+        "权重乘的是查询。取出的内容是值：weights @ v。",
+        content=lambda V: V.q,
+    ),
+    mistake(
+        "values_transposed",
+        "The values are transposed in the weighted sum: weights @ v, not weights @ v.T.",
+        "加权求和时值被转置了：是 weights @ v，不是 weights @ v.T。",
+        taken=lambda V: transpose(V.content),
+    ),
+    mistake(
+        "softmax_of_output",
+        "The softmax is taken of the output, and the scores are used as weights. Take the softmax of the "
+        "scores, then multiply by v.",
+        "对输出做了 softmax，而分数被直接当作权重。应先对分数做 softmax，再乘以 v。",
+        function=fixed(lambda V, x: x),
+        output=lambda V: softmax(V.summed),
+    ),
+    mistake(
+        "queries_added",
+        "The queries are added to the output. The residual connection is outside of the attention.",
+        "输出加上了查询。残差连接在注意力之外。",
+        output=lambda V: V.summed + V.q,
+    ),
+)
+ROOT_OF_QUERIES = mistake(
+    "root_of_queries",
+    "The scores are divided by the root of the number of queries. The scale is that of one dot product, whose number "
+    "of products is the width d = q.shape[-1], not q.shape[-2].",
+    "分数除以了查询的个数的平方根。缩放针对单个点积，它的乘积个数是宽度 d = q.shape[-1]，不是 q.shape[-2]。",
+    scale=lambda V: 1 / math.sqrt(V.q.shape[-2]),
 )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from regard import reference
 from regard.learn.bank.attention import (
+    ROOT_OF_QUERIES,
     ROOT_OF_VALUES,
     SCALE_MISTAKES,
     SCORE_MISTAKES,
@@ -111,6 +114,14 @@ BATCHED_ATTENTION = Exercise(
         *pick(SCORE_MISTAKES, "swapped_q_k", "not_transposed", "keys_reshaped", "cosine"),
         *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "multiplied", "root_of_keys"),
         ROOT_OF_VALUES,
+        ROOT_OF_QUERIES,
+        mistake(
+            "root_of_batch",
+            "The scores are divided by the root of the number of sequences, which is len(q). Divide by √d, "
+            "with d = q.shape[-1].",
+            "分数除以了序列个数的平方根，即 len(q)。应除以 √d，d = q.shape[-1]。",
+            scale=lambda V: 1 / math.sqrt(len(V.q)),
+        ),
         *pick(
             SOFTMAX_MISTAKES,
             "over_queries",

@@ -1,23 +1,19 @@
-"""The exercises on the softmax and on the scores of one query."""
+"""The exercise on the softmax."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.attention import SCALE_MISTAKES
-from regard.learn.bank.shared_steps import KEY, POSITION, choice, fixed, mistake, numbers, same, softmax, step
+from regard.learn.bank.shared_steps import POSITION, choice, fixed, mistake, numbers, step
 from regard.learn.exercise import Case, Exercise
 from regard.learn.words import Words
 
-__all__ = ["SCORES", "SOFTMAX"]
+__all__ = ["SOFTMAX"]
 
 Array = np.ndarray
-
-# ---- 1. softmax
 
 
 def _shifted(V: Any, x: Array) -> Array:
@@ -38,7 +34,7 @@ def _weights(V: Any, x: Array) -> Array:
     powers = V.power(x, _shifted(V, x))
     if not V.divided:
         return powers
-    total = V.denominator(x, powers).sum(axis=V.sum_axis, keepdims=V.kept_in_sum)
+    total = V.reduced(V.denominator(x, powers), axis=V.sum_axis, keepdims=V.kept_in_sum)
     return powers / total
 
 
@@ -109,6 +105,7 @@ SOFTMAX = Exercise(
         choice("sum_axis", fixed(-1)),
         choice("kept_in_sum", fixed(True)),
         choice("denominator", fixed(lambda x, powers: powers)),
+        choice("reduced", fixed(np.sum)),
         choice("divided", fixed(True)),
         choice("function", fixed(_weights)),
         choice("times", fixed(1)),
@@ -180,6 +177,54 @@ SOFTMAX = Exercise(
             "The row is divided by its maximum. Only a difference leaves the softmax unchanged: subtract the maximum.",
             "整行除以了最大值。只有相减才不改变 softmax：应减去最大值。",
             shifting=fixed(np.divide),
+        ),
+        mistake(
+            "highest_added",
+            "The largest number of each row is added. Subtract it, so that no exponential is larger than 1.",
+            "加上了每一行的最大值。应减去它，这样指数就不会大于 1。",
+            shifting=fixed(np.add),
+        ),
+        mistake(
+            "over_first_axis",
+            "The softmax runs over the first axis, so columns sum to 1. Each row has to sum to 1: use axis=-1.",
+            "softmax 沿第一个轴做了，于是每一列的和是 1。应当每一行的和是 1：使用 axis=-1。",
+            shift_axis=fixed(0),
+            sum_axis=fixed(0),
+        ),
+        mistake(
+            "over_all",
+            "The softmax runs over the whole array, so all weights together sum to 1. Each row has to sum to "
+            "1: use axis=-1 and keepdims=True.",
+            "softmax 对整个数组做了，所有权重加起来才是 1。应当每一行的和是 1：使用 axis=-1 和 keepdims=True。",
+            shift_axis=fixed(None),
+            sum_axis=fixed(None),
+        ),
+        mistake(
+            "no_exp_of_shifted",
+            "The exponential is missing: the shifted numbers, which are 0 or negative, are divided by their "
+            "sum. Take np.exp of them first.",
+            "缺少指数：把减去最大值之后的数（0 或负数）直接除以了它们的和。应先对它们取 np.exp。",
+            power=fixed(lambda x, shifted: shifted),
+        ),
+        mistake(
+            "sign_after_shift",
+            "The sign is wrong: exp is taken of maximum - x, so the smallest number gets the largest weight, "
+            "and exp can overflow. Take exp of x - maximum.",
+            "符号反了：对 最大值 - x 取了 exp，最小的数得到最大的权重，而且 exp 可能溢出。应对 x - 最大值 取 exp。",
+            power=fixed(lambda x, shifted: np.exp(-shifted)),
+        ),
+        mistake(
+            "divided_by_mean",
+            "The exponentials are divided by their mean. Divide by their sum, so that each row sums to 1.",
+            "指数除以了它们的平均。应除以它们的和，这样每一行的和才是 1。",
+            reduced=fixed(np.mean),
+        ),
+        mistake(
+            "divided_by_length",
+            "The exponentials are divided by the length of their vector, the root of the sum of squares. "
+            "Divide by their sum.",
+            "指数除以了向量的长度，即平方和的平方根。应除以它们的和。",
+            reduced=fixed(np.linalg.norm),
         ),
         mistake(
             "no_exp",
@@ -256,119 +301,4 @@ SOFTMAX = Exercise(
     make_cases=_softmax_cases,
     returns=("weights",),
     oracle=reference.softmax,
-)
-
-
-# ---- 2. the scores of one query
-
-
-def _unit(x: Array) -> Array:
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
-
-
-def _score_cases(rng: np.random.Generator) -> list[Case]:
-    return [numbers(rng, q=(d,), k=(n, d)) for n, d in ((3, 3), (2, 5), (4, 7))]
-
-
-SCORES = Exercise(
-    name="scores",
-    title=Words("The scores of one query", "一个查询的分数"),
-    task=Words(
-        "Write scores(q, k): the scaled dot products of one query with all keys,\n\n"
-        "    scores[j] = (q · k[j]) / √d\n\n"
-        "q has the shape (d,), k the shape (n, d), and the result the shape (n,).",
-        "编写 scores(q, k)：一个查询与所有键的缩放点积，\n\n"
-        "    scores[j] = (q · k[j]) / √d\n\n"
-        "q 的形状是 (d,)，k 的形状是 (n, d)，结果的形状是 (n,)。",
-    ),
-    hint=Words(
-        "k @ q has one dot product for each row of k. d is q.shape[-1].",
-        "k @ q 给出 k 的每一行的点积。d 是 q.shape[-1]。",
-    ),
-    done=Words(
-        "A score says how well a key answers a query. Dividing by √d keeps it near 1 for vectors of any width.",
-        "分数表示一个键与查询有多匹配。除以 √d 使它对任意宽度的向量都在 1 附近。",
-    ),
-    function="scores",
-    arguments=("q", "k"),
-    steps=(
-        choice("lengths", fixed(same)),
-        choice("combined", fixed(lambda q, k: k @ q)),
-        step(
-            "scores",
-            "the dot products k @ q",
-            "点积 k @ q",
-            lambda V: V.combined(V.lengths(V.q), V.lengths(V.k)),
-            KEY,
-        ),
-        choice("scale", lambda V: 1 / math.sqrt(V.q.shape[-1])),
-        step(
-            "scaled",
-            "the dot products divided by √d",
-            "除以 √d 的点积",
-            lambda V: V.scores * V.scale,
-            KEY,
-        ),
-    ),
-    mistakes=(
-        *(one for one in SCALE_MISTAKES if one.name != "scale_after_softmax"),
-        mistake(
-            "cosine",
-            "The result is a cosine: the vectors are divided by their lengths. Here the length of a vector counts.",
-            "结果是余弦：向量除以了各自的长度。这里向量的长度也起作用。",
-            lengths=fixed(_unit),
-        ),
-        mistake(
-            "distances",
-            "The result is a distance between the query and each key. The score is their dot product.",
-            "结果是查询与每个键的距离。分数是它们的点积。",
-            combined=fixed(lambda q, k: np.linalg.norm(k - q, axis=-1)),
-        ),
-        mistake(
-            "absolute",
-            "The sign of the scores is lost. A key that points away from the query has a negative score.",
-            "分数的符号丢失了。与查询方向相反的键，分数为负。",
-            scores=lambda V: np.abs(V.combined(V.lengths(V.q), V.lengths(V.k))),
-        ),
-        mistake(
-            "sum_of_features_first",
-            "The features are added up before they are multiplied. A dot product multiplies feature by feature, then "
-            "adds.",
-            "先把特征相加再相乘了。点积是逐个特征相乘，然后相加。",
-            combined=fixed(lambda q, k: k.sum(-1) * q.sum()),
-        ),
-        mistake(
-            "sum_over_keys",
-            "The products are added up over the keys. Add over the features, so that each key has its own score.",
-            "乘积是沿键相加的。应沿特征相加，让每个键有自己的分数。",
-            combined=fixed(lambda q, k: (k * q).sum(0)),
-        ),
-        mistake(
-            "not_summed",
-            "The products are not added up. A score is one number for each key: the sum over the features.",
-            "乘积没有相加。每个键的分数是一个数：沿特征求和。",
-            combined=fixed(lambda q, k: k * q),
-        ),
-        mistake(
-            "largest_product",
-            "Only the largest product of each key counts. A dot product is the sum of all of them.",
-            "每个键只取了最大的乘积。点积是所有乘积之和。",
-            combined=fixed(lambda q, k: (k * q).max(-1)),
-        ),
-        mistake(
-            "not_transposed",
-            "The product is q @ k, which sums over the keys. k @ q, or q @ k.T, sums over the features.",
-            "乘积写成了 q @ k，它沿键求和。k @ q 或 q @ k.T 才是沿特征求和。",
-            combined=fixed(lambda q, k: q @ k),
-        ),
-        mistake(
-            "softmax_too",
-            "These are the weights: the softmax of the scores. The exercise asks for the scores before the softmax.",
-            "这些是权重，即分数的 softmax。本题要的是 softmax 之前的分数。",
-            scaled=lambda V: softmax(V.scores * V.scale),
-        ),
-    ),
-    make_cases=_score_cases,
-    returns=("scaled",),
-    oracle=lambda q, k: reference.scaled_dot_scores(q[None], k)[0],
 )

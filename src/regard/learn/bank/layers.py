@@ -123,6 +123,14 @@ LAYER_NORM = Exercise(
             keepdims=fixed(False),
         ),
         mistake(
+            "no_keepdims_in_differences",
+            "The mean has lost its axis, so column j gets the mean of row j, and the variance is computed from "
+            "these differences. Keep the axis with keepdims=True in both.",
+            "均值去掉了轴，于是第 j 列用了第 j 行的均值，方差又由这些差算出。两处都要用 keepdims=True 保留这个轴。",
+            keepdims=fixed(False),
+            squared=lambda V: (V.x - V.mean) ** 2,
+        ),
+        mistake(
             "mean_not_subtracted",
             "The mean is not subtracted. x - mean is divided, not x.",
             "没有减去均值。被除的应是 x - mean，不是 x。",
@@ -173,6 +181,12 @@ LAYER_NORM = Exercise(
             normed=lambda V: V.centred * V.deviation,
         ),
         mistake("no_gain", "The gain is missing.", "缺少 gain。", factor=fixed(1.0)),
+        mistake(
+            "one_plus_gain",
+            "The row is multiplied by 1 + gain. The formula has gain alone.",
+            "乘的是 1 + gain。公式中只有 gain。",
+            factor=lambda V: 1 + V.parameters[0],
+        ),
         mistake("no_bias", "The bias is missing.", "缺少 bias。", offset=fixed(0.0)),
         mistake(
             "swapped_gain_bias",
@@ -248,8 +262,9 @@ PRE_NORM_BLOCK = Exercise(
             FEATURE,
         ),
         choice("residual", lambda V: V.x),
+        choice("branch", lambda V: V.fed),
         choice("halved", fixed(1.0)),
-        choice("added", lambda V: (V.residual + V.fed) * V.halved),
+        choice("added", lambda V: (V.residual + V.branch) * V.halved),
         step("output", "the output, with x added", "输出，即加上 x", lambda V: V.added, POSITION, FEATURE),
     ),
     mistakes=(
@@ -285,6 +300,18 @@ PRE_NORM_BLOCK = Exercise(
             active=lambda V: np.tanh(V.hidden),
         ),
         mistake(
+            "sigmoid",
+            "The nonlinearity is a sigmoid. This block has relu.",
+            "非线性函数用了 sigmoid。这里是 relu。",
+            active=lambda V: 1 / (1 + np.exp(-V.hidden)),
+        ),
+        mistake(
+            "silu",
+            "The nonlinearity is SiLU (swish), as in Llama. This block has relu.",
+            "非线性函数用了 SiLU（swish），与 Llama 相同。这里是 relu。",
+            active=lambda V: V.hidden / (1 + np.exp(-V.hidden)),
+        ),
+        mistake(
             "gelu",
             "The nonlinearity is GELU, as in BERT. This block has relu.",
             "非线性函数用了 GELU，与 BERT 相同。这里是 relu。",
@@ -313,6 +340,12 @@ PRE_NORM_BLOCK = Exercise(
             "The result of W_2 goes through a relu too. Only the hidden numbers do.",
             "W_2 的结果也经过了 relu。只有中间的数要经过。",
             fed=lambda V: _relu(V.returned),
+        ),
+        mistake(
+            "result_normed",
+            "The result of W_2 is normalised before x is added. Pre-norm normalises only the input of the matrices.",
+            "W_2 的结果在加上 x 之前做了归一化。pre-norm 只归一化矩阵的输入。",
+            branch=lambda V: V.norm(V.fed, V.norm_axis),
         ),
         mistake(
             "no_residual",

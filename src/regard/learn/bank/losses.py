@@ -169,6 +169,14 @@ NEXT_TOKEN_LOSS = Exercise(
             picked=lambda V: V.rows.max(-1),
         ),
         mistake(
+            "every_row_with_every_target",
+            "Each row is indexed by all targets: rows[:, targets] has n × n numbers. Pick one number of each "
+            "row: rows[np.arange(n), targets].",
+            "每一行都用全部目标做了索引：rows[:, targets] 有 n × n 个数。应在每一行取一个数："
+            "rows[np.arange(n), targets]。",
+            picked=lambda V: V.rows[:, V.targets],
+        ),
+        mistake(
             "whole_rows",
             "All log-probabilities are averaged. Only that of the true next token counts.",
             "对全部对数概率取了平均。只有真正的下一个词元的才算。",
@@ -179,6 +187,12 @@ NEXT_TOKEN_LOSS = Exercise(
             "The losses are added up. The mean is asked for, so that long texts do not count more.",
             "损失相加了。要的是平均，这样长文本才不会占更大比重。",
             averaged=lambda V: V.picked.sum(),
+        ),
+        mistake(
+            "not_averaged",
+            "These are the losses of the single positions. The exercise asks for one number, their mean.",
+            "这些是各个位置的损失。本题要一个数，即它们的平均。",
+            averaged=lambda V: V.picked,
         ),
         mistake(
             "divided_by_length",
@@ -307,6 +321,13 @@ LABEL_SMOOTHING = Exercise(
             summed=lambda V: V.log_probs.sum(-1) - V.gold,
             number=lambda V: V.logits.shape[-1] - 1,
         ),
+        mistake(
+            "target_overwritten",
+            "The target gets 1 - ε and the other tokens get ε / vocabulary each. The target gets its share of "
+            "ε as well: 1 - ε + ε / vocabulary.",
+            "目标得到 1 - ε，其他词元各得到 ε / 词表大小。目标也应分到一份 ε：1 - ε + ε / 词表大小。",
+            summed=lambda V: V.log_probs.sum(-1) - V.gold,
+        ),
         mistake("not_smoothed", "ε is not used.", "没有使用 ε。", shares=fixed((1.0, 0.0))),
         mistake(
             "epsilon_swapped",
@@ -325,6 +346,13 @@ LABEL_SMOOTHING = Exercise(
             "The uniform part is subtracted. Both parts are added.",
             "均匀部分被减去了。两部分应相加。",
             sign=fixed(-1),
+        ),
+        mistake(
+            "mean_of_all_numbers",
+            "The mean runs over rows and vocabulary, so the loss is divided by the size of the vocabulary too. "
+            "Add up over the vocabulary, then take the mean over the rows.",
+            "平均同时沿行和词表进行，损失又除以了词表大小。应先沿词表求和，再对各行取平均。",
+            averaged=lambda V: V.mixed.mean() / V.logits.shape[-1],
         ),
         mistake(
             "summed",

@@ -152,6 +152,15 @@ WINDOW_MASK = Exercise(
             in_reach=lambda V: V.distance % V.window == 0,
         ),
         mistake(
+            "centred",
+            "The window is centred at the query: keys within window // 2 on both sides are seen. It ends at "
+            "the query: the query and the window - 1 positions before it.",
+            "窗口以查询为中心：两侧 window // 2 以内的键都能看到。窗口应在查询处结束："
+            "查询自己和它之前的 window - 1 个位置。",
+            in_reach=lambda V: np.abs(V.distance) <= V.window // 2,
+            shortest=fixed(None),
+        ),
+        mistake(
             "without_itself",
             "The query does not see itself. The window starts at distance 0.",
             "查询看不到自己。窗口从距离 0 开始。",

@@ -233,6 +233,14 @@ PADDING_MASK = Exercise(
             paired=lambda V: np.repeat(V.rows[:, None, :], V.seq.shape[-1], axis=1),
         ),
         mistake(
+            "padded_queries_too",
+            "The mask hides the padding from all queries, and all keys from the queries that are padding. The "
+            "outputs of padding are not used, so one row for all queries is enough: (batch, 1, keys).",
+            "掩码对所有查询隐藏了填充，又对是填充的查询隐藏了所有的键。填充位置的输出不会被使用，"
+            "所以所有查询共用一行就够了：（批，1，键）。",
+            paired=lambda V: np.minimum(V.rows[:, :, None], V.rows[:, None, :]),
+        ),
+        mistake(
             "first_sequence",
             "All sequences get the mask of the first one.",
             "所有序列都用了第一个序列的掩码。",

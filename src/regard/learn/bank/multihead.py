@@ -166,7 +166,7 @@ MULTI_HEAD_ATTENTION = Exercise(
             "matrices_transposed",
             "W_q, W_k and W_v are not transposed: a matrix (out, in) is applied as x @ W.T.",
             "W_q、W_k、W_v 没有转置：形状为 (输出, 输入) 的矩阵写成 x @ W.T。",
-            matrix_turn=fixed(same),
+            **{f"{name}_turn": fixed(same) for name in "qkv"},
         ),
         mistake(
             "split_before_projection",
@@ -179,6 +179,13 @@ MULTI_HEAD_ATTENTION = Exercise(
             "The values are parts of x, without W_v.",
             "值是 x 的一部分，没有乘 W_v。",
             v_applied=fixed(not_projected),
+        ),
+        mistake(
+            "one_head",
+            "The width is not split into heads: this is attention with one head of width m. Split the "
+            "projections into num_heads heads.",
+            "没有拆分成多个头：这是宽度为 m 的单头注意力。应把投影拆分成 num_heads 个头。",
+            split=fixed(lambda x, heads: x[:, None]),
         ),
         mistake(
             "root_of_model_width",

@@ -130,6 +130,13 @@ SINUSOIDAL_POSITIONS = Exercise(
         ),
         mistake("base_1000", "The base is 1000, not 10000.", "底数是 1000，应为 10000。", base=fixed(1000.0)),
         mistake(
+            "rates_to_the_end",
+            "The exponent is i / (width / 2 - 1), which is 1 in the last pair, as in some programs. Here it is "
+            "2i / width.",
+            "指数是 i / (width / 2 - 1)，在最后一对处等于 1，有些程序这样做。这里是 2i / width。",
+            exponents=lambda V: np.arange((V.width + 1) // 2) * V.width / max(V.width // 2 - 1, 1),
+        ),
+        mistake(
             "one_rate",
             "All columns have the same frequency. The exponent 2i / width makes them slower from pair to pair.",
             "所有列的频率相同。指数 2i / width 应使它们一对比一对慢。",

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.attention import SCALE_MISTAKES, SCORE_MISTAKES, VALUE_MISTAKES, attention_steps
+from regard.learn.bank.attention import (
+    ROOT_OF_QUERIES,
+    ROOT_OF_VALUES,
+    SCALE_MISTAKES,
+    SCORE_MISTAKES,
+    VALUE_MISTAKES,
+    attention_steps,
+)
 from regard.learn.bank.shared_steps import (
     FEATURE,
     POSITION,
@@ -30,11 +37,12 @@ __all__ = ["CROSS_ATTENTION", "SELF_ATTENTION", "not_projected", "projection", "
 
 def projection_choices(**sources: str) -> tuple[Step, ...]:
     """Return the choices of the sequence, the matrix and the use of the matrix, for q, k and v."""
-    choices = [choice("matrix_turn", fixed(np.transpose))]
+    choices: list[Step] = []
     for name, source in sources.items():
         choices += [
             choice(f"{name}_source", lambda V, source=source: getattr(V, source)),
             choice(f"{name}_matrix", lambda V, name=name: getattr(V, f"W_{name}")),
+            choice(f"{name}_turn", fixed(np.transpose)),
             choice(f"{name}_applied", fixed(np.matmul)),
         ]
     return tuple(choices)
@@ -44,8 +52,9 @@ def projection(name: str) -> Callable[[Any], np.ndarray]:
     """Return the computation of q, k or v from its choices."""
 
     def compute(V: Any) -> np.ndarray:
-        source, matrix, applied = (getattr(V, f"{name}_{part}") for part in ("source", "matrix", "applied"))
-        return applied(source, V.matrix_turn(matrix))  # (n,d)
+        parts = ("source", "matrix", "turn", "applied")
+        source, matrix, turn, applied = (getattr(V, f"{name}_{part}") for part in parts)
+        return applied(source, turn(matrix))  # (n,d)
 
     return compute
 
@@ -98,7 +107,19 @@ SELF_ATTENTION = Exercise(
             "The matrices are not transposed: x @ W multiplies with their columns. A matrix of the "
             "shape (out, in) is applied to rows as x @ W.T.",
             "矩阵没有转置：x @ W 用的是矩阵的列。形状为 (输出, 输入) 的矩阵作用于行时写成 x @ W.T。",
-            matrix_turn=fixed(same),
+            **{f"{name}_turn": fixed(same) for name in "qkv"},
+        ),
+        mistake(
+            "value_matrix_transposed",
+            "W_v is not transposed: x @ W_v multiplies with its columns. The values are x @ W_v.T.",
+            "W_v 没有转置：x @ W_v 用的是它的列。值是 x @ W_v.T。",
+            v_turn=fixed(same),
+        ),
+        mistake(
+            "nothing_projected",
+            "Queries, keys and values are x itself, without their matrices.",
+            "查询、键、值都直接用了 x，没有乘各自的矩阵。",
+            **{f"{name}_applied": fixed(not_projected) for name in "qkv"},
         ),
         mistake(
             "queries_not_projected",
@@ -149,6 +170,7 @@ SELF_ATTENTION = Exercise(
             "分数除以了 x 的宽度的平方根。应除以投影后查询的宽度的平方根。",
             scale=lambda V: 1 / math.sqrt(V.x.shape[-1]),
         ),
+        ROOT_OF_VALUES,
         *pick(SCORE_MISTAKES, "not_transposed", "keys_reshaped", "cosine"),
         *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "multiplied", "root_of_keys"),
         *pick(
@@ -272,7 +294,13 @@ CROSS_ATTENTION = Exercise(
             "matrices_transposed",
             "The matrices are not transposed: a matrix (out, in) is applied to rows as x @ W.T.",
             "矩阵没有转置：形状为 (输出, 输入) 的矩阵作用于行时写成 x @ W.T。",
-            matrix_turn=fixed(same),
+            **{f"{name}_turn": fixed(same) for name in "qkv"},
+        ),
+        mistake(
+            "value_matrix_transposed",
+            "W_v is not transposed: encoder @ W_v multiplies with its columns. The values are encoder @ W_v.T.",
+            "W_v 没有转置：encoder @ W_v 用的是它的列。值是 encoder @ W_v.T。",
+            v_turn=fixed(same),
         ),
         mistake(
             "query_and_key_matrix_swapped",
@@ -299,6 +327,7 @@ CROSS_ATTENTION = Exercise(
             "分数除以了 √m。应除以投影后查询的 √d。",
             scale=lambda V: 1 / math.sqrt(V.decoder.shape[-1]),
         ),
+        ROOT_OF_QUERIES,
         *pick(SCORE_MISTAKES, "not_transposed", "keys_reshaped"),
         *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "multiplied", "root_of_keys"),
         *pick(

@@ -211,6 +211,18 @@ ADDITIVE_SCORES = Exercise(
             divisor=lambda V: math.sqrt(len(V.v)),
         ),
         mistake(
+            "not_summed",
+            "The features are multiplied by v, but not added up. A score is one number: the sum over the features.",
+            "各个特征乘了 v，但没有相加。分数是一个数：沿特征求和。",
+            weighted=lambda V: V.hidden * V.v,
+        ),
+        mistake(
+            "softmax_too",
+            "These are the weights. The exercise asks for the scores before the softmax.",
+            "这些是权重。本题要的是 softmax 之前的分数。",
+            of_score=lambda V: softmax,
+        ),
+        mistake(
             "scores_transposed",
             "The scores are transposed: rows are queries and columns are keys.",
             "分数被转置了：行是查询，列是键。",
@@ -345,6 +357,13 @@ BILINEAR_SCORES = Exercise(
             "The scores are divided by √d. This score has no scaling, since W can learn it.",
             "分数除以了 √d。这个分数没有缩放，W 可以学到它。",
             scaled=lambda V: V.product / math.sqrt(V.q.shape[-1]),
+        ),
+        mistake(
+            "scaled_by_key_width",
+            "The scores are divided by the root of the width of the keys. This score has no scaling, since W "
+            "can learn it.",
+            "分数除以了键的宽度的平方根。这个分数没有缩放，W 可以学到它。",
+            scaled=lambda V: V.product / math.sqrt(V.k.shape[-1]),
         ),
         mistake(
             "tanh_too",

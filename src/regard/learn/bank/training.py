@@ -38,7 +38,7 @@ def _rate_cases(rng: np.random.Generator) -> list[Case]:
 
 def _fall(V: Any) -> Array:
     """Return the factor after the warm-up, a function of the share of the steps that are done."""
-    progress = (V.step - V.fall_start) / (V.total - V.fall_start)
+    progress = (V.fall_counted - V.fall_start) / (V.total - V.fall_start)
     return np.maximum(V.fall_shape(V, progress), V.lowest)
 
 
@@ -81,6 +81,7 @@ WARMUP = Exercise(
             lambda V: V.rise_shape(V.counted / V.rise_length),
             POSITION,
         ),
+        choice("fall_counted", lambda V: V.step),
         choice("fall_start", lambda V: V.warmup),
         choice("lowest", fixed(0.0)),
         choice("fall_shape", fixed(lambda V, progress: 1 - progress)),
@@ -106,6 +107,14 @@ WARMUP = Exercise(
             "Step 0 counts as step 1: the rise is (step + 1) / warmup. The rate at step 0 is 0.",
             "第 0 步当成了第 1 步：上升是 (step + 1) / warmup。第 0 步的学习率是 0。",
             counted=lambda V: V.step + 1,
+        ),
+        mistake(
+            "from_one_everywhere",
+            "Step 0 counts as step 1 in the rise and in the fall. The rate at step 0 is 0, and it is peak at "
+            "step warmup.",
+            "上升和下降中都把第 0 步当成了第 1 步。第 0 步的学习率是 0，第 warmup 步的是 peak。",
+            counted=lambda V: V.step + 1,
+            fall_counted=lambda V: V.step + 1,
         ),
         mistake(
             "rise_over_all_steps",
@@ -218,20 +227,22 @@ SOFTMAX_GRADIENT = Exercise(
         step("product", "weights times grad", "权重乘以梯度", lambda V: V.weights * V.grad, QUERY, KEY),
         choice("reduced", fixed(np.sum)),
         choice("axis", fixed(-1)),
+        choice("keepdims", fixed(True)),
         step(
             "total",
             "the sum of weights times grad over the keys",
             "权重乘以梯度沿键的和",
-            lambda V: V.reduced(V.product, axis=V.axis, keepdims=True),
+            lambda V: V.reduced(V.product, axis=V.axis, keepdims=V.keepdims),
             QUERY,
         ),
         choice("subtracted", lambda V: V.total),
+        choice("own", lambda V: V.grad),
         choice("minus", fixed(-1)),
         step(
             "centred",
             "grad minus the sum",
             "梯度减去这个和",
-            lambda V: V.grad + V.minus * V.subtracted,
+            lambda V: V.own + V.minus * V.subtracted,
             QUERY,
             KEY,
         ),
@@ -278,6 +289,27 @@ SOFTMAX_GRADIENT = Exercise(
         ),
         mistake(
             "mean", "The mean is taken in place of the sum.", "用平均代替了求和。", reduced=fixed(np.mean)
+        ),
+        mistake(
+            "no_keepdims",
+            "The sum has lost its axis, so column j gets the sum of row j. Keep the axis with keepdims=True: "
+            "each row has its own sum.",
+            "求和去掉了轴，于是第 j 列用了第 j 行的和。用 keepdims=True 保留这个轴，让每一行用自己的和。",
+            keepdims=fixed(False),
+        ),
+        mistake(
+            "grad_forgotten",
+            "grad is missing: this is w (1 - w), the derivative of each weight by its own score. Multiply by "
+            "grad, and subtract the sum Σ w_i g_i.",
+            "缺少 grad：这是 w (1 - w)，即每个权重对自己的分数的导数。应乘以 grad，并减去和 Σ w_i g_i。",
+            total=lambda V: V.weights,
+            own=lambda V: np.ones_like(V.grad),
+        ),
+        mistake(
+            "diagonal_forgotten",
+            "Only -w_i w_j is used. If i = j, the derivative is w_i (1 - w_i), so grad itself is missing: grad - sum.",
+            "只用了 -w_i w_j。i = j 时导数是 w_i (1 - w_i)，所以缺少 grad 本身：应为 grad - 和。",
+            own=lambda V: np.zeros_like(V.grad),
         ),
         mistake(
             "no_total",

@@ -10,10 +10,12 @@ import numpy as np
 from regard import reference
 from regard.learn.bank.attention import (
     BEST_VALUE,
+    ROOT_OF_QUERIES,
     ROOT_OF_VALUES,
     SCALE_MISTAKES,
     SCORE_MISTAKES,
     VALUE_MISTAKES,
+    WRONG_VALUES,
     attention_steps,
 )
 from regard.learn.bank.shared_steps import fixed, mistake, numbers, pick, step, without
@@ -214,7 +216,15 @@ EXERCISE_2 = Exercise(
         step("v", "V", "V", lambda V: V.V),
         *attention_steps(),
     ),
-    mistakes=(*SCORE_MISTAKES, *SCALE_MISTAKES, ROOT_OF_VALUES, *SOFTMAX_MISTAKES, *VALUE_MISTAKES),
+    mistakes=(
+        *SCORE_MISTAKES,
+        *SCALE_MISTAKES,
+        ROOT_OF_VALUES,
+        ROOT_OF_QUERIES,
+        *SOFTMAX_MISTAKES,
+        *VALUE_MISTAKES,
+        *WRONG_VALUES,
+    ),
     make_cases=_attention_cases,
     returns=("output",),
     oracle=lambda Q, K, V: reference.scaled_dot_product_attention(Q, K, V)[0],
