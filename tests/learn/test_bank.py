@@ -112,3 +112,11 @@ def test_the_file_to_fill_in_is_python_without_the_answer(exercise, language):
     assert [argument.arg for argument in function.args.args] == list(exercise.arguments)
     assert exercise.task.say(language).splitlines()[0] in text
     assert "regard learn 3 --check my.py" in text
+
+
+@EVERY
+def test_the_other_styles_of_an_exercise_are_right(exercise):
+    for style in range(len(exercise.styles)):
+        assert is_right(
+            exercise, [exercise.outcome(case, frozenset(), style) for case in range(len(exercise.cases))]
+        )

@@ -246,6 +246,16 @@ BODIES = [
         "s = step + 1\nreturn peak * np.minimum(s / warmup, np.maximum(total - s, 0) / (total - warmup))",
         {"from_one_everywhere"},
     ),
+    (
+        "warmup",
+        "return np.where(step < warmup, peak * step / warmup, peak * np.maximum(1 - step / total, 0))",
+        {"fall_from_start"},
+    ),
+    (
+        "warmup",
+        "return [s / warmup if s <= warmup else max(0, 1 - s / total) for s in step]",
+        {"fall_from_start", "no_peak"},
+    ),
 ]
 
 

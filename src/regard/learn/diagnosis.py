@@ -69,11 +69,12 @@ def explanations(
     if is_right(exercise, outcomes):
         return [frozenset()]
     outcomes = [_alike(exercise, given) for given in outcomes]
+    styles = (None, *range(len(exercise.styles)))
     for size in range(1, MOST_MISTAKES + 1):
         found = [
             chosen
             for chosen in exercise.combinations(size)
-            if _explains(exercise, chosen, outcomes, leave_failures)
+            if any(_explains(exercise, chosen, style, outcomes, leave_failures) for style in styles)
         ]
         if found:
             return found
@@ -88,9 +89,13 @@ def _alike(exercise: Exercise, given: Outcome) -> Outcome:
 
 
 def _explains(
-    exercise: Exercise, chosen: frozenset[str], outcomes: Sequence[Outcome], leave_failures: bool
+    exercise: Exercise,
+    chosen: frozenset[str],
+    style: int | None,
+    outcomes: Sequence[Outcome],
+    leave_failures: bool,
 ) -> bool:
-    """Return whether a set of mistakes gives the outcomes, of which at least one is a wrong result.
+    """Return whether a set of mistakes gives the outcomes in a style, of which at least one is a wrong result.
 
     A function may fail for any reason, so failures alone are no evidence.
     """
@@ -98,7 +103,7 @@ def _explains(
     for case, (given, right) in enumerate(zip(outcomes, exercise.expected, strict=True)):
         if leave_failures and isinstance(given, Failure):
             continue
-        if not same(exercise, given, exercise.outcome(case, chosen)):
+        if not same(exercise, given, exercise.outcome(case, chosen, style)):
             return False
         evidence = evidence or not (isinstance(given, Failure) or same(exercise, given, right))
     return evidence

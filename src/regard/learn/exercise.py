@@ -102,7 +102,8 @@ class Exercise:
     arguments in another way, such as with `regard.reference`, and gives the expected results. ``tolerances`` has one
     entry for each returned stage. With ``any_shape``, axes of size 1 do not count, for results worked out by hand.
     ``alike`` replaces numbers of a learner's result that stand for the same thought by one of them, before the result
-    is compared with mistakes.
+    is compared with mistakes. ``styles`` are other right computations of some steps, by their names. They give the same
+    result, unless another step has a mistake.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Exercise:
     tolerances: tuple[float, ...] = ()
     any_shape: bool = False
     alike: Callable[[np.ndarray], np.ndarray] | None = None
+    styles: tuple[Mapping[str, Compute], ...] = ()
     start: str = field(default="", repr=False)
 
     @cached_property
@@ -147,9 +149,11 @@ class Exercise:
         """Return the tolerance of one of the returned stages."""
         return self.tolerances[part] if self.tolerances else TOLERANCE
 
-    def stages(self, case: Case, mistakes: frozenset[str] = frozenset()) -> dict[str, Any]:
+    def stages(
+        self, case: Case, mistakes: frozenset[str] = frozenset(), style: Mapping[str, Compute] | None = None
+    ) -> dict[str, Any]:
         """Return the stages of a case by name, computed with some mistakes. Errors of wrong steps are raised."""
-        replaced: dict[str, Compute] = {}
+        replaced: dict[str, Compute] = dict(style or {})
         for name in mistakes:
             replaced |= self._by_name[name].replaces
         values = SimpleNamespace(**case.copies())
@@ -179,18 +183,24 @@ class Exercise:
                 setattr(values, step.name, result)
         return found
 
-    def outcome(self, case: int, mistakes: frozenset[str]) -> tuple[np.ndarray, ...] | Failure:
-        """Return the results of a wrong solution in the case of a number, or a failure if it would raise an error."""
-        key = (case, mistakes)
+    def outcome(
+        self, case: int, mistakes: frozenset[str], style: int | None = None
+    ) -> tuple[np.ndarray, ...] | Failure:
+        """Return the results of a wrong solution in the case of a number, or a failure if it would raise an error.
+
+        ``style`` is the number of another style.
+        """
+        key = (case, mistakes, style)
         if key not in self._outcomes:
+            other = None if style is None else self.styles[style]
             try:
-                self._outcomes[key] = self._returned(self.stages(self.cases[case], mistakes))
+                self._outcomes[key] = self._returned(self.stages(self.cases[case], mistakes, other))
             except ERRORS:
                 self._outcomes[key] = Failure()
         return self._outcomes[key]
 
     @cached_property
-    def _outcomes(self) -> dict[tuple[int, frozenset[str]], tuple[np.ndarray, ...] | Failure]:
+    def _outcomes(self) -> dict[tuple[int, frozenset[str], int | None], tuple[np.ndarray, ...] | Failure]:
         return {}
 
     def combinations(self, size: int) -> Iterator[frozenset[str]]:

@@ -187,6 +187,11 @@ WARMUP = Exercise(
         ),
     ),
     make_cases=_rate_cases,
+    # The steps before and after the end of the warm-up, each on its own, in place of the smaller number.
+    styles=(
+        {"factor": lambda V: np.where(V.step < V.warmup, V.rise, V.fall)},
+        {"factor": lambda V: np.where(V.step <= V.warmup, V.rise, V.fall)},
+    ),
     returns=("rate",),
 )
 
