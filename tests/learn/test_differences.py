@@ -260,3 +260,49 @@ def test_a_relation_of_one_case_alone_is_not_told(tmp_path):
     text = check("split_heads", write(tmp_path, source)).text
     assert "the first number that differs is heads[0, 0, 0, 1]" in text
     assert "axes are in the order" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "english", "chinese"),
+    [
+        (
+            "worked_example",
+            "def worked_example():\n    return [16.04, 3.96], [0.4, 0.2, 0.4]\n",
+            "Your results are right, but in another order. Return weights, output.",
+            "你的结果是对的，但顺序不对。请返回 weights, output。",
+        ),
+        (
+            "beam_step",
+            """
+            def beam_step(scores, log_probs, width):
+                beams, size = log_probs.shape
+                all_of_them = [(scores[b] + log_probs[b, t], b, t) for b in range(beams) for t in range(size)]
+                return [(b, t) for _, b, t in sorted(all_of_them, reverse=True)[:width]]
+            """,
+            "Each of yours has 2 parts, so rows and columns are swapped: return 2 arrays",
+            "你的每个结果都有 2 个部分，行和列交换了：应返回 2 个数组",
+        ),
+        (
+            "softmax",
+            """
+            import numpy as np
+            def softmax(x):
+                e = np.exp(x - x.max(axis=1, keepdims=True))
+                return e / e.sum(axis=1, keepdims=True)
+            """,
+            "The last axis of any array is axis=-1.",
+            "任何数组的最后一个轴都是 axis=-1。",
+        ),
+        (
+            "scores",
+            "def scores(q, k):\n    return k @ q // len(q) ** 0.5\n",
+            "The numbers are right, but cut to whole numbers.",
+            "数值是对的，但只剩整数部分。",
+        ),
+    ],
+    ids=["results swapped", "list of pairs", "axis 1", "whole numbers"],
+)
+def test_results_that_are_right_in_another_form_are_told(name, source, english, chinese, tmp_path):
+    _, in_english, in_chinese = in_both_languages(name, write(tmp_path, source))
+    assert english in in_english
+    assert chinese in in_chinese

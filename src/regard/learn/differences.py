@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -36,6 +37,10 @@ _EARLIER = Words(
     "Your function returns an earlier stage of the formula: {stage}. The exercise asks for {asked}.",
     "你的函数返回的是公式中较早的一步：{stage}。本题要的是：{asked}。",
 )
+_ORDER = Words(
+    "Your results are right, but in another order. Return {names}.",
+    "你的结果是对的，但顺序不对。请返回 {names}。",
+)
 _STAGES = Words("The right numbers on the way to it:", "得到它的过程中，正确的数是：")
 
 
@@ -54,6 +59,8 @@ def tell_difference(
     if earlier:
         asked = exercise.told_steps[-1].words.say(language)
         return [_EARLIER.say(language, stage=earlier.words.say(language), asked=asked)]
+    if _in_another_order(exercise, outcomes):
+        return [_ORDER.say(language, names=", ".join(exercise.returns))]
     case, expected, given = exercise.cases[number], exercise.expected[number], outcomes[number]
     assert not isinstance(given, Failure)
     part = next(i for i, right in enumerate(expected) if not _is_right(exercise, given[i], right, i))
@@ -69,6 +76,19 @@ def tell_difference(
     others = [n for n in _wrong_cases(exercise, outcomes) if n != number]
     followed = tell_variables(exercise, [number, *others], trace_of, language)
     return said + (followed or _stages_there(exercise, number, step, wrong, right, language))
+
+
+def _in_another_order(exercise: Exercise, outcomes: Sequence[Outcome]) -> bool:
+    """Return whether the results of all cases are right in another order of the returned parts."""
+    if len(exercise.returns) < 2:
+        return False
+    return any(
+        all(
+            not isinstance(given, Failure) and same(exercise, tuple(given[i] for i in order), right)
+            for given, right in zip(outcomes, exercise.expected, strict=True)
+        )
+        for order in itertools.permutations(range(len(exercise.returns)))
+    )
 
 
 def _wrong_cases(exercise: Exercise, outcomes: Sequence[Outcome]) -> list[int]:

@@ -101,8 +101,8 @@ _RESULTS = {
         "你的函数返回了 {given} 个结果。请只返回{what}。",
     ),
     "parts": Words(
-        "Your function returned {given} thing(s) of type {type}. The exercise asks for {count}: {what}.",
-        "你的函数返回了 {given} 个结果，类型是 {type}。本题要 {count} 个：{what}。",
+        "Your function returned {given} thing(s) of type {type}. The exercise asks for {count}: {what}.{turned}",
+        "你的函数返回了 {given} 个结果，类型是 {type}。本题要 {count} 个：{what}。{turned}",
     ),
     "complex": Words(
         "Your function returned complex numbers. Return real ones. If you rotate with complex numbers, put the real "
@@ -127,6 +127,15 @@ _AXIS_LOST = Words(
     "\nOne of the two shapes lacks an axis of the other: sum, max and mean drop the axis that they reduce. With "
     "keepdims=True it stays, with size 1.",
     "\n其中一个形状比另一个少一个轴：sum、max 和 mean 会去掉被归约的轴。加上 keepdims=True，这个轴会保留，大小为 1。",
+)
+_NO_SUCH_AXIS = Words(
+    "\nThe last axis of any array is axis=-1.",
+    "\n任何数组的最后一个轴都是 axis=-1。",
+)
+_TURNED = Words(
+    " Each of yours has {count} parts, so rows and columns are swapped: return {count} arrays, as zip(*result) gives "
+    "them.",
+    "你的每个结果都有 {count} 个部分，行和列交换了：应返回 {count} 个数组，用 zip(*result) 可以得到。",
 )
 _BROADCAST = re.compile(r"broadcast together with shapes \(([\d,]*)\) \(([\d,]*)\)")
 _WHERE = Words(" in line {line}", "（第 {line} 行）")
@@ -179,6 +188,10 @@ def tell_result(
         values["shapes"] = _shapes_there(report, case, source, language) + _lost_axis(
             report["message"], language
         )
+        if report["type"] == "AxisError":
+            values["shapes"] += _NO_SUCH_AXIS.say(language)
+    turned = report.get("tuples", False)
+    values["turned"] = _TURNED.say(language, count=len(exercise.returns)) if turned else ""
     return _RESULTS[report["kind"]].say(language, **values)
 
 

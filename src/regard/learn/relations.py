@@ -39,6 +39,10 @@ _RELATIONS = {
         "The numbers are right, but rounded to {value} digits after the point.",
         "数值是对的，但只保留到小数点后 {value} 位。",
     ),
+    "whole": Words(
+        "The numbers are right, but cut to whole numbers. Look for // in place of /, int(), or an array of integers.",
+        "数值是对的，但只剩整数部分。请查找用作除法的 //、int()，或整数数组。",
+    ),
     "flat": Words("The numbers are right, only the shape differs.", "数值是对的，只是形状不同。"),
     "nan": Words(
         "It contains NaN, which comes from 0 / 0, inf / inf or inf - inf.",
@@ -105,6 +109,8 @@ def _numeric_relation(wrong: Array, right: Array, share: float) -> Relation | No
         # Half a unit of the last digit, and a whole unit if digits were cut off.
         if np.array_equal(wrong, wrong.round(digits)) and np.abs(wrong - right).max() < 10.0**-digits:
             return Relation("rounded", {"value": digits})
+    if wrong.any() and any(np.array_equal(wrong, cut(right)) for cut in (np.floor, np.trunc)):
+        return Relation("whole", {})
     factor = find_factor(wrong, right, share)
     if factor is not None:
         return Relation("factor", {"factor": factor})

@@ -150,7 +150,11 @@ def _overwritten(trace: Trace, reached: dict[str, Record], right: dict[str, Any]
 def _start(step: Step, language: str) -> str:
     """Return the name of a stage as the start of a sentence."""
     words = step.words.say(language)
-    return words[0].upper() + words[1:] if words[:4] in ("the ", "thei", "its ", "divi") else words
+    return (
+        words[0].upper() + words[1:]
+        if words[:4] in ("the ", "thei", "its ", "divi", "wher", "dist", "both", "each", "sine")
+        else words
+    )
 
 
 def _matching(trace: Trace, value: Any, case: Case) -> Record | None:

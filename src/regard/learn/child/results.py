@@ -63,7 +63,8 @@ def outcome_of(answer: Any, count: int) -> tuple[dict[str, Any], list[np.ndarray
     rows = count > 1 and getattr(answer, "ndim", 0) > 1
     parts = list(answer) if rows or isinstance(answer, list | tuple) else [answer]
     if count > 1 and len(parts) != count:
-        return {"kind": "parts", "type": kind, "given": len(parts)}, []
+        tuples = len(parts) > 0 and all(isinstance(one, list | tuple) and len(one) == count for one in parts)
+        return {"kind": "parts", "type": kind, "given": len(parts), "tuples": tuples}, []
     try:
         arrays = [array_of(part) for part in parts] if count > 1 else [array_of(answer)]
         return {"kind": "arrays", "type": kind}, arrays
