@@ -40,6 +40,8 @@ _MULTIPLE = Words(
     "第 {line} 行的 {variable} 等于 {factor} 倍的{stage}{form}。",
 )
 _OVERWRITTEN = Words("Then line {line} changes {variable}.", "之后第 {line} 行又改变了 {variable}。")
+# First words of stages that are no names in code.
+_FIRST_WORDS = {"the", "their", "its", "divided", "where", "distances", "both", "each", "sines"}
 _RETURNED = Words("returned value", "返回值")
 
 
@@ -150,11 +152,7 @@ def _overwritten(trace: Trace, reached: dict[str, Record], right: dict[str, Any]
 def _start(step: Step, language: str) -> str:
     """Return the name of a stage as the start of a sentence."""
     words = step.words.say(language)
-    return (
-        words[0].upper() + words[1:]
-        if words[:4] in ("the ", "thei", "its ", "divi", "wher", "dist", "both", "each", "sine")
-        else words
-    )
+    return words[0].upper() + words[1:] if words.split(" ")[0] in _FIRST_WORDS else words
 
 
 def _matching(trace: Trace, value: Any, case: Case) -> Record | None:

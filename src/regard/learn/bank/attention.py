@@ -199,7 +199,9 @@ def value_steps(name: str, en: str, zh: str, *axes: Words) -> tuple[Step, ...]:
         choice("taken", lambda V: V.content),
         choice("mixing", lambda V: V.weights),
         choice("summed", lambda V: V.mixing @ V.taken),
-        step(name, en, zh, lambda V: V.summed, *axes),
+        choice("divided_sum", lambda V: V.summed),
+        choice("normalised", lambda V: V.divided_sum),
+        step(name, en, zh, lambda V: V.normalised, *axes),
     )
 
 
@@ -253,7 +255,7 @@ VALUE_MISTAKES = (
         "divided_by_keys",
         "The weighted sum is divided by the number of keys. The weights sum to 1, so the sum is already a mean.",
         "加权和又除以了键的个数。权重之和为 1，加权和本身就是平均。",
-        summed=lambda V: V.mixing @ V.taken / V.v.shape[-2],
+        divided_sum=lambda V: V.summed / V.v.shape[-2],
     ),
 )
 
@@ -278,13 +280,13 @@ WRONG_VALUES = (
         "scores, then multiply by v.",
         "对输出做了 softmax，而分数被直接当作权重。应先对分数做 softmax，再乘以 v。",
         function=fixed(lambda V, x: x),
-        output=lambda V: softmax(V.summed),
+        normalised=lambda V: softmax(V.divided_sum),
     ),
     mistake(
         "queries_added",
         "The queries are added to the output. The residual connection is outside of the attention.",
         "输出加上了查询。残差连接在注意力之外。",
-        output=lambda V: V.summed + V.q,
+        output=lambda V: V.normalised + V.q,
     ),
 )
 ROOT_OF_QUERIES = mistake(

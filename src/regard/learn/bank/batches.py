@@ -109,7 +109,7 @@ BATCHED_ATTENTION = Exercise(
             "output_transposed",
             "The last two axes of the output are swapped.",
             "输出的最后两个轴交换了。",
-            output=lambda V: transpose(V.summed),
+            output=lambda V: transpose(V.normalised),
         ),
         *pick(SCORE_MISTAKES, "swapped_q_k", "not_transposed", "keys_reshaped", "cosine"),
         *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "multiplied", "root_of_keys"),
