@@ -62,7 +62,7 @@ BAD_FILES = {
     "text": (function("return 'weights'"), ["returned text"]),
     "complex": (function("return x + 1j"), ["complex numbers"]),
     "object": (function("return {'weights': x}"), ["returned a dict"]),
-    "generator": (function("return (y for y in x)"), ["returned a generator"]),
+    "coroutine": ("async def softmax(x):\n    return x\n", ["returned a coroutine"]),
     "too large a result": (function("return np.zeros(10**6 + 1)"), ["more than a million numbers"]),
     "wrong shape": (function("return x.ravel()[:3]"), ["the shape of your weights is (3,). The right shape is (2, 3)"]),
     "NaN": (function("return x * np.nan"), ["yours is nan", "contains NaN, which comes from 0 / 0"]),

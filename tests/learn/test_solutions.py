@@ -132,3 +132,34 @@ def test_a_file_in_torch_is_right_and_a_wrong_one_is_diagnosed(tmp_path):
     assert check("multi_head_attention", write(tmp_path, TORCH)).right
     wrong = TORCH.replace("F.linear(F.scaled", "(F.scaled").replace("flatten(-2), W_o)", "flatten(-2))")
     assert check("multi_head_attention", write(tmp_path, wrong)).mistakes == [frozenset({"no_output_matrix"})]
+
+
+FORMS = {
+    "generator": ("scores", "def scores(q, k):\n    return (q @ key / len(q) ** 0.5 for key in k)"),
+    "yield": ("scores", "def scores(q, k):\n    for key in k:\n        yield q @ key / len(q) ** 0.5"),
+    "map": ("scores", "def scores(q, k):\n    return map(lambda key: q @ key / len(q) ** 0.5, k)"),
+    "fractions": (
+        "scores",
+        "from fractions import Fraction\n"
+        "def scores(q, k):\n    return [Fraction(float(key @ q)) / Fraction(len(q) ** 0.5) for key in k]",
+    ),
+    "objects": ("scores", "def scores(q, k):\n    return (k @ q / len(q) ** 0.5).astype(object)"),
+    "zip": (
+        "beam_step",
+        "def beam_step(scores, log_probs, width):\n"
+        "    best = np.argsort(-(scores[:, None] + log_probs).ravel())[:width]\n"
+        "    return zip(*(divmod(int(place), log_probs.shape[1]) for place in best))",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_iterators_and_objects_of_right_numbers_are_right(form):
+    name, source = FORMS[form]
+    exercise = BY_NAME[name]
+    assert explanations(exercise, results(exercise, function_of(exercise, source))) == [frozenset()]
+
+
+def test_a_generator_without_end_is_told(tmp_path):
+    source = "def scores(q, k):\n    while True:\n        yield 1.0\n"
+    assert "more than a million numbers" in check("scores", write(tmp_path, source)).text

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import numbers
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -31,10 +34,18 @@ def _without_bfloat16(tensor: Any) -> Any:
     return half if bool((half.isinf() == tensor.isinf()).all()) else tensor.float()
 
 
+def listed(value: Any) -> Any:
+    """Return the list of an iterator, such as a generator, or the value itself if it is none."""
+    if not isinstance(value, Iterator):
+        return value
+    return list(itertools.islice(value, MOST_NUMBERS + 1))
+
+
 def array_of(value: Any) -> np.ndarray:
-    """Return a result as an array. It may be a number, an array, a tensor, or lists of them."""
+    """Return a result as an array. It may be a number, an array, a tensor, or lists or iterators of them."""
     if value is None:
         raise Unusable("none")
+    value = listed(value)
     if isinstance(value, list | tuple):
         parts = [array_of(part) for part in value]
         try:
@@ -46,6 +57,8 @@ def array_of(value: Any) -> np.ndarray:
         array = (_without_bfloat16(value) if str(value.dtype) == "torch.bfloat16" else value).numpy()
     else:
         array = np.asarray(value)
+    if array.dtype.kind == "O" and all(isinstance(one, numbers.Real | Decimal) for one in array.flat):
+        array = array.astype(float)
     if array.dtype.kind not in NUMERIC:
         raise Unusable({"c": "complex", "U": "text", "S": "text"}.get(array.dtype.kind, "object"))
     if array.size > MOST_NUMBERS:
@@ -59,6 +72,7 @@ def outcome_of(answer: Any, count: int) -> tuple[dict[str, Any], list[np.ndarray
     An array or tensor of ``count`` rows counts as that many arrays.
     """
     kind = type(answer).__name__
+    answer = listed(answer)
     # A single array of numbers may happen to have as many numbers as arrays are asked for, so it has no rows.
     rows = count > 1 and getattr(answer, "ndim", 0) > 1
     parts = list(answer) if rows or isinstance(answer, list | tuple) else [answer]
