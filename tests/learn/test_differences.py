@@ -299,8 +299,19 @@ def test_a_relation_of_one_case_alone_is_not_told(tmp_path):
             "The numbers are right, but cut to whole numbers.",
             "数值是对的，但只剩整数部分。",
         ),
+        (
+            "warmup",
+            """
+            def learning_rate(step, warmup, total, peak):
+                if step < warmup:
+                    return peak * step / warmup
+                return max(0, peak * (total - step) / (total - warmup))
+            """,
+            "if, min and max need one number, and this is an array.",
+            "if、min 和 max 需要一个数，而这里是数组。",
+        ),
     ],
-    ids=["results swapped", "list of pairs", "axis 1", "whole numbers"],
+    ids=["results swapped", "list of pairs", "axis 1", "whole numbers", "if on an array"],
 )
 def test_results_that_are_right_in_another_form_are_told(name, source, english, chinese, tmp_path):
     _, in_english, in_chinese = in_both_languages(name, write(tmp_path, source))

@@ -221,6 +221,14 @@ BODIES = [
     ("softmax_gradient", "return weights * (grad - (weights * grad).sum(-1))", {"no_keepdims"}),
     ("softmax_gradient", "return weights * (1 - weights)", {"grad_forgotten"}),
     (
+        "multi_head_attention",
+        "f = lambda W: (x @ W.T).reshape(len(x), num_heads, x.shape[1], -1)\n"
+        "q, k, v = f(W_q), f(W_k), f(W_v)\n"
+        "return (soft(q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5) @ v).reshape(x.shape)",
+        {"never_swapped", "no_output_matrix"},
+    ),
+    ("additive_scores", "return ((q @ W_q)[:, None] + k @ W_k) @ v", {"matrices_transposed", "no_tanh"}),
+    (
         "softmax_gradient",
         "return [-np.outer(w, w) @ g for w, g in zip(weights, grad)]",
         {"diagonal_forgotten"},

@@ -104,6 +104,8 @@ ALTERNATIVES = {
         "weights_transposed mean_of_values",
     ],
     "additive_scores": [
+        "query_matrix_transposed matrices_transposed",
+        "key_matrix_transposed matrices_transposed",
         "query_forgotten key_forgotten multiplied subtracted",
         "no_tanh tanh_of_parts tanh_outside",
         "no_tanh sigmoid relu",
@@ -173,8 +175,9 @@ ALTERNATIVES = {
         "mean_of_heads sum_of_heads largest_of_heads first_head last_head along_positions not_joined",
     ],
     "multi_head_attention": [
-        "heads_interleaved reshaped_to_heads heads_attend_to_heads heads_swapped_only_afterwards one_head",
-        "heads_attend_to_heads heads_not_swapped_back joined_interleaved",
+        "heads_interleaved reshaped_to_heads never_swapped heads_attend_to_heads "
+        "heads_swapped_only_afterwards one_head",
+        "never_swapped heads_attend_to_heads heads_not_swapped_back joined_interleaved",
         "split_before_projection values_not_projected",
         "root_of_model_width root_of_heads no_scale divided_by_d root_of_keys",
         "over_heads over_queries",
@@ -200,6 +203,7 @@ ALTERNATIVES = {
         "no_gain one_plus_gain",
     ],
     "pre_norm_block": [
+        "only_centred sample_variance",
         "no_relu tanh sigmoid silu gelu gelu_by_tanh absolute",
         "no_residual residual_of_normed residual_subtracted",
     ],

@@ -132,6 +132,11 @@ _NO_SUCH_AXIS = Words(
     "\nThe last axis of any array is axis=-1.",
     "\n任何数组的最后一个轴都是 axis=-1。",
 )
+_NO_TRUTH = Words(
+    "\nif, min and max need one number, and this is an array. Choose number by number: np.where, np.minimum and "
+    "np.maximum.",
+    "\nif、min 和 max 需要一个数，而这里是数组。应逐个数选择：np.where、np.minimum 和 np.maximum。",
+)
 _TURNED = Words(
     " Each of yours has {count} parts, so rows and columns are swapped: return {count} arrays, as zip(*result) gives "
     "them.",
@@ -190,6 +195,8 @@ def tell_result(
         )
         if report["type"] == "AxisError":
             values["shapes"] += _NO_SUCH_AXIS.say(language)
+        if "truth value of a" in report["message"]:
+            values["shapes"] += _NO_TRUTH.say(language)
     turned = report.get("tuples", False)
     values["turned"] = _TURNED.say(language, count=len(exercise.returns)) if turned else ""
     return _RESULTS[report["kind"]].say(language, **values)

@@ -213,6 +213,10 @@ def _normed(x: Array, axis: int = -1) -> Array:
     return (x - x.mean(axis, keepdims=True)) / np.sqrt(x.var(axis, keepdims=True) + 1e-5)
 
 
+def _normed_by_sample(x: Array, axis: int = -1) -> Array:
+    return _centred(x, axis) / np.sqrt(x.var(axis, ddof=1, keepdims=True) + 1e-5)
+
+
 def _relu(x: Array) -> Array:
     return np.maximum(x, 0)
 
@@ -280,6 +284,12 @@ PRE_NORM_BLOCK = Exercise(
             "The norm only subtracts the mean. It also divides by the standard deviation.",
             "归一化只减去了均值，还应除以标准差。",
             norm=fixed(_centred),
+        ),
+        mistake(
+            "sample_variance",
+            "The variance of the norm divides by m - 1 (ddof=1, the default of torch.var). Here it divides by m.",
+            "归一化中的方差除以了 m - 1（ddof=1，即 torch.var 的默认值）。这里应除以 m。",
+            norm=fixed(_normed_by_sample),
         ),
         mistake(
             "first_matrix_transposed",

@@ -146,6 +146,16 @@ MULTI_HEAD_ATTENTION = Exercise(
             split=fixed(_reshaped),
         ),
         mistake(
+            "never_swapped",
+            "The axes are never swapped: the projections are reshaped to (batch, heads, n, d), and the heads "
+            "back to (batch, n, m). Both mix positions. Reshape to (batch, n, heads, d), swap axes, and swap "
+            "them back before joining.",
+            "轴从未交换：投影直接 reshape 成了 (批, 头, n, d)，各个头又直接 reshape 回 (批, n, m)，"
+            "两次都混合了不同的位置。应先 reshape 成 (批, n, 头, d)，再交换轴，合并之前再换回来。",
+            split=fixed(_reshaped),
+            ordered=lambda V: V.heads,
+        ),
+        mistake(
             "heads_attend_to_heads",
             "The heads of one position attend to one another. The axes are (batch, n, heads, d), and attention runs "
             "over the last two. Swap heads and positions after the reshape, so that positions attend to positions.",

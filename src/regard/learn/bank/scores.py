@@ -126,6 +126,13 @@ ADDITIVE_SCORES = Exercise(
             key_turn=fixed(same),
         ),
         mistake(
+            "matrices_transposed",
+            "W_q and W_k are not transposed: q @ W_q and k @ W_k multiply their columns. W q is q @ W.T.",
+            "W_q 和 W_k 都没有转置：q @ W_q 和 k @ W_k 用的是它们的列。W q 应写成 q @ W.T。",
+            query_turn=fixed(same),
+            key_turn=fixed(same),
+        ),
+        mistake(
             "matrices_swapped",
             "W_q multiplies the keys and W_k the queries.",
             "W_q 乘了键，W_k 乘了查询。",
