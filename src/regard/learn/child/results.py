@@ -78,7 +78,7 @@ def outcome_of(answer: Any, count: int) -> tuple[dict[str, Any], list[np.ndarray
     parts = list(answer) if rows or isinstance(answer, list | tuple) else [answer]
     if count > 1 and len(parts) != count:
         tuples = len(parts) > 0 and all(isinstance(one, list | tuple) and len(one) == count for one in parts)
-        return {"kind": "parts", "type": kind, "given": len(parts), "tuples": tuples}, []
+        return {"kind": "parts", "type": kind, "given": len(parts)} | ({"tuples": True} if tuples else {}), []
     try:
         arrays = [array_of(part) for part in parts] if count > 1 else [array_of(answer)]
         return {"kind": "arrays", "type": kind}, arrays
