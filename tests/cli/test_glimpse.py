@@ -47,6 +47,13 @@ def test_drawn_paths_do_not_repeat_after_the_pictures_that_are_read_together(fol
     assert len({json.dumps(row["glimpses"]) for row in rows}) == 70
 
 
+def test_a_seed_without_drawn_places_is_refused(folder):
+    words = ("glimpse", "--model", "model", "a.png", "--seed", "1")
+    problem = "--seed: of no use with one sample, whose places are not drawn at random: add --samples 10"
+    assert_one_line(run_here(*words, cwd=folder), 2, problem)
+    assert run_here(*words, "--samples", "2", cwd=folder).returncode == 0
+
+
 def test_the_path_of_the_eye_is_saved(folder):
     for name in ("eye.gif", "eye.html", "eye.png"):
         words = ("glimpse", "--model", "model", "a.png", "b.png", "--save-attention", name)

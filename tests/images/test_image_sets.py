@@ -112,6 +112,17 @@ def test_arrays_and_their_files_are_read(tmp_path):
     assert read_image_set(tmp_path / "b.npz").counts() == {"cat": 2, "dog": 3, "hen": 2}
 
 
+def test_a_damaged_array_file_is_a_clear_error(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, PIXELS)
+    whole = path.read_bytes()
+    shape = f"({N}, ".encode()
+    for damaged in (whole[:-1], whole[:70], whole.replace(shape, b"(9000000000000000, "), whole[:9]):
+        path.write_bytes(damaged)
+        with pytest.raises(FileError, match=r"source: .*x\.npy cannot be read: "):
+            read_image_set(path, LABELS)
+
+
 def test_an_archive_that_claims_too_much_is_refused_before_it_is_decompressed(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "a.npz", images=np.zeros((9, 50, 50), dtype=np.uint8), labels=np.arange(9))
     assert len(read_image_set(tmp_path / "a.npz")) == 9

@@ -88,6 +88,16 @@ def test_sixteen_bits_are_scaled_to_eight():
     np.testing.assert_array_equal(read_image(deep)[..., 0], expected)
 
 
+def test_integers_of_32_bits_up_to_255_are_bytes():
+    shallow = np.array([[0, 7, 255], [128, 64, 1]], dtype=np.int32)
+    data = encoded(Image.fromarray(shallow), "TIFF")
+    np.testing.assert_array_equal(read_image(data)[..., 0], shallow)
+    deep = encoded(Image.fromarray(shallow * 257), "TIFF")
+    np.testing.assert_array_equal(read_image(deep)[..., 0], shallow)
+    dark = encoded(Image.fromarray(shallow.astype(np.uint16)))  # a PNG of 16 bits, almost black
+    assert read_image(dark).max() == 1
+
+
 def test_cmyk_and_two_colours_are_converted():
     ink = Image.new("CMYK", (W, H), (0, 255, 255, 0))  # red
     red = read_image(encoded(ink, "JPEG", quality=100))

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from regard.cli import picture_streams, streams
-from regard.errors import ArgumentError, renamed
+from regard.errors import ArgumentError, option, renamed
 
 __all__ = ["glimpse"]
 
@@ -30,7 +30,7 @@ def glimpse(
         min=1,
         help="Paths of glimpses. Above 1, places are drawn at random, and the answers averaged.",
     ),
-    seed: int = typer.Option(0, "--seed", min=0, help="Seed of drawn places."),
+    seed: int = typer.Option(None, "--seed", min=0, help="Seed of drawn places; by default 0."),
     attention: bool = typer.Option(
         False, "--attention", help="Print the place of each glimpse and the answer after it."
     ),
@@ -50,7 +50,10 @@ def glimpse(
     fitted: list[str] = []
 
     def predict(classifier: Any, names: list[str], first: int) -> list[Any]:
-        found = classifier.glimpse(names, samples=samples, seed=seed, first=first)
+        if seed is not None and samples == 1 and not classifier.draws_places:
+            problem = "of no use with one sample, whose places are not drawn at random"
+            raise ArgumentError("seed", problem, f"add {option('samples', 10)}")
+        found = classifier.glimpse(names, samples=samples, seed=seed or 0, first=first)
         fitted.extend(f"{one.source}: {one.changed}" for one in found if one.changed)
         return found
 

@@ -23,6 +23,8 @@ MAX_PIXELS = 64_000_000
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 # Modes of Pillow without colour.
 _GREY = {"1", "L", "LA", "La", "I", "F", "I;16", "I;16B", "I;16L", "I;16N"}
+# Formats whose integers of more than 8 bits have 16, even where Pillow has them as 32.
+_SIXTEEN_BITS = ("PNG", "PPM")
 _ORIENTATION = 0x0112  # the tag of EXIF
 _CHANNELS = (None, 1, 3)
 # The weights of red, green and blue in grey of ITU-R BT.601, as in Pillow.
@@ -69,7 +71,8 @@ def read_image(
         return _converted(pixels, channels, background)
     with _opened(source, argument, max_pixels) as image:
         _warn_of_frames(image, _name_of(source))
-        pixels = _pixels_of(_rotated(image), channels, _name_of(source), argument)
+        sixteen_bits = image.format in _SIXTEEN_BITS
+        pixels = _pixels_of(_rotated(image), channels, sixteen_bits, _name_of(source), argument)
     return _converted(pixels, channels, background)
 
 
@@ -245,10 +248,10 @@ def _rotated(image: Any) -> Any:
         return image
 
 
-def _pixels_of(image: Any, channels: int | None, name: str, argument: str) -> np.ndarray:
+def _pixels_of(image: Any, channels: int | None, sixteen_bits: bool, name: str, argument: str) -> np.ndarray:
     """Return the pixels of a decoded Pillow image, ``(h,w,c)``, with 1 to 4 channels."""
     if image.mode.startswith("I") or image.mode == "F":
-        return _deep_pixels(image, name, argument)[..., None]
+        return _deep_pixels(image, sixteen_bits, name, argument)[..., None]
     transparent = image.has_transparency_data
     if image.mode in _GREY and channels != 3:
         mode = "LA" if transparent else "L"
@@ -262,11 +265,16 @@ def _pixels_of(image: Any, channels: int | None, name: str, argument: str) -> np
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
-def _deep_pixels(image: Any, name: str, argument: str) -> np.ndarray:
-    """Return the pixels ``(h,w)`` of a grey image with more than 8 bits."""
+def _deep_pixels(image: Any, sixteen_bits: bool, name: str, argument: str) -> np.ndarray:
+    """Return the pixels ``(h,w)`` of a grey image with more than 8 bits.
+
+    Integers of 32 bits up to 255 are taken for bytes unless the file has ``sixteen_bits``. Those up to 65535 are taken
+    for 16 bits.
+    """
     pixels = np.asarray(image)  # (h,w)
     if image.mode.startswith("I") and pixels.size and pixels.min() >= 0 and pixels.max() <= 65535:
-        return as_bytes(pixels.astype(np.uint16), argument)
+        are_bytes = image.mode == "I" and not sixteen_bits and pixels.max() <= 255
+        return as_bytes(pixels.astype(np.uint8 if are_bytes else np.uint16), argument)
     try:
         return as_bytes(pixels, argument)
     except ArgumentError:

@@ -192,7 +192,7 @@ def _read_array(path: Path, argument: str) -> np.ndarray:
 def _read_npy(path: str | os.PathLike, *, argument: str) -> np.ndarray:
     try:
         return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, MemoryError, OverflowError) as error:
         raise FileError(f"{path} cannot be read: {error}", argument=argument) from None
 
 

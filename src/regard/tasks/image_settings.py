@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 
 from regard.errors import ArgumentError, UnknownNameError, option
 from regard.settings import Settings, setting
-from regard.tasks.settings import TaskSettings
+from regard.tasks.settings import TaskSettings, changed
 
 __all__ = ["ImageDataSettings", "ImageMeasurementSettings", "class_names", "shape_of"]
 
 MIXED = ("resize", "refuse")
 SPLITS = ("train", "test")
+# Settings of the data, which the embedded digits do not use.
+_OF_DATA = ("labels_file", "valid", "valid_labels_file", "class_names", "columns", "mixed_sizes")
 # What the settings that name data accept.
 SOURCES = "a folder by class, idx files or their folder, .npz, .npy, or a CSV or TSV of paths and labels"
 
@@ -23,7 +25,7 @@ class ImageDataSettings(TaskSettings):
     """Labelled pictures to train and validate on."""
 
     title: ClassVar[str] = "Data"
-    locations: ClassVar[tuple[str, ...]] = ("data", "labels_file", "valid")
+    locations: ClassVar[tuple[str, ...]] = ("data", "labels_file", "valid", "valid_labels_file")
 
     data: str | None = setting(None, f"Training data: {SOURCES}. By default 8×8 digits.")
     labels_file: str | None = setting(
@@ -32,6 +34,7 @@ class ImageDataSettings(TaskSettings):
     valid: str | None = setting(
         None, "Validation data, in the form of the training data. Without it, some of the data is held out."
     )
+    valid_labels_file: str | None = setting(None, "File of the labels of the validation data, likewise.")
     hold_out: float = setting(0.1, "Share of the pictures of each class that is held out to validate on.")
     hold_out_most: int = setting(5000, "Largest number of pictures that are held out to validate on.")
     columns: str = setting("0,1", "Columns (numbers) or fields (names) of a table; names may be guessed.")
@@ -63,9 +66,11 @@ class ImageDataSettings(TaskSettings):
         if self.data and self.data == self.valid:
             problem = f"the same as {option('data', self.data)}"
             raise ArgumentError("valid", problem, "name pictures that are not trained on, or leave it out")
-        for name in ("labels_file", "valid", "class_names"):
-            if self.data is None and getattr(self, name) is not None:
+        for name in _OF_DATA:
+            if self.data is None and name in changed(self):
                 raise ArgumentError(name, f"of no use without {option('data')}", "leave it out")
+        if self.valid is None and self.valid_labels_file is not None:
+            raise ArgumentError("valid_labels_file", f"of no use without {option('valid')}", "leave it out")
 
     def pictures_of(self, location: str) -> list[Path]:
         """Return the pictures that the table of a location names."""
@@ -74,7 +79,7 @@ class ImageDataSettings(TaskSettings):
         from regard.tasks.pairs import parsed_columns
 
         source = getattr(self, location)
-        if location == "labels_file" or not is_table(source):
+        if location.endswith("labels_file") or not is_table(source):
             return []
         return files_of_table(source, class_names(self.class_names), parsed_columns(self.columns))
 

@@ -84,6 +84,7 @@ class SourceSettings(TaskSettings):
     def __post_init__(self):
         super().__post_init__()
         _check_skipping(self)
+        self._reject_unused_reading()
         if not 0 < self.hold_out < 1:
             raise ArgumentError("hold_out", f"expected a share between 0 and 1, got {self.hold_out}")
         for name in self.locations:
@@ -91,6 +92,17 @@ class SourceSettings(TaskSettings):
                 problem = f"only {option('data')} can be read from standard input"
                 raise ArgumentError(name, problem, "name a file")
         self._check_valid()
+
+    def _reject_unused_reading(self) -> None:
+        """Reject settings for reading files where there is no file, and those of data sets where there is none."""
+        sources = [source for source in (self.data, self.valid, self.exclude) if source is not None]
+        on_hub = any(source.startswith("hf:") for source in sources)
+        for name in changed(self):
+            if name in ("columns", "format") and not sources:
+                raise ArgumentError(name, f"of no use without {option('data')}", "leave it out")
+            if name in ("split", "valid_split", "dataset_config") and not on_hub:
+                fix = f"leave it out, or name one with {option('data', 'hf:NAME')}"
+                raise ArgumentError(name, "of no use without a Hugging Face data set", fix)
 
     def _check_valid(self) -> None:
         """Reject validation data that is the training data."""
@@ -136,6 +148,9 @@ class EmbeddedSettings(TaskSettings):
         if self.embedded_count < 0 or (self.embedded_count == 0 and not getattr(self, "data", None)):
             fix = f"give a number above 0, or name {rows} with {option('data')}"
             raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
+        if self.embedded_count == 0 and "embedded_seed" in changed(self):
+            fix = f"leave it out, or add {option('embedded')}"
+            raise ArgumentError("embedded_seed", "of no use without embedded data", fix)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,9 @@ def test_the_defaults_of_every_architecture_make_a_network(architecture, data):
         ({"data": "-"}, "data: the paths of a table are relative to its folder"),
         ({"data": "x", "valid": "x"}, "valid: the same as data=x"),
         ({"class_names": "a,b"}, "class_names: of no use without data="),
+        ({"columns": "1,0"}, "columns: of no use without data="),
+        ({"mixed_sizes": "refuse"}, "mixed_sizes: of no use without data="),
+        ({"data": "x", "valid_labels_file": "y"}, "valid_labels_file: of no use without valid="),
         ({"data": "x", "class_names": "a"}, "class_names: expected two or more different names"),
         ({"data": "x", "mixed_sizes": "crop"}, "mixed_sizes: unknown name 'crop'"),
     ],
@@ -52,6 +55,26 @@ def test_settings_that_cannot_work_are_refused(given, problem):
     with pytest.raises((ArgumentError, UnknownNameError)) as error:
         complete(**given)
     assert str(error.value).startswith(problem)
+
+
+def test_the_labels_of_validation_arrays_have_a_file_of_their_own(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, number in (("train", 20), ("valid", 7)):
+        np.save(tmp_path / f"{name}.npy", rng.integers(0, 256, (number, 8, 8), dtype=np.uint8))
+        np.save(tmp_path / f"{name}-classes.npy", np.arange(number) % 2)
+    options = {"data": str(tmp_path / "train.npy"), "valid": str(tmp_path / "valid.npy"), "steps": 1}
+    options["labels_file"] = str(tmp_path / "train-classes.npy")
+    with pytest.raises(FileError, match=r"valid_labels_file: .*valid\.npy: there is no file of its labels"):
+        tasks.train("images", options, tmp_path / "run")
+    labels = str(tmp_path / "valid-classes.npy")
+    tasks.train("images", {**options, "valid_labels_file": labels}, tmp_path / "run")
+    assert (tmp_path / "run" / "best" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("task", ["images", "glimpse"])
+def test_a_shift_that_moves_pictures_out_of_themselves_is_refused(task, tmp_path):
+    with pytest.raises(ArgumentError, match="shift: 8 pixels can move a picture of 8×8 out of itself"):
+        tasks.train(task, {"shift": 8, "steps": 1}, tmp_path / "run")
 
 
 def test_patches_that_do_not_divide_the_picture_are_refused_before_the_data_is_read(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from regard.tasks.settings import (
     EvaluationSettings,
     TaskSettings,
     TokenSettings,
+    changed,
 )
 from regard.training.settings import without_durations
 
@@ -84,8 +85,8 @@ class SceneSettings(EmbeddedSettings):
         self.check_embedded_count("captioned pictures")
         if self.embedded_count:
             return
-        for name in ("digits", "garments", "words"):
-            if getattr(self, name) is not None:
+        for name in ("digits", "garments", "words", "language"):
+            if name in changed(self):
                 fix = f"add scenes with {option('embedded')}, or leave it out"
                 raise ArgumentError(name, f"of no use without scenes ({option('embedded', 0)})", fix)
 

@@ -55,8 +55,8 @@ class LabelledSource(PairSource):
 
     @functools.cached_property
     def last_texts(self) -> dict[str, str]:
-        """The labels of the data, each with the text that would be held out last."""
-        return last_keys(_with_few_labels(self.read("data")), self.settings.seed)
+        """The labels of the training rows, each with the text that would be held out last."""
+        return last_keys(_with_few_labels(self._all(Skipped())), self.settings.seed)
 
     @functools.cached_property
     def chosen_keys(self) -> set[str]:

@@ -152,6 +152,8 @@ class ClassificationSettings(BatchSettings, _ClassifierNetwork, _Vocabulary, _La
         if self.data is not None and self.embedded:
             fix = "leave it out: labelled data has classes of its own"
             raise ArgumentError("embedded", f"of no use with {option('data')}", fix)
+        if self.data is not None and "language" in changed(self):
+            raise ArgumentError("language", f"of no use with {option('data')}", "leave it out")
         if self.data is None and self.labels is not None:
             raise ArgumentError("labels", f"of no use without {option('data')}", "leave it out")
 

@@ -143,6 +143,12 @@ class GlimpseClassifier(BundledPredictor):
         """Whether the model looks at pictures in glimpses."""
         return isinstance(self.model, GlimpseModel)
 
+    @property
+    def draws_places(self) -> bool:
+        """Whether the model draws places at random even with one sample."""
+        config = self.model.config
+        return self.attends and "random" in (config.policy, config.first)
+
     def glimpse(
         self,
         pictures: Iterable[Any],

@@ -61,11 +61,19 @@ def prepare(settings: ImageSettings, folder: Path, *, learn: bool) -> ImageData:
         names = ", ".join(repr(name) for name, count in whole.counts().items() if count)
         problem = f"there is one class only, {names}: expected two or more"
         raise FileError(problem, argument="data")
+    _check_shift(settings.shift, whole.size)
     if learn:
         _warn_of_empty_classes(whole, settings.data)
     train, valid = _divided(settings, whole, folder, learn=learn)
     mean, deviation = train.mean_and_deviation()
     return ImageData(train, valid, mean, deviation, skipped)
+
+
+def _check_shift(shift: int, size: tuple[int, int]) -> None:
+    """Raise ArgumentError if a shift can move a picture of this size out of itself, so that nothing of it is left."""
+    if shift >= min(size):
+        problem = f"{shift} pixels can move a picture of {size[0]}×{size[1]} out of itself"
+        raise ArgumentError("shift", problem, f"give at most {min(size) - 1}")
 
 
 def _warn_of_empty_classes(images: ImageSet, source: str | None) -> None:
@@ -90,9 +98,9 @@ def _divided(
         except ArgumentError as error:
             raise FileError(error.in_words(), argument="data") from None
     skipped = Skipped()
-    known = replace(settings, channels=whole.channels, labels_file=None)
+    known = replace(settings, channels=whole.channels, labels_file=settings.valid_labels_file)
     reading = _Source(known, settings.valid, list(whole.classes), whole.size)
-    with renamed(**{**SETTINGS_OF_READER, "source": "valid", "labels": "valid"}):
+    with renamed(**{**SETTINGS_OF_READER, "source": "valid", "labels": "valid_labels_file"}):
         valid = reading.read(folder / "cache" / "valid", skipped, learn=learn)
     if skipped.bad:
         shown = Skipped(bad=skipped.bad, first=skipped.first)

@@ -1,0 +1,54 @@
+"""Settings of data that would have no effect are refused, in every task that has them."""
+
+import pytest
+
+from regard import tasks
+from regard.errors import ArgumentError
+from regard.tasks.registry import find_task
+
+TEXTS = ("translate", "classify", "summarize", "caption")
+
+
+@pytest.mark.parametrize("task", TEXTS)
+@pytest.mark.parametrize(("name", "value"), [("columns", "1,0"), ("format", "csv")])
+def test_settings_for_reading_files_need_a_file(task, name, value):
+    settings = find_task(task).settings
+    with pytest.raises(ArgumentError, match=f"{name}: of no use without data=: leave it out"):
+        settings(**settings.complete({name: value}))
+    settings(**settings.complete({name: value, "data": "rows.csv"}))
+
+
+@pytest.mark.parametrize("task", [*TEXTS, "answer"])
+@pytest.mark.parametrize("name", ["split", "valid_split", "dataset_config"])
+def test_parts_of_data_sets_need_a_data_set(task, name):
+    settings = find_task(task).settings
+    for data in ({}, {"data": "rows.tsv"}):
+        with pytest.raises(ArgumentError, match=f"{name}: of no use without a Hugging Face data set"):
+            settings(**settings.complete({name: "part", **data}))
+    images = {"images": "pictures"} if task == "caption" else {}
+    settings(**settings.complete({name: "part", "data": "hf:name", **images}))
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "value"), [("caption", "language", "zh"), ("classify", "language", "fr")]
+)
+def test_the_language_of_generated_rows_needs_them(task, name, value):
+    settings = find_task(task).settings
+    settings(**settings.complete({name: value}))
+    with pytest.raises(ArgumentError, match=f"{name}: of no use with"):
+        settings(**settings.complete({name: value, "data": "rows.tsv"}))
+
+
+@pytest.mark.parametrize("task", TEXTS)
+def test_the_seed_of_generated_rows_needs_them(task):
+    settings = find_task(task).settings
+    settings(**settings.complete({"embedded_seed": 3}))
+    with pytest.raises(ArgumentError, match="embedded_seed: of no use without embedded data"):
+        settings(**settings.complete({"embedded_seed": 3, "data": "rows.tsv"}))
+
+
+def test_a_classifier_of_generated_rows_is_validated_on_a_file(tmp_path):
+    valid = tmp_path / "valid.tsv"
+    valid.write_text("The cat sleeps\tstatement\nGo home\tcommand\n")
+    tasks.train("classify", {"valid": str(valid), "steps": 1, "embedded": 200}, tmp_path / "run")
+    assert (tmp_path / "run" / "best" / "model.safetensors").is_file()
