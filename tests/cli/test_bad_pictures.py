@@ -1,6 +1,7 @@
 """Pictures that are no pictures, damaged, or of another kind, through the commands that train and use models."""
 
 import gzip
+import io
 import json
 import os
 import shutil
@@ -129,6 +130,39 @@ def test_no_file_is_written_if_no_picture_can_be_read(models, tmp_path):
     assert done.returncode == 1
     assert [line.split()[-1] for line in done.stderr.splitlines()] == ["none.png", "nowhere.png"]
     assert not (tmp_path / "out.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "option", "name"),
+    [
+        (("a.png", "--out", "a.png"), "--out", "a.png"),
+        (("a.png", "--out", "link.png"), "--out", "link.png"),
+        (("a.png", "--save-attention", "a.png"), "--save-attention", "a.png"),
+        (("a.png", "a-2.png", "--save-attention", "a.png"), "--save-attention", "a.png"),
+        (("b.png", "a-2.png", "--save-attention", "./a.png"), "--save-attention", "a-2.png"),
+        ((".", "--out", "b.png"), "--out", "b.png"),
+        (("--file", "list.txt", "--out", "b.png"), "--out", "b.png"),
+        (("--file", "-", "--save-attention", "b.png"), "--save-attention", "b.png"),
+    ],
+)
+@pytest.mark.parametrize("command", ["classify-image", "glimpse", "caption"])
+def test_no_picture_is_overwritten_by_a_result(command, words, option, name, models, tmp_path, monkeypatch):
+    for one in ("a.png", "a-2.png", "b.png"):
+        Image.fromarray(pixels()).save(tmp_path / one)
+    (tmp_path / "link.png").symlink_to("a.png")
+    (tmp_path / "list.txt").write_text("a.png\nb.png\n")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a.png\nb.png\n")))
+    done = run_here(command, "--model", str(models / command), *words, cwd=tmp_path)
+    assert_one_line(done, 2, f"{option}: {name} is one of the pictures to read: name another file")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_picture_with_a_number_that_no_result_gets_is_not_refused(models, tmp_path):
+    Image.fromarray(pixels()).save(tmp_path / "a-2.png")
+    words = ("classify-image", "--model", str(models / "classify-image"), "a-2.png")
+    done = run_here(*words, "--save-attention", "a.html", "--out", "a-3.png", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture

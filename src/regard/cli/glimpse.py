@@ -104,10 +104,9 @@ class _GlimpseOutput(streams.Output):
         title = f"{Path(prediction.source).name}, read as {prediction.label}"
         if self.picture is not None:
             self.drawn += 1
-            number = "" if self.drawn == 1 else f"-{self.drawn}"
-            path = self.picture.with_stem(self.picture.stem + number)
+            path = streams.numbered_path(self.picture, self.drawn)
             save_glimpses(path, prediction.picture, frames, title=title)
-            if number:
+            if self.drawn > 1:
                 print(f"the glimpses at another picture are in {path}", file=sys.stderr)
         if self.look:
             from regard.cli.view import open_page

@@ -12,7 +12,7 @@ import typer
 
 from regard.cli import streams
 from regard.cli.environment import ClosedStream, say
-from regard.errors import ArgumentError, FileError
+from regard.errors import ArgumentError, FileError, renamed
 
 __all__ = [
     "EXAMPLES",
@@ -39,8 +39,8 @@ def picture_chunks(
 ) -> Iterable[list[str]]:
     """Return the names of pictures in lists of at most ``most``, where a folder stands for all pictures in it.
 
-    They are those of the command line, or the lines of a file or of standard input. ``verb`` is the name of the
-    command, for messages.
+    They are those of the command line, or the lines of a file or of standard input. Names that do not come from a
+    stream are all read at once and returned as a list. ``verb`` is the name of the command, for messages.
     """
     if pictures and file:
         raise ArgumentError("file", "given together with pictures", "give one of them")
@@ -54,7 +54,11 @@ def picture_chunks(
             f"give a picture, as in regard {verb} picture.png, or say --examples",
         )
     lines = streams.input_chunks(None, file, verb=verb, batch_size=most)
-    return (_in_folders(name.strip() for name in some if name.strip()) for some in lines)
+    chunks = (_in_folders(name.strip() for name in some if name.strip()) for some in lines)
+    if file is None or not file.is_file():
+        return chunks
+    with renamed(path="file"):
+        return list(chunks)
 
 
 def predict_pictures(
@@ -69,13 +73,44 @@ def predict_pictures(
     """Write the predictions for pictures as :func:`streams.predict_texts` does, without those that cannot be read.
 
     There is a line on standard error for each picture that cannot be read, and the exit code is then 1. If no picture
-    can be read, the last of these errors is raised, so that no file is written. ``report`` is called at the end.
+    can be read, the last of these errors is raised, so that no file is written. ``report`` is called at the end. A
+    result that would be written over one of the pictures raises ArgumentError.
     """
-    readable = _Readable(predict)
+    overwriting, readable = _Overwriting(output, places["out"]), _Readable(predict)
+    if isinstance(chunks, list):
+        overwriting.check([name for chunk in chunks for name in chunk])
+    else:
+        chunks = overwriting.checked(chunks)
     streams.predict_texts(task, readable.predict, readable.checked(chunks), output, **places, noun="pictures")
     report()
     if readable.failed:
         raise typer.Exit(1)
+
+
+class _Overwriting:
+    """Raises an error if a result would be written over a picture that is read."""
+
+    def __init__(self, output: streams.Output, out: Path | None):
+        self.output, self.number = output, 0
+        self.pictures: set[str] = set()  # the files of the pictures so far
+        self.results = {os.path.realpath(out): ("out", out)} if out else {}
+
+    def check(self, names: list[str]) -> None:
+        """Raise ArgumentError if the results of these pictures and those before them are files of such pictures."""
+        before, self.number = self.number, self.number + len(names)
+        if self.output.picture is not None:
+            for number in range(before + 1, self.number + 1):
+                path = streams.numbered_path(self.output.picture, number)
+                self.results[os.path.realpath(path)] = "save_attention", path
+        self.pictures.update(map(os.path.realpath, names) if self.results else ())
+        for argument, path in [self.results[file] for file in self.results if file in self.pictures]:
+            raise ArgumentError(argument, f"{path} is one of the pictures to read", "name another file")
+
+    def checked(self, chunks: Iterable[list[str]]) -> Iterator[list[str]]:
+        """Yield lists of names after each was checked."""
+        for chunk in chunks:
+            self.check(chunk)
+            yield chunk
 
 
 class _Readable:

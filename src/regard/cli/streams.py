@@ -43,6 +43,7 @@ __all__ = [
     "input_chunks",
     "is_file",
     "load_predictor",
+    "numbered_path",
     "predict_texts",
 ]
 
@@ -151,6 +152,15 @@ def check_out(out: Path | None, read: Path | None, verb: str) -> None:
         check_writable(out)
 
 
+def numbered_path(path: Path, number: int) -> Path:
+    """Return the file of a saved picture by its number, which all but the first have in their names.
+
+    >>> numbered_path(Path("look.png"), 1).name, numbered_path(Path("look.png"), 2).name
+    ('look.png', 'look-2.png')
+    """
+    return path.with_stem(path.stem + (f"-{number}" if number > 1 else ""))
+
+
 class LongTexts:
     """Counts texts that the model did not read as a whole, and reports their number."""
 
@@ -257,10 +267,9 @@ class Output:
             from regard.tasks.word_pages import save_word_weights
 
             self.drawn += 1
-            number = "" if self.drawn == 1 else f"-{self.drawn}"
-            path = self.picture.with_stem(self.picture.stem + number)
+            path = numbered_path(self.picture, self.drawn)
             save_word_weights(shown, path, title=getattr(shown, "title", self.title))
-            if number:
+            if self.drawn > 1:
                 of = "attention to another picture" if is_picture(shown) else "picture of another text"
                 print(f"the {of} is in {path}", file=sys.stderr)
 
