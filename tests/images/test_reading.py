@@ -173,3 +173,25 @@ def test_without_pillow_the_error_names_the_command(monkeypatch):
     with pytest.raises(MissingExtraError, match=r"pip install .*\[images\]'"):
         read_image(b"anything")
     assert read_image(GREY).shape == (H, W, 1)  # an array needs no Pillow
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (struct.error("unpack requires a buffer"), r"error\('unpack requires a buffer'\)"),
+        (KeyError(65281), r"KeyError\(65281\)"),
+        (ZeroDivisionError("division by zero"), "ZeroDivisionError"),
+        (EOFError(), "EOFError"),
+        (OSError(), "OSError"),
+    ],
+)
+def test_an_error_of_any_type_in_a_decoder_names_the_file(error, told, tmp_path, monkeypatch):
+    path = tmp_path / "a.gif"
+    path.write_bytes(encoded(Image.fromarray(GREY), "GIF"))
+
+    def load(image):
+        raise error
+
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
+    with pytest.raises(FileError, match=f"source: {path} is truncated or damaged: {told}"):
+        read_image(path)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from regard.errors import ArgumentError, DtypeError, FileError, MissingExtraError, ShapeError
+from regard.errors import ArgumentError, DtypeError, FileError, MissingExtraError, RegardError, ShapeError
 
 __all__ = ["MAX_PIXELS", "ImageHeader", "as_bytes", "read_header", "read_image"]
 
@@ -196,10 +196,12 @@ def _opened(source: Any, argument: str, max_pixels: int) -> Iterator[Any]:
     except bombs:
         problem = f"{name} claims more than {max_pixels:,} pixels: make it smaller"
         raise FileError(problem, argument=argument) from None
-    except FileError:
+    except (RegardError, Warning):
         raise
-    except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError, AttributeError) as error:
-        problem = f"{name} is truncated or damaged: {error or type(error).__name__}"
+    except Exception as error:
+        # The decoders of Pillow raise errors of any type on damaged files, such as struct.error and KeyError.
+        told = str(error) if isinstance(error, OSError | ValueError | SyntaxError) else repr(error)
+        problem = f"{name} is truncated or damaged: {told or type(error).__name__}"
         raise FileError(problem, argument=argument) from None
 
 
