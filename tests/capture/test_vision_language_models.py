@@ -5,7 +5,7 @@ import torch
 
 import regard
 from regard.capture import Recording
-from regard.errors import ArgumentError
+from regard.errors import ArgumentError, CaptureError
 from support.vision_language_models import (
     END,
     FAKE,
@@ -277,7 +277,10 @@ def test_beams_share_the_pictures_of_their_prompt():
         output = model.generate(
             **inputs, max_new_tokens=4, min_new_tokens=4, num_beams=3, return_dict_in_generate=True
         )
+    with pytest.raises(CaptureError, match=r"use seen.follow\(output\)"):
+        seen.picture_maps(layer=1)
     followed = seen.follow(output)
+    assert followed.picture_map("w3", layer=1).weights.shape == (6, 6)
     layouts = [record.pictures for record in followed if record.pictures is not None]
     assert [[one.keys for one in row] for row in layouts[-1].sequences] == [[span(1, 36)], [span(2, 36)]]
 

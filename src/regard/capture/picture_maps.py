@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from regard.errors import ArgumentError, UnknownNameError
+from regard.errors import ArgumentError, CaptureError, UnknownNameError
 from regard.maps.patch_grids import PatchGrid
 from regard.maps.picture_maps import PictureMap, sink_patches
 from regard.maps.records import Record
@@ -63,11 +63,17 @@ def picture_maps_of(
 
 
 def _pictured(records: Sequence[Record]) -> list[Record]:
-    """Return the records with places of picture tokens, or else those whose keys are patches."""
+    """Return the records with places of picture tokens, or else those whose keys are patches.
+
+    Raises CaptureError if the weights over the picture tokens were not recorded.
+    """
     kept = [record for record in records if not isinstance(record.map._source, Unrecorded)]
     found = [record for record in kept if record.pictures is not None and any(record.pictures.sequences)]
     if found:
         return found
+    for record in records:
+        if record.pictures is not None and isinstance(record.map._source, Unrecorded):
+            raise CaptureError(record.map._source.why)
     reasons = [record.pictures.unplaced for record in records if record.pictures and record.pictures.unplaced]
     found = [record for record in kept if record.key_grid is not None]
     if reasons or not found:
