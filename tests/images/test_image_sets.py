@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import zipfile
 
 import numpy as np
 import pytest
@@ -117,10 +118,18 @@ def test_a_damaged_array_file_is_a_clear_error(tmp_path):
     np.save(path, PIXELS)
     whole = path.read_bytes()
     shape = f"({N}, ".encode()
-    for damaged in (whole[:-1], whole[:70], whole.replace(shape, b"(9000000000000000, "), whole[:9]):
+    huge = whole.replace(shape, b"(9000000000000000, ")
+    headers = [whole.replace(b"}", b" "), whole.replace(b"'descr': '|", b"'descr': ',")]
+    for damaged in (whole[:-1], whole[:70], huge, whole[:9], *headers):
         path.write_bytes(damaged)
-        with pytest.raises(FileError, match=r"source: .*x\.npy cannot be read: "):
+        with pytest.raises(FileError, match=r"source: .*x\.npy cannot be read: ") as caught:
             read_image_set(path, LABELS)
+        assert (damaged in headers) == ("its header is damaged" in str(caught.value))
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+            archive.writestr("images.npy", damaged)
+            archive.writestr("labels.npy", whole)
+        with pytest.raises(FileError, match=r"source: .*a\.npz cannot be read: "):
+            read_image_set(tmp_path / "a.npz")
 
 
 def test_an_archive_that_claims_too_much_is_refused_before_it_is_decompressed(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import zipfile
+import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,8 +192,16 @@ def _read_array(path: Path, argument: str) -> np.ndarray:
 def _read_npy(path: str | os.PathLike, *, argument: str) -> np.ndarray:
     try:
         return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError, MemoryError, OverflowError) as error:
-        raise FileError(f"{path} cannot be read: {error}", argument=argument) from None
+    except Exception as error:
+        raise _unreadable(path, error, argument) from None
+
+
+def _unreadable(path: str | os.PathLike, error: Exception, argument: str) -> FileError:
+    """Return the error about a file of arrays that NumPy cannot read, for which it raises errors of any type."""
+    in_header = isinstance(error, SyntaxError | tokenize.TokenError)
+    return FileError(
+        f"{path} cannot be read: {'its header is damaged' if in_header else error}", argument=argument
+    )
 
 
 def _from_npz(path: Path, split: str, classes: Sequence[str] | None) -> ImageSet:
@@ -205,12 +213,13 @@ def _from_npz(path: Path, split: str, classes: Sequence[str] | None) -> ImageSet
             images, labels = (_array_name(names, known, split, path) for known in (_IMAGES, _LABELS))
             if classes is None and "classes" in names:
                 classes = [str(name) for name in arrays["classes"]]
-            with _named_in_errors(path, path):
-                return ImageSet.of(arrays[images], arrays[labels], classes)
+            pixels, numbers = arrays[images], arrays[labels]
     except RegardError:
         raise
-    except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile) as error:
-        raise FileError(f"{path} cannot be read: {error}", argument="source") from None
+    except Exception as error:
+        raise _unreadable(path, error, "source") from None
+    with _named_in_errors(path, path):
+        return ImageSet.of(pixels, numbers, classes)
 
 
 def _check_size(path: Path, archive: Any) -> None:
