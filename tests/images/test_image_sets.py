@@ -174,9 +174,9 @@ def test_a_missing_file_of_labels_says_how_it_may_be_called(idx_folder):
 def test_pickled_arrays_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     np.savez(tmp_path / "a.npz", images=PIXELS, labels=np.array([None] * N, dtype=object))
-    for name in ("x.npy", "a.npz"):
+    for source in ([tmp_path / "x.npy", LABELS], [tmp_path / "a.npz"]):
         with pytest.raises(FileError, match="allow_pickle=False"):
-            read_image_set(tmp_path / name, LABELS)
+            read_image_set(*source)
 
 
 def test_a_folder_by_class_and_a_table_give_the_same_set(class_folder):
@@ -333,8 +333,9 @@ def test_digits_have_fixed_parts_that_do_not_overlap():
     assert not {row.tobytes() for row in train.images} & {row.tobytes() for row in test.images}
 
 
-def test_a_file_of_labels_beside_a_folder_or_a_table_is_refused(tmp_path):
+def test_a_file_of_labels_beside_a_source_with_labels_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", images=PIXELS, labels=LABELS)
     (tmp_path / "table.csv").write_text("picture.png,a\n", encoding="utf-8")
-    for source in (tmp_path, tmp_path / "table.csv"):
+    for source in (tmp_path, tmp_path / "table.csv", tmp_path / "a.npz"):
         with pytest.raises(ArgumentError, match="which has its own"):
             read_image_set(source, "labels.npy")

@@ -104,7 +104,8 @@ def _from_path(
 ) -> ImageSet:
     """Read a file or a folder."""
     path = Path(source)
-    if labels is not None and (is_table(source) or path.is_dir()):
+    is_archive = not (is_table(source) or path.is_dir()) and _first_bytes(path).startswith(_ZIP)
+    if labels is not None and (is_table(source) or path.is_dir() or is_archive):
         raise ArgumentError("labels", f"given beside {path}, which has its own", "leave it out")
     if is_table(source):
         return files.read(*table_rows(source, classes, columns, files))
@@ -113,7 +114,7 @@ def _from_path(
         if pair is None:
             return files.read(*class_rows(_split_folder(path, split), classes))
         return _from_files(*pair, classes)
-    if _first_bytes(path).startswith(_ZIP):
+    if is_archive:
         return _from_npz(path, split, classes)
     if labels is None or isinstance(labels, str | os.PathLike):
         return _from_files(path, None if labels is None else Path(labels), classes, argument="labels")
