@@ -204,6 +204,13 @@ def test_mixed_sizes_are_resized_with_a_line_or_refused(pictures):
     assert "x.png has 5×8: all are resized to 8×8" in done.stderr
 
 
+def test_stretched_training_pictures_are_told(pictures):
+    done = train(pictures, "--image-height", "8", "--image-width", "16")
+    assert done.returncode == 0, done.stderr
+    assert "0.png has 8×8 pixels: it is stretched to 8×16, and so are 7 others\n" in done.stderr
+    assert "stretched" not in train(pictures, "--image-height", "4", "--image-width", "4").stderr
+
+
 def test_an_empty_class_folder_is_named(pictures):
     (pictures / "data" / "hen").mkdir()
     assert_one_line(train(pictures), 1, "--data: the class 'hen' is empty")

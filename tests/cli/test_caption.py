@@ -93,10 +93,16 @@ def test_look_writes_a_page_with_the_picture(model, scene):
         assert '"keyGrid": [4, 4]' in file.read()
 
 
-def test_a_resized_picture_is_mentioned(model, tmp_path):
+def test_a_resized_or_stretched_picture_is_mentioned(model, tmp_path):
     save_picture(tmp_path / "large.png", np.zeros((40, 30), dtype=np.uint8))
     done = caption(model, str(tmp_path / "large.png"))
-    assert done.stderr == f"{tmp_path / 'large.png'} has 40×30 pixels: resized to 16×16\n{CUT_OFF}"
+    assert done.stderr.splitlines()[0] == (
+        f"regard: {tmp_path / 'large.png'} has 40×30 pixels, the model 16×16: it was stretched: cut pictures to the "
+        "proportions of the model"
+    )
+    save_picture(tmp_path / "square.png", np.zeros((40, 40), dtype=np.uint8))
+    done = caption(model, str(tmp_path / "square.png"))
+    assert done.stderr == f"{tmp_path / 'square.png'} has 40×40 pixels: resized to 16×16\n{CUT_OFF}"
 
 
 @pytest.fixture(scope="module")

@@ -191,7 +191,7 @@ def test_a_folder_by_class_and_a_table_give_the_same_set(class_folder):
         np.testing.assert_array_equal(found.labels, [0, 0, 1, 1, 1, 2, 2])
         np.testing.assert_array_equal(found.images[..., 0], PIXELS[[0, 3, 1, 4, 6, 2, 5]])
     assert read_image_set(class_folder, channels=3).channels == 3
-    assert read_image_set(class_folder, size=(6, 4)).size == (6, 4)
+    assert read_image_set(class_folder, size=(6, 10)).size == (6, 10)
     known = ["hen", "cow", "dog", "cat"]
     assert read_image_set(class_folder, classes=known).counts() == {"hen": 2, "cow": 0, "dog": 3, "cat": 2}
     assert [path.name for path in image_files(class_folder)] == [f"{i}.png" for i in (0, 3, 1, 4, 6, 2, 5)]
@@ -212,7 +212,18 @@ def test_mixed_sizes_are_resized_with_a_warning_or_refused(class_folder):
     assert (found.images[found.labels == 1][-1] == 200).all()
     with pytest.raises(FileError, match="resize them, or give size="):
         read_image_set(class_folder, mixed="refuse")
-    assert read_image_set(class_folder, size=(4, 4), mixed="refuse").size == (4, 4)  # no warning
+    with pytest.warns(
+        UserWarning, match=r"0\.png has 3×5 pixels: it is stretched to 4×4, and so are 6 others$"
+    ):
+        assert read_image_set(class_folder, size=(4, 4), mixed="refuse").size == (4, 4)
+
+
+def test_stretched_pictures_are_warned_of(tmp_path):
+    np.savez(tmp_path / "a.npz", images=PIXELS, labels=LABELS)
+    for source in ([tmp_path / "a.npz"], [PIXELS, LABELS]):
+        with pytest.warns(UserWarning, match="each picture has 3×5 pixels: it is stretched to 5×5$"):
+            read_image_set(*source, size=(5, 5))
+        assert read_image_set(*source, size=(9, 15)).size == (9, 15)  # no warning
 
 
 def test_broken_folders_and_tables_are_a_clear_error(class_folder):

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,10 +14,14 @@ from regard.cli import streams
 from regard.cli.environment import ClosedStream, say
 from regard.errors import ArgumentError, FileError, renamed
 
+if TYPE_CHECKING:
+    from regard.images.resizing import StretchedPictures
+
 __all__ = [
     "EXAMPLES",
     "FILE_OF_PICTURES",
     "PICTURES",
+    "ResizedPictures",
     "picture_chunks",
     "predict_pictures",
     "with_examples",
@@ -156,21 +160,30 @@ class ResizedPictures:
 
     def __init__(self):
         self.number, self.first, self.size = 0, "", (0, 0)
+        self.stretched: StretchedPictures | None = None
 
     def count(self, predictions: list[Any], size: tuple[int, int]) -> list[Any]:
-        """Count the predictions whose pictures were resized to ``size``, and return all."""
+        """Count the predictions whose pictures were resized or stretched to ``size``, and return all."""
+        from regard.images.resizing import StretchedPictures
+
         self.size = size
+        self.stretched = self.stretched or StretchedPictures(size)
         for one in predictions:
-            if tuple(one.size) != size:
+            if not self.stretched.count(str(one.source), one.size) and tuple(one.size) != size:
                 self.number += 1
                 self.first = self.first or f"{one.source} has {one.size[0]}×{one.size[1]} pixels"
         return predictions
 
     def report(self) -> None:
-        """Print how many pictures were resized, on standard error."""
+        """Print how many pictures were resized and how many were stretched, on standard error."""
+        rows, columns = self.size
         if self.number:
             others = f" and {self.number - 1:,} others too" if self.number > 1 else ""
-            print(f"{self.first}: resized to {self.size[0]}×{self.size[1]}{others}", file=sys.stderr)
+            print(f"{self.first}: resized to {rows}×{columns}{others}", file=sys.stderr)
+        if self.stretched is not None and self.stretched.number:
+            number, first = self.stretched.number, f"{self.stretched.first}, the model {rows}×{columns}"
+            others = f" and so were {number - 1:,} others" if number > 1 else ""
+            say(f"{first}: it was stretched{others}: cut pictures to the proportions of the model")
 
 
 def with_examples(pictures: list[str] | None, *, task: str, model: str | None, wanted: bool) -> list[str]:

@@ -16,7 +16,7 @@ from regard.images.files import class_folders, in_natural_order
 from regard.images.idx import MOST_BYTES
 from regard.images.image_set import ImageSet
 from regard.images.reading import ImageHeader, read_header, read_image
-from regard.images.resizing import resize_images
+from regard.images.resizing import StretchedPictures, resize_images
 
 if TYPE_CHECKING:
     from regard.text import Skipped
@@ -132,6 +132,11 @@ class PictureFiles:
         if not known:
             raise FileError(f"no picture can be read, of {len(paths):,}", argument="source")
         height, width = self.size or self._common_size(known)
+        if self.size:
+            stretched = StretchedPictures(self.size)
+            for path, header in known:
+                stretched.count(str(path), (header.height, header.width))
+            stretched.warn(5)
         channels = self.channels or (1 if all(header.grey for _, header in known) else 3)
         if len(paths) * height * width * channels > MOST_BYTES:
             told = (

@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import torch
 from torch.nn import functional
 
 from regard.errors import ArgumentError, DtypeError, ShapeError
 
-__all__ = ["resize_images"]
+__all__ = ["StretchedPictures", "resize_images"]
+
+# The largest change of proportions that is not reported.
+SMALL_CHANGE = 1.1
+
+
+class StretchedPictures:
+    """Counts pictures whose sides are in another proportion than those of ``size``, to which they are resized.
+
+    >>> stretched = StretchedPictures((8, 8))
+    >>> stretched.count("a.png", (16, 16)), stretched.count("b.png", (16, 64)), stretched.number
+    (False, True, 1)
+    """
+
+    def __init__(self, size: tuple[int, int]):
+        self.size = size
+        self.number, self.first = 0, ""
+
+    def count(self, name: str, size: tuple[int, int]) -> bool:
+        """Count a picture if it is stretched, and return whether it is."""
+        (height, width), (rows, columns) = size, self.size
+        change = (height * columns) / (width * rows)
+        stretched = max(change, 1 / change) > SMALL_CHANGE
+        if stretched:
+            self.number += 1
+            self.first = self.first or f"{name} has {height}×{width} pixels"
+        return stretched
+
+    def warn(self, stacklevel: int) -> None:
+        """Warn of the pictures that are stretched, if there are some. ``stacklevel`` is that of the caller's call."""
+        if self.number:
+            others = f", and so are {self.number - 1:,} others" if self.number > 1 else ""
+            told = f"{self.first}: it is stretched to {self.size[0]}×{self.size[1]}{others}"
+            warnings.warn(told, stacklevel=stacklevel + 1)
 
 
 def resize_images(images: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -16,7 +16,7 @@ from regard.images.idx import MOST_BYTES, read_idx
 from regard.images.image_set import ImageSet
 from regard.images.picture_files import MIXED, PictureFiles, class_rows, table_rows
 from regard.images.reading import read_header, read_image
-from regard.images.resizing import resize_images
+from regard.images.resizing import StretchedPictures, resize_images
 
 if TYPE_CHECKING:
     from regard.text import Skipped
@@ -281,6 +281,9 @@ def _shaped(found: ImageSet, size: tuple[int, int] | None, channels: int | None)
     """Return a set with the given size and number of channels."""
     images = found.images
     if size is not None and found.size != tuple(size):
+        stretched = StretchedPictures(size)
+        stretched.count("each picture", found.size)
+        stretched.warn(4)
         parts = [resize_images(images[start : start + 1024], size) for start in range(0, len(images), 1024)]
         images = np.concatenate(parts)
     if channels is not None and found.channels != channels:

@@ -22,7 +22,7 @@ def write_pictures(folder, count=12, caption="a dog {}"):
     """Write pictures and the table of their captions, and return the table."""
     folder.mkdir(parents=True, exist_ok=True)
     for n in range(count):
-        save_picture(folder / f"{n}.png", np.full((20, 10, 3), 10 * n, dtype=np.uint8))
+        save_picture(folder / f"{n}.png", np.full((20, 20, 3), 10 * n, dtype=np.uint8))
     rows = [f"{n}.png\t{caption.format(n)}\n" for n in range(count)]
     (folder / "captions.tsv").write_text("".join(rows), encoding="utf-8")
     return folder / "captions.tsv"
@@ -124,7 +124,7 @@ def test_changed_pictures_are_encoded_again(tmp_path):
     table = write_pictures(tmp_path)
     first = prepared(tmp_path / "run", data=str(table))
     assert prepared(tmp_path / "run", data=str(table)).train.manifest == first.train.manifest
-    save_picture(tmp_path / "5.png", np.full((20, 10), 255, dtype=np.uint8))
+    save_picture(tmp_path / "5.png", np.full((20, 20), 255, dtype=np.uint8))
     again = prepared(tmp_path / "run", data=str(table))
     assert again.train.manifest["fingerprint"] != first.train.manifest["fingerprint"]
 
@@ -132,7 +132,7 @@ def test_changed_pictures_are_encoded_again(tmp_path):
 def test_a_run_does_not_go_on_with_other_pictures(tmp_path):
     settings = {**SMALL, "width": 8, "feed_forward": 8, "steps": 1, "data": str(write_pictures(tmp_path))}
     tasks.train("caption", settings, tmp_path / "run", show=False)
-    save_picture(tmp_path / "5.png", np.full((20, 10), 255, dtype=np.uint8))
+    save_picture(tmp_path / "5.png", np.full((20, 20), 255, dtype=np.uint8))
     with pytest.raises(RegardError, match="data"):
         tasks.resume(tmp_path / "run", {"steps": 2}, show=False)
 
@@ -172,6 +172,15 @@ def test_an_animation_is_warned_of_once_in_a_run(tmp_path):
         tasks.train("caption", {**settings, **files}, tmp_path / "run", show=False)
     names = [Path(str(one.message).split(" has 3 frames")[0]).name for one in told]
     assert sorted(names) == ["moving.gif", "valid.gif"]
+
+
+def test_stretched_pictures_are_warned_of_when_they_are_encoded(tmp_path):
+    settings = {"data": str(write_pictures(tmp_path)), "image_height": 16, "image_width": 32, "hold_out": 0.2}
+    with pytest.warns(
+        UserWarning, match=r"\d\.png has 20×20 pixels: it is stretched to 16×32, and so are 9 others$"
+    ):
+        prepared(tmp_path / "run", **settings)
+    prepared(tmp_path / "run", **settings)  # no warning, since the pictures of the cache are used
 
 
 def test_empty_captions_are_left_out_and_counted(tmp_path):

@@ -210,8 +210,9 @@ def test_pictures_of_another_size_are_put_on_the_canvas_or_resized():
     assert on_canvas.changed == "put on 12×12 pixels"
     assert (on_canvas.picture[3:9, 4:8] == 255).all()
     assert (on_canvas.picture == 255).sum() == 24
-    assert resized.changed == "resized to 12×12 pixels"
-    assert classifier(size=(12, 12)).glimpse([small])[0].changed == "resized to 12×12 pixels"
+    assert resized.changed == "resized to 12×12 pixels, which stretches it"
+    square = np.zeros((8, 8, 1), dtype=np.uint8)
+    assert classifier(size=(12, 12)).glimpse([square])[0].changed == "resized to 12×12 pixels"
 
 
 def test_a_dense_network_has_an_answer_and_no_glimpses():

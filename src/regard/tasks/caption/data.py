@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.errors import FileError, RegardError
 from regard.files import make_folder, remove_leftovers
 from regard.images import read_image, resize_images
+from regard.images.resizing import StretchedPictures
 from regard.images.scene_captions import checked_words
 from regard.images.scene_objects import SPLITS, ObjectPictures
 from regard.images.scenes import Box, Scenes
@@ -125,6 +126,7 @@ class PictureReader:
     ):
         self.shape = (height, width, channels)
         self.scenes, self.background = scenes, background
+        self.stretched = StretchedPictures((height, width))  # of the pictures that were encoded
 
     def __len__(self) -> int:
         """Return the number of different ids."""
@@ -164,7 +166,9 @@ class PictureReader:
 
     def _encoded(self, name: str) -> Sequence[int]:
         if not name.startswith(_SCENE):
-            return self.read(name).tobytes()
+            picture, size = self.read_with_size(name, "data")
+            self.stretched.count(name, size)
+            return picture.tobytes()
         split, number = name.removeprefix(_SCENE).split()
         return [SPLITS.index(split), *divmod(int(number), _ID_BASE)]
 
@@ -312,6 +316,7 @@ def prepare(
     )
     if len(train) == 0:
         raise nothing_left(settings.data, train.skipped)
+    reader.stretched.warn(1)
     train.reader = reader
     return CaptionedPictures(train, valid, vocabulary, reader)
 

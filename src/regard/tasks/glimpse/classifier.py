@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.errors import ArgumentError, DtypeError
 from regard.images import read_image, resize_images, to_model_input
+from regard.images.resizing import StretchedPictures
 from regard.maps import AttentionMap, Record
 from regard.models import GlimpseModel
 from regard.models.glimpse import Generators
@@ -211,7 +212,9 @@ class GlimpseClassifier(BundledPredictor):
             return str(name), picture, ""
         if self.canvas.mode != "plain" and max(height, width) <= self.canvas.canvas:
             return str(name), self.canvas.centred(picture, self._background), f"put on {_times(self.size)}"
-        return str(name), resize_images(picture, self.size), f"resized to {_times(self.size)}"
+        stretched = StretchedPictures(self.size).count(str(name), (height, width))
+        changed = f"resized to {_times(self.size)}{', which stretches it' if stretched else ''}"
+        return str(name), resize_images(picture, self.size), changed
 
     @property
     def _background(self) -> list[int]:
