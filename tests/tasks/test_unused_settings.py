@@ -52,3 +52,14 @@ def test_a_classifier_of_generated_rows_is_validated_on_a_file(tmp_path):
     valid.write_text("The cat sleeps\tstatement\nGo home\tcommand\n")
     tasks.train("classify", {"valid": str(valid), "steps": 1, "embedded": 200}, tmp_path / "run")
     assert (tmp_path / "run" / "best" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize("task", [*TEXTS, "answer", "encode", "write", "images", "glimpse"])
+def test_nothing_is_held_out_of_data_with_validation_data(task):
+    settings, files = find_task(task).settings, {"data": "rows.tsv", "valid": "other.tsv"}
+    names = ["hold_out", "hold_out_most"] if task in ("images", "glimpse") else ["hold_out"]
+    for name, value in zip(names, (0.2, 50), strict=False):
+        with pytest.raises(ArgumentError, match=f"{name}: of no use with valid=: leave one of them out"):
+            settings(**settings.complete({**files, name: value}))
+        settings(**settings.complete({"data": "rows.tsv", name: value}))
+    settings(**settings.complete(files))

@@ -26,6 +26,7 @@ class ImageDataSettings(TaskSettings):
 
     title: ClassVar[str] = "Data"
     locations: ClassVar[tuple[str, ...]] = ("data", "labels_file", "valid", "valid_labels_file")
+    of_held_out: ClassVar[tuple[str, ...]] = ("hold_out", "hold_out_most")
 
     data: str | None = setting(None, f"Training data: {SOURCES}. By default 8×8 digits.")
     labels_file: str | None = setting(

@@ -53,6 +53,17 @@ class TaskSettings(Settings):
         *("steps", "epochs", "minutes", "patience", "validate_every", "save_every", "keep"),
     )
 
+    # Settings of held-out rows, which have no effect if validation data is named.
+    of_held_out: ClassVar[tuple[str, ...]] = ("hold_out",)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if getattr(self, "valid", None) is None:
+            return
+        for name in changed(self):
+            if name in self.of_held_out:
+                raise ArgumentError(name, f"of no use with {option('valid')}", "leave one of them out")
+
     def pictures_of(self, location: str) -> list[Path]:
         """Return the files of pictures that the table of a location names, in its order."""
         return []
