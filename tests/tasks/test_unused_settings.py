@@ -63,3 +63,44 @@ def test_nothing_is_held_out_of_data_with_validation_data(task):
             settings(**settings.complete({**files, name: value}))
         settings(**settings.complete({"data": "rows.tsv", name: value}))
     settings(**settings.complete(files))
+
+
+@pytest.mark.parametrize("task", ["images", "glimpse"])
+def test_mixed_sizes_are_not_refused_if_all_pictures_are_resized(task):
+    settings, given = find_task(task).settings, {"data": "pictures", "mixed_sizes": "refuse"}
+    settings(**settings.complete(given))
+    with pytest.raises(ArgumentError, match="mixed_sizes: of no use with image_height="):
+        settings(**settings.complete({**given, "image_height": 8, "image_width": 8}))
+
+
+@pytest.mark.parametrize("task", ["images", "glimpse"])
+@pytest.mark.parametrize("part", ["settings", "evaluation"])
+def test_settings_for_reading_pictures_need_such_files(task, part, tmp_path):
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "classes").mkdir()
+    for name in ("mnist/train-images-idx3-ubyte", "x.npz", "x.npy", "table.csv"):
+        (tmp_path / name).touch()
+    settings = getattr(find_task(task), part)
+    for name, value, fitting in (
+        ("columns", "7,8", ["table.csv"]),
+        ("skip_bad_rows", True, ["table.csv", "classes"]),
+    ):
+        for source in ("mnist", "classes", "x.npz", "x.npy", "table.csv", "missing"):
+            given = {"data": str(tmp_path / source), name: value}
+            if source in (*fitting, "missing"):
+                settings(**given)
+                continue
+            with pytest.raises(ArgumentError, match=f"{name}: of no use for .*{source}, which is not "):
+                settings(**given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("place_std", 0.5), ("learned_std", True), ("reward", "correct")]
+)
+def test_settings_of_places_need_a_second_glimpse(name, value):
+    settings = find_task("glimpse").settings
+    settings(glimpses=2, **{name: value})
+    with pytest.raises(
+        ArgumentError, match=f"{name}: of no use with glimpses=1, after which no place is chosen"
+    ):
+        settings(glimpses=1, **{name: value})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -62,7 +63,9 @@ class ImageDataSettings(TaskSettings):
         if (self.image_height is None) != (self.image_width is None):
             missing = "image_height" if self.image_height is None else "image_width"
             raise ArgumentError(missing, "height and width are given together", "give both, or none")
-        shape_of(self)
+        if shape_of(self) is not None and "mixed_sizes" in changed(self):
+            problem = f"of no use with {option('image_height')}, to which all pictures are resized"
+            raise ArgumentError("mixed_sizes", problem, "leave one of them out")
         class_names(self.class_names)
         if self.data and self.data == self.valid:
             problem = f"the same as {option('data', self.data)}"
@@ -120,12 +123,26 @@ class ImageMeasurementSettings(Settings):
 
 
 def _check_source(settings: Any) -> None:
+    """Reject a source that cannot be read, and settings for reading files that have no effect on the sources."""
     if settings.data == "-":
         problem = "the paths of a table are relative to its folder, so it cannot be standard input"
         raise ArgumentError("data", problem, "name a file")
     if settings.skip_bad_rows and settings.data is None:
         problem = f"of no use without {option('data')}"
         raise ArgumentError("skip_bad_rows", problem, f"leave it out, or name the data with {option('data')}")
+    given = [name for name in ("columns", "skip_bad_rows") if name in changed(settings)]
+    sources = [source for source in (settings.data, getattr(settings, "valid", None)) if source is not None]
+    if (
+        not given or not sources or not all(map(os.path.exists, sources))
+    ):  # a missing file is told by its reader
+        return
+    from regard.images.sources import holds_picture_files, is_table
+
+    needed = {"columns": (is_table, "a table"), "skip_bad_rows": (holds_picture_files, "files of pictures")}
+    for name in given:
+        fits, kind = needed[name]
+        if not any(map(fits, sources)):
+            raise ArgumentError(name, f"of no use for {settings.data}, which is not {kind}", "leave it out")
 
 
 def shape_of(settings: ImageDataSettings) -> tuple[int, int] | None:

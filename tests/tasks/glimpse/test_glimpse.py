@@ -263,6 +263,15 @@ def test_the_places_on_the_canvas_depend_on_their_seed_alone(data, tmp_path):
     assert found[0] != found[1]
 
 
+def test_a_seed_of_places_needs_random_places(data, tmp_path):
+    classifier(size=(8, 8)).save(tmp_path / "model")
+    classifier(size=(8, 8), first="random").save(tmp_path / "random")
+    with pytest.raises(ArgumentError, match="places_seed: of no use for plain pictures and one sample"):
+        tasks.evaluate("glimpse", tmp_path / "model", {"data": data, "places_seed": 5})
+    tasks.evaluate("glimpse", tmp_path / "model", {"data": data, "places_seed": 5, "samples": 2})
+    tasks.evaluate("glimpse", tmp_path / "random", {"data": data, "places_seed": 5})
+
+
 def test_data_that_does_not_fit_the_model_is_refused(data, tmp_path):
     classifier(size=(9, 9)).save(tmp_path / "model")
     with pytest.raises(ArgumentError, match="data: the model reads 9×9 pixels, got 8×8"):

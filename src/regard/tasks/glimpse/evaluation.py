@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
-from regard.errors import ArgumentError, renamed
+from regard.errors import ArgumentError, option, renamed
 from regard.images import ImageSet, read_digits, read_image_set
 from regard.tasks.glimpse.canvas import Canvas
 from regard.tasks.glimpse.classifier import GlimpseClassifier
@@ -84,6 +84,7 @@ def evaluate_classifiers(
         problem = f"its lines would not be those of the data, of which cannot be measured: {skipped}"
         raise ArgumentError("out", problem, "take these pictures out of the data first")
     canvas = _canvas(first, images, options)
+    _check_seed(classifiers.values(), canvas, options)
     scores = {
         name: measure(one, images, canvas, seed=options.places_seed, samples=options.samples)
         for name, one in classifiers.items()
@@ -93,6 +94,16 @@ def evaluate_classifiers(
     made = "" if canvas.mode == "plain" else f", {canvas.mode}"
     drawn = f", mean of {options.samples} samples" if options.samples > 1 else ""
     return GlimpseReport(f"{len(images):,} pictures of {where}{made}{drawn}", scores, notes)
+
+
+def _check_seed(
+    classifiers: Iterable[GlimpseClassifier], canvas: Canvas, options: GlimpseEvaluationSettings
+) -> None:
+    """Raise ArgumentError if a seed is given and neither pictures nor glimpses are put at random places."""
+    drawn = options.samples > 1 or any(one.draws_places for one in classifiers)
+    if options.places_seed and canvas.mode == "plain" and not drawn:
+        problem = "of no use for plain pictures and one sample, without random places"
+        raise ArgumentError("places_seed", problem, f"leave it out, or add {option('samples', 10)}")
 
 
 def measure(

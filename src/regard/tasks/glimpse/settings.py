@@ -131,6 +131,10 @@ class GlimpseSettings(TrainingSettings, _Network, _Pictures):
         super().__post_init__()
         reject_unused(self.architecture, ARCHITECTURES, changed(self))
         _reject_unused(self.mode, self.policy, changed(self))
+        for name in changed(self) if self.glimpses == 1 else ():
+            if name in _OF_THE_POLICY:
+                problem = f"of no use with {option('glimpses', 1)}, after which no place is chosen"
+                raise ArgumentError(name, problem, "leave it out, or take more glimpses")
         if self.reward not in REWARDS:
             raise UnknownNameError("reward", self.reward, REWARDS)
         for name in ("batch_size", "samples"):
