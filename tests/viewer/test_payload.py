@@ -1,6 +1,7 @@
 """Tests of the data that a page stores, and of the weights that the browser computes from it."""
 
 import base64
+import io
 import json
 
 import numpy as np
@@ -275,13 +276,45 @@ def test_arrays_tensors_and_files_become_pictures_and_others_are_refused(tmp_pat
 
 def test_a_picture_is_a_png_that_others_can_read():
     image = pytest.importorskip("PIL.Image")
-    import io
-
     pixels = (np.arange(4 * 7 * 3) % 251).astype(np.uint8).reshape(4, 7, 3)
     ((_, data),) = as_pictures(pixels)
     np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(data))), pixels)
     ((_, again),) = as_pictures(image.fromarray(pixels))
     np.testing.assert_array_equal(np.asarray(image.open(io.BytesIO(again))), pixels)
+
+
+def drawn(picture):
+    """The pixels that a page shows for a picture."""
+    from PIL import Image
+
+    ((_, data),) = as_pictures([picture])
+    return np.asarray(Image.open(io.BytesIO(data)))
+
+
+def test_pillow_images_of_16_bits_and_floats_are_scaled_to_bytes():
+    image = pytest.importorskip("PIL.Image")
+    ramp = np.array([[0, 257, 257 * 100, 65535]], dtype=np.uint16)
+    for one in (ramp, ramp.astype(np.int32), ramp.astype(np.float32) / 65535):
+        assert drawn(image.fromarray(one))[..., 0].tolist() == [[0, 1, 100, 255]]
+    small = np.array([[0, 1, 255]], dtype=np.int32)
+    assert drawn(image.fromarray(small))[..., 0].tolist() == [[0, 1, 255]]
+    assert drawn(image.fromarray(small.astype(np.float32)))[..., 0].tolist() == [[0, 1, 255]]
+    for wrong in (ramp.astype(np.int32) + 9, -ramp.astype(np.float32), np.array([[np.nan]], np.float32)):
+        with pytest.raises(ArgumentError, match=r"images\[0\]: expected pixels from 0 to (255|65535), found"):
+            as_pictures([image.fromarray(wrong)])
+
+
+def test_transparent_pillow_images_are_put_on_white():
+    image = pytest.importorskip("PIL.Image")
+    opacity = np.array([[255, 128, 0]], dtype=np.uint8)
+    for channels in (1, 3):
+        black = [np.zeros_like(opacity)] * channels
+        shown = drawn(image.fromarray(np.stack([*black, opacity], axis=-1)))
+        assert shown.shape == (1, 3, 3)
+        assert shown[0].tolist() == [[0] * 3, [127] * 3, [255] * 3]
+    palette = image.new("P", (1, 1), 0)
+    palette.info["transparency"] = 0
+    assert drawn(palette).tolist() == [[[255, 255, 255]]]
 
 
 # ---- the text of the page

@@ -45,10 +45,36 @@ def _as_picture(image: Any, name: str) -> tuple[str, bytes]:
     if isinstance(image, bytes | bytearray):
         return _media_type(bytes(image), name), bytes(image)
     if hasattr(image, "save") and hasattr(image, "convert"):  # a PIL image
-        held = io.BytesIO()
-        image.convert("RGB").save(held, format="PNG")
-        return "image/png", held.getvalue()
+        return "image/png", _png_of_pillow(image, name)
     return "image/png", _png(_pixels(image, name))
+
+
+def _png_of_pillow(image: Any, name: str) -> bytes:
+    """Return a Pillow image as a PNG file of 8 bits, whose transparent pixels are put on white."""
+    if image.mode.startswith("I") or image.mode == "F":
+        return _png(_pixels(_eight_bits(image, name), name))
+    if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
+        pixels = np.asarray(image.convert("RGBA")).astype(np.uint32)  # (rows, columns, 4)
+        colors, alpha = pixels[..., :3], pixels[..., 3:]
+        return _png(((colors * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8))
+    held = io.BytesIO()
+    image.convert("RGB").save(held, format="PNG")
+    return held.getvalue()
+
+
+def _eight_bits(image: Any, name: str) -> np.ndarray:
+    """Return the grey pixels of a Pillow image with more than 8 bits as bytes, or as floats up to 1."""
+    x = np.asarray(image)  # (rows, columns)
+    low, high = x.min(), x.max()
+    most = 255 if image.mode == "F" else 65535
+    if not (low >= 0 and high <= most):  # also if one is nan
+        problem = f"expected pixels from 0 to {most}, found numbers from {low:g} to {high:g}"
+        raise ArgumentError(name, problem, "save the picture with 8 or 16 bits")
+    if image.mode == "F":
+        return x if high <= 1 else np.rint(x).astype(np.uint8)
+    if image.mode == "I" and high <= 255:  # bytes in 32 bits
+        return x.astype(np.uint8)
+    return ((x.astype(np.uint32) + 128) // 257).astype(np.uint8)
 
 
 def _media_type(data: bytes, name: str) -> str:
