@@ -77,6 +77,15 @@ def test_a_shift_that_moves_pictures_out_of_themselves_is_refused(task, tmp_path
         tasks.train(task, {"shift": 8, "steps": 1}, tmp_path / "run")
 
 
+def test_the_default_shift_is_lowered_for_tiny_pictures(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (20, 2, 2), dtype=np.uint8)
+    np.savez(tmp_path / "x.npz", images=images, labels=np.arange(20) % 2)
+    options = {"data": str(tmp_path / "x.npz"), "patch_size": 2, "steps": 1}
+    tasks.train("images", options, tmp_path / "run", show=False)
+    with pytest.raises(ArgumentError, match="shift: 3 pixels can move a picture of 2×2 out of itself"):
+        tasks.train("images", {**options, "shift": 3}, tmp_path / "other", show=False)
+
+
 def test_patches_that_do_not_divide_the_picture_are_refused_before_the_data_is_read(tmp_path, monkeypatch):
     from regard.tasks.images import task
 

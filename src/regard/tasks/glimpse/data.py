@@ -10,6 +10,7 @@ from regard.errors import ArgumentError
 from regard.images import ImageBatches, ImageSet
 from regard.tasks.glimpse.canvas import Canvas
 from regard.tasks.glimpse.settings import GlimpseSettings
+from regard.tasks.images.data import fitting_shift
 from regard.tasks.images.data import prepare as read_pictures
 from regard.text import Skipped
 
@@ -37,8 +38,9 @@ def prepare(settings: GlimpseSettings, folder: Path, *, learn: bool) -> GlimpseD
     """Read the pictures that the settings name, or the embedded digits."""
     with_same_names: Any = settings  # the settings of pictures are those of the task `images`
     data = read_pictures(with_same_names, folder, learn=learn)
-    names = ("mode", "canvas", "clutter", "clutter_size", "shift")
-    canvas = Canvas(**{name: getattr(settings, name) for name in names})
+    names = ("mode", "canvas", "clutter", "clutter_size")
+    shift = fitting_shift(settings.shift, data.train.size)
+    canvas = Canvas(shift=shift, **{name: getattr(settings, name) for name in names})
     canvas.check(data.train.size)
     _check_glimpse_size(settings, canvas.size_of(data.train.size))
     return GlimpseData(data.train, data.valid, canvas, data.skipped)

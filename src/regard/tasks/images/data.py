@@ -15,11 +15,11 @@ from regard.files import make_folder, read_json, write_atomically
 from regard.images import ImageSet, read_digits, read_image_set
 from regard.images.sources import holds_picture_files
 from regard.tasks.image_settings import class_names, shape_of
-from regard.tasks.images.settings import ImageSettings
+from regard.tasks.images.settings import SHIFT, ImageSettings
 from regard.tasks.pairs import parsed_columns
 from regard.text import Skipped
 
-__all__ = ["SETTINGS_OF_READER", "ImageData", "prepare"]
+__all__ = ["SETTINGS_OF_READER", "ImageData", "fitting_shift", "prepare"]
 
 FORMAT = "regard.images/1"
 # The names of the arguments of the reader that are settings of other names.
@@ -61,7 +61,7 @@ def prepare(settings: ImageSettings, folder: Path, *, learn: bool) -> ImageData:
         names = ", ".join(repr(name) for name, count in whole.counts().items() if count)
         problem = f"there is one class only, {names}: expected two or more"
         raise FileError(problem, argument="data")
-    _check_shift(settings.shift, whole.size)
+    fitting_shift(settings.shift, whole.size)
     if learn:
         _warn_of_empty_classes(whole, settings.data)
     train, valid = _divided(settings, whole, folder, learn=learn)
@@ -69,11 +69,20 @@ def prepare(settings: ImageSettings, folder: Path, *, learn: bool) -> ImageData:
     return ImageData(train, valid, mean, deviation, skipped)
 
 
-def _check_shift(shift: int, size: tuple[int, int]) -> None:
-    """Raise ArgumentError if a shift can move a picture of this size out of itself, so that nothing of it is left."""
+def fitting_shift(shift: int, size: tuple[int, int]) -> int:
+    """Return a shift that leaves a part of each picture of this size in its place.
+
+    The default shift is lowered to it. Raises ArgumentError if a larger one can move a picture out of itself.
+
+    >>> fitting_shift(2, (28, 28)), fitting_shift(2, (2, 28))
+    (2, 1)
+    """
+    if shift <= SHIFT:
+        return min(shift, min(size) - 1)
     if shift >= min(size):
         problem = f"{shift} pixels can move a picture of {size[0]}×{size[1]} out of itself"
         raise ArgumentError("shift", problem, f"give at most {min(size) - 1}")
+    return shift
 
 
 def _warn_of_empty_classes(images: ImageSet, source: str | None) -> None:

@@ -12,7 +12,7 @@ from regard.tasks.image_settings import ImageDataSettings, ImageMeasurementSetti
 from regard.tasks.settings import TaskSettings, changed, reject_unused
 from regard.training.settings import TrainingSettings, without_durations
 
-__all__ = ["ARCHITECTURES", "ImageEvaluationSettings", "ImageSettings", "stage_depths"]
+__all__ = ["ARCHITECTURES", "SHIFT", "ImageEvaluationSettings", "ImageSettings", "stage_depths"]
 
 _PATCHES = ("width", "heads", "feed_forward", "patch_size", "embedding", "positions", "attention_dropout")
 # For each kind of network, the settings that not all kinds use.
@@ -44,6 +44,8 @@ SMALL_SIZES: dict[str, dict[str, Any]] = {
     "cnn": {"width": 32, "layers": 2},
     "linear": {},
 }
+# The shift of training pictures of data, if it is not given. Smaller pictures are shifted less.
+SHIFT = 2
 # The training on these digits, of less than a minute.
 SMALL_TRAINING: dict[str, Any] = {
     "steps": 600,
@@ -132,7 +134,7 @@ class ImageSettings(_ImageTraining, _Augmentation, _ImageNetwork, ImageDataSetti
         architecture = given.get("architecture", "vit")
         reject_unused(architecture, ARCHITECTURES, _without_defaults(given))
         if given.get("data"):
-            defaults = {"epochs": 20.0, "shift": 2, **SIZES[architecture]}
+            defaults = {"epochs": 20.0, "shift": SHIFT, **SIZES[architecture]}
         else:
             defaults = {**SMALL_TRAINING, **SMALL_SIZES[architecture]}
         if "width" in given and architecture in FEED_FORWARD:

@@ -20,7 +20,7 @@ from regard.tasks.card import Card, CardFacts, training_command
 from regard.tasks.classify.calibration import fit_temperature
 from regard.tasks.image_settings import class_names, shape_of
 from regard.tasks.images.classifier import ImageClassifier
-from regard.tasks.images.data import ImageData, prepare
+from regard.tasks.images.data import ImageData, fitting_shift, prepare
 from regard.tasks.images.drawing import beside_picture
 from regard.tasks.images.evaluation import ImageReport, evaluate_classifiers
 from regard.tasks.images.networks import network, network_config
@@ -140,11 +140,12 @@ class ImageObjective(BatchedObjective):
 
     def _batches(self, rank: int, world: int) -> ImageBatches:
         s = self.settings
+        shift = fitting_shift(s.shift, self.data.train.size)
         return ImageBatches(
             self.data.train,
             size=s.batch_size,
             seed=s.seed,
-            augmentation=Augmentation(shift=s.shift, flip=s.flip, erase=s.erase),
+            augmentation=Augmentation(shift=shift, flip=s.flip, erase=s.erase),
             mean=self.data.mean,
             deviation=self.data.deviation,
             rank=rank,
