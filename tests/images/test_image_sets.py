@@ -204,6 +204,15 @@ def test_folders_of_splits_are_found(class_folder, tmp_path):
         read_image_set(tmp_path, split="test")
 
 
+def test_a_class_may_have_the_name_of_a_split(class_folder, tmp_path):
+    (class_folder / "cat").rename(class_folder / "train")
+    assert read_image_set(class_folder).counts() == {"dog": 3, "hen": 2, "train": 2}
+    (class_folder / "hen").rename(class_folder / "valid")
+    (class_folder / "dog").rename(class_folder / "test")
+    with pytest.raises(FileError, match="is in no class folder: expected .*train/CLASS/picture.png"):
+        read_image_set(class_folder)
+
+
 def test_mixed_sizes_are_resized_with_a_warning_or_refused(class_folder):
     Image.fromarray(np.full((8, 8), 200, dtype=np.uint8)).save(class_folder / "dog" / "large.png")
     with pytest.warns(UserWarning, match=r"2 sizes: 7 of 8 have 3×5, .*large\.png has 8×8: all are resized"):

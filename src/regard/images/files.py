@@ -8,7 +8,7 @@ from pathlib import Path
 
 from regard.errors import FileError
 
-__all__ = ["IMAGE_SUFFIXES", "class_folders", "image_files", "in_natural_order"]
+__all__ = ["IMAGE_SUFFIXES", "class_folders", "holds_images", "image_files", "in_natural_order"]
 
 # The ends of the names of files that are taken for pictures.
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm")
@@ -53,6 +53,11 @@ def class_folders(folder: Path, argument: str) -> dict[str, list[Path]]:
             told = f"the class {name!r} is empty: {error.in_words()}"
             raise FileError(told, argument=argument) from None
     return files
+
+
+def holds_images(folder: Path) -> bool:
+    """Return whether there are files of pictures in a folder itself, and not only in the folders below it."""
+    return any(_is_image(Path(path.name)) and path.is_file() for path in folder.iterdir())
 
 
 def in_natural_order(name: str) -> tuple[object, ...]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.errors import ArgumentError, FileError, RegardError, UnknownNameError, renamed
+from regard.images.files import holds_images
 from regard.images.idx import MOST_BYTES, read_idx
 from regard.images.image_set import ImageSet
 from regard.images.picture_files import MIXED, PictureFiles, class_rows, table_rows
@@ -27,6 +28,7 @@ SPLITS = ("train", "test")
 # The starts of the names of idx files, and the names of folders, of each split.
 _IDX_STARTS = {"train": ("train",), "test": ("t10k", "test")}
 _FOLDERS = {"train": ("train", "training"), "test": ("test", "testing")}
+_VALIDATION = ("valid", "validation", "val")
 # The names of arrays in .npz files.
 _IMAGES, _LABELS = ("images", "x", "data"), ("labels", "y", "target")
 # The start of a file in the format .npy.
@@ -269,7 +271,12 @@ def _labels_beside(path: Path) -> Path:
 def _split_folder(folder: Path, split: str) -> Path:
     """Return the folder of a split, or the folder itself if it has none."""
     inside = {path.name: path for path in folder.iterdir() if path.is_dir()}
-    if not any(name in inside for names in _FOLDERS.values() for name in names):
+    splits = [inside[name] for names in _FOLDERS.values() for name in names if name in inside]
+    others = [
+        name for name in inside if inside[name] not in splits and name not in _VALIDATION and name[0] != "."
+    ]
+    # Beside folders of classes, such a folder with pictures is one of the classes.
+    if not splits or (others and any(map(holds_images, splits))):
         return folder
     for name in _FOLDERS[split]:
         if name in inside:
