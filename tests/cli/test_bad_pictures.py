@@ -121,6 +121,15 @@ def test_a_bad_picture_does_not_lose_the_results_of_the_others(command, models, 
     assert len((tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()) == 2
 
 
+def test_a_picture_is_warned_of_once_beside_one_that_cannot_be_read(models, tmp_path):
+    save_animation(tmp_path / "a.gif")
+    (tmp_path / "bad.png").write_text("hello")
+    words = ("classify-image", "--model", str(models / "classify-image"), "a.gif")
+    for others in ((), ("bad.png",)):
+        done = run_here(*words, *others, cwd=tmp_path, warned="default")
+        assert done.stderr.count("a.gif has 3 frames") == 1, done.stderr
+
+
 def test_no_file_is_written_if_no_picture_can_be_read(models, tmp_path):
     (tmp_path / "list.txt").write_text("none.png\nnowhere.png\n")
     model = str(models / "classify-image")

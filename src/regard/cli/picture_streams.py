@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,15 +128,19 @@ class _Readable:
 
     def predict(self, predictor: Any, files: list[str], first: int) -> list[Any]:
         """Return the predictions for the files that can be read, in order."""
+        caught: list[warnings.WarningMessage] = []
         try:
-            found = self.predict_all(predictor, files, first)
+            with warnings.catch_warnings(record=True) as caught:
+                found = self.predict_all(predictor, files, first)
         except FileError as error:
-            if len(files) > 1:
+            if len(files) > 1:  # each file is read again, with its warnings
                 parts = [self.predict(predictor, [file], first + n) for n, file in enumerate(files)]
                 return [one for part in parts for one in part]
             self.failed = True
             self.waiting.append(error)
             found = []
+        for one in caught:
+            warnings.showwarning(one.message, one.category, one.filename, one.lineno)
         self.succeeded = self.succeeded or bool(found)
         if self.succeeded:
             self._report()
