@@ -121,6 +121,18 @@ def test_a_bad_picture_does_not_lose_the_results_of_the_others(command, models, 
     assert len((tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()) == 2
 
 
+def test_an_empty_folder_does_not_lose_the_results_of_the_others(models, tmp_path):
+    Image.fromarray(pixels()).save(tmp_path / "a.png")
+    (tmp_path / "empty").mkdir()
+    model = str(models / "classify-image")
+    done = run_here("classify-image", "--model", model, "empty", "a.png", "--json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["source"] == "a.png"
+    assert done.stderr.startswith("regard: empty has no pictures: expected files in ")
+    alone = run_here("classify-image", "--model", model, "empty", cwd=tmp_path)
+    assert_one_line(alone, 1, "empty has no pictures: expected files in ")
+
+
 def test_a_picture_is_warned_of_once_beside_one_that_cannot_be_read(models, tmp_path):
     save_animation(tmp_path / "a.gif")
     (tmp_path / "bad.png").write_text("hello")

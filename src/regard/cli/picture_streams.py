@@ -131,6 +131,7 @@ class _Readable:
         caught: list[warnings.WarningMessage] = []
         try:
             with warnings.catch_warnings(record=True) as caught:
+                _check_empty_folders(files)
                 found = self.predict_all(predictor, files, first)
         except FileError as error:
             if len(files) > 1:  # each file is read again, with its warnings
@@ -205,11 +206,25 @@ def with_examples(pictures: list[str] | None, *, task: str, model: str | None, w
 
 
 def _in_folders(names: Iterable[str]) -> list[str]:
-    """Return names of files, with the files of pictures in a folder in place of the name of the folder."""
+    """Return names of files, with the files of pictures in a folder in place of the name of the folder.
+
+    The name of a folder without pictures stays, so that it is reported in its place.
+    """
     from regard.images import image_files
 
     found: list[str] = []
     for name in names:
-        inside = image_files(name, argument="pictures") if os.path.isdir(name) else [name]
+        try:
+            inside = image_files(name) if os.path.isdir(name) else [name]
+        except FileError:
+            inside = [name]
         found += map(str, inside)
     return found
+
+
+def _check_empty_folders(names: list[str]) -> None:
+    """Raise FileError if a name is that of a folder, which :func:`_in_folders` leaves only without pictures."""
+    from regard.images import image_files
+
+    for name in filter(os.path.isdir, names):
+        image_files(name, argument="pictures")
