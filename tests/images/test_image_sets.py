@@ -158,7 +158,7 @@ def test_an_error_about_an_array_of_a_file_names_the_file(idx_folder):
 
 
 def test_a_single_picture_is_no_set_of_pictures(class_folder):
-    with pytest.raises(FileError, match=r"source: .*0\.png is no idx file: it begins with 89 50 4e 47"):
+    with pytest.raises(FileError, match=r"source: .*0\.png is one picture: name a folder that has a folder"):
         read_image_set(class_folder / "cat" / "0.png")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from regard.errors import ArgumentError, FileError, RegardError, UnknownNameError, renamed
-from regard.images.files import holds_images
+from regard.images.files import IMAGE_SUFFIXES, holds_images
 from regard.images.idx import MOST_BYTES, read_idx
 from regard.images.image_set import ImageSet
 from regard.images.picture_files import MIXED, PictureFiles, class_rows, table_rows
@@ -118,6 +118,9 @@ def _from_path(
         return _from_files(*pair, classes)
     if is_archive:
         return _from_npz(path, split, classes)
+    if path.suffix.lower() in IMAGE_SUFFIXES:
+        problem = f"{path} is one picture: name a folder that has a folder of pictures for each class"
+        raise FileError(problem, argument="source")
     if labels is None or isinstance(labels, str | os.PathLike):
         return _from_files(path, None if labels is None else Path(labels), classes, argument="labels")
     return ImageSet.of(_read_array(path, "source"), np.asarray(labels), classes)
