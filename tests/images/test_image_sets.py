@@ -204,6 +204,15 @@ def test_folders_of_splits_are_found(class_folder, tmp_path):
         read_image_set(tmp_path, split="test")
 
 
+def test_an_array_of_too_few_names_of_classes_is_named(tmp_path):
+    np.savez(tmp_path / "a.npz", x=PIXELS, y=LABELS, classes=np.array(["cat", "dog"]))
+    with pytest.raises(
+        FileError, match=r"source: .*a\.npz: its array classes has 2 names, but y has the number 2$"
+    ):
+        read_image_set(tmp_path / "a.npz")
+    assert read_image_set(tmp_path / "a.npz", classes=["cat", "dog", "hen"]).counts()["hen"] == 2
+
+
 def test_a_class_may_have_the_name_of_a_split(class_folder, tmp_path):
     (class_folder / "cat").rename(class_folder / "train")
     assert read_image_set(class_folder).counts() == {"dog": 3, "hen": 2, "train": 2}

@@ -217,15 +217,21 @@ def _from_npz(path: Path, split: str, classes: Sequence[str] | None) -> ImageSet
             _check_size(path, arrays.zip)
             names = list(arrays)
             images, labels = (_array_name(names, known, split, path) for known in (_IMAGES, _LABELS))
-            if classes is None and "classes" in names:
-                classes = [str(name) for name in arrays["classes"]]
             pixels, numbers = arrays[images], arrays[labels]
+            own = (
+                [str(name) for name in arrays["classes"]] if classes is None and "classes" in names else None
+            )
     except RegardError:
         raise
     except Exception as error:
         raise _unreadable(path, error, "source") from None
+    if own is not None and np.issubdtype(numbers.dtype, np.integer) and numbers.max(initial=0) >= len(own):
+        problem = (
+            f"{path}: its array classes has {len(own)} names, but {labels} has the number {numbers.max()}"
+        )
+        raise FileError(problem, argument="source")
     with _named_in_errors(path, path):
-        return ImageSet.of(pixels, numbers, classes)
+        return ImageSet.of(pixels, numbers, classes if own is None else own)
 
 
 def _check_size(path: Path, archive: Any) -> None:
