@@ -251,7 +251,7 @@ def test_a_folder_with_other_sizes_is_rejected_by_name(tmp_path):
         ({"positions": "rotary"}, UnknownNameError, "positions"),
         ({"positions": "sinusoidal", "width": 15}, ArgumentError, "multiple of 4"),
         ({"heads": 5}, ArgumentError, "5 heads do not divide width = 12"),
-        ({"pooling_heads": 2}, ArgumentError, "has no heads"),
+        ({"pooling_heads": 2}, ArgumentError, "has no heads, got 2: use pooling=additive or multihead"),
         ({"distillation": "token", "pooling": "mean"}, ArgumentError, "needs a class token"),
         ({"classes": 0}, ArgumentError, "classes"),
     ],

@@ -122,10 +122,10 @@ class VisionTransformerConfig(ImageModelConfig):
             )
         if self.pooling in ("class_token", "mean") and self.pooling_heads != 1:
             told = f"the pooling {self.pooling!r} has no heads, got {self.pooling_heads}"
-            raise ArgumentError("pooling_heads", told, 'use pooling="additive" or "multihead"')
+            raise ArgumentError("pooling_heads", told, f"use {option('pooling', 'additive')} or multihead")
         if self.distillation != "none" and self.pooling != "class_token":
             told = f"{self.distillation!r} needs a class token, but the pooling is {self.pooling!r}"
-            raise ArgumentError("distillation", told, 'use pooling="class_token"')
+            raise ArgumentError("distillation", told, f"use {option('pooling', 'class_token')}")
 
     @property
     def extra(self) -> int:
