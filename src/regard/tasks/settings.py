@@ -18,7 +18,6 @@ from regard.training.settings import TrainingSettings, without_durations
 __all__ = [
     "ENCODER_DECODERS",
     "BatchSettings",
-    "BeamSearchSettings",
     "DataSettings",
     "EmbeddedSettings",
     "EncoderDecoderSettings",
@@ -58,9 +57,7 @@ class TaskSettings(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        if getattr(self, "valid", None) is None:
-            return
-        for name in changed(self):
+        for name in changed(self) if getattr(self, "valid", None) is not None else ():
             if name in self.of_held_out:
                 raise ArgumentError(name, f"of no use with {option('valid')}", "leave one of them out")
 
@@ -380,19 +377,6 @@ class EvaluationSettings(MeasurementSettings):
     reading: ClassVar[tuple[str, ...]] = ("columns", *MeasurementSettings.reading)
 
     columns: str | None = setting(None, "Columns (numbers) or fields (names) to read.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BeamSearchSettings(Settings):
-    """How a model that is measured searches for the text to write. The decoding defines the defaults."""
-
-    title: ClassVar[str] = "Search"
-
-    beams: int | None = setting(None, "Hypotheses in the beam search, 1 for greedy search; by default 5.")
-    length_penalty: float | None = setting(None, "Above 1 prefers long results; by default 1.")
-    coverage_penalty: float | None = setting(
-        None, "Penalty for source words without attention; by default 0."
-    )
 
 
 def changed(settings: Settings) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from regard.errors import ArgumentError, option
 from regard.settings import setting
+from regard.tasks.search_settings import BeamSearchSettings
 from regard.tasks.settings import (
     BatchSettings,
-    BeamSearchSettings,
     DataSettings,
     EmbeddedSettings,
     EncoderDecoderSettings,
