@@ -9,6 +9,7 @@ from torch import nn
 import regard
 from regard import models, positions, scores
 from regard.exporting import ExportError, export
+from regard.exporting.example_inputs import graph_of
 
 B, Q, K, M = 2, 5, 7, 12
 MINUS = float("-inf")
@@ -106,7 +107,30 @@ MODELS = {
             decoder_layers=1,
         ),
     ),
+    "vision transformer": (
+        models.VisionTransformer,
+        models.VisionTransformerConfig(
+            classes=3, image_size=(6, 10), patch_size=2, width=12, heads=3, layers=1, feed_forward=16
+        ),
+    ),
+    "swin": (
+        models.Swin,
+        models.SwinConfig(
+            classes=3, image_size=(8, 12), patch_size=2, width=12, depths=(2, 2), heads=(2, 3), window=2
+        ),
+    ),
+    "linear classifier": (
+        models.LinearClassifier,
+        models.LinearClassifierConfig(classes=3, image_size=(5, 7)),
+    ),
+    "convolutional classifier": (
+        models.ConvolutionalClassifier,
+        models.ConvolutionalClassifierConfig(classes=3, image_size=(8, 12)),
+    ),
 }
+
+
+PICTURES = ["vision transformer", "swin", "linear classifier", "convolutional classifier"]
 
 
 # The others take about a second each.
@@ -143,6 +167,16 @@ def test_a_file_gives_the_numbers_of_the_model(tmp_path, name, suffix):
     (file,) = export(kind(config), tmp_path / f"model.{suffix}")
     assert file.difference < 1e-5
     assert next(iter(file.inputs.values()))[0] == "batch"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_classifiers_of_pictures_have_graphs_with_example_pictures(name):
+    kind, config = MODELS[name]
+    graph = graph_of(kind(config))
+    height, width = config.image_size
+    assert graph.tensors["images"].shape == (B, 1, height, width)
+    assert graph.free_axes("images") == [0]
+    assert graph.module(**graph.arguments).shape == (B, 3)
 
 
 def test_a_program_of_torch_export_gives_the_numbers_of_the_layer(tmp_path):

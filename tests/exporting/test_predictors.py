@@ -136,6 +136,28 @@ def test_a_classifier_is_exported_as_one_program(tmp_path):
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["garments", "mnist"])
+@pytest.mark.parametrize(("format", "file_name"), [("onnx", "model.onnx"), ("torch.export", "model.pt2")])
+def test_the_shipped_classifiers_of_pictures_are_exported(tmp_path, name, format, file_name):
+    if format == "onnx":
+        needs_onnx()
+    classifier = tasks.load(name, device="cpu")
+    (file,) = export(classifier, tmp_path / name, format=format)
+    assert file.path.name == file_name
+    assert file.inputs == {"images": ("batch", 1, 28, 28)}
+    pictures = torch.rand(3, 1, 28, 28)
+    with torch.no_grad():
+        expected = classifier.model(pictures)
+    if format == "onnx":
+        import onnxruntime
+
+        (logits,) = onnxruntime.InferenceSession(file.path).run(None, {"images": pictures.numpy()})
+    else:
+        (logits,) = program(file.path)[0](pictures)
+    torch.testing.assert_close(torch.as_tensor(logits), expected, atol=1e-5, rtol=1e-5)
+
+
 def test_wrong_calls_of_the_command_are_one_line(tmp_path):
     file = str(tmp_path / "model.onnx")
     assert_one_line(run_here("export", "sentiment-en", "--out", file), 2, "--out", "exported into a folder")

@@ -117,7 +117,8 @@ def _transformer(model: models.Transformer) -> Graph:
 
 def _pictures(model: Any) -> Graph:
     config = model.config
-    inputs = {"images": _floats(BATCH, config.channels, config.image_height, config.image_width)}
+    height, width = config.image_size
+    inputs = {"images": _floats(BATCH, config.channels, height, width)}
     return Graph(model, inputs, ("logits",), {"images": ("batch",)})
 
 
@@ -151,4 +152,6 @@ _KNOWN: dict[type, Callable[[Any], Graph]] = {
     models.Transformer: _transformer,
     models.VisionTransformer: _pictures,
     models.Swin: _pictures,
+    models.LinearClassifier: _pictures,
+    models.ConvolutionalClassifier: _pictures,
 }

@@ -63,7 +63,8 @@ class SwinBlock(Block):
         x = to_windows(query.unflatten(1, grid), side, shift)  # (b * windows,side²,m)
         kept = window_mask(grid, side, shift, padding=self.masked_padding)
         if kept is not None:
-            kept = kept.to(x.device).repeat(len(x) // len(kept), 1, 1)  # (b * windows,side²,side²)
+            # len(x) would fix the batch size of an exported graph.
+            kept = kept.to(x.device).repeat(x.shape[0] // len(kept), 1, 1)  # (b * windows,side²,side²)
         y, weights = layer(x, mask=kept, bias=self._bias(), need_weights=records is not None)
         if records is not None and weights is not None:
             self._record(records, f"{self.name}.{part}", kind, weights)
