@@ -233,6 +233,7 @@ RIGHT = np.array([[1.0, 2.0, 4.0], [-3.0, 5.0, 0.5]])
         (RIGHT + 0.25, "0.25 more"),
         (RIGHT[:, ::-1], "in another order"),
         ((RIGHT / 3).round(2) * 1.0, "rounded to 2 digits"),
+        (np.trunc(RIGHT / 3 * 100) / 100, "cut off after 2 digits"),
         (RIGHT.T, "the axes are in the order (1, 0)"),
         (RIGHT.ravel(), "only the shape differs"),
         (RIGHT * [[2.0], [3.0]], "Each row is a multiple of the right one, by 2, 3."),
@@ -240,7 +241,7 @@ RIGHT = np.array([[1.0, 2.0, 4.0], [-3.0, 5.0, 0.5]])
     ],
 )
 def test_simple_relations_are_told(wrong, part):
-    right = RIGHT / 3 if "rounded" in part else RIGHT
+    right = RIGHT / 3 if "digits" in part else RIGHT
     relation = find_relation(wrong, right)
     assert relation is not None
     assert part in relation.say(Case({"q": np.zeros((2, 3)), "k": np.zeros((7, 3))}), "en")
@@ -248,6 +249,28 @@ def test_simple_relations_are_told(wrong, part):
 
 def test_no_relation_is_invented():
     assert find_relation(RIGHT**2, RIGHT) is None
+
+
+def test_a_wrong_number_of_two_digits_is_not_called_rounded(tmp_path):
+    source = "def weights_by_hand():\n    return [0.24, 0.62, 0.14], 15.58\n"
+    _, english, chinese = in_both_languages("weights_by_hand", write(tmp_path, source))
+    assert "yours is 0.24, right is 0.23122" in english
+    assert "digits" not in english
+    assert "小数点" not in chinese
+
+
+def test_digits_that_are_cut_off_are_told_at_the_number_that_is_not_accepted(tmp_path):
+    source = "def weights_by_hand():\n    return [0.23, 0.62, 0.14], 15.58\n"
+    _, english, chinese = in_both_languages("weights_by_hand", write(tmp_path, source))
+    assert "The first number that differs is weights[1]" in english
+    assert "The numbers are right, but cut off after 2 digits after the point. Round them instead." in english
+    assert "小数点后 2 位之后被直接截断了" in chinese
+
+
+def test_percentages_are_a_hundred_times_the_right_numbers(tmp_path):
+    source = "def worked_example():\n    return [40.11, 19.78, 40.11], [1604.4, 395.6]\n"
+    text = check("worked_example", write(tmp_path, source)).text
+    assert "Every number is 100 times the right one." in text
 
 
 def test_a_relation_of_one_case_alone_is_not_told(tmp_path):

@@ -65,12 +65,12 @@ def tell_difference(
     assert not isinstance(given, Failure)
     part = next(i for i, right in enumerate(expected) if not _is_right(exercise, given[i], right, i))
     step = next(one for one in exercise.told_steps if one.name == exercise.returns[part])
-    wrong, right = np.asarray(given[part]), expected[part]
+    wrong, right, share = np.asarray(given[part]), expected[part], exercise.tolerance(part)
     if exercise.any_shape:
         wrong, right = wrong.squeeze(), right.squeeze()
     arguments = shapes_of(case)
     when = _WITH.say(language, arguments=arguments) if arguments else ""
-    said = [_UNKNOWN.say(language), _capital(_place(step, wrong, right, when, language))]
+    said = [_UNKNOWN.say(language), _capital(_place(step, wrong, right, when, language, share))]
     relation = _relation(exercise, outcomes, part)
     said += [relation.say(case, language)] if relation else []
     others = [n for n in _wrong_cases(exercise, outcomes) if n != number]
@@ -151,14 +151,15 @@ def _capital(sentence: str) -> str:
     return sentence[0].upper() + sentence[1:]
 
 
-def _place(step: Step, wrong: Array, right: Array, when: str, language: str) -> str:
+def _place(step: Step, wrong: Array, right: Array, when: str, language: str, share: float) -> str:
     """Return where two results differ first, or that their shapes differ."""
     if wrong.shape != right.shape:
         axes = ", ".join(axis.say(language) for axis in step.axes) if len(step.axes) == right.ndim else ""
         shapes = {"given": wrong.shape, "right": right.shape, "axes": f" ({axes})" if axes else ""}
         return _SHAPE.say(language, when=when, name=step.name, **shapes)
     words = _PLACE if right.ndim else _ONE_NUMBER
-    return words.say(language, when=when, name=step.name, **first_difference(step, wrong, right, language))
+    difference = first_difference(step, wrong, right, language, share)
+    return words.say(language, when=when, name=step.name, **difference)
 
 
 def _stages_there(
@@ -167,7 +168,8 @@ def _stages_there(
     """Return the right numbers of the earlier stages in the row of the first difference."""
     if wrong.shape != right.shape:
         return []
-    place = first_difference(last, wrong, right, language)["index"]
+    share = exercise.tolerance(exercise.returns.index(last.name))
+    place = first_difference(last, wrong, right, language, share)["index"]
     row = tuple(int(i) for i in place.split(", ") if i)[:-1]
     stages = exercise.told_stages(exercise.cases[number])
     lines = []

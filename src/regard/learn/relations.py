@@ -39,6 +39,10 @@ _RELATIONS = {
         "The numbers are right, but rounded to {value} digits after the point.",
         "数值是对的，但只保留到小数点后 {value} 位。",
     ),
+    "cut": Words(
+        "The numbers are right, but cut off after {value} digits after the point. Round them instead.",
+        "数值是对的，但小数点后 {value} 位之后被直接截断了。应四舍五入。",
+    ),
     "whole": Words(
         "The numbers are right, but cut to whole numbers. Look for // in place of /, int(), or an array of integers.",
         "数值是对的，但只剩整数部分。请查找用作除法的 //、int()，或整数数组。",
@@ -106,9 +110,13 @@ def find_relation(wrong: Array, right: Array, share: float = TOLERANCE) -> Relat
 
 def _numeric_relation(wrong: Array, right: Array, share: float) -> Relation | None:
     for digits in (3, 2, 1):
-        # Half a unit of the last digit, and a whole unit if digits were cut off.
-        if np.array_equal(wrong, wrong.round(digits)) and np.abs(wrong - right).max() < 10.0**-digits:
-            return Relation("rounded", {"value": digits})
+        if np.array_equal(wrong, wrong.round(digits)) and wrong.any():
+            unit = 10.0**-digits
+            lost = np.abs(right) - np.abs(wrong)
+            if np.abs(wrong - right).max() <= 0.5 * unit + 1e-9:
+                return Relation("rounded", {"value": digits})
+            if np.all(wrong * right >= 0) and lost.min() >= -1e-9 and lost.max() < unit:
+                return Relation("cut", {"value": digits})
     if wrong.any() and any(np.array_equal(wrong, cut(right)) for cut in (np.floor, np.trunc)):
         return Relation("whole", {})
     factor = find_factor(wrong, right, share)
@@ -135,7 +143,12 @@ def find_factor(wrong: Array, right: Array, share: float = TOLERANCE) -> float |
     # A result that overflowed may have a factor near the largest number.
     with np.errstate(all="ignore"):
         factor = float(np.median(wrong[used] / right[used]))
-        return factor if abs(factor) > 1e-3 and close(wrong, right * factor, share) else None
+        if abs(factor) <= 1e-3 or not close(wrong, right * factor, share):
+            return None
+        # A result of few digits has a factor near 100 if its numbers are percentages.
+        whole = np.round(factor)
+        rounded = math.isclose(factor, whole, rel_tol=1e-3) and close(wrong, right * whole, share)
+        return float(whole) if rounded else factor
 
 
 # The sizes that a factor may come from: the name of an argument, its axis, and how the factor is made of the size.

@@ -45,12 +45,17 @@ _FIRST_WORDS = {"the", "their", "its", "divided", "where", "distances", "both", 
 _RETURNED = Words("returned value", "返回值")
 
 
-def first_difference(step: Step, wrong: Array, right: Array, language: str) -> dict[str, str]:
-    """Return the index of the first number that differs, the names of its axes, and both numbers."""
+def first_difference(
+    step: Step, wrong: Array, right: Array, language: str, share: float = TOLERANCE
+) -> dict[str, str]:
+    """Return the index of the first number that differs, the names of its axes, and both numbers.
+
+    ``share`` is the tolerance of the numbers, as in `close`.
+    """
     wrong, right = wrong.astype(float), right.astype(float)
     largest = max(1.0, np.abs(right[np.isfinite(right)]).max(initial=0.0))
     with np.errstate(invalid="ignore"):
-        near = np.abs(wrong - right) <= TOLERANCE * largest
+        near = np.abs(wrong - right) <= share * largest
     same = near | (wrong == right) | (np.isnan(wrong) & np.isnan(right))
     places = np.argwhere(~same)
     index = tuple(int(i) for i in places[0]) if len(places) else (0,) * right.ndim
