@@ -170,6 +170,21 @@ def test_what_is_returned_is_not_compared_with_an_earlier_stage(tmp_path):
     assert "returned value" not in text
 
 
+def test_weights_are_never_compared_with_scores(tmp_path):
+    source = """
+    import numpy as np
+    def self_attention(x, W_q, W_k, W_v):
+        q, k, v = x @ W_q.T, x @ W_k.T, x @ W_v.T
+        e = np.exp(np.sin(q @ k.T))
+        w = e / e.sum(-1, keepdims=True)
+        return w @ v
+    """
+    _, english, chinese = in_both_languages("self_attention", write(tmp_path, source))
+    assert "The scores q @ k.T: in none of your variables." in english
+    assert "comes nearest" not in english
+    assert "最接近" not in chinese
+
+
 def test_without_variables_the_right_numbers_on_the_way_are_shown(tmp_path):
     source = """
     import numpy as np

@@ -190,22 +190,48 @@ def _tell(words: Words, record: Record, language: str, **values: Any) -> str:
 
 
 def _nearest(trace: Trace, step: Step, right: dict[str, Any], language: str) -> list[str]:
-    """Return what differs in the variable that comes nearest to a missing stage and has its shape."""
+    """Return what differs in the variable that comes nearest to a missing stage, if one is near to it."""
     value = np.asarray(right[step.name]).astype(float)
+    stages = [one for one in (np.asarray(stage) for stage in right.values()) if one.shape == value.shape]
     best: tuple[float, Record] | None = None
     for record in trace:
-        known = any(
-            close(record[1], np.asarray(stage), TOLERANCE, any_shape=True) for stage in right.values()
-        )
-        if record[1].shape == value.shape and value.size > 1 and not known:
-            with np.errstate(invalid="ignore"):
-                distance = float(np.nan_to_num(np.abs(record[1] - value), nan=1e9, posinf=1e9).mean())
-            if best is None or distance < best[0]:
-                best = (distance, record)
+        if record[1].shape != value.shape or value.size < 2 or not _is_near(record[1], value):
+            continue
+        distance = _distance(record[1], value)
+        # A variable that is nearer to another stage is that stage.
+        another = any(_distance(record[1], stage) < distance for stage in stages)
+        if not another and (best is None or distance < best[0]):
+            best = (distance, record)
     if best is None:
         return []
     difference = first_difference(step, best[1][1], value, language)
     return [_tell(_OTHER, best[1], language, **difference)]
+
+
+def _distance(found: Array, value: Array) -> float:
+    """Return the mean difference of two arrays of one shape, in which a difference to infinity counts as 1e9."""
+    found, value = found.astype(float), value.astype(float)
+    with np.errstate(invalid="ignore"):
+        apart = np.where(found == value, 0.0, np.abs(found - value))
+    return float(np.nan_to_num(apart, nan=1e9, posinf=1e9).mean())
+
+
+def _is_near(found: Array, value: Array) -> bool:
+    """Return whether half of the numbers are right, or all are nearer to the right ones than those are to their mean.
+
+    A softmax is never near to a stage whose rows do not sum to 1, such as the scores.
+    """
+    if _sums_to_one(found) and not _sums_to_one(value):
+        return False
+    with np.errstate(invalid="ignore"):
+        same = (found == value) | (np.abs(found - value) <= TOLERANCE)
+    finite = value[np.isfinite(value)]
+    spread = np.abs(finite - finite.mean()).mean() if finite.size else 0.0
+    return bool(same.mean() >= 0.5) or _distance(found, value) < spread / 2
+
+
+def _sums_to_one(value: Array) -> bool:
+    return value.ndim > 0 and bool(np.all(value >= 0)) and bool(np.allclose(value.sum(-1), 1.0))
 
 
 def _known_mistake(
