@@ -252,7 +252,10 @@ RIGHT = np.array([[1.0, 2.0, 4.0], [-3.0, 5.0, 0.5]])
         (RIGHT.T, "the axes are in the order (1, 0)"),
         (RIGHT.ravel(), "only the shape differs"),
         (RIGHT * [[2.0], [3.0]], "Each row is a multiple of the right one, by 2, 3."),
-        (np.where(RIGHT > 4, np.nan, RIGHT), "contains NaN"),
+        (
+            np.where(RIGHT > 4, np.nan, RIGHT),
+            "contains NaN, which comes from 0 / 0, inf / inf, inf - inf or 0 * inf.",
+        ),
     ],
 )
 def test_simple_relations_are_told(wrong, part):

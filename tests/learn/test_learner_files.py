@@ -202,6 +202,17 @@ BODIES = [
         "return [[abs(i - j) <= window // 2 for j in range(size)] for i in range(size)]",
         {"centred"},
     ),
+    (
+        "window_mask",
+        "return np.tril(np.ones((size, size))).astype(bool) & np.triu(np.ones((size, size)), window).astype(bool)",
+        {"nothing_visible"},
+    ),
+    ("window_mask", "return np.zeros((size, size))", {"nothing_visible"}),
+    (
+        "masked_attention",
+        "return soft(q @ k.T / q.shape[1] ** 0.5 + (1 - mask) * -np.inf) @ v",
+        {"zero_times_infinity"},
+    ),
     ("self_attention", "return soft(x @ x.T / x.shape[1] ** 0.5) @ x", {"nothing_projected"}),
     (
         "self_attention",

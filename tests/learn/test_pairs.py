@@ -131,11 +131,12 @@ ALTERNATIVES = {
         "one_too_many one_too_few",
         "no_start blocks every_nth centred negative_start",
         "centred without_itself no_end",
-        "negative_start either",
+        "negative_start either nothing_visible",
     ],
     "masked_attention": [
         "mask_ignored mask_after_softmax zero_scores mask_added minus_ten large_number_added "
-        "empty_rows_uniform",
+        "empty_rows_uniform zero_times_infinity",
+        "empty_rows_nan zero_times_infinity",
         "no_scale divided_by_d multiplied",
         "hardmax hardmax_all hardmax_of_visible",
         "weights_transposed mean_of_values",

@@ -49,8 +49,8 @@ _RELATIONS = {
     ),
     "flat": Words("The numbers are right, only the shape differs.", "数值是对的，只是形状不同。"),
     "nan": Words(
-        "It contains NaN, which comes from 0 / 0, inf / inf or inf - inf.",
-        "其中有 NaN，它来自 0 / 0、inf / inf 或 inf - inf。",
+        "It contains NaN, which comes from 0 / 0, inf / inf, inf - inf or 0 * inf.",
+        "其中有 NaN，它来自 0 / 0、inf / inf、inf - inf 或 0 * inf。",
     ),
 }
 _GUESS = Words(

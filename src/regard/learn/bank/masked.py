@@ -202,6 +202,14 @@ WINDOW_MASK = Exercise(
             "这里两个条件满足一个就行了。两个都要满足：用 &，不是 |。",
             both=lambda V: V.near | V.past,
         ),
+        mistake(
+            "nothing_visible",
+            "No key is visible: the mask is False everywhere. Every query sees at least itself. np.triu(..., window) "
+            "starts window positions after the diagonal, np.triu(..., 1 - window) window - 1 positions before it.",
+            "没有可见的键：掩码处处为 False。每个查询至少能看到自己。np.triu(..., window) 从对角线之后 window 个位置"
+            "开始，np.triu(..., 1 - window) 从对角线之前 window - 1 个位置开始。",
+            both=lambda V: V.near & False,
+        ),
     ),
     make_cases=lambda rng: [
         Case({"size": n, "window": w}) for n, w in ((6, 3), (5, 2), (7, 1), (3, 4), (11, 5))
@@ -323,6 +331,15 @@ MASKED_ATTENTION = Exercise(
             "隐藏处的分数加上了一个很大的负数，例如 -1e9。在没有可见键的行里，每个分数都加上了它，查询就像没有掩码一样"
             "注意所有的键。它的权重应为 0。",
             masking=fixed(lambda scaled, visible: scaled - 1e9 * ~visible),
+        ),
+        mistake(
+            "zero_times_infinity",
+            "A product of -inf gives NaN at visible keys, because 0 * -inf is NaN. Choose with "
+            "np.where(mask, scaled, -np.inf) in place of a product.",
+            "与 -inf 相乘使可见的键变成 NaN，因为 0 * -inf 是 NaN。不要用乘法，用 np.where(mask, scaled, -np.inf) "
+            "来选择。",
+            masking=fixed(lambda scaled, visible: scaled + ~visible * -np.inf),
+            empty_rows_zero=fixed(False),
         ),
         mistake(
             "mask_transposed",
