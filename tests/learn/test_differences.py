@@ -233,6 +233,8 @@ def test_a_mistake_is_named_although_the_function_fails_in_another_case(tmp_path
     _, english, chinese = in_both_languages("sinusoidal_positions", write(tmp_path, source))
     assert "The positions start at 1." in english
     assert "With length = 5, width = 7 your function raised ValueError in line 7" in english
+    assert "Of an odd width, the columns 1::2 are one fewer than the columns 0::2." in english
+    assert "宽度为奇数时，列 1::2 比列 0::2 少一列。" in chinese
     assert "位置从 1 开始了。" in chinese
     assert "你的函数发生了 ValueError（第 7 行" in chinese
 

@@ -137,12 +137,18 @@ _NO_TRUTH = Words(
     "np.maximum.",
     "\nif、min 和 max 需要一个数，而这里是数组。应逐个数选择：np.where、np.minimum 和 np.maximum。",
 )
+_ODD_WIDTH = Words(
+    "\nOf an odd width, the columns 1::2 are one fewer than the columns 0::2. Cut the right side to their number, "
+    "such as [:, : width // 2].",
+    "\n宽度为奇数时，列 1::2 比列 0::2 少一列。把右边截到相同的列数，例如 [:, : width // 2]。",
+)
 _TURNED = Words(
     " Each of yours has {count} parts, so rows and columns are swapped: return {count} arrays, as zip(*result) gives "
     "them.",
     "你的每个结果都有 {count} 个部分，行和列交换了：应返回 {count} 个数组，用 zip(*result) 可以得到。",
 )
 _BROADCAST = re.compile(r"broadcast together with shapes \(([\d,]*)\) \(([\d,]*)\)")
+_ASSIGNED = re.compile(r"broadcast input array from shape \(([\d,]*)\) into shape \(([\d,]*)\)")
 _WHERE = Words(" in line {line}", "（第 {line} 行）")
 _WHERE_TEXT = Words(" in line {line}, “{text}”", "（第 {line} 行，“{text}”）")
 
@@ -190,13 +196,8 @@ def tell_result(
     }
     if report["kind"] == "raised":
         values["message"] = _sentence(report["message"])
-        values["shapes"] = _shapes_there(report, case, source, language) + _lost_axis(
-            report["message"], language
-        )
-        if report["type"] == "AxisError":
-            values["shapes"] += _NO_SUCH_AXIS.say(language)
-        if "truth value of a" in report["message"]:
-            values["shapes"] += _NO_TRUTH.say(language)
+        values["shapes"] = _shapes_there(report, case, source, language)
+        values["shapes"] += "".join(words.say(language) for words in _usual_causes(report))
     turned = report.get("tuples", False)
     values["turned"] = _TURNED.say(language, count=len(exercise.returns)) if turned else ""
     return _RESULTS[report["kind"]].say(language, **values)
@@ -230,20 +231,44 @@ def _shapes_there(report: dict[str, Any], case: Case, source: Sequence[str], lan
     return Words("\nIn that line: {shapes}", "\n在这一行：{shapes}").say(language, shapes=", ".join(shown))
 
 
-def _lost_axis(message: str, language: str) -> str:
-    """Return the usual cause of an error of broadcasting in which one shape is the other without one axis.
+def _usual_causes(report: dict[str, Any]) -> list[Words]:
+    """Return the usual causes of an exception of the learner's function."""
+    message = report["message"]
+    causes = {
+        _AXIS_LOST: _lost_axis(message),
+        _ODD_WIDTH: _one_column_more(message),
+        _NO_SUCH_AXIS: report["type"] == "AxisError",
+        _NO_TRUTH: "truth value of a" in message,
+    }
+    return [words for words, applies in causes.items() if applies]
 
-    >>> "keepdims=True" in _lost_axis("operands could not be broadcast together with shapes (2,3) (2,) ", "en")
+
+def _lost_axis(message: str) -> bool:
+    """Return whether an error of broadcasting has two shapes, of which one is the other without one axis.
+
+    >>> _lost_axis("operands could not be broadcast together with shapes (2,3) (2,) ")
     True
-    >>> _lost_axis("operands could not be broadcast together with shapes (2,3) (4,3) ", "en")
-    ''
+    >>> _lost_axis("operands could not be broadcast together with shapes (2,3) (4,3) ")
+    False
     """
     found = _BROADCAST.search(message)
     if not found:
-        return ""
+        return False
     shorter, longer = sorted((text.strip(",").split(",") for text in found.groups()), key=len)
-    lost = any(shorter == longer[:axis] + longer[axis + 1 :] for axis in range(len(longer)))
-    return _AXIS_LOST.say(language) if lost else ""
+    return any(shorter == longer[:axis] + longer[axis + 1 :] for axis in range(len(longer)))
+
+
+def _one_column_more(message: str) -> bool:
+    """Return whether an array was assigned to a place that has one column less.
+
+    >>> _one_column_more("could not broadcast input array from shape (5,4) into shape (5,3)")
+    True
+    """
+    found = _ASSIGNED.search(message)
+    if not found:
+        return False
+    given, place = ([int(size) for size in text.split(",") if size] for text in found.groups())
+    return bool(place) and given == [*place[:-1], place[-1] + 1]
 
 
 def _where(line: int, source: Sequence[str], language: str) -> str:
