@@ -95,13 +95,15 @@ def draw_text(
     weights: Any,
     *,
     unread: tuple[int, int] | None = None,
+    last_line: str = "largest weights: {words}",
     console: Console | None = None,
 ) -> None:
     """Print a text with a background behind each word by its weight, or with asterisks where there is no colour.
 
     ``spans`` are the (start, end) characters of the words in order, and ``weights`` has one number for each. ``unread``
     is the (start, end) of a part of the text that the model did not read, which is dimmed where there is colour. The
-    lines are wrapped at the width of the terminal. A last line names the five words with the largest weights.
+    lines are wrapped at the width of the terminal. ``last_line`` is the line that names the five words with the largest
+    weights, in place of ``{words}``.
     """
     console = console or Console(highlight=False)
     colour = console.is_terminal and console.color_system is not None and not console.no_color
@@ -113,7 +115,7 @@ def draw_text(
         shown = Text(highlighted_text(text, spans, weights, unread))
     console.print(shown)
     words = ", ".join(f"{word} {weight:.2f}" for word, weight in strongest_words(text, spans, weights))
-    console.print(Text(f"largest weights: {words}", style="dim" if colour else ""))
+    console.print(Text(last_line.replace("{words}", words), style="dim" if colour else ""))
 
 
 def draw_grids(

@@ -5,8 +5,11 @@ import json
 import re
 import string
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from regard.errors import MissingExtraError, RegardError, UnknownNameError, install_command
@@ -37,6 +40,34 @@ def quick(tmp_path_factory):
         result = run_here("tour", "--quick", cwd=folder)
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout, folder / "regard-tour"
+
+
+def test_a_chinese_paragraph_fills_its_lines(tmp_path, capsys):
+    text = (
+        "用 Regard 训练一个翻译模型，" + "然后看它在翻译每个词的时候注意源句子中的哪些词，" * 4 + "（完）。"
+    )
+    presenter = Presenter(tmp_path, "zh", Console(width=60, force_terminal=False))
+    presenter.say(Words("text", text))
+    lines = capsys.readouterr().out.rstrip().splitlines()
+    assert "".join(lines) == text
+    assert all(54 <= cell_len(line) <= 60 for line in lines[:-1])
+    assert not any(line[0] in "，。）" or line[-1] == "（" for line in lines)
+
+
+def test_the_drawings_of_predictions_are_labelled_in_chinese(tmp_path, capsys):
+    presenter = Presenter(tmp_path, "zh", Console(width=60, force_terminal=False))
+    text = SimpleNamespace(
+        picture=None, text="a good film", spans=[(2, 6)], weights=np.ones((1, 1)), unread=None, table=None
+    )
+    picture = SimpleNamespace(
+        picture="x", row_words=["pooling, head 0", "rollout"], weights=np.eye(2, 4), grid=(2, 2)
+    )
+    for drawn in (text, picture):
+        predictions._draw_words(presenter, presenter.console, drawn)
+    printed = capsys.readouterr().out
+    for words in ("权重最大的词：good 1.00", "池化，头 0", "逐层相乘"):
+        assert words in printed
+    assert "pooling" not in printed
 
 
 def test_the_worked_example_has_the_right_numbers(quick):

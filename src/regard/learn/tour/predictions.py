@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,16 @@ NO_CAPTION = Words(
     "No model that describes pictures is installed. `regard train caption --out my-captioner` trains one.",
     "没有安装描述图片的模型。用 `regard train caption --out my-captioner` 可以训练一个。",
 )
+LARGEST = Words("largest weights: {words}", "权重最大的词：{words}")
+# The names of the maps of a picture in Chinese.
+MAPS = {
+    "pooling": "池化",
+    "class token": "分类词元",
+    "last layer": "最后一层",
+    r"pooling, head (\d+)": r"池化，头 \1",
+    r"stage (\d+)": r"第 \1 阶段",
+    "rollout": "逐层相乘",
+}
 LEFT_OUT = Words("(left out: {problem})", "（略过：{problem}）")
 
 
@@ -114,17 +125,32 @@ def _draw(presenter: Presenter, predictor: Any, prediction: Any, title: str, ima
     if not predictor.attends:
         return
     for words in predictor.word_weights(prediction):
-        presenter.drawn(lambda console, words=words: _draw_words(console, words))
+        presenter.drawn(lambda console, words=words: _draw_words(presenter, console, words))
     presenter.view(predictor.attention(prediction), title, images=images)
 
 
-def _draw_words(console: Any, words: Any) -> None:
+def _draw_words(presenter: Presenter, console: Any, words: Any) -> None:
     """Draw weights over a picture, over a running text or between words, as ``--attention`` does."""
     if getattr(words, "picture", None) is not None:
-        draw_grids(words.weights, words.row_words, words.grid, console=console)
+        names = [_map_name(name, presenter.language) for name in words.row_words]
+        draw_grids(words.weights, names, words.grid, console=console)
         return
     if getattr(words, "spans", ()):
-        draw_text(words.text, words.spans, words.weights.mean(axis=0), unread=words.unread, console=console)
+        weights, last = words.weights.mean(axis=0), LARGEST.say(presenter.language)
+        draw_text(words.text, words.spans, weights, unread=words.unread, last_line=last, console=console)
         words = getattr(words, "table", None)
     if words is not None:
         draw_weights(words.weights, words.row_words, words.column_words, console=console)
+
+
+def _map_name(name: str, language: str) -> str:
+    """Return the name of a map of a picture in a language, or a word of a caption as it is.
+
+    >>> _map_name("pooling, head 2", "zh"), _map_name("circle", "zh")
+    ('池化，头 2', 'circle')
+    """
+    if language == "zh":
+        for english, chinese in MAPS.items():
+            if match := re.fullmatch(english, name):
+                return match.expand(chinese)
+    return name

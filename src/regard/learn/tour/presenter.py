@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text as Line
 
@@ -17,6 +19,9 @@ __all__ = ["Presenter"]
 
 # The number of words in a line of the terminal is limited, so that paragraphs are easy to read in wide windows.
 WIDEST = 110
+# What stays on one line: a Chinese character or a word, with the punctuation that belongs to it.
+_CHINESE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
+_UNIT = re.compile(rf"[（“《]*(?:[{_CHINESE}]|[^\s{_CHINESE}（“《]+)[，。、：；！？）”》…]*|\s+|.")
 _NO_PICTURE = Words("(no picture: {problem})", "（没有图片：{problem}）")
 _PICTURE = Words("Picture: {path}", "图片：{path}")
 
@@ -47,10 +52,10 @@ class Presenter:
         self.console.print()
 
     def say(self, text: Words, /, **values: object) -> None:
-        """Print a paragraph, wrapped to the width of the terminal."""
+        """Print a paragraph, wrapped at the width of the terminal."""
         shown = self.words(text, **values)
         self.blocks.append(Text("paragraph", shown))
-        self.console.print(Line(shown))
+        self.console.print(Line("\n".join(wrapped(shown, self.console.width))), soft_wrap=True)
         self.console.print()
 
     def note(self, text: str) -> None:
@@ -85,6 +90,22 @@ class Presenter:
     def view(self, records: Sequence[Any], title: str, *, images: object = None, height: int = 600) -> None:
         """Show records in a viewer of the page."""
         self.blocks.append(View(records, title, images, height))
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text that fit into a number of columns.
+
+    A line may break between any two Chinese characters, but not before a closing or after an opening punctuation mark.
+
+    >>> wrapped("用 Regard 训练一个模型，翻译句子。", 13)
+    ['用 Regard 训', '练一个模型，', '翻译句子。']
+    """
+    lines = [""]
+    for unit in _UNIT.findall(text):
+        if lines[-1] and cell_len((lines[-1] + unit).rstrip()) > width:
+            lines.append("")
+        lines[-1] += unit if lines[-1] else unit.lstrip()
+    return [line.rstrip() for line in lines]
 
 
 def _width_on_page(path: Path) -> int:
