@@ -226,11 +226,41 @@ class Wrong(nn.Module):
         return x + (1 if torch.compiler.is_compiling() else 2)
 
 
+class WrongBeyond(nn.Module):
+    """A module that adds a number to sequences of more than 6, which its graph does not."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 4)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return y if torch.compiler.is_compiling() else y + float(x.shape[1] > 6)
+
+
 @pytest.mark.parametrize(
     ("model", "inputs", "error", "words"),
     [
-        (nn.Linear(3, 2), None, regard.RegardError, "inputs: the inputs of a Linear are not known"),
-        (nn.Linear(3, 2), [1], TypeError, "inputs: expected arguments of forward"),
+        (
+            nn.Linear(3, 2),
+            None,
+            regard.RegardError,
+            r"inputs: the inputs of a Linear are not known: .* inputs=\{'input': torch.randn\(2, 5, 64\)\}",
+        ),
+        (nn.Linear(3, 2), [1], TypeError, "inputs: expected arguments of forward.* got list: give .*'input'"),
+        (
+            nn.Linear(3, 2),
+            {"input": floats(2, 5)},
+            ValueError,
+            r"inputs: forward\(\) of Linear fails on input \(2, 5\): mat1 and mat2 shapes",
+        ),
+        (
+            nn.GRU(3, 4),
+            {"input": floats(2, 3, 3)},
+            ExportError,
+            "^the graph has fixed the batch size 2 of the",
+        ),
+        (WrongBeyond(), {"x": floats(2, 5, 3)}, ExportError, "the exported file and the model differ by"),
         (nn.Linear(3, 2), {}, ValueError, "inputs: expected at least one tensor, got none"),
         ("layer", None, TypeError, "model: expected a layer, a model or a predictor, got str"),
         (Branching(), {"x": floats(2, 3)}, ExportError, "Branching cannot be exported"),
@@ -265,6 +295,14 @@ def test_a_file_that_differs_from_the_model_is_not_kept(tmp_path):
     with pytest.raises(ExportError, match="the exported file and the model differ by .* more than 1e-05"):
         export(Wrong(), tmp_path / "layer.pt2", {"x": floats(2, 3)})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_size_that_onnx_has_fixed_is_told_in_one_sentence(tmp_path, capfd):
+    needs_onnx()
+    with pytest.raises(ExportError) as caught:
+        export(nn.GRU(3, 4), tmp_path / "gru.onnx", {"input": floats(2, 3, 3)})
+    assert str(caught.value) == "the graph has fixed the batch size 2 of the example"
+    assert capfd.readouterr() == ("", "")
 
 
 def test_another_suffix_is_an_error(tmp_path):

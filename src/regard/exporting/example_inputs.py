@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from regard import layers, models, positions, scores
 from regard.errors import ArgumentError
 from regard.exporting.graphs import Graph
 
-__all__ = ["graph_of"]
+__all__ = ["graph_of", "shown_inputs"]
 
 # Different primes, so that no size of the example equals another by chance.
 BATCH, QUERIES, KEYS = 2, 5, 7
@@ -25,9 +26,22 @@ def graph_of(model: nn.Module) -> Graph:
         if type(model) is kind:
             return make(model)
     problem = f"the inputs of a {type(model).__name__} are not known"
-    raise ArgumentError(
-        "inputs", problem, "give example tensors by name, such as inputs={'x': torch.randn(2, 5, 64)}"
-    )
+    raise ArgumentError("inputs", problem, f"give example tensors by name, such as {shown_inputs(model)}")
+
+
+def shown_inputs(model: nn.Module) -> str:
+    """Return example inputs of a model as Python, with the names of the arguments that its ``forward()`` needs.
+
+    >>> shown_inputs(nn.Linear(3, 4))
+    "inputs={'input': torch.randn(2, 5, 64)}, in the sizes of the model"
+    """
+    needed = [
+        name
+        for name, one in inspect.signature(model.forward).parameters.items()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    tensors = ", ".join(f"'{name}': torch.randn(2, 5, 64)" for name in needed or ["x"])
+    return f"inputs={{{tensors}}}, in the sizes of the model"
 
 
 def _floats(*shape: int) -> Tensor:

@@ -110,8 +110,7 @@ def write_graph(graph: Graph, path: str | os.PathLike) -> ExportedFile:
         _check_onnx_packages()
     graph.check()
     callable_form = _Callable(graph).eval()
-    with torch.no_grad():
-        results = callable_form(*graph.tensors.values())
+    results = _results(callable_form, graph)
     names = list(graph.outputs) or [f"output_{n}" if n else "output" for n in range(len(results))]
     if len(names) != len(results):
         raise ArgumentError("outputs", f"{len(names)} names for {len(results)} results")
@@ -152,6 +151,20 @@ class _Callable(nn.Module):
         """Call the module, and return its tensors in order."""
         results = self.module(**dict(zip(self._names, tensors, strict=True)), **self._fixed)
         return tuple(_flat(results))
+
+
+def _results(module: nn.Module, graph: Graph) -> tuple[Tensor, ...]:
+    """Return the results for the example, or raise ArgumentError if the module fails on it."""
+    try:
+        with torch.no_grad():
+            return module(*graph.tensors.values())
+    except RegardError:
+        raise
+    except Exception as error:
+        shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in graph.tensors.items())
+        reason = " ".join(str(error).split()) or type(error).__name__
+        problem = f"forward() of {type(graph.module).__name__} fails on {shapes}: {reason}"
+        raise ArgumentError("inputs", problem) from error
 
 
 def _flat(value: Any) -> Iterator[Tensor]:
@@ -228,11 +241,16 @@ class _SizeNames:
         return [size if isinstance(size, int) else named.get(str(size), str(size)) for size in shape]
 
     def larger(self) -> dict[str, int]:
-        """Return another size for each name, all larger than in the example and different from each other."""
+        """Return another size for each name that is not fixed, larger than in the example."""
         return {
-            symbol: hint + _LARGER[place % len(_LARGER)]
+            symbol: hint if symbol in self.fixed else hint + _LARGER[place % len(_LARGER)]
             for place, (symbol, hint) in enumerate(self.hints.items())
         }
+
+    def described(self, symbol: str) -> str:
+        """Return a size of the example with its name, such as "batch size 2" or "size length = 5"."""
+        name, hint = self.names[symbol], self.hints[symbol]
+        return f"batch size {hint}" if name == "batch" else f"size {name} = {hint}"
 
 
 def _output_nodes(traced: Any) -> list[Any]:
@@ -304,8 +322,25 @@ def _compared(module: nn.Module, graph: Graph, sizes: _SizeNames, run: Run) -> f
         short = {name: x.clamp(max=1) if name.endswith("lengths") else x for name, x in inputs.items()}
         accepted = next((some for some in (inputs, short) if _accepts(module, some)), None)
         if accepted is not None:
-            largest = max(largest, largest_difference(module, accepted, run))
+            try:
+                largest = max(largest, largest_difference(module, accepted, run))
+            except ExportError as error:
+                if fixed := _fixed_size(module, graph, sizes, run):
+                    raise ExportError(f"the graph has fixed the {fixed} of the example") from error
+                raise
     return largest
+
+
+def _fixed_size(module: nn.Module, graph: Graph, sizes: _SizeNames, run: Run) -> str | None:
+    """Return the size of the example that the graph has fixed although the module has not, if there is one."""
+    for symbol, hint in sizes.hints.items():
+        inputs = _resized(graph.tensors, sizes, {**sizes.hints, symbol: hint + 1})
+        if _accepts(module, inputs):
+            try:
+                largest_difference(module, inputs, run)
+            except ExportError:
+                return sizes.described(symbol)
+    return None
 
 
 def _accepts(module: nn.Module, inputs: Mapping[str, Tensor]) -> bool:
