@@ -170,6 +170,14 @@ def test_wrong_calls_of_the_command_are_one_line(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("name", "task"), [("scenes-en", "caption"), ("digits-in-glimpses", "glimpse")])
+def test_what_can_be_exported_is_told_for_other_tasks(tmp_path, name, task):
+    words = f"models of the task {task} cannot be exported: export a translator .*, an encoder, or a reader"
+    with pytest.raises(ArgumentError, match=words):
+        export(tasks.load(name, device="cpu"), tmp_path / "folder")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_options_that_would_be_ignored_are_refused(tmp_path):
     with pytest.raises(ArgumentError, match="format: of no use for a module"):
         export(SelfAttention(4), tmp_path / "a.pt2", format="onnx")

@@ -13,7 +13,13 @@ from regard.exporting.graphs import Graph
 from regard.models import Memory, Transformer
 from regard.models.config import TransformerConfig
 
-__all__ = ["graphs_of"]
+__all__ = ["EXPORTED", "graphs_of"]
+
+# The fix of errors about predictors that cannot be exported.
+EXPORTED = (
+    "export a translator or summarizer with the architecture transformer, a writer, a classifier of texts or "
+    "pictures, an encoder, or a reader"
+)
 
 BATCH, SOURCE, TARGET = 2, 7, 5
 
@@ -25,7 +31,7 @@ def graphs_of(model: nn.Module) -> dict[str, Graph]:
     """
     if type(model) is not Transformer:
         problem = f"a {type(model).__name__} cannot be exported as an encoder and a step"
-        raise ArgumentError("model", problem, "export a translator with the architecture transformer")
+        raise ArgumentError("model", problem, EXPORTED)
     config: TransformerConfig = model.config
     chance = torch.Generator().manual_seed(0)
     source = torch.randint(config.source_size, (BATCH, SOURCE), generator=chance)  # (b,s)

@@ -12,8 +12,8 @@ from typing import Any
 from torch import nn
 
 from regard.errors import ArgumentError, DtypeError
-from regard.exporting.encoder_decoders import graphs_of
-from regard.exporting.example_inputs import graph_of
+from regard.exporting.encoder_decoders import EXPORTED, graphs_of
+from regard.exporting.example_inputs import graph_of, shown_inputs
 from regard.exporting.graphs import FORMATS, ExportedFile, Graph, write_graph
 from regard.files import make_folder, write_atomically
 from regard.tasks.bundle import BundledPredictor
@@ -22,6 +22,8 @@ from regard.tasks.text_generation import TextGenerator
 __all__ = ["export"]
 
 DESCRIPTION = "export.json"
+# The tasks whose networks write a caption or read glimpses step by step.
+_NOT_EXPORTED = ("caption", "glimpse")
 
 
 def export(
@@ -81,7 +83,7 @@ def export(
             graph = Graph(graph.module, graph.arguments, outputs, graph.sizes)
     elif not isinstance(inputs, Mapping):
         problem = f"expected arguments of forward() by name, got {type(inputs).__name__}"
-        raise DtypeError("inputs", problem, "give {'x': torch.randn(2, 5, 64)}")
+        raise DtypeError("inputs", problem, f"give {shown_inputs(model)}")
     else:
         _check_names(model, inputs)
         graph = Graph(model, inputs, outputs)
@@ -106,6 +108,9 @@ def _predictor(predictor: Any, path: Path, format: str) -> list[ExportedFile]:
     if path.suffix.lower() in FORMATS:
         problem = f"{type(predictor).__name__.lower()}s are exported into a folder, got {path.name!r}"
         raise ArgumentError("path", problem, f"name a folder, such as {path.stem}")
+    if predictor.task in _NOT_EXPORTED:
+        problem = f"models of the task {predictor.task} cannot be exported"
+        raise ArgumentError("model", problem, EXPORTED)
     if isinstance(predictor, TextGenerator):
         graphs = graphs_of(predictor.model)
     else:
