@@ -19,6 +19,10 @@ _TROUBLES = {
         "Python cannot read the file{where}: {message}.",
         "Python 无法解析这个文件{where}：{message}。",
     ),
+    "encoding": Words(
+        "The file is not encoded as UTF-8. Save it as UTF-8 in your editor.",
+        "文件的编码不是 UTF-8。请在编辑器中另存为 UTF-8。",
+    ),
     "missing": Words(
         "The file imports {name}{where}, but no module of this name is installed. The exercises need only NumPy.",
         "文件导入了 {name}{where}，但没有安装这个模块。这些练习只需要 NumPy。",
@@ -137,6 +141,23 @@ _NO_TRUTH = Words(
     "np.maximum.",
     "\nif、min 和 max 需要一个数，而这里是数组。应逐个数选择：np.where、np.minimum 和 np.maximum。",
 )
+_ARRAY_LOGIC = Words(
+    "\nnot, and and or need one truth value, and this is an array. Write ~, & and | between arrays, such as ~mask.",
+    "\nnot、and 和 or 需要一个真值，而这里是数组。数组之间应写 ~、& 和 |，例如 ~mask。",
+)
+_FLOAT_SIZE = Words(
+    "\nA size or an index is a whole number. / gives a float even if nothing remains: divide with //.",
+    "\n大小和下标必须是整数。即使能整除，/ 也得到浮点数：应使用 //。",
+)
+_NO_NUMPY = Words(
+    "\nAdd `import numpy as np` at the top of the file.", "\n在文件开头加上 `import numpy as np`。"
+)
+_NO_KEEPDIM = Words(
+    "\nkeepdim and dim are words of PyTorch. NumPy has keepdims=True and axis=-1.",
+    "\nkeepdim 和 dim 是 PyTorch 的写法。NumPy 中是 keepdims=True 和 axis=-1。",
+)
+# What the messages of some exceptions say.
+_FLOAT_MESSAGES = ("'float' object cannot be interpreted as an integer", "indices must be integers")
 _ODD_WIDTH = Words(
     "\nOf an odd width, the columns 1::2 are one fewer than the columns 0::2. Cut the right side to their number, "
     "such as [:, : width // 2].",
@@ -178,6 +199,8 @@ def tell_trouble(
         values["gigabytes"] = limits.memory / 1024**3
     if "message" in values:
         values["message"] = _sentence(values["message"])
+    if kind == "raised":
+        values["message"] += "".join(words.say(language) for words in _usual_causes(trouble, source))
     return _TROUBLES[kind].say(language, **values)
 
 
@@ -197,7 +220,7 @@ def tell_result(
     if report["kind"] == "raised":
         values["message"] = _sentence(report["message"])
         values["shapes"] = _shapes_there(report, case, source, language)
-        values["shapes"] += "".join(words.say(language) for words in _usual_causes(report))
+        values["shapes"] += "".join(words.say(language) for words in _usual_causes(report, source))
     turned = report.get("tuples", False)
     values["turned"] = _TURNED.say(language, count=len(exercise.returns)) if turned else ""
     return _RESULTS[report["kind"]].say(language, **values)
@@ -231,14 +254,21 @@ def _shapes_there(report: dict[str, Any], case: Case, source: Sequence[str], lan
     return Words("\nIn that line: {shapes}", "\n在这一行：{shapes}").say(language, shapes=", ".join(shown))
 
 
-def _usual_causes(report: dict[str, Any]) -> list[Words]:
-    """Return the usual causes of an exception of the learner's function."""
-    message = report["message"]
+def _usual_causes(report: dict[str, Any], source: Sequence[str]) -> list[Words]:
+    """Return the usual causes of an exception of the learner's file."""
+    message, line = report["message"], report.get("line", 0)
+    text = source[line - 1] if 0 < line <= len(source) else ""
+    logic = re.search(r"\b(not|and|or)\b", text) is not None
+    no_truth = "truth value of a" in message
     causes = {
         _AXIS_LOST: _lost_axis(message),
         _ODD_WIDTH: _one_column_more(message),
         _NO_SUCH_AXIS: report["type"] == "AxisError",
-        _NO_TRUTH: "truth value of a" in message,
+        _NO_TRUTH: no_truth and not logic,
+        _ARRAY_LOGIC: no_truth and logic,
+        _FLOAT_SIZE: any(words in message for words in _FLOAT_MESSAGES),
+        _NO_NUMPY: message == "name 'np' is not defined",
+        _NO_KEEPDIM: re.search(r"unexpected keyword argument '(keepdim|dim)'", message) is not None,
     }
     return [words for words, applies in causes.items() if applies]
 

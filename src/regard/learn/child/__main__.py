@@ -40,7 +40,12 @@ def execute(source: bytes, path: str, job: dict[str, Any]) -> types.ModuleType:
     try:
         tree = ast.parse(importlib.util.decode_source(source), path)
         code = compile(tree, path, "exec")
+    except UnicodeDecodeError:
+        raise Stop(kind="encoding", line=0) from None
     except SyntaxError as error:
+        # The first two lines are read before the rest.
+        if error.msg.startswith("invalid or missing encoding declaration"):
+            raise Stop(kind="encoding", line=0) from None
         raise Stop(kind="syntax", line=error.lineno or 0, message=error.msg, text=error.text or "") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise Stop(kind="syntax", line=0, message=str(error) or type(error).__name__, text="") from None
