@@ -241,6 +241,13 @@ def test_memory_is_limited(body, tmp_path):
     assert "内存" in chinese
 
 
+def test_little_is_shown_of_a_file_that_prints_without_end(tmp_path):
+    source = function("while True: print('x' * 1000)")
+    _, english, chinese = in_both_languages("softmax", write(tmp_path, source))
+    assert english.endswith(f"Your file printed:\n  {'x' * 100}…\n  {'x' * 100}…\n  …")
+    assert len(chinese) < 500
+
+
 @LINUX
 @pytest.mark.parametrize("size", ["10**7", pytest.param("10**9", marks=pytest.mark.slow)])
 def test_one_print_of_many_letters_is_stopped(size, tmp_path):

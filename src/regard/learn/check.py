@@ -22,8 +22,8 @@ from regard.learn.words import Words
 
 __all__ = ["Verdict", "check_file", "judge"]
 
-# Lines of a file's own output that are shown.
-MOST_LINES = 12
+# Lines of a file's own output that are shown, those of a file that printed without end, and characters of a line.
+MOST_LINES, MOST_ENDLESS_LINES, LONGEST_LINE = 12, 2, 100
 # Control characters of a file's own output could change the terminal.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -104,11 +104,16 @@ def _verdict(
 ) -> Verdict:
     """Return a verdict whose text has what is said and what the file printed."""
     lines = run.printed.splitlines()
-    shown = [_CONTROL.sub("\N{REPLACEMENT CHARACTER}", line[:200]) for line in lines[:MOST_LINES]]
-    shown += ["…"] if len(lines) > MOST_LINES else []
+    most = MOST_ENDLESS_LINES if run.trouble and run.trouble["kind"] == "output" else MOST_LINES
+    shown = [_CONTROL.sub("\N{REPLACEMENT CHARACTER}", _cut(line)) for line in lines[:most]]
+    shown += ["…"] if len(lines) > most else []
     if any(line.strip() for line in shown):
         said = [*said, "\n".join([_PRINTED.say(language), *(f"  {line}" for line in shown)])]
     return Verdict(right, mistakes, "\n".join(said))
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…"
 
 
 def _notes(run: Run, exercise: Exercise, language: str) -> list[str]:
