@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.analysis import word_spans
-from regard.tasks.translate.casing import LOWER_START, Casing, folded, given_back, started
+from regard.tasks.translate.casing import CAPITALS, LOWER_START, Casing, folded, given_back, started
 from regard.tasks.translate.dates import with_plain_dates
 from regard.tasks.translate.marks import (
     base_language,
@@ -286,6 +286,9 @@ def prepared(
     if marks and "…" in part.source and "..." not in part.source:
         marks = marks.replace("...", "…")
     core, case = folded(core, casing, source, fixed=[forms[0] for _, forms in standing])
+    if case == CAPITALS and source == "en" and target in _NUMERALS and stand_ins.numerals:
+        core, people = read_titled_names(core, target)
+        numerals += people
     is_speech = part.before.endswith(tuple(QUOTES))
     if part.continues and not is_speech and not case and re.match(r"I\b", core.text):
         # "I" has its capital also inside a sentence. Speech in quotes begins with a capital.

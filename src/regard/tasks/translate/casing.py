@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
+from regard.tasks.translate.people import capitalized_name
 from regard.text import Vocabulary
 from regard.text.traced import TracedText
 
@@ -97,7 +98,7 @@ def folded(
         return text.replaced(_WORD, lambda m: m.group() if m.group() in kept or _is_code(m) else by(m))
 
     if _is_capitals(words, casing):
-        return started(replaced(lambda m: _from_capitals(m.group(), casing, language))), CAPITALS
+        return started(replaced(lambda m: _from_capitals(m, casing, language))), CAPITALS
     first = _WORD.search(text.text)
     starts_lower = first is not None and not first.start() and first.group().islower()
     if all(word == word.lower() for word in words):
@@ -172,9 +173,12 @@ def _is_capitals(words: list[str], casing: Casing) -> bool:
     return any(word not in _ACRONYMS for word in several)
 
 
-def _from_capitals(word: str, casing: Casing, language: str) -> str:
+def _from_capitals(match: re.Match[str], casing: Casing, language: str) -> str:
+    word = match.group()
     if word in _ACRONYMS - _WORDS_TOO or not word.isupper():
         return word
+    if language == "en" and (name := capitalized_name(match, casing.is_common)):
+        return name
     return _pronoun(casing.usual(word), language)
 
 

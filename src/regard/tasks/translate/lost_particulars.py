@@ -12,6 +12,7 @@ from collections.abc import Callable
 from difflib import SequenceMatcher
 
 from regard.tasks.translate.paragraphs import Inner, Part
+from regard.text.traced import Span, TracedText
 from regard.text.verbatim import NAME
 
 __all__ = ["lost_particulars"]
@@ -65,18 +66,23 @@ _NUMBER_WORDS = {
 
 
 def lost_particulars(
-    part: Part, read: str, written: str, target: str, is_rare: Callable[[str], bool] = lambda word: False
+    part: Part,
+    read: TracedText,
+    written: str,
+    target: str,
+    is_rare: Callable[[str], bool] = lambda word: False,
 ) -> tuple[Inner, ...]:
     """Return the words with digits of a part that its translation lacks, and the names that it has in a wrong form.
 
     ``read`` is the sentence that the model read, ``written`` the translation that the user gets, and ``target`` the
     language of the translation. Names are checked in French and Chinese. In Chinese, a word of Latin letters that is
     not in the sentence shows that a name is wrong. A name with a word for which ``is_rare`` is true must be in the
-    translation, because a model knows no other form of it, and so must an acronym.
+    translation, because a model knows no other form of it, and so must an acronym. The names of a sentence in capitals
+    are those of the sentence that the model read.
 
     >>> from regard.tasks.translate.paragraphs import split_text
     >>> part = split_text("Flight XT7014 leaves from gate 36.", "en", "fr").parts[0]
-    >>> [one.text for one in lost_particulars(part, part.core.text, "Le vol XT714 part de la porte 36.", "fr")]
+    >>> [one.text for one in lost_particulars(part, part.core, "Le vol XT714 part de la porte 36.", "fr")]
     ['XT7014']
     """
     text = part.core.text
@@ -84,20 +90,40 @@ def lost_particulars(
     spans = [
         match.span()
         for match in (*numbers, *_TIME.finditer(text))
-        if match.group() in read
+        if match.group() in read.text
         and not _HALF_OF_DAY.match(text, match.start())
         and _is_lost(match, written, target)
     ]
+    places = [part.core.span(*span) for span in spans]
     if target in _NAME_LANGUAGES:
-        # In a sentence in capitals, the model read other words.
-        names = [match for match in _CAPITALISED.finditer(text) if match.group() in read]
-        spans += [match.span() for match in names if _is_lost_name(match, written, target, is_rare)]
+        places += _lost_names(part, read, written, target, is_rare)
     found = []
-    for start, end in spans:
-        first, last = part.core.span(start, end)
+    for first, last in places:
         if not any(first < inner.end and inner.start < last for inner in (*part.inner, *found)):
             found.append(Inner(first, last, NAME, part.source[first - part.start : last - part.start]))
     return tuple(sorted(found, key=lambda inner: inner.start))
+
+
+def _lost_names(
+    part: Part, read: TracedText, written: str, target: str, is_rare: Callable[[str], bool]
+) -> list[Span]:
+    """Return the spans of the names in the text of the user that a translation lacks or has in a wrong form."""
+    text, own = part.core, read.text
+    if text.text.isupper() and not read.text.isupper():
+        text, own = read, part.core.text
+        usual = {word.upper(): word for word in _LATIN_WORD.findall(read.text)}
+        written = _LATIN_WORD.sub(lambda match: usual.get(match.group(), match.group()), written)
+    # Words that are not in the sentence show that a name is wrong.
+    known = {*_LATIN_WORD.findall(text.text), *map(str.title, _LATIN_WORD.findall(part.core.text))}
+    wrong = set(_LATIN_WORD.findall(written)) - known
+    names = [match for match in _CAPITALISED.finditer(text.text) if _form_in(own, match.group())]
+    lost = [match for match in names if _is_lost_name(match, written, target, is_rare, wrong)]
+    return [text.span(*match.span()) for match in lost]
+
+
+def _form_in(text: str, name: str) -> bool:
+    """Return whether a text has a name. Names that stand for others are not in the text of the user."""
+    return name in text or (text.isupper() and name.upper() in text)
 
 
 def _is_lost(match: re.Match[str], written: str, target: str) -> bool:
@@ -135,15 +161,16 @@ def _is_lost_time(match: re.Match[str], written: str, target: str) -> bool:
     return not _has_number_words(str(hour), written, target)
 
 
-def _is_lost_name(match: re.Match[str], written: str, target: str, is_rare: Callable[[str], bool]) -> bool:
-    """Return whether a translation lacks a name that it must have."""
+def _is_lost_name(
+    match: re.Match[str], written: str, target: str, is_rare: Callable[[str], bool], wrong: set[str]
+) -> bool:
+    """Return whether a translation lacks a name that it must have. ``wrong`` are words that the sentence has not."""
     name = match.group()
     if _has_name(written, name):
         return False
     if re.fullmatch(r"[A-Z]{3,}", name) and name not in _TRANSLATED_ACRONYMS:
         return True
     if target == "zh":
-        wrong = set(_LATIN_WORD.findall(written)) - set(_LATIN_WORD.findall(match.string))
         return _is_wrong_name(match, written, wrong) or _is_left_out(match, written, is_rare)
     return _is_left_out(match, written, is_rare) and not _has_french_form(name, written)
 

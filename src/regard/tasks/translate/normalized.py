@@ -14,6 +14,7 @@ from regard.tasks.translate.lost_particulars import lost_particulars
 from regard.tasks.translate.marks import base_language, is_spaced
 from regard.tasks.translate.paragraphs import Inner, Paragraphs, Part, split_text
 from regard.tasks.translate.translator import Translation, Translator, joined_parts
+from regard.text.traced import TracedText
 
 __all__ = ["translate_normalized"]
 
@@ -97,7 +98,7 @@ def _translated(translator: Translator, jobs: list[Job], translate: Translate) -
         found |= _read_again(translator, jobs, translate, found, missing, stand_ins)
     done = [_restored(translator, one.ready, one.written) for one in found.values()]
     if codes:
-        _find_again(translator, jobs, translate, [one.ready.read.text for one in found.values()], done)
+        _find_again(translator, jobs, translate, [one.ready.read for one in found.values()], done)
     return done
 
 
@@ -151,7 +152,7 @@ def _find_again(
     translator: Translator,
     jobs: list[Job],
     translate: Translate,
-    read: list[str],
+    read: list[TracedText],
     done: list[Translation],
 ) -> None:
     """Translate sentences again that lost names or codes, with others in their place, and keep what is better."""
