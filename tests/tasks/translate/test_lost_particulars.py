@@ -4,13 +4,16 @@ import re
 
 import pytest
 
+from regard.decoding import DecodingOptions
+from regard.tasks.translate import Translation, Translator
 from regard.tasks.translate.casing import Casing
 from regard.tasks.translate.lost_particulars import lost_particulars
+from regard.tasks.translate.normalized import translate_normalized
 from regard.tasks.translate.paragraphs import split_text
 from regard.tasks.translate.people import capitalized_name
 from regard.text import BytePairVocabulary
 from regard.text.traced import TracedText
-from support.table_translator import translated
+from support.table_translator import Table, translated
 
 
 def lost(text, written, target="fr"):
@@ -210,3 +213,41 @@ def test_a_word_in_capitals_after_a_title_or_a_first_name_is_a_surname(text, nam
     words = re.finditer(r"\w+(?:'\w+)*", text)
     common = {"MISS", "MY", "MARK", "IT", "CAME", "BAKER", "AND", "CALLED", "GREW"}
     assert [name for word in words if (name := capitalized_name(word, common.__contains__))] == names
+
+
+def searched(text, answers, hypotheses, language="zh"):
+    """Return the translation of a text if a wider search has some hypotheses, and the sentences of searches."""
+    table, read = Table(answers, language), []
+
+    def search(sentences, numbers):
+        read.extend(sentences)
+        return [[Translation(one, words, -1.0, [], []) for words in hypotheses] for one in sentences]
+
+    (done,) = translate_normalized(table, [text], 0, table.translate, search)
+    return done, read
+
+
+def test_the_most_probable_hypothesis_that_lost_the_least_is_chosen():
+    answers = {
+        "We met Dmitri in 1756.": "我们。",
+        "We met Tom in 1990.": "我们。",
+        "We met Tom in Boston.": "我们。",
+    }
+    hypotheses = ["我们见了Dmi。", "我们1756年见了。", "1756年我们见了Dmitri。", "我们1756年见了Dmitri。"]
+    done, read = searched("We met Dmitri in 1756.", answers, hypotheses)
+    assert done.text == "1756年我们见了Dmitri。"
+    assert read == ["We met Dmitri in 1756."]
+    # none is better
+    assert searched("We met Dmitri in 1756.", answers, hypotheses[:1])[0].text == "我们。"
+
+
+def test_a_sentence_that_lost_nothing_is_not_searched_again():
+    assert searched("We met in 1756.", {"We met in 1756.": "我们1756年见了。"}, [])[1] == []
+
+
+def test_a_search_returns_complete_hypotheses_with_the_best_first():
+    translator = Translator.load("en-fr", device="cpu")
+    (found,) = translator._searched(["We saw a dog."], [0], DecodingOptions(beams=4), None)
+    assert len(found) == 4
+    assert not any(one.cut_off for one in found)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)

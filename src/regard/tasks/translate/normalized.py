@@ -14,7 +14,6 @@ from regard.tasks.translate.lost_particulars import lost_particulars
 from regard.tasks.translate.marks import base_language, is_spaced
 from regard.tasks.translate.paragraphs import Inner, Paragraphs, Part, split_text
 from regard.tasks.translate.translator import Translation, Translator, joined_parts
-from regard.text.traced import TracedText
 
 __all__ = ["translate_normalized"]
 
@@ -24,14 +23,21 @@ _LOOSE_COMMA = re.compile(r"[,，、]+(?=[.!?。！？]*$)")
 _UNSPACED = re.compile(r"\S[!?]+$")
 # Takes sentences and the numbers of their texts, and returns what the model writes.
 Translate = Callable[[list[str], list[int]], list[Translation]]
+# Takes the same, and returns the hypotheses for each sentence, the most probable first.
+Search = Callable[[list[str], list[int]], list[list[Translation]]]
 # A part with the number of its text.
 Job = tuple[int, Part]
+# Takes the place of a part and its translation, and returns what the translation lost.
+Losses = Callable[[int, str], tuple[Inner, ...]]
 
 
 def translate_normalized(
-    translator: Translator, texts: list[str], first: int, translate: Translate
+    translator: Translator, texts: list[str], first: int, translate: Translate, search: Search | None = None
 ) -> list[Translation]:
-    """Translate texts sentence by sentence, where ``first`` is the number of the first text."""
+    """Translate texts sentence by sentence, where ``first`` is the number of the first text.
+
+    ``search`` returns the hypotheses for sentences whose translation lost something.
+    """
     plans = [_cut(split_text(text, *_languages(translator)), translator) for text in texts]
     fixed = [[_without_model(part, *_languages(translator)) for part in plan.parts] for plan in plans]
     jobs = [
@@ -40,7 +46,7 @@ def translate_normalized(
         for part, known in zip(plan.parts, fixed[i], strict=True)
         if known is None
     ]
-    done = iter(_translated(translator, jobs, translate))
+    done = iter(_translated(translator, jobs, translate, search))
     found = []
     for text, plan, several in zip(texts, plans, fixed, strict=True):
         parts = [next(done) if known is None else known for known in several]
@@ -82,11 +88,14 @@ def _pieces(part: Part, translator: Translator) -> Iterator[Part]:
         )
 
 
-def _translated(translator: Translator, jobs: list[Job], translate: Translate) -> list[Translation]:
+def _translated(
+    translator: Translator, jobs: list[Job], translate: Translate, search: Search | None
+) -> list[Translation]:
     """Translate parts.
 
     A part whose translation has other numbers is read with numbers that stand for them. A part whose translation has
-    not the stand-ins of the part is read again with fewer of them.
+    not the stand-ins of the part is read again with fewer of them. One that still lacks a particular is replaced by
+    another hypothesis of a wider search.
     """
     codes = bool(getattr(translator.model.config, "copy", False))
     found = dict(enumerate(_read(translator, jobs, translate, StandIns(codes=codes))))
@@ -98,7 +107,11 @@ def _translated(translator: Translator, jobs: list[Job], translate: Translate) -
         found |= _read_again(translator, jobs, translate, found, missing, stand_ins)
     done = [_restored(translator, one.ready, one.written) for one in found.values()]
     if codes:
-        _find_again(translator, jobs, translate, [one.ready.read for one in found.values()], done)
+        ready = [one.ready for one in found.values()]
+        lost = _losses(translator, jobs, ready)
+        _find_again(translator, jobs, translate, lost, done)
+        if search is not None:
+            _choose(translator, jobs, search, ready, lost, done)
     return done
 
 
@@ -148,21 +161,26 @@ def _read_again(
     )
 
 
-def _find_again(
-    translator: Translator,
-    jobs: list[Job],
-    translate: Translate,
-    read: list[TracedText],
-    done: list[Translation],
-) -> None:
-    """Translate sentences again that lost names or codes, with others in their place, and keep what is better."""
+def _losses(translator: Translator, jobs: list[Job], ready: list[Prepared]) -> Losses:
+    """Return a function of a job's place and its translation, which gives the particulars that this lost."""
     target, casing = base_language(translator.target_language), translator.casings[0]
     # A Chinese translation may have a form of a name that is unlike it, a French one seldom has.
     is_rare = casing.is_unknown if target == "fr" else casing.is_rare
 
     def lost_in(i: int, text: str) -> tuple[Inner, ...]:
-        return lost_particulars(jobs[i][1], read[i], text, target, is_rare)
+        return lost_particulars(jobs[i][1], ready[i].read, text, target, is_rare)
 
+    return lost_in
+
+
+def _find_again(
+    translator: Translator,
+    jobs: list[Job],
+    translate: Translate,
+    lost_in: Losses,
+    done: list[Translation],
+) -> None:
+    """Translate sentences again that lost names or codes, with others in their place, and keep what is better."""
     for stand_ins in (StandIns(lost=True), StandIns()):
         lost = {i: found for i in range(len(jobs)) if (found := lost_in(i, done[i].text))}
         parts = {i: _with_inner(jobs[i][1], found) for i, found in lost.items()}
@@ -177,6 +195,28 @@ def _find_again(
                 found = _restored(translator, one, written)
                 if len(lost_in(i, found.text)) < len(lost[i]):
                     done[i] = found
+
+
+def _choose(
+    translator: Translator,
+    jobs: list[Job],
+    search: Search,
+    ready: list[Prepared],
+    lost_in: Losses,
+    done: list[Translation],
+) -> None:
+    """Replace each translation that still lost a particular by the most probable hypothesis that lost fewer."""
+    lost = {i: len(some) for i in range(len(jobs)) if (some := lost_in(i, done[i].text))}
+    if not lost:
+        return
+    several = search([ready[i].read.text for i in lost], [jobs[i][0] for i in lost])
+    for (i, least), hypotheses in zip(lost.items(), several, strict=True):
+        for one in (_Attempt(ready[i], written) for written in hypotheses):
+            if one.is_complete and one.has_numbers:
+                found = _restored(translator, one.ready, one.written)
+                if (count := len(lost_in(i, found.text))) < least:
+                    others = _distinct(found.text, done[i].alternatives)
+                    done[i], least = replace(found, alternatives=others), count
 
 
 def _with_inner(part: Part, lost: tuple[Inner, ...]) -> Part:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -31,6 +31,8 @@ __all__ = ["Translation", "Translator"]
 
 # Tokens translated in one piece, where the model does not say how many it was trained on.
 LONGEST = 128
+# Beams of the search for a translation with a name or a number that the first translation lost.
+WIDE_BEAMS = 10
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,12 @@ class Translator(TextGenerator):
         if normalize:
             from regard.tasks.translate.normalized import translate_normalized
 
-            return translate_normalized(self, texts, first, translated)
+            wider = None if options.sample else replace(options, beams=max(options.beams, WIDE_BEAMS))
+
+            def searched(sentences: list[str], numbers: list[int]) -> list[list[Translation]]:
+                return self._searched(sentences, numbers, wider, batch_size)
+
+            return translate_normalized(self, texts, first, translated, searched if wider else None)
         pieces = [self._pieces(spaced(text)) for text in texts]
         numbers = [first + i for i, several in enumerate(pieces) for _ in several]
         done = iter(translated([piece for several in pieces for piece in several], numbers))
@@ -156,9 +163,28 @@ class Translator(TextGenerator):
         self, texts: list[str], numbers: list[int], options: DecodingOptions, batch_size: int | None
     ) -> list[Translation]:
         """Translate texts that are short enough for the model."""
-        self.model.eval()
         # An empty text stays empty, because a model would invent a translation. A word without end is copied.
         found = [Translation(text, text if is_endless(text) else "", 0.0, [], []) for text in texts]
+        for place, ids, hypotheses in self._decoded(texts, numbers, options, batch_size):
+            found[place] = self._translation(texts[place], ids, hypotheses)
+        return found
+
+    def _searched(
+        self, texts: list[str], numbers: list[int], options: DecodingOptions, batch_size: int | None
+    ) -> list[list[Translation]]:
+        """Return each complete hypothesis of a search for short texts, the best first."""
+        options = replace(options, n_best=options.beams)
+        found: list[list[Translation]] = [[] for _ in texts]
+        for place, ids, hypotheses in self._decoded(texts, numbers, options, batch_size):
+            complete = [one for one in hypotheses if one.ended]
+            found[place] = [self._translation(texts[place], ids, [one]) for one in complete]
+        return found
+
+    def _decoded(
+        self, texts: list[str], numbers: list[int], options: DecodingOptions, batch_size: int | None
+    ) -> Iterator[tuple[int, list[int], list[Hypothesis]]]:
+        """Yield the place of each text that has words, its token ids and its hypotheses."""
+        self.model.eval()
         said = [i for i, text in enumerate(texts) if text.strip() and not is_endless(text)]
         encoded = dict(zip(said, self.source.encode_batch([texts[i] for i in said]), strict=True))
         for batch in batches_by_length([len(encoded[i]) for i in said], batch_size):
@@ -168,9 +194,7 @@ class Translator(TextGenerator):
                 from regard.tasks.copied_words import with_whole_words
 
                 several = with_whole_words(self, [(texts[i], encoded[i]) for i in places], several)
-            for place, hypotheses in zip(places, several, strict=True):
-                found[place] = self._translation(texts[place], encoded[place], hypotheses)
-        return found
+            yield from zip(places, [encoded[i] for i in places], several, strict=True)
 
     @property
     def longest(self) -> int:
