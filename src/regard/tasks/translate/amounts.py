@@ -22,8 +22,29 @@ _CURRENCIES = {
     "£": ("livres", r"£|livres?(?: sterling)?", "英镑", "£|英镑|镑"),
 }
 _AMOUNT = re.compile(
-    r"(?<![\w.,:/+-])(?P<sign>[$€£])?(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)[ -]"
-    r"(?P<power>thousand|million|billion|trillion)(?![\w-])",
+    r"(?<![\w.,:/+-])(?P<sign>[$€£])?(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)"
+    r"(?:[ -](?P<power>thousand|million|billion|trillion)(?![\w-]))?"
+    r"(?P<words> (?P<currency>euro|franc|peso|pound|ruble|rupee|yuan)s?(?![\w-]))?",
+    re.IGNORECASE,
+)
+_VOWELS = "aeiouyhàâéèêîôû"
+# Words for currencies that models do not know beside a number. Dollars stand for them.
+_CURRENCY_WORDS = {
+    "fr": {"franc": "francs", "peso": "pesos", "ruble": "roubles", "rupee": "roupies"},
+    "zh": {
+        "euro": "欧元",
+        "franc": "法郎",
+        "peso": "比索",
+        "pound": "英镑",
+        "ruble": "卢布",
+        "rupee": "卢比",
+        "yuan": "元",
+    },
+}
+_DOLLARS = {"fr": r"(?:\$|dollars?)(?![A-Za-z])", "zh": "(?:美元|美金|元|块钱?)"}
+# A sentence without such a word is about pounds of weight.
+_OF_MONEY = re.compile(
+    r"\b(?:buy|bought|charge[sd]?|costs?|earn(?:s|ed)?|money|owes?d?|paid|pays?|prices?|sells?|sold|spen[dt]|worth)\b",
     re.IGNORECASE,
 )
 # Numbers that stand for amounts. The models were trained on many of two digits.
@@ -37,7 +58,7 @@ _NO_NOUNS = (
 # A French amount before a noun, which is linked by "de".
 _BEFORE_NOUN = re.compile(
     rf"(?P<amount>\b\d[\d,]* (?:million|milliard|billion)s?) "
-    rf"(?:(?P<years>ans)\b|(?!(?:{_NO_NOUNS})\b|[dl]')(?:(?P<vowel>(?=[aeiouyhàâéèêîôû]))|(?=[^\W\d])))",
+    rf"(?:(?P<years>ans)\b|(?!(?:{_NO_NOUNS})\b|[dl]')(?:(?P<vowel>(?=[{_VOWELS}]))|(?=[^\W\d])))",
     re.IGNORECASE,
 )
 
@@ -55,25 +76,47 @@ def read_amounts(text: TracedText, language: str) -> tuple[TracedText, list[tupl
     found: list[tuple[str, str]] = []
 
     def replaced(match: re.Match[str]) -> str:
-        if not free:
+        currency = _currency_name(match, language)
+        if not (match["power"] or currency) or (match["power"] and not free):
             return match.group()
-        number, sign = free.pop(0), match["sign"] or ""
-        found.append(_pattern_and_amount(number, sign, match, language))
-        return sign + number
+        number, sign = free.pop(0) if match["power"] else match["number"], match["sign"] or ""
+        pattern, amount = _pattern_and_amount(number, sign, currency, match, language)
+        if dict(found).get(pattern, amount) != amount:  # the same number of two currencies
+            return match.group()
+        found.append((pattern, amount))
+        return f"{sign}{number}{' dollars' if currency else match['words'] or ''}"
 
     return text.replaced(_AMOUNT, replaced, whole=True), found
 
 
-def _pattern_and_amount(number: str, sign: str, match: re.Match[str], language: str) -> tuple[str, str]:
-    digits, power = match["number"].replace(",", ""), match["power"].lower()
-    amount = _chinese(digits, power) if language == "zh" else _french(digits, power)
-    pattern = _EDGES.format(number)
-    if not sign:
+def _currency_name(match: re.Match[str], language: str) -> str:
+    """Return the name of a currency for which dollars stand, or an empty text."""
+    name = _CURRENCY_WORDS[language].get((match["currency"] or "").lower(), "")
+    is_weight = name == "英镑" and not _OF_MONEY.search(match.string)
+    return "" if match["sign"] or is_weight else name
+
+
+def _pattern_and_amount(
+    number: str, sign: str, currency: str, match: re.Match[str], language: str
+) -> tuple[str, str]:
+    digits, power = match["number"].replace(",", ""), (match["power"] or "").lower()
+    amount = number if not power else _chinese(digits, power) if language == "zh" else _french(digits, power)
+    pattern, name = _EDGES.format(re.escape(number)), currency
+    if currency:
+        pattern += rf"\s?{_DOLLARS[language]}"
+        name = name if language == "zh" or Decimal(digits) >= 2 or power else name.removesuffix("s")
+    elif not sign:
         return pattern, amount
-    french, french_forms, chinese, chinese_forms = _CURRENCIES[sign]
-    name, forms = (chinese, chinese_forms) if language == "zh" else (french, french_forms)
-    link = "" if language == "zh" else " " if power == "thousand" else " de "
-    return rf"(?:{re.escape(sign)}\s?)?{pattern}(?:\s?(?:{forms})(?![A-Za-z]))?", f"{amount}{link}{name}"
+    else:
+        french, french_forms, chinese, chinese_forms = _CURRENCIES[sign]
+        name, forms = (chinese, chinese_forms) if language == "zh" else (french, french_forms)
+        pattern = rf"(?:{re.escape(sign)}\s?)?{pattern}(?:\s?(?:{forms})(?![A-Za-z]))?"
+    link = "" if language == "zh" else " " if power in ("", "thousand") else _linking(name)
+    return pattern, f"{amount}{link}{name}"
+
+
+def _linking(noun: str) -> str:
+    return " d'" if noun[0] in _VOWELS else " de "
 
 
 def _french(digits: str, power: str) -> str:
