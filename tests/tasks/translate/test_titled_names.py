@@ -109,3 +109,37 @@ def test_the_comma_after_a_greeting_is_given_back():
 )
 def test_a_copied_decade_before_a_chinese_character_is_written_in_chinese(text, answer, expected):
     assert translated(text, {text: answer}, "zh")[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "answer", "expected"),
+    [
+        ("Dear Ms. Ito,", "Dear Mary.", "Cher Mary.", "Chère Madame Ito,"),
+        ("Dear Miss Ito,", "Dear Mary.", "Chère Marie.", "Chère Mademoiselle Ito,"),
+        ("Dear Mr. Ito,", "Dear Tom.", "Cher Tom.", "Cher Monsieur Ito,"),
+        ("Dear Dr. Ito,", "Dear Tom.", "Cher Tom.", "Cher docteur Ito,"),
+        ("Dear Mr. and Mrs. Ito,", "Dear Tom and Mary.", "Cher Tom et Mary.", "Chers Monsieur et Madame Ito,"),
+        ("DEAR MRS ITO,", "Dear Mary.", "Cher Mary.", "CHÈRE MADAME ITO,"),
+    ],
+)  # fmt: skip
+def test_a_french_salutation_agrees_with_its_title(text, read, answer, expected):
+    assert translated(text, {read: answer}) == (expected, [read])
+
+
+@pytest.mark.parametrize(
+    ("text", "french", "chinese"),
+    [
+        ("Dear Sir or Madam,", "Madame, Monsieur,", "尊敬的先生或女士，"),
+        ("Dear Sirs,", "Messieurs,", "尊敬的先生们，"),
+        ("To whom it may concern:", "À qui de droit :", "敬启者："),
+    ],
+)
+def test_a_salutation_without_a_name_is_written_as_in_letters(text, french, chinese):
+    assert translated(text, {}) == (french, [])
+    assert translated(text, {}, "zh") == (chinese, [])
+
+
+def test_a_salutation_without_a_name_is_cut_from_its_sentence():
+    answers = {"We have a cat.": "Nous avons un chat."}
+    text, read = translated("Dear Sir or Madam, we have a cat.", answers)
+    assert (text, read) == ("Madame, Monsieur, nous avons un chat.", list(answers))

@@ -30,7 +30,7 @@ from regard.tasks.translate.numerals import (
 )
 from regard.tasks.translate.paragraphs import QUOTES, Inner, Part
 from regard.tasks.translate.spelling import with_usual_spelling
-from regard.tasks.translate.titled_names import read_titled_names
+from regard.tasks.translate.titled_names import read_titled_names, with_salutation
 from regard.text.traced import Span, TracedText, joined
 from regard.text.verbatim import NAME, OPENING, is_code_word
 
@@ -149,6 +149,8 @@ class Prepared:
             out = with_spaced_mark(out)
         if language in _NUMERALS:
             out = with_numerals(out, self.numerals, self.read.text, language)
+        if language == "fr" and self.numerals:
+            out = with_salutation(out)
         if language not in ("zh", "cmn"):
             out = given_back(out, self.case, german=language == "de", casing=casing)
             if not self.case and re.match(r"\W*[A-ZÀ-Þ]", self.read.text):

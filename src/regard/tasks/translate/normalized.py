@@ -13,6 +13,7 @@ from regard.tasks.translate.long_texts import cut_spans
 from regard.tasks.translate.lost_particulars import lost_particulars
 from regard.tasks.translate.marks import base_language, is_spaced
 from regard.tasks.translate.paragraphs import Inner, Paragraphs, Part, split_text
+from regard.tasks.translate.titled_names import lone_salutation
 from regard.tasks.translate.translator import Translation, Translator, joined_parts
 
 __all__ = ["translate_normalized"]
@@ -224,13 +225,14 @@ def _with_inner(part: Part, lost: tuple[Inner, ...]) -> Part:
 
 
 def _without_model(part: Part, source_language: str, target_language: str) -> Translation | None:
-    """Return the translation of a part without words, which is copied, or of a part that is only a date."""
+    """Return the translation of a part without words, which is copied, of a date or of a salutation."""
     if not part.core.text:
         return Translation(part.source, part.before, 0.0, [], [])
     if base_language(source_language) != "en" or part.inner:
         return None
-    date = lone_date(part.core.text, base_language(target_language))
-    return Translation(part.source, f"{part.before}{date}{part.after}", 0.0, [], []) if date else None
+    text, language = part.core.text, base_language(target_language)
+    found = lone_date(text, language) or lone_salutation(text, language)
+    return Translation(part.source, f"{part.before}{found}{part.after}", 0.0, [], []) if found else None
 
 
 def _restored(translator: Translator, one: Prepared, raw: Translation) -> Translation:

@@ -30,7 +30,8 @@ _CUT = re.compile(
 QUOTES = "\"'“‘«「『"
 # A greeting before a clause. Models know both better apart.
 _GREETING = re.compile(
-    r"(?:hello|hi|good (?:morning|afternoon|evening|night))(?: there| everyone| everybody)?,(?=(?:\s[\w'-]+){3})",
+    r"(?:hello|hi|good (?:morning|afternoon|evening|night)|dear (?:sir(?:s| or madam|/madam)?|madam(?: or sir)?))"
+    r"(?: there| everyone| everybody)?,(?=(?:\s[\w'-]+){3})",
     re.IGNORECASE,
 )
 # Words between single quotes. An apostrophe is inside a word, or at its start as in "'tis".

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from regard.tasks.translate.numerals import Numeral
 from regard.text.traced import TracedText
 
-__all__ = ["read_titled_names"]
+__all__ = ["lone_salutation", "read_titled_names", "with_salutation"]
 
 
 class _Person(NamedTuple):
@@ -53,6 +53,20 @@ _TITLES = {
         "couple": "{}夫妇",
     },
 }
+# The first words of letters without a name.
+_SALUTATIONS = {
+    "dear sir or madam": ("Madame, Monsieur", "尊敬的先生或女士"),
+    "dear madam or sir": ("Madame, Monsieur", "尊敬的女士或先生"),
+    "dear sir/madam": ("Madame, Monsieur", "尊敬的先生/女士"),
+    "dear sir": ("Monsieur", "尊敬的先生"),
+    "dear sirs": ("Messieurs", "尊敬的先生们"),
+    "dear madam": ("Madame", "尊敬的女士"),
+    "to whom it may concern": ("À qui de droit", "敬启者"),
+}
+# The French word for "dear" beside a title in place of a first name.
+_DEAR = re.compile(
+    r"\b(?P<dear>[Cc]h)er (?:(?P<woman>(?=Mad))|(?P<couple>(?=Monsieur et))|le (?=docteur|professeur))"
+)
 _NAME = r"[A-ZÀ-Þ](?:[A-Za-zÀ-ɏ]+|['’][A-ZÀ-Þ][A-Za-zÀ-ɏ]+)(?:['’-][A-ZÀ-Þ][A-Za-zÀ-ɏ]+)*"
 _TITLE = r"(?:(?P<couple>Mr\.? and Mrs)|(?P<title>Mrs?|Ms|Miss|Dr|Prof|Professor))"
 # "Mr. President" has an office in place of a name.
@@ -86,3 +100,30 @@ def read_titled_names(text: TracedText, language: str) -> tuple[TracedText, tupl
         return free[0].english
 
     return text.replaced(_TITLED, replaced, whole=True), tuple(found)
+
+
+def with_salutation(text: TracedText) -> TracedText:
+    """Return a French text in which "cher" agrees with the title after it.
+
+    >>> with_salutation(TracedText("Cher Madame Roy, cher le docteur Roy")).text
+    'Chère Madame Roy, cher docteur Roy'
+    """
+
+    def agreeing(match: re.Match[str]) -> str:
+        ending = "er" if match["woman"] is None else "ère"
+        return f"{match['dear']}{ending}{'s' if match['couple'] is not None else ''} "
+
+    return text.replaced(_DEAR, agreeing, whole=True)
+
+
+def lone_salutation(text: str, language: str) -> str | None:
+    """Return the translation of an English text into "fr" or "zh" if the text is only a salutation without a name.
+
+    >>> lone_salutation("Dear Sir or Madam", "fr"), lone_salutation("DEAR SIR", "fr"), lone_salutation("Dear Tom", "fr")
+    ('Madame, Monsieur', 'MONSIEUR', None)
+    """
+    found = _SALUTATIONS.get(" ".join(text.lower().split()))
+    if found is None or language not in ("fr", "zh"):
+        return None
+    words = found[language == "zh"]
+    return words.upper() if text.isupper() else words
