@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
-from regard.analysis import word_spans
 from regard.tasks.translate.casing import CAPITALS, LOWER_START, Casing, folded, given_back, started
 from regard.tasks.translate.dates import with_plain_dates
 from regard.tasks.translate.marks import (
@@ -29,12 +26,13 @@ from regard.tasks.translate.numerals import (
     with_numerals,
 )
 from regard.tasks.translate.paragraphs import QUOTES, Inner, Part
+from regard.tasks.translate.placing import TokenWeights, in_order, places_of
 from regard.tasks.translate.spelling import with_usual_spelling
 from regard.tasks.translate.titled_names import read_titled_names, with_salutation
 from regard.text.traced import Span, TracedText, joined
-from regard.text.verbatim import NAME, OPENING, is_code_word
+from regard.text.verbatim import NAME, is_code_word
 
-__all__ = ["Places", "Prepared", "Restored", "StandIns", "TokenWeights", "prepared"]
+__all__ = ["Places", "Prepared", "Restored", "StandIns", "prepared"]
 
 # The forms in which a name or a number may stand in a translation.
 Forms = tuple[str, ...]
@@ -55,8 +53,6 @@ _CODES = ("KD3582", "BX7714", "TR4096", "HM2951", "LW6437", "GZ8205")
 _YEARS, _SHORT, _LONG = ("1990", "2012", "1985"), ("30", "45", "17"), ("600", "748", "223")
 # Times that stand for times, with the forms that they may have in a translation.
 _TIMES = (("2:30", "2 h 30", "14:30", "14 h 30"), ("7:15", "7 h 15", "19:15", "19 h 15"))
-# A smaller weight on a word says nothing about its place in the translation.
-_LEAST_WEIGHT = 0.1
 
 
 @dataclass(frozen=True)
@@ -172,12 +168,11 @@ class Prepared:
             place = text.find(name)
             ((a, b),) = out.moved([(place, place + len(name))])
             edits.append((a, b, inner, inner.text))
-        for inner in self.removed:
-            place = _place_of(inner, text, weights, self.read)
+        for inner, place in zip(self.removed, places_of(self.removed, text, weights, self.read), strict=True):
             at = out.moved([(place, place + 1)])[0][0] if place < len(text) else len(out)
             edits.append((at, at, inner, self._with_spaces(inner, out.text, at)))
         pieces, placed, last, length = [], [], 0, 0
-        for a, b, inner, written in sorted(edits, key=lambda edit: edit[:2]):
+        for a, b, inner, written in in_order(edits):
             a, b = max(a, last), max(b, last)
             pieces += [out.cut(last, a), TracedText(written, [out.span(a, b)] * len(written))]
             length += a - last
@@ -222,22 +217,6 @@ class Restored:
             copied.append(((first, end), (length - len(part.after), length)))
         spans = read.originals(source, part.start)
         return Places(read.text, tuple(spans), tuple(self.text.moved(target)), tuple(sorted(copied)))
-
-
-@dataclass(frozen=True)
-class TokenWeights:
-    """The weights between the tokens of a translation and of its source, with the places of both."""
-
-    weights: np.ndarray  # (t,s)
-    source: Sequence[Span]  # in the text of the user
-    target: Sequence[Span]  # in the text that the model wrote
-
-    def word_scores(self, words: Sequence[Span], anchor: Span) -> list[float]:
-        """Return the weight of each word of the translation on one word of the source."""
-        columns = [i for i, span in enumerate(self.source) if _overlap(span, anchor)]
-        on_anchor = self.weights[:, columns].sum(axis=1)  # (t,)
-        rows = [[i for i, span in enumerate(self.target) if _overlap(span, word)] for word in words]
-        return [float(on_anchor[some].mean()) if some else 0.0 for some in rows]
 
 
 class StandIns(NamedTuple):
@@ -344,38 +323,3 @@ def _free_numbers(lost: str, text: str, standing: Sequence[tuple[Inner, Forms]])
     is_year = lost.isdigit() and len(lost) == 4
     pool = _YEARS if is_year else _SHORT if lost.isdigit() and len(lost) < 3 else _LONG
     return [(number,) for number in pool if number not in used and number not in text]
-
-
-def _place_of(inner: Inner, text: str, weights: TokenWeights | None, read: TracedText) -> int:
-    """Return the place in a translation where a part that was left out belongs.
-
-    It is beside the word that attends most to the neighbouring word of the source.
-    """
-    words, opens = word_spans(text[: _end_of_words(text)]), inner.kind == OPENING
-    theirs = word_spans(read.text[: _end_of_words(read.text)])
-    spans = [one for one in read.originals(theirs) if one[0] < one[1]]
-    before = sum(end <= inner.start for _, end in spans)
-    if not words or not spans:
-        return 0 if opens else len(text)
-    anchor = spans[min(before, len(spans) - 1)] if opens else spans[max(0, before - 1)]
-    scores = weights.word_scores(words, anchor) if weights is not None else [0.0]
-    best = int(np.argmax(scores))
-    if scores[best] < _LEAST_WEIGHT:
-        # As many words from the start, in proportion.
-        best = round(before * len(words) / len(spans)) - (0 if opens else 1)
-        best = min(max(0, best), len(words) - 1)
-        return words[best][0 if opens else 1]
-    step, last = (-1, 0) if opens else (1, len(words) - 1)
-    # Its neighbours may be part of the translation of that word. Marks are not.
-    while best != last and scores[best + step] >= 0.3 * max(scores) and text[words[best + step][0]].isalnum():
-        best += step
-    return words[best][0 if opens else 1]
-
-
-def _end_of_words(text: str) -> int:
-    """Return the place before the final marks of a sentence."""
-    return len(re.sub(r"\s?[.!?…。！？]+[\"'”’»)]*$", "", text))
-
-
-def _overlap(one: Span, other: Span) -> bool:
-    return max(one[0], other[0]) < min(one[1], other[1])

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from regard.tasks.translate.around import Places, Prepared, StandIns, TokenWeights, prepared
+from regard.tasks.translate.around import Places, Prepared, StandIns, prepared
 from regard.tasks.translate.dates import lone_date
 from regard.tasks.translate.long_texts import cut_spans
 from regard.tasks.translate.lost_particulars import lost_particulars
 from regard.tasks.translate.marks import base_language, is_spaced
 from regard.tasks.translate.paragraphs import Inner, Paragraphs, Part, split_text
+from regard.tasks.translate.placing import TokenWeights
 from regard.tasks.translate.titled_names import lone_salutation
 from regard.tasks.translate.translator import Translation, Translator, joined_parts
 

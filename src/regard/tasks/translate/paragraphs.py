@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from regard.tasks.translate.long_texts import LONGEST_WORD, is_endless, split_at_endless_words
 from regard.tasks.translate.marks import as_written_in, base_language, is_spaced
@@ -13,7 +14,7 @@ from regard.text.sentences import sentence_spans
 from regard.text.traced import Span, TracedText
 from regard.text.verbatim import BLOCK, CLOSING, EMOJI, NAME, OPENING, Verbatim, find_verbatim, masked
 
-__all__ = ["QUOTES", "Inner", "Paragraphs", "Part", "split_text"]
+__all__ = ["QUOTES", "Inner", "Paragraphs", "Part", "matching_parts", "split_text"]
 
 _LINE = re.compile(rf"[^{LINE_ENDS}]+")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -55,6 +56,10 @@ class Inner:
     end: int
     kind: str
     text: str
+
+
+# A verbatim part in a normalised line or in the text of the user.
+Item = TypeVar("Item", Verbatim, Inner)
 
 
 @dataclass(frozen=True)
@@ -289,7 +294,7 @@ def _is_before_speech(mask: str, text: str, place: int, stop: int) -> bool:
 def _start_of_remark(mask: str, text: str, begin: int, stop: int, items: list[Verbatim]) -> int:
     """Return the place of the bracket around the last words of a sentence, or the end of the sentence."""
     closing = next((one for one in reversed(items) if one.kind == CLOSING), None)
-    opening = _matches(items).get(closing) if closing else None
+    opening = matching_parts(items).get(closing) if closing else None
     if closing is None or opening is None or text[opening.start] not in "(（":
         return stop
     is_last = not mask[closing.end : stop].strip(".!?…。！？ ")
@@ -299,7 +304,7 @@ def _start_of_remark(mask: str, text: str, begin: int, stop: int, items: list[Ve
 
 def _without_edges(mask: str, text: str, begin: int, stop: int, items: list[Verbatim]) -> Span:
     """Return the span of a sentence without the verbatim parts and the brackets around it."""
-    matches = _matches(items)
+    matches = matching_parts(items)
     starts, ends = {one.start: one for one in items}, {one.end: one for one in items}
     a, b = begin, stop
     while a < b:
@@ -338,9 +343,10 @@ def _ends_apart(mask: str, text: str, begin: int, item: Verbatim, matches: dict[
     return item.kind == NAME and item.start > begin and _is_apart(mask, text, begin, item)
 
 
-def _matches(items: list[Verbatim]) -> dict[Verbatim, Verbatim]:
+def matching_parts(items: Sequence[Item]) -> dict[Item, Item]:
     """Return the other part of each part that opens or closes something."""
-    found, stack = {}, []
+    found: dict[Item, Item] = {}
+    stack: list[Item] = []
     for one in items:
         if one.kind == OPENING:
             stack.append(one)
