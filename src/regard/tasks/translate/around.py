@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from regard.tasks.translate.casing import CAPITALS, LOWER_START, Casing, folded, given_back, started
 from regard.tasks.translate.dates import with_plain_dates
+from regard.tasks.translate.lost_measures import with_months_in_digits
 from regard.tasks.translate.marks import (
     base_language,
     is_spaced,
@@ -32,7 +33,7 @@ from regard.tasks.translate.titled_names import read_titled_names, with_salutati
 from regard.text.traced import Span, TracedText, joined
 from regard.text.verbatim import NAME, is_code_word
 
-__all__ = ["Places", "Prepared", "Restored", "StandIns", "prepared"]
+__all__ = ["ALL", "Places", "Prepared", "Restored", "StandIns", "prepared"]
 
 # The forms in which a name or a number may stand in a translation.
 Forms = tuple[str, ...]
@@ -147,6 +148,8 @@ class Prepared:
             out = with_numerals(out, self.numerals, self.read.text, language)
         if language == "fr" and self.numerals:
             out = with_salutation(out)
+        elif language == "zh":
+            out = with_months_in_digits(out)
         if language not in ("zh", "cmn"):
             out = given_back(out, self.case, german=language == "de", casing=casing)
             if not self.case and re.match(r"\W*[A-ZÀ-Þ]", self.read.text):

@@ -7,13 +7,13 @@ import re
 
 from regard.text.traced import TracedText
 
-__all__ = ["DAY", "NOT_AFTER", "SUFFIX", "lone_date", "with_plain_dates"]
+__all__ = ["DAY", "MONTHS", "NOT_AFTER", "SUFFIX", "lone_date", "month_in", "with_plain_dates"]
 
 _MONTHS_TEXT = "January February March April May June July August September October November December"
-_MONTHS = _MONTHS_TEXT.split()
+MONTHS = _MONTHS_TEXT.split()
 _WEEKDAYS = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
 _SHORT = r"(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept|Sep|Oct|Nov|Dec)\b\.?"
-_MONTH = rf"(?P<month>{'|'.join(_MONTHS)}|{_SHORT})"
+_MONTH = rf"(?P<month>{'|'.join(MONTHS)}|{_SHORT})"
 DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?:,?\s(?P<year>[12]\d{3})(?![\w:]))?"
 # A Chinese character may follow.
@@ -42,7 +42,7 @@ _DURATION = re.compile(
 _NUMBERED = re.compile(r"(?:\bN[or]\.|№)\s?(?=\d)")
 _YEARS_OLD = re.compile(r"(?<=\d)-(?:year|month|week|day)-olds?\b")
 _LONE_DATE = re.compile(
-    rf"(?:(?P<weekday>{_WEEKDAYS}),?\s)?(?P<month>{'|'.join(_MONTHS)})\s{DAY}{_YEAR}(?P<mark>\.?)",
+    rf"(?:(?P<weekday>{_WEEKDAYS}),?\s)?(?P<month>{'|'.join(MONTHS)})\s{DAY}{_YEAR}(?P<mark>\.?)",
     re.IGNORECASE,
 )
 
@@ -94,9 +94,18 @@ def _word(slot: str, english: str, language: str) -> str:
     return _words(slot)[english.lower()][language == "zh"]
 
 
+def month_in(language: str, month: str) -> str:
+    """Return an English month in "fr" or "zh".
+
+    >>> month_in("fr", "May"), month_in("zh", "May")
+    ('mai', '5月')
+    """
+    return _word("month", month, language)
+
+
 def _date(match: re.Match[str]) -> str:
     name = match["month"].rstrip(".")
-    month = next(full for full in _MONTHS if full.lower().startswith(name.lower()))
+    month = next(full for full in MONTHS if full.lower().startswith(name.lower()))
     month = month.upper() if name.isupper() else month
     return f"{month} {int(match['day'])}" + (f", {match['year']}" if match["year"] else "")
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from regard.tasks.translate.around import Places, Prepared, StandIns, prepared
+from regard.tasks.translate.around import ALL, Places, Prepared, StandIns, prepared
 from regard.tasks.translate.dates import lone_date
 from regard.tasks.translate.long_texts import cut_spans
+from regard.tasks.translate.lost_measures import lost_measures
 from regard.tasks.translate.lost_particulars import lost_particulars
 from regard.tasks.translate.marks import base_language, is_spaced
 from regard.tasks.translate.paragraphs import Inner, Paragraphs, Part, split_text
@@ -21,8 +22,8 @@ __all__ = ["translate_normalized"]
 
 # A comma before the final marks, which a model may write in an unlikely translation.
 _LOOSE_COMMA = re.compile(r"[,，、]+(?=[.!?。！？]*$)")
-# A final mark that French writes after a space.
-_UNSPACED = re.compile(r"\S[!?]+$")
+# A final mark that French writes after a space, and a Chinese month in words before a day in digits.
+_UNUSUAL = re.compile(r"\S[!?]+$|[一二三四五六七八九十]月(?=\s?\d)")
 # Takes sentences and the numbers of their texts, and returns what the model writes.
 Translate = Callable[[list[str], list[int]], list[Translation]]
 # Takes the same, and returns the hypotheses for each sentence, the most probable first.
@@ -207,18 +208,33 @@ def _choose(
     lost_in: Losses,
     done: list[Translation],
 ) -> None:
-    """Replace each translation that still lost a particular by the most probable hypothesis that lost fewer."""
-    lost = {i: len(some) for i in range(len(jobs)) if (some := lost_in(i, done[i].text))}
-    if not lost:
+    """Replace each translation that still lost a particular by the most probable hypothesis that lost fewer.
+
+    A date and a number with its unit are particulars too.
+    """
+    target = base_language(translator.target_language)
+
+    def count(i: int, text: str) -> int:
+        measures = lost_measures(jobs[i][1].core, ready[i].read, text, target)
+        return len(lost_in(i, text)) + len(measures)
+
+    least = {i: lost for i in range(len(jobs)) if (lost := count(i, done[i].text))}
+    variants = [
+        (i, one)
+        for i in least
+        # With and without the words that stand for measures.
+        for one in {one.read.text: one for one in (_prepared(translator, jobs[i][1], ALL), ready[i])}.values()
+    ]
+    if not variants:
         return
-    several = search([ready[i].read.text for i in lost], [jobs[i][0] for i in lost])
-    for (i, least), hypotheses in zip(lost.items(), several, strict=True):
-        for one in (_Attempt(ready[i], written) for written in hypotheses):
-            if one.is_complete and one.has_numbers:
-                found = _restored(translator, one.ready, one.written)
-                if (count := len(lost_in(i, found.text))) < least:
+    several = search([one.read.text for _, one in variants], [jobs[i][0] for i, _ in variants])
+    for (i, one), hypotheses in zip(variants, several, strict=True):
+        for attempt in (_Attempt(one, written) for written in hypotheses):
+            if attempt.is_complete and attempt.has_numbers:
+                found = _restored(translator, one, attempt.written)
+                if (lost := count(i, found.text)) < least[i]:
                     others = _distinct(found.text, done[i].alternatives)
-                    done[i], least = replace(found, alternatives=others), count
+                    done[i], least[i] = replace(found, alternatives=others), lost
 
 
 def _with_inner(part: Part, lost: tuple[Inner, ...]) -> Part:
@@ -239,7 +255,7 @@ def _without_model(part: Part, source_language: str, target_language: str) -> Tr
 def _restored(translator: Translator, one: Prepared, raw: Translation) -> Translation:
     """Return the translation of a part in the form of its source."""
     part, read = one.part, one.read
-    is_plain = raw.text == raw.text.strip() and not raw.text[:1].islower() and not _UNSPACED.search(raw.text)
+    is_plain = raw.text == raw.text.strip() and not raw.text[:1].islower() and not _UNUSUAL.search(raw.text)
     if is_plain and not one.changed and not one.lost_mark(raw.text):
         return replace(raw, source=part.source, alternatives=_distinct(raw.text, raw.alternatives))
     source, target = translator.source.spans(read.text), translator.target_spans(raw)
