@@ -48,6 +48,19 @@ def test_names_and_short_texts_give_no_false_alarm(text):
     assert other_language(text, "en") == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Hello. Ich habe heute leider keine Zeit. Where is it?", "de"),
+        ("We met at noon. Je ne sais pas où il habite. He left at once, and I went home with Tom.", "fr"),
+        ("We were late again. C'est la vie. We went home.", ""),
+        ("We saw La Traviata de Verdi. It was great.", ""),
+    ],
+)
+def test_a_sentence_in_another_language_is_found_in_a_text(text, language):
+    assert other_language(text, "en") == language
+
+
 def test_english_is_recognised_where_another_language_is_expected():
     text = "I do not know what he wants from us."
     assert [other_language(text, expected) for expected in ("fr", "de", "zh", "tlh", "")] == ["en"] * 3 + [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from regard.text.sentences import sentence_spans
+
 __all__ = ["LANGUAGES", "other_language"]
 
 # The names of the languages that are recognised, by their codes.
@@ -122,12 +124,15 @@ _LETTERS = {
 _PARTICLES = "de la le les du des del da di do dos van von der den el los las y e et d l i o san st"
 _IN_NAMES = frozenset(_PARTICLES.split())
 _LEAST_WORDS = 3  # shorter texts may be names
+# Shorter sentences of an English text may be expressions such as "C'est la vie."
+_LEAST_WORDS_OF_SENTENCE = 5
 
 
 def other_language(text: str, expected: str) -> str:
     """Return the code of the language of a text if it is surely not the expected one, or an empty text.
 
-    Short texts and texts of names have no sure language. :data:`LANGUAGES` has the names of the codes.
+    A text has another language too if a sentence of five words or more has it. Short texts and texts of names have no
+    sure language. :data:`LANGUAGES` has the names of the codes.
 
     >>> other_language("Le chat est assis sur le tapis.", "en"), other_language("我爱你。", "en")
     ('fr', 'zh')
@@ -138,6 +143,14 @@ def other_language(text: str, expected: str) -> str:
     expected = "zh" if expected in ("cmn", "yue", "zho", "chi") else expected
     if expected not in LANGUAGES:
         return ""
+    sentences = [text[slice(*span)] for span in sentence_spans(text, expected)]
+    long = [one for one in sentences if len(_WORD.findall(one)) >= _LEAST_WORDS_OF_SENTENCE]
+    # Of the whole text first. A text of one sentence is not read twice.
+    texts = [text, *(long if len(sentences) > 1 else ())]
+    return next((found for one in texts if (found := _language_of(one, expected))), "")
+
+
+def _language_of(text: str, expected: str) -> str:
     script = _by_script(text, expected)
     return script if script is not None else _by_words(text, expected)
 

@@ -62,7 +62,7 @@ def test_a_lost_measure_is_searched_in_both_forms_of_the_sentence():
     ("read", "text", "expected"),
     [
         ("See you on March 3.", "三月3日见。", "3月3日见。"),
-        ("See you on December 31.", "十二月31号见。", "12月31号见。"),
+        ("See you on March 31.", "三月31号见。", "3月31号见。"),
         ("See you on March 3.", "3月3日见。", "3月3日见。"),
         ("See you in March.", "三月见。", "三月见。"),
     ],
