@@ -17,8 +17,8 @@ __all__ = ["TokenWeights", "in_order", "places_of"]
 
 # A smaller weight on a word says nothing about its place in the translation.
 _LEAST_WEIGHT = 0.1
-# The most words between two words of the translation of a tag's content, such as "de" in "guide de voyage".
-_LARGEST_GAP = 2
+# The most other words between two words of the translation of a tag's content, such as "de" in "guide de voyage".
+_LARGEST_GAP = 1
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,10 @@ def _enclosed(start: int, end: int, sentence: _Sentence) -> Span | None:
         first = min(round(content[0] * share), len(words) - 1)
         last = max(first, round((content[-1] + 1) * share) - 1)
         return words[first][0], words[min(last, len(words) - 1)][1]
+    outside = [sentence.scores(anchor) for i, anchor in enumerate(anchors) if i not in content]
+    most = np.max(outside, axis=0) if outside else np.zeros(len(words))
     inside = [
-        place for place, link in enumerate(sentence.links) if link in content and _is_word(place, sentence)
+        place for place in range(len(words)) if scores[place] > most[place] and _is_word(place, sentence)
     ]
     gap = 1 + _LARGEST_GAP * (len(content) > 1)
     for place in inside:
