@@ -60,6 +60,11 @@ _MIXED = (
     r"(?:\.\d+(?:[a-z]\d*)?|[-_](?=[A-Za-z]*\d|alpha|beta|dev)[A-Za-z0-9]+)*(?![\w@/])"
     r"|(?<![\w.,:@/$€£-])\d+[a-z]+\d+[A-Za-z0-9]*(?![\w@/])"
 )
+# Keys that are pressed together, such as "Ctrl+C" and "Alt+F4".
+_KEYS = (
+    r"(?<![\w+/-])(?:(?:Ctrl|Control|Alt|AltGr|Shift|Cmd|Command|Win|Windows|Option|Meta|Super|Fn)\s?\+\s?){1,3}"
+    r"(?:F\d{1,2}|[A-Z0-9]|[A-Z][a-z]{1,9}|[a-z])(?![\w+/])"
+)
 _PICTURE = (
     "[\u2122\u00a9\u00ae\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299"
     "\U0001f000-\U0001f1e5\U0001f200-\U0001faff]"
@@ -76,13 +81,13 @@ _EMPHASIS_START = r"(?<![\w*_~])(?:\*{1,3}|_{1,3}|~~)(?=[^\s*_~])"
 _EMPHASIS_END = r"(?<=[^\s*_~])(?:\*{1,3}|_{1,3}|~~)(?![\w*_~])"
 
 _PATTERN = re.compile(
-    f"(?P<name>{_CODE}|{_URL}|{_EMAIL}|{_PLACEHOLDER}|{_DOMAIN}|{_PATH}|{_HANDLE}|{_FLAG}|{_MIXED})"
+    f"(?P<name>{_CODE}|{_URL}|{_EMAIL}|{_PLACEHOLDER}|{_DOMAIN}|{_PATH}|{_HANDLE}|{_FLAG}|{_KEYS}|{_MIXED})"
     f"|(?P<block>{_BLOCK})|(?P<element>{_ELEMENT})|(?P<entity>{_ENTITY})|(?P<link_end>{_LINK_END})"
     f"|(?P<emoji>{_EMOJI})|(?P<link_start>{_LINK_START})|(?P<start>{_EMPHASIS_START})|(?P<end>{_EMPHASIS_END})",
     re.DOTALL,
 )
 _KINDS = {"block": BLOCK, "emoji": EMOJI, "entity": EMOJI, "link_start": OPENING, "start": OPENING}
-_CODE_WORD = re.compile(_MIXED)
+_CODE_WORD = re.compile(f"{_MIXED}|{_KEYS}")
 _TRAILING = re.compile(r"[.,;:!?)\]'\"*_]+$")
 
 
@@ -131,10 +136,10 @@ def _end_of_name(text: str, start: int, end: int) -> int:
 
 
 def is_code_word(text: str) -> bool:
-    """Return whether a verbatim part is a word of small letters and digits, such as "mp3".
+    """Return whether a verbatim part is a word of small letters and digits or of keys, such as "mp3" and "Ctrl+C".
 
-    >>> is_code_word("mp3"), is_code_word("v2.1"), is_code_word("a.org"), is_code_word("5km")
-    (True, True, False, False)
+    >>> is_code_word("mp3"), is_code_word("v2.1"), is_code_word("Ctrl+C"), is_code_word("a.org"), is_code_word("5km")
+    (True, True, True, False, False)
     """
     return _CODE_WORD.fullmatch(text) is not None
 

@@ -198,6 +198,8 @@ def test_the_months_of_chinese_dates_are_no_wrong_numbers():
         ("python3.11, covid-19, x7k9q2, v1.0-beta, a4-b5", ["python3.11", "covid-19", "x7k9q2", "v1.0-beta", "a4-b5"]),
         ("4x4 and 1h30 in 20m2", ["4x4", "1h30", "20m2"]),
         ("mp3-based files, mp3s", ["mp3", "mp3s"]),
+        ("Press Ctrl+C, Alt+F4, Cmd + S or Ctrl+Shift+Esc.", ["Ctrl+C", "Alt+F4", "Cmd + S", "Ctrl+Shift+Esc"]),
+        ("No Shift, no +Enter, Shift+, A+B, 2+3.", []),
         ("5km, 3rd, 1990s, 5pm, 10:30am, 80s, 2x, 25kg, 100th", []),
         ("mid-1990s, pre-1945, top-10, B12, AB-1234, don't2", []),
     ],
@@ -217,6 +219,7 @@ def test_a_code_stands_for_a_word_with_digits():
 def test_a_name_stands_for_a_word_with_digits_if_the_code_is_not_copied(bad):
     answers = {"KD3582 is good.": bad, "Tom is good.": "Tom est bon."}
     assert translated("mp3 is good.", answers) == ("mp3 est bon.", list(answers))
+    assert translated("Ctrl+C is good.", answers) == ("Ctrl+C est bon.", list(answers))
 
 
 def test_a_model_that_does_not_copy_reads_a_name_at_once():
