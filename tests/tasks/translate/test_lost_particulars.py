@@ -207,6 +207,7 @@ def test_a_name_in_capitals_is_read_as_a_name_that_models_know():
         ("I MISS MY BAKER. MARK IT.", []),
         ("MISS BAKER CAME. MARK BROWN WENT.", ["Miss", "Baker", "Mark", "Brown"]),
         ("SARAH SNORED AND GREW.", ["Sarah"]),
+        ("SPAIN CALLED.", ["Spain"]),
     ],
 )
 def test_a_word_in_capitals_after_a_title_or_a_first_name_is_a_surname(text, names):
@@ -251,3 +252,20 @@ def test_a_search_returns_complete_hypotheses_with_the_best_first():
     assert len(found) == 4
     assert not any(one.cut_off for one in found)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+
+
+def test_a_country_that_a_chinese_translation_left_in_english_is_translated():
+    assert (
+        translated("We saw Spain.", {"We saw Spain.": "我们看见了Spain。"}, "zh")[0] == "我们看见了西班牙。"
+    )
+    text = "我们坐了Air France。"
+    assert translated("We took Air France.", {"We took Air France.": text}, "zh")[0] == text
+    (part,) = split_text("We saw Spain.", "en", "zh").parts
+    assert lost_particulars(part, part.core, "我们看见了西班牙。", "zh", lambda word: True) == ()
+    # also if a name stood for it
+    answers = {
+        "We saw Dmitri.": "我们看见了Dmi。",
+        "We saw Spain.": "我们看见了Sp。",
+        "We saw Tom.": "我们看见了Tom。",
+    }
+    assert translated("We saw Spain.", answers, "zh")[0] == "我们看见了西班牙。"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from regard.tasks.translate.casing import CAPITALS, LOWER_START, Casing, folded, given_back, started
+from regard.tasks.translate.countries import with_chinese_countries
 from regard.tasks.translate.dates import with_plain_dates
 from regard.tasks.translate.lost_measures import with_months_in_digits
 from regard.tasks.translate.marks import (
@@ -149,7 +150,7 @@ class Prepared:
         if language == "fr" and self.numerals:
             out = with_salutation(out)
         elif language == "zh":
-            out = with_months_in_digits(out)
+            out = with_chinese_countries(with_months_in_digits(out))
         if language not in ("zh", "cmn"):
             out = given_back(out, self.case, german=language == "de", casing=casing)
             if not self.case and re.match(r"\W*[A-ZÀ-Þ]", self.read.text):

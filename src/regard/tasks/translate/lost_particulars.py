@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable
 from difflib import SequenceMatcher
 
+from regard.tasks.translate.countries import COUNTRIES
 from regard.tasks.translate.paragraphs import Inner, Part
 from regard.text.traced import Span, TracedText
 from regard.text.verbatim import NAME
@@ -100,7 +101,8 @@ def lost_particulars(
     found = []
     for first, last in places:
         if not any(first < inner.end and inner.start < last for inner in (*part.inner, *found)):
-            found.append(Inner(first, last, NAME, part.source[first - part.start : last - part.start]))
+            words = part.source[first - part.start : last - part.start]
+            found.append(Inner(first, last, NAME, COUNTRIES.get(words, words) if target == "zh" else words))
     return tuple(sorted(found, key=lambda inner: inner.start))
 
 
@@ -166,7 +168,7 @@ def _is_lost_name(
 ) -> bool:
     """Return whether a translation lacks a name that it must have. ``wrong`` are words that the sentence has not."""
     name = match.group()
-    if _has_name(written, name):
+    if _has_name(written, name) or (target == "zh" and COUNTRIES.get(name, written + name) in written):
         return False
     if re.fullmatch(r"[A-Z]{3,}", name) and name not in _TRANSLATED_ACRONYMS:
         return True

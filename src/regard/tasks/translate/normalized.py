@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from regard.tasks.translate.around import ALL, Places, Prepared, StandIns, prepared
+from regard.tasks.translate.countries import left_countries
 from regard.tasks.translate.dates import lone_date
 from regard.tasks.translate.long_texts import cut_spans
 from regard.tasks.translate.lost_measures import lost_measures
@@ -256,6 +257,8 @@ def _restored(translator: Translator, one: Prepared, raw: Translation) -> Transl
     """Return the translation of a part in the form of its source."""
     part, read = one.part, one.read
     is_plain = raw.text == raw.text.strip() and not raw.text[:1].islower() and not _UNUSUAL.search(raw.text)
+    if is_plain and base_language(translator.target_language) == "zh":
+        is_plain = not left_countries(raw.text)
     if is_plain and not one.changed and not one.lost_mark(raw.text):
         return replace(raw, source=part.source, alternatives=_distinct(raw.text, raw.alternatives))
     source, target = translator.source.spans(read.text), translator.target_spans(raw)

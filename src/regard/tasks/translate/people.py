@@ -1,9 +1,11 @@
-"""Which words of an English sentence in capitals are names of people."""
+"""Which words of an English sentence in capitals are names of people and of countries."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+
+from regard.tasks.translate.countries import COUNTRIES
 
 __all__ = ["capitalized_name"]
 
@@ -53,7 +55,7 @@ _POSSESSIVE = re.compile(r"['’]S$", re.IGNORECASE)
 
 
 def capitalized_name(match: re.Match[str], is_common: Callable[[str], bool]) -> str | None:
-    """Return a title, a first name or a surname in capitals with only its first letters large, or None for other words.
+    """Return a title, a name or a country in capitals with only its first letters large, or None for other words.
 
     ``match`` is the word in its sentence, and ``is_common`` tells common words of the language. A surname follows a
     title or a known first name.
@@ -71,6 +73,8 @@ def capitalized_name(match: re.Match[str], is_common: Callable[[str], bool]) -> 
         is_name = is_name and previous not in _PRONOUNS
     elif previous in _TITLES or (previous in _FIRST_NAMES | _TITLES_TOO and _is_surname(word, is_common)):
         is_name = True
+    elif word.title() in COUNTRIES:
+        is_name = not is_common(word)
     else:
         # Such as "MARK", which is a name only before a surname.
         is_name = word in _FIRST_NAMES and (
