@@ -29,9 +29,8 @@ Switzerland 瑞士|Syria 叙利亚|Taiwan 台湾|Tanzania 坦桑尼亚|Thailand 
 Uganda 乌干达|Ukraine 乌克兰|United Kingdom 英国|United States 美国|Uruguay 乌拉圭
 Uzbekistan 乌兹别克斯坦|Venezuela 委内瑞拉|Vietnam 越南|Wales 威尔士|Zambia 赞比亚|Zimbabwe 津巴布韦
 """
-COUNTRIES: dict[str, str] = dict(
-    tuple(row.rsplit(" ", 1)) for line in _TEXT.strip().split("\n") for row in line.split("|")
-)
+_ROWS = [row.rpartition(" ") for line in _TEXT.strip().split("\n") for row in line.split("|")]
+COUNTRIES: dict[str, str] = {english: chinese for english, _, chinese in _ROWS}
 _NAMES = "|".join(sorted(COUNTRIES, key=len, reverse=True))
 # A country beside another English word is a part of a name, such as "Air France".
 _COUNTRY = re.compile(

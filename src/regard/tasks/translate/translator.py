@@ -144,12 +144,11 @@ class Translator(TextGenerator):
         if normalize:
             from regard.tasks.translate.normalized import translate_normalized
 
-            wider = None if options.sample else replace(options, beams=max(options.beams, WIDE_BEAMS))
-
             def searched(sentences: list[str], numbers: list[int]) -> list[list[Translation]]:
+                wider = replace(options, beams=max(options.beams, WIDE_BEAMS))
                 return self._searched(sentences, numbers, wider, batch_size)
 
-            return translate_normalized(self, texts, first, translated, searched if wider else None)
+            return translate_normalized(self, texts, first, translated, None if options.sample else searched)
         pieces = [self._pieces(spaced(text)) for text in texts]
         numbers = [first + i for i, several in enumerate(pieces) for _ in several]
         done = iter(translated([piece for several in pieces for piece in several], numbers))
