@@ -47,6 +47,12 @@ def test_the_seed_of_generated_rows_needs_them(task):
         settings(**settings.complete({"embedded_seed": 3, "data": "rows.tsv"}))
 
 
+def test_the_seed_also_chooses_the_changes_of_translation_pairs():
+    settings = find_task("translate").settings
+    for name, value in (("noise", 0.1), ("joined", 0.1), ("particulars", 9)):
+        settings(**settings.complete({"embedded_seed": 3, "data": "rows.tsv", name: value}))
+
+
 def test_a_classifier_of_generated_rows_is_validated_on_a_file(tmp_path):
     valid = tmp_path / "valid.tsv"
     valid.write_text("The cat sleeps\tstatement\nGo home\tcommand\n")

@@ -133,11 +133,12 @@ class DataSettings(SourceSettings):
 class EmbeddedSettings(TaskSettings):
     """Sentences of the embedded corpus, for tasks that have a setting ``data``.
 
-    A subclass defines ``default_embedded``, the number of sentences if no data is named.
+    A subclass defines ``default_embedded``, the number of sentences without data, and ``seeded``, what uses the seed.
     """
 
     title: ClassVar[str] = "Data"
     default_embedded: ClassVar[int] = 0
+    seeded: ClassVar[tuple[str, ...]] = ("embedded_count",)
 
     embedded: int | None = setting(
         None, "Sentences of the embedded corpus to add to the data, or to train on where there is none."
@@ -156,9 +157,8 @@ class EmbeddedSettings(TaskSettings):
         if self.embedded_count < 0 or (self.embedded_count == 0 and not getattr(self, "data", None)):
             fix = f"give a number above 0, or name {rows} with {option('data')}"
             raise ArgumentError("embedded", f"nothing to train on: got {self.embedded}", fix)
-        if self.embedded_count == 0 and "embedded_seed" in changed(self):
-            fix = f"leave it out, or add {option('embedded')}"
-            raise ArgumentError("embedded_seed", "of no use without embedded data", fix)
+        if "embedded_seed" in changed(self) and not any(getattr(self, name) for name in self.seeded):
+            raise ArgumentError("embedded_seed", "of no use without embedded data", "leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,6 +57,9 @@ class _Pairs(EmbeddedSettings, DataSettings):
     title: ClassVar[str] = "Data"
     default_embedded: ClassVar[int] = DEFAULTS["embedded"]
     locations: ClassVar[tuple[str, ...]] = ("data", "target_data", "valid", "target_valid", "exclude")
+    seeded: ClassVar[tuple[str, ...]] = (
+        *("embedded_count", "particulars", "everyday", "scenes", "vary", "noise", "joined"),
+    )
 
     source_language: str = setting("en", "Language to translate from.", flag="--from")
     target_language: str = setting("fr", "Language to translate to.", flag="--to")
