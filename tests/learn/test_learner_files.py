@@ -184,6 +184,61 @@ BODIES = [
     ),
     ("scores", "return -((k - q) ** 2).sum(-1) / len(q) ** 0.5", {"squared_distances"}),
     ("simple_attention", "return soft(Q @ K.T / K.shape[-1] ** 0.5) @ V.T", {"values_transposed"}),
+    ("simple_attention", "return soft(Q @ V.T / K.shape[-1] ** 0.5) @ V", {"values_as_keys"}),
+    ("simple_attention", "return soft(Q * K / K.shape[-1] ** 0.5) @ V", {"elementwise"}),
+    ("simple_attention", "return soft(Q @ K.T / (K.shape[-1] ** 1/2)) @ V", {"root_without_brackets"}),
+    (
+        "simple_attention",
+        "s = Q @ K.T / K.shape[-1] ** 0.5\nreturn soft(np.where(np.tri(*s.shape) > 0, s, -np.inf)) @ V",
+        {"causal"},
+    ),
+    (
+        "self_attention",
+        "s = x @ W_q.T @ W_k @ x.T / len(W_q) ** 0.5\n"
+        "return soft(s + np.triu(np.full(s.shape, -np.inf), 1)) @ (x @ W_v.T)",
+        {"causal"},
+    ),
+    (
+        "self_attention",
+        "return x + soft(x @ W_q.T @ W_k @ x.T / len(W_q) ** 0.5) @ (x @ W_v.T)",
+        {"residual_added"},
+    ),
+    (
+        "multi_head_attention",
+        "f = lambda W: (x @ W.T).reshape(*x.shape[:2], num_heads, -1).swapaxes(1, 2)\n"
+        "q, k, v = f(W_q), f(W_k), f(W_v)\n"
+        "s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5\n"
+        "s = np.where(np.tri(x.shape[1]) > 0, s, -np.inf)\n"
+        "return (soft(s) @ v).swapaxes(1, 2).reshape(x.shape) @ W_o.T",
+        {"causal"},
+    ),
+    (
+        "softmax",
+        "s = x - x.max(-1, keepdims=True)\nreturn s - np.log(np.exp(s).sum(-1, keepdims=True))",
+        {"log_softmax"},
+    ),
+    ("batched_attention", "return soft(q[0] @ k[0].T / q.shape[-1] ** 0.5) @ v[0]", {"first_sequence"}),
+    ("bilinear_scores", "return (q @ W) @ (k @ W).T", {"both_projected"}),
+    (
+        "next_token_loss",
+        "p = soft(logits[1:])\nreturn -np.log(p[np.arange(len(p)), tokens[1:]]).mean()",
+        {"both_from_the_second"},
+    ),
+    (
+        "next_token_loss",
+        "p = soft(logits[:-1])\nreturn -np.log(p[np.arange(len(p)), tokens[1:]].mean())",
+        {"log_of_the_mean"},
+    ),
+    (
+        "warmup",
+        "return peak * np.minimum(step // warmup, np.maximum(total - step, 0) / (total - warmup))",
+        {"rise_in_whole_numbers"},
+    ),
+    (
+        "warmup",
+        "return peak * np.minimum(step // warmup, np.maximum(total - step, 0) // (total - warmup))",
+        {"all_in_whole_numbers"},
+    ),
     ("simple_attention", "return soft(Q @ K.T / K.shape[-1] ** 0.5) @ Q", {"queries_as_values"}),
     ("simple_attention", "return soft(Q @ K.T / K.shape[-1] ** 0.5 @ V)", {"softmax_of_output"}),
     ("simple_attention", "return soft(Q @ K.T / len(Q) ** 0.5) @ V", {"root_of_queries"}),

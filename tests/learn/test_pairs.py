@@ -66,7 +66,7 @@ ALTERNATIVES = {
         "over_first_axis over_all sum_over_first_axis sum_over_all",
         "no_exp_of_shifted sign_after_shift no_exp base_two",
         "divided_by_mean divided_by_length",
-        "hardmax log_weights",
+        "hardmax log_weights log_softmax",
     ],
     "scores": [
         "no_scale divided_by_d multiplied root_of_keys",
@@ -84,9 +84,12 @@ ALTERNATIVES = {
         "mean_of_values sum_of_values best_value",
     ],
     "simple_attention": [
-        "swapped_q_k keys_with_keys queries_with_queries",
+        "swapped_q_k keys_with_keys queries_with_queries values_as_keys",
         "not_transposed keys_reshaped distances",
-        "no_scale divided_by_d multiplied root_of_keys root_of_value_width root_of_queries",
+        "distances elementwise",
+        "scale_after_softmax causal",
+        "no_scale divided_by_d multiplied root_of_keys root_of_value_width root_of_queries "
+        "root_without_brackets",
         "over_queries over_all",
         "no_keepdims no_keepdims_in_sum no_keepdims_at_all",
         "no_exp base_two",
@@ -102,6 +105,7 @@ ALTERNATIVES = {
         "no_scale divided_by_d multiplied root_of_keys root_of_value_width root_of_queries root_of_batch",
         "no_keepdims no_keepdims_in_sum no_keepdims_at_all",
         "weights_transposed mean_of_values",
+        "output_transposed first_sequence",
     ],
     "additive_scores": [
         "query_matrix_transposed matrices_transposed",
@@ -113,6 +117,7 @@ ALTERNATIVES = {
     ],
     "bilinear_scores": [
         "only_diagonal symmetric",
+        "not_transposed both_projected",
         "elementwise matrix_forgotten bias_like",
         "scaled_by_root scaled_by_key_width",
     ],
@@ -218,9 +223,9 @@ ALTERNATIVES = {
     "next_token_loss": [
         "no_log no_softmax base_two base_ten",
         "no_softmax over_positions over_all",
-        "not_shifted shifted_backwards last_token_wraps last_pair_lost",
+        "not_shifted both_from_the_second shifted_backwards last_token_wraps last_pair_lost",
         "best_token every_row_with_every_target whole_rows",
-        "summed not_averaged divided_by_length",
+        "summed log_of_the_mean not_averaged divided_by_length",
     ],
     "label_smoothing": [
         "no_log no_softmax",
@@ -231,9 +236,9 @@ ALTERNATIVES = {
     ],
     "warmup": [
         "from_one from_one_everywhere",
-        "no_warmup quadratic",
-        "no_fall cosine inverse_root",
-        "product larger",
+        "no_warmup quadratic rise_in_whole_numbers all_in_whole_numbers",
+        "no_fall cosine inverse_root all_in_whole_numbers",
+        "product larger all_in_whole_numbers",
         "no_peak divided_by_peak",
     ],
     "beam_step": [

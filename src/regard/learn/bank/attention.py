@@ -25,6 +25,7 @@ from regard.learn.words import Words
 
 __all__ = [
     "BEST_VALUE",
+    "CAUSAL",
     "ROOT_OF_QUERIES",
     "ROOT_OF_VALUES",
     "SCALE_MISTAKES",
@@ -176,6 +177,14 @@ SCALE_MISTAKES = (
         scaled=lambda V: V.scores,
         weights=lambda V: V.softened * V.scale,
     ),
+)
+
+
+CAUSAL = mistake(
+    "causal",
+    "There is a causal mask: a query does not see the keys after it. Here every query attends to all keys.",
+    "这里多了因果掩码：查询看不到它之后的键。本题中每个查询都注意所有的键。",
+    scaled=lambda V: np.where(np.tril(np.ones(V.scores.shape)) > 0, V.scores * V.scale, -np.inf),
 )
 
 

@@ -106,6 +106,12 @@ BATCHED_ATTENTION = Exercise(
             summed=lambda V: (V.mixing @ V.taken).sum(0),
         ),
         mistake(
+            "first_sequence",
+            "Only the first sequence of the batch is computed, such as q[0] @ k[0].T. @ computes all of them at once.",
+            "只计算了批中的第一个序列，例如 q[0] @ k[0].T。@ 可以一次计算全部序列。",
+            output=lambda V: V.normalised[0],
+        ),
+        mistake(
             "output_transposed",
             "The last two axes of the output are swapped.",
             "输出的最后两个轴交换了。",

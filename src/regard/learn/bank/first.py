@@ -38,6 +38,14 @@ def _weights(V: Any, x: Array) -> Array:
     return powers / total
 
 
+def _log_softmax(V: Any, x: Array) -> Array:
+    """Return the logarithm of the softmax, computed without the weights, so that no weight of 0 gives -inf."""
+    shifted = _shifted(V, x)
+    powers = V.power(x, shifted)
+    total = V.reduced(V.denominator(x, powers), axis=V.sum_axis, keepdims=V.kept_in_sum)
+    return shifted - np.log(total) if V.divided else shifted
+
+
 def _repeated(V: Any) -> Array:
     x = V.signed
     for _ in range(V.times):
@@ -290,6 +298,12 @@ SOFTMAX = Exercise(
             "This is the logarithm of the softmax.",
             "这是 softmax 的对数。",
             function=fixed(lambda V, x: np.log(_weights(V, x))),
+        ),
+        mistake(
+            "log_softmax",
+            "This is the log-softmax, x minus the logarithm of the sum of exponentials. Take exp of it.",
+            "这是 log-softmax，即 x 减去指数之和的对数。应再取 exp。",
+            function=fixed(_log_softmax),
         ),
         mistake(
             "softmax_twice",

@@ -141,6 +141,14 @@ NEXT_TOKEN_LOSS = Exercise(
             next_tokens=lambda V: V.tokens,
         ),
         mistake(
+            "both_from_the_second",
+            "logits[1:] are compared with tokens[1:], so each position with its own token. It predicts the next one: "
+            "logits[:-1] with tokens[1:].",
+            "logits[1:] 与 tokens[1:] 比较，于是每个位置与它自己的词元比较了。它预测的是下一个：logits[:-1] 与 "
+            "tokens[1:]。",
+            first_rows=lambda V: V.log_probs[1:],
+        ),
+        mistake(
             "shifted_backwards",
             "Position i is compared with the token before it. It predicts the token after it.",
             "位置 i 与前一个词元比较了。它预测的是后一个词元。",
@@ -187,6 +195,12 @@ NEXT_TOKEN_LOSS = Exercise(
             "The losses are added up. The mean is asked for, so that long texts do not count more.",
             "损失相加了。要的是平均，这样长文本才不会占更大比重。",
             averaged=lambda V: V.picked.sum(),
+        ),
+        mistake(
+            "log_of_the_mean",
+            "The probabilities are averaged before the logarithm. Average the log-probabilities.",
+            "先平均概率再取对数了。应平均对数概率。",
+            averaged=lambda V: np.log(np.exp(V.picked).mean()),
         ),
         mistake(
             "not_averaged",

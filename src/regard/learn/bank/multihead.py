@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from regard import reference
-from regard.learn.bank.attention import SCALE_MISTAKES, SCORE_MISTAKES, score_steps, value_steps
+from regard.learn.bank.attention import CAUSAL, SCALE_MISTAKES, SCORE_MISTAKES, score_steps, value_steps
 from regard.learn.bank.projections import not_projected, projection, projection_choices
 from regard.learn.bank.shared_steps import (
     BATCH,
@@ -253,6 +253,7 @@ MULTI_HEAD_ATTENTION = Exercise(
         ),
         *pick(SCORE_MISTAKES, "swapped_q_k"),
         *pick(SCALE_MISTAKES, "no_scale", "divided_by_d", "root_of_keys"),
+        CAUSAL,
         *pick(SOFTMAX_MISTAKES, "over_queries", "softmax_twice", "no_softmax"),
     ),
     make_cases=_multi_head_cases,

@@ -10,6 +10,7 @@ import numpy as np
 
 from regard import reference
 from regard.learn.bank.attention import (
+    CAUSAL,
     ROOT_OF_QUERIES,
     ROOT_OF_VALUES,
     SCALE_MISTAKES,
@@ -183,6 +184,13 @@ SELF_ATTENTION = Exercise(
             *NO_KEEPDIMS,
         ),
         *pick(VALUE_MISTAKES, "weights_transposed", "mean_of_values"),
+        CAUSAL,
+        mistake(
+            "residual_added",
+            "x is added to the output. The residual connection is outside of the attention.",
+            "输出加上了 x。残差连接在注意力之外。",
+            output=lambda V: V.normalised + V.x,
+        ),
     ),
     make_cases=_self_cases,
     returns=("output",),

@@ -354,6 +354,12 @@ BILINEAR_SCORES = Exercise(
             turned_keys=lambda V: V.right,
         ),
         mistake(
+            "both_projected",
+            "W is applied to the queries and to the keys. The score is q W kᵀ, with W once.",
+            "W 既乘了查询，也乘了键。分数是 q W kᵀ，W 只用一次。",
+            turned_keys=lambda V: V.applied(V.right, V.matrix).T,
+        ),
+        mistake(
             "scores_transposed",
             "The scores are transposed: rows are queries and columns are keys.",
             "分数被转置了：行是查询，列是键。",

@@ -117,6 +117,21 @@ WARMUP = Exercise(
             fall_counted=lambda V: V.step + 1,
         ),
         mistake(
+            "rise_in_whole_numbers",
+            "The rise is 0 until warmup, because step // warmup is a whole number. Divide with /.",
+            "在 warmup 之前上升一直是 0，因为 step // warmup 是整数。应使用 /。",
+            rise_shape=fixed(np.floor),
+        ),
+        mistake(
+            "all_in_whole_numbers",
+            "Rise and fall are whole numbers, because // drops the fraction. Divide with /.",
+            "上升和下降都成了整数，因为 // 去掉了小数部分。应使用 /。",
+            rise_shape=fixed(np.floor),
+            fall_shape=fixed(lambda V, progress: np.floor(1 - progress)),
+            # In another style, the mistake would look like another one.
+            factor=lambda V: np.minimum(V.rise, V.fall),
+        ),
+        mistake(
             "rise_over_all_steps",
             "The rise is divided by total. It ends at warmup.",
             "上升除以了 total。它应在 warmup 处结束。",

@@ -10,6 +10,7 @@ import numpy as np
 from regard import reference
 from regard.learn.bank.attention import (
     BEST_VALUE,
+    CAUSAL,
     ROOT_OF_QUERIES,
     ROOT_OF_VALUES,
     SCALE_MISTAKES,
@@ -186,6 +187,29 @@ def _attention_cases(rng: np.random.Generator) -> list[Case]:
     return [numbers(rng, Q=(q, d), K=(k, d), V=(k, dv)) for q, k, d, dv in sizes]
 
 
+_SLIPS_IN_ONE_LINE = (
+    mistake(
+        "values_as_keys",
+        "The scores compare the queries with the values. A score compares a query with a key: Q @ K.T.",
+        "分数是查询与值的比较。分数应比较查询与键：Q @ K.T。",
+        right=lambda V: V.v,
+    ),
+    mistake(
+        "elementwise",
+        "Queries and keys are multiplied number by number. A score is a sum over the features: Q @ K.T, not Q * K.",
+        "查询与键逐元素相乘了。分数是沿特征的求和：是 Q @ K.T，不是 Q * K。",
+        comparison=fixed(lambda left, right, turn: left * right),
+    ),
+    mistake(
+        "root_without_brackets",
+        "The scores are divided by d / 2, since ** comes before /: d ** 1/2 is (d ** 1) / 2. Write d ** 0.5 or "
+        "np.sqrt(d).",
+        "分数除以了 d / 2，因为 ** 先于 /：d ** 1/2 是 (d ** 1) / 2。应写 d ** 0.5 或 np.sqrt(d)。",
+        scale=lambda V: 2 / V.q.shape[-1],
+    ),
+)
+
+
 EXERCISE_2 = Exercise(
     name="simple_attention",
     title=Words("Tutorial 003, exercise 2: attention", "教程 003 练习 2：注意力"),
@@ -224,6 +248,8 @@ EXERCISE_2 = Exercise(
         *SOFTMAX_MISTAKES,
         *VALUE_MISTAKES,
         *WRONG_VALUES,
+        *_SLIPS_IN_ONE_LINE,
+        CAUSAL,
     ),
     make_cases=_attention_cases,
     returns=("output",),
