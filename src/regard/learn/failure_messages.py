@@ -256,7 +256,8 @@ def _shapes_there(report: dict[str, Any], case: Case, source: Sequence[str], lan
 
 def _usual_causes(report: dict[str, Any], source: Sequence[str]) -> list[Words]:
     """Return the usual causes of an exception of the learner's file."""
-    message, line = report["message"], report.get("line", 0)
+    message: str = report["message"]
+    line: int = report.get("line", 0)
     text = source[line - 1] if 0 < line <= len(source) else ""
     logic = re.search(r"\b(not|and|or)\b", text) is not None
     no_truth = "truth value of a" in message
