@@ -64,7 +64,7 @@ ALTERNATIVES = {
         "no_shift divided_by_highest highest_added",
         "shift_by_highest_of_all shift_over_first_axis over_first_axis over_all",
         "over_first_axis over_all sum_over_first_axis sum_over_all",
-        "no_exp_of_shifted sign_after_shift no_exp base_two",
+        "no_exp_of_shifted sign_after_shift no_exp base_two log_softmax",
         "divided_by_mean divided_by_length",
         "hardmax log_weights log_softmax",
     ],

@@ -26,7 +26,7 @@ def function(body: str, before: str = "") -> str:
 BAD_FILES = {
     "syntax error": ("def softmax(x)\n    return x\n", ["cannot read the file in line 1", "expected ':'"]),
     "not closed": ("def softmax(x):\n    return (x\n", ["cannot read the file in line 2", "never closed"]),
-    "not UTF-8": (b"# \xff\xfe\ndef softmax(x):\n    return x\n", ["cannot read the file", "encoding"]),
+    "not UTF-8": (b"# \xff\xfe\ndef softmax(x):\n    return x\n", ["not encoded as UTF-8"]),
     "null bytes": (b"def softmax(x):\n    return \0x\n", ["cannot read the file", "null bytes"]),
     "empty": ("", ["has no function softmax"]),
     "other name": ("def softmaxx(x):\n    return x\n", ["has no function softmax. It has softmaxx."]),

@@ -304,6 +304,8 @@ SOFTMAX = Exercise(
             "This is the log-softmax, x minus the logarithm of the sum of exponentials. Take exp of it.",
             "这是 log-softmax，即 x 减去指数之和的对数。应再取 exp。",
             function=fixed(_log_softmax),
+            # Without exponentials it is NaN, as are many other results.
+            power=fixed(lambda x, shifted: np.exp(shifted)),
         ),
         mistake(
             "softmax_twice",
