@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import random
+import re
 from collections import Counter
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decoding import DecodingOptions, beam_search, decode, stream_tokens
+from regard.decoding.known_words import KnownWords, WordTable
 from regard.decoding.utf8 import COMPLETE, utf8_table
 from regard.errors import ArgumentError, DtypeError
 from regard.text import ByteVocabulary
@@ -210,3 +213,72 @@ def test_numbers_of_tokens_that_make_no_sense_are_refused(value, error):
 def test_one_source_is_needed_for_each_sentence():
     with pytest.raises(ArgumentError, match="sources: expected one for each of 2 sentences, got 1"):
         decode(Toy(sentences=2), None, [4, 4], DecodingOptions(), sources=[[3]], **KEYS)
+
+
+# ------------------------------------------------------------------- known words
+
+LETTERS = tuple(bytes([byte]) for byte in range(256))
+SPELLING = (
+    (b"",) * SPECIAL + LETTERS + (b" the", b" ca", b"t", b"\xe2\x80", "–".encode(), b"ite", b"guard", b" c")
+)
+KNOWN, SOURCE = ["the", "cat", "état"], "A CiteGuard – 猫猫, naïve. So so a cite"
+SOURCE_UNITS = {"a", "citeguard", "猫", "naïve", "so", "cite", "–"}
+
+
+def units_of(text: str) -> list[str]:
+    return re.findall(r"[a-zà-ÿ0-9]+|[^\x00-\x7f]", text)
+
+
+def known_words(*sources: str) -> KnownWords:
+    return KnownWords(WordTable(SPELLING, KNOWN, lowercase=True), sources, [EOS])
+
+
+def allowed_by(rule: KnownWords) -> list[int]:
+    """Return the tokens that a rule for one hypothesis of one sentence allows."""
+    scores = torch.zeros(1, 1, len(SPELLING))
+    rule.block(scores, torch.zeros(1, 1, 1), torch.tensor([9]))
+    return (scores[0, 0] == 0).nonzero()[:, 0].tolist()
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_text_that_is_allowed_has_known_words_and_repeats_none(seed):
+    chance, rule, written = random.Random(seed), known_words(SOURCE), []
+    while not written or (written[-1] != EOS and len(written) < 60):
+        tokens = allowed_by(rule)
+        if not tokens:
+            pytest.fail(f"no token may follow {text_of(written, SPELLING)!r}")
+        token = chance.choice(sorted(tokens, key=lambda one: -len(SPELLING[one]))[:40])
+        written.append(token)
+        rule.follow(None, torch.tensor([[token]]))
+    text = text_of([one for one in rule.shortened(written, 0) if one != EOS], SPELLING)
+    units = units_of(text)
+    assert set(units) <= SOURCE_UNITS | {"the", "cat", "état", "–"}
+    assert not any(one == after and one not in ("so", "猫", "–") for one, after in itertools.pairwise(units))
+
+
+@pytest.mark.parametrize("text", ["the cat, état–citeguard", "so so", "猫猫 cite", "naïve-the", "a – a"])
+def test_known_words_may_be_spelled_byte_by_byte(text):
+    rule = known_words("Another text", SOURCE)
+    rule.keep(torch.tensor([1]))
+    for byte in text.encode():
+        assert SPECIAL + byte in allowed_by(rule)
+        rule.follow(None, torch.tensor([[SPECIAL + byte]]))
+    assert EOS in allowed_by(rule) or text == "a – a"
+
+
+def test_a_text_that_is_cut_off_loses_the_word_that_is_not_complete():
+    rule = known_words(SOURCE)
+    tokens = [SPELLING.index(one) for one in (b" the", b" c", b"ite", b"g")]
+    assert text_of(rule.shortened(tokens, 0), SPELLING) == " the cite"
+
+
+def test_a_search_applies_the_further_constraints():
+    toy = Toy(len(SPELLING), sentences=2)
+    options = DecodingOptions(beams=3, n_best=2, max_length=8)
+    keys = {"bos": BOS, "eos": EOS, "banned": BANNED, "token_bytes": SPELLING}
+    for choice in (options, DecodingOptions(sample=True, n_best=2, max_length=8)):
+        rule = known_words(SOURCE, "Only words")
+        found = decode(toy, None, [3, 3], choice, prompts=[[BOS], [BOS]], further=[rule], **keys)
+        for hypothesis in found[1]:
+            units = set(units_of(text_of(hypothesis.tokens, SPELLING)))
+            assert units <= {"the", "cat", "état", "only", "words", "–"}

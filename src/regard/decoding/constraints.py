@@ -38,8 +38,11 @@ class Constraint(Protocol):
         """Keep only the sentences with these indices."""
         ...
 
-    def shortened(self, tokens: list[int]) -> list[int]:
-        """Return the tokens of a hypothesis that was cut off, without those at its end that may not be there."""
+    def shortened(self, tokens: list[int], sentence: int) -> list[int]:
+        """Return the tokens of a hypothesis that was cut off, without those at its end that may not be there.
+
+        ``sentence`` is the index of its sentence among those that are kept.
+        """
         ...
 
 
@@ -79,7 +82,7 @@ class ValidText:
         """Keep the states of some sentences."""
         self.states = self.states[sentences]
 
-    def shortened(self, tokens: list[int]) -> list[int]:
+    def shortened(self, tokens: list[int], sentence: int) -> list[int]:
         """Return the tokens up to the last whole character, or all if a prompt ends inside a character."""
         return self.table.complete(tokens) if self.starts_whole else tokens
 
@@ -113,7 +116,7 @@ class NoRepeats:
         """Keep the limits of some sentences."""
         self.most = self.most[sentences]
 
-    def shortened(self, tokens: list[int]) -> list[int]:
+    def shortened(self, tokens: list[int], sentence: int) -> list[int]:
         """Return the tokens unchanged."""
         return tokens
 

@@ -57,12 +57,11 @@ class _Draws:
         """Return the hypotheses of each sentence, those of the highest score first."""
         rows = torch.stack(self.written, dim=-1).tolist() if self.written else [[] for _ in self.limit]
         sentences = []
-        for sequences, lengths, scores, ended in zip(
-            rows, self.lengths.tolist(), self.log_probability.tolist(), self.ended.tolist(), strict=True
-        ):
+        values = (self.lengths.tolist(), self.log_probability.tolist(), self.ended.tolist())
+        for number, (sequences, lengths, scores, ended) in enumerate(zip(rows, *values, strict=True)):
             hypotheses = [
                 Hypothesis(
-                    tokens[:length] if end else _shortened(tokens[:length], constraints),
+                    tokens[:length] if end else _shortened(tokens[:length], number, constraints),
                     score,
                     self._normalised(score, length + end),
                     end,
@@ -91,6 +90,7 @@ def sample(
     numbers: Sequence[int] | None = None,
     token_bytes: Sequence[bytes] | None = None,
     sources: Sequence[Sequence[int]] | None = None,
+    further: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
     """Sample ``n_best`` sequences for each sentence, and return them with the highest score first.
 
@@ -108,7 +108,7 @@ def sample(
     chance = RandomNumbers(options, range(len(limits)) if numbers is None else numbers, tokens.device)
     allowed = Allowed(eos, tuple(banned), options.min_length)
     known: dict[str, Any] = {"token_bytes": token_bytes, "sources": sources}
-    constraints = make_constraints(options, first, eos=eos, banned=allowed.banned, **known)
+    constraints = [*make_constraints(options, first, eos=eos, banned=allowed.banned, **known), *further]
     draws = _Draws(limits, options, tokens.device)
     history = [tokens]  # of (n,w)
     while bool(draws.going.any()):
@@ -124,10 +124,10 @@ def sample(
     return draws.hypotheses(constraints)
 
 
-def _shortened(tokens: list[int], constraints: list[Constraint]) -> list[int]:
+def _shortened(tokens: list[int], sentence: int, constraints: list[Constraint]) -> list[int]:
     """Return the tokens of a sequence that was cut off, as the constraints allow it to end."""
     for constraint in constraints:
-        tokens = constraint.shortened(tokens)
+        tokens = constraint.shortened(tokens, sentence)
     return tokens
 
 

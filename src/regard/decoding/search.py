@@ -51,6 +51,7 @@ def decode(
     numbers: Sequence[int] | None = None,
     token_bytes: Sequence[bytes] | None = None,
     sources: Sequence[Sequence[int]] | None = None,
+    further: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
     """Generate the ``n_best`` hypotheses of each sentence, best first, by beam search or sampling.
 
@@ -62,13 +63,14 @@ def decode(
 
     ``token_bytes`` are the bytes of each token of a byte-level vocabulary, empty for special tokens. If they are given,
     the generated text is always valid UTF-8 and never contains U+FFFD. ``sources`` are the token ids of the sources, to
-    which ``no_repeat`` compares the hypotheses.
+    which ``no_repeat`` compares the hypotheses. ``further`` are constraints on these sentences, such as
+    :class:`regard.decoding.known_words.KnownWords`.
 
     The model should be in evaluation mode, which is not changed here. No gradients are computed.
     """
     limits = [options.limit(length) for length in source_lengths]
     common: dict[str, Any] = {"bos": bos, "eos": eos, "banned": banned, "prompts": prompts}
-    common |= {"token_bytes": token_bytes, "sources": sources}
+    common |= {"token_bytes": token_bytes, "sources": sources, "further": further}
     if options.sample:
         return sample(model, memory, limits, options, **common, numbers=numbers)
     return beam_search(model, memory, limits, options, **common)
@@ -87,6 +89,7 @@ def beam_search(
     prompts: Prompts | None = None,
     token_bytes: Sequence[bytes] | None = None,
     sources: Sequence[Sequence[int]] | None = None,
+    further: Sequence[Constraint] = (),
 ) -> list[list[Hypothesis]]:
     """Return the ``n_best`` hypotheses of each sentence by beam search, best first.
 
@@ -98,7 +101,7 @@ def beam_search(
     state, first = begin(model, memory, len(limits), bos, prompts)
     allowed = Allowed(eos, tuple(banned), options.min_length)
     known: dict[str, Any] = {"token_bytes": token_bytes, "sources": sources}
-    constraints = make_constraints(options, first, eos=eos, banned=allowed.banned, **known)
+    constraints = [*make_constraints(options, first, eos=eos, banned=allowed.banned, **known), *further]
     lengths = getattr(memory, "lengths", None)
     search = _Search(model, state, first[:, -1:], limits, options, allowed, constraints, lengths)
     while any(search.open):
@@ -201,7 +204,8 @@ class _Search:
             attended = self.coverage[rows, hypotheses]  # (x,s)
             scores = scores + self.options.coverage_penalty * self._coverage_score(rows, attended)
         for constraint in () if ended else self.constraints:
-            tokens = [constraint.shortened(hypothesis) for hypothesis in tokens]
+            pairs = zip(tokens, rows.tolist(), strict=True)
+            tokens = [constraint.shortened(hypothesis, row) for hypothesis, row in pairs]
         for row, *values in zip(
             rows.tolist(), tokens, log_probabilities.tolist(), scores.tolist(), strict=True
         ):
