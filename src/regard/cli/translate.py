@@ -9,7 +9,7 @@ import typer
 
 from regard.cli import streams
 from regard.cli.cut_results import CutResults
-from regard.cli.environment import say
+from regard.cli.language_notice import LanguageNotice
 from regard.errors import ArgumentError, option
 
 if TYPE_CHECKING:
@@ -90,12 +90,11 @@ def translate(
     output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)
     chunks = streams.input_chunks(text, file, verb="translate", batch_size=batch_size)
 
-    languages_told: list[str] = []
+    notice = LanguageNotice("translates from")
     cut = CutResults("translation")
 
     def predict(translator: Any, texts: list[str], first: int) -> list[Any]:
-        if not languages_told:
-            languages_told.extend(_tell_language(texts, translator.source_language, first))
+        notice.check(texts, translator.source_language, first)
         found = translator.translate(texts, options, first=first, batch_size=batch_size, normalize=normalize)
         # A translation without end that reaches the default length would not become better with more.
         ended = [max_length is None or not one.cut_off for one in found]
@@ -105,21 +104,6 @@ def translate(
     languages: dict[str, Any] = {"source_language": source_language, "target_language": target_language}
     streams.predict_texts("translate", predict, chunks, output, **places, **languages)
     cut.report()
-
-
-def _tell_language(texts: list[str], expected: str, first: int) -> list[str]:
-    """Say which text is the first that is in another language than the model's, and return the language."""
-    from regard.tasks.translate.marks import base_language
-    from regard.text.languages import LANGUAGES, other_language
-
-    for number, text in enumerate(texts, start=first + 1):
-        other = other_language(text, expected)
-        if other:
-            which = "the text" if len(texts) == number == 1 else f"text {number}"
-            wanted = LANGUAGES[base_language(expected)]
-            say(f"{which} seems to be {LANGUAGES[other]}, but the model translates from {wanted}")
-            return [other]
-    return []
 
 
 def _decoding_options(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 from regard.text.sentences import sentence_spans
 
-__all__ = ["LANGUAGES", "other_language"]
+__all__ = ["LANGUAGES", "known_code", "language_of_words", "other_language"]
 
 # The names of the languages that are recognised, by their codes.
 LANGUAGES: dict[str, str] = {
@@ -126,33 +127,62 @@ _IN_NAMES = frozenset(_PARTICLES.split())
 _LEAST_WORDS = 3  # shorter texts may be names
 # Shorter sentences of an English text may be expressions such as "C'est la vie."
 _LEAST_WORDS_OF_SENTENCE = 5
+# The number of frequent words of a language in a list of words that is surely of it.
+_LEAST_FREQUENT = 8
 
 
-def other_language(text: str, expected: str) -> str:
+def other_language(text: str, expected: str, *, sentences: bool = True) -> str:
     """Return the code of the language of a text if it is surely not the expected one, or an empty text.
 
-    A text has another language too if a sentence of five words or more has it. Short texts and texts of names have no
-    sure language. :data:`LANGUAGES` has the names of the codes.
+    With ``sentences``, a text has another language too if a sentence of five words or more has it. Short texts and
+    texts of names have no sure language. :data:`LANGUAGES` has the names of the codes.
 
     >>> other_language("Le chat est assis sur le tapis.", "en"), other_language("我爱你。", "en")
     ('fr', 'zh')
     >>> other_language("The cat sat on the mat.", "en"), other_language("Jean-Luc Picard", "en")
     ('', '')
     """
-    expected = expected.lower().replace("_", "-").partition("-")[0]
-    expected = "zh" if expected in ("cmn", "yue", "zho", "chi") else expected
+    expected = known_code(expected)
     if expected not in LANGUAGES:
         return ""
-    sentences = [text[slice(*span)] for span in sentence_spans(text, expected)]
-    long = [one for one in sentences if len(_WORD.findall(one)) >= _LEAST_WORDS_OF_SENTENCE]
-    # Of the whole text first. A text of one sentence is not read twice.
-    texts = [text, *(long if len(sentences) > 1 else ())]
-    return next((found for one in texts if (found := _language_of(one, expected))), "")
+    found = _language_of(text, expected)
+    if found or not sentences:
+        return found
+    parts = [text[slice(*span)] for span in sentence_spans(text, expected)]
+    long = (one for one in parts if len(_WORD.findall(one)) >= _LEAST_WORDS_OF_SENTENCE)
+    return next((code for one in long if (code := _language_of(one, expected))), "")
 
 
 def _language_of(text: str, expected: str) -> str:
     script = _by_script(text, expected)
     return script if script is not None else _by_words(text, expected)
+
+
+def known_code(language: str) -> str:
+    """Return the code of a language as :data:`LANGUAGES` has it, without its region.
+
+    >>> known_code("zh-CN"), known_code("cmn"), known_code("en_US")
+    ('zh', 'zh', 'en')
+    """
+    code = language.lower().replace("_", "-").partition("-")[0]
+    return "zh" if code in ("cmn", "yue", "zho", "chi") else code
+
+
+def language_of_words(words: Sequence[str]) -> str:
+    """Return the code of the language that some frequent words are of, or an empty text if none is sure.
+
+    >>> language_of_words("the of and to a in is for with that we this are model".split())
+    'en'
+    >>> language_of_words(["model", "data", "corpus"])
+    ''
+    """
+    text = " ".join(words)
+    script = _by_script(text, "")
+    if script:
+        return script
+    counts = Counter({code: len(frequent & set(words)) for code, frequent in _FREQUENT.items()})
+    (best, most), (_, second) = counts.most_common(2)
+    return best if most >= _LEAST_FREQUENT and most >= 2 * second else ""
 
 
 def _by_script(text: str, expected: str) -> str | None:
