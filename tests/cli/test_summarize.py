@@ -147,3 +147,11 @@ def test_the_text_of_another_file_is_written_nowhere_on_failure(model, tmp_path)
     out = tmp_path / "out.txt"
     assert summarize(model, "papr.txt", "--out", str(out)).returncode == 1
     assert not out.exists()
+
+
+def test_no_repeat_is_passed_to_the_search(model):
+    words = ["--beams", "1", "--max-length", "30"]
+    free, guarded = (summarize(model, TEXT, *words, "--no-repeat", size).stdout for size in ("0", "1"))
+    assert free != guarded
+    tokens = small_summarizer().vocabulary.encode(guarded.strip().lower())
+    assert len(set(tokens)) == len(tokens)

@@ -13,6 +13,7 @@ import typer
 from regard.cli import streams
 from regard.cli.cut_results import CutResults
 from regard.cli.environment import ClosedStream
+from regard.cli.language_notice import LanguageNotice
 from regard.errors import ArgumentError, FileError, renamed
 
 __all__ = ["summarize"]
@@ -33,6 +34,12 @@ def summarize(
     beams: int = streams.BEAMS,
     length_penalty: float = streams.LENGTH_PENALTY,
     coverage_penalty: float = streams.COVERAGE_PENALTY,
+    no_repeat: int = typer.Option(
+        None,
+        "--no-repeat",
+        help="No sequence of this number of tokens is written twice. 0 allows all.",
+        show_default="3",
+    ),
     n_best: int = streams.N_BEST,
     min_length: int = streams.MIN_LENGTH,
     max_length: int = typer.Option(
@@ -53,14 +60,16 @@ def summarize(
 
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     search = streams.beam_search(n_best, beams, max_length=max_length, **penalties)
-    options = DecodingOptions(n_best=n_best, min_length=min_length, **search)
+    options = DecodingOptions(n_best=n_best, min_length=min_length, no_repeat=no_repeat, **search)
     title = "Attention of the summary to each word of the text"
     output = streams.Output(as_json, n_best > 1, attention, save_attention, look, title)
     chunks = _input_texts(text, file, batch_size)
     long_texts, cut = streams.LongTexts(), CutResults("summary", "summaries")
+    notice = LanguageNotice("was trained on texts in")
 
     def predict(summarizer: Any, texts: list[str], first: int) -> list[Any]:
         problem = f"texts have more than {summarizer.encoder.most} tokens: their end was not read"
+        notice.check(texts, summarizer.language, first)
         found = summarizer.summarize(texts, options, first=first, batch_size=batch_size)
         limit = f"{summarizer.longest_summary} tokens: allow more with --max-length"
         limit = limit if max_length is None else f"--max-length {max_length}"

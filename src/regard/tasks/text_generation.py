@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -17,6 +17,7 @@ from regard.training.batch_progress import with_progress
 
 if TYPE_CHECKING:
     from regard.capture import Recording
+    from regard.decoding.constraints import Constraint
 
 __all__ = ["Span", "TextGenerator", "batches_by_length", "options_with", "spelled"]
 
@@ -30,6 +31,8 @@ class TextGenerator(BundledPredictor):
 
     source: Vocabulary
     target: Vocabulary
+    # Whether a sequence of tokens may be repeated as often as one is in the source.
+    may_repeat_source: ClassVar[bool] = True
 
     @property
     def attends(self) -> bool:
@@ -37,14 +40,22 @@ class TextGenerator(BundledPredictor):
         return getattr(self.model.config, "attention", "") is not None
 
     def decoded(
-        self, sources: list[list[int]], numbers: list[int], options: DecodingOptions
+        self,
+        sources: list[list[int]],
+        numbers: list[int],
+        options: DecodingOptions,
+        further: Sequence[Constraint] = (),
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses for each source, best first. ``numbers`` identify the sources in sampling."""
+        """Return the hypotheses for each source, best first.
+
+        ``numbers`` identify the sources in sampling, and ``further`` are constraints of :func:`regard.decoding.decode`.
+        """
         ids, lengths = pad_sequences(sources, end=self.source.eos)
         memory = self.model.encode(ids.to(self.device), lengths.to(self.device))
         target = self.target
         special = {"bos": target.bos, "eos": target.eos, "banned": (target.pad, target.bos)}
-        known: dict[str, Any] = {"token_bytes": target.token_bytes, "sources": sources}
+        known: dict[str, Any] = {"token_bytes": target.token_bytes, "further": further}
+        known["sources"] = sources if self.may_repeat_source else None
         return decode(self.model, memory, lengths.tolist(), options, numbers=numbers, **special, **known)
 
     def spans_of(self, text: str, ids: list[int]) -> list[Span]:

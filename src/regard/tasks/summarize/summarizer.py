@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 
 from regard.decoding import DecodingOptions, Hypothesis
+from regard.decoding.known_words import KnownWords, WordTable
 from regard.errors import ArgumentError
 from regard.shapes import whole_number
 from regard.tasks.bundle import Bundle, checked_texts
@@ -18,6 +20,7 @@ from regard.tasks.summarize.data import single_spaced, with_first_space
 from regard.tasks.text_encoder import TextEncoder
 from regard.tasks.text_generation import TextGenerator, batches_by_length, options_with
 from regard.text import Vocabulary
+from regard.text.languages import language_of_words
 
 if TYPE_CHECKING:
     from regard.capture import Recording
@@ -27,6 +30,8 @@ __all__ = ["Summarizer", "Summary"]
 
 # Tokens that are read of a text and written in a summary, if the model does not say how many it was trained on.
 LONGEST, LONGEST_SUMMARY = 250, 60
+# The number of tokens of a sequence that a summary does not repeat by default.
+NO_REPEAT = 3
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,7 @@ class Summarizer(TextGenerator):
     """
 
     task: ClassVar[str] = "summarize"
+    may_repeat_source: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -123,13 +129,54 @@ class Summarizer(TextGenerator):
         for batch in batches_by_length([len(encoded[place][0]) for place in said], batch_size):
             places = [said[i] for i in batch]
             sources = [encoded[place][0] for place in places]
-            several = self.decoded(sources, [first + place for place in places], options)
-            several = self._with_whole_words([texts[place] for place in places], sources, several)
+            read = [self._as_read(texts[place], encoded[place][0]) for place in places]
+            numbers = [first + place for place in places]
+            several = self.decoded(sources, numbers, options, self._constraints(read))
+            several = self._with_whole_words(read, sources, several)
             for place, hypotheses in zip(places, several, strict=True):
                 found[place] = self._summary(texts[place], *encoded[place], hypotheses)
         return found
 
     __call__ = summarize
+
+    def _as_read(self, text: str, ids: list[int]) -> str:
+        """Return the part of a text that the model reads, as its vocabulary has it."""
+        read = with_first_space(text)
+        read = read[: self.vocabulary.spans(read)[len(ids) - 1][1]]
+        return read.lower() if self.target.lowercase else read
+
+    @functools.cached_property
+    def language(self) -> str:
+        """The code of the language of the training, judged by its frequent words, or "" if that is not sure."""
+        return language_of_words(self._training_words[:100])
+
+    @functools.cached_property
+    def _training_words(self) -> list[str]:
+        """The words that are not rare in the training, the most frequent first."""
+        common = self.common
+        return (
+            [] if common is None else [common.decode([i]) for i in range(len(common.specials), len(common))]
+        )
+
+    @functools.cached_property
+    def _word_table(self) -> WordTable | None:
+        """The words that any summary may have, or None if the words of the training or the bytes of tokens are unknown.
+
+        They are the words of the training that are one token, and as many of the most frequent words as there are
+        tokens. Other words of several tokens are mostly pieces of the source, copied in a wrong order.
+        """
+        if self.common is None or self.target.token_bytes is None:
+            return None
+        words = self._training_words
+        tokens = self.target.encode_batch([f" {word}" for word in words])
+        pairs = enumerate(zip(words, tokens, strict=True))
+        known = [word for rank, (word, ids) in pairs if rank < len(self.target) or len(ids) == 1]
+        return WordTable(self.target.token_bytes, known, lowercase=self.target.lowercase)
+
+    def _constraints(self, texts: list[str]) -> list[KnownWords]:
+        """Return the constraint that summaries have no words but those of the training and of their texts."""
+        table = self._word_table
+        return [] if table is None else [KnownWords(table, texts, [self.target.eos])]
 
     def _with_whole_words(
         self, texts: list[str], sources: list[list[int]], found: list[list[Hypothesis]]
@@ -138,17 +185,14 @@ class Summarizer(TextGenerator):
         common = self.common
         if not self.copies or common is None:
             return found
-        read = [with_first_space(text) for text in texts]
-        if self.target.lowercase:
-            read = [text.lower() for text in read]
-        pairs = list(zip(read, sources, strict=True))
+        pairs = list(zip(texts, sources, strict=True))
         return with_whole_words(self, pairs, found, lambda word: common.unk in common.encode(word))
 
     def _limited(self, options: DecodingOptions) -> DecodingOptions:
-        """Return the options with the largest length of the training, if they have none."""
-        if options.max_length is not None:
-            return options
-        return replace(options, max_length=max(self.longest_summary, options.min_length + 1))
+        """Return the options with the largest length of the training and NO_REPEAT, where they have none."""
+        no_repeat = NO_REPEAT if options.no_repeat is None else options.no_repeat
+        longest = options.max_length or max(self.longest_summary, options.min_length + 1)
+        return replace(options, max_length=longest, no_repeat=no_repeat)
 
     def _summary(self, text: str, ids: list[int], cut: bool, hypotheses: list[Hypothesis]) -> Summary:
         written = [(self._readable(text, one.tokens), one.score) for one in hypotheses]
